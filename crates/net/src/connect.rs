@@ -1,0 +1,178 @@
+//! Outgoing connections: every address of a host is tried within one time limit.
+
+use crate::tune::tune;
+use forebay_types::{Endpoint, Side};
+use std::{io, net::SocketAddr, time::Duration};
+use tokio::{
+    net::TcpStream,
+    time::{Instant, timeout_at},
+};
+
+/// Addresses of one host that are tried; a name server's further ones are ignored.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// Why no connection could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The host's name has no address.
+    #[error("cannot resolve {endpoint}: {source}")]
+    Resolve {
+        /// Where to.
+        endpoint: Endpoint,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// Every address failed; the last failure is told.
+    #[error("cannot connect to {endpoint} at {address}: {source}")]
+    Refused {
+        /// Where to.
+        endpoint: Endpoint,
+        /// The address tried last.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// No address answered in time.
+    #[error("cannot connect to {endpoint}: no answer within {limit:?}")]
+    TimedOut {
+        /// Where to.
+        endpoint: Endpoint,
+        /// The time limit.
+        limit: Duration,
+    },
+}
+
+impl ConnectError {
+    /// Whose side the error is on: we connect to origins only.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        Side::Origin
+    }
+
+    /// Whether trying again later can help: hosts come back, and name servers recover.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        true
+    }
+}
+
+/// Connects to `endpoint`, trying its addresses in the resolver's order. `limit` covers everything, name resolution
+/// included; an address that stays silent may use an equal share of what is left, so it cannot starve the next.
+///
+/// # Errors
+/// See [`ConnectError`].
+pub async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<TcpStream, ConnectError> {
+    let deadline = Instant::now() + limit;
+    let timed_out = || ConnectError::TimedOut { endpoint: endpoint.clone(), limit };
+    let unresolved = |source| ConnectError::Resolve { endpoint: endpoint.clone(), source };
+    let addresses: Vec<SocketAddr> = timeout_at(deadline, tokio::net::lookup_host((endpoint.host(), endpoint.port())))
+        .await
+        .map_err(|_| timed_out())?
+        .map_err(unresolved)?
+        .take(ADDRESSES_MAX)
+        .collect();
+    if addresses.is_empty() {
+        return Err(unresolved(io::Error::new(io::ErrorKind::NotFound, "the name has no address")));
+    }
+    connect_any(&addresses, deadline).await.map_err(|failure| match failure {
+        Some((address, source)) => ConnectError::Refused { endpoint: endpoint.clone(), address, source },
+        None => timed_out(),
+    })
+}
+
+/// The first connection that one of `addresses` grants, else the last refusal; `None` when all stayed silent.
+async fn connect_any(
+    addresses: &[SocketAddr],
+    deadline: Instant,
+) -> Result<TcpStream, Option<(SocketAddr, io::Error)>> {
+    let mut refusal = None;
+    let mut addresses_left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+    for &address in addresses {
+        let now = Instant::now();
+        let share = deadline.saturating_duration_since(now) / addresses_left.max(1);
+        addresses_left = addresses_left.saturating_sub(1);
+        if share.is_zero() {
+            break;
+        }
+        match timeout_at(now + share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => match tune(&stream) {
+                Ok(()) => return Ok(stream),
+                Err(error) => refusal = Some((address, error)),
+            },
+            Ok(Err(error)) => refusal = Some((address, error)),
+            Err(_) => {}
+        }
+    }
+    Err(refusal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Listener;
+
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    /// An address where nothing listens: its port was free a moment ago.
+    async fn closed_address() -> SocketAddr {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_made_and_tuned() {
+        let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let endpoint = Endpoint::new("127.0.0.1", listener.address().port());
+        let stream = connect(&endpoint, LIMIT).await.unwrap();
+        let (_served, peer) = listener.accept().await;
+        assert_eq!(stream.local_addr().unwrap(), peer);
+        assert!(stream.nodelay().unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_refusal_names_the_endpoint_and_the_cause() {
+        let closed = closed_address().await;
+        let endpoint = Endpoint::new("127.0.0.1", closed.port());
+        let error = connect(&endpoint, LIMIT).await.unwrap_err();
+        let ConnectError::Refused { address, ref source, .. } = error else { panic!("{error}") };
+        assert_eq!((address, source.kind()), (closed, io::ErrorKind::ConnectionRefused));
+        assert!(error.to_string().contains(&endpoint.to_string()));
+        assert!(error.is_retryable());
+        assert_eq!(error.side(), Side::Origin);
+    }
+
+    #[tokio::test]
+    async fn a_dead_address_does_not_hide_a_living_one() {
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let addresses = [closed_address().await, listener.address()];
+        let stream = connect_any(&addresses, Instant::now() + LIMIT).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), listener.address());
+    }
+
+    #[tokio::test]
+    async fn a_silent_address_leaves_time_for_the_next() {
+        let silent = tokio::net::TcpSocket::new_v4().unwrap();
+        silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let silent = silent.listen(0).unwrap();
+        let silent_address = silent.local_addr().unwrap();
+        let _fills_the_backlog = TcpStream::connect(silent_address).await.unwrap();
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(1);
+        let stream = connect_any(&[silent_address, listener.address()], deadline).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), listener.address());
+    }
+
+    #[tokio::test]
+    async fn no_time_left_means_timed_out_not_refused() {
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let endpoint = Endpoint::new("127.0.0.1", listener.address().port());
+        let error = connect(&endpoint, Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_none_cannot_be_resolved() {
+        let error = connect(&Endpoint::new("no name", 1), LIMIT).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Resolve { .. }), "{error}");
+    }
+}

@@ -1,0 +1,17 @@
+//! Listeners, connectors, sendfile, page-cache reads, and the only clock.
+//!
+//! Everything here is a thin edge over the operating system: no protocol, no policy. Sockets come out with
+//! `TCP_NODELAY` and keepalive set, so no caller has to remember it.
+
+pub mod clock;
+mod connect;
+mod listener;
+mod page_cache;
+mod send;
+mod tune;
+
+pub use connect::{ADDRESSES_MAX, ConnectError, connect};
+pub use listener::{ACCEPT_BACK_OFF_MAX, ACCEPT_BACK_OFF_MIN, LISTEN_BACKLOG, ListenError, Listener};
+pub use page_cache::{PAGE_SIZE, probe_cached, read_nowait, read_nowait_vectored};
+pub use send::{SENDFILE_CALL_LEN_MAX, SendError, send_all, send_file, send_vectored, send_with_more};
+pub use tune::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};

@@ -1,0 +1,183 @@
+//! Listening sockets, and an accept that outlives a shortage of descriptors.
+
+use crate::tune::tune;
+use forebay_types::Side;
+use rustix::{io::Errno, net::sockopt};
+use std::{io, net::SocketAddr, time::Duration};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+/// Connections the kernel keeps waiting for [`Listener::accept`]: a whole cluster may start its jobs at once. The
+/// kernel lowers it to `net.core.somaxconn`.
+pub const LISTEN_BACKLOG: u32 = 4096;
+
+/// First pause after an accept failed for want of descriptors or memory.
+pub const ACCEPT_BACK_OFF_MIN: Duration = Duration::from_millis(5);
+
+/// Longest pause between two such accepts: the backlog absorbs it.
+pub const ACCEPT_BACK_OFF_MAX: Duration = Duration::from_millis(500);
+
+/// A listening TCP socket. Connections come out tuned: no delay, keepalive.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    back_off: Option<Duration>,
+}
+
+/// Why an address cannot be listened at.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen at {address}: {source}")]
+pub struct ListenError {
+    /// The address asked for.
+    pub address: SocketAddr,
+    /// What the operating system said.
+    pub source: io::Error,
+}
+
+impl ListenError {
+    /// Whose side the error is on: our own host's.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        Side::Internal
+    }
+
+    /// Whether trying again later can help: only when another process holds the address.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AddrInUse
+    }
+}
+
+impl Listener {
+    /// Listens at `address`; port 0 takes a free one. `[::]` accepts IPv4 too. Must run inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the address is taken, not ours, or needs a right we lack.
+    pub fn bind(address: SocketAddr) -> Result<Self, ListenError> {
+        let socket = Self::open(address).map_err(|source| ListenError { address, source })?;
+        let address = socket.local_addr().map_err(|source| ListenError { address, source })?;
+        Ok(Self { socket, address, back_off: None })
+    }
+
+    fn open(address: SocketAddr) -> io::Result<TcpListener> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
+        }
+        socket.bind(address)?;
+        socket.listen(LISTEN_BACKLOG)
+    }
+
+    /// The address in use, with the port that was picked for 0.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The next connection and its peer (an IPv4 peer of an IPv6 socket as IPv4). Never fails: a connection that died
+    /// in the queue is skipped, and a shortage of descriptors or memory is logged once and waited out.
+    ///
+    /// Cancel safe: no accepted connection is lost when the future is dropped.
+    pub async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+        loop {
+            match self.socket.accept().await {
+                Ok((stream, peer)) => {
+                    self.back_off = None;
+                    match tune(&stream) {
+                        Ok(()) => return (stream, SocketAddr::new(peer.ip().to_canonical(), peer.port())),
+                        Err(error) => tracing::debug!(%peer, %error, "connection died before it was served"),
+                    }
+                }
+                Err(error) if is_of_one_connection(&error) => {
+                    tracing::debug!(%error, "connection died before it was accepted");
+                }
+                Err(error) => {
+                    if self.back_off.is_none() {
+                        tracing::warn!(address = %self.address, %error, "cannot accept connections: waiting");
+                    }
+                    let pause = next_back_off(self.back_off);
+                    self.back_off = Some(pause);
+                    tokio::time::sleep(pause).await;
+                }
+            }
+        }
+    }
+}
+
+/// Whether the error concerns the one connection that was next, so that the one behind it can be had at once.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::CONNABORTED
+                | Errno::CONNRESET
+                | Errno::INTR
+                | Errno::PROTO
+                | Errno::PERM
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTDOWN
+                | Errno::HOSTUNREACH
+        )
+    )
+}
+
+fn next_back_off(previous: Option<Duration>) -> Duration {
+    previous.map_or(ACCEPT_BACK_OFF_MIN, |pause| (pause * 2).min(ACCEPT_BACK_OFF_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test]
+    async fn a_free_port_is_picked_and_accepted_connections_are_tuned() {
+        let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        assert_ne!(listener.address().port(), 0);
+        let mut client = TcpStream::connect(listener.address()).await.unwrap();
+        let (mut served, peer) = listener.accept().await;
+        assert_eq!(peer, client.local_addr().unwrap());
+        assert!(served.nodelay().unwrap());
+        assert!(sockopt::socket_keepalive(&served).unwrap());
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(served.read_u8().await.unwrap(), b'x');
+    }
+
+    #[tokio::test]
+    async fn a_taken_address_is_named_and_retryable() {
+        let first = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let error = Listener::bind(first.address()).unwrap_err();
+        assert!(error.to_string().contains(&first.address().to_string()));
+        assert!(error.is_retryable());
+        assert_eq!(error.side(), Side::Internal);
+    }
+
+    #[tokio::test]
+    async fn the_unspecified_ipv6_address_takes_ipv4_peers_and_calls_them_so() {
+        let Ok(mut listener) = Listener::bind("[::]:0".parse().unwrap()) else {
+            return; // a host without IPv6
+        };
+        let client = TcpStream::connect(("127.0.0.1", listener.address().port())).await.unwrap();
+        let (_served, peer) = listener.accept().await;
+        assert_eq!(peer, client.local_addr().unwrap());
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_limit() {
+        let mut pause = next_back_off(None);
+        assert_eq!(pause, ACCEPT_BACK_OFF_MIN);
+        for _ in 0..20 {
+            pause = next_back_off(Some(pause));
+        }
+        assert_eq!(pause, ACCEPT_BACK_OFF_MAX);
+    }
+
+    #[test]
+    fn a_shortage_of_descriptors_is_not_the_fault_of_one_connection() {
+        assert!(!is_of_one_connection(&Errno::MFILE.into()));
+        assert!(!is_of_one_connection(&Errno::NFILE.into()));
+        assert!(is_of_one_connection(&Errno::CONNABORTED.into()));
+    }
+}

@@ -1,0 +1,133 @@
+//! Reading only what is in memory already, so that a connection's task never waits for a disk.
+//!
+//! Built on `preadv2` with `RWF_NOWAIT`. A file system without it cannot be asked; its reads are then taken as cheap,
+//! because such file systems are mostly in memory themselves, or do their own waiting in any case.
+
+use rustix::io::{Errno, ReadWriteFlags};
+use std::{
+    fs::File,
+    io::{self, IoSliceMut},
+};
+
+/// Size of a page of the page cache in bytes, the grain of [`probe_cached`].
+pub const PAGE_SIZE: u64 = 4096;
+
+/// Whether the first and the last page of the range are in memory. The pages between are not asked: ranges are written
+/// and evicted in runs, and a wrong guess costs one wait, not wrong bytes. `true` also for what cannot be read at all,
+/// so that the read itself reports the error.
+#[must_use]
+pub fn probe_cached(file: &File, offset: u64, len: u64) -> bool {
+    let Some(last) = len.checked_sub(1).map(|behind_first| offset.saturating_add(behind_first)) else {
+        return true;
+    };
+    is_byte_cached(file, offset) && (offset / PAGE_SIZE == last / PAGE_SIZE || is_byte_cached(file, last))
+}
+
+/// Reads from `offset` into `buffer` what is in memory. `None` when the first byte is not; else the number of bytes
+/// read, which is less than asked for where memory or the file ends (0 only at the end of the file).
+///
+/// # Errors
+/// What the operating system says of the read.
+pub fn read_nowait(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    read_nowait_vectored(file, offset, &mut [IoSliceMut::new(buffer)])
+}
+
+/// As [`read_nowait`], scattered over several buffers (at most 1024), which one call fills in order.
+///
+/// # Errors
+/// What the operating system says of the read.
+pub fn read_nowait_vectored(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
+    match read(file, offset, buffers, ReadWriteFlags::NOWAIT) {
+        Ok(read_len) => Ok(Some(read_len)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(errno) if is_unsupported(errno) => Ok(Some(read(file, offset, buffers, ReadWriteFlags::empty())?)),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn is_byte_cached(file: &File, offset: u64) -> bool {
+    let mut byte = [0];
+    read(file, offset, &mut [IoSliceMut::new(&mut byte)], ReadWriteFlags::NOWAIT) != Err(Errno::AGAIN)
+}
+
+fn read(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>], flags: ReadWriteFlags) -> rustix::io::Result<usize> {
+    loop {
+        match rustix::io::preadv2(file, buffers, offset, flags) {
+            Err(Errno::INTR) => {}
+            done => return done,
+        }
+    }
+}
+
+fn is_unsupported(errno: Errno) -> bool {
+    matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn file_of(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn freshly_written_bytes_are_in_memory() {
+        let file = file_of(&[7; 10_000]);
+        assert!(probe_cached(&file, 0, 10_000));
+        assert!(probe_cached(&file, 9_999, 1));
+        let mut buffer = [0; 100];
+        assert_eq!(read_nowait(&file, 9_950, &mut buffer).unwrap(), Some(50));
+        assert_eq!(buffer[..50], [7; 50]);
+        assert_eq!(buffer[50..], [0; 50]);
+    }
+
+    #[test]
+    fn one_read_scatters_over_several_buffers() {
+        let file = file_of(b"abcdefgh");
+        let (mut first, mut second) = ([0; 3], [0; 4]);
+        let read_len =
+            read_nowait_vectored(&file, 1, &mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)]).unwrap();
+        assert_eq!((read_len, &first, &second), (Some(7), b"bcd", b"efgh"));
+    }
+
+    #[test]
+    fn the_end_of_the_file_is_zero_bytes_and_never_a_wait() {
+        let file = file_of(b"abc");
+        assert_eq!(read_nowait(&file, 3, &mut [0; 4]).unwrap(), Some(0));
+        assert!(probe_cached(&file, 100, 5));
+        assert!(probe_cached(&file, u64::MAX, 5));
+    }
+
+    #[test]
+    fn an_empty_range_needs_no_page() {
+        assert!(probe_cached(&file_of(b""), 0, 0));
+    }
+
+    #[test]
+    fn pages_dropped_from_memory_are_not_read() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let mut file =
+            File::options().read(true).write(true).create_new(true).open(directory.path().join("f")).unwrap();
+        file.write_all(&[1; 1 << 20]).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let mut byte = [0];
+        let first_try = read(&file, 0, &mut [IoSliceMut::new(&mut byte)], ReadWriteFlags::NOWAIT);
+        if first_try != Err(Errno::AGAIN) {
+            return; // a file system that lives in memory, or one without RWF_NOWAIT
+        }
+        assert!(!probe_cached(&file, 1 << 19, 1));
+        assert_eq!(read_nowait(&file, 1 << 19, &mut [0; 4096]).unwrap(), None);
+    }
+
+    #[test]
+    fn a_failed_read_is_an_error_not_a_miss() {
+        let directory = tempfile::tempdir().unwrap();
+        let folder = File::open(directory.path()).unwrap();
+        assert!(read_nowait(&folder, 0, &mut [0; 1]).is_err());
+    }
+}

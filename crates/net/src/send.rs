@@ -1,0 +1,275 @@
+//! Sending on a socket: bytes, lists of bytes, and ranges of files that never enter this process.
+//!
+//! Each function tries at once and waits only when the socket's buffer is full. None is cancel safe: a dropped future
+//! may have sent a part, so the connection must then be closed. The caller is the only writer of its socket.
+
+use forebay_types::Side;
+use rustix::{
+    io::Errno,
+    net::{SendAncillaryBuffer, SendFlags},
+};
+use std::{
+    fs::File,
+    io::{self, IoSlice},
+};
+use tokio::{io::Interest, net::TcpStream};
+
+/// Most bytes one `sendfile` call is asked for: a fast reader of a large range must not hold a worker thread for long.
+pub const SENDFILE_CALL_LEN_MAX: usize = 1 << 20;
+
+/// Most slices that one system call takes (`IOV_MAX` of Linux).
+const SLICES_PER_CALL_MAX: usize = 1024;
+
+/// Why something was not sent. The stream may be left in the middle of a message: close it.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The connection broke.
+    #[error("the connection broke while sending: {0}")]
+    Connection(#[source] io::Error),
+    /// The file could not be read.
+    #[error("cannot send {len} bytes at offset {offset} of a file: {source}")]
+    File {
+        /// Where reading failed.
+        offset: u64,
+        /// Bytes that remained to be sent.
+        len: u64,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// The file ends before the range does.
+    #[error("a file ends at offset {offset}, {missing_bytes} bytes too early")]
+    UnexpectedEof {
+        /// Where it ends.
+        offset: u64,
+        /// Bytes that remained to be sent.
+        missing_bytes: u64,
+    },
+}
+
+impl SendError {
+    /// Whose side the error is on: the peer's (a client's, as seen by who serves), or the cache disk's.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        match self {
+            Self::Connection(_) => Side::Client,
+            Self::File { .. } | Self::UnexpectedEof { .. } => Side::Disk,
+        }
+    }
+
+    /// Whether trying again can help: never on the same connection.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        false
+    }
+}
+
+/// Sends all of `bytes`.
+///
+/// # Errors
+/// [`SendError::Connection`].
+pub async fn send_all(stream: &TcpStream, bytes: &[u8]) -> Result<(), SendError> {
+    send_flagged(stream, bytes, SendFlags::NOSIGNAL).await
+}
+
+/// Sends all of `bytes` and tells the kernel that more follows at once, so that a header leaves in one packet with the
+/// beginning of its body. Whatever is sent next without this hint flushes both.
+///
+/// # Errors
+/// [`SendError::Connection`].
+pub async fn send_with_more(stream: &TcpStream, bytes: &[u8]) -> Result<(), SendError> {
+    send_flagged(stream, bytes, SendFlags::NOSIGNAL | SendFlags::MORE).await
+}
+
+/// Sends all of `slices`, in order, in as few system calls as there can be. The slices are used up.
+///
+/// # Errors
+/// [`SendError::Connection`].
+pub async fn send_vectored(stream: &TcpStream, mut slices: &mut [IoSlice<'_>]) -> Result<(), SendError> {
+    IoSlice::advance_slices(&mut slices, 0); // drops empty slices at the front
+    while !slices.is_empty() {
+        let (batch, behind) = slices.split_at(slices.len().min(SLICES_PER_CALL_MAX));
+        let flags = if behind.is_empty() { SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL | SendFlags::MORE };
+        let sent_len = stream
+            .async_io(Interest::WRITABLE, || {
+                retry_interrupted(|| rustix::net::sendmsg(stream, batch, &mut SendAncillaryBuffer::default(), flags))
+            })
+            .await
+            .map_err(SendError::Connection)?;
+        IoSlice::advance_slices(&mut slices, sent_len);
+    }
+    Ok(())
+}
+
+/// Sends `len` bytes of `file` from `offset` without copying them through this process. The file's own position is
+/// neither used nor moved. A page that is not in memory blocks the thread: ask [`crate::probe_cached`] first.
+///
+/// # Errors
+/// See [`SendError`]; a range that reaches behind the end of the file is [`SendError::UnexpectedEof`].
+pub async fn send_file(stream: &TcpStream, file: &File, offset: u64, len: u64) -> Result<(), SendError> {
+    let end = offset.saturating_add(len);
+    let mut position = offset;
+    while position < end {
+        let remaining = end - position;
+        let call_len = usize::try_from(remaining).unwrap_or(usize::MAX).min(SENDFILE_CALL_LEN_MAX);
+        let sent = stream
+            .async_io(Interest::WRITABLE, || {
+                let mut cursor = position;
+                retry_interrupted(|| rustix::fs::sendfile(stream, file, Some(&mut cursor), call_len))
+            })
+            .await;
+        match sent {
+            Ok(0) => return Err(SendError::UnexpectedEof { offset: position, missing_bytes: remaining }),
+            Ok(sent_len) => position = position.saturating_add(u64::try_from(sent_len).unwrap_or(u64::MAX)),
+            Err(source) if is_of_connection(&source) => return Err(SendError::Connection(source)),
+            Err(source) => return Err(SendError::File { offset: position, len: remaining, source }),
+        }
+    }
+    Ok(())
+}
+
+async fn send_flagged(stream: &TcpStream, mut bytes: &[u8], flags: SendFlags) -> Result<(), SendError> {
+    while !bytes.is_empty() {
+        let sent_len = stream
+            .async_io(Interest::WRITABLE, || retry_interrupted(|| rustix::net::send(stream, bytes, flags)))
+            .await
+            .map_err(SendError::Connection)?;
+        bytes = bytes.get(sent_len..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Repeats a system call that a signal interrupted. "Would block" passes through: it tells tokio to wait.
+fn retry_interrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return done.map_err(io::Error::from),
+        }
+    }
+}
+
+/// Whether a `sendfile` error comes from the socket and not from the file.
+fn is_of_connection(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::PIPE
+                | Errno::CONNRESET
+                | Errno::CONNABORTED
+                | Errno::NOTCONN
+                | Errno::SHUTDOWN
+                | Errno::TIMEDOUT
+                | Errno::NETDOWN
+                | Errno::NETUNREACH
+                | Errno::HOSTUNREACH
+                | Errno::NOBUFS
+        )
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Listener;
+    use std::io::Write;
+    use tokio::io::AsyncReadExt;
+
+    /// Far more than the socket buffers of one connection hold, so that senders meet a full one.
+    const LARGE: usize = 12 << 20;
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = TcpStream::connect(listener.address()).await.unwrap();
+        (client, listener.accept().await.0)
+    }
+
+    fn pattern(len: usize) -> Vec<u8> {
+        (0..len).map(|i| u8::try_from((i * 7 + i / 251) % 256).unwrap()).collect()
+    }
+
+    fn file_of(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
+    }
+
+    /// What arrives until the sender closes.
+    async fn drain(mut stream: TcpStream) -> Vec<u8> {
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).await.unwrap();
+        received
+    }
+
+    #[tokio::test]
+    async fn header_and_file_range_arrive_whole_through_a_full_buffer() {
+        let (client, served) = pair().await;
+        let bytes = pattern(LARGE);
+        let file = file_of(&bytes);
+        let receiver = tokio::spawn(drain(client));
+        send_with_more(&served, b"header").await.unwrap();
+        send_file(&served, &file, 3, (LARGE - 5) as u64).await.unwrap();
+        drop(served);
+        let received = receiver.await.unwrap();
+        assert_eq!(received.split_at(6), (&b"header"[..], &bytes[3..LARGE - 2]));
+    }
+
+    #[tokio::test]
+    async fn slices_arrive_in_order_beyond_the_limit_of_one_call() {
+        let (client, served) = pair().await;
+        let bytes = pattern(LARGE);
+        let receiver = tokio::spawn(drain(client));
+        let mut slices: Vec<IoSlice<'_>> = vec![IoSlice::new(b"")];
+        slices.extend(bytes.chunks(LARGE / (SLICES_PER_CALL_MAX * 3) + 1).map(IoSlice::new));
+        assert!(slices.len() > 2 * SLICES_PER_CALL_MAX);
+        send_vectored(&served, &mut slices).await.unwrap();
+        send_all(&served, b"tail").await.unwrap();
+        drop(served);
+        let received = receiver.await.unwrap();
+        assert_eq!(received.split_at(LARGE), (&bytes[..], &b"tail"[..]));
+    }
+
+    #[tokio::test]
+    async fn nothing_to_send_is_no_error() {
+        let (client, served) = pair().await;
+        send_all(&served, b"").await.unwrap();
+        send_vectored(&served, &mut []).await.unwrap();
+        send_vectored(&served, &mut [IoSlice::new(b"")]).await.unwrap();
+        send_file(&served, &file_of(b""), 0, 0).await.unwrap();
+        drop(served);
+        assert!(drain(client).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_short_file_is_the_disks_fault() {
+        let (_client, served) = pair().await;
+        let error = send_file(&served, &file_of(b"12345"), 2, 10).await.unwrap_err();
+        assert!(matches!(error, SendError::UnexpectedEof { offset: 5, missing_bytes: 7 }), "{error}");
+        assert_eq!(error.side(), Side::Disk);
+    }
+
+    #[tokio::test]
+    async fn an_unreadable_file_is_the_disks_fault() {
+        let (_client, served) = pair().await;
+        let directory = tempfile::tempdir().unwrap();
+        let write_only = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(directory.path().join("f"))
+            .unwrap();
+        let error = send_file(&served, &write_only, 0, 1).await.unwrap_err();
+        assert!(matches!(error, SendError::File { offset: 0, len: 1, .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_left_is_the_peers_fault() {
+        let (client, served) = pair().await;
+        client.set_zero_linger().unwrap();
+        drop(client); // resets the connection
+        served.ready(Interest::READABLE).await.unwrap();
+        let error = send_file(&served, &file_of(&pattern(100)), 0, 100).await.unwrap_err();
+        assert!(matches!(error, SendError::Connection(_)), "{error}");
+        assert_eq!(error.side(), Side::Client);
+        assert!(matches!(send_all(&served, b"x").await, Err(SendError::Connection(_))));
+    }
+}
