@@ -1,0 +1,285 @@
+//! The counters as OpenMetrics text.
+
+use crate::{
+    label::{DiskOperation, DropReason, Label, NotKept, PerLabel, RequestKind},
+    metrics::{Counters, Metrics},
+};
+use forebay_types::{Outcome, Side};
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text},
+    metrics::MetricType,
+    registry::{Registry, Unit},
+};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// One scrape of the counters.
+#[derive(Debug)]
+pub(crate) struct Exposition(Arc<Counters>);
+
+/// Name (without unit and `_total`), help and unit of a metric family.
+type Family = (&'static str, &'static str, Option<&'static Unit>);
+
+impl Exposition {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        Self(Arc::clone(&metrics.0))
+    }
+
+    /// The text, ending with `# EOF`.
+    pub(crate) fn render(self) -> Result<String, fmt::Error> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut rendered = String::new();
+        text::encode(&mut rendered, &registry)?;
+        Ok(rendered)
+    }
+}
+
+impl Collector for Exposition {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page { encoder: &mut encoder };
+        page.build()?;
+        page.clients(&self.0)?;
+        page.origins(&self.0)?;
+        page.cache(&self.0)?;
+        page.budget(&self.0)
+    }
+}
+
+/// What is being written, family by family.
+struct Page<'p, 'e> {
+    encoder: &'p mut DescriptorEncoder<'e>,
+}
+
+impl Page<'_, '_> {
+    fn build(&mut self) -> fmt::Result {
+        self.family(("forebay_build", "Version of this program", None), MetricType::Info)?
+            .encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
+    }
+
+    fn clients(&mut self, counters: &Counters) -> fmt::Result {
+        self.per_label::<Outcome, _>(
+            ("forebay_client", "File bytes sent to clients, by how they were obtained", Some(&Unit::Bytes)),
+            "outcome",
+            &counters.client_bytes,
+        )?;
+        self.per_label::<RequestKind, _>(
+            ("forebay_client_requests", "Requests received from clients", None),
+            "kind",
+            &counters.client_requests,
+        )?;
+        self.per_label::<Side, _>(
+            ("forebay_client_errors", "Requests answered with an error, by the side that can mend it", None),
+            "side",
+            &counters.client_errors,
+        )?;
+        self.latencies(
+            ("forebay_request", "Time from receiving a read to sending its last byte", Some(&Unit::Seconds)),
+            counters,
+        )?;
+        self.gauge(
+            ("forebay_open_handles", "Files held open by clients", None),
+            counters.open_handles.load(Ordering::Relaxed),
+        )?;
+        self.gauge(
+            ("forebay_connections", "Open client connections", None),
+            counters.connections.load(Ordering::Relaxed),
+        )?;
+        self.counter(
+            ("forebay_connections_accepted", "Client connections accepted", None),
+            &counters.connections_accepted,
+        )
+    }
+
+    fn latencies(&mut self, family: Family, counters: &Counters) -> fmt::Result {
+        let mut encoder = self.family(family, MetricType::Histogram)?;
+        for outcome in Outcome::ALL {
+            let histogram = counters.request_seconds.of(outcome);
+            histogram.encode(encoder.encode_family(&[("outcome", outcome.text())])?)?;
+        }
+        Ok(())
+    }
+
+    fn origins(&mut self, counters: &Counters) -> fmt::Result {
+        let origins = counters.origins.snapshot();
+        let mut bytes = self
+            .family(("forebay_origin", "File bytes received from origins", Some(&Unit::Bytes)), MetricType::Counter)?;
+        for (origin, metrics) in &origins {
+            encode_count(&mut bytes.encode_family(&[("origin", origin)])?, metrics.bytes())?;
+        }
+        let mut requests =
+            self.family(("forebay_origin_requests", "Requests sent to origins", None), MetricType::Counter)?;
+        for (origin, metrics) in &origins {
+            for (kind, count) in metrics.requests() {
+                let labels = [("origin", origin.as_str()), ("kind", kind.as_str())];
+                encode_count(&mut requests.encode_family(&labels)?, count)?;
+            }
+        }
+        let mut errors = self.family(("forebay_origin_errors", "Failures of origins", None), MetricType::Counter)?;
+        for (origin, metrics) in &origins {
+            encode_count(&mut errors.encode_family(&[("origin", origin)])?, metrics.errors())?;
+        }
+        Ok(())
+    }
+
+    fn cache(&mut self, counters: &Counters) -> fmt::Result {
+        self.counter(("forebay_fills_started", "Blocks whose fill was started", None), &counters.fills_started)?;
+        self.counter(
+            ("forebay_fills_coalesced", "Blocks that a read found being filled already", None),
+            &counters.fills_coalesced,
+        )?;
+        self.counter(
+            ("forebay_disk_written", "Data bytes written to the cache disk", Some(&Unit::Bytes)),
+            &counters.disk_written_bytes,
+        )?;
+        self.counter(("forebay_disk_syncs", "Files synced to the cache disk", None), &counters.disk_syncs)?;
+        self.per_label::<DiskOperation, _>(
+            ("forebay_disk_errors", "Failures of the cache disk", None),
+            "operation",
+            &counters.disk_errors,
+        )?;
+        self.per_label::<NotKept, _>(
+            ("forebay_not_kept", "Blocks, or parts of them, that came from an origin and were not kept", None),
+            "reason",
+            &counters.not_kept,
+        )?;
+        self.per_label::<DropReason, _>(
+            ("forebay_files_dropped", "Files that left the cache", None),
+            "reason",
+            &counters.files_dropped,
+        )
+    }
+
+    fn budget(&mut self, counters: &Counters) -> fmt::Result {
+        let Some(budget) = counters.budget.get() else {
+            return Ok(());
+        };
+        self.gauge(("forebay_budget", "Memory that buffers may use", Some(&Unit::Bytes)), budget.limit_bytes)?;
+        let used_bytes = (budget.used_bytes)();
+        self.gauge(("forebay_budget_used", "Memory that buffers do use", Some(&Unit::Bytes)), used_bytes)
+    }
+
+    fn per_label<L: Label, const N: usize>(
+        &mut self,
+        family: Family,
+        label: &str,
+        counts: &PerLabel<AtomicU64, N>,
+    ) -> fmt::Result {
+        let mut encoder = self.family(family, MetricType::Counter)?;
+        for &value in L::ALL {
+            let count = counts.of(value).load(Ordering::Relaxed);
+            encode_count(&mut encoder.encode_family(&[(label, value.text())])?, count)?;
+        }
+        Ok(())
+    }
+
+    fn counter(&mut self, family: Family, count: &AtomicU64) -> fmt::Result {
+        encode_count(&mut self.family(family, MetricType::Counter)?, count.load(Ordering::Relaxed))
+    }
+
+    fn gauge(&mut self, family: Family, value: u64) -> fmt::Result {
+        self.family(family, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn family(&mut self, (name, help, unit): Family, kind: MetricType) -> Result<MetricEncoder<'_>, fmt::Error> {
+        self.encoder.encode_descriptor(name, help, unit, kind)
+    }
+}
+
+fn encode_count(encoder: &mut MetricEncoder<'_>, count: u64) -> fmt::Result {
+    encoder.encode_counter::<NoLabelSet, u64, u64>(&count, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::ConnectionGuard;
+    use forebay_types::Endpoint;
+    use std::{collections::BTreeSet, time::Duration};
+
+    /// A process that has seen one of everything.
+    fn busy() -> (Metrics, ConnectionGuard) {
+        let metrics = Metrics::new();
+        let handle = metrics.open_handle();
+        handle.account(Outcome::Hit, 4096);
+        handle.account(Outcome::Bypassed, 7);
+        metrics.add_client_request(RequestKind::Readv);
+        metrics.add_client_error(Side::Disk);
+        metrics.observe_request(Outcome::Hit, Duration::from_micros(8));
+        metrics.observe_request(Outcome::Missed, Duration::from_secs(100));
+        let origin = metrics.origin(&Endpoint::new("origin.example", 1094));
+        origin.add_bytes(65536);
+        origin.add_request(RequestKind::Pgread);
+        origin.add_error();
+        metrics.watch_budget(1 << 30, || 12345);
+        metrics.add_fills_started(3);
+        metrics.add_fills_coalesced(2);
+        metrics.add_disk_written(65536);
+        metrics.add_disk_sync();
+        metrics.add_disk_error(DiskOperation::Write);
+        metrics.add_not_kept(NotKept::DiskFull, 5);
+        metrics.add_file_dropped(DropReason::Changed);
+        let connection = metrics.open_connection();
+        (metrics, connection)
+    }
+
+    #[test]
+    fn every_counter_shows_under_its_name() {
+        let (metrics, _connection) = busy();
+        let rendered = metrics.render().unwrap();
+        for line in [
+            concat!("forebay_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1"),
+            "forebay_client_bytes_total{outcome=\"hit\"} 4096",
+            "forebay_client_bytes_total{outcome=\"missed\"} 0",
+            "forebay_client_bytes_total{outcome=\"bypassed\"} 7",
+            "forebay_client_requests_total{kind=\"readv\"} 1",
+            "forebay_client_errors_total{side=\"disk\"} 1",
+            "forebay_request_seconds_count{outcome=\"hit\"} 1",
+            "forebay_request_seconds_bucket{le=\"0.000004\",outcome=\"hit\"} 0",
+            "forebay_request_seconds_bucket{le=\"0.000008\",outcome=\"hit\"} 1",
+            "forebay_request_seconds_bucket{le=\"+Inf\",outcome=\"missed\"} 1",
+            "forebay_request_seconds_sum{outcome=\"missed\"} 100.0",
+            "forebay_origin_bytes_total{origin=\"origin.example:1094\"} 65536",
+            "forebay_origin_requests_total{origin=\"origin.example:1094\",kind=\"pgread\"} 1",
+            "forebay_origin_errors_total{origin=\"origin.example:1094\"} 1",
+            "forebay_origin_errors_total{origin=\"other\"} 0",
+            "forebay_open_handles 0",
+            "forebay_connections 1",
+            "forebay_connections_accepted_total 1",
+            "forebay_budget_bytes 1073741824",
+            "forebay_budget_used_bytes 12345",
+            "forebay_fills_started_total 3",
+            "forebay_fills_coalesced_total 2",
+            "forebay_disk_written_bytes_total 65536",
+            "forebay_disk_syncs_total 1",
+            "forebay_disk_errors_total{operation=\"write\"} 1",
+            "forebay_not_kept_total{reason=\"disk_full\"} 5",
+            "forebay_files_dropped_total{reason=\"changed\"} 1",
+        ] {
+            assert!(rendered.lines().any(|rendered_line| rendered_line == line), "{line}\nnot in\n{rendered}");
+        }
+        assert!(rendered.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn each_family_and_each_series_appears_once() {
+        let (metrics, _connection) = busy();
+        let rendered = metrics.render().unwrap();
+        let mut seen = BTreeSet::new();
+        for line in rendered.lines() {
+            let key = if line.starts_with('#') { line } else { line.rsplit_once(' ').unwrap().0 };
+            assert!(seen.insert(key), "{key} appears twice");
+        }
+    }
+
+    #[test]
+    fn no_budget_is_shown_before_there_is_one() {
+        assert!(!Metrics::new().render().unwrap().contains("forebay_budget"));
+    }
+}

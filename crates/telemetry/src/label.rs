@@ -1,0 +1,191 @@
+//! Labels of metrics: enums with a fixed set of values, and one value per label.
+
+use forebay_types::{Outcome, Side};
+
+/// An enum whose variants are the values of a metric's label.
+pub(crate) trait Label: Copy + 'static {
+    /// Every variant, in the order of [`Label::index`].
+    const ALL: &'static [Self];
+
+    /// Position in [`Label::ALL`].
+    fn index(self) -> usize;
+
+    /// The value as written in the exposition.
+    fn text(self) -> &'static str;
+}
+
+/// One `T` for each variant of a label with `N` variants.
+#[derive(Debug)]
+pub(crate) struct PerLabel<T, const N: usize>([T; N]);
+
+impl<T: Default, const N: usize> Default for PerLabel<T, N> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| T::default()))
+    }
+}
+
+impl<T, const N: usize> PerLabel<T, N> {
+    /// The value of `label`.
+    #[expect(clippy::indexing_slicing, reason = "hot path; the constant assertion proves that each index exists")]
+    pub(crate) fn of<L: Label>(&self, label: L) -> &T {
+        const { assert!(L::ALL.len() == N, "one value per variant") };
+        &self.0[label.index()]
+    }
+}
+
+macro_rules! labels {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ })+) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)+
+        }
+
+        impl $name {
+            /// Every variant, in the order of the counters.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The name used in logs and metrics.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+        }
+
+        impl Label for $name {
+            const ALL: &'static [Self] = Self::ALL;
+
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn text(self) -> &'static str {
+                self.as_str()
+            }
+        }
+    )+ };
+}
+
+labels! {
+    /// What a request asks for, from a client or of an origin.
+    RequestKind {
+        /// Login, authentication and whatever else opens a session.
+        Session = "session",
+        /// Open a file.
+        Open = "open",
+        /// Read one range.
+        Read = "read",
+        /// Read several ranges.
+        Readv = "readv",
+        /// Read one range with page checksums.
+        Pgread = "pgread",
+        /// Close a file.
+        Close = "close",
+        /// Stat one or more paths or a handle.
+        Stat = "stat",
+        /// List a directory.
+        Dirlist = "dirlist",
+        /// Ask where a file is.
+        Locate = "locate",
+        /// Query configuration, checksum, space.
+        Query = "query",
+        /// Anything that would write or change the name space.
+        Write = "write",
+        /// Anything else.
+        Other = "other",
+    }
+
+    /// What the disk was asked to do.
+    DiskOperation {
+        /// Open or create a file.
+        Open = "open",
+        /// Read data or a cinfo.
+        Read = "read",
+        /// Write data.
+        Write = "write",
+        /// Write a cinfo.
+        Cinfo = "cinfo",
+        /// Make written bytes durable.
+        Sync = "sync",
+        /// Remove a file.
+        Remove = "remove",
+    }
+
+    /// Why bytes from an origin were not kept.
+    NotKept {
+        /// The disk is full.
+        DiskFull = "disk_full",
+        /// The disk refused.
+        DiskError = "disk_error",
+        /// No memory was left to collect the block in.
+        Budget = "budget",
+        /// The file is not to be cached.
+        Decision = "decision",
+        /// Only a part of the block was fetched.
+        Partial = "partial",
+    }
+
+    /// Why a file was dropped from the cache.
+    DropReason {
+        /// The origin's file has changed.
+        Changed = "changed",
+        /// The cinfo or the data cannot be trusted.
+        Damaged = "damaged",
+        /// Room was needed.
+        Purged = "purged",
+        /// An administrator asked for it.
+        Requested = "requested",
+    }
+}
+
+impl Label for Outcome {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn text(self) -> &'static str {
+        self.as_str()
+    }
+}
+
+impl Label for Side {
+    const ALL: &'static [Self] = &[Self::Client, Self::Origin, Self::Disk, Self::Authorization, Self::Internal];
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
+    fn text(self) -> &'static str {
+        self.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn assert_positions_and_names<L: Label>() {
+        let indices: Vec<usize> = L::ALL.iter().map(|label| label.index()).collect();
+        assert_eq!(indices, (0..L::ALL.len()).collect::<Vec<_>>());
+        let names: BTreeSet<&str> = L::ALL.iter().map(|label| label.text()).collect();
+        assert_eq!(names.len(), L::ALL.len());
+        for name in names {
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_variant_has_its_own_place_and_name() {
+        assert_positions_and_names::<RequestKind>();
+        assert_positions_and_names::<DiskOperation>();
+        assert_positions_and_names::<NotKept>();
+        assert_positions_and_names::<DropReason>();
+        assert_positions_and_names::<Outcome>();
+        assert_positions_and_names::<Side>();
+    }
+}

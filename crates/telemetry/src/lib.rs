@@ -1,0 +1,24 @@
+//! Counters, histograms, access log, tracing set-up and the admin listener.
+//!
+//! Nothing here is global: one [`Metrics`] is made at start and handed to whoever counts. Labels are enums with a
+//! fixed set of values, so an update on the hot path is one relaxed atomic addition.
+
+mod access_log;
+mod admin;
+mod exposition;
+mod histogram;
+mod label;
+mod logging;
+mod metrics;
+mod open_handle;
+mod origins;
+mod readiness;
+
+pub use access_log::{ACCESS_TARGET, Access};
+pub use admin::{ADMIN_CONNECTIONS_MAX, ADMIN_EXCHANGE_TIME_MAX, ADMIN_HEADER_TIME_MAX, serve_admin};
+pub use label::{DiskOperation, DropReason, NotKept, RequestKind};
+pub use logging::{LogError, LogFormat, init_logging};
+pub use metrics::{ConnectionGuard, Metrics};
+pub use open_handle::OpenHandle;
+pub use origins::{ORIGIN_LABEL_OTHER, ORIGIN_LABELS_MAX, OriginMetrics};
+pub use readiness::Readiness;

@@ -1,0 +1,189 @@
+//! Set-up of logging: to standard error, as text or JSON, without a way for peers to forge lines.
+
+use std::io::{self, Write};
+use tracing::Subscriber;
+use tracing_subscriber::{EnvFilter, filter::ParseError, fmt::SubscriberBuilder, util::SubscriberInitExt};
+
+/// How log events are written.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LogFormat {
+    /// One line of text per event.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Why logging could not be set up. Trying again does not help: the options must change.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter could not be understood.
+    #[error("`{filter}` is no log filter (write `info` or `info,forebay_origin=debug`): {source}")]
+    Filter {
+        /// What was written.
+        filter: String,
+        /// Which part is wrong.
+        source: ParseError,
+    },
+    /// The process logs already.
+    #[error("logging was set up before")]
+    SetUpBefore,
+}
+
+/// Sends the process's log to standard error. `filter` has the syntax of `RUST_LOG`: `LEVEL` or `TARGET=LEVEL`,
+/// separated by commas.
+///
+/// # Errors
+/// See [`LogError`].
+pub fn init_logging(format: LogFormat, filter: &str) -> Result<(), LogError> {
+    let filter = EnvFilter::try_new(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })?;
+    let logger = logger(format, filter, io::stderr);
+    logger.try_init().map_err(|_| LogError::SetUpBefore)
+}
+
+/// Formats events and hands each to a writer of its own, with control characters escaped.
+fn logger<W: Write + 'static>(
+    format: LogFormat,
+    filter: EnvFilter,
+    open: impl Fn() -> W + Send + Sync + 'static,
+) -> Box<dyn Subscriber + Send + Sync> {
+    let builder = SubscriberBuilder::default()
+        .with_ansi(false)
+        .with_env_filter(filter)
+        .with_writer(move || EscapingWriter(open()));
+    match format {
+        LogFormat::Text => Box::new(builder.finish()),
+        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+    }
+}
+
+/// Writes events with all control characters but the line feed at the end as `\xNN`. The formatter hands over each
+/// event whole, so a line feed inside comes from a field's value and must not begin a line.
+struct EscapingWriter<W>(W);
+
+impl<W: Write> Write for EscapingWriter<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let body = event.strip_suffix(b"\n").unwrap_or(event);
+        if body.iter().any(u8::is_ascii_control) {
+            let mut escaped = Vec::with_capacity(event.len() + 16);
+            for &byte in body {
+                if byte.is_ascii_control() {
+                    write!(escaped, "\\x{byte:02x}")?;
+                } else {
+                    escaped.push(byte);
+                }
+            }
+            if body.len() < event.len() {
+                escaped.push(b'\n');
+            }
+            self.0.write_all(&escaped)?;
+        } else {
+            self.0.write_all(event)?;
+        }
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Access, Metrics};
+    use forebay_types::{Endpoint, Lfn, Outcome};
+    use std::{
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What `emit` logs in `format`, under a filter for everything.
+    fn logged(format: LogFormat, emit: impl FnOnce()) -> String {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let logger = logger(format, EnvFilter::new("trace"), move || writer.clone());
+        tracing::subscriber::with_default(logger, emit);
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn log_an_access() {
+        let handle = Metrics::new().open_handle();
+        handle.account(Outcome::Hit, 4096);
+        handle.account(Outcome::Missed, 100);
+        Access {
+            user: "u27\n",
+            host: "node.example",
+            lfn: &Lfn::parse("/a \"b\"\nforged line").unwrap(),
+            origin: Some(&Endpoint::new("origin.example", 1094)),
+            handle: &handle,
+            duration: Duration::from_millis(1500),
+            opens: 2,
+        }
+        .log();
+    }
+
+    #[test]
+    fn an_access_is_one_line_whatever_the_file_is_called() {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let log = logged(format, log_an_access);
+            assert_eq!(log.lines().count(), 1, "{log}");
+            assert!(log.ends_with('\n'));
+            assert!(log.contains("forebay::access"), "{log}");
+        }
+    }
+
+    #[test]
+    fn the_text_form_names_every_fact() {
+        let log = logged(LogFormat::Text, log_an_access);
+        for fact in [
+            r#"who="u27\n@node.example""#,
+            r#"lfn="/a \"b\"\nforged line""#,
+            r#"origin="origin.example:1094""#,
+            "hit_bytes=4096",
+            "missed_bytes=100",
+            "coalesced_bytes=0",
+            "bypassed_bytes=0",
+            "duration_ms=1500",
+            "opens=2",
+        ] {
+            assert!(log.contains(fact), "{fact} not in {log}");
+        }
+    }
+
+    #[test]
+    fn the_json_form_keeps_names_as_strings() {
+        let log = logged(LogFormat::Json, log_an_access);
+        assert!(log.contains(r#""lfn":"/a \"b\"\nforged line""#), "{log}");
+        assert!(log.contains(r#""hit_bytes":4096"#), "{log}");
+    }
+
+    #[test]
+    fn control_characters_in_displayed_values_are_escaped() {
+        let peer_text = "bad\r\n2026-01-01 ERROR forged\x1b[31m";
+        let log = logged(LogFormat::Text, || tracing::warn!(error = %peer_text, "origin failed"));
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(!log.contains('\x1b'), "{log}");
+        assert!(log.contains("forged"), "{log}");
+    }
+
+    #[test]
+    fn a_filter_that_is_none_is_refused_by_name() {
+        let error = init_logging(LogFormat::Text, "forebay=loud").unwrap_err();
+        assert!(error.to_string().contains("forebay=loud"), "{error}");
+    }
+}

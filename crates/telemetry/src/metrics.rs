@@ -1,0 +1,163 @@
+//! Everything that is counted.
+
+use crate::{
+    exposition::Exposition,
+    histogram::AtomicHistogram,
+    label::{DiskOperation, DropReason, Label, NotKept, PerLabel, RequestKind},
+    open_handle::OpenHandle,
+    origins::{OriginMetrics, Origins},
+};
+use forebay_types::{Endpoint, Outcome, Side};
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// The process's counters. Cheap to clone; all clones count into the same place.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics(pub(crate) Arc<Counters>);
+
+/// One open client connection in the gauge, from its making to its drop.
+#[derive(Debug)]
+pub struct ConnectionGuard(Metrics);
+
+/// The counters themselves; [`Exposition`] turns them into text.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) client_bytes: PerLabel<AtomicU64, { Outcome::ALL.len() }>,
+    pub(crate) client_requests: PerLabel<AtomicU64, { RequestKind::ALL.len() }>,
+    pub(crate) client_errors: PerLabel<AtomicU64, { <Side as Label>::ALL.len() }>,
+    pub(crate) request_seconds: PerLabel<AtomicHistogram, { Outcome::ALL.len() }>,
+    pub(crate) origins: Origins,
+    pub(crate) open_handles: AtomicU64,
+    pub(crate) connections: AtomicU64,
+    pub(crate) connections_accepted: AtomicU64,
+    pub(crate) budget: OnceLock<Budget>,
+    pub(crate) fills_started: AtomicU64,
+    pub(crate) fills_coalesced: AtomicU64,
+    pub(crate) disk_written_bytes: AtomicU64,
+    pub(crate) disk_syncs: AtomicU64,
+    pub(crate) disk_errors: PerLabel<AtomicU64, { DiskOperation::ALL.len() }>,
+    pub(crate) not_kept: PerLabel<AtomicU64, { NotKept::ALL.len() }>,
+    pub(crate) files_dropped: PerLabel<AtomicU64, { DropReason::ALL.len() }>,
+}
+
+/// The byte budget as the exposition sees it.
+pub(crate) struct Budget {
+    pub(crate) limit_bytes: u64,
+    pub(crate) used_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget").field("limit_bytes", &self.limit_bytes).finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    /// All counters at zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts a client's request as it is received.
+    pub fn add_client_request(&self, kind: RequestKind) {
+        self.0.client_requests.of(kind).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that was answered with an error.
+    pub fn add_client_error(&self, side: Side) {
+        self.0.client_errors.of(side).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts the time from a read's receipt to the sending of its last byte. A read of several outcomes counts once,
+    /// under the one that comes last in [`Outcome::ALL`].
+    pub fn observe_request(&self, outcome: Outcome, duration: Duration) {
+        self.0.request_seconds.of(outcome).observe(duration);
+    }
+
+    /// Puts a client connection into the gauge until the guard is dropped.
+    #[must_use]
+    pub fn open_connection(&self) -> ConnectionGuard {
+        self.0.connections.fetch_add(1, Ordering::Relaxed);
+        self.0.connections_accepted.fetch_add(1, Ordering::Relaxed);
+        ConnectionGuard(self.clone())
+    }
+
+    /// Puts a client's file handle into the gauge until it is dropped; the handle accounts the bytes of its reads.
+    #[must_use]
+    pub fn open_handle(&self) -> OpenHandle {
+        OpenHandle::new(self.clone())
+    }
+
+    /// The counters of one origin. Takes a lock: ask once per connection or file.
+    #[must_use]
+    pub fn origin(&self, endpoint: &Endpoint) -> OriginMetrics {
+        self.0.origins.of(endpoint)
+    }
+
+    /// Shows the byte budget; `used_bytes` is asked at each scrape. Only the first call counts.
+    pub fn watch_budget(&self, limit_bytes: u64, used_bytes: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.0.budget.get_or_init(|| Budget { limit_bytes, used_bytes: Box::new(used_bytes) });
+    }
+
+    /// Counts blocks whose fill was started.
+    pub fn add_fills_started(&self, blocks: u64) {
+        self.0.fills_started.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Counts blocks that a read found being filled already.
+    pub fn add_fills_coalesced(&self, blocks: u64) {
+        self.0.fills_coalesced.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Counts data bytes written to the cache disk.
+    pub fn add_disk_written(&self, bytes: u64) {
+        self.0.disk_written_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a sync of a file.
+    pub fn add_disk_sync(&self) {
+        self.0.disk_syncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a failure of the cache disk.
+    pub fn add_disk_error(&self, operation: DiskOperation) {
+        self.0.disk_errors.of(operation).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts blocks, or parts of them, that came from an origin and were not kept.
+    pub fn add_not_kept(&self, reason: NotKept, blocks: u64) {
+        self.0.not_kept.of(reason).fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Counts a file that left the cache.
+    pub fn add_file_dropped(&self, reason: DropReason) {
+        self.0.files_dropped.of(reason).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Client bytes sent so far under `outcome`.
+    #[must_use]
+    pub fn client_bytes(&self, outcome: Outcome) -> u64 {
+        self.0.client_bytes.of(outcome).load(Ordering::Relaxed)
+    }
+
+    /// All counters in the OpenMetrics text format 1.0.0, ending with `# EOF`.
+    ///
+    /// # Errors
+    /// Never in practice: writing to a string does not fail.
+    pub fn render(&self) -> Result<String, fmt::Error> {
+        Exposition::new(self).render()
+    }
+}
+
+impl Drop for ConnectionGuard {
+    fn drop(&mut self) {
+        self.0.0.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,110 @@
+//! Counters per origin, with a bounded number of labels.
+
+use crate::label::{Label, PerLabel, RequestKind};
+use forebay_types::Endpoint;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// Origins that get a label of their own. In forwarding mode clients name the origins, so without a limit they could
+/// make the exposition grow for ever.
+pub const ORIGIN_LABELS_MAX: usize = 64;
+
+/// Label shared by all origins beyond [`ORIGIN_LABELS_MAX`].
+pub const ORIGIN_LABEL_OTHER: &str = "other";
+
+/// Counters of one origin. Cheap to clone; keep it beside the connection instead of asking for it at each request.
+#[derive(Clone, Debug, Default)]
+pub struct OriginMetrics(Arc<OriginCounters>);
+
+#[derive(Debug, Default)]
+struct OriginCounters {
+    bytes: AtomicU64,
+    errors: AtomicU64,
+    requests: PerLabel<AtomicU64, { RequestKind::ALL.len() }>,
+}
+
+impl OriginMetrics {
+    /// Counts file bytes received.
+    pub fn add_bytes(&self, bytes: u64) {
+        self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a request sent.
+    pub fn add_request(&self, kind: RequestKind) {
+        self.0.requests.of(kind).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a failure: of a connection, a request, or the bytes that came.
+    pub fn add_error(&self) {
+        self.0.errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn errors(&self) -> u64 {
+        self.0.errors.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn requests(&self) -> impl Iterator<Item = (RequestKind, u64)> {
+        <RequestKind as Label>::ALL.iter().map(|&kind| (kind, self.0.requests.of(kind).load(Ordering::Relaxed)))
+    }
+}
+
+/// The origins seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Origins {
+    named: Mutex<BTreeMap<Endpoint, OriginMetrics>>,
+    other: OriginMetrics,
+}
+
+impl Origins {
+    /// The counters of `endpoint`, or the shared ones when every label is taken.
+    pub(crate) fn of(&self, endpoint: &Endpoint) -> OriginMetrics {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(metrics) = named.get(endpoint) {
+            return metrics.clone();
+        }
+        if named.len() >= ORIGIN_LABELS_MAX {
+            return self.other.clone();
+        }
+        named.entry(endpoint.clone()).or_default().clone()
+    }
+
+    /// Every label and its counters, the shared one last.
+    pub(crate) fn snapshot(&self) -> Vec<(String, OriginMetrics)> {
+        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut snapshot: Vec<_> =
+            named.iter().map(|(endpoint, metrics)| (endpoint.to_string(), metrics.clone())).collect();
+        snapshot.push((ORIGIN_LABEL_OTHER.to_owned(), self.other.clone()));
+        snapshot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_beyond_the_limit_share_a_label() {
+        let origins = Origins::default();
+        for port in (1_u16..).take(ORIGIN_LABELS_MAX) {
+            origins.of(&Endpoint::new("origin", port)).add_bytes(1);
+        }
+        assert_eq!(origins.other.bytes(), 0);
+        for port in [5000, 5001] {
+            origins.of(&Endpoint::new("late", port)).add_bytes(10);
+        }
+        origins.of(&Endpoint::new("origin", 1)).add_bytes(1);
+        let snapshot = origins.snapshot();
+        assert_eq!(snapshot.len(), ORIGIN_LABELS_MAX + 1);
+        assert_eq!(snapshot.first().map(|(label, metrics)| (label.as_str(), metrics.bytes())), Some(("origin:1", 2)));
+        assert_eq!(snapshot.last().map(|(label, metrics)| (label.as_str(), metrics.bytes())), Some(("other", 20)));
+    }
+}
