@@ -1,0 +1,176 @@
+//! The shared map of a file's blocks, asked by every read.
+
+use crate::{
+    BlockSet, Cinfo, Geometry,
+    block_set::{WORD_BITS, position},
+};
+use forebay_types::{BlockIndex, ByteRange};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Which blocks of a file are written to its data file, and which of those are known durable. Shared by all handles of
+/// the file; every method takes `&self` and none waits.
+///
+/// A block is set written after its bytes are in the data file. Reading a set bit therefore makes those bytes visible to
+/// the reader's thread.
+///
+/// Sync goes: [`Self::snapshot_written`], sync the data file, write the snapshot as the cinfo, [`Self::mark_synced`].
+#[derive(Debug)]
+pub struct BlockMap {
+    geometry: Geometry,
+    written: Vec<AtomicU64>,
+    synced: Vec<AtomicU64>,
+    written_count: AtomicU64,
+    complete: AtomicBool,
+}
+
+impl BlockMap {
+    /// The map of a file with no block. The single block of an empty file is there at once.
+    #[must_use]
+    pub fn new(geometry: Geometry) -> Self {
+        Self::of(geometry, &BlockSet::new(geometry.block_count()))
+    }
+
+    /// The map of a file whose blocks in `cinfo` are written and synced. The single block of an empty file is there
+    /// whatever the record says.
+    #[must_use]
+    pub fn from_cinfo(cinfo: &Cinfo) -> Self {
+        Self::of(cinfo.geometry, &cinfo.blocks)
+    }
+
+    fn of(geometry: Geometry, blocks: &BlockSet) -> Self {
+        let mut blocks = BlockSet::from_words(geometry.block_count(), blocks.words().iter().copied());
+        if geometry.file_size() == 0 {
+            blocks.insert(BlockIndex(0));
+        }
+        let words = || blocks.words().iter().map(|&word| AtomicU64::new(word)).collect();
+        Self {
+            geometry,
+            written: words(),
+            synced: words(),
+            written_count: AtomicU64::new(blocks.count()),
+            complete: AtomicBool::new(blocks.is_full()),
+        }
+    }
+
+    /// How the file is cut into blocks.
+    #[must_use]
+    pub const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Whether every block is written.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Acquire)
+    }
+
+    /// Whether every byte of `range` is in the data file. The range must lie within the file; an empty one is held.
+    ///
+    /// The hot path: one load for a complete file, else two or three.
+    #[must_use]
+    pub fn holds(&self, range: ByteRange) -> bool {
+        if self.is_complete() || range.is_empty() {
+            return true;
+        }
+        let first = self.geometry.index_of(range.start()).0;
+        let last = self.geometry.index_of(range.end() - 1).0;
+        (first / WORD_BITS..=last / WORD_BITS).all(|word| {
+            let mask = mask_in_word(word, first, last);
+            self.written_word(word) & mask == mask
+        })
+    }
+
+    /// Whether block `index` is in the data file.
+    #[must_use]
+    pub fn is_written(&self, index: BlockIndex) -> bool {
+        let (word, mask) = position(index);
+        self.written.get(word).is_some_and(|bits| bits.load(Ordering::Acquire) & mask != 0)
+    }
+
+    /// The end of the bytes that are in the data file without a gap from `offset` on: `offset` itself when that byte is
+    /// missing, at most the file's size.
+    #[must_use]
+    pub fn present_run(&self, offset: u64) -> u64 {
+        let file_size = self.geometry.file_size();
+        if offset >= file_size {
+            return offset;
+        }
+        if self.is_complete() {
+            return file_size;
+        }
+        let mut index = self.geometry.index_of(offset).0;
+        loop {
+            let bit = index % WORD_BITS;
+            let ones = u64::from((self.written_word(index / WORD_BITS) >> bit).trailing_ones());
+            index += ones;
+            if ones < WORD_BITS - bit {
+                break;
+            }
+        }
+        index.saturating_mul(self.geometry.block_size()).clamp(offset, file_size)
+    }
+
+    /// Notes that all bytes of block `index` are in the data file; true when it was not noted before.
+    ///
+    /// # Panics
+    /// When the file has no such block.
+    pub fn set_written(&self, index: BlockIndex) -> bool {
+        let block_count = self.geometry.block_count();
+        assert!(index.0 < block_count, "{index} of a file of {block_count} blocks");
+        let (word, mask) = position(index);
+        let bits = self.written.get(word).expect("index is below the block count");
+        let added = bits.fetch_or(mask, Ordering::AcqRel) & mask == 0;
+        // The count passes each block's bytes on to whoever sees the file complete.
+        if added && self.written_count.fetch_add(1, Ordering::AcqRel) + 1 == block_count {
+            self.complete.store(true, Ordering::Release);
+        }
+        added
+    }
+
+    /// Number of blocks in the data file.
+    #[must_use]
+    pub fn written_count(&self) -> u64 {
+        self.written_count.load(Ordering::Acquire)
+    }
+
+    /// The blocks written so far: what a cinfo may hold after the data file has been synced.
+    #[must_use]
+    pub fn snapshot_written(&self) -> BlockSet {
+        BlockSet::from_words(self.geometry.block_count(), self.written.iter().map(|word| word.load(Ordering::Acquire)))
+    }
+
+    /// Notes that the blocks of `blocks` are durable in both the data file and the cinfo.
+    pub fn mark_synced(&self, blocks: &BlockSet) {
+        for (synced, &word) in self.synced.iter().zip(blocks.words()) {
+            synced.fetch_or(word, Ordering::AcqRel);
+        }
+    }
+
+    /// Number of blocks that are written and not yet known durable.
+    #[must_use]
+    pub fn unsynced_count(&self) -> u64 {
+        let unsynced = |(written, synced): (&AtomicU64, &AtomicU64)| {
+            written.load(Ordering::Acquire) & !synced.load(Ordering::Acquire)
+        };
+        self.written.iter().zip(&self.synced).map(unsynced).map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    fn written_word(&self, word: u64) -> u64 {
+        usize::try_from(word)
+            .ok()
+            .and_then(|word| self.written.get(word))
+            .map_or(0, |bits| bits.load(Ordering::Acquire))
+    }
+}
+
+/// The bits of word number `word` that blocks `first..=last` have; at least one of them lies in it.
+const fn mask_in_word(word: u64, first: u64, last: u64) -> u64 {
+    let mut mask = u64::MAX;
+    if word == first / WORD_BITS {
+        mask &= u64::MAX << (first % WORD_BITS);
+    }
+    if word == last / WORD_BITS {
+        mask &= u64::MAX >> (WORD_BITS - 1 - last % WORD_BITS);
+    }
+    mask
+}

@@ -1,0 +1,162 @@
+//! The cinfo: the record beside each data file that says which blocks it holds and who used it.
+//!
+//! The bytes are XCache's: version 4 is written, versions 2, 3 and 4 are read. All integers are little-endian, without
+//! padding.
+
+mod access;
+mod decode;
+mod encode;
+mod layout;
+#[cfg(test)]
+mod samples;
+
+pub use access::{ACCESSES_KEPT, Access, compact_accesses};
+pub use layout::{ACCESSES_LEN_MAX, CINFO_LEN_MAX, CinfoVersion};
+
+use crate::{BlockSet, Geometry, GeometryError};
+
+/// What is known of a cached file, as stored beside its data.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Cinfo {
+    /// File size and block size.
+    pub geometry: Geometry,
+    /// When the record was created, in seconds of the Unix epoch.
+    pub created: i64,
+    /// When a block without a verified checksum was first accepted, in seconds of the Unix epoch; 0 is never.
+    pub no_checksum_time: i64,
+    /// How often the file was opened, counted in access periods; merging of records does not lower it.
+    pub access_count: u64,
+    /// Which checksums hold for all blocks.
+    pub checksum: ChecksumState,
+    /// The blocks that are durable in the data file. As long as the file has blocks, no more and no fewer.
+    pub blocks: BlockSet,
+    /// Access records, oldest first.
+    pub accesses: Vec<Access>,
+}
+
+/// Which checksums hold for all blocks of a file.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ChecksumState {
+    /// None.
+    #[default]
+    None,
+    /// The data file has page checksums on disk.
+    Cache,
+    /// Each block came with verified page checksums from the origin.
+    Net,
+    /// Both.
+    Both,
+}
+
+/// Why bytes are no cinfo.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum CinfoError {
+    /// The bytes end inside a section.
+    #[error("truncated inside the {section}")]
+    Truncated {
+        /// The section.
+        section: &'static str,
+    },
+    /// A version that is not 2, 3 or 4.
+    #[error("unknown version {0}")]
+    Version(i32),
+    /// A section's checksum does not match its bytes.
+    #[error("wrong checksum of the {section}")]
+    Checksum {
+        /// The section.
+        section: &'static str,
+    },
+    /// A negative file size or block size.
+    #[error("negative file or block size")]
+    Negative,
+    /// Sizes that give no geometry.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// A number of access records that is negative or above [`ACCESSES_LEN_MAX`].
+    #[error("implausible number of access records: {0}")]
+    AccessCount(i64),
+}
+
+impl Cinfo {
+    /// The record of a new file: no block, no access. `created` is in seconds of the Unix epoch.
+    #[must_use]
+    pub fn new(geometry: Geometry, created: i64, checksum: ChecksumState) -> Self {
+        Self {
+            geometry,
+            created,
+            no_checksum_time: 0,
+            access_count: 0,
+            checksum,
+            blocks: BlockSet::new(geometry.block_count()),
+            accesses: Vec::new(),
+        }
+    }
+
+    /// Whether every block is there. An empty file is complete whatever its bit says.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.geometry.file_size() == 0 || self.blocks.is_full()
+    }
+
+    /// Bytes that are there.
+    #[must_use]
+    pub fn present_bytes(&self) -> u64 {
+        let whole = self.blocks.count().saturating_mul(self.geometry.block_size());
+        let last = self.blocks.last().map_or(0, |last| self.geometry.range_of(last).len());
+        let is_last_of_file = self.blocks.last().is_some_and(|last| last.0 + 1 == self.geometry.block_count());
+        if is_last_of_file { whole - self.geometry.block_size() + last } else { whole }
+    }
+
+    /// The least length in bytes that the data file must have to hold the blocks that are there.
+    #[must_use]
+    pub fn expected_data_len(&self) -> u64 {
+        self.blocks.last().map_or(0, |last| self.geometry.range_of(last).end())
+    }
+
+    /// When the file was last used, in seconds of the Unix epoch.
+    #[must_use]
+    pub fn last_access(&self) -> i64 {
+        self.accesses.last().map_or(self.created, |access| {
+            access.detached.unwrap_or_else(|| access.attached.saturating_add(i64::from(access.duration_seconds)))
+        })
+    }
+
+    /// Notes the begin of an access period at `now` (seconds of the Unix epoch): counts it and appends its record, then
+    /// merges older ones until [`ACCESSES_KEPT`] are left.
+    pub fn begin_access(&mut self, now: i64) {
+        self.accesses.push(Access::begun(now));
+        compact_accesses(&mut self.accesses, ACCESSES_KEPT, now);
+        self.access_count = self.access_count.saturating_add(1);
+    }
+}
+
+impl ChecksumState {
+    /// The name used in logs and by `xrdpfc_print`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Cache => "cache",
+            Self::Net => "net",
+            Self::Both => "both",
+        }
+    }
+
+    const fn from_status(status: u32) -> Self {
+        match status & 3 {
+            0 => Self::None,
+            1 => Self::Cache,
+            2 => Self::Net,
+            _ => Self::Both,
+        }
+    }
+
+    const fn to_status(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Cache => 1,
+            Self::Net => 2,
+            Self::Both => 3,
+        }
+    }
+}

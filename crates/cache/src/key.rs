@@ -1,0 +1,165 @@
+//! Cache keys: the names of entries.
+
+use forebay_types::{Endpoint, LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn};
+use std::fmt;
+
+/// What follows an entry's name in the name of its cinfo.
+pub const CINFO_SUFFIX: &str = ".cinfo";
+
+/// Longest key in bytes: with the suffix and a NUL it must fit a path of the operating system.
+pub const KEY_LEN_MAX: usize = LFN_LEN_MAX - CINFO_SUFFIX.len() - 1;
+
+/// Longest last component of a key in bytes: with the suffix it must fit a name of the operating system.
+const NAME_LEN_MAX: usize = LFN_COMPONENT_LEN_MAX - CINFO_SUFFIX.len();
+
+/// First components that belong to the cache itself: XCache's statistics and page checksums, and our own files.
+const RESERVED_TOP: [&str; 3] = ["pfc-stats", ".xrdt", ".forebay"];
+
+/// First component of keys that name their origin.
+const FORWARDING_TOP: &str = "root:";
+
+/// The name of a cache entry: a path below the store's root, without `.` or `..` components.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct CacheKey(String);
+
+/// Why a file cannot have a cache entry and is read past the cache.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+pub enum KeyRefusal {
+    /// The name lies in a part of the tree that belongs to the cache itself.
+    #[error("the name belongs to the cache itself")]
+    Reserved,
+    /// A component ends in [`CINFO_SUFFIX`] and could be taken for a cinfo.
+    #[error("a component of the name ends in .cinfo")]
+    CinfoName,
+    /// The name leaves no room for [`CINFO_SUFFIX`].
+    #[error("the name is too long to have a cinfo beside it")]
+    TooLong,
+    /// The root directory is no file.
+    #[error("the root directory is no file")]
+    Root,
+}
+
+impl KeyRefusal {
+    /// The name used in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Reserved => "reserved_name",
+            Self::CinfoName => "cinfo_name",
+            Self::TooLong => "name_too_long",
+            Self::Root => "root_directory",
+        }
+    }
+}
+
+impl CacheKey {
+    /// The key of a file of a fixed origin: its name, as in XCache.
+    ///
+    /// # Errors
+    /// See [`KeyRefusal`]; names that look like [`Self::forwarded`] keys are reserved.
+    pub fn fixed(lfn: &Lfn) -> Result<Self, KeyRefusal> {
+        let top = lfn.as_str().split('/').nth(1).unwrap_or_default();
+        if RESERVED_TOP.contains(&top) || top == FORWARDING_TOP {
+            return Err(KeyRefusal::Reserved);
+        }
+        Self::checked(lfn, lfn.as_str().to_owned())
+    }
+
+    /// The key of a file of an origin that the client named: `/root:/host:port/path`, the port always written.
+    ///
+    /// # Errors
+    /// See [`KeyRefusal`].
+    pub fn forwarded(origin: &Endpoint, lfn: &Lfn) -> Result<Self, KeyRefusal> {
+        Self::checked(lfn, format!("/{FORWARDING_TOP}/{origin}{lfn}"))
+    }
+
+    fn checked(lfn: &Lfn, key: String) -> Result<Self, KeyRefusal> {
+        let (_, name) = lfn.as_str().rsplit_once('/').unwrap_or_default();
+        if name.is_empty() {
+            return Err(KeyRefusal::Root);
+        }
+        if lfn.as_str().split('/').any(|component| component.ends_with(CINFO_SUFFIX)) {
+            return Err(KeyRefusal::CinfoName);
+        }
+        if name.len() > NAME_LEN_MAX || key.len() > KEY_LEN_MAX {
+            return Err(KeyRefusal::TooLong);
+        }
+        Ok(Self(key))
+    }
+
+    /// The key as text, beginning with `/`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The path of the entry's directory below the store's root (empty for the root itself), and the entry's name in it.
+    #[must_use]
+    pub fn split(&self) -> (&str, &str) {
+        let (parent, name) = self.0.rsplit_once('/').unwrap_or_default();
+        (parent.trim_start_matches('/'), name)
+    }
+}
+
+impl fmt::Display for CacheKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lfn(path: &str) -> Lfn {
+        Lfn::parse(path).unwrap()
+    }
+
+    #[test]
+    fn keys_of_a_fixed_origin_are_the_path() {
+        let key = CacheKey::fixed(&lfn("//store//a.root")).unwrap();
+        assert_eq!(key.as_str(), "/store/a.root");
+        assert_eq!(key.split(), ("store", "a.root"));
+        assert_eq!(CacheKey::fixed(&lfn("/a")).unwrap().split(), ("", "a"));
+    }
+
+    #[test]
+    fn forwarded_keys_hold_the_origin() {
+        let path = lfn("/store/a.root");
+        for (origin, text) in [
+            ("Origin.Example", "/root:/origin.example:1094/store/a.root"),
+            ("origin:11", "/root:/origin:11/store/a.root"),
+            ("[2001:DB8::1]:11", "/root:/[2001:db8::1]:11/store/a.root"),
+        ] {
+            assert_eq!(CacheKey::forwarded(&origin.parse().unwrap(), &path).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn names_of_the_cache_itself_are_refused() {
+        for path in ["/pfc-stats", "/pfc-stats/DirStat.json", "/.xrdt/a", "/.forebay/lock", "/root:/evil:1094/a"] {
+            assert_eq!(CacheKey::fixed(&lfn(path)), Err(KeyRefusal::Reserved), "{path}");
+        }
+        for path in ["/a.cinfo", "/a.cinfo/b", "/.cinfo"] {
+            assert_eq!(CacheKey::fixed(&lfn(path)), Err(KeyRefusal::CinfoName), "{path}");
+        }
+        assert_eq!(CacheKey::fixed(&lfn("/")), Err(KeyRefusal::Root));
+        assert_eq!(CacheKey::forwarded(&"o".parse().unwrap(), &lfn("/")), Err(KeyRefusal::Root));
+        for path in ["/pfc-stats2", "/a/pfc-stats", "/a.cinfo2", "/a/.forebay/x", "/root"] {
+            assert!(CacheKey::fixed(&lfn(path)).is_ok(), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_leave_room_for_the_suffix() {
+        let name_of = |len: usize| format!("/{}", "n".repeat(len));
+        assert!(CacheKey::fixed(&lfn(&name_of(NAME_LEN_MAX))).is_ok());
+        assert_eq!(CacheKey::fixed(&lfn(&name_of(NAME_LEN_MAX + 1))), Err(KeyRefusal::TooLong));
+        let path_of = |len: usize| format!("{}/{}", "/d".repeat(1900), "n".repeat(len - 3801));
+        assert!(CacheKey::fixed(&lfn(&path_of(3900))).is_ok());
+        let long = format!("{}/{}", "/dd".repeat(1300), "n".repeat(180));
+        assert!(CacheKey::fixed(&lfn(&long)).is_ok());
+        let origin = Endpoint::new("an-origin-with-a-long-name.example.org", 1094);
+        assert_eq!(CacheKey::forwarded(&origin, &lfn(&long)), Err(KeyRefusal::TooLong));
+    }
+}

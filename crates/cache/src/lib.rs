@@ -1,0 +1,30 @@
+//! Cache policy without a disk: block map, cinfo codec, planning of reads and fills, cache keys, forwarding paths.
+//!
+//! Everything here is a pure function of its arguments or an atomic bit: no file, no socket, no clock, no task.
+//!
+//! - [`Geometry`] cuts a file into blocks; [`BlockSet`] is a plain set of blocks, [`BlockMap`] the shared, atomic one
+//!   that every read of a file asks.
+//! - [`Cinfo`] is the record beside each data file, with its codec for the formats of XCache.
+//! - [`plan_read`] divides a read into bytes that are present, bytes on their way, and bytes to fetch.
+//! - [`CacheKey`] names an entry; [`ForwardedPath`] and [`AllowList`] serve requests whose path names the origin.
+
+mod allow_list;
+mod block_map;
+mod block_set;
+mod cinfo;
+mod forwarding;
+mod geometry;
+mod key;
+mod plan;
+
+pub use allow_list::{AllowList, AllowListError};
+pub use block_map::BlockMap;
+pub use block_set::BlockSet;
+pub use cinfo::{
+    ACCESSES_KEPT, ACCESSES_LEN_MAX, Access, CINFO_LEN_MAX, ChecksumState, Cinfo, CinfoError, CinfoVersion,
+    compact_accesses,
+};
+pub use forwarding::{ForwardedPath, ForwardingError};
+pub use geometry::{BLOCKS_MAX, Geometry, GeometryError};
+pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal};
+pub use plan::{BlockState, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};

@@ -1,0 +1,101 @@
+//! A data file on a local file system.
+
+use crate::{DataFile, FileIdentity};
+use bytes::Bytes;
+use rustix::io::Errno;
+use std::{
+    fs::File,
+    io::{self, IoSlice},
+    os::unix::fs::{FileExt, MetadataExt},
+    sync::Arc,
+};
+
+/// Most chunks of one write: Linux's `IOV_MAX`.
+const CHUNKS_PER_WRITE_MAX: usize = 1024;
+
+/// A data file on a local file system.
+#[derive(Debug)]
+pub struct LocalFile {
+    file: Arc<File>,
+    identity: FileIdentity,
+}
+
+impl LocalFile {
+    /// Takes over an open file.
+    ///
+    /// # Errors
+    /// When the operating system does not tell which file it is.
+    pub fn new(file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let identity = FileIdentity { device: metadata.dev(), inode: metadata.ino() };
+        Ok(Self { file: Arc::new(file), identity })
+    }
+}
+
+impl DataFile for LocalFile {
+    fn file(&self) -> &Arc<File> {
+        &self.file
+    }
+
+    fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    fn write_vectored_at(&self, mut offset: u64, chunks: &[Bytes]) -> io::Result<()> {
+        for group in chunks.chunks(CHUNKS_PER_WRITE_MAX) {
+            let mut slices: Vec<IoSlice<'_>> =
+                group.iter().filter(|chunk| !chunk.is_empty()).map(|chunk| IoSlice::new(chunk)).collect();
+            let mut rest = slices.as_mut_slice();
+            while !rest.is_empty() {
+                match rustix::io::pwritev(&self.file, rest, offset) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(written) => {
+                        IoSlice::advance_slices(&mut rest, written);
+                        offset = offset.saturating_add(u64::try_from(written).unwrap_or(u64::MAX));
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_chunks_than_one_write_takes_land_in_order() {
+        let data = LocalFile::new(tempfile::tempfile().unwrap()).unwrap();
+        let bytes: Vec<u8> = (0..5000_u32).flat_map(|n| n.to_le_bytes()).collect();
+        let mut chunks: Vec<Bytes> = bytes.chunks(7).map(Bytes::copy_from_slice).collect();
+        chunks.insert(3, Bytes::new());
+        assert!(chunks.len() > 2 * CHUNKS_PER_WRITE_MAX);
+        data.write_vectored_at(1000, &chunks).unwrap();
+        let mut back = vec![1; 1000 + bytes.len()];
+        data.read_exact_at(&mut back, 0).unwrap();
+        assert!(back[..1000].iter().all(|&byte| byte == 0));
+        assert_eq!(back[1000..], bytes);
+        assert_eq!(data.read_exact_at(&mut back, 1).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        data.sync_data().unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let Ok(full) = File::options().write(true).open("/dev/full") else {
+            return;
+        };
+        let error = LocalFile::new(full).unwrap().write_vectored_at(0, &[Bytes::from_static(b"x")]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+}

@@ -1,0 +1,118 @@
+//! What the rest of the cache asks of a disk.
+
+use crate::{OriginMark, StoreError};
+use bytes::Bytes;
+use forebay_cache::{CacheKey, Cinfo};
+use std::{fmt, fs::File, io, path::PathBuf, sync::Arc};
+
+/// A disk that keeps entries. All methods block.
+///
+/// At most one caller at a time works on one key's entry as a whole (opens, creates or removes it); reads, writes and
+/// record updates through an entry's [`DataFile`] may go on meanwhile.
+pub trait Disk: fmt::Debug + Send + Sync + 'static {
+    /// Opens the entry of `key`, or returns `None` when there is none that can be used. A record that cannot be read, or
+    /// whose data is missing or too short, is removed together with its data; the reason is logged.
+    ///
+    /// # Errors
+    /// When the disk fails. The entry is left as it was: nothing is known of it.
+    fn open_entry(&self, key: &CacheKey) -> Result<Option<Entry>, StoreError>;
+
+    /// Creates the entry of `key` with an empty data file and the record `cinfo`, which should hold no block. What was
+    /// there is replaced. Nothing is synced.
+    ///
+    /// # Errors
+    /// When the disk fails or is full; then no entry is left.
+    fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError>;
+
+    /// Replaces the record of `key`'s entry by `cinfo`, durably. `data` is the entry's data file, synced before.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] when `key` no longer names `data`; else when the disk fails or is full. The old record
+    /// is left as it was.
+    fn write_cinfo(
+        &self,
+        key: &CacheKey,
+        data: &dyn DataFile,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<(), StoreError>;
+
+    /// Removes the entry of `key`, the record first. No entry is no error.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError>;
+
+    /// Notes that the entry of `key` was used at `now` (seconds of the Unix epoch), for the choice of what to purge.
+    ///
+    /// # Errors
+    /// When there is no such entry, or the disk fails.
+    fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError>;
+
+    /// The room on the disk.
+    ///
+    /// # Errors
+    /// When the disk does not tell.
+    fn space(&self) -> Result<Space, StoreError>;
+
+    /// Where the data file of `key` is, for clients that see the same file system.
+    fn local_path(&self, key: &CacheKey) -> PathBuf;
+}
+
+/// The data file of an entry: block *i* lies at *i* times the block size, blocks not written yet are holes.
+pub trait DataFile: fmt::Debug + Send + Sync + 'static {
+    /// The open file, for reading blocks that are present.
+    fn file(&self) -> &Arc<File>;
+
+    /// Which file this is, whatever name it has by now.
+    fn identity(&self) -> FileIdentity;
+
+    /// Writes `chunks` one behind the other from `offset` (bytes) on.
+    ///
+    /// # Errors
+    /// When the disk fails or is full; some of the bytes may have been written.
+    fn write_vectored_at(&self, offset: u64, chunks: &[Bytes]) -> io::Result<()>;
+
+    /// Fills `buffer` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// When the disk fails, or the file ends before.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Makes everything written before this call durable.
+    ///
+    /// # Errors
+    /// When the disk fails. Then nothing is known of what was written since the last success: those blocks must not be
+    /// recorded, not even after a later success.
+    fn sync_data(&self) -> io::Result<()>;
+}
+
+/// An open entry.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// The data.
+    pub data: Arc<dyn DataFile>,
+    /// The record.
+    pub cinfo: Cinfo,
+    /// What the origin's file looked like when the entry was created; `None` for entries of XCache, and on file systems
+    /// without extended attributes.
+    pub origin: Option<OriginMark>,
+}
+
+/// Names a file independently of its path.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct FileIdentity {
+    /// Number of the file system.
+    pub device: u64,
+    /// Number of the file in it.
+    pub inode: u64,
+}
+
+/// Room on a disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Space {
+    /// Size of the file system in bytes.
+    pub total_bytes: u64,
+    /// Bytes of it that we may still write.
+    pub free_bytes: u64,
+}

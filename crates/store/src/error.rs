@@ -1,0 +1,122 @@
+//! Errors of the disk.
+
+use forebay_types::Side;
+use rustix::io::Errno;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// What a disk could not do.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The operating system refused.
+    #[error("{operation} {path}", path = path.display())]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A symbolic link that is neither a link into a space of XCache nor stays below the root.
+    #[error("{path} is a symbolic link out of the store: not followed", path = path.display())]
+    ForeignLink {
+        /// The link.
+        path: PathBuf,
+    },
+    /// Something else than a regular file is where an entry's file belongs.
+    #[error("{path} is not a regular file", path = path.display())]
+    NotAFile {
+        /// What is in the way.
+        path: PathBuf,
+    },
+    /// The entry was replaced or removed since its data file was opened.
+    #[error("the entry of {path} was replaced or removed meanwhile", path = path.display())]
+    Superseded {
+        /// The data file's path.
+        path: PathBuf,
+    },
+    /// The store's root is no directory.
+    #[error("{path} is not a directory", path = path.display())]
+    NotADirectory {
+        /// The root.
+        path: PathBuf,
+    },
+    /// Another process uses the store.
+    #[error("another forebay process uses this store (it holds {path}): stop it or choose another directory", path = path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+}
+
+impl StoreError {
+    /// Wraps what the operating system said about `operation` on `path`.
+    pub(crate) fn io<E: Into<io::Error>>(operation: &'static str, path: &Path) -> impl FnOnce(E) -> Self {
+        move |source| Self::Io { operation, path: path.to_owned(), source: source.into() }
+    }
+
+    /// Whose side the error is on: always the cache's own disk.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        Side::Disk
+    }
+
+    /// Whether the same may succeed shortly, without anybody mending anything.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        let passing = [Errno::INTR, Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::BUSY];
+        self.errno().is_some_and(|errno| passing.contains(&errno))
+    }
+
+    /// Whether the disk, or our share of it, is full: purging helps, retrying does not.
+    #[must_use]
+    pub fn is_out_of_space(&self) -> bool {
+        matches!(self.errno(), Some(Errno::NOSPC | Errno::DQUOT))
+    }
+
+    fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Io { source, .. } => Errno::from_io_error(source),
+            Self::ForeignLink { .. }
+            | Self::NotAFile { .. }
+            | Self::Superseded { .. }
+            | Self::NotADirectory { .. }
+            | Self::Locked { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(errno: Errno) -> StoreError {
+        StoreError::io("writing", Path::new("/store/a"))(errno)
+    }
+
+    #[test]
+    fn a_full_disk_is_told_apart() {
+        for (errno, is_out_of_space, is_retryable) in [
+            (Errno::NOSPC, true, false),
+            (Errno::DQUOT, true, false),
+            (Errno::MFILE, false, true),
+            (Errno::INTR, false, true),
+            (Errno::IO, false, false),
+            (Errno::ROFS, false, false),
+        ] {
+            let error = error(errno);
+            assert_eq!((error.is_out_of_space(), error.is_retryable()), (is_out_of_space, is_retryable), "{errno}");
+            assert_eq!(error.side(), Side::Disk);
+        }
+        let superseded = StoreError::Superseded { path: "/store/a".into() };
+        assert!(!superseded.is_out_of_space() && !superseded.is_retryable());
+    }
+
+    #[test]
+    fn errors_name_the_operation_and_the_path() {
+        assert_eq!(error(Errno::IO).to_string(), "writing /store/a");
+    }
+}

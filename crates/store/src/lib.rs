@@ -1,0 +1,42 @@
+//! The disk: data files and cinfo records behind the [`Disk`] trait.
+//!
+//! Every method blocks: asynchronous callers run it on a pool of threads that may.
+//!
+//! # What is on disk
+//!
+//! The layout is XCache's. Key `/store/a` has the sparse data file `ROOT/store/a` and the record `ROOT/store/a.cinfo`.
+//! Either may be a symbolic link into a space of XCache (the link's text is absolute and ends in `%`): such links are
+//! followed and kept. `ROOT/.forebay` is our own: a lock, and records being written.
+//!
+//! # Durability order
+//!
+//! A bit in a cinfo promises that the block is durable. The three steps of a sync are therefore separate, and the caller
+//! takes them in this order:
+//!
+//! 1. take a snapshot of the blocks written so far ([`forebay_cache::BlockMap::snapshot_written`]);
+//! 2. make the data durable ([`DataFile::sync_data`]);
+//! 3. write the snapshot as the cinfo ([`Disk::write_cinfo`]), which replaces the old record as a whole.
+//!
+//! Blocks written after step 1 wait for the next sync. A crash between any two steps loses bits, never data behind a bit.
+//!
+//! Creating an entry syncs nothing: its record holds no bit, so losing it loses nothing. An old record is durably gone
+//! before new data takes its name. Removing an entry removes the record first: data without a record is never trusted.
+//! An entry's data file is replaced, never truncated, so that handles on the old one go on reading the old bytes; and a
+//! record is written only while its key still names the data file it describes ([`StoreError::Superseded`]).
+
+mod cinfo_file;
+mod data_file;
+mod disk;
+mod error;
+mod local_disk;
+mod origin_mark;
+mod prepare;
+mod tree;
+mod xattrs;
+
+pub use data_file::LocalFile;
+pub use disk::{DataFile, Disk, Entry, FileIdentity, Space};
+pub use error::StoreError;
+pub use local_disk::LocalDisk;
+pub use origin_mark::{OriginMark, OriginMarkError};
+pub use prepare::{StoreReport, check};

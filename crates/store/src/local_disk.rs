@@ -1,0 +1,212 @@
+//! Entries on a local file system.
+
+use crate::{
+    DataFile, Disk, Entry, LocalFile, OriginMark, Space, StoreError,
+    cinfo_file::{self, CinfoWriter},
+    prepare,
+    tree::{Place, Spot, Tree},
+    xattrs::Attributes,
+};
+use forebay_cache::{CacheKey, Cinfo, CinfoError};
+use rustix::{
+    fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat},
+    io::Errno,
+};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Locks that keys share: enough that two keys rarely meet.
+const KEY_LOCKS: usize = 64;
+
+/// A directory of a local file system in which entries are kept, in XCache's layout.
+#[derive(Debug)]
+pub struct LocalDisk {
+    tree: Tree,
+    cinfo_writer: CinfoWriter,
+    keeps_xattrs: bool,
+    /// Held while an entry's files are looked up and changed together.
+    key_locks: [Mutex<()>; KEY_LOCKS],
+    _lock: OwnedFd,
+}
+
+/// Why an entry cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum Unusable {
+    #[error("bad cinfo: {0}")]
+    Cinfo(#[from] CinfoError),
+    #[error("no data file")]
+    NoData,
+    #[error("data file of {len} bytes, at least {expected_len} are recorded")]
+    ShortData { len: u64, expected_len: u64 },
+}
+
+impl LocalDisk {
+    /// Opens the store below `root`, which is created if need be, and takes it for this process.
+    ///
+    /// # Errors
+    /// When `root` is no directory, cannot be written to, or is in use by another process.
+    pub fn open(root: &Path) -> Result<Self, StoreError> {
+        let prepared = prepare::prepare(root)?;
+        let lock = prepare::lock(&prepared.tree)?;
+        prepare::clear_staging(&prepared)?;
+        let keeps_xattrs = prepared.report.keeps_xattrs;
+        if !keeps_xattrs {
+            tracing::warn!(
+                store = %prepared.tree.path().display(),
+                "the file system keeps no extended attributes: changed files at the origin are noticed by size only"
+            );
+        }
+        Ok(Self {
+            tree: prepared.tree,
+            cinfo_writer: CinfoWriter::new(prepared.staging, keeps_xattrs),
+            keeps_xattrs,
+            key_locks: std::array::from_fn(|_| Mutex::new(())),
+            _lock: lock,
+        })
+    }
+
+    /// Whether the file system keeps extended attributes, and with them each entry's [`OriginMark`].
+    #[must_use]
+    pub const fn keeps_xattrs(&self) -> bool {
+        self.keeps_xattrs
+    }
+
+    fn lock(&self, key: &CacheKey) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let stripe = usize::try_from(hasher.finish() % KEY_LOCKS as u64).unwrap_or(0);
+        let lock = self.key_locks.get(stripe).expect("a remainder is below the divisor");
+        // The lock guards no memory: what a panic left on disk is judged by what is on disk.
+        lock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Attributes that a file in a space must keep when it is replaced.
+    fn space_attributes(&self, spot: &Spot) -> Result<Attributes, StoreError> {
+        if !self.keeps_xattrs || !spot.is_linked() {
+            return Ok(Attributes::default());
+        }
+        match spot.open(OFlags::RDONLY)? {
+            Some(file) => Attributes::of_space(&file).map_err(StoreError::io("reading the attributes of", &spot.path)),
+            None => Ok(Attributes::default()),
+        }
+    }
+
+    fn create_files(&self, place: &Place, cinfo: &Cinfo, origin: Option<&OriginMark>) -> Result<LocalFile, StoreError> {
+        let (cinfo_spot, data_spot) = (place.cinfo()?, place.data()?);
+        let (cinfo_attributes, data_attributes) =
+            (self.space_attributes(&cinfo_spot)?, self.space_attributes(&data_spot)?);
+        if cinfo_spot.remove_file()? {
+            cinfo_spot.sync_directory()?;
+        }
+        data_spot.remove_file()?;
+        let data = data_spot.create()?;
+        data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
+        self.cinfo_writer.create(&cinfo_spot, &cinfo_attributes, cinfo, origin)?;
+        LocalFile::new(data).map_err(StoreError::io("examining", &data_spot.path))
+    }
+}
+
+impl Disk for LocalDisk {
+    fn open_entry(&self, key: &CacheKey) -> Result<Option<Entry>, StoreError> {
+        let _guard = self.lock(key);
+        let Some(place) = self.tree.place(key)? else {
+            return Ok(None);
+        };
+        let Some(stored) = cinfo_file::read(&place.cinfo()?)? else {
+            return Ok(None);
+        };
+        let data_spot = place.data()?;
+        let data = data_spot.open(OFlags::RDWR)?;
+        let len = match &data {
+            Some(file) => Some(file.metadata().map_err(StoreError::io("examining", &data_spot.path))?.len()),
+            None => None,
+        };
+        match (judge(stored.cinfo, len), data) {
+            (Ok(cinfo), Some(file)) => {
+                let data = LocalFile::new(file).map_err(StoreError::io("examining", &data_spot.path))?;
+                Ok(Some(Entry { data: Arc::new(data), cinfo, origin: stored.origin }))
+            }
+            (judged, _) => {
+                let reason = judged.err().unwrap_or(Unusable::NoData);
+                tracing::warn!(%key, %reason, "entry removed: it cannot be used");
+                remove(&place)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
+        let _guard = self.lock(key);
+        let place = self.tree.create_place(key)?;
+        match self.create_files(&place, &cinfo, origin.as_ref()) {
+            Ok(data) => Ok(Entry { data: Arc::new(data), cinfo, origin }),
+            Err(error) => {
+                if let Err(leftover) = remove(&place) {
+                    tracing::debug!(%key, error = %leftover, "entry that could not be created is not removed either");
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn write_cinfo(
+        &self,
+        key: &CacheKey,
+        data: &dyn DataFile,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<(), StoreError> {
+        let _guard = self.lock(key);
+        let superseded = || StoreError::Superseded { path: self.tree.path_of(key) };
+        let place = self.tree.place(key)?.ok_or_else(superseded)?;
+        if place.data()?.identity()? != Some(data.identity()) {
+            return Err(superseded());
+        }
+        self.cinfo_writer.replace(&place.cinfo()?, cinfo, origin)
+    }
+
+    fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
+        let _guard = self.lock(key);
+        self.tree.place(key)?.map_or(Ok(()), |place| remove(&place))
+    }
+
+    fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
+        let missing = || StoreError::io("touching", &self.tree.path_of(key))(Errno::NOENT);
+        let spot = self.tree.place(key)?.ok_or_else(missing)?.cinfo()?;
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            last_modification: Timespec { tv_sec: now, tv_nsec: 0 },
+        };
+        utimensat(&*spot.directory, &spot.name, &times, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(StoreError::io("touching", &spot.path))
+    }
+
+    fn space(&self) -> Result<Space, StoreError> {
+        prepare::space(&self.tree)
+    }
+
+    fn local_path(&self, key: &CacheKey) -> PathBuf {
+        self.tree.path_of(key)
+    }
+}
+
+/// Whether a record can be used with a data file of `len` bytes.
+fn judge(cinfo: Result<Cinfo, CinfoError>, len: Option<u64>) -> Result<Cinfo, Unusable> {
+    let cinfo = cinfo?;
+    let len = len.ok_or(Unusable::NoData)?;
+    let expected_len = cinfo.expected_data_len();
+    if len < expected_len {
+        return Err(Unusable::ShortData { len, expected_len });
+    }
+    Ok(cinfo)
+}
+
+/// Removes both files of an entry, the record first: data without a record is never trusted.
+fn remove(place: &Place) -> Result<(), StoreError> {
+    place.cinfo()?.remove()?;
+    place.data()?.remove()
+}

@@ -1,0 +1,131 @@
+//! Preparing a store's root, and telling early what is wrong with it.
+
+use crate::{
+    Space, StoreError,
+    tree::{Tree, create_file},
+    xattrs,
+};
+use rustix::{
+    fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstatvfs, openat, unlinkat},
+    io::Errno,
+};
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io::Write,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::Path,
+    sync::Arc,
+};
+
+/// Our own directory below the root, and where records are written before they get their names.
+const STAGING_DIRECTORY: &str = ".forebay/tmp";
+
+/// Held as long as a process uses the store.
+const LOCK_FILE: &str = ".forebay/lock";
+
+/// Mode of our own directories.
+const OWN_DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
+
+/// What was found out about a store's root.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct StoreReport {
+    /// Whether the file system keeps extended attributes. Without them a changed file at the origin goes unnoticed when
+    /// its size stays the same.
+    pub keeps_xattrs: bool,
+    /// Room on the file system.
+    pub space: Space,
+}
+
+/// A root that can be used.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) tree: Tree,
+    pub(crate) staging: Arc<OwnedFd>,
+    pub(crate) report: StoreReport,
+}
+
+/// Tells whether `root` can be a store: it is created if need be, and must be a directory that can be written to. The
+/// store may be in use.
+///
+/// # Errors
+/// Says what is wrong.
+pub fn check(root: &Path) -> Result<StoreReport, StoreError> {
+    prepare(root).map(|prepared| prepared.report)
+}
+
+pub(crate) fn prepare(root: &Path) -> Result<Prepared, StoreError> {
+    std::fs::create_dir_all(root).map_err(|source| match source.kind() {
+        std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {
+            StoreError::NotADirectory { path: root.to_owned() }
+        }
+        _ => StoreError::io("creating the directory", root)(source),
+    })?;
+    let root = root.canonicalize().map_err(StoreError::io("resolving", root))?;
+    let tree = Tree::open(&root)?;
+    let staging = tree.create_directory(STAGING_DIRECTORY, OWN_DIRECTORY_MODE)?;
+    let keeps_xattrs = probe(&tree, &staging)?;
+    let space = space(&tree)?;
+    Ok(Prepared { tree, staging, report: StoreReport { keeps_xattrs, space } })
+}
+
+/// Writes and removes a file; true when it could keep an extended attribute.
+fn probe(tree: &Tree, staging: &OwnedFd) -> Result<bool, StoreError> {
+    let name = format!("probe-{}", std::process::id());
+    let path = tree.path().join(STAGING_DIRECTORY).join(&name);
+    let mut file = match create_file(staging, OsStr::new(&name)) {
+        // Left by a process that was killed.
+        Err(Errno::EXIST) => {
+            openat(staging, &name, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).map(File::from)
+        }
+        other => other,
+    }
+    .map_err(StoreError::io("creating", &path))?;
+    let written = file.write_all(b"probe").map_err(StoreError::io("writing", &path));
+    let keeps_xattrs = xattrs::are_kept(&file);
+    let removed = unlinkat(staging, &name, AtFlags::empty()).map_err(StoreError::io("removing", &path));
+    written.and(removed).map(|()| keeps_xattrs)
+}
+
+/// Takes the store for this process, until the file that is returned is closed.
+pub(crate) fn lock(tree: &Tree) -> Result<OwnedFd, StoreError> {
+    let path = tree.path().join(LOCK_FILE);
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file =
+        openat(tree.root(), LOCK_FILE, flags, Mode::from_raw_mode(0o600)).map_err(StoreError::io("opening", &path))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(StoreError::Locked { path }),
+        Err(Errno::NOSYS | Errno::NOTSUP) => {
+            tracing::warn!(path = %path.display(), "the file system has no locks: make sure that one process uses the store");
+        }
+        Err(errno) => return Err(StoreError::io("locking", &path)(errno)),
+    }
+    Ok(file)
+}
+
+/// Removes what a crash left in the staging directory. The store must be locked.
+pub(crate) fn clear_staging(prepared: &Prepared) -> Result<(), StoreError> {
+    let path = prepared.tree.path().join(STAGING_DIRECTORY);
+    let entries = Dir::read_from(&*prepared.staging).map_err(StoreError::io("listing", &path))?;
+    for entry in entries {
+        let entry = entry.map_err(StoreError::io("listing", &path))?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            match unlinkat(&*prepared.staging, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => {}
+                Err(errno) => return Err(StoreError::io("removing", &path.join(name))(errno)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The room on the root's file system.
+pub(crate) fn space(tree: &Tree) -> Result<Space, StoreError> {
+    let statvfs = fstatvfs(tree.root()).map_err(StoreError::io("asking for the space of", tree.path()))?;
+    Ok(Space {
+        total_bytes: statvfs.f_blocks.saturating_mul(statvfs.f_frsize),
+        free_bytes: statvfs.f_bavail.saturating_mul(statvfs.f_frsize),
+    })
+}

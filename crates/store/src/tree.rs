@@ -1,0 +1,247 @@
+//! Finding files below the root without ever leaving it by accident.
+
+use crate::{FileIdentity, StoreError};
+use forebay_cache::{CINFO_SUFFIX, CacheKey};
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, readlinkat, statat, unlinkat},
+    io::Errno,
+};
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Mode of directories of entries, before the umask: as XCache's.
+const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o775);
+
+/// Mode of files of entries: as XCache's.
+const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
+
+const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens a plain file, not what a link points to, and does not wait on a FIFO.
+const FILE_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+/// The directory tree of a store.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    root: Arc<OwnedFd>,
+    path: PathBuf,
+}
+
+/// The directory of an entry, and the entry's name in it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    directory: Arc<OwnedFd>,
+    name: String,
+    /// Path of the data file, for messages.
+    path: PathBuf,
+}
+
+/// Where a file of an entry really is: its name in the tree, or what a link into a space of XCache points to.
+#[derive(Debug)]
+pub(crate) struct Spot {
+    pub(crate) directory: Arc<OwnedFd>,
+    pub(crate) name: OsString,
+    /// For messages.
+    pub(crate) path: PathBuf,
+    /// The link's own directory and name.
+    link: Option<(Arc<OwnedFd>, OsString)>,
+}
+
+impl Tree {
+    /// Opens the tree below `path`.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let root = openat(CWD, path, DIRECTORY_FLAGS, Mode::empty()).map_err(StoreError::io("opening", path))?;
+        Ok(Self { root: Arc::new(root), path: path.to_owned() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn root(&self) -> &OwnedFd {
+        &self.root
+    }
+
+    pub(crate) fn path_of(&self, key: &CacheKey) -> PathBuf {
+        self.path.join(key.as_str().trim_start_matches('/'))
+    }
+
+    /// The place of `key`, or `None` when its directory does not exist.
+    pub(crate) fn place(&self, key: &CacheKey) -> Result<Option<Place>, StoreError> {
+        let (parent, name) = key.split();
+        match self.directory(parent) {
+            Ok(directory) => Ok(Some(Place { directory, name: name.to_owned(), path: self.path_of(key) })),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(self.directory_error(parent, errno)),
+        }
+    }
+
+    /// The place of `key`; its directory is created if need be.
+    pub(crate) fn create_place(&self, key: &CacheKey) -> Result<Place, StoreError> {
+        let (parent, name) = key.split();
+        let directory = self.create_directory(parent, DIRECTORY_MODE)?;
+        Ok(Place { directory, name: name.to_owned(), path: self.path_of(key) })
+    }
+
+    /// Opens the directory `path` below the root, creating what is missing of it.
+    pub(crate) fn create_directory(&self, path: &str, mode: Mode) -> Result<Arc<OwnedFd>, StoreError> {
+        match self.directory(path) {
+            Err(Errno::NOENT) => {}
+            other => return other.map_err(|errno| self.directory_error(path, errno)),
+        }
+        let mut directory = Arc::clone(&self.root);
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        let mut start = 0;
+        for end in ends {
+            let component = path.get(start..end).unwrap_or_default();
+            match mkdirat(&*directory, component, mode) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(self.directory_error(path.get(..end).unwrap_or(path), errno)),
+            }
+            let below_root = path.get(..end).unwrap_or(path);
+            directory = self.directory(below_root).map_err(|errno| self.directory_error(below_root, errno))?;
+            start = end + 1;
+        }
+        Ok(directory)
+    }
+
+    /// Opens the directory `path` below the root. Links on the way are followed as long as they stay below the root.
+    fn directory(&self, path: &str) -> rustix::io::Result<Arc<OwnedFd>> {
+        if path.is_empty() {
+            return Ok(Arc::clone(&self.root));
+        }
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&*self.root, path, DIRECTORY_FLAGS, Mode::empty(), resolve) {
+            // Linux before 5.6, and sandboxes that do not know the call.
+            Err(Errno::NOSYS | Errno::PERM) => self.directory_without_links(path),
+            other => other.map(Arc::new),
+        }
+    }
+
+    fn directory_without_links(&self, path: &str) -> rustix::io::Result<Arc<OwnedFd>> {
+        path.split('/').try_fold(Arc::clone(&self.root), |directory, component| {
+            openat(&*directory, component, DIRECTORY_FLAGS | OFlags::NOFOLLOW, Mode::empty()).map(Arc::new)
+        })
+    }
+
+    fn directory_error(&self, path: &str, errno: Errno) -> StoreError {
+        let path = self.path.join(path);
+        match errno {
+            Errno::XDEV | Errno::LOOP => StoreError::ForeignLink { path },
+            _ => StoreError::io("opening the directory", &path)(errno),
+        }
+    }
+}
+
+impl Place {
+    /// Where the data file is.
+    pub(crate) fn data(&self) -> Result<Spot, StoreError> {
+        self.spot(OsString::from(&self.name), self.path.clone())
+    }
+
+    /// Where the record is.
+    pub(crate) fn cinfo(&self) -> Result<Spot, StoreError> {
+        let mut path = self.path.clone().into_os_string();
+        path.push(CINFO_SUFFIX);
+        self.spot(OsString::from(format!("{}{CINFO_SUFFIX}", self.name)), path.into())
+    }
+
+    fn spot(&self, name: OsString, path: PathBuf) -> Result<Spot, StoreError> {
+        let text = match readlinkat(&*self.directory, &name, Vec::new()) {
+            Ok(text) => text,
+            // No link, or nothing there.
+            Err(Errno::INVAL | Errno::NOENT) => {
+                return Ok(Spot { directory: Arc::clone(&self.directory), name, path, link: None });
+            }
+            Err(errno) => return Err(StoreError::io("reading the link", &path)(errno)),
+        };
+        let target = Path::new(OsStr::from_bytes(text.as_bytes()));
+        let (Some(parent), Some(target_name)) = (target.parent(), target.file_name()) else {
+            return Err(StoreError::ForeignLink { path });
+        };
+        if !target.is_absolute() || !target_name.as_bytes().ends_with(b"%") {
+            return Err(StoreError::ForeignLink { path });
+        }
+        let directory =
+            openat(CWD, parent, DIRECTORY_FLAGS, Mode::empty()).map_err(StoreError::io("opening the space", parent))?;
+        Ok(Spot {
+            directory: Arc::new(directory),
+            name: target_name.to_owned(),
+            path: target.to_owned(),
+            link: Some((Arc::clone(&self.directory), name)),
+        })
+    }
+}
+
+impl Spot {
+    /// Whether a link into a space leads here.
+    pub(crate) const fn is_linked(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Opens the regular file here, or returns `None` when there is nothing.
+    pub(crate) fn open(&self, access: OFlags) -> Result<Option<File>, StoreError> {
+        let file = match openat(&*self.directory, &self.name, access | FILE_FLAGS, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(Errno::ISDIR | Errno::LOOP | Errno::NXIO) => {
+                return Err(StoreError::NotAFile { path: self.path.clone() });
+            }
+            Err(errno) => return Err(StoreError::io("opening", &self.path)(errno)),
+        };
+        let metadata = file.metadata().map_err(StoreError::io("examining", &self.path))?;
+        if metadata.is_file() { Ok(Some(file)) } else { Err(StoreError::NotAFile { path: self.path.clone() }) }
+    }
+
+    /// Creates the file here, which must not exist.
+    pub(crate) fn create(&self) -> Result<File, StoreError> {
+        create_file(&self.directory, &self.name).map_err(StoreError::io("creating", &self.path))
+    }
+
+    /// Which file is here, if any.
+    pub(crate) fn identity(&self) -> Result<Option<FileIdentity>, StoreError> {
+        match statat(&*self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {
+                Ok(Some(FileIdentity { device: stat.st_dev, inode: stat.st_ino }))
+            }
+            Ok(_) | Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(StoreError::io("examining", &self.path)(errno)),
+        }
+    }
+
+    /// Removes the file here and leaves a link to it alone; true when there was one.
+    pub(crate) fn remove_file(&self) -> Result<bool, StoreError> {
+        match unlinkat(&*self.directory, &self.name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(StoreError::io("removing", &self.path)(errno)),
+        }
+    }
+
+    /// Removes the file here and a link to it.
+    pub(crate) fn remove(&self) -> Result<(), StoreError> {
+        self.remove_file()?;
+        let Some((directory, name)) = &self.link else {
+            return Ok(());
+        };
+        match unlinkat(&**directory, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(StoreError::io("removing the link to", &self.path)(errno)),
+        }
+    }
+
+    /// Makes the removal or creation of names beside this one durable.
+    pub(crate) fn sync_directory(&self) -> Result<(), StoreError> {
+        rustix::fs::fsync(&*self.directory).map_err(StoreError::io("syncing the directory of", &self.path))
+    }
+}
+
+/// Creates the file `name`, which must not exist, for reading and writing.
+pub(crate) fn create_file(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<File> {
+    openat(directory, name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | FILE_FLAGS, FILE_MODE).map(File::from)
+}
