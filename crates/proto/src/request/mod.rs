@@ -1,0 +1,252 @@
+//! Requests: one file per family, decoded by servers and encoded by clients.
+
+mod change;
+mod file;
+mod path;
+mod query;
+mod read;
+mod session;
+
+pub use change::Change;
+pub use file::{Close, Open, Sync};
+pub use path::{Dirlist, Locate, Prepare, Stat, Statx, Target};
+pub use query::{Fattr, Query};
+pub use read::{PageRead, Preread, Prereads, Read, ReadElement, ReadElements, ReadVector, encode_read_vector};
+pub use session::{Auth, Bind, EndSession, Expect, Login, Protocol, Set, Sigver, Username};
+
+use crate::code::{ErrorCode, RequestCode};
+use crate::header::{Params, RequestHeader, StreamId};
+use forebay_types::Side;
+
+/// A decoded request that borrows its payload.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Request<'a> {
+    /// Tells versions and abilities.
+    Protocol(Protocol),
+    /// Opens a session.
+    Login(Login<'a>),
+    /// One step of authentication.
+    Auth(Auth<'a>),
+    /// Makes the connection a parallel stream of a session.
+    Bind(Bind),
+    /// Ends a session.
+    EndSession(EndSession),
+    /// Opens a file.
+    Open(Open<'a>),
+    /// Closes a file.
+    Close(Close),
+    /// Makes writes durable.
+    Sync(Sync),
+    /// Reads a range.
+    Read(Read<'a>),
+    /// Reads several ranges.
+    ReadVector(ReadVector<'a>),
+    /// Reads pages with checksums.
+    PageRead(PageRead),
+    /// Tells what is known of a file.
+    Stat(Stat<'a>),
+    /// Kinds of several paths.
+    Statx(Statx<'a>),
+    /// Lists a directory.
+    Dirlist(Dirlist<'a>),
+    /// Tells which servers have a file.
+    Locate(Locate<'a>),
+    /// Asks to stage files.
+    Prepare(Prepare<'a>),
+    /// A question: checksum, configuration, space, …
+    Query(Query<'a>),
+    /// File attributes.
+    Fattr(Fattr<'a>),
+    /// Asks for a sign of life.
+    Ping,
+    /// Sets something of the session.
+    Set(Set<'a>),
+    /// Signature of the next request; has no answer of its own.
+    Sigver(Sigver<'a>),
+    /// Changes a file or the name space.
+    Change(Change<'a>),
+}
+
+/// Why a request cannot be understood, as the client is to be told. The connection stays usable.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{text} ({code})")]
+pub struct RequestError {
+    /// The code to answer.
+    pub code: ErrorCode,
+    /// The text to answer.
+    pub text: &'static str,
+}
+
+impl RequestError {
+    pub(crate) const fn new(code: ErrorCode, text: &'static str) -> Self {
+        Self { code, text }
+    }
+
+    pub(crate) const fn invalid(text: &'static str) -> Self {
+        Self::new(ErrorCode::ARG_INVALID, text)
+    }
+
+    /// Always the client's.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        Side::Client
+    }
+
+    /// Never: the same request stays wrong.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        false
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Decodes a request of which header and whole payload have arrived. Neither allocates nor copies the payload.
+    ///
+    /// # Errors
+    /// What to answer instead, for arguments that are missing, out of range or too long, and for unknown codes.
+    pub fn decode(header: &RequestHeader, payload: &'a [u8]) -> Result<Self, RequestError> {
+        let params = &header.params;
+        Ok(match header.code {
+            RequestCode::READ => Self::Read(Read::decode(params, payload)?),
+            RequestCode::READV => Self::ReadVector(ReadVector::decode(params, payload)?),
+            RequestCode::PGREAD => Self::PageRead(PageRead::decode(params, payload)?),
+            RequestCode::OPEN => Self::Open(Open::decode(params, payload)?),
+            RequestCode::CLOSE => Self::Close(Close::decode(params)),
+            RequestCode::SYNC => Self::Sync(Sync::decode(params)),
+            RequestCode::STAT => Self::Stat(Stat::decode(params, payload)?),
+            RequestCode::STATX => Self::Statx(Statx::decode(payload)?),
+            RequestCode::DIRLIST => Self::Dirlist(Dirlist::decode(params, payload)?),
+            RequestCode::LOCATE => Self::Locate(Locate::decode(params, payload)?),
+            RequestCode::PREPARE => Self::Prepare(Prepare::decode(params, payload)),
+            RequestCode::QUERY => Self::Query(Query::decode(params, payload)),
+            RequestCode::FATTR => Self::Fattr(Fattr::decode(params, payload)),
+            RequestCode::PROTOCOL => Self::Protocol(Protocol::decode(params)),
+            RequestCode::LOGIN => Self::Login(Login::decode(params, payload)),
+            RequestCode::AUTH => Self::Auth(Auth::decode(params, payload)),
+            RequestCode::BIND => Self::Bind(Bind::decode(params)),
+            RequestCode::ENDSESS => Self::EndSession(EndSession::decode(params)),
+            RequestCode::PING => Self::Ping,
+            RequestCode::SET => Self::Set(Set::decode(params, payload)),
+            RequestCode::SIGVER => Self::Sigver(Sigver::decode(params, payload)),
+            code if Change::is_code(code) => Self::Change(Change::decode(code, params, payload)?),
+            _ => return Err(RequestError::new(ErrorCode::INVALID_REQUEST, "unknown request")),
+        })
+    }
+
+    /// Appends the request: header and payload.
+    ///
+    /// # Panics
+    /// When the payload is longer than `i32::MAX` bytes, which no caller can have meant to send.
+    pub fn encode(&self, stream_id: StreamId, out: &mut Vec<u8>) {
+        let parts = self.to_parts();
+        let args = parts.args.as_bytes();
+        encode_header(stream_id, self.code(), parts.params, args.len() + parts.payload.len(), out);
+        out.extend_from_slice(args);
+        out.extend_from_slice(parts.payload);
+    }
+
+    fn to_parts(self) -> Parts<'a> {
+        match self {
+            Self::Protocol(request) => Parts::bare(request.params()),
+            Self::Login(request) => Parts::new(request.params(), request.cgi),
+            Self::Auth(request) => Parts::new(request.params(), request.credentials),
+            Self::Bind(request) => Parts::bare(Params(request.session_id.0)),
+            Self::EndSession(request) => Parts::bare(Params(request.session_id.0)),
+            Self::Open(request) => Parts::new(request.params(), request.path),
+            Self::Close(request) => Parts::bare(Params::default().with::<0, 4>(request.handle.0)),
+            Self::Sync(request) => Parts::bare(Params::default().with::<0, 4>(request.handle.0)),
+            Self::Read(request) => request.to_parts(),
+            Self::ReadVector(request) => Parts::new(request.params(), request.elements.as_bytes()),
+            Self::PageRead(request) => request.to_parts(),
+            Self::Stat(request) => request.to_parts(),
+            Self::Statx(request) => Parts::new(Params::default(), request.paths),
+            Self::Dirlist(request) => Parts::new(request.params(), request.path),
+            Self::Locate(request) => Parts::new(request.params(), request.path),
+            Self::Prepare(request) => Parts::new(request.params(), request.paths),
+            Self::Query(request) => Parts::new(request.params(), request.argument),
+            Self::Fattr(request) => Parts::new(request.params, request.payload),
+            Self::Ping => Parts::bare(Params::default()),
+            Self::Set(request) => Parts::new(Params::default().with::<15, 1>([request.modifier]), request.text),
+            Self::Sigver(request) => Parts::new(request.params(), request.signature),
+            Self::Change(request) => Parts::new(request.params, request.payload),
+        }
+    }
+
+    /// What is asked.
+    #[must_use]
+    pub const fn code(&self) -> RequestCode {
+        match self {
+            Self::Protocol(_) => RequestCode::PROTOCOL,
+            Self::Login(_) => RequestCode::LOGIN,
+            Self::Auth(_) => RequestCode::AUTH,
+            Self::Bind(_) => RequestCode::BIND,
+            Self::EndSession(_) => RequestCode::ENDSESS,
+            Self::Open(_) => RequestCode::OPEN,
+            Self::Close(_) => RequestCode::CLOSE,
+            Self::Sync(_) => RequestCode::SYNC,
+            Self::Read(_) => RequestCode::READ,
+            Self::ReadVector(_) => RequestCode::READV,
+            Self::PageRead(_) => RequestCode::PGREAD,
+            Self::Stat(_) => RequestCode::STAT,
+            Self::Statx(_) => RequestCode::STATX,
+            Self::Dirlist(_) => RequestCode::DIRLIST,
+            Self::Locate(_) => RequestCode::LOCATE,
+            Self::Prepare(_) => RequestCode::PREPARE,
+            Self::Query(_) => RequestCode::QUERY,
+            Self::Fattr(_) => RequestCode::FATTR,
+            Self::Ping => RequestCode::PING,
+            Self::Set(_) => RequestCode::SET,
+            Self::Sigver(_) => RequestCode::SIGVER,
+            Self::Change(change) => change.code,
+        }
+    }
+}
+
+/// A request taken apart for encoding: parameters, the fixed arguments that open the payload, the rest of it.
+struct Parts<'a> {
+    params: Params,
+    args: Args,
+    payload: &'a [u8],
+}
+
+/// Arguments of fixed width that some requests put before their payload proper.
+enum Args {
+    None,
+    PageRead([u8; 2]),
+    Read([u8; 8]),
+}
+
+impl<'a> Parts<'a> {
+    const fn new(params: Params, payload: &'a [u8]) -> Self {
+        Self { params, args: Args::None, payload }
+    }
+
+    const fn bare(params: Params) -> Self {
+        Self::new(params, &[])
+    }
+}
+
+impl Args {
+    const fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::None => &[],
+            Self::PageRead(bytes) => bytes,
+            Self::Read(bytes) => bytes,
+        }
+    }
+}
+
+fn encode_header(stream_id: StreamId, code: RequestCode, params: Params, payload_len: usize, out: &mut Vec<u8>) {
+    let payload_len = i32::try_from(payload_len).expect("a payload that we build is far below 2 GiB").unsigned_abs();
+    RequestHeader { stream_id, code, params, payload_len }.encode(out);
+}
+
+/// A payload that must name something.
+const fn required(payload: &[u8], text: &'static str) -> Result<(), RequestError> {
+    if payload.is_empty() { Err(RequestError::new(ErrorCode::ARG_MISSING, text)) } else { Ok(()) }
+}
+
+/// A text payload without the one NUL that may end it.
+fn text(payload: &[u8]) -> &[u8] {
+    payload.strip_suffix(b"\0").unwrap_or(payload)
+}

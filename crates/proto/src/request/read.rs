@@ -1,0 +1,246 @@
+//! Requests that read: ranges, vectors of ranges, pages with checksums.
+
+use super::{Args, Parts, RequestError, encode_header};
+use crate::code::{ErrorCode, RequestCode};
+use crate::header::{FileHandle, Params, StreamId, take_element};
+use crate::limits::{PREREADS_MAX, VECTOR_ELEMENT_LEN_MAX, VECTOR_ELEMENTS_MAX, VECTOR_LEN_MAX};
+use crate::wire::{Reader, unsigned32, unsigned64};
+
+/// Length of the header of an element of a vector read, in requests and responses.
+pub(crate) const ELEMENT_LEN: usize = 16;
+
+const NEGATIVE_LENGTH: RequestError = RequestError::invalid("length is negative");
+const NEGATIVE_OFFSET: RequestError = RequestError::invalid("offset is negative");
+
+/// Handle, offset and length at the front of the parameters of read and page read.
+fn decode_range(params: &Params) -> Result<(FileHandle, u64, u32), RequestError> {
+    let offset = unsigned64(u64::from_be_bytes(params.field::<4, 8>())).ok_or(NEGATIVE_OFFSET)?;
+    let len = unsigned32(u32::from_be_bytes(params.field::<12, 4>())).ok_or(NEGATIVE_LENGTH)?;
+    Ok((FileHandle(params.field::<0, 4>()), offset, len))
+}
+
+fn encode_range(handle: FileHandle, offset: u64, len: u32) -> Params {
+    Params::default().with::<0, 4>(handle.0).with::<4, 8>(offset.to_be_bytes()).with::<12, 4>(len.to_be_bytes())
+}
+
+/// Reads a range of a file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Read<'a> {
+    /// The file.
+    pub handle: FileHandle,
+    /// Offset of the first byte; below 2^63.
+    pub offset: u64,
+    /// Number of bytes; below 2^31.
+    pub len: u32,
+    /// The stream that is to carry the answer; 0 is the main connection.
+    pub path_id: u8,
+    /// Hints on what will be read next.
+    pub prereads: Prereads<'a>,
+}
+
+impl<'a> Read<'a> {
+    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Result<Self, RequestError> {
+        let (handle, offset, len) = decode_range(params)?;
+        let path_id = payload.first().copied().unwrap_or(0);
+        let prereads = Prereads::parse(payload.get(8..).unwrap_or_default())?;
+        Ok(Self { handle, offset, len, path_id, prereads })
+    }
+
+    pub(super) fn to_parts(self) -> Parts<'a> {
+        Parts {
+            params: encode_range(self.handle, self.offset, self.len),
+            args: Args::Read([self.path_id, 0, 0, 0, 0, 0, 0, 0]),
+            payload: self.prereads.items,
+        }
+    }
+}
+
+/// A hint behind a read; it gets no answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Preread {
+    /// The file.
+    pub handle: FileHandle,
+    /// Number of bytes, not checked.
+    pub len: u32,
+    /// Offset of the first byte, not checked.
+    pub offset: u64,
+}
+
+/// The hints behind a read, in wire form.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Prereads<'a> {
+    items: &'a [u8],
+}
+
+impl<'a> Prereads<'a> {
+    fn parse(items: &'a [u8]) -> Result<Self, RequestError> {
+        if !items.len().is_multiple_of(ELEMENT_LEN) {
+            return Err(RequestError::invalid("list of pre-reads is not a multiple of 16 bytes"));
+        }
+        if items.len() / ELEMENT_LEN > PREREADS_MAX as usize {
+            return Err(RequestError::new(ErrorCode::ARG_TOO_LONG, "list of pre-reads is too long"));
+        }
+        Ok(Self { items })
+    }
+
+    /// The hints in order.
+    pub fn iter(&self) -> impl Iterator<Item = Preread> + use<'a> {
+        let mut reader = Reader::new(self.items);
+        std::iter::from_fn(move || {
+            take_element(&mut reader).map(|(handle, len, offset)| Preread { handle, len, offset })
+        })
+    }
+}
+
+/// Reads several ranges, of one or several files.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ReadVector<'a> {
+    /// The stream that is to carry the answer; 0 is the main connection.
+    pub path_id: u8,
+    /// The ranges, at least one.
+    pub elements: ReadElements<'a>,
+}
+
+/// One range of a vector read.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct ReadElement {
+    /// The file.
+    pub handle: FileHandle,
+    /// Offset of the first byte; below 2^63.
+    pub offset: u64,
+    /// Number of bytes, may be 0.
+    pub len: u32,
+}
+
+/// The ranges of a vector read in wire form, checked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ReadElements<'a> {
+    bytes: &'a [u8],
+    data_len: u64,
+}
+
+impl<'a> ReadElements<'a> {
+    /// Checks the payload of a vector read.
+    ///
+    /// # Errors
+    /// `ArgInvalid` for an empty or ragged list and negative numbers, `ArgTooLong` for too many elements, `NoMemory`
+    /// for an element that is too long, `ArgInvalid` for an answer beyond 2 GiB.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, RequestError> {
+        if bytes.is_empty() || !bytes.len().is_multiple_of(ELEMENT_LEN) {
+            return Err(RequestError::invalid("read vector is empty or not a multiple of 16 bytes"));
+        }
+        if bytes.len() / ELEMENT_LEN > VECTOR_ELEMENTS_MAX as usize {
+            return Err(RequestError::new(ErrorCode::ARG_TOO_LONG, "read vector is too long"));
+        }
+        let mut reader = Reader::new(bytes);
+        let mut data_len = 0;
+        while let Some((_, len, offset)) = take_element(&mut reader) {
+            let len = unsigned32(len).ok_or(NEGATIVE_LENGTH)?;
+            unsigned64(offset).ok_or(NEGATIVE_OFFSET)?;
+            if len > VECTOR_ELEMENT_LEN_MAX {
+                return Err(RequestError::new(ErrorCode::NO_MEMORY, "element of the read vector is too long"));
+            }
+            data_len += u64::from(len);
+        }
+        let elements = Self { bytes, data_len };
+        if elements.body_len() > VECTOR_LEN_MAX {
+            return Err(RequestError::invalid("read vector asks for more than 2 GiB"));
+        }
+        Ok(elements)
+    }
+
+    /// The ranges in order.
+    pub fn iter(&self) -> impl Iterator<Item = ReadElement> + use<'a> {
+        let mut reader = Reader::new(self.bytes);
+        std::iter::from_fn(move || {
+            take_element(&mut reader).map(|(handle, len, offset)| ReadElement { handle, offset, len })
+        })
+    }
+
+    /// Number of ranges, at least 1.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a read vector is never empty")]
+    pub const fn len(&self) -> usize {
+        self.bytes.len() / ELEMENT_LEN
+    }
+
+    /// Bytes of all ranges together.
+    #[must_use]
+    pub const fn data_len(&self) -> u64 {
+        self.data_len
+    }
+
+    /// Bytes of the answer's body in one frame: the ranges and their headers.
+    #[must_use]
+    pub const fn body_len(&self) -> u64 {
+        self.data_len + self.bytes.len() as u64
+    }
+
+    pub(super) const fn as_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+impl<'a> ReadVector<'a> {
+    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Result<Self, RequestError> {
+        let [path_id] = params.field::<15, 1>();
+        Ok(Self { path_id, elements: ReadElements::parse(payload)? })
+    }
+
+    pub(super) fn params(self) -> Params {
+        Params::default().with::<15, 1>([self.path_id])
+    }
+}
+
+/// Appends a vector read of `elements`. The caller keeps the limits of the server and sends no element twice: some
+/// clients cannot tell two answers to equal elements apart, and no server is asked to.
+///
+/// # Panics
+/// When there are more than 2^27 elements, which no caller can have meant to send.
+pub fn encode_read_vector(stream_id: StreamId, path_id: u8, elements: &[ReadElement], out: &mut Vec<u8>) {
+    let params = Params::default().with::<15, 1>([path_id]);
+    encode_header(stream_id, RequestCode::READV, params, elements.len() * ELEMENT_LEN, out);
+    for element in elements {
+        out.extend_from_slice(&element.handle.0);
+        out.extend_from_slice(&element.len.to_be_bytes());
+        out.extend_from_slice(&element.offset.to_be_bytes());
+    }
+}
+
+/// Reads pages with checksums.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PageRead {
+    /// The file.
+    pub handle: FileHandle,
+    /// Offset of the first byte; below 2^63, need not be the start of a page.
+    pub offset: u64,
+    /// Number of bytes of data, without checksums; from 1 to below 2^31.
+    pub len: u32,
+    /// The stream that is to carry the answer; 0 is the main connection.
+    pub path_id: u8,
+    /// Whether an earlier answer had a wrong checksum: verify against storage, bypass caches.
+    pub retry: bool,
+}
+
+impl PageRead {
+    const RETRY: u8 = 0x01;
+
+    pub(super) fn decode(params: &Params, payload: &[u8]) -> Result<Self, RequestError> {
+        let (handle, offset, len) = decode_range(params)?;
+        if len == 0 {
+            return Err(RequestError::invalid("page read of no bytes"));
+        }
+        let mut args = payload.iter().copied();
+        let path_id = args.next().unwrap_or(0);
+        let retry = args.next().unwrap_or(0) & Self::RETRY != 0;
+        Ok(Self { handle, offset, len, path_id, retry })
+    }
+
+    pub(super) fn to_parts(self) -> Parts<'static> {
+        Parts {
+            params: encode_range(self.handle, self.offset, self.len),
+            args: Args::PageRead([self.path_id, if self.retry { Self::RETRY } else { 0 }]),
+            payload: &[],
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Requests on the session itself: protocol, login, auth, bind, endsess, set, sigver.
+
+use crate::code::RequestCode;
+use crate::flags::{Abilities, ProtocolRequestFlags};
+use crate::header::{Params, SessionId};
+
+/// Tells the client's version and asks for the server's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Protocol {
+    /// Version of the protocol that the client speaks, such as `0x511`; 0 for clients before 2.9.7.
+    pub client_version: u32,
+    /// What the client wants to know.
+    pub flags: ProtocolRequestFlags,
+    /// What the client does next.
+    pub expect: Expect,
+}
+
+/// What a client does behind its protocol request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Expect(pub u8);
+
+impl Expect {
+    /// It does not say.
+    pub const NONE: Self = Self(0);
+    /// Binds a parallel stream.
+    pub const BIND: Self = Self(1);
+    /// Logs in.
+    pub const LOGIN: Self = Self(3);
+    /// Logs in for a third-party copy.
+    pub const TPC: Self = Self(4);
+}
+
+impl Protocol {
+    pub(super) fn decode(params: &Params) -> Self {
+        let [flags] = params.field::<4, 1>();
+        let [expect] = params.field::<5, 1>();
+        Self {
+            client_version: u32::from_be_bytes(params.field::<0, 4>()),
+            flags: ProtocolRequestFlags(flags),
+            expect: Expect(expect & 0x0f),
+        }
+    }
+
+    pub(super) fn params(self) -> Params {
+        Params::default().with::<0, 4>(self.client_version.to_be_bytes()).with::<4, 2>([self.flags.0, self.expect.0])
+    }
+}
+
+/// A user name as the client gives it: unproven, up to eight bytes, to be escaped before it is shown.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Username([u8; 8]);
+
+impl Username {
+    /// The name in wire form; what does not fit into eight bytes is cut off, as all clients do.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let mut bytes = [0; 8];
+        for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+            *to = from;
+        }
+        Self(bytes)
+    }
+
+    /// The name without its padding.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        crate::wire::until_nul(&self.0)
+    }
+}
+
+/// Opens a session.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Login<'a> {
+    /// The client's process number.
+    pub pid: u32,
+    /// The client's user name, unproven.
+    pub username: Username,
+    /// Further abilities (1: erasure-coding redirects).
+    pub ability2: u8,
+    /// What the client can do.
+    pub ability: Abilities,
+    /// Version of the client's abilities in the low 6 bits, `0x80` when it understands unsolicited answers.
+    pub capver: u8,
+    /// `key=value&…` on the client's program and host. Not proven either.
+    pub cgi: &'a [u8],
+}
+
+impl<'a> Login<'a> {
+    /// Set in `capver` when the client understands unsolicited answers.
+    pub const ASYNC: u8 = 0x80;
+
+    /// Version of the client's abilities: 2 since answers may be deferred, 5 since TLS.
+    #[must_use]
+    pub const fn ability_version(&self) -> u8 {
+        self.capver & 0x3f
+    }
+
+    /// Whether an answer may be deferred: promised by `waitresp`, sent later unsolicited.
+    #[must_use]
+    pub const fn accepts_deferred_answers(&self) -> bool {
+        self.capver & Self::ASYNC != 0 && self.ability_version() >= 2
+    }
+
+    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Self {
+        let [ability2, ability, capver] = params.field::<12, 3>();
+        Self {
+            pid: u32::from_be_bytes(params.field::<0, 4>()),
+            username: Username(params.field::<4, 8>()),
+            ability2,
+            ability: Abilities(ability),
+            capver,
+            cgi: super::text(payload),
+        }
+    }
+
+    pub(super) fn params(self) -> Params {
+        Params::default().with::<0, 4>(self.pid.to_be_bytes()).with::<4, 8>(self.username.0).with::<12, 3>([
+            self.ability2,
+            self.ability.0,
+            self.capver,
+        ])
+    }
+}
+
+/// One step of authentication.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Auth<'a> {
+    /// Name of the security protocol, NUL-padded or cut off.
+    pub credential_type: [u8; 4],
+    /// Credentials in that protocol's form. Secret: never log them.
+    pub credentials: &'a [u8],
+}
+
+impl<'a> Auth<'a> {
+    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Self {
+        Self { credential_type: params.field::<12, 4>(), credentials: payload }
+    }
+
+    pub(super) fn params(self) -> Params {
+        Params::default().with::<12, 4>(self.credential_type)
+    }
+}
+
+/// Makes this connection a parallel stream of a session.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Bind {
+    /// The session of the main connection.
+    pub session_id: SessionId,
+}
+
+impl Bind {
+    pub(super) const fn decode(params: &Params) -> Self {
+        Self { session_id: SessionId(params.0) }
+    }
+}
+
+/// Ends a session, as clients do with their old one when they have reconnected.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct EndSession {
+    /// The session to end.
+    pub session_id: SessionId,
+}
+
+impl EndSession {
+    pub(super) const fn decode(params: &Params) -> Self {
+        Self { session_id: SessionId(params.0) }
+    }
+}
+
+/// Sets something of the session: `appid …`, `monitor …`, `cache …`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Set<'a> {
+    /// 0, or a modifier that no one defines.
+    pub modifier: u8,
+    /// What to set.
+    pub text: &'a [u8],
+}
+
+impl<'a> Set<'a> {
+    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Self {
+        let [modifier] = params.field::<15, 1>();
+        Self { modifier, text: super::text(payload) }
+    }
+}
+
+/// Signature of the request that follows with the same stream id.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Sigver<'a> {
+    /// The request that is signed.
+    pub signed: RequestCode,
+    /// Version of the signature's form.
+    pub version: u8,
+    /// 1: the payload is not part of what is signed.
+    pub flags: u8,
+    /// Strictly increasing number of the signature.
+    pub sequence: u64,
+    /// How it is signed.
+    pub crypto: u8,
+    /// The signature.
+    pub signature: &'a [u8],
+}
+
+impl<'a> Sigver<'a> {
+    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Self {
+        let [version, flags] = params.field::<2, 2>();
+        let [crypto] = params.field::<12, 1>();
+        Self {
+            signed: RequestCode(u16::from_be_bytes(params.field::<0, 2>())),
+            version,
+            flags,
+            sequence: u64::from_be_bytes(params.field::<4, 8>()),
+            crypto,
+            signature: payload,
+        }
+    }
+
+    pub(super) fn params(self) -> Params {
+        Params::default()
+            .with::<0, 2>(self.signed.0.to_be_bytes())
+            .with::<2, 2>([self.version, self.flags])
+            .with::<4, 8>(self.sequence.to_be_bytes())
+            .with::<12, 1>([self.crypto])
+    }
+}

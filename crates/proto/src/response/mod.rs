@@ -1,0 +1,125 @@
+//! Responses: one file per family, with the encoder of the server's side and the parser of the client's side.
+//!
+//! The encoders are methods of [`ReplyTo`], which knows whether an answer goes out at once or as the unsolicited
+//! message that a `waitresp` has promised.
+
+mod attention;
+mod dirlist;
+mod failure;
+mod locate;
+mod open;
+mod query;
+mod redirect;
+mod reply;
+mod session;
+mod stat;
+mod vector;
+
+pub use attention::{Attention, DEFERRED_PREFIX_LEN};
+pub use dirlist::{DirlistDecoder, DirlistEncoder, DirlistForm};
+pub use failure::{ErrorBody, Wait};
+pub use locate::{Location, LocationKind};
+pub use open::OpenReply;
+pub use query::{Checksum, ConfigValues, Space};
+pub use redirect::{Redirect, RedirectTarget};
+pub use reply::ReplyTo;
+pub use session::{HandshakeReply, LoginReply, ProtocolReply};
+pub use stat::{VfsStat, encode_stat, parse_stat};
+pub use vector::{VectorData, element_header, parse_element_header};
+
+use crate::code::Status;
+use crate::header::ResponseHeader;
+use crate::page::StatusFrame;
+use forebay_types::Side;
+
+/// A decoded response: what it is, and its body as far as that can be known without the request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Response<'a> {
+    /// The final answer.
+    Ok(&'a [u8]),
+    /// A part of the answer.
+    OkSoFar(&'a [u8]),
+    /// The request failed.
+    Error(ErrorBody),
+    /// Ask another server.
+    Redirect(Redirect),
+    /// Ask again later.
+    Wait(Wait),
+    /// The answer comes later by itself.
+    WaitResponse(Wait),
+    /// Unsolicited.
+    Attention(Attention<'a>),
+    /// One more step of authentication.
+    AuthMore(&'a [u8]),
+    /// A response with its own checksum; its data follows the body.
+    Status(StatusFrame),
+}
+
+/// A response that does not follow the protocol.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ResponseError {
+    /// It ends within a field.
+    #[error("the {what} ends too early")]
+    Truncated {
+        /// What was being read.
+        what: &'static str,
+    },
+    /// A field makes no sense.
+    #[error("the {what} is malformed")]
+    Malformed {
+        /// What was being read.
+        what: &'static str,
+    },
+    /// It is longer than anything it can stand for.
+    #[error("the {what} is too long")]
+    TooLong {
+        /// What was being read.
+        what: &'static str,
+    },
+    /// Its checksum does not match: the connection is corrupt.
+    #[error("the {what} has a wrong checksum")]
+    ChecksumMismatch {
+        /// What was being read.
+        what: &'static str,
+    },
+}
+
+impl ResponseError {
+    /// Always the origin's.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        Side::Origin
+    }
+
+    /// Whether asking again over a new connection can help: only when bytes were damaged on the way.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        matches!(self, Self::ChecksumMismatch { .. })
+    }
+}
+
+impl<'a> Response<'a> {
+    /// Decodes a response of which header and whole body have arrived.
+    ///
+    /// # Errors
+    /// When the body does not follow the protocol, or nothing is known of the status.
+    pub fn decode(header: &ResponseHeader, body: &'a [u8]) -> Result<Self, ResponseError> {
+        Ok(match header.status {
+            Status::OK => Self::Ok(body),
+            Status::OKSOFAR => Self::OkSoFar(body),
+            Status::ERROR => Self::Error(ErrorBody::parse(body)?),
+            Status::REDIRECT => Self::Redirect(Redirect::parse(body)?),
+            Status::WAIT => Self::Wait(Wait::parse(body)?),
+            Status::WAITRESP => Self::WaitResponse(Wait::parse(body)?),
+            Status::ATTN => Self::Attention(Attention::parse(body)?),
+            Status::AUTHMORE => Self::AuthMore(body),
+            Status::STATUS => Self::Status(StatusFrame::decode(header.stream_id, body)?),
+            _ => return Err(ResponseError::Malformed { what: "response status" }),
+        })
+    }
+}
+
+/// Text that a peer sent, up to its first NUL; bytes that are not UTF-8 are replaced.
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(crate::wire::until_nul(bytes)).into_owned()
+}

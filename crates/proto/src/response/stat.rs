@@ -1,0 +1,148 @@
+//! Stat texts of files and of spaces.
+
+use super::{ReplyTo, ResponseError};
+use crate::code::Status;
+use crate::flags::StatFlags;
+use crate::wire::{put_text, until_nul};
+use forebay_types::{FileKind, FileStat};
+
+/// Appends the stat text of a file in its long form, without a NUL: id, size, flags, three times, mode, owner, group.
+/// The cache knows no owner and only the time of the last change; blanks in their place would not parse.
+pub fn encode_stat(stat: &FileStat, out: &mut Vec<u8>) {
+    let FileStat { id, size, mtime, .. } = *stat;
+    let flags = flags_of(stat).0;
+    let read = if stat.readable { 0o444 } else { 0 };
+    let execute = if stat.executable { 0o111 } else { 0 };
+    let mode = read | execute;
+    put_text(out, format_args!("{id} {size} {flags} {mtime} {mtime} {mtime} {mode:04o} * *"));
+}
+
+fn flags_of(stat: &FileStat) -> StatFlags {
+    let kind = match stat.kind {
+        FileKind::File => StatFlags::default(),
+        FileKind::Directory => StatFlags::DIRECTORY,
+        FileKind::Other => StatFlags::OTHER,
+    };
+    [
+        (stat.executable, StatFlags::EXECUTABLE),
+        (stat.offline, StatFlags::OFFLINE),
+        (stat.readable, StatFlags::READABLE),
+        (stat.cached, StatFlags::CACHED),
+    ]
+    .into_iter()
+    .filter(|(is_set, _)| *is_set)
+    .fold(kind, |flags, (_, flag)| flags.with(flag))
+}
+
+/// Parses the stat text of a file, with four fields or more, with or without a NUL.
+///
+/// # Errors
+/// When one of the first four fields is missing or no number.
+pub fn parse_stat(text: &[u8]) -> Result<FileStat, ResponseError> {
+    parse_fields(text).ok_or(ResponseError::Malformed { what: "stat text" })
+}
+
+fn parse_fields(text: &[u8]) -> Option<FileStat> {
+    let text = std::str::from_utf8(until_nul(text)).ok()?;
+    let mut fields = text.split_ascii_whitespace();
+    // The id is opaque: one that is no number still leaves a good stat.
+    let id = fields.next()?.parse().unwrap_or(0);
+    let size = fields.next()?.parse().ok()?;
+    let flags = StatFlags(fields.next()?.parse().ok()?);
+    let mtime = fields.next()?.parse().ok()?;
+    let kind = if flags.contains(StatFlags::DIRECTORY) {
+        FileKind::Directory
+    } else if flags.contains(StatFlags::OTHER) {
+        FileKind::Other
+    } else {
+        FileKind::File
+    };
+    Some(FileStat {
+        id,
+        kind,
+        size,
+        mtime,
+        readable: flags.contains(StatFlags::READABLE),
+        executable: flags.contains(StatFlags::EXECUTABLE),
+        offline: flags.contains(StatFlags::OFFLINE),
+        cached: flags.contains(StatFlags::CACHED),
+    })
+}
+
+/// What is known of the space that a path lies in. Sizes are in MiB, use in percent.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct VfsStat {
+    /// Servers with writable space.
+    pub writable_servers: u32,
+    /// Free writable space.
+    pub writable_free_mib: u64,
+    /// Use of the writable space.
+    pub writable_use_percent: u32,
+    /// Servers with staging space.
+    pub staging_servers: u32,
+    /// Free staging space.
+    pub staging_free_mib: u64,
+    /// Use of the staging space.
+    pub staging_use_percent: u32,
+}
+
+impl VfsStat {
+    /// Parses the reply to a stat of a space.
+    ///
+    /// # Errors
+    /// When it holds fewer than six numbers.
+    pub fn parse(text: &[u8]) -> Result<Self, ResponseError> {
+        let parse = || {
+            let text = std::str::from_utf8(until_nul(text)).ok()?;
+            let mut fields = text.split_ascii_whitespace();
+            Some(Self {
+                writable_servers: fields.next()?.parse().ok()?,
+                writable_free_mib: fields.next()?.parse().ok()?,
+                writable_use_percent: fields.next()?.parse().ok()?,
+                staging_servers: fields.next()?.parse().ok()?,
+                staging_free_mib: fields.next()?.parse().ok()?,
+                staging_use_percent: fields.next()?.parse().ok()?,
+            })
+        };
+        parse().ok_or(ResponseError::Malformed { what: "stat text of a space" })
+    }
+}
+
+impl ReplyTo {
+    /// Appends the reply to a stat of a file.
+    pub fn stat(self, stat: &FileStat, out: &mut Vec<u8>) {
+        self.frame(Status::OK, out, |out| {
+            encode_stat(stat, out);
+            out.push(0);
+        });
+    }
+
+    /// Appends the reply to a stat of a space.
+    pub fn vfs_stat(self, stat: &VfsStat, out: &mut Vec<u8>) {
+        self.frame(Status::OK, out, |out| {
+            put_text(
+                out,
+                format_args!(
+                    "{} {} {} {} {} {}\0",
+                    stat.writable_servers,
+                    stat.writable_free_mib,
+                    stat.writable_use_percent,
+                    stat.staging_servers,
+                    stat.staging_free_mib,
+                    stat.staging_use_percent,
+                ),
+            );
+        });
+    }
+
+    /// Appends the reply to a statx: one byte for each path.
+    pub fn statx<'a>(self, stats: impl IntoIterator<Item = &'a FileStat>, out: &mut Vec<u8>) {
+        let flags = |stat: &FileStat| match stat.kind {
+            FileKind::Directory => 2,
+            FileKind::Other => 4,
+            FileKind::File if stat.offline => 8,
+            FileKind::File => 0,
+        };
+        self.frame(Status::OK, out, |out| out.extend(stats.into_iter().map(flags)));
+    }
+}

@@ -1,0 +1,320 @@
+//! The client's side of session set-up.
+
+use super::HANDSHAKE;
+use crate::PROTOCOL_VERSION;
+use crate::code::{ErrorCode, Status};
+use crate::flags::{Abilities, ProtocolRequestFlags, ServerFlags};
+use crate::header::{RESPONSE_HEADER_LEN, ResponseHeader, SessionId, StreamId};
+use crate::limits::SETUP_BODY_LEN_MAX;
+use crate::request::{Bind, Expect, Login, Protocol, Request, Username};
+use crate::response::{ErrorBody, HandshakeReply, LoginReply, ProtocolReply, Redirect, Response, ResponseError};
+use forebay_types::Side;
+
+/// What the connection is for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ClientPurpose {
+    /// A session of its own.
+    Login {
+        /// Our process number.
+        pid: u32,
+        /// Our user name; eight bytes of it count.
+        username: String,
+        /// `key=value&…` on our program and host.
+        cgi: String,
+    },
+    /// A parallel stream of a session.
+    Bind {
+        /// That session.
+        session_id: SessionId,
+    },
+}
+
+/// How to set up a session.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClientOptions {
+    /// What the connection is for.
+    pub purpose: ClientPurpose,
+    /// What we can do.
+    pub ability: Abilities,
+}
+
+/// What has become of the input.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Progress {
+    /// Nothing can be said before this many bytes have arrived, counted from the same start.
+    NeedMore {
+        /// Bytes that must be there; more than there are now.
+        at_least: usize,
+    },
+    /// Set-up goes on; what is to be sent next is in `out`.
+    Continue {
+        /// Bytes to drop.
+        consumed: usize,
+    },
+    /// The session is set up: what follows are responses to our requests.
+    Ready {
+        /// Bytes to drop.
+        consumed: usize,
+    },
+}
+
+/// What the server has told of itself and of the session.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Peer {
+    /// Version of the protocol that the server speaks.
+    pub version: u32,
+    /// The server's role and abilities.
+    pub flags: ServerFlags,
+    /// The new session; very old servers give none.
+    pub session_id: Option<SessionId>,
+    /// Number of the parallel stream; 0 for a main connection.
+    pub path_id: u8,
+}
+
+impl Peer {
+    /// Whether the server is a redirector; some say both, then this counts.
+    #[must_use]
+    pub const fn is_manager(&self) -> bool {
+        self.flags.contains(ServerFlags::IS_MANAGER)
+    }
+
+    /// Whether the server answers page reads.
+    #[must_use]
+    pub const fn supports_page_reads(&self) -> bool {
+        self.flags.contains(ServerFlags::SUPPORTS_PAGES) && self.version >= PAGES_SINCE_VERSION
+    }
+}
+
+/// First version of the protocol with page reads.
+const PAGES_SINCE_VERSION: u32 = 0x511;
+
+/// Why a session could not be set up.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ClientError {
+    /// The first reply is no reply to a handshake.
+    #[error("the server does not speak the XRootD protocol")]
+    NotXrootd,
+    /// A reply does not follow the protocol.
+    #[error("session set-up: {0}")]
+    Response(#[from] ResponseError),
+    /// The server wants TLS.
+    #[error("the server requires TLS, which this release does not offer")]
+    TlsRequired,
+    /// The server wants to know who we are.
+    #[error("the server requires authentication ({protocols}), which this release does not offer")]
+    AuthenticationRequired {
+        /// Names of the security protocols that it accepts.
+        protocols: String,
+    },
+    /// The server refused.
+    #[error("the server refused the session: {text} ({code})")]
+    Refused {
+        /// Its code.
+        code: ErrorCode,
+        /// Its text.
+        text: String,
+    },
+    /// The server sends us elsewhere.
+    #[error("the server redirects the session")]
+    Redirected(Box<Redirect>),
+    /// The server wants us to come again later.
+    #[error("the server is busy for {seconds} s: {text}")]
+    Busy {
+        /// Seconds to stay away.
+        seconds: u32,
+        /// Its text.
+        text: String,
+    },
+}
+
+impl ClientError {
+    /// Always the origin's.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        Side::Origin
+    }
+
+    /// Whether trying again later, or elsewhere for a redirect, can help.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Redirected(_) => true,
+            Self::Refused { code, .. } => matches!(
+                *code,
+                ErrorCode::OVERLOADED | ErrorCode::NO_MEMORY | ErrorCode::NO_SERVER | ErrorCode::IN_PROGRESS
+            ),
+            Self::Response(error) => error.is_retryable(),
+            Self::NotXrootd | Self::TlsRequired | Self::AuthenticationRequired { .. } => false,
+        }
+    }
+}
+
+/// Set-up of one connection to a server. Performs no I/O and reads no clock.
+///
+/// Send what [`ClientSession::start`] appends; hand all input that has arrived to [`ClientSession::handle_input`],
+/// each time dropping what it consumed and sending what it appended, until it is ready.
+#[derive(Debug)]
+pub struct ClientSession {
+    options: ClientOptions,
+    phase: Phase,
+    peer: Peer,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    Handshake,
+    Protocol,
+    LoginOrBind,
+    Ready,
+}
+
+/// The stream id of all requests of set-up.
+const SETUP_STREAM: StreamId = StreamId::ZERO;
+
+/// Version of our abilities: as clients since 2011, without signing and TLS.
+const ABILITY_VERSION: u8 = 3;
+
+impl ClientSession {
+    /// A session at its start.
+    #[must_use]
+    pub fn new(options: ClientOptions) -> Self {
+        Self { options, phase: Phase::Handshake, peer: Peer::default() }
+    }
+
+    /// Appends what is to be sent first: handshake and protocol request in one.
+    pub fn start(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&HANDSHAKE);
+        let expect = match self.options.purpose {
+            ClientPurpose::Login { .. } => Expect::LOGIN,
+            ClientPurpose::Bind { .. } => Expect::BIND,
+        };
+        let flags = ProtocolRequestFlags::SECURITY;
+        let request = Protocol { client_version: PROTOCOL_VERSION, flags, expect };
+        Request::Protocol(request).encode(SETUP_STREAM, out);
+    }
+
+    /// Looks at the first reply in `input`; appends what is to be sent next to `out`.
+    ///
+    /// # Errors
+    /// When the session cannot be set up: close the connection.
+    pub fn handle_input(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, ClientError> {
+        if self.phase == Phase::Ready {
+            return Ok(Progress::Ready { consumed: 0 });
+        }
+        let Some((header, rest)) = input.split_first_chunk() else {
+            return Ok(Progress::NeedMore { at_least: RESPONSE_HEADER_LEN });
+        };
+        let header = ResponseHeader::decode(header).map_err(|_| self.malformed())?;
+        if header.stream_id != SETUP_STREAM {
+            return Err(self.malformed());
+        }
+        if self.phase == Phase::Handshake && (header.status, header.body_len) != (Status::OK, 8) {
+            return Err(ClientError::NotXrootd);
+        }
+        if header.body_len > SETUP_BODY_LEN_MAX {
+            return Err(ResponseError::TooLong { what: WHAT }.into());
+        }
+        let body_len = usize::try_from(header.body_len).map_err(|_| ResponseError::TooLong { what: WHAT })?;
+        let consumed = RESPONSE_HEADER_LEN + body_len;
+        let Some(body) = rest.get(..body_len) else { return Ok(Progress::NeedMore { at_least: consumed }) };
+        if header.status == Status::ATTN {
+            return Ok(Progress::Continue { consumed });
+        }
+        self.handle_reply(accepted(&header, body)?, out)?;
+        Ok(if self.phase == Phase::Ready { Progress::Ready { consumed } } else { Progress::Continue { consumed } })
+    }
+
+    fn malformed(&self) -> ClientError {
+        match self.phase {
+            Phase::Handshake => ClientError::NotXrootd,
+            _ => ResponseError::Malformed { what: WHAT }.into(),
+        }
+    }
+
+    fn handle_reply(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), ClientError> {
+        self.phase = match self.phase {
+            Phase::Handshake => {
+                self.peer.version = HandshakeReply::parse(body)?.version;
+                Phase::Protocol
+            }
+            Phase::Protocol => {
+                self.peer.flags = ProtocolReply::parse(body)?.flags;
+                self.check_tls()?;
+                self.enter(out);
+                Phase::LoginOrBind
+            }
+            Phase::LoginOrBind => {
+                match self.options.purpose {
+                    ClientPurpose::Login { .. } => self.handle_login(&LoginReply::parse(body)?)?,
+                    ClientPurpose::Bind { .. } => {
+                        let path_id = body.first().copied().filter(|&path_id| path_id != 0);
+                        self.peer.path_id = path_id.ok_or(ResponseError::Malformed { what: "bind reply" })?;
+                    }
+                }
+                Phase::Ready
+            }
+            Phase::Ready => Phase::Ready,
+        };
+        Ok(())
+    }
+
+    /// Sends the login or bind.
+    fn enter(&self, out: &mut Vec<u8>) {
+        let request = match &self.options.purpose {
+            ClientPurpose::Login { pid, username, cgi } => Request::Login(Login {
+                pid: *pid,
+                username: Username::new(username),
+                ability2: 0,
+                ability: self.options.ability,
+                capver: Login::ASYNC | ABILITY_VERSION,
+                cgi: cgi.as_bytes(),
+            }),
+            ClientPurpose::Bind { session_id } => Request::Bind(Bind { session_id: *session_id }),
+        };
+        request.encode(SETUP_STREAM, out);
+    }
+
+    fn check_tls(&self) -> Result<(), ClientError> {
+        let required = match self.options.purpose {
+            ClientPurpose::Login { .. } => ServerFlags::TLS_LOGIN.with(ServerFlags::TLS_SESSION),
+            ClientPurpose::Bind { .. } => ServerFlags::TLS_DATA,
+        };
+        if self.peer.flags.intersects(required.with(ServerFlags::GOTO_TLS)) {
+            return Err(ClientError::TlsRequired);
+        }
+        Ok(())
+    }
+
+    fn handle_login(&mut self, reply: &LoginReply) -> Result<(), ClientError> {
+        let protocols: Vec<&str> = reply.security_protocols().collect();
+        if !protocols.is_empty() {
+            return Err(ClientError::AuthenticationRequired { protocols: protocols.join(", ") });
+        }
+        self.peer.session_id = reply.session_id;
+        Ok(())
+    }
+
+    /// What the server has told so far; complete once the session is ready.
+    #[must_use]
+    pub const fn peer(&self) -> &Peer {
+        &self.peer
+    }
+}
+
+const WHAT: &str = "set-up reply";
+
+/// The body of a reply that goes on with set-up; everything else ends it.
+fn accepted<'a>(header: &ResponseHeader, body: &'a [u8]) -> Result<&'a [u8], ClientError> {
+    match Response::decode(header, body)? {
+        Response::Ok(body) => Ok(body),
+        Response::Error(ErrorBody { code: ErrorCode::TLS_REQUIRED, .. }) => Err(ClientError::TlsRequired),
+        Response::Error(ErrorBody { code, text }) => Err(ClientError::Refused { code, text }),
+        Response::Redirect(redirect) => Err(ClientError::Redirected(Box::new(redirect))),
+        Response::Wait(wait) | Response::WaitResponse(wait) => {
+            Err(ClientError::Busy { seconds: wait.seconds, text: wait.text })
+        }
+        Response::OkSoFar(_) | Response::Attention(_) | Response::AuthMore(_) | Response::Status(_) => {
+            Err(ResponseError::Malformed { what: WHAT }.into())
+        }
+    }
+}

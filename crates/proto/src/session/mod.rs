@@ -1,0 +1,10 @@
+//! Session state machines of both roles. Bytes go in; requests, replies and facts come out.
+
+mod client;
+mod server;
+
+pub use client::{ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress};
+pub use server::{Fatal, Input, ServerOptions, ServerSession};
+
+/// What a client sends first: five numbers.
+const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0x07, 0xdc];

@@ -1,0 +1,361 @@
+//! The server's side of a connection.
+
+use super::HANDSHAKE;
+use crate::PROTOCOL_VERSION;
+use crate::code::{ErrorCode, RequestCode};
+use crate::flags::{Abilities, ServerFlags};
+use crate::header::{REQUEST_HEADER_LEN, RequestHeader, SessionId, StreamId};
+use crate::limits::{DRAIN_LEN_MAX, payload_len_max};
+use crate::request::{Change, Login, Protocol, ReadElements, Request, RequestError};
+use crate::response::{HandshakeReply, ProtocolReply, ReplyTo};
+use forebay_types::Side;
+
+/// What a server says of itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ServerOptions {
+    /// Version of the protocol.
+    pub version: u32,
+    /// Role and abilities.
+    pub flags: ServerFlags,
+}
+
+impl ServerOptions {
+    /// A caching proxy that serves pages.
+    pub const CACHE: Self = Self {
+        version: PROTOCOL_VERSION,
+        flags: ServerFlags::IS_SERVER
+            .with(ServerFlags::ATTR_PROXY)
+            .with(ServerFlags::ATTR_CACHE)
+            .with(ServerFlags::SUPPORTS_PAGES),
+    };
+
+    /// A plain file server that serves pages.
+    pub const FILES: Self =
+        Self { version: PROTOCOL_VERSION, flags: ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES) };
+}
+
+/// What the first bytes of a connection's input are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Input<'a> {
+    /// Nothing can be said before this many bytes have arrived, counted from the same start. Never more than
+    /// [`crate::limits::REQUEST_LEN_MAX`].
+    NeedMore {
+        /// Bytes that must be there; more than there are now.
+        at_least: usize,
+    },
+    /// Bytes that the session has dealt with by itself; its answer, if any, is in `out`.
+    Skipped {
+        /// Bytes to drop; at least 1.
+        consumed: usize,
+    },
+    /// A request to be answered.
+    Request {
+        /// Bytes to drop when the request is no longer used. May be 0 for a request whose payload was dropped before.
+        consumed: usize,
+        /// Goes into the answer.
+        stream_id: StreamId,
+        /// The request.
+        request: Request<'a>,
+    },
+}
+
+/// Why a connection cannot go on. What is in `out` is sent first, then the connection is closed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Fatal {
+    /// The first bytes are not a handshake.
+    #[error("the client does not speak the XRootD protocol")]
+    NotXrootd,
+    /// A header announces a negative length.
+    #[error("a request announces a negative length")]
+    NegativeLength,
+    /// A payload is too long to be drained.
+    #[error("{code} announces a payload of {len} bytes")]
+    PayloadTooLong {
+        /// The request.
+        code: RequestCode,
+        /// What it announces.
+        len: u32,
+    },
+    /// A request that needs a login came before one.
+    #[error("{code} before login")]
+    NotLoggedIn {
+        /// The request.
+        code: RequestCode,
+    },
+    /// A write whose extent cannot be known: what follows cannot be understood.
+    #[error("{code} whose extent is unknown")]
+    Unframed {
+        /// The request.
+        code: RequestCode,
+    },
+}
+
+impl Fatal {
+    /// Always the client's.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        Side::Client
+    }
+
+    /// Never on this connection.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        false
+    }
+}
+
+/// One client's connection. Performs no I/O and reads no clock.
+///
+/// Hand all input that has arrived to [`ServerSession::handle_input`] again and again, each time dropping what it
+/// consumed, until it needs more. When it gives out a login or bind, call [`ServerSession::accept_login`] or
+/// [`ServerSession::accept_bind`] before the next input, or answer with an error.
+#[derive(Debug)]
+pub struct ServerSession {
+    options: ServerOptions,
+    phase: Phase,
+    drain: Option<Drain>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Phase {
+    Handshake,
+    /// Before login or bind.
+    SetUp,
+    LoggedIn {
+        ability: Abilities,
+        accepts_deferred_answers: bool,
+    },
+    Bound,
+}
+
+/// A payload that nobody wants: dropped as it comes, then its request is dealt with.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    remaining: u64,
+    header: RequestHeader,
+    end: DrainEnd,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum DrainEnd {
+    /// The request goes out, without its payload.
+    Request,
+    /// The session answers.
+    Answer(RequestError),
+}
+
+const NEEDS_MAIN_CONNECTION: RequestError =
+    RequestError::new(ErrorCode::INVALID_REQUEST, "requests go to the main connection of the session");
+const ARGUMENT_TOO_LONG: RequestError = RequestError::new(ErrorCode::ARG_TOO_LONG, "argument is too long");
+const ALREADY_LOGGED_IN: RequestError = RequestError::new(ErrorCode::INVALID_REQUEST, "the session is logged in");
+const NO_AUTHENTICATION: RequestError =
+    RequestError::new(ErrorCode::INVALID_REQUEST, "authentication was not asked for");
+
+impl ServerSession {
+    /// A session at its start.
+    #[must_use]
+    pub const fn new(options: ServerOptions) -> Self {
+        Self { options, phase: Phase::Handshake, drain: None }
+    }
+
+    /// Looks at the first bytes of `input`; appends what the session answers by itself to `out`.
+    ///
+    /// # Errors
+    /// When the connection cannot go on: send `out`, then close.
+    pub fn handle_input<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<Input<'a>, Fatal> {
+        if self.drain.is_some() {
+            return Ok(self.handle_drain(0, input, out));
+        }
+        if self.phase == Phase::Handshake {
+            return self.handle_handshake(input, out);
+        }
+        let Some((header, rest)) = input.split_first_chunk() else {
+            return Ok(Input::NeedMore { at_least: REQUEST_HEADER_LEN });
+        };
+        let header = RequestHeader::decode(header).map_err(|error| {
+            ReplyTo::direct(error.stream_id).error(ErrorCode::ARG_INVALID, "length is negative", out);
+            Fatal::NegativeLength
+        })?;
+        self.check_phase(&header, out)?;
+        if let Some(drain) = self.plan_drain(&header, rest, out)? {
+            let Plan::Drain(drain) = drain else {
+                return Ok(Input::NeedMore { at_least: whole_len(&header) });
+            };
+            self.drain = Some(drain);
+            return Ok(self.handle_drain(REQUEST_HEADER_LEN, rest, out));
+        }
+        let Some(payload) = rest.get(..payload_len(&header)) else {
+            return Ok(Input::NeedMore { at_least: whole_len(&header) });
+        };
+        Ok(self.handle_request(&header, payload, out))
+    }
+
+    fn handle_handshake(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Input<'static>, Fatal> {
+        if input.iter().zip(HANDSHAKE).any(|(&byte, expected)| byte != expected) {
+            return Err(Fatal::NotXrootd);
+        }
+        if input.len() < HANDSHAKE.len() {
+            return Ok(Input::NeedMore { at_least: HANDSHAKE.len() });
+        }
+        let is_server = self.options.flags.contains(ServerFlags::IS_SERVER);
+        let reply = HandshakeReply { version: self.options.version, is_server };
+        ReplyTo::direct(StreamId::ZERO).handshake(reply, out);
+        self.phase = Phase::SetUp;
+        Ok(Input::Skipped { consumed: HANDSHAKE.len() })
+    }
+
+    /// Before login only set-up is possible: anything else ends the connection.
+    fn check_phase(&self, header: &RequestHeader, out: &mut Vec<u8>) -> Result<(), Fatal> {
+        let is_set_up = matches!(header.code, RequestCode::PROTOCOL | RequestCode::LOGIN | RequestCode::BIND);
+        if self.phase == Phase::SetUp && !is_set_up {
+            ReplyTo::direct(header.stream_id).error(ErrorCode::INVALID_REQUEST, "log in first", out);
+            return Err(Fatal::NotLoggedIn { code: header.code });
+        }
+        Ok(())
+    }
+
+    /// Decides whether the payload is dropped as it comes; `None` when it is wanted whole.
+    fn plan_drain(&self, header: &RequestHeader, rest: &[u8], out: &mut Vec<u8>) -> Result<Option<Plan>, Fatal> {
+        let announced = u64::from(header.payload_len);
+        let (remaining, end) = match header.code {
+            RequestCode::WRITE | RequestCode::PGWRITE => (announced, DrainEnd::Request),
+            RequestCode::WRITEV => {
+                if header.payload_len > payload_len_max(header.code) {
+                    return Err(refuse_unframed(header, out));
+                }
+                let Some(elements) = rest.get(..payload_len(header)) else { return Ok(Some(Plan::NeedPayload)) };
+                let Ok(elements) = ReadElements::parse(elements) else { return Err(refuse_unframed(header, out)) };
+                (announced + elements.data_len(), DrainEnd::Request)
+            }
+            RequestCode::CHKPOINT if header.params.field::<15, 1>() == [CHKPOINT_EXECUTE] => {
+                return Err(refuse_unframed(header, out));
+            }
+            code if header.payload_len > DRAIN_LEN_MAX => {
+                ReplyTo::direct(header.stream_id).error(ARGUMENT_TOO_LONG.code, ARGUMENT_TOO_LONG.text, out);
+                return Err(Fatal::PayloadTooLong { code, len: header.payload_len });
+            }
+            code if header.payload_len > payload_len_max(code) => (announced, DrainEnd::Answer(ARGUMENT_TOO_LONG)),
+            _ => return Ok(None),
+        };
+        let end = if self.phase == Phase::Bound { DrainEnd::Answer(NEEDS_MAIN_CONNECTION) } else { end };
+        Ok(Some(Plan::Drain(Drain { remaining, header: *header, end })))
+    }
+
+    /// Drops what has come of an unwanted payload; `consumed` bytes before `input` are dropped with it.
+    fn handle_drain(&mut self, consumed: usize, input: &[u8], out: &mut Vec<u8>) -> Input<'static> {
+        let Some(drain) = &mut self.drain else { return Input::NeedMore { at_least: 1 } };
+        let dropped = usize::try_from(drain.remaining).unwrap_or(usize::MAX).min(input.len());
+        drain.remaining -= dropped as u64;
+        let consumed = consumed + dropped;
+        if drain.remaining > 0 {
+            return if consumed == 0 { Input::NeedMore { at_least: 1 } } else { Input::Skipped { consumed } };
+        }
+        let Drain { header, end, .. } = *drain;
+        self.drain = None;
+        let stream_id = header.stream_id;
+        match end {
+            DrainEnd::Request => {
+                let request = Request::Change(Change::without_payload(&header));
+                Input::Request { consumed, stream_id, request }
+            }
+            DrainEnd::Answer(error) => {
+                ReplyTo::direct(stream_id).error(error.code, error.text, out);
+                Input::Skipped { consumed }
+            }
+        }
+    }
+
+    fn handle_request<'a>(&self, header: &RequestHeader, payload: &'a [u8], out: &mut Vec<u8>) -> Input<'a> {
+        let consumed = REQUEST_HEADER_LEN + payload.len();
+        let reply_to = ReplyTo::direct(header.stream_id);
+        match self.admit(Request::decode(header, payload)) {
+            Ok(Request::Protocol(protocol)) => reply_to.protocol(self.protocol_reply(protocol), out),
+            // A signature that nobody asked for has no answer of its own and changes nothing.
+            Ok(Request::Sigver(_)) => {}
+            Ok(request) => return Input::Request { consumed, stream_id: header.stream_id, request },
+            Err(error) => reply_to.error(error.code, error.text, out),
+        }
+        Input::Skipped { consumed }
+    }
+
+    /// Turns away what the phase does not allow.
+    fn admit<'a>(&self, request: Result<Request<'a>, RequestError>) -> Result<Request<'a>, RequestError> {
+        match (self.phase, request?) {
+            (_, Request::Auth(_)) => Err(NO_AUTHENTICATION),
+            (Phase::LoggedIn { .. } | Phase::Bound, Request::Login(_) | Request::Bind(_)) => Err(ALREADY_LOGGED_IN),
+            (Phase::Bound, request) if !matches!(request, Request::Protocol(_)) => Err(NEEDS_MAIN_CONNECTION),
+            (_, request) => Ok(request),
+        }
+    }
+
+    /// Clients before 2.9.7 tell no version and understand only 1 for a server, 0 for a manager.
+    const fn protocol_reply(&self, protocol: Protocol) -> ProtocolReply {
+        let ServerOptions { version, flags } = self.options;
+        let flags = if protocol.client_version == 0 { ServerFlags(flags.0 & 1) } else { flags };
+        ProtocolReply { version, flags }
+    }
+
+    /// Opens the session and appends the reply to the login. Ancient clients expect no session id.
+    pub fn accept_login(&mut self, stream_id: StreamId, login: &Login<'_>, session_id: SessionId, out: &mut Vec<u8>) {
+        self.phase =
+            Phase::LoggedIn { ability: login.ability, accepts_deferred_answers: login.accepts_deferred_answers() };
+        let reply_to = ReplyTo::direct(stream_id);
+        if login.ability_version() == 0 { reply_to.ok(out) } else { reply_to.login(session_id, out) }
+    }
+
+    /// Makes the connection the parallel stream `path_id` (1 to 15) of another session and appends the reply.
+    pub fn accept_bind(&mut self, stream_id: StreamId, path_id: u8, out: &mut Vec<u8>) {
+        self.phase = Phase::Bound;
+        ReplyTo::direct(stream_id).bind(path_id, out);
+    }
+
+    /// Whether a login has been accepted.
+    #[must_use]
+    pub const fn is_logged_in(&self) -> bool {
+        matches!(self.phase, Phase::LoggedIn { .. })
+    }
+
+    /// Whether the connection is a parallel stream of another session.
+    #[must_use]
+    pub const fn is_bound(&self) -> bool {
+        matches!(self.phase, Phase::Bound)
+    }
+
+    /// What the client said at login that it can do; nothing before.
+    #[must_use]
+    pub const fn ability(&self) -> Abilities {
+        match self.phase {
+            Phase::LoggedIn { ability, .. } => ability,
+            _ => Abilities(0),
+        }
+    }
+
+    /// Whether answers to this client may be deferred with `waitresp`.
+    #[must_use]
+    pub const fn accepts_deferred_answers(&self) -> bool {
+        matches!(self.phase, Phase::LoggedIn { accepts_deferred_answers: true, .. })
+    }
+}
+
+/// The operation of a checkpoint whose payload is another request, with data outside of any announced length.
+const CHKPOINT_EXECUTE: u8 = 4;
+
+enum Plan {
+    /// The payload must be there before its extent is known.
+    NeedPayload,
+    Drain(Drain),
+}
+
+fn refuse_unframed(header: &RequestHeader, out: &mut Vec<u8>) -> Fatal {
+    ReplyTo::direct(header.stream_id).error(ErrorCode::UNSUPPORTED, "writes are not supported", out);
+    Fatal::Unframed { code: header.code }
+}
+
+/// A header's length as the length of a slice; what fits no slice never arrives.
+fn payload_len(header: &RequestHeader) -> usize {
+    usize::try_from(header.payload_len).unwrap_or(usize::MAX)
+}
+
+fn whole_len(header: &RequestHeader) -> usize {
+    payload_len(header).saturating_add(REQUEST_HEADER_LEN)
+}

@@ -1,0 +1,63 @@
+//! Taking fixed-width big-endian fields off received bytes.
+
+/// Takes fields off the front of received bytes; every method answers `None` once the bytes are used up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What has not been taken yet.
+    pub(crate) const fn rest(self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (field, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
+        Some(*field)
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (field, rest) = self.rest.split_at_checked(len)?;
+        self.rest = rest;
+        Some(field)
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+}
+
+/// A length or offset that the wire carries as a signed number; `None` when it is negative.
+pub(crate) const fn unsigned32(bits: u32) -> Option<u32> {
+    if bits >> 31 == 0 { Some(bits) } else { None }
+}
+
+/// See [`unsigned32`].
+pub(crate) const fn unsigned64(bits: u64) -> Option<u64> {
+    if bits >> 63 == 0 { Some(bits) } else { None }
+}
+
+/// Text up to its first NUL: peers end texts with none, one, or (padding) several.
+pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// Appends formatted text.
+pub(crate) fn put_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    out.write_fmt(text).expect("writing to memory does not fail");
+}
