@@ -1,0 +1,103 @@
+//! One byte budget for all buffers.
+//!
+//! Memory is reserved before an origin is asked for bytes. Each chunk that arrives takes its share of the reservation along, so
+//! that the budget is free again exactly when the last holder of the chunk has dropped it.
+
+use bytes::Bytes;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The unit in which memory is counted, in bytes: fine enough for small reads, coarse enough for 32-bit permit counts.
+const UNIT: u64 = 1024;
+
+/// Bytes that all buffers together may hold.
+#[derive(Clone)]
+pub(crate) struct Budget {
+    units: Arc<Semaphore>,
+    total_units: u32,
+}
+
+/// Memory set aside for bytes that have not arrived yet.
+pub(crate) struct Reservation {
+    permit: OwnedSemaphorePermit,
+}
+
+/// Bytes together with the memory they occupy in the budget.
+struct Accounted {
+    bytes: Bytes,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Accounted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Budget {
+    pub(crate) fn new(bytes: u64) -> Self {
+        let total_units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).max(1);
+        let units = usize::try_from(total_units).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
+        Self { units: Arc::new(Semaphore::new(units)), total_units }
+    }
+
+    /// Reserves memory for `bytes`, if that much is free now and nobody waits for it.
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
+        let permit = Arc::clone(&self.units).try_acquire_many_owned(self.units_for(bytes)).ok()?;
+        Some(Reservation { permit })
+    }
+
+    /// Reserves memory for `bytes`, waiting in line until it is free. `None` only when the engine is gone.
+    pub(crate) async fn reserve(&self, bytes: u64) -> Option<Reservation> {
+        let permit = Arc::clone(&self.units).acquire_many_owned(self.units_for(bytes)).await.ok()?;
+        Some(Reservation { permit })
+    }
+
+    /// Bytes reserved or held at this moment.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let free = self.units.available_permits() as u64;
+        u64::from(self.total_units).saturating_sub(free) * UNIT
+    }
+
+    /// A request larger than the whole budget counts as the whole budget: it is served alone.
+    fn units_for(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total_units)
+    }
+}
+
+impl Reservation {
+    /// Ties a share of the reservation to bytes that have arrived.
+    pub(crate) fn attach(&mut self, bytes: Bytes) -> Bytes {
+        let units = usize::try_from((bytes.len() as u64).div_ceil(UNIT)).unwrap_or(usize::MAX);
+        let permit = self.permit.split(units.min(self.permit.num_permits()));
+        Bytes::from_owner(Accounted { bytes, _permit: permit })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_free_again_when_the_last_clone_is_dropped() {
+        let budget = Budget::new(1 << 20);
+        let mut reservation = budget.try_reserve(128 << 10).expect("the budget is untouched");
+        let chunk = reservation.attach(Bytes::from(vec![7; 64 << 10]));
+        drop(reservation);
+        assert_eq!(budget.used_bytes(), 64 << 10);
+        let part = chunk.slice(..10);
+        drop(chunk);
+        assert_eq!(budget.used_bytes(), 64 << 10);
+        drop(part);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_full_budget_grants_nothing() {
+        let budget = Budget::new(1 << 20);
+        let held = budget.try_reserve(1 << 20).expect("the budget is untouched");
+        assert!(budget.try_reserve(1).is_none());
+        drop(held);
+        assert!(budget.try_reserve(5 << 20).is_some(), "a request beyond the budget is served alone");
+    }
+}

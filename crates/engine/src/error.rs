@@ -1,0 +1,132 @@
+//! Everything that can go wrong between a front and its bytes.
+
+use forebay_cache::ForwardingError;
+use forebay_origin::OriginError;
+use forebay_types::{Endpoint, Lfn, LfnError, Side};
+
+/// Why a request could not be served. Cheap to clone: one failure may have to be told to several waiters.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The path is malformed.
+    #[error(transparent)]
+    Path(#[from] LfnError),
+    /// No export covers the path.
+    #[error("path {lfn} is disallowed: no export covers it")]
+    NotExported {
+        /// The path.
+        lfn: Lfn,
+    },
+    /// The origin that the path names is not on the allow-list.
+    #[error("forwarding to {origin} is disallowed: it is not on this cache's list of origins")]
+    ForwardingDenied {
+        /// The origin.
+        origin: Endpoint,
+    },
+    /// The path names an origin in a way that cannot be served.
+    #[error("{error}")]
+    Forwarding {
+        /// What is wrong.
+        error: ForwardingError,
+    },
+    /// Something this release cannot do.
+    #[error("{what} is not supported")]
+    Unsupported {
+        /// What was asked for.
+        what: String,
+    },
+    /// The path does not exist in an exported directory.
+    #[error("{lfn}: no such file or directory")]
+    NotFound {
+        /// The path.
+        lfn: Lfn,
+    },
+    /// A directory where a file was wanted.
+    #[error("{lfn} is a directory")]
+    IsDirectory {
+        /// The path.
+        lfn: Lfn,
+    },
+    /// A file where a directory was wanted.
+    #[error("{lfn} is not a directory")]
+    NotDirectory {
+        /// The path.
+        lfn: Lfn,
+    },
+    /// The operating system does not let the server read an exported file.
+    #[error("{lfn} may not be read by the server")]
+    NotReadable {
+        /// The path.
+        lfn: Lfn,
+    },
+    /// The origin failed or refused.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
+    /// The copy in the cache belongs to an older content of the file; opening it again helps.
+    #[error("{lfn} changed at its origin: open it again")]
+    Changed {
+        /// The file.
+        lfn: Lfn,
+    },
+    /// The disk of the cache, or of an exported directory, failed.
+    #[error("{doing} {lfn}: {reason}")]
+    Disk {
+        /// The file.
+        lfn: Lfn,
+        /// What was under way.
+        doing: &'static str,
+        /// The system's own words.
+        reason: String,
+    },
+    /// Too many files are open.
+    #[error("{limit} files are open, no more fit: try again later")]
+    TooManyOpen {
+        /// Files open at most.
+        limit: usize,
+    },
+    /// The server is going down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// A fault of our own; it costs this request and no other.
+    #[error("internal error: {what}")]
+    Internal {
+        /// What happened.
+        what: &'static str,
+    },
+}
+
+impl Error {
+    /// Whose side the error is on.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        match self {
+            Self::Path(_) | Self::NotFound { .. } | Self::IsDirectory { .. } | Self::NotDirectory { .. } => {
+                Side::Client
+            }
+            Self::Forwarding { .. } | Self::Unsupported { .. } | Self::TooManyOpen { .. } => Side::Client,
+            Self::NotExported { .. } | Self::ForwardingDenied { .. } | Self::NotReadable { .. } => Side::Authorization,
+            Self::Origin(_) | Self::Changed { .. } => Side::Origin,
+            Self::Disk { .. } => Side::Disk,
+            Self::ShuttingDown | Self::Internal { .. } => Side::Internal,
+        }
+    }
+
+    /// Whether the same request may succeed when it is made again.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Origin(error) => error.is_retryable(),
+            Self::Changed { .. } | Self::TooManyOpen { .. } | Self::ShuttingDown => true,
+            Self::Path(_)
+            | Self::NotExported { .. }
+            | Self::ForwardingDenied { .. }
+            | Self::Forwarding { .. }
+            | Self::Unsupported { .. }
+            | Self::NotFound { .. }
+            | Self::IsDirectory { .. }
+            | Self::NotDirectory { .. }
+            | Self::NotReadable { .. }
+            | Self::Disk { .. }
+            | Self::Internal { .. } => false,
+        }
+    }
+}

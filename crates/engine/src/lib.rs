@@ -1,0 +1,30 @@
+//! Drives cache with store and origin; offers open, stat, read and close to any front.
+//!
+//! A front asks the [`Engine`] for a [`Handle`] and the handle for bytes. It gets them as [`Segment`]s, each a range of an open
+//! file or bytes in memory, and decides itself how to send them. It never hears of blocks, fills or origins.
+
+mod account;
+mod budget;
+mod cached;
+mod coalesced;
+mod engine;
+mod error;
+mod fill;
+mod handle;
+mod local;
+mod options;
+mod read;
+mod routes;
+mod segment;
+mod shared;
+mod sync;
+mod table;
+
+pub use engine::{Engine, Space, WritePolicy};
+pub use error::Error;
+pub use forebay_origin::{Checksum, ListDetail};
+pub use handle::{Client, Handle};
+pub use options::Options;
+pub use read::Read;
+pub use routes::{Export, ExportSource, OriginFactory, RouteError, Routes, Writes};
+pub use segment::Segment;

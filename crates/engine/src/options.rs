@@ -1,0 +1,37 @@
+//! How the engine is set up.
+
+use forebay_types::BlockSize;
+use std::time::Duration;
+
+/// Set-up of the engine. The defaults suit a cache node with a few GiB of memory.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Block size of files that are new in the cache; files already there keep theirs.
+    pub block_size: BlockSize,
+    /// Bytes that all buffers together may hold.
+    pub budget_bytes: u64,
+    /// Age in which written blocks are synced and marked in the cinfo at the latest. A crash costs no more than this.
+    pub sync_interval: Duration,
+    /// Longest origin request of one fill, in bytes: adjacent missing blocks are merged up to this.
+    pub fill_len_max: u64,
+    /// How far one read is planned ahead of what its client has taken, in bytes.
+    pub read_window: u64,
+    /// Files open or waiting for their last sync at the same time, at most; each holds a descriptor.
+    pub open_files_max: usize,
+    /// How long nothing is written to the store after a write failed: reads go on without keeping.
+    pub disk_pause: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            block_size: BlockSize::DEFAULT,
+            budget_bytes: 1 << 30,
+            sync_interval: Duration::from_secs(5),
+            fill_len_max: 4 << 20,
+            read_window: 16 << 20,
+            open_files_max: 65_536,
+            disk_pause: Duration::from_secs(10),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! One read on its way to a front: planned a window ahead, delivered in order.
+
+use crate::{
+    Error, Segment,
+    budget::Reservation,
+    cached::CachedFile,
+    fill::{Fill, Supply},
+    handle::{Inner, Source},
+};
+use forebay_origin::Chunks;
+use forebay_types::{ByteRange, Outcome};
+use std::{collections::VecDeque, sync::Arc};
+
+/// A read under way. Dropping it loses nothing: fills it has started go on for the cache and for other readers.
+pub struct Read {
+    handle: Arc<Inner>,
+    /// What has not been delivered yet.
+    rest: ByteRange,
+    /// Up to where pieces are planned.
+    planned: u64,
+    pieces: VecDeque<Piece>,
+}
+
+/// How a part of a read is obtained.
+pub(crate) enum Piece {
+    /// On disk when it was planned.
+    Disk(ByteRange),
+    /// By a fill, this read's own or another's.
+    Fill { fill: Arc<Fill>, range: ByteRange, outcome: Outcome },
+    /// Straight from the origin, not kept.
+    Bypass(Bypass),
+}
+
+/// A range that is asked for without keeping it.
+pub(crate) struct Bypass {
+    range: ByteRange,
+    stream: Option<(Chunks, Reservation)>,
+}
+
+/// Bypassed pieces of one read that are under way at the same time: enough to keep a long link busy.
+const BYPASS_AHEAD: usize = 8;
+
+impl Read {
+    /// Starts reads of several ranges of one file together.
+    pub(crate) fn start(handle: &Arc<Inner>, ranges: &[ByteRange]) -> Vec<Self> {
+        let new = |range: &ByteRange| Self {
+            handle: Arc::clone(handle),
+            rest: *range,
+            planned: range.start(),
+            pieces: VecDeque::new(),
+        };
+        let mut reads: Vec<Self> = ranges.iter().map(new).collect();
+        if let Source::Cached(file) = &handle.source {
+            let mut window = file.read_window();
+            let wanted = ranges.iter().map_while(|range| {
+                let part = range.clipped_to(range.start().saturating_add(window));
+                window -= part.len();
+                (!part.is_empty() || range.is_empty()).then_some(part)
+            });
+            let wanted: Vec<ByteRange> = wanted.collect();
+            for ((read, pieces), part) in reads.iter_mut().zip(file.plan(&wanted)).zip(&wanted) {
+                read.pieces = pieces;
+                read.planned = part.end();
+            }
+        }
+        reads
+    }
+
+    /// The next bytes, in order, never empty; `None` when all of the range has been delivered.
+    ///
+    /// After an error nothing more comes.
+    pub async fn next(&mut self) -> Option<Result<Segment, Error>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let next = match &self.handle.source {
+            Source::Local { file, .. } => {
+                Ok((Segment::File { file: Arc::clone(file), range: self.rest }, Outcome::Hit))
+            }
+            Source::Cached(file) => {
+                let file = Arc::clone(file);
+                self.next_cached(&file).await
+            }
+        };
+        Some(match next {
+            Ok((segment, outcome)) => {
+                self.handle.account(outcome, segment.len());
+                self.rest = ByteRange::between(self.rest.start() + segment.len(), self.rest.end());
+                Ok(segment)
+            }
+            Err(error) => {
+                self.rest = ByteRange::at(self.rest.end(), 0);
+                Err(error)
+            }
+        })
+    }
+
+    async fn next_cached(&mut self, file: &Arc<CachedFile>) -> Result<(Segment, Outcome), Error> {
+        loop {
+            self.plan_ahead(file);
+            let position = self.rest.start();
+            let piece =
+                self.pieces.front_mut().ok_or(Error::Internal { what: "a read has no plan for its next byte" })?;
+            match piece {
+                Piece::Disk(range) => {
+                    let range = ByteRange::between(position, range.end());
+                    self.pieces.pop_front();
+                    return file.segment(range).map(|segment| (segment, Outcome::Hit));
+                }
+                Piece::Fill { fill, range, outcome } => {
+                    let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
+                    let segment = match fill.take(range).await? {
+                        Supply::Memory(bytes) => Segment::Memory(bytes),
+                        Supply::OnDisk => file.segment(file.present_part(range))?,
+                    };
+                    if position + segment.len() == range.end() {
+                        self.pieces.pop_front();
+                    }
+                    return Ok((segment, outcome));
+                }
+                Piece::Bypass(_) => {
+                    if let Some(segment) = self.next_bypassed(file).await? {
+                        return Ok((segment, Outcome::Bypassed));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps a window planned ahead of what has been delivered.
+    fn plan_ahead(&mut self, file: &Arc<CachedFile>) {
+        let window = file.read_window();
+        let ahead = self.planned.saturating_sub(self.rest.start());
+        if self.planned < self.rest.end() && ahead <= window / 2 {
+            let part = ByteRange::between(self.planned, self.rest.end().min(self.rest.start().saturating_add(window)));
+            self.pieces.extend(file.plan(&[part]).into_iter().flatten());
+            self.planned = part.end();
+        }
+    }
+
+    /// The next bytes of the bypassed piece in front; `None` when it is used up.
+    async fn next_bypassed(&mut self, file: &Arc<CachedFile>) -> Result<Option<Segment>, Error> {
+        let origin = file.origin_file().await?;
+        for (index, piece) in self.pieces.iter_mut().take(BYPASS_AHEAD).enumerate() {
+            let Piece::Bypass(bypass) = piece else { break };
+            if bypass.stream.is_some() {
+                continue;
+            }
+            // Only the piece in front waits for memory: what is ahead of its turn takes what is free.
+            let reservation = match index {
+                0 => file.budget().reserve(bypass.range.len()).await,
+                _ => file.budget().try_reserve(bypass.range.len()),
+            };
+            let Some(reservation) = reservation else { break };
+            bypass.stream = Some((origin.read(bypass.range), reservation));
+        }
+        let Some(Piece::Bypass(Bypass { stream: Some((chunks, reservation)), .. })) = self.pieces.front_mut() else {
+            return Err(Error::ShuttingDown);
+        };
+        match chunks.next().await {
+            Some(Ok(bytes)) => Ok(Some(Segment::Memory(reservation.attach(bytes)))),
+            Some(Err(error)) => {
+                let error = Error::Origin(error);
+                file.note_failure(&error);
+                Err(error)
+            }
+            None => {
+                self.pieces.pop_front();
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl Bypass {
+    pub(crate) const fn new(range: ByteRange) -> Self {
+        Self { range, stream: None }
+    }
+}

@@ -1,0 +1,243 @@
+//! Which export or origin a path belongs to.
+
+use crate::{Error, local::LocalTree};
+use forebay_cache::{AllowList, CacheKey, ForwardedPath};
+use forebay_origin::{Origin, OriginPath};
+use forebay_types::{Endpoint, Lfn, RequestPath};
+use std::{
+    collections::HashMap,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Makes the client of an origin that a path names.
+pub type OriginFactory = Arc<dyn Fn(&Endpoint) -> Arc<dyn Origin> + Send + Sync>;
+
+/// What is done with opens for writing and changes of the name space.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Writes {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// The client is sent to the origin.
+    Redirect,
+}
+
+/// Where the files of an export come from.
+#[derive(Clone)]
+pub enum ExportSource {
+    /// An origin (or a list of them), cached.
+    Origin {
+        /// Its client.
+        origin: Arc<dyn Origin>,
+        /// The server to which writers are redirected.
+        server: Endpoint,
+    },
+    /// A directory of this machine, served as it is.
+    Directory(PathBuf),
+}
+
+/// A part of the name space and where it comes from.
+#[derive(Clone)]
+pub struct Export {
+    /// Paths at and below this one.
+    pub prefix: Lfn,
+    /// Where the files come from.
+    pub source: ExportSource,
+    /// What happens to writes.
+    pub writes: Writes,
+}
+
+/// Two exports of one prefix, or a directory that cannot be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum RouteError {
+    /// Two exports have the same prefix.
+    #[error("two exports have the path {prefix}: remove one of them")]
+    Overlap {
+        /// The prefix.
+        prefix: Lfn,
+    },
+    /// An exported directory cannot be used.
+    #[error("the exported directory {} cannot be used: {source}", directory.display())]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// The whole name space: exports by prefix, and the origins that paths may name.
+pub struct Routes {
+    exports: Vec<Route>,
+    forwarding: AllowList,
+    factory: OriginFactory,
+    named: Mutex<HashMap<Endpoint, Arc<dyn Origin>>>,
+}
+
+struct Route {
+    prefix: Lfn,
+    source: Source,
+    writes: Writes,
+}
+
+enum Source {
+    Origin { origin: Arc<dyn Origin>, server: Endpoint },
+    Directory(Arc<LocalTree>),
+}
+
+/// Where one path leads.
+pub(crate) enum Target {
+    /// To a file of an origin, cached under `key` (not cached when it is `None`).
+    Origin(OriginTarget),
+    /// To an exported directory.
+    Local { tree: Arc<LocalTree>, lfn: Lfn },
+}
+
+/// A file of an origin.
+#[derive(Clone)]
+pub(crate) struct OriginTarget {
+    pub(crate) origin: Arc<dyn Origin>,
+    pub(crate) server: Endpoint,
+    pub(crate) path: OriginPath,
+    pub(crate) key: Option<CacheKey>,
+    pub(crate) writes: Writes,
+}
+
+/// Most origins remembered that paths have named; beyond it the memory is cleared, which costs a new client each.
+const NAMED_ORIGINS_MAX: usize = 4096;
+
+impl Routes {
+    /// A name space of exports and forwarding.
+    ///
+    /// # Errors
+    /// When two exports share a prefix, or an exported directory cannot be opened.
+    pub fn new(exports: Vec<Export>, forwarding: AllowList, factory: OriginFactory) -> Result<Self, RouteError> {
+        let mut routes: Vec<Route> = Vec::with_capacity(exports.len());
+        for export in exports {
+            if routes.iter().any(|route| route.prefix == export.prefix) {
+                return Err(RouteError::Overlap { prefix: export.prefix });
+            }
+            let source = match export.source {
+                ExportSource::Origin { origin, server } => Source::Origin { origin, server },
+                ExportSource::Directory(directory) => Source::Directory(Arc::new(
+                    LocalTree::open(&directory).map_err(|source| RouteError::Directory { directory, source })?,
+                )),
+            };
+            routes.push(Route { prefix: export.prefix, source, writes: export.writes });
+        }
+        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.as_str().len()));
+        Ok(Self { exports: routes, forwarding, factory, named: Mutex::new(HashMap::new()) })
+    }
+
+    /// Bytes in all and free where the first exported directory is.
+    pub(crate) fn local_space(&self) -> std::io::Result<(u64, u64)> {
+        let trees = self.exports.iter().filter_map(|route| match &route.source {
+            Source::Directory(tree) => Some(tree),
+            Source::Origin { .. } => None,
+        });
+        trees.map(|tree| tree.space()).next().unwrap_or(Ok((0, 0)))
+    }
+
+    /// Whether anything is cached at all.
+    pub(crate) fn is_cache(&self) -> bool {
+        !self.forwarding.is_empty() || self.exports.iter().any(|route| matches!(route.source, Source::Origin { .. }))
+    }
+
+    /// Finds where `path` leads: to the origin it names, else to the export with the longest prefix.
+    pub(crate) fn resolve(&self, path: &RequestPath) -> Result<Target, Error> {
+        match ForwardedPath::parse(path.lfn.as_str()) {
+            Ok(Some(forwarded)) => return self.forward(&forwarded.origin, forwarded.lfn, &path.cgi),
+            Ok(None) => {}
+            Err(error) => return Err(Error::Forwarding { error }),
+        }
+        let route = self
+            .exports
+            .iter()
+            .find(|route| path.lfn.is_within(&route.prefix))
+            .ok_or_else(|| Error::NotExported { lfn: path.lfn.clone() })?;
+        Ok(match &route.source {
+            Source::Directory(tree) => Target::Local {
+                tree: Arc::clone(tree),
+                lfn: if route.prefix.as_str() == "/" {
+                    path.lfn.clone()
+                } else {
+                    relative_to(&path.lfn, &route.prefix)?
+                },
+            },
+            Source::Origin { origin, server } => Target::Origin(OriginTarget {
+                origin: Arc::clone(origin),
+                server: server.clone(),
+                key: CacheKey::fixed(&path.lfn).ok(),
+                path: OriginPath { lfn: path.lfn.clone(), cgi: cgi_for_origin(&path.cgi) },
+                writes: route.writes,
+            }),
+        })
+    }
+
+    fn forward(&self, endpoint: &Endpoint, lfn: Lfn, cgi: &str) -> Result<Target, Error> {
+        if !self.forwarding.allows(endpoint) {
+            return Err(Error::ForwardingDenied { origin: endpoint.clone() });
+        }
+        Ok(Target::Origin(OriginTarget {
+            origin: self.named_origin(endpoint),
+            server: endpoint.clone(),
+            key: CacheKey::forwarded(endpoint, &lfn).ok(),
+            path: OriginPath { lfn, cgi: cgi_for_origin(cgi) },
+            writes: Writes::Refuse,
+        }))
+    }
+
+    fn named_origin(&self, endpoint: &Endpoint) -> Arc<dyn Origin> {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(origin) = named.get(endpoint) {
+            return Arc::clone(origin);
+        }
+        if named.len() >= NAMED_ORIGINS_MAX {
+            named.clear();
+        }
+        let origin = (self.factory)(endpoint);
+        named.insert(endpoint.clone(), Arc::clone(&origin));
+        origin
+    }
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.exports.iter().map(|route| route.prefix.as_str())).finish()
+    }
+}
+
+/// `lfn` as seen from below `prefix`.
+fn relative_to(lfn: &Lfn, prefix: &Lfn) -> Result<Lfn, Error> {
+    let rest = lfn.as_str().strip_prefix(prefix.as_str()).unwrap_or_default();
+    Ok(Lfn::parse(if rest.is_empty() { "/" } else { rest })?)
+}
+
+/// The client's opaque data without what concerns only the hop to this server.
+fn cgi_for_origin(cgi: &str) -> String {
+    let kept = |pair: &&str| {
+        let key = pair.split('=').next().unwrap_or_default();
+        !(pair.is_empty() || key.starts_with("xrd.") || key.starts_with("xrdcl.") || key == "tried" || key == "triedrc")
+    };
+    cgi.split('&').filter(kept).collect::<Vec<_>>().join("&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hop_by_hop_opaque_data_stays_here() {
+        assert_eq!(cgi_for_origin("xrd.wantprot=unix&a=1&tried=h&xrdcl.x=2&triedrc=enoent&b=%20&c"), "a=1&b=%20&c");
+        assert_eq!(cgi_for_origin(""), "");
+    }
+
+    #[test]
+    fn paths_are_seen_from_below_their_export() {
+        let lfn = |text| Lfn::parse(text).unwrap();
+        assert_eq!(relative_to(&lfn("/data/a/b"), &lfn("/data")).unwrap(), lfn("/a/b"));
+        assert_eq!(relative_to(&lfn("/data"), &lfn("/data")).unwrap(), lfn("/"));
+    }
+}

@@ -1,0 +1,36 @@
+//! What a read is answered with.
+
+use bytes::Bytes;
+use forebay_types::ByteRange;
+use std::{fs::File, sync::Arc};
+
+/// A part of the answer to a read. The segments of one read follow each other without a gap.
+#[derive(Clone, Debug)]
+pub enum Segment {
+    /// A range of an open file, all of it on disk.
+    File {
+        /// The open file.
+        file: Arc<File>,
+        /// Where in it the bytes are.
+        range: ByteRange,
+    },
+    /// Bytes in memory; they draw on the byte budget until the last clone is dropped.
+    Memory(Bytes),
+}
+
+impl Segment {
+    /// Number of bytes.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        match self {
+            Self::File { range, .. } => range.len(),
+            Self::Memory(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Whether the segment holds no byte.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,103 @@
+//! What all open files share: set-up, budget, disk, counters, the table.
+
+use crate::{Options, budget::Budget, table::Table};
+use forebay_store::Disk;
+use forebay_telemetry::{DiskOperation, Metrics};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+/// What all open files share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) budget: Budget,
+    /// `None` when nothing is cached: only directories are exported.
+    pub(crate) disk: Option<Arc<dyn Disk>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) table: Table,
+    pub(crate) pause: Pause,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options, disk: Option<Arc<dyn Disk>>, metrics: Metrics) -> Self {
+        let budget = Budget::new(options.budget_bytes);
+        let watched = budget.clone();
+        metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
+        Self {
+            budget,
+            disk,
+            metrics,
+            table: Table::new(options.open_files_max),
+            pause: Pause::new(options.disk_pause),
+            options,
+        }
+    }
+
+    /// Counts a failure of the disk and stops writing for a while.
+    pub(crate) fn note_disk_failure(&self, operation: DiskOperation, error: &dyn std::error::Error) {
+        self.metrics.add_disk_error(operation);
+        if self.pause.start() {
+            let reason = error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+            let seconds = self.options.disk_pause.as_secs();
+            tracing::error!(
+                operation = operation.as_str(),
+                reason,
+                seconds,
+                "cache disk failed: reading without keeping"
+            );
+        }
+    }
+}
+
+/// A time in which nothing is written to the disk, after it failed: reads go on without keeping, and nothing is fetched
+/// again and again because it could not be written.
+pub(crate) struct Pause {
+    origin: Instant,
+    length: Duration,
+    /// End of the pause in milliseconds after `origin`.
+    until_ms: AtomicU64,
+}
+
+impl Pause {
+    fn new(length: Duration) -> Self {
+        Self { origin: forebay_net::clock::monotonic(), length, until_ms: AtomicU64::new(0) }
+    }
+
+    /// Begins a pause, or prolongs the one that lasts; `true` when it is a new one.
+    fn start(&self) -> bool {
+        let now_ms = self.now_ms();
+        let length_ms = u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX);
+        self.until_ms.swap(now_ms.saturating_add(length_ms), Relaxed) <= now_ms
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        let until_ms = self.until_ms.load(Relaxed);
+        until_ms != 0 && self.now_ms() < until_ms
+    }
+
+    fn now_ms(&self) -> u64 {
+        let elapsed = forebay_net::clock::monotonic().saturating_duration_since(self.origin);
+        u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_begins_once_and_ends_by_itself() {
+        let pause = Pause::new(Duration::from_secs(3600));
+        assert!(!pause.is_on());
+        assert!(pause.start());
+        assert!(pause.is_on());
+        assert!(!pause.start());
+        let over = Pause::new(Duration::ZERO);
+        over.start();
+        assert!(!over.is_on());
+    }
+}

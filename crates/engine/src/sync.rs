@@ -1,0 +1,124 @@
+//! Making written blocks durable, and letting go of files nobody uses.
+//!
+//! The order is what a crash survives: first the data is synced, then a cinfo is written whose bits name no block but those
+//! that were written before that sync began. Nothing of this happens on the way of a read or a close.
+
+use crate::{
+    cached::{CachedFile, Kept},
+    shared::Shared,
+};
+use forebay_cache::BlockSet;
+use forebay_store::StoreError;
+use forebay_telemetry::{DiskOperation, DropReason};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::Semaphore, task::JoinSet};
+
+/// How often files are looked at.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Files synced at the same time: more would only queue in the disk.
+const SYNCS_MAX: usize = 8;
+
+/// Syncs files as they become due, for ever.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let files = shared.table.files();
+        let due = files.iter().filter(|file| is_due(file, shared.options.sync_interval)).map(Arc::clone).collect();
+        sync_all(due).await;
+        for file in &files {
+            shared.table.remove_if_idle(file);
+        }
+    }
+}
+
+/// Syncs everything that is not on disk yet.
+pub(crate) async fn flush(shared: &Shared) {
+    sync_all(shared.table.files()).await;
+}
+
+fn is_due(file: &CachedFile, interval: Duration) -> bool {
+    let Some(kept) = file.kept() else { return false };
+    let Some(dirty_since) = kept.record().dirty_since else { return false };
+    let age = forebay_net::clock::monotonic().saturating_duration_since(dirty_since);
+    age >= interval || !file.is_open() || (kept.map.is_complete() && kept.map.unsynced_count() > 0)
+}
+
+async fn sync_all(files: Vec<Arc<CachedFile>>) {
+    let places = Arc::new(Semaphore::new(SYNCS_MAX));
+    let mut syncs = JoinSet::new();
+    for file in files {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        syncs.spawn_blocking(move || {
+            let _place = place;
+            sync(&file);
+        });
+    }
+    while syncs.join_next().await.is_some() {}
+}
+
+/// Syncs one file. Blocking.
+///
+/// When the data cannot be synced, nothing is known of what was written before: the entry is given up.
+fn sync(file: &Arc<CachedFile>) {
+    let Some(kept) = file.kept().filter(|_| !file.is_retired()) else { return };
+    let Some(syncing) = Syncing::begin(kept) else { return };
+    let has_new_blocks = kept.map.unsynced_count() > 0;
+    let blocks = kept.map.snapshot_written();
+    if has_new_blocks {
+        if let Err(error) = kept.data.sync_data() {
+            file.shared().note_disk_failure(DiskOperation::Sync, &error);
+            file.retire(DropReason::Damaged);
+            return;
+        }
+        file.shared().metrics.add_disk_sync();
+    }
+    match write_cinfo(file, kept, blocks) {
+        Ok(()) => syncing.done(),
+        Err(StoreError::Superseded { .. }) if file.is_retired() => syncing.done(),
+        Err(error) => file.shared().note_disk_failure(DiskOperation::Cinfo, &error),
+    }
+}
+
+fn write_cinfo(file: &CachedFile, kept: &Kept, blocks: BlockSet) -> Result<(), StoreError> {
+    let (Some(key), Some(disk)) = (file.key(), &file.shared().disk) else { return Ok(()) };
+    let (mut cinfo, mark) = {
+        let mut record = kept.record();
+        file.refresh_access(&mut record);
+        (record.cinfo.clone(), record.mark.clone())
+    };
+    cinfo.blocks = blocks;
+    disk.write_cinfo(key, kept.data.as_ref(), &cinfo, mark.as_ref())?;
+    kept.map.mark_synced(&cinfo.blocks);
+    Ok(())
+}
+
+/// A sync under way: unless it is done in the end, the file stays dirty and is tried again.
+struct Syncing<'a> {
+    kept: &'a Kept,
+}
+
+impl<'a> Syncing<'a> {
+    /// `None` when there is nothing to sync. What changes from now on makes the file dirty again.
+    fn begin(kept: &'a Kept) -> Option<Self> {
+        let mut record = kept.record();
+        record.dirty_since.take()?;
+        record.is_syncing = true;
+        Some(Self { kept })
+    }
+
+    fn done(self) {
+        self.kept.record().is_syncing = false;
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Syncing<'_> {
+    fn drop(&mut self) {
+        let mut record = self.kept.record();
+        record.is_syncing = false;
+        record.note_change();
+    }
+}

@@ -1,0 +1,107 @@
+//! The table of files that are open, or wait for their last sync.
+
+use crate::{Error, cached::CachedFile, coalesced::Coalesced};
+use forebay_cache::CacheKey;
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Files by cache key. Clients that open one file at the same time share one load.
+pub(crate) struct Table {
+    slots: Mutex<HashMap<CacheKey, Slot>>,
+    files_max: usize,
+}
+
+type Slot = Arc<Coalesced<Arc<CachedFile>>>;
+
+impl Table {
+    pub(crate) fn new(files_max: usize) -> Self {
+        Self { slots: Mutex::new(HashMap::new()), files_max }
+    }
+
+    /// The file of `key`, attached for one more client; `load` makes it when the table does not have it.
+    pub(crate) async fn attach<F>(&self, key: &CacheKey, load: impl Fn() -> F) -> Result<Arc<CachedFile>, Error>
+    where
+        F: Future<Output = Result<Arc<CachedFile>, Error>>,
+    {
+        loop {
+            let slot = self.slot(key)?;
+            let file = match slot.get_or_make(&load).await {
+                Ok(file) => file,
+                Err(error) => {
+                    self.forget_failed(key, &slot);
+                    return Err(error);
+                }
+            };
+            if file.is_retired() {
+                file.discarded().await;
+                continue;
+            }
+            // Under the table's lock, so that a file is never attached to while it is taken out.
+            let slots = self.slots();
+            if slots.get(key).is_some_and(|current| Arc::ptr_eq(current, &slot)) {
+                file.attach();
+                return Ok(file);
+            }
+        }
+    }
+
+    /// The file of `key`, if it is in the table and loaded.
+    pub(crate) fn find(&self, key: &CacheKey) -> Option<Arc<CachedFile>> {
+        let slot = self.slots().get(key).cloned()?;
+        slot.get().filter(|file| !file.is_retired()).cloned()
+    }
+
+    /// Every loaded file. Slots whose load was given up by all who waited for it are dropped on the way.
+    pub(crate) fn files(&self) -> Vec<Arc<CachedFile>> {
+        let mut slots = self.slots();
+        slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
+        slots.values().filter_map(|slot| slot.get().cloned()).collect()
+    }
+
+    /// Takes a file out unless somebody has it open or something of it is not synced yet.
+    pub(crate) fn remove_if_idle(&self, file: &Arc<CachedFile>) {
+        let mut slots = self.slots();
+        if file.is_idle() {
+            remove_exactly(&mut slots, file);
+        }
+    }
+
+    /// Takes a file out that must not be opened any more; who has it open keeps it.
+    pub(crate) fn remove(&self, file: &Arc<CachedFile>) {
+        remove_exactly(&mut self.slots(), file);
+    }
+
+    fn slot(&self, key: &CacheKey) -> Result<Slot, Error> {
+        let mut slots = self.slots();
+        let count = slots.len();
+        match slots.entry(key.clone()) {
+            Entry::Occupied(entry) => Ok(Arc::clone(entry.get())),
+            Entry::Vacant(_) if count >= self.files_max => Err(Error::TooManyOpen { limit: self.files_max }),
+            Entry::Vacant(entry) => Ok(Arc::clone(entry.insert(Slot::default()))),
+        }
+    }
+
+    /// Frees the slot of a failed load, unless another client is about to try again in it.
+    fn forget_failed(&self, key: &CacheKey, slot: &Slot) {
+        let mut slots = self.slots();
+        // Two owners: the table and the caller.
+        let unused = slot.get().is_none() && Arc::strong_count(slot) <= 2;
+        if unused && slots.get(key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
+            slots.remove(key);
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<CacheKey, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn remove_exactly(slots: &mut HashMap<CacheKey, Slot>, file: &Arc<CachedFile>) {
+    let Some(key) = file.key() else { return };
+    if slots.get(key).and_then(|slot| slot.get()).is_some_and(|current| Arc::ptr_eq(current, file)) {
+        slots.remove(key);
+    }
+}

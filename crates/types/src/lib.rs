@@ -1,0 +1,21 @@
+//! Newtypes every other crate speaks in: sizes, ranges, blocks, file names, endpoints.
+//!
+//! Nothing here performs I/O or reads a clock.
+
+mod block;
+mod endpoint;
+mod lfn;
+mod outcome;
+mod range;
+mod side;
+mod size;
+mod stat;
+
+pub use block::{BlockIndex, BlockSize, BlockSizeError};
+pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT};
+pub use lfn::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, LfnError, RequestPath};
+pub use outcome::Outcome;
+pub use range::ByteRange;
+pub use side::Side;
+pub use size::{ByteSize, ByteSizeError};
+pub use stat::{DirEntry, FileKind, FileStat};

@@ -1,0 +1,38 @@
+//! Whose side an error is on.
+
+use std::fmt;
+
+/// Whose side an error is on: who can mend it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Side {
+    /// The client asked for something that cannot be done.
+    Client,
+    /// The origin refused, failed, or could not be reached.
+    Origin,
+    /// The cache's own disk failed.
+    Disk,
+    /// A rule forbids it.
+    Authorization,
+    /// A fault of our own.
+    Internal,
+}
+
+impl Side {
+    /// The name used in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Origin => "origin",
+            Self::Disk => "disk",
+            Self::Authorization => "authorization",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

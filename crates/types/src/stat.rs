@@ -1,0 +1,44 @@
+//! What is known of a file or directory.
+
+/// What kind of entry a name stands for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// Neither.
+    Other,
+}
+
+/// What is known of a file or directory, as a stat request answers it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FileStat {
+    /// An opaque number that differs between files.
+    pub id: u64,
+    /// File, directory, or neither.
+    pub kind: FileKind,
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of the last change in seconds of the Unix epoch.
+    pub mtime: i64,
+    /// Whether it may be read.
+    pub readable: bool,
+    /// Whether it may be executed or searched.
+    pub executable: bool,
+    /// Whether it must be staged before it can be read.
+    pub offline: bool,
+    /// Whether the cache holds the whole file.
+    pub cached: bool,
+}
+
+/// One name in a directory listing.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DirEntry {
+    /// The name, without a slash.
+    pub name: String,
+    /// Its stat, when it was asked for and could be had.
+    pub stat: Option<FileStat>,
+    /// Its checksum as `(algorithm, hex value)`, when it was asked for and the origin gave one.
+    pub checksum: Option<(String, String)>,
+}
