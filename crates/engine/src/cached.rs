@@ -439,9 +439,13 @@ mod tests {
     #[test]
     fn adjacent_and_overlapping_runs_become_one_fill() {
         let run = |start, end| (ByteRange::between(start, end), ByteRange::between(start, end));
-        assert_eq!(merged(vec![run(0, 4), run(4, 8), run(6, 10), run(12, 16)], 100), [run(0, 10), run(12, 16)]);
-        assert_eq!(merged(vec![run(0, 4), run(4, 8), run(8, 12)], 8), [run(0, 8), run(8, 12)]);
-        assert_eq!(merged(vec![run(0, 8), run(4, 12)], 8), [run(0, 8), run(8, 12)]);
+        let fills = |missing, len_max| {
+            let blocks = merged(missing, len_max).into_iter().map(|(blocks, _)| (blocks.start(), blocks.end()));
+            blocks.collect::<Vec<_>>()
+        };
+        assert_eq!(fills(vec![run(0, 4), run(4, 8), run(6, 10), run(12, 16)], 100), [(0, 10), (12, 16)]);
+        assert_eq!(fills(vec![run(0, 4), run(4, 8), run(8, 12)], 8), [(0, 8), (8, 12)]);
+        assert_eq!(fills(vec![run(0, 8), run(4, 12)], 8), [(0, 8), (8, 12)]);
     }
 
     #[test]

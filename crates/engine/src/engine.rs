@@ -17,8 +17,9 @@ use forebay_types::{BlockSize, DirEntry, Endpoint, FileStat, Lfn, RequestPath};
 use std::{
     io,
     os::unix::fs::MetadataExt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
+use tokio::task::JoinHandle;
 
 /// Serves files of origins through the cache, and files of exported directories. Cheap to clone.
 #[derive(Clone)]
@@ -29,7 +30,8 @@ pub struct Engine {
 struct Inner {
     shared: Arc<Shared>,
     routes: RwLock<Arc<Routes>>,
-    syncer: tokio::task::JoinHandle<()>,
+    /// Until the shutdown.
+    syncer: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What happens to opens for writing and changes of the name space.
@@ -56,7 +58,9 @@ impl Engine {
     pub fn start(options: Options, disk: Option<Arc<dyn Disk>>, routes: Routes, metrics: Metrics) -> Self {
         let shared = Arc::new(Shared::new(options, disk, metrics));
         let syncer = tokio::spawn(sync::run(Arc::clone(&shared)));
-        Self { inner: Arc::new(Inner { shared, routes: RwLock::new(Arc::new(routes)), syncer }) }
+        Self {
+            inner: Arc::new(Inner { shared, routes: RwLock::new(Arc::new(routes)), syncer: Mutex::new(Some(syncer)) }),
+        }
     }
 
     /// Replaces the name space. Files that are open stay open.
@@ -66,8 +70,14 @@ impl Engine {
 
     /// Syncs everything to disk. Called last, when no front serves any more.
     pub async fn shutdown(&self) {
-        self.inner.syncer.abort();
+        let syncer = self.inner.take_syncer();
+        if let Some(syncer) = syncer {
+            syncer.abort();
+            // Aborted is how it ends; a sync it had begun goes on in the pool, and the flush waits for its file.
+            let _ = syncer.await;
+        }
         sync::flush(&self.inner.shared).await;
+        self.inner.shared.table.clear();
     }
 
     /// The counters.
@@ -224,9 +234,18 @@ impl Engine {
     }
 }
 
+impl Inner {
+    fn take_syncer(&self) -> Option<JoinHandle<()>> {
+        self.syncer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.syncer.abort();
+        if let Some(syncer) = self.take_syncer() {
+            syncer.abort();
+        }
+        self.shared.table.clear();
     }
 }
 

@@ -135,7 +135,7 @@ impl Fill {
     }
 
     fn end(&self, result: Result<(), Error>) {
-        self.state().end.get_or_insert(result);
+        self.state().end = Some(result);
         self.changed.notify_waiters();
     }
 
@@ -167,25 +167,25 @@ impl Chunk {
 
 /// Drives a fill to its end, whatever happens, and gives its blocks free again.
 pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation) {
-    let ending = Ending { file: &file, fill: &fill };
-    let result = drive(&file, &fill, reservation).await;
-    if let Err(error) = &result {
+    let broken_off = Err(Error::Internal { what: "a fill broke off" });
+    let mut ending = Ending { file: &file, fill: &fill, result: broken_off };
+    ending.result = drive(&file, &fill, reservation).await;
+    if let Err(error) = &ending.result {
         file.note_failure(error);
     }
-    fill.end(result);
-    drop(ending);
 }
 
-/// Ends a fill also when its driver panics: waiters get an error, its blocks may be claimed again.
+/// Ends a fill also when its driver panics: its blocks may be claimed again, then waiters learn how it ended.
 struct Ending<'a> {
     file: &'a CachedFile,
     fill: &'a Arc<Fill>,
+    result: Result<(), Error>,
 }
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.fill.end(Err(Error::Internal { what: "a fill broke off" }));
         self.file.unclaim(self.fill);
+        self.fill.end(self.result.clone());
     }
 }
 

@@ -74,6 +74,11 @@ impl Table {
         remove_exactly(&mut self.slots(), file);
     }
 
+    /// Forgets every file: the table and its files hold on to each other.
+    pub(crate) fn clear(&self) {
+        self.slots().clear();
+    }
+
     fn slot(&self, key: &CacheKey) -> Result<Slot, Error> {
         let mut slots = self.slots();
         let count = slots.len();

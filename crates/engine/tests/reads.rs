@@ -1,0 +1,191 @@
+//! Reads through the whole engine: hit, missed, coalesced, bypassed.
+
+mod house;
+
+use forebay_engine::Error;
+use forebay_origin::OriginError;
+use forebay_testkit::MemoryOrigin;
+use forebay_types::{ByteRange, Outcome};
+use house::{BLOCK, House, check, collect, options, request, run, segment_bytes, until};
+use std::sync::atomic::Ordering::SeqCst;
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_second_read_comes_from_disk() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), 3 * MIB + 17);
+        let whole = ByteRange::at(0, 3 * MIB + 17);
+        let handle = house.open("/f").await;
+        check(&handle, whole).await;
+        assert_eq!(house.bytes(Outcome::Missed), whole.len());
+        until(|| handle.stat().cached).await;
+        let asked = house.origin.asked().len();
+        check(&handle, whole).await;
+        assert!(handle.hit(whole).is_some());
+        assert_eq!(house.origin.asked().len(), asked);
+        assert_eq!(house.bytes(Outcome::Hit), 2 * whole.len(), "one read and one hit");
+    });
+}
+
+#[test]
+fn a_restarted_engine_serves_without_its_origin() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        house.engine.shutdown().await;
+        drop(house);
+        let house = House::build(root.path(), MIB);
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        assert_eq!((house.origin.opens(), house.bytes(Outcome::Hit)), (0, MIB));
+        assert_eq!(house.engine.stat(&request("/f")).await.unwrap().mtime, 1_700_000_000);
+    });
+}
+
+#[test]
+fn many_readers_of_one_cold_file_cost_one_origin_read_per_block() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), 5 * MIB);
+        let readers = (0..64).map(|_| async {
+            let handle = house.open("/f").await;
+            check(&handle, ByteRange::at(0, 5 * MIB)).await;
+        });
+        let mut readers: Vec<_> = readers.map(Box::pin).collect();
+        std::future::poll_fn(|context| {
+            readers.retain_mut(|reader| reader.as_mut().poll(context).is_pending());
+            if readers.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+        let asked: u64 = house.origin.asked().iter().map(|range| range.len()).sum();
+        assert_eq!((asked, house.origin.opens()), (5 * MIB, 1));
+        assert_eq!(Outcome::ALL.map(|outcome| house.bytes(outcome)).iter().sum::<u64>(), 64 * 5 * MIB);
+    });
+}
+
+#[test]
+fn adjacent_missing_blocks_are_one_origin_request() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), 8 * MIB);
+        let handle = house.open("/f").await;
+        let ranges = [ByteRange::at(0, 10), ByteRange::at(BLOCK, 10), ByteRange::at(2 * BLOCK + 5, BLOCK)];
+        for read in handle.read_many(&ranges) {
+            collect(read).await.unwrap();
+        }
+        assert_eq!(house.origin.asked(), [ByteRange::at(0, 4 * BLOCK)]);
+    });
+}
+
+#[test]
+fn wanted_bytes_arrive_before_the_rest_of_their_block() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        house.origin.let_through(8192);
+        let handle = house.open("/f").await;
+        check(&handle, ByteRange::at(BLOCK + 40_960, 4096)).await;
+        assert_eq!(handle.bytes(Outcome::Missed), 4096);
+        house.origin.let_through(u64::MAX);
+        until(|| handle.hit(ByteRange::at(BLOCK, BLOCK)).is_some()).await;
+        check(&handle, ByteRange::at(BLOCK, BLOCK)).await;
+    });
+}
+
+#[test]
+fn a_reader_who_leaves_does_not_cancel_what_others_wait_for() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        house.origin.let_through(0);
+        let handle = house.open("/f").await;
+        let abandoned = handle.read_many(&[ByteRange::at(0, MIB)]);
+        let other = house.open("/f").await;
+        let waiting = other.read_many(&[ByteRange::at(0, MIB)]);
+        drop((abandoned, handle));
+        house.origin.let_through(u64::MAX);
+        for read in waiting {
+            assert_eq!(collect(read).await.unwrap().len() as u64, MIB);
+        }
+        assert_eq!((other.bytes(Outcome::Coalesced), house.origin.opens()), (MIB, 1));
+    });
+}
+
+#[test]
+fn a_failed_read_tells_why_and_a_later_one_succeeds() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        let error = OriginError::Corrupt { endpoint: MemoryOrigin::endpoint(), offset: 200_000 };
+        house.origin.script(|script| script.read_error = Some((200_000, error.clone())));
+        let handle = house.open("/f").await;
+        let mut read = handle.read_many(&[ByteRange::at(0, MIB)]).pop().unwrap();
+        let mut got = Vec::new();
+        let failure = loop {
+            match read.next().await.expect("the read fails before its end") {
+                Ok(segment) => got.extend(segment_bytes(segment)),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(failure, Error::Origin(error));
+        assert!(got == forebay_testkit::bytes_at(0, got.len()) && got.len() >= 200_000, "what came before is right");
+        assert!(read.next().await.is_none());
+        house.origin.script(|script| script.read_error = None);
+        check(&handle, ByteRange::at(0, MIB)).await;
+    });
+}
+
+#[test]
+fn a_panic_in_a_fill_costs_its_readers_and_nobody_else() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        let handle = house.open("/f").await;
+        house.origin.script(|script| script.panics = true);
+        let read = handle.read_many(&[ByteRange::at(0, 10)]).pop().unwrap();
+        assert!(matches!(collect(read).await, Err(Error::Internal { .. })));
+        house.origin.script(|script| script.panics = false);
+        check(&handle, ByteRange::at(0, MIB)).await;
+    });
+}
+
+#[test]
+fn a_budget_that_is_used_up_means_bypass_not_more_memory() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let budget_bytes = MIB;
+        let origin = MemoryOrigin::new(32 * MIB);
+        let house = House::build_with(root.path(), origin, forebay_engine::Options { budget_bytes, ..options() });
+        let handle = house.open("/f").await;
+        check(&handle, ByteRange::at(0, 32 * MIB)).await;
+        assert!(house.bytes(Outcome::Bypassed) > 0);
+        assert_eq!(Outcome::ALL.map(|outcome| house.bytes(outcome)).iter().sum::<u64>(), 32 * MIB);
+        assert!(house.engine.metrics().render().unwrap().contains("forebay_budget_bytes 1048576"));
+    });
+}
+
+#[test]
+fn names_that_collide_with_state_files_are_passed_through() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        check(&house.open("/f.cinfo").await, ByteRange::at(5, MIB - 5)).await;
+        assert_eq!(house.bytes(Outcome::Bypassed), MIB - 5);
+    });
+}
+
+#[test]
+fn empty_files_and_reads_of_nothing_end_at_once() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), 0);
+        let handle = house.open("/f").await;
+        assert_eq!(handle.size(), 0);
+        check(&handle, ByteRange::at(0, 0)).await;
+        assert!(house.origin.asked().is_empty());
+        assert!(handle.stat().cached);
+        assert_eq!(house.faults.writes.load(SeqCst), 0);
+    });
+}

@@ -1,0 +1,9 @@
+//! Test parts: contents that can be checked byte by byte, fault-injecting disks, scripted origins.
+
+mod content;
+mod faulty_disk;
+mod memory_origin;
+
+pub use content::{byte_at, bytes_at};
+pub use faulty_disk::{DiskFaults, FaultyDisk};
+pub use memory_origin::{MemoryOrigin, Script};

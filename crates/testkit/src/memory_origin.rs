@@ -1,0 +1,175 @@
+//! An origin in memory: serves test content, counts what it is asked for, and fails as it is told.
+
+use crate::bytes_at;
+use bytes::Bytes;
+use forebay_origin::{
+    BoxFuture, Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
+};
+use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// An origin with one file under every path, filled with [`crate::byte_at`].
+#[derive(Clone)]
+pub struct MemoryOrigin {
+    state: Arc<State>,
+}
+
+struct State {
+    script: Mutex<Script>,
+    asked: Mutex<Vec<ByteRange>>,
+    opens: Mutex<u64>,
+    /// Bytes of each range that are sent before the stream waits.
+    gate: watch::Sender<u64>,
+}
+
+/// What the origin does.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Its change time.
+    pub mtime: i64,
+    /// Opens fail with this.
+    pub open_error: Option<OriginError>,
+    /// Reads fail with this once they come to the offset.
+    pub read_error: Option<(u64, OriginError)>,
+    /// Reads panic.
+    pub panics: bool,
+    /// Bytes in one chunk.
+    pub chunk_len: usize,
+}
+
+struct MemoryFile {
+    state: Arc<State>,
+    identity: FileIdentity,
+}
+
+impl MemoryOrigin {
+    /// An origin whose file has `size` bytes.
+    #[must_use]
+    pub fn new(size: u64) -> Self {
+        let script =
+            Script { size, mtime: 1_700_000_000, open_error: None, read_error: None, panics: false, chunk_len: 10_000 };
+        let state = State {
+            script: Mutex::new(script),
+            asked: Mutex::default(),
+            opens: Mutex::default(),
+            gate: watch::Sender::new(u64::MAX),
+        };
+        Self { state: Arc::new(state) }
+    }
+
+    /// The server it claims to be.
+    #[must_use]
+    pub fn endpoint() -> Endpoint {
+        Endpoint::new("memory", 1094)
+    }
+
+    /// Changes what it does.
+    pub fn script(&self, change: impl FnOnce(&mut Script)) {
+        change(&mut lock(&self.state.script));
+    }
+
+    /// From now on each range stops after `bytes` until more are let through.
+    pub fn let_through(&self, bytes: u64) {
+        self.state.gate.send_replace(bytes);
+    }
+
+    /// The ranges it was asked for so far, in order.
+    #[must_use]
+    pub fn asked(&self) -> Vec<ByteRange> {
+        lock(&self.state.asked).clone()
+    }
+
+    /// How often its file was opened.
+    #[must_use]
+    pub fn opens(&self) -> u64 {
+        *lock(&self.state.opens)
+    }
+}
+
+impl Origin for MemoryOrigin {
+    fn label(&self) -> &str {
+        "memory:1094"
+    }
+
+    fn open<'a>(&'a self, _path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
+        Box::pin(async {
+            *lock(&self.state.opens) += 1;
+            tokio::task::yield_now().await;
+            let script = lock(&self.state.script).clone();
+            if let Some(error) = script.open_error {
+                return Err(error);
+            }
+            let identity = FileIdentity { size: script.size, mtime: script.mtime, endpoint: Self::endpoint() };
+            Ok(Arc::new(MemoryFile { state: Arc::clone(&self.state), identity }) as Arc<dyn OriginFile>)
+        })
+    }
+
+    fn stat<'a>(&'a self, _path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
+        let Script { size, mtime, .. } = lock(&self.state.script).clone();
+        let (kind, readable, executable) = (FileKind::File, true, false);
+        let stat = FileStat { id: 1, kind, size, mtime, readable, executable, offline: false, cached: false };
+        Box::pin(async move { Ok(stat) })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _path: &'a OriginPath,
+        _detail: ListDetail,
+    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn checksum<'a>(
+        &'a self,
+        _path: &'a OriginPath,
+        algorithm: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
+        let algorithm = algorithm.unwrap_or("adler32").to_owned();
+        Box::pin(async { Ok(Checksum { algorithm, value: "00000001".to_owned() }) })
+    }
+}
+
+impl OriginFile for MemoryFile {
+    fn identity(&self) -> FileIdentity {
+        self.identity.clone()
+    }
+
+    fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {
+        lock(&self.state.asked).extend(ranges);
+        assert!(!lock(&self.state.script).panics, "told to panic");
+        ranges.iter().map(|range| self.send(*range)).collect()
+    }
+}
+
+impl MemoryFile {
+    fn send(&self, range: ByteRange) -> Chunks {
+        let (sender, chunks) = Chunks::channel();
+        let state = Arc::clone(&self.state);
+        tokio::spawn(async move {
+            let mut gate = state.gate.subscribe();
+            let mut offset = range.start();
+            while offset < range.end() {
+                let Script { chunk_len, read_error, .. } = lock(&state.script).clone();
+                let sent = offset - range.start();
+                let Ok(open) = gate.wait_for(|open| *open > sent).await.map(|open| *open) else { return };
+                if let Some((_, error)) = read_error.filter(|(fails_at, _)| offset >= *fails_at) {
+                    let _ = sender.send(Err(error));
+                    return;
+                }
+                let left = (range.end() - offset).min(open - sent);
+                let len = usize::try_from(left).unwrap_or(usize::MAX).min(chunk_len);
+                let _ = sender.send(Ok(Bytes::from(bytes_at(offset, len))));
+                offset += len as u64;
+                tokio::task::yield_now().await;
+            }
+        });
+        chunks
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
