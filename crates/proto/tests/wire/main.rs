@@ -1,0 +1,12 @@
+//! The protocol as a peer sees it: byte vectors, limits, round trips, splits, and whole sessions.
+
+mod client_session;
+mod frames;
+mod limits;
+mod listing;
+mod pages;
+mod responses;
+mod round_trip;
+mod server_session;
+mod splits;
+mod vectors;
