@@ -123,8 +123,6 @@ labels! {
         Budget = "budget",
         /// The file is not to be cached.
         Decision = "decision",
-        /// Only a part of the block was fetched.
-        Partial = "partial",
     }
 
     /// Why a file was dropped from the cache.
@@ -133,10 +131,6 @@ labels! {
         Changed = "changed",
         /// The cinfo or the data cannot be trusted.
         Damaged = "damaged",
-        /// Room was needed.
-        Purged = "purged",
-        /// An administrator asked for it.
-        Requested = "requested",
     }
 }
 

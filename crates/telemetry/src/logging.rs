@@ -1,8 +1,11 @@
 //! Set-up of logging: to standard error, as text or JSON, without a way for peers to forge lines.
 
-use std::io::{self, Write};
+use std::{
+    fmt,
+    io::{self, Write},
+};
 use tracing::Subscriber;
-use tracing_subscriber::{EnvFilter, filter::ParseError, fmt::SubscriberBuilder, util::SubscriberInitExt};
+use tracing_subscriber::{EnvFilter, filter::ParseError, fmt::SubscriberBuilder, reload, util::SubscriberInitExt};
 
 /// How log events are written.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -28,17 +31,55 @@ pub enum LogError {
     /// The process logs already.
     #[error("logging was set up before")]
     SetUpBefore,
+    /// The filter could not be changed.
+    #[error("the log filter cannot be changed: {0}")]
+    Reload(#[from] reload::Error),
 }
+
+/// Changes what is logged while the process runs.
+pub struct LogControl {
+    set_filter: SetFilter,
+}
+
+type SetFilter = Box<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>;
 
 /// Sends the process's log to standard error. `filter` has the syntax of `RUST_LOG`: `LEVEL` or `TARGET=LEVEL`,
 /// separated by commas.
 ///
 /// # Errors
 /// See [`LogError`].
-pub fn init_logging(format: LogFormat, filter: &str) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })?;
-    let logger = logger(format, filter, io::stderr);
-    logger.try_init().map_err(|_| LogError::SetUpBefore)
+pub fn init_logging(format: LogFormat, filter: &str) -> Result<LogControl, LogError> {
+    let (logger, set_filter) = logger(format, parse_filter(filter)?, io::stderr);
+    logger.try_init().map_err(|_| LogError::SetUpBefore)?;
+    Ok(LogControl { set_filter })
+}
+
+/// Tells whether `filter` is one that [`init_logging`] understands.
+///
+/// # Errors
+/// [`LogError::Filter`] when it is not.
+pub fn check_log_filter(filter: &str) -> Result<(), LogError> {
+    parse_filter(filter).map(|_| ())
+}
+
+impl LogControl {
+    /// Logs by `filter` from now on.
+    ///
+    /// # Errors
+    /// See [`LogError`]; the old filter stays in force.
+    pub fn set_filter(&self, filter: &str) -> Result<(), LogError> {
+        Ok((self.set_filter)(parse_filter(filter)?)?)
+    }
+}
+
+impl fmt::Debug for LogControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogControl").finish_non_exhaustive()
+    }
+}
+
+fn parse_filter(filter: &str) -> Result<EnvFilter, LogError> {
+    EnvFilter::try_new(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })
 }
 
 /// Formats events and hands each to a writer of its own, with control characters escaped.
@@ -46,14 +87,19 @@ fn logger<W: Write + 'static>(
     format: LogFormat,
     filter: EnvFilter,
     open: impl Fn() -> W + Send + Sync + 'static,
-) -> Box<dyn Subscriber + Send + Sync> {
-    let builder = SubscriberBuilder::default()
-        .with_ansi(false)
-        .with_env_filter(filter)
-        .with_writer(move || EscapingWriter(open()));
+) -> (Box<dyn Subscriber + Send + Sync>, SetFilter) {
+    let builder = SubscriberBuilder::default().with_ansi(false).with_writer(move || EscapingWriter(open()));
     match format {
-        LogFormat::Text => Box::new(builder.finish()),
-        LogFormat::Json => Box::new(builder.json().flatten_event(true).finish()),
+        LogFormat::Text => {
+            let builder = builder.with_env_filter(filter).with_filter_reloading();
+            let handle = builder.reload_handle();
+            (Box::new(builder.finish()), Box::new(move |filter| handle.reload(filter)))
+        }
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_env_filter(filter).with_filter_reloading();
+            let handle = builder.reload_handle();
+            (Box::new(builder.finish()), Box::new(move |filter| handle.reload(filter)))
+        }
     }
 }
 
@@ -115,7 +161,7 @@ mod tests {
     fn logged(format: LogFormat, emit: impl FnOnce()) -> String {
         let sink = Sink::default();
         let writer = sink.clone();
-        let logger = logger(format, EnvFilter::new("trace"), move || writer.clone());
+        let (logger, _) = logger(format, EnvFilter::new("trace"), move || writer.clone());
         tracing::subscriber::with_default(logger, emit);
         let bytes = sink.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -182,8 +228,24 @@ mod tests {
     }
 
     #[test]
+    fn the_filter_can_be_changed_while_logging() {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let (logger, set_filter) = logger(LogFormat::Text, EnvFilter::new("warn"), move || writer.clone());
+        tracing::subscriber::with_default(logger, || {
+            tracing::info!("before");
+            set_filter(EnvFilter::new("info")).unwrap();
+            tracing::info!("after");
+        });
+        let log = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        assert!(log.contains("after") && !log.contains("before"), "{log}");
+    }
+
+    #[test]
     fn a_filter_that_is_none_is_refused_by_name() {
         let error = init_logging(LogFormat::Text, "forebay=loud").unwrap_err();
         assert!(error.to_string().contains("forebay=loud"), "{error}");
+        assert!(check_log_filter("forebay=loud").is_err());
+        assert!(check_log_filter("warn,forebay=debug").is_ok());
     }
 }
