@@ -1,5 +1,7 @@
 //! The protocol as a peer sees it: byte vectors, limits, round trips, splits, and whole sessions.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
+
 mod client_session;
 mod frames;
 mod limits;
