@@ -174,3 +174,118 @@ const fn mask_in_word(word: u64, first: u64, last: u64) -> u64 {
     }
     mask
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ChecksumState;
+    use proptest::prelude::*;
+
+    /// 200 blocks of 10 bytes, the last one of 5.
+    fn map_of(present: impl IntoIterator<Item = u64>) -> BlockMap {
+        let map = BlockMap::new(Geometry::new(10, 1995).unwrap());
+        for index in present {
+            map.set_written(BlockIndex(index));
+        }
+        map
+    }
+
+    #[test]
+    fn ranges_are_held_when_each_of_their_blocks_is_written() {
+        let map = map_of(60..70);
+        assert!(map.holds(ByteRange::between(600, 700)));
+        assert!(map.holds(ByteRange::between(639, 641)));
+        assert!(!map.holds(ByteRange::between(599, 601)));
+        assert!(!map.holds(ByteRange::between(699, 701)));
+        assert!(!map.holds(ByteRange::between(0, 1995)));
+        assert!(map.holds(ByteRange::at(5, 0)));
+        assert!(map.is_written(BlockIndex(69)) && !map.is_written(BlockIndex(70)));
+    }
+
+    #[test]
+    fn runs_end_at_the_first_missing_block_and_at_the_end_of_the_file() {
+        let map = map_of((60..130).chain([199]));
+        assert_eq!(map.present_run(605), 1300);
+        assert_eq!(map.present_run(1300), 1300);
+        assert_eq!(map.present_run(1299), 1300);
+        assert_eq!(map.present_run(0), 0);
+        assert_eq!(map.present_run(1992), 1995);
+        assert_eq!(map.present_run(1995), 1995);
+        assert_eq!(map.present_run(5000), 5000);
+        assert_eq!(map_of(0..200).present_run(7), 1995);
+    }
+
+    #[test]
+    fn the_file_is_complete_with_its_last_missing_block() {
+        let map = map_of(1..200);
+        assert!(!map.is_complete());
+        assert!(map.set_written(BlockIndex(0)));
+        assert!(!map.set_written(BlockIndex(0)));
+        assert!(map.is_complete() && map.snapshot_written().is_full());
+        assert_eq!(map.written_count(), 200);
+    }
+
+    #[test]
+    fn an_empty_file_is_complete_at_once() {
+        let geometry = Geometry::new(65536, 0).unwrap();
+        let new = BlockMap::new(geometry);
+        assert!(new.is_complete() && new.holds(ByteRange::at(0, 0)));
+        assert!(new.snapshot_written().is_full(), "its bit is set when it is stored");
+        assert_eq!(new.unsynced_count(), 0);
+        assert!(BlockMap::from_cinfo(&Cinfo::new(geometry, 0, ChecksumState::None)).is_complete());
+    }
+
+    #[test]
+    fn blocks_written_after_a_snapshot_wait_for_the_next_sync() {
+        let map = map_of([3, 100]);
+        let snapshot = map.snapshot_written();
+        map.set_written(BlockIndex(101));
+        assert_eq!(map.unsynced_count(), 3);
+        map.mark_synced(&snapshot);
+        assert_eq!(map.unsynced_count(), 1);
+        map.mark_synced(&map.snapshot_written());
+        assert_eq!(map.unsynced_count(), 0);
+    }
+
+    #[test]
+    fn a_stored_record_is_written_and_synced() {
+        let mut cinfo = Cinfo::new(Geometry::new(10, 1995).unwrap(), 0, ChecksumState::None);
+        cinfo.blocks.insert(BlockIndex(7));
+        let map = BlockMap::from_cinfo(&cinfo);
+        assert!(map.holds(ByteRange::between(70, 80)));
+        assert_eq!((map.written_count(), map.unsynced_count()), (1, 0));
+    }
+
+    #[test]
+    fn many_threads_complete_a_file_together() {
+        let map = map_of([]);
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let map = &map;
+                scope.spawn(move || {
+                    for index in (0..200).filter(|index| index % 4 == thread || index % 7 == thread) {
+                        map.set_written(BlockIndex(index));
+                    }
+                });
+            }
+        });
+        assert!(map.is_complete());
+        assert_eq!(map.written_count(), 200);
+    }
+
+    proptest! {
+        #[test]
+        fn answers_agree_with_a_look_at_each_block(
+            present in prop::collection::btree_set(0_u64..200, 0..200),
+            start in 0_u64..1995,
+            len in 0_u64..1995,
+        ) {
+            let map = map_of(present.iter().copied());
+            let range = ByteRange::at(start, len).clipped_to(1995);
+            let has = |offset: u64| present.contains(&(offset / 10));
+            prop_assert_eq!(map.holds(range), (range.start()..range.end()).all(has));
+            let run_end = (start..1995).find(|&offset| !has(offset)).unwrap_or(1995);
+            prop_assert_eq!(map.present_run(start), run_end);
+        }
+    }
+}

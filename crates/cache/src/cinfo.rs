@@ -121,6 +121,17 @@ impl Cinfo {
         })
     }
 
+    /// Notes that blocks were added at `now` (seconds of the Unix epoch), `verified` when all of them came with page
+    /// checksums that matched. Claims that no longer hold for all blocks are dropped: page checksums on disk are XCache's
+    /// and are not written for the new blocks.
+    pub fn note_fill(&mut self, verified: bool, now: i64) {
+        let claims_net = matches!(self.checksum, ChecksumState::Net | ChecksumState::Both);
+        self.checksum = ChecksumState::of(false, claims_net && verified);
+        if !verified && self.no_checksum_time == 0 {
+            self.no_checksum_time = now;
+        }
+    }
+
     /// Notes the begin of an access period at `now` (seconds of the Unix epoch): counts it and appends its record, then
     /// merges older ones until [`ACCESSES_KEPT`] are left.
     pub fn begin_access(&mut self, now: i64) {
@@ -131,6 +142,16 @@ impl Cinfo {
 }
 
 impl ChecksumState {
+    /// The state that has both claims only where asked for.
+    const fn of(cache: bool, net: bool) -> Self {
+        match (cache, net) {
+            (false, false) => Self::None,
+            (true, false) => Self::Cache,
+            (false, true) => Self::Net,
+            (true, true) => Self::Both,
+        }
+    }
+
     /// The name used in logs and by `xrdpfc_print`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -143,12 +164,7 @@ impl ChecksumState {
     }
 
     const fn from_status(status: u32) -> Self {
-        match status & 3 {
-            0 => Self::None,
-            1 => Self::Cache,
-            2 => Self::Net,
-            _ => Self::Both,
-        }
+        Self::of(status & 1 != 0, status & 2 != 0)
     }
 
     const fn to_status(self) -> u32 {

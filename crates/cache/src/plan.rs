@@ -114,3 +114,98 @@ pub fn plan_read(
 const fn joined(a: ByteRange, b: ByteRange) -> ByteRange {
     ByteRange::between(a.start(), b.end())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const FILE_SIZE: u64 = 1995;
+
+    /// One letter for each block of 10 bytes: `x` present, `.` missing, a digit names the fill in flight.
+    fn plan(blocks: &str, range: ByteRange, fill_len_max: u64) -> Vec<Piece> {
+        let geometry = Geometry::new(10, FILE_SIZE).unwrap();
+        plan_read(range, geometry, PlanLimits { fill_len_max }, |index| {
+            match blocks.as_bytes()[usize::try_from(index.0).unwrap()] {
+                b'x' => BlockState::Present,
+                b'.' => BlockState::Missing,
+                digit => BlockState::InFlight(FillId(u64::from(digit - b'0'))),
+            }
+        })
+    }
+
+    fn hit(start: u64, end: u64) -> Piece {
+        Piece::Hit(ByteRange::between(start, end))
+    }
+
+    fn join(fill: u64, start: u64, end: u64) -> Piece {
+        Piece::Join { fill: FillId(fill), range: ByteRange::between(start, end) }
+    }
+
+    fn fill(blocks: (u64, u64), wanted: (u64, u64)) -> Piece {
+        Piece::Fill { blocks: ByteRange::between(blocks.0, blocks.1), wanted: ByteRange::between(wanted.0, wanted.1) }
+    }
+
+    #[test]
+    fn adjacent_blocks_of_one_state_are_one_piece() {
+        let pieces = plan("xx..112x", ByteRange::between(3, 77), FILL_LEN_MAX);
+        assert_eq!(pieces, [hit(3, 20), fill((20, 40), (20, 40)), join(1, 40, 60), join(2, 60, 70), hit(70, 77)]);
+    }
+
+    #[test]
+    fn fills_take_whole_blocks_and_remember_what_is_wanted() {
+        assert_eq!(plan("..", ByteRange::between(3, 4), FILL_LEN_MAX), [fill((0, 10), (3, 4))]);
+        assert_eq!(plan("...", ByteRange::between(9, 21), FILL_LEN_MAX), [fill((0, 30), (9, 21))]);
+    }
+
+    #[test]
+    fn fills_end_at_the_limit_and_have_one_block_at_least() {
+        let range = ByteRange::between(0, 50);
+        let apart = [fill((0, 20), (0, 20)), fill((20, 40), (20, 40)), fill((40, 50), (40, 50))];
+        assert_eq!(plan(".....", range, 20), apart);
+        assert_eq!(plan(".....", range, 29), apart);
+        assert_eq!(plan(".....", range, 30).len(), 2);
+        assert_eq!(plan(".....", range, 0).len(), 5);
+    }
+
+    #[test]
+    fn reads_end_with_the_file() {
+        let blocks = ".".repeat(200);
+        let last = fill((1990, 1995), (1992, 1995));
+        assert_eq!(plan(&blocks, ByteRange::at(1992, 5000), FILL_LEN_MAX), [last]);
+        assert_eq!(plan(&blocks, ByteRange::at(1995, 10), FILL_LEN_MAX), []);
+        assert_eq!(plan(&blocks, ByteRange::at(100, 0), FILL_LEN_MAX), []);
+    }
+
+    #[test]
+    fn an_empty_file_needs_nothing() {
+        let geometry = Geometry::new(10, 0).unwrap();
+        let pieces = plan_read(ByteRange::at(0, 10), geometry, PlanLimits::default(), |_| BlockState::Missing);
+        assert_eq!(pieces, []);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_cover_the_read_once_and_in_order(
+            blocks in "[x.12]{200}",
+            start in 0_u64..2500,
+            len in 0_u64..2500,
+            fill_len_max in 0_u64..200,
+        ) {
+            let range = ByteRange::at(start, len);
+            let pieces = plan(&blocks, range, fill_len_max);
+            let mut at = start.min(FILE_SIZE);
+            for piece in &pieces {
+                prop_assert_eq!(piece.wanted().start(), at);
+                prop_assert!(!piece.wanted().is_empty());
+                at = piece.wanted().end();
+                if let Piece::Fill { blocks, wanted } = *piece {
+                    prop_assert_eq!(blocks.intersection(wanted), Some(wanted));
+                    prop_assert!(blocks.start() % 10 == 0 && (blocks.end() % 10 == 0 || blocks.end() == FILE_SIZE));
+                    prop_assert!(blocks.len() <= fill_len_max.max(10));
+                }
+            }
+            prop_assert_eq!(at, range.clipped_to(FILE_SIZE).end());
+        }
+    }
+}

@@ -13,8 +13,8 @@ use rustix::{
 use std::{
     ffi::OsString,
     fs::File,
-    io::{Read, Write},
-    os::fd::OwnedFd,
+    io::Write,
+    os::{fd::OwnedFd, unix::fs::FileExt},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -41,11 +41,11 @@ pub(crate) struct CinfoWriter {
 
 /// Reads the record at `spot`, or returns `None` when there is none.
 pub(crate) fn read(spot: &Spot) -> Result<Option<StoredCinfo>, StoreError> {
-    let Some(file) = spot.open(OFlags::RDONLY)? else {
+    let Some((file, metadata)) = spot.open(OFlags::RDONLY)? else {
         return Ok(None);
     };
-    let mut bytes = Vec::new();
-    (&file).take(CINFO_LEN_MAX).read_to_end(&mut bytes).map_err(StoreError::io("reading", &spot.path))?;
+    let mut bytes = vec![0; usize::try_from(metadata.len().min(CINFO_LEN_MAX)).unwrap_or(usize::MAX)];
+    file.read_exact_at(&mut bytes, 0).map_err(StoreError::io("reading", &spot.path))?;
     Ok(Some(StoredCinfo { cinfo: Cinfo::decode(&bytes), origin: xattrs::origin(&file) }))
 }
 
@@ -69,7 +69,7 @@ impl CinfoWriter {
     /// Replaces the record at `spot` durably and at once, keeping its foreign attributes.
     pub(crate) fn replace(&self, spot: &Spot, cinfo: &Cinfo, origin: Option<&OriginMark>) -> Result<(), StoreError> {
         let carried = match spot.open(OFlags::RDONLY)? {
-            Some(old) if self.keeps_xattrs => {
+            Some((old, _)) if self.keeps_xattrs => {
                 Attributes::foreign(&old).map_err(StoreError::io("reading the attributes of", &spot.path))?
             }
             _ => Attributes::default(),

@@ -4,7 +4,7 @@ use crate::{DataFile, FileIdentity};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::{
-    fs::File,
+    fs::{File, Metadata},
     io::{self, IoSlice},
     os::unix::fs::{FileExt, MetadataExt},
     sync::Arc,
@@ -15,20 +15,16 @@ const CHUNKS_PER_WRITE_MAX: usize = 1024;
 
 /// A data file on a local file system.
 #[derive(Debug)]
-pub struct LocalFile {
+pub(crate) struct LocalFile {
     file: Arc<File>,
     identity: FileIdentity,
 }
 
 impl LocalFile {
-    /// Takes over an open file.
-    ///
-    /// # Errors
-    /// When the operating system does not tell which file it is.
-    pub fn new(file: File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
+    /// Takes over an open file and what the operating system tells of it.
+    pub(crate) fn new(file: File, metadata: &Metadata) -> Self {
         let identity = FileIdentity { device: metadata.dev(), inode: metadata.ino() };
-        Ok(Self { file: Arc::new(file), identity })
+        Self { file: Arc::new(file), identity }
     }
 }
 
@@ -74,9 +70,14 @@ impl DataFile for LocalFile {
 mod tests {
     use super::*;
 
+    fn local(file: File) -> LocalFile {
+        let metadata = file.metadata().unwrap();
+        LocalFile::new(file, &metadata)
+    }
+
     #[test]
     fn more_chunks_than_one_write_takes_land_in_order() {
-        let data = LocalFile::new(tempfile::tempfile().unwrap()).unwrap();
+        let data = local(tempfile::tempfile().unwrap());
         let bytes: Vec<u8> = (0..5000_u32).flat_map(|n| n.to_le_bytes()).collect();
         let mut chunks: Vec<Bytes> = bytes.chunks(7).map(Bytes::copy_from_slice).collect();
         chunks.insert(3, Bytes::new());
@@ -95,7 +96,7 @@ mod tests {
         let Ok(full) = File::options().write(true).open("/dev/full") else {
             return;
         };
-        let error = LocalFile::new(full).unwrap().write_vectored_at(0, &[Bytes::from_static(b"x")]).unwrap_err();
+        let error = local(full).write_vectored_at(0, &[Bytes::from_static(b"x")]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

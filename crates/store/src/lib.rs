@@ -34,7 +34,6 @@ mod prepare;
 mod tree;
 mod xattrs;
 
-pub use data_file::LocalFile;
 pub use disk::{DataFile, Disk, Entry, FileIdentity, Space};
 pub use error::StoreError;
 pub use local_disk::LocalDisk;

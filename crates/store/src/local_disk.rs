@@ -1,8 +1,9 @@
 //! Entries on a local file system.
 
 use crate::{
-    DataFile, Disk, Entry, LocalFile, OriginMark, Space, StoreError,
+    DataFile, Disk, Entry, OriginMark, Space, StoreError,
     cinfo_file::{self, CinfoWriter},
+    data_file::LocalFile,
     prepare,
     tree::{Place, Spot, Tree},
     xattrs::Attributes,
@@ -19,8 +20,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Locks that keys share: enough that two keys rarely meet.
-const KEY_LOCKS: usize = 64;
+/// Locks that keys share: enough that an open rarely waits for another entry's sync.
+const KEY_LOCKS: usize = 1024;
 
 /// A directory of a local file system in which entries are kept, in XCache's layout.
 #[derive(Debug)]
@@ -90,7 +91,9 @@ impl LocalDisk {
             return Ok(Attributes::default());
         }
         match spot.open(OFlags::RDONLY)? {
-            Some(file) => Attributes::of_space(&file).map_err(StoreError::io("reading the attributes of", &spot.path)),
+            Some((file, _)) => {
+                Attributes::of_space(&file).map_err(StoreError::io("reading the attributes of", &spot.path))
+            }
             None => Ok(Attributes::default()),
         }
     }
@@ -106,7 +109,8 @@ impl LocalDisk {
         let data = data_spot.create()?;
         data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
         self.cinfo_writer.create(&cinfo_spot, &cinfo_attributes, cinfo, origin)?;
-        LocalFile::new(data).map_err(StoreError::io("examining", &data_spot.path))
+        let metadata = data.metadata().map_err(StoreError::io("examining", &data_spot.path))?;
+        Ok(LocalFile::new(data, &metadata))
     }
 }
 
@@ -119,16 +123,10 @@ impl Disk for LocalDisk {
         let Some(stored) = cinfo_file::read(&place.cinfo()?)? else {
             return Ok(None);
         };
-        let data_spot = place.data()?;
-        let data = data_spot.open(OFlags::RDWR)?;
-        let len = match &data {
-            Some(file) => Some(file.metadata().map_err(StoreError::io("examining", &data_spot.path))?.len()),
-            None => None,
-        };
-        match (judge(stored.cinfo, len), data) {
-            (Ok(cinfo), Some(file)) => {
-                let data = LocalFile::new(file).map_err(StoreError::io("examining", &data_spot.path))?;
-                Ok(Some(Entry { data: Arc::new(data), cinfo, origin: stored.origin }))
+        let data = place.data()?.open(OFlags::RDWR)?;
+        match (judge(stored.cinfo, data.as_ref().map(|(_, metadata)| metadata.len())), data) {
+            (Ok(cinfo), Some((file, metadata))) => {
+                Ok(Some(Entry { data: Arc::new(LocalFile::new(file, &metadata)), cinfo, origin: stored.origin }))
             }
             (judged, _) => {
                 let reason = judged.err().unwrap_or(Unusable::NoData);

@@ -8,7 +8,7 @@ use rustix::{
 };
 use std::{
     ffi::{OsStr, OsString},
-    fs::File,
+    fs::{File, Metadata},
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -125,7 +125,11 @@ impl Tree {
 
     fn directory_without_links(&self, path: &str) -> rustix::io::Result<Arc<OwnedFd>> {
         path.split('/').try_fold(Arc::clone(&self.root), |directory, component| {
-            openat(&*directory, component, DIRECTORY_FLAGS | OFlags::NOFOLLOW, Mode::empty()).map(Arc::new)
+            match openat(&*directory, component, DIRECTORY_FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
+                // Neither a file nor a link is a directory; only the latter can be read as a link.
+                Err(Errno::NOTDIR) if readlinkat(&*directory, component, Vec::new()).is_ok() => Err(Errno::LOOP),
+                other => other.map(Arc::new),
+            }
         })
     }
 
@@ -185,7 +189,7 @@ impl Spot {
     }
 
     /// Opens the regular file here, or returns `None` when there is nothing.
-    pub(crate) fn open(&self, access: OFlags) -> Result<Option<File>, StoreError> {
+    pub(crate) fn open(&self, access: OFlags) -> Result<Option<(File, Metadata)>, StoreError> {
         let file = match openat(&*self.directory, &self.name, access | FILE_FLAGS, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
@@ -195,7 +199,11 @@ impl Spot {
             Err(errno) => return Err(StoreError::io("opening", &self.path)(errno)),
         };
         let metadata = file.metadata().map_err(StoreError::io("examining", &self.path))?;
-        if metadata.is_file() { Ok(Some(file)) } else { Err(StoreError::NotAFile { path: self.path.clone() }) }
+        if metadata.is_file() {
+            Ok(Some((file, metadata)))
+        } else {
+            Err(StoreError::NotAFile { path: self.path.clone() })
+        }
     }
 
     /// Creates the file here, which must not exist.
@@ -244,4 +252,36 @@ impl Spot {
 /// Creates the file `name`, which must not exist, for reading and writing.
 pub(crate) fn create_file(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<File> {
     openat(directory, name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | FILE_FLAGS, FILE_MODE).map(File::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn directories_are_found_without_openat2_too() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("a/b")).unwrap();
+        symlink("a", root.path().join("link")).unwrap();
+        symlink("/", root.path().join("a/out")).unwrap();
+        let tree = Tree::open(root.path()).unwrap();
+        assert!(tree.directory_without_links("a/b").is_ok());
+        assert_eq!(tree.directory_without_links("a/c").unwrap_err(), Errno::NOENT);
+        for path in ["link", "link/b", "a/out", "a/out/etc"] {
+            let errno = tree.directory_without_links(path).unwrap_err();
+            let error = tree.directory_error(path, errno);
+            assert!(matches!(error, StoreError::ForeignLink { .. }), "{path}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn directories_are_created_once_and_below_each_other() {
+        let root = tempfile::tempdir().unwrap();
+        let tree = Tree::open(root.path()).unwrap();
+        for path in ["", "a", "a/b/c", "a/b/c", "a/x"] {
+            tree.create_directory(path, DIRECTORY_MODE).unwrap();
+            assert!(root.path().join(path).is_dir());
+        }
+    }
 }

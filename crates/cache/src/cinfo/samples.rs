@@ -207,6 +207,22 @@ fn opening_again_and_again_keeps_the_last_twenty_records() {
     assert_eq!(cinfo.accesses.iter().map(|access| access.merged + 1).sum::<i32>(), 100);
 }
 
+#[test]
+fn fills_drop_the_claims_that_no_longer_hold() {
+    for (before, verified, after, no_checksum_time) in [
+        (ChecksumState::Both, true, ChecksumState::Net, 0),
+        (ChecksumState::Net, true, ChecksumState::Net, 0),
+        (ChecksumState::Cache, true, ChecksumState::None, 0),
+        (ChecksumState::Both, false, ChecksumState::None, 50),
+        (ChecksumState::None, false, ChecksumState::None, 50),
+    ] {
+        let mut cinfo = Cinfo::new(Geometry::new(4096, 1).unwrap(), 1, before);
+        cinfo.note_fill(verified, 50);
+        cinfo.note_fill(verified, 60);
+        assert_eq!((cinfo.checksum, cinfo.no_checksum_time), (after, no_checksum_time), "{before:?} {verified}");
+    }
+}
+
 prop_compose! {
     fn accesses()(times in any::<(i64, i64)>(), counts in any::<(i32, i32, i32)>(), bytes in any::<[u64; 3]>()) -> Access {
         Access {
@@ -251,7 +267,8 @@ proptest! {
     #[test]
     fn what_is_written_is_read_back(cinfo in cinfos()) {
         let bytes = encoded(&cinfo);
-        prop_assert_eq!(bytes.len(), 60 + cinfo.blocks.len().div_ceil(8) as usize + 56 * cinfo.accesses.len());
+        let vector_len = usize::try_from(cinfo.blocks.len().div_ceil(8)).unwrap();
+        prop_assert_eq!(bytes.len(), 60 + vector_len + 56 * cinfo.accesses.len());
         prop_assert_eq!(&Cinfo::decode(&bytes), &Ok(cinfo));
     }
 
