@@ -352,12 +352,14 @@ impl CachedFile {
     fn planned(&self, fills: &BTreeMap<u64, Arc<Fill>>, range: ByteRange) -> Vec<forebay_cache::Piece> {
         let limits = PlanLimits { fill_len_max: self.shared.options.fill_len_max };
         plan_read(range, self.geometry, limits, |index| {
+            // Fills first: a block that its own read's fill has just written is still missed by that read.
             let offset = self.geometry.range_of(index).start();
-            if self.kept.as_ref().is_some_and(|kept| kept.map.is_written(index)) {
-                return BlockState::Present;
-            }
             let fill = fills.range(..=offset).next_back().filter(|(_, fill)| fill.blocks().contains(offset));
-            fill.map_or(BlockState::Missing, |(start, _)| BlockState::InFlight(FillId(*start)))
+            match fill {
+                Some((start, _)) => BlockState::InFlight(FillId(*start)),
+                None if self.kept.as_ref().is_some_and(|kept| kept.map.is_written(index)) => BlockState::Present,
+                None => BlockState::Missing,
+            }
         })
     }
 
@@ -386,6 +388,17 @@ impl CachedFile {
         let mut fills = self.fills();
         if fills.get(&fill.blocks().start()).is_some_and(|current| Arc::ptr_eq(current, fill)) {
             fills.remove(&fill.blocks().start());
+        }
+    }
+
+    /// Waits until no fill is under way.
+    pub(crate) async fn fills_ended(&self) {
+        loop {
+            let fill = self.fills().values().next().cloned();
+            match fill {
+                Some(fill) => fill.ended().await,
+                None => return,
+            }
         }
     }
 

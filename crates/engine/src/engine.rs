@@ -18,6 +18,7 @@ use std::{
     io,
     os::unix::fs::MetadataExt,
     sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
 };
 use tokio::task::JoinHandle;
 
@@ -52,6 +53,9 @@ pub struct Space {
     pub free_bytes: u64,
 }
 
+/// How long a shutdown waits for fills that are under way: most of what they fetch would be fetched again.
+const FILLS_END_TIME_MAX: Duration = Duration::from_secs(5);
+
 impl Engine {
     /// Starts the engine inside a tokio runtime. Without a disk nothing is kept, whatever is exported.
     #[must_use]
@@ -68,8 +72,19 @@ impl Engine {
         *self.inner.routes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes);
     }
 
-    /// Syncs everything to disk. Called last, when no front serves any more.
+    /// Waits for fills that are under way, for a bounded time, and syncs everything to disk. Called last, when no front
+    /// serves any more.
     pub async fn shutdown(&self) {
+        let files = self.inner.shared.table.files();
+        let fills_ended = async {
+            for file in &files {
+                file.fills_ended().await;
+            }
+        };
+        if tokio::time::timeout(FILLS_END_TIME_MAX, fills_ended).await.is_err() {
+            tracing::warn!("fills were still under way at the end: what they have not written is fetched again later");
+        }
+
         let syncer = self.inner.take_syncer();
         if let Some(syncer) = syncer {
             syncer.abort();

@@ -88,6 +88,19 @@ impl Fill {
         }
     }
 
+    /// Waits until the fill has ended, one way or the other.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.state().end.is_some() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     fn take_now(&self, range: ByteRange) -> Option<Result<Supply, Error>> {
         let state = self.state();
         let part = state.parts.iter().find(|part| part.range.contains(range.start()))?;

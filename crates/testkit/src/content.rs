@@ -4,7 +4,8 @@
 #[must_use]
 pub fn byte_at(offset: u64) -> u8 {
     let mixed = (offset >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ offset;
-    mixed.to_le_bytes()[usize::from(offset.to_le_bytes()[0] & 7)]
+    let [byte, ..] = (mixed >> (8 * (offset & 7))).to_le_bytes();
+    byte
 }
 
 /// The `len` bytes from `offset` on.

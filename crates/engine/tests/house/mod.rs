@@ -4,6 +4,7 @@ use forebay_cache::AllowList;
 use forebay_engine::{
     Client, Engine, Export, ExportSource, Handle, Options, OriginFactory, Read, Routes, Segment, Writes,
 };
+use forebay_store::StoreError;
 use forebay_telemetry::Metrics;
 use forebay_testkit::{DiskFaults, FaultyDisk, MemoryOrigin, bytes_at};
 use forebay_types::{BlockSize, ByteRange, Lfn, Outcome, RequestPath};
@@ -36,7 +37,7 @@ impl House {
     }
 
     pub(crate) fn build_with(root: &Path, origin: MemoryOrigin, options: Options) -> Self {
-        let (disk, faults) = FaultyDisk::open(root).expect("a fresh directory is a store");
+        let (disk, faults) = open_disk(root);
         let source = ExportSource::Origin { origin: Arc::new(origin.clone()), server: MemoryOrigin::endpoint() };
         let export = Export { prefix: Lfn::parse("/").expect("a root"), source, writes: Writes::Redirect };
         let named = origin.clone();
@@ -53,6 +54,16 @@ impl House {
     /// Bytes given to clients so far under `outcome`.
     pub(crate) fn bytes(&self, outcome: Outcome) -> u64 {
         self.engine.metrics().client_bytes(outcome)
+    }
+}
+
+/// Opens the store, waiting for the lock that a last task of an earlier engine may still hold.
+fn open_disk(root: &Path) -> (Arc<FaultyDisk>, Arc<DiskFaults>) {
+    loop {
+        match FaultyDisk::open(root) {
+            Err(StoreError::Locked { .. }) => std::thread::yield_now(),
+            opened => return opened.expect("a fresh directory is a store"),
+        }
     }
 }
 
