@@ -1,0 +1,45 @@
+//! Writes and changes of the name space: refused, or sent to the origin.
+
+use crate::{exchange::Exchange, status::Failure};
+use forebay_engine::WritePolicy;
+use forebay_proto::{
+    ErrorCode, StreamId,
+    request::{Change, Target},
+};
+use forebay_types::{RequestPath, Side};
+
+impl Exchange {
+    /// Answers a request that would change something. Its data, if any, has been drained.
+    pub(crate) fn change(&mut self, stream_id: StreamId, change: &Change<'_>) {
+        match change.target {
+            Target::Path(path) => match RequestPath::parse(path) {
+                Ok(path) => self.answer_write(stream_id, &path),
+                Err(error) => self.fail(stream_id, &error.into()),
+            },
+            // Only files open for reading have handles.
+            Target::Handle(name) => {
+                let failure = self.handle(name).map_or_else(|failure| failure, |_| read_only());
+                self.fail(stream_id, &failure);
+            }
+        }
+    }
+
+    /// Refuses a write to `path`, or sends the client to the server that takes it.
+    pub(crate) fn answer_write(&mut self, stream_id: StreamId, path: &RequestPath) {
+        match self.shared.engine.write_policy(path) {
+            Ok(WritePolicy::Redirect(endpoint)) => {
+                self.reply(stream_id, |reply, out| reply.redirect_to_host(&endpoint, "", out));
+            }
+            Ok(WritePolicy::Refuse) => self.fail(stream_id, &read_only()),
+            Err(error) => self.fail(stream_id, &error.into()),
+        }
+    }
+}
+
+fn read_only() -> Failure {
+    Failure {
+        code: ErrorCode::FS_READ_ONLY,
+        text: "this server is read-only: write to the origin".into(),
+        side: Side::Client,
+    }
+}

@@ -1,0 +1,235 @@
+//! One client's connection: the task that reads its requests and is the only one to write to its socket.
+
+use crate::{
+    event::{Event, Events},
+    exchange::{Exchange, Role},
+    options::{ASSEMBLY_LEN, EVENTS_QUEUED_MAX, RECEIVE_LEN, REQUESTS_PER_TURN},
+    output::OutputError,
+    server::Shared,
+};
+use bytes::{Buf, BytesMut};
+use forebay_proto::{Fatal, Input, ServerOptions, ServerSession};
+use forebay_types::Side;
+use std::{io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use tokio::{
+    io::AsyncReadExt,
+    net::TcpStream,
+    sync::mpsc,
+    task::{AbortHandle, JoinError},
+    time::{Instant, Sleep, sleep},
+};
+
+/// A connection that has been accepted.
+pub(crate) struct Accepted {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// Serves a connection until it ends. `connection` ends this very task, for the session's owner to use.
+pub(crate) async fn serve_connection(
+    accepted: Accepted,
+    events: Events,
+    receiver: mpsc::Receiver<Event>,
+    connection: AbortHandle,
+) {
+    let Accepted { stream, peer, local, shared } = accepted;
+    let _gauge = shared.engine.metrics().open_connection();
+    let role = if shared.engine.is_cache() { ServerOptions::CACHE } else { ServerOptions::FILES };
+    let connection = Connection {
+        input: BytesMut::new(),
+        session: ServerSession::new(role),
+        deadline: Box::pin(sleep(shared.options.login_time_max)),
+        idle_time_max: shared.options.idle_time_max,
+        exchange: Exchange::new(stream, peer, local, shared, events),
+        receiver,
+        connection,
+        wanted_len: 0,
+        served: 0,
+        is_draining: false,
+    };
+    match connection.run().await {
+        end @ (End::Client | End::Drained | End::Session) => tracing::debug!(%peer, %end, "connection closed"),
+        end => tracing::info!(%peer, %end, side = %end.side(), "connection closed"),
+    }
+}
+
+struct Connection {
+    /// Received, not yet served.
+    input: BytesMut,
+    session: ServerSession,
+    exchange: Exchange,
+    receiver: mpsc::Receiver<Event>,
+    connection: AbortHandle,
+    /// When the connection ends if nothing is received: see [`Connection::has_deadline`].
+    deadline: Pin<Box<Sleep>>,
+    idle_time_max: Option<Duration>,
+    /// Bytes of input that must be there before the session can go on.
+    wanted_len: usize,
+    /// Requests served since others had their turn.
+    served: usize,
+    /// Whether nothing more is read because the server stops.
+    is_draining: bool,
+}
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("the client closed it")]
+    Client,
+    #[error("its session has ended")]
+    Session,
+    #[error("the server stops")]
+    Drained,
+    #[error("nobody logged in in time, or the connection was idle for too long")]
+    Silence,
+    #[error(transparent)]
+    Protocol(#[from] Fatal),
+    #[error("it cannot be read from: {0}")]
+    Input(#[from] io::Error),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    #[error("a request died of a fault of our own: {0}")]
+    Fault(#[from] JoinError),
+}
+
+impl End {
+    const fn side(&self) -> Side {
+        match self {
+            Self::Client | Self::Session | Self::Silence | Self::Protocol(_) | Self::Input(_) => Side::Client,
+            Self::Output(error) => error.side(),
+            Self::Drained | Self::Fault(_) => Side::Internal,
+        }
+    }
+}
+
+impl Connection {
+    async fn run(mut self) -> End {
+        let end = loop {
+            if let Err(end) = self.turn().await {
+                break end;
+            }
+        };
+        // The last answer may tell the client why; it need not arrive.
+        if matches!(end, End::Protocol(_)) {
+            let _ = self.exchange.flush().await;
+        }
+        end
+    }
+
+    /// Serves what is there, sends the answers, and waits for more.
+    async fn turn(&mut self) -> Result<(), End> {
+        self.exchange.received = forebay_net::clock::monotonic();
+        self.serve_input().await?;
+        while let Some(ended) = self.exchange.tasks.try_join_next() {
+            ended?;
+        }
+        for _ in 0..EVENTS_QUEUED_MAX {
+            let Ok(event) = self.receiver.try_recv() else { break };
+            self.handle_event(event).await?;
+        }
+        self.exchange.flush().await?;
+        if self.exchange.is_ending {
+            return Err(End::Session);
+        }
+        if self.is_draining && self.exchange.tasks.is_empty() && self.receiver.is_empty() {
+            return Err(End::Drained);
+        }
+        if self.served >= REQUESTS_PER_TURN {
+            self.served = 0;
+            tokio::task::yield_now().await;
+        }
+        if self.has_request() { Ok(()) } else { self.wait().await }
+    }
+
+    /// Serves the requests that have been received, as many as fit into this turn.
+    async fn serve_input(&mut self) -> Result<(), End> {
+        while self.served < REQUESTS_PER_TURN && self.may_serve() && !self.input.is_empty() {
+            let Self { input, session, exchange, connection, .. } = self;
+            let next = exchange.output.encode(|out| session.handle_input(input, out))?;
+            let consumed = match next {
+                Input::NeedMore { at_least } => {
+                    let missing_len = at_least.saturating_sub(input.len());
+                    input.reserve(missing_len.max(RECEIVE_LEN));
+                    self.wanted_len = at_least;
+                    return Ok(());
+                }
+                Input::Skipped { consumed } => consumed,
+                Input::Request { consumed, stream_id, request } => {
+                    exchange.dispatch(session, connection, stream_id, &request).await?;
+                    consumed
+                }
+            };
+            input.advance(consumed);
+            self.wanted_len = 0;
+            self.served += 1;
+            if exchange.output.len() >= ASSEMBLY_LEN {
+                exchange.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether requests may be served now.
+    fn may_serve(&self) -> bool {
+        !self.is_draining && !self.exchange.is_ending && self.exchange.has_room_for_request()
+    }
+
+    /// Whether the input that is there may hold a request that can be served now.
+    fn has_request(&self) -> bool {
+        self.may_serve() && !self.input.is_empty() && self.input.len() >= self.wanted_len
+    }
+
+    /// Whether silence ends the connection: before login, and, when configured, while nothing is open or under way.
+    fn has_deadline(&self) -> bool {
+        match self.exchange.role {
+            Role::New(_) => true,
+            Role::Main(_) => {
+                self.idle_time_max.is_some() && self.exchange.tasks.is_empty() && self.exchange.handles.len() == 0
+            }
+            Role::Bound { .. } => false,
+        }
+    }
+
+    /// Waits for input, for an answer, or for the end.
+    async fn wait(&mut self) -> Result<(), End> {
+        let (may_read, has_deadline) = (self.may_serve(), self.has_deadline());
+        if may_read && self.input.capacity() - self.input.len() < RECEIVE_LEN / 2 {
+            self.input.reserve(RECEIVE_LEN);
+        }
+        let has_tasks = !self.exchange.tasks.is_empty();
+        tokio::select! {
+            received = self.exchange.stream.read_buf(&mut self.input), if may_read => match received? {
+                0 => Err(End::Client),
+                _ => {
+                    self.note_input();
+                    Ok(())
+                }
+            },
+            event = self.receiver.recv() => match event {
+                Some(event) => self.handle_event(event).await,
+                None => Err(End::Session),
+            },
+            Some(ended) = self.exchange.tasks.join_next(), if has_tasks => Ok(ended?),
+            () = &mut self.deadline, if has_deadline => Err(End::Silence),
+        }
+    }
+
+    /// Puts off the end by silence.
+    fn note_input(&mut self) {
+        if let (Some(idle_time_max), Role::Main(_)) = (self.idle_time_max, &self.exchange.role) {
+            self.deadline.as_mut().reset(Instant::now() + idle_time_max);
+        }
+    }
+
+    async fn handle_event(&mut self, event: Event) -> Result<(), End> {
+        match event {
+            Event::Frame(frame) => self.exchange.send_frame(frame).await?,
+            Event::Opened(opened) => self.exchange.opened(opened),
+            // A parallel stream ends when its session does.
+            Event::Drain => self.is_draining = !matches!(self.exchange.role, Role::Bound { .. }),
+        }
+        Ok(())
+    }
+}

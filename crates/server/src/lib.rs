@@ -1,0 +1,28 @@
+//! The `root://` front: sessions, request dispatch, back-pressure.
+//!
+//! [`Server`] accepts connections. One task serves each: it parses requests where they were received, answers what is at
+//! hand at once, and starts a task for each request that must wait for a disk or an origin. Those hand frames to the
+//! connection's task, the only writer of its socket, so frames never mix and answers come in any order.
+
+mod answer;
+mod change;
+mod connection;
+mod dispatch;
+mod event;
+mod exchange;
+mod handles;
+mod meta;
+mod open;
+mod options;
+mod output;
+mod page_read;
+mod query;
+mod read;
+mod read_vector;
+mod server;
+mod sessions;
+mod source;
+mod status;
+
+pub use options::Options;
+pub use server::Server;

@@ -1,0 +1,161 @@
+//! Questions on names: stat, statx, dirlist, locate, prepare.
+
+use crate::{event::Frame, exchange::Exchange, status::Failure};
+use forebay_engine::{Engine, ListDetail, Space};
+use forebay_proto::{
+    LocateOptions, ReplyTo, StreamId,
+    request::{Dirlist, Locate, Prepare, Stat, Statx, Target},
+    response::{DirlistEncoder, DirlistForm, Location, LocationKind, VfsStat},
+};
+use forebay_types::{Endpoint, FileStat, RequestPath};
+
+/// Bytes of a MiB, the unit of the stat of a space.
+const MIB: u64 = 1 << 20;
+
+/// Set in the options of a prepare request that asks for files on disk.
+const PREPARE_STAGE: u8 = 8;
+
+impl Exchange {
+    /// Tells what is known of an open file at once; of a path or its space, as soon as it is known.
+    pub(crate) fn stat(&mut self, stream_id: StreamId, stat: &Stat<'_>) {
+        let path = match stat.target {
+            Target::Handle(name) => {
+                let known = self.handle(name).map(forebay_engine::Handle::stat);
+                return self.conclude(stream_id, known, |reply, stat, out| reply.stat(&stat, out));
+            }
+            Target::Path(path) => path,
+        };
+        let path = match RequestPath::parse(path) {
+            Ok(path) => path,
+            Err(error) => return self.fail(stream_id, &error.into()),
+        };
+        let (engine, vfs) = (self.shared.engine.clone(), stat.vfs);
+        self.start_answer(stream_id, |mut answer| async move {
+            if vfs {
+                let space = answer.wait_for(space_of(&engine, &path)).await;
+                answer.conclude(space, |reply, space, out| reply.vfs_stat(&vfs_stat(&space), out)).await;
+            } else {
+                let stat = answer.wait_for(engine.stat(&path)).await;
+                answer.conclude(stat, |reply, stat, out| reply.stat(&stat, out)).await;
+            }
+        });
+    }
+
+    /// Tells the kinds of several paths; one that fails fails the request.
+    pub(crate) fn statx(&mut self, stream_id: StreamId, statx: &Statx<'_>) {
+        let paths: Result<Vec<RequestPath>, _> = statx.iter().map(RequestPath::parse).collect();
+        let paths = match paths {
+            Ok(paths) => paths,
+            Err(error) => return self.fail(stream_id, &error.into()),
+        };
+        let engine = self.shared.engine.clone();
+        self.start_answer(stream_id, |mut answer| async move {
+            let stats = answer.wait_for(stat_all(&engine, &paths)).await;
+            answer.conclude(stats, |reply, stats, out| reply.statx(&stats, out)).await;
+        });
+    }
+
+    /// Lists a directory, in frames of whole entries.
+    pub(crate) fn dirlist(&mut self, stream_id: StreamId, dirlist: &Dirlist<'_>) {
+        let path = match RequestPath::parse(dirlist.path) {
+            Ok(path) => path,
+            Err(error) => return self.fail(stream_id, &error.into()),
+        };
+        let form = DirlistForm::asked_by(dirlist.options);
+        let engine = self.shared.engine.clone();
+        self.start_answer(stream_id, |mut answer| async move {
+            let detail = match form {
+                DirlistForm::Names => ListDetail::Names,
+                DirlistForm::Stats => ListDetail::Stats,
+                DirlistForm::Checksums => ListDetail::Checksums,
+            };
+            let entries = match answer.wait_for(engine.list(&path, detail)).await {
+                Ok(entries) => entries,
+                Err(error) => return answer.fail(error.into()).await,
+            };
+            let mut encoder = DirlistEncoder::new(answer.reply(), form);
+            let mut frame = Vec::new();
+            for entry in &entries {
+                encoder.push(entry, &mut frame);
+                if !frame.is_empty() && answer.send(Frame::from(std::mem::take(&mut frame))).await.is_err() {
+                    return;
+                }
+            }
+            answer.finish(|_, out| encoder.finish(out)).await;
+        });
+    }
+
+    /// Names this server as the place of a file that exists; of `*` and `*/path` without looking, since those ask who
+    /// could have it.
+    pub(crate) fn locate(&mut self, stream_id: StreamId, locate: &Locate<'_>) {
+        let location = Location {
+            kind: LocationKind::Server,
+            is_writable: false,
+            endpoint: self.own_endpoint(locate.options.contains(LocateOptions::PREFER_NAMES)),
+        };
+        let any = locate.path.strip_prefix(b"*").map(|path| path.strip_suffix(b"\0").unwrap_or(path));
+        if any.is_some_and(<[u8]>::is_empty) {
+            return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
+        }
+        let path = match RequestPath::parse(any.unwrap_or(locate.path)) {
+            Ok(path) => path,
+            Err(error) => return self.fail(stream_id, &error.into()),
+        };
+        if any.is_some() {
+            let exported = self.shared.engine.write_policy(&path).map_err(Failure::from);
+            return self.conclude(stream_id, exported, |reply, _, out| reply.locate(&[location], out));
+        }
+        let engine = self.shared.engine.clone();
+        self.start_answer(stream_id, |mut answer| async move {
+            let stat = answer.wait_for(engine.stat(&path)).await;
+            answer.conclude(stat, |reply, _, out| reply.locate(&[location], out)).await;
+        });
+    }
+
+    /// Takes note of a prepare request: files are fetched when they are read, so there is nothing to be done.
+    pub(crate) fn prepare(&mut self, stream_id: StreamId, prepare: &Prepare<'_>) {
+        if prepare.options & PREPARE_STAGE == 0 {
+            return self.reply(stream_id, ReplyTo::ok);
+        }
+        let checked = prepare.iter().try_for_each(|path| {
+            let path = RequestPath::parse(path)?;
+            self.shared.engine.write_policy(&path).map(drop).map_err(Failure::from)
+        });
+        let id = self.shared.next_prepare_id();
+        self.conclude(stream_id, checked, |reply, (), out| reply.ok_with(id.as_bytes(), out));
+    }
+
+    /// Where this client reaches this server: the address it is connected to, or the configured name for clients that
+    /// prefer one.
+    pub(crate) fn own_endpoint(&self, prefers_names: bool) -> Endpoint {
+        let name = self.shared.options.host_name.as_deref().filter(|_| prefers_names);
+        let host = name.map_or_else(|| self.local.ip().to_string(), str::to_owned);
+        Endpoint::new(&host, self.local.port())
+    }
+}
+
+async fn stat_all(engine: &Engine, paths: &[RequestPath]) -> Result<Vec<FileStat>, forebay_engine::Error> {
+    let mut stats = Vec::with_capacity(paths.len());
+    for path in paths {
+        stats.push(engine.stat(path).await?);
+    }
+    Ok(stats)
+}
+
+/// The space that `path` lies in, when it is exported.
+pub(crate) async fn space_of(engine: &Engine, path: &RequestPath) -> Result<Space, forebay_engine::Error> {
+    engine.write_policy(path)?;
+    engine.space().await
+}
+
+/// One server with some free space, as the reference servers put it.
+fn vfs_stat(space: &Space) -> VfsStat {
+    let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
+    let use_percent = used_bytes.saturating_mul(100).checked_div(space.total_bytes).unwrap_or(0);
+    VfsStat {
+        writable_servers: 1,
+        writable_free_mib: space.free_bytes / MIB,
+        writable_use_percent: u32::try_from(use_percent).unwrap_or(100),
+        ..VfsStat::default()
+    }
+}

@@ -1,0 +1,66 @@
+//! Opens and closes.
+
+use crate::{event::Event, exchange::Exchange, status::Failure};
+use forebay_engine::Handle;
+use forebay_proto::{ErrorCode, FileHandle, OpenOptions, ReplyTo, StreamId, request::Open};
+use forebay_types::RequestPath;
+use std::sync::Arc;
+
+/// A file that has been opened, on its way to the table of its session.
+pub(crate) struct Opened {
+    reply: ReplyTo,
+    options: OpenOptions,
+    handle: Handle,
+}
+
+impl Exchange {
+    /// Starts to open a file; for writing, the client is refused or sent to the origin.
+    pub(crate) fn open(&mut self, stream_id: StreamId, open: &Open<'_>) {
+        let path = match RequestPath::parse(open.path) {
+            Ok(path) => path,
+            Err(error) => return self.fail(stream_id, &error.into()),
+        };
+        if open.options.is_write() {
+            return self.answer_write(stream_id, &path);
+        }
+        let Some(client) = self.main().map(|main| Arc::clone(&main.client)) else { return };
+        if !self.handles.has_room_for(1) {
+            return self.fail(stream_id, &too_many_files());
+        }
+        let (engine, options) = (self.shared.engine.clone(), open.options);
+        self.start_answer(stream_id, |mut answer| async move {
+            match answer.wait_for(engine.open(&path, &client)).await {
+                // A connection that has ended drops the handle, and so closes the file.
+                Ok(handle) => {
+                    let opened = Opened { reply: answer.reply(), options, handle };
+                    let _ = answer.hand_over(Event::Opened(opened)).await;
+                }
+                Err(error) => answer.fail(error.into()).await,
+            }
+        });
+    }
+
+    /// Names a file that has been opened, and tells the client.
+    pub(crate) fn opened(&mut self, opened: Opened) {
+        let Opened { reply, options, handle } = opened;
+        let stat = handle.stat();
+        match self.handles.insert(handle) {
+            Some(name) => self.output.encode(|out| reply.open(name, options, &stat, out)),
+            None => {
+                let failure = too_many_files();
+                self.metrics.add_client_error(failure.side);
+                self.output.encode(|out| reply.error(failure.code, &failure.text, out));
+            }
+        }
+    }
+
+    /// Closes a file. Requests under way keep what they need of it.
+    pub(crate) fn close(&mut self, stream_id: StreamId, name: FileHandle) {
+        let closed = self.handles.remove(name).map(drop).ok_or_else(Failure::not_open);
+        self.conclude(stream_id, closed, |reply, (), out| reply.ok(out));
+    }
+}
+
+fn too_many_files() -> Failure {
+    Failure::client(ErrorCode::OVERLOADED, "too many files are open in this session")
+}

@@ -1,0 +1,84 @@
+//! How the server is set up, and the limits that are no matter of taste.
+
+use std::time::Duration;
+
+/// Set-up of the `root://` front. The defaults suit a cache node that serves a cluster.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Client connections served at the same time, bound streams included; more are closed at once. Each costs a
+    /// descriptor and some 32 KiB, or up to 200 KiB when it reads vectors or pages.
+    pub connections_max: usize,
+    /// Files that one session may hold open, at most 65 536.
+    pub handles_per_session_max: usize,
+    /// Requests of one connection that wait for the origin or the disk at the same time; the connection is not read
+    /// while there are more.
+    pub requests_outstanding_max: usize,
+    /// Time within which a new connection must have logged in, or bound to a session.
+    pub login_time_max: Duration,
+    /// Time within which a client must take some of the bytes that wait for it; it is closed otherwise, because it holds
+    /// buffers. See [`SEND_PIECE_LEN`].
+    pub write_stall_max: Duration,
+    /// Time after which a connection without a request and without an open file is closed; `None` never does, like the
+    /// reference server. Clients close idle connections themselves.
+    pub idle_time_max: Option<Duration>,
+    /// Silence after which a client that understands it is told to go on waiting. Clients reconnect after 60 s of silence.
+    pub wait_response_after: Duration,
+    /// Upper bound of the wait that the client is told then.
+    pub wait_response_time: Duration,
+    /// Name of the site, as `query config sitename` tells it.
+    pub site_name: Option<String>,
+    /// Name by which clients can reach this server. `locate` tells it to clients that prefer names; without it they get the
+    /// address they are connected to.
+    pub host_name: Option<String>,
+    /// Checksum algorithms told to clients, the default one first. The origin decides which it really has.
+    pub checksum_algorithms: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            handles_per_session_max: 8192,
+            requests_outstanding_max: 256,
+            login_time_max: Duration::from_secs(30),
+            write_stall_max: Duration::from_secs(60),
+            idle_time_max: None,
+            wait_response_after: Duration::from_secs(10),
+            wait_response_time: Duration::from_secs(1800),
+            site_name: None,
+            host_name: None,
+            checksum_algorithms: vec!["adler32".to_owned(), "crc32c".to_owned()],
+        }
+    }
+}
+
+/// Requests of one connection that are served before others get their turn. A client that always has a next request
+/// ready would otherwise keep a worker thread to itself.
+pub(crate) const REQUESTS_PER_TURN: usize = 32;
+
+/// Shortest answer that is sent with `sendfile`; below it a copy is cheaper than the second system call.
+pub(crate) const SENDFILE_LEN_MIN: u64 = 16 << 10;
+
+/// Bytes of assembled answers (vectors, pages) that are collected before they are sent: few system calls, yet still in
+/// the processor's cache.
+pub(crate) const ASSEMBLY_LEN: usize = 128 << 10;
+
+/// Bytes handed to the kernel under one [`Options::write_stall_max`]. A client slower than this many bytes in that time
+/// counts as stalled.
+pub(crate) const SEND_PIECE_LEN: u64 = 256 << 10;
+
+/// Answer frames that wait for a connection's task before those who make them wait too.
+pub(crate) const EVENTS_QUEUED_MAX: usize = 8;
+
+/// Bytes of one connection's answers that may be assembled or held back by waiting requests at the same time.
+pub(crate) const ASSEMBLED_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes of a file that a slow read takes at a time: to be sent if the page cache holds them, to be read from the disk
+/// otherwise.
+pub(crate) const DISK_READ_LEN: u64 = 1 << 20;
+
+/// Bytes that the input buffer offers to one receive: dozens of pipelined requests.
+pub(crate) const RECEIVE_LEN: usize = 16 << 10;
+
+/// Bytes of [`ASSEMBLED_BYTES_MAX`] that one answer reserves: a frame in the making, and one on its way.
+pub(crate) const ASSEMBLED_PER_ANSWER_MAX: u64 = 4 << 20;

@@ -1,0 +1,250 @@
+//! Answers on their way to one client: small ones collected, large ones handed to the kernel where they are.
+
+use crate::{
+    event::Frame,
+    options::{ASSEMBLY_LEN, SEND_PIECE_LEN, SENDFILE_LEN_MIN},
+};
+use forebay_engine::Segment;
+use forebay_net::SendError;
+use forebay_types::{ByteRange, Side};
+use std::{fs::File, io::IoSlice, time::Duration};
+use tokio::{net::TcpStream, time::timeout};
+
+/// Answers that wait to be sent to one client.
+///
+/// Whatever is appended leaves in order: by [`Output::flush`], or together with the next large answer.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// The first `filled` bytes wait; what follows is room that need not be cleared again.
+    buffer: Vec<u8>,
+    filled: usize,
+    /// Where encoders append before their bytes are moved to the buffer.
+    encoded: Vec<u8>,
+    stall_max: Duration,
+}
+
+/// Why a client did not get its answer. Its connection must be closed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OutputError {
+    /// The connection or the file failed.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The disk failed within a frame, so that the client cannot be told.
+    #[error("{0}")]
+    Disk(String),
+    /// The client took too little of what waits for it.
+    #[error("the client took less than {SEND_PIECE_LEN} bytes in {} s", after.as_secs())]
+    Stalled {
+        /// How long it was waited for.
+        after: Duration,
+    },
+}
+
+impl OutputError {
+    /// Whose side the error is on.
+    pub(crate) const fn side(&self) -> Side {
+        match self {
+            Self::Send(error) => error.side(),
+            Self::Disk(_) => Side::Disk,
+            Self::Stalled { .. } => Side::Client,
+        }
+    }
+}
+
+impl Output {
+    /// No answers; a client that takes nothing for `stall_max` is given up.
+    pub(crate) const fn new(stall_max: Duration) -> Self {
+        Self { buffer: Vec::new(), filled: 0, encoded: Vec::new(), stall_max }
+    }
+
+    /// Bytes that wait.
+    pub(crate) const fn len(&self) -> usize {
+        self.filled
+    }
+
+    /// Appends what `encode` appends to the vector it is given.
+    pub(crate) fn encode<T>(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        let mut encoded = std::mem::take(&mut self.encoded);
+        let result = encode(&mut encoded);
+        self.append(&encoded);
+        encoded.clear();
+        self.encoded = encoded;
+        result
+    }
+
+    /// Appends bytes.
+    pub(crate) fn append(&mut self, bytes: &[u8]) {
+        self.room(bytes.len()).copy_from_slice(bytes);
+        self.filled += bytes.len();
+    }
+
+    /// `len` bytes of room behind what waits, to be filled and then appended by [`Output::commit`].
+    #[expect(clippy::indexing_slicing, reason = "the buffer has just been made long enough")]
+    pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
+        let end = self.filled + len;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        &mut self.buffer[self.filled..end]
+    }
+
+    /// Appends `len` bytes of the room that was filled.
+    ///
+    /// # Panics
+    /// When there was less room.
+    pub(crate) fn commit(&mut self, len: usize) {
+        assert!(self.filled + len <= self.buffer.len(), "more bytes committed than there was room for");
+        self.filled += len;
+    }
+
+    /// The waiting bytes from `start` on.
+    pub(crate) fn behind(&self, start: usize) -> &[u8] {
+        self.waiting().get(start..).unwrap_or_default()
+    }
+
+    /// Replaces waiting bytes from `start` on.
+    pub(crate) fn overwrite(&mut self, start: usize, bytes: &[u8]) {
+        let end = start.saturating_add(bytes.len()).min(self.filled);
+        if let Some(waiting) = self.buffer.get_mut(start..end) {
+            waiting.copy_from_slice(bytes);
+        }
+    }
+
+    /// Takes back whatever was appended since `len` bytes waited.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.filled = self.filled.min(len);
+    }
+
+    /// Sends all that waits.
+    pub(crate) async fn flush(&mut self, stream: &TcpStream) -> Result<(), OutputError> {
+        if self.filled > 0 {
+            within(self.stall_max, forebay_net::send_all(stream, self.waiting())).await?;
+            self.filled = 0;
+        }
+        Ok(())
+    }
+
+    /// Sends all that waits, and behind it a range of a file, which should be in the page cache.
+    pub(crate) async fn send_file(
+        &mut self,
+        stream: &TcpStream,
+        file: &File,
+        range: ByteRange,
+    ) -> Result<(), OutputError> {
+        if self.filled > 0 {
+            within(self.stall_max, forebay_net::send_with_more(stream, self.waiting())).await?;
+            self.filled = 0;
+        }
+        let mut position = range.start();
+        while position < range.end() {
+            let len = (range.end() - position).min(SEND_PIECE_LEN);
+            within(self.stall_max, forebay_net::send_file(stream, file, position, len)).await?;
+            position += len;
+        }
+        Ok(())
+    }
+
+    /// Appends a frame, and sends it as far as it is large.
+    pub(crate) async fn send_frame(&mut self, stream: &TcpStream, frame: Frame) -> Result<(), OutputError> {
+        self.append(&frame.head);
+        for segment in frame.body {
+            match segment {
+                Segment::File { file, range } => self.send_file(stream, &file, range).await?,
+                Segment::Memory(bytes) if (bytes.len() as u64) < SENDFILE_LEN_MIN => self.append(&bytes),
+                Segment::Memory(bytes) => self.send_bytes(stream, &bytes).await?,
+            }
+            if self.filled >= ASSEMBLY_LEN {
+                self.flush(stream).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends all that waits, and behind it `bytes` from where they are.
+    async fn send_bytes(&mut self, stream: &TcpStream, bytes: &[u8]) -> Result<(), OutputError> {
+        let piece_len = usize::try_from(SEND_PIECE_LEN).unwrap_or(usize::MAX);
+        for piece in bytes.chunks(piece_len) {
+            let mut slices = [IoSlice::new(self.waiting()), IoSlice::new(piece)];
+            within(self.stall_max, forebay_net::send_vectored(stream, &mut slices)).await?;
+            self.filled = 0;
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "never more is filled than there is; hot path")]
+    fn waiting(&self) -> &[u8] {
+        &self.buffer[..self.filled]
+    }
+}
+
+async fn within(limit: Duration, send: impl Future<Output = Result<(), SendError>>) -> Result<(), OutputError> {
+    match timeout(limit, send).await {
+        Ok(sent) => Ok(sent?),
+        Err(_) => Err(OutputError::Stalled { after: limit }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use std::{io::Write, sync::Arc};
+    use tokio::io::AsyncReadExt;
+
+    const STALL_MAX: Duration = Duration::from_secs(60);
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let mut listener = forebay_net::Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = TcpStream::connect(listener.address()).await.unwrap();
+        (client, listener.accept().await.0)
+    }
+
+    #[tokio::test]
+    async fn answers_leave_in_the_order_they_were_appended() {
+        let (mut client, served) = pair().await;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[b'f'; 40_000]).unwrap();
+        let mut output = Output::new(STALL_MAX);
+        output.append(b"one");
+        output.encode(|out| out.extend_from_slice(b"two"));
+        let body = vec![
+            Segment::Memory(Bytes::from_static(b"small")),
+            Segment::File { file: Arc::new(file), range: ByteRange::at(10, 30_000) },
+            Segment::Memory(Bytes::from(vec![b'm'; 600_000])),
+            Segment::Memory(Bytes::from_static(b"end")),
+        ];
+        let sender = tokio::spawn(async move {
+            output.send_frame(&served, Frame { head: b"head".to_vec(), body }).await.unwrap();
+            output.append(b"!");
+            output.flush(&served).await.unwrap();
+            assert_eq!(output.len(), 0);
+        });
+        let mut received = Vec::new();
+        client.read_to_end(&mut received).await.unwrap();
+        sender.await.unwrap();
+        let expected =
+            [b"onetwoheadsmall".to_vec(), vec![b'f'; 30_000], vec![b'm'; 600_000], b"end!".to_vec()].concat();
+        assert!(received == expected);
+    }
+
+    #[test]
+    fn what_was_appended_can_be_taken_back() {
+        let mut output = Output::new(STALL_MAX);
+        output.append(b"keep");
+        let kept_len = output.len();
+        output.room(100).fill(1);
+        output.commit(50);
+        output.truncate(kept_len);
+        assert_eq!(output.waiting(), b"keep");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_given_up() {
+        let (_client, served) = pair().await;
+        let mut output = Output::new(STALL_MAX);
+        let frame = Frame { head: Vec::new(), body: vec![Segment::Memory(Bytes::from(vec![0; 64 << 20]))] };
+        let error = output.send_frame(&served, frame).await.unwrap_err();
+        assert!(matches!(error, OutputError::Stalled { after: STALL_MAX }), "{error}");
+        assert_eq!(error.side(), Side::Client);
+    }
+}

@@ -1,0 +1,179 @@
+//! Queries: configuration, checksum, space, attributes, statistics; and the settings of a session.
+
+use crate::{exchange::Exchange, meta::space_of, status::Failure};
+use forebay_engine::{Checksum, Engine, Error};
+use forebay_proto::{
+    ErrorCode, QueryKind, ReplyTo, StreamId,
+    limits::{BOUND_STREAMS_MAX, VECTOR_ELEMENT_LEN_MAX, VECTOR_ELEMENTS_MAX},
+    request::{Query, Set},
+    response,
+};
+use forebay_types::{RequestPath, Side};
+
+/// Requests that a client may keep under way on one parallel stream, as the reference server tells it.
+const REQUESTS_PER_STREAM: u32 = 5;
+
+/// Bytes of a configuration reply, as in the reference server; what does not fit is left out.
+const CONFIG_LEN_MAX: usize = 4096;
+
+impl Exchange {
+    /// Answers a query.
+    pub(crate) fn query(&mut self, stream_id: StreamId, query: &Query<'_>) {
+        match query.kind {
+            QueryKind::CONFIG => {
+                let values = self.config_values(query);
+                self.reply(stream_id, |reply, out| reply.config(values.iter().map(String::as_str), out));
+            }
+            QueryKind::STATS => {
+                let text = self.statistics();
+                self.reply(stream_id, |reply, out| reply.ok_text(&text, out));
+            }
+            QueryKind::CHECKSUM | QueryKind::SPACE | QueryKind::XATTR => self.query_path(stream_id, query),
+            // Checksums are asked of the origin each time: none runs here that could be cancelled.
+            QueryKind::CHECKSUM_CANCEL => self.reply(stream_id, ReplyTo::ok),
+            QueryKind::PREPARE
+            | QueryKind::VISA
+            | QueryKind::FILE_INFO
+            | QueryKind::FS_INFO
+            | QueryKind::OPAQUE
+            | QueryKind::OPAQUE_FILE
+            | QueryKind::OPAQUE_HANDLE => {
+                let text = format!("query {} is not supported", query.kind.as_str());
+                self.fail(stream_id, &Failure::client(ErrorCode::UNSUPPORTED, text));
+            }
+            QueryKind(number) => {
+                let text = format!("there is no query {number}");
+                self.fail(stream_id, &Failure::client(ErrorCode::ARG_INVALID, text));
+            }
+        }
+    }
+
+    fn query_path(&mut self, stream_id: StreamId, query: &Query<'_>) {
+        let path = match RequestPath::parse(query.argument) {
+            Ok(path) => path,
+            Err(error) => return self.fail(stream_id, &error.into()),
+        };
+        let (engine, kind) = (self.shared.engine.clone(), query.kind);
+        self.start_answer(stream_id, |mut answer| async move {
+            match kind {
+                QueryKind::CHECKSUM => {
+                    let checksum = answer.wait_for(checksum_of(&engine, &path)).await;
+                    answer.conclude(checksum, |reply, checksum, out| reply.checksum(&checksum, out)).await;
+                }
+                QueryKind::SPACE => {
+                    let space = answer.wait_for(space_of(&engine, &path)).await;
+                    answer.conclude(space, |reply, space, out| reply.space(&space_reply(&space), out)).await;
+                }
+                _ => {
+                    let stat = answer.wait_for(engine.stat(&path)).await;
+                    answer.conclude(stat, |reply, stat, out| reply.xattr(&stat, out)).await;
+                }
+            }
+        });
+    }
+
+    /// One value for each name asked for.
+    fn config_values(&self, query: &Query<'_>) -> Vec<String> {
+        let mut room = CONFIG_LEN_MAX;
+        query
+            .config_names()
+            .map(|name| self.config_value(&String::from_utf8_lossy(name)))
+            .take_while(|value| {
+                let fits = value.len() < room;
+                room = room.saturating_sub(value.len() + 1);
+                fits
+            })
+            .collect()
+    }
+
+    /// The value of a configuration name; a name that is not known or not set is its own value.
+    fn config_value(&self, name: &str) -> String {
+        let shared = &self.shared;
+        match name {
+            "readv_ior_max" => VECTOR_ELEMENT_LEN_MAX.to_string(),
+            "readv_iov_max" => VECTOR_ELEMENTS_MAX.to_string(),
+            "bind_max" => BOUND_STREAMS_MAX.to_string(),
+            "pio_max" => REQUESTS_PER_STREAM.to_string(),
+            "fattr" => "0 0".to_owned(),
+            "chksum" if !shared.options.checksum_algorithms.is_empty() => {
+                let algorithms = shared.options.checksum_algorithms.iter().enumerate();
+                algorithms.map(|(index, name)| format!("{index}:{name}")).collect::<Vec<_>>().join(",")
+            }
+            "role" if shared.engine.is_cache() => "proxy server".to_owned(),
+            "role" => "server".to_owned(),
+            "sitename" => shared.options.site_name.clone().unwrap_or_else(|| name.to_owned()),
+            "start" => shared.started.to_string(),
+            "version" => version(),
+            // The command that would print a configuration file to the reference client's administrator.
+            "cmsd" | "xrootd" => String::new(),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// What the reference server's monitoring tools ask for, as far as it exists here; the metrics tell more.
+    fn statistics(&self) -> String {
+        let shared = &self.shared;
+        let site = shared.options.site_name.as_deref().map(escape_xml).unwrap_or_default();
+        format!(
+            "<statistics tod=\"{now}\" ver=\"{version}\" src=\"{source}\" tos=\"{started}\" pgm=\"forebay\" \
+             pid=\"{pid}\" site=\"{site}\"><stats id=\"link\"><num>{sessions}</num></stats></statistics>",
+            now = forebay_net::clock::now_unix(),
+            version = version(),
+            source = self.own_endpoint(false),
+            started = shared.started,
+            pid = std::process::id(),
+            sessions = shared.sessions.len(),
+        )
+    }
+
+    /// Takes note of a setting of the session. Nothing here depends on any.
+    pub(crate) fn set(&mut self, stream_id: StreamId, set: &Set<'_>) {
+        let mut words = set.text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+        match (set.modifier, words.next(), words.next()) {
+            (0, Some(b"appid"), _) | (0, Some(b"monitor"), Some(b"on" | b"off")) => self.reply(stream_id, ReplyTo::ok),
+            // The id under which monitoring knows the text; 0 stands for monitoring that is off.
+            (0, Some(b"monitor"), Some(b"info")) => self.reply(stream_id, |reply, out| reply.ok_with(&[0; 4], out)),
+            (0, Some(b"cache"), _) => {
+                let text = "this server takes no commands for its cache from clients";
+                self.fail(stream_id, &Failure::client(ErrorCode::UNSUPPORTED, text));
+            }
+            _ => self.fail(stream_id, &Failure::client(ErrorCode::ARG_INVALID, "no such setting")),
+        }
+    }
+}
+
+/// The checksum of `path`, by the algorithm that its opaque data names or else by the origin's own choice. Clients give up
+/// when the reply names another algorithm than they asked for.
+async fn checksum_of(engine: &Engine, path: &RequestPath) -> Result<response::Checksum, Failure> {
+    let asked = path.cgi_value("cks.type").map(str::to_ascii_lowercase);
+    let unknown = |name: &str| Failure {
+        code: ErrorCode::SERVER_ERROR,
+        text: format!("{name} checksum not supported.").into(),
+        side: Side::Client,
+    };
+    match (engine.checksum(path, asked.as_deref()).await, asked) {
+        (Ok(Checksum { algorithm, .. }), Some(asked)) if !algorithm.eq_ignore_ascii_case(&asked) => {
+            Err(unknown(&asked))
+        }
+        (Ok(Checksum { algorithm, value }), _) => Ok(response::Checksum::new(&algorithm, &value)),
+        (Err(Error::Unsupported { .. }), Some(asked)) => Err(unknown(&asked)),
+        (Err(error), _) => Err(error.into()),
+    }
+}
+
+fn space_reply(space: &forebay_engine::Space) -> response::Space {
+    response::Space {
+        total: space.total_bytes,
+        free: space.free_bytes,
+        largest_free: space.free_bytes,
+        used: space.total_bytes.saturating_sub(space.free_bytes),
+    }
+}
+
+fn version() -> String {
+    format!("forebay-{}", env!("CARGO_PKG_VERSION"))
+}
+
+fn escape_xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,181 @@
+//! Reads of one range.
+
+use crate::{
+    answer::{Answer, Gone},
+    event::Frame,
+    exchange::Exchange,
+    handles::HandleTable,
+    options::SENDFILE_LEN_MIN,
+    output::{Output, OutputError},
+    source::{Source, append_segment},
+    status::Failure,
+};
+use forebay_engine::{Handle, Segment};
+use forebay_net::{probe_cached, read_nowait};
+use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, request::Read};
+use forebay_types::{ByteRange, Outcome};
+use std::fs::File;
+
+impl Exchange {
+    /// Answers a read: at once when disk and page cache hold the bytes, by a task of its own otherwise.
+    pub(crate) async fn read(&mut self, stream_id: StreamId, read: &Read<'_>) -> Result<(), OutputError> {
+        let handle = match read_target(&self.handles, read) {
+            Ok(handle) => handle,
+            Err(failure) => {
+                self.fail(stream_id, &failure);
+                return Ok(());
+            }
+        };
+        let range = ByteRange::at(read.offset, u64::from(read.len)).clipped_to(handle.size());
+        if read.path_id != 0 {
+            let handle = handle.clone();
+            self.start_read(stream_id, read.path_id, Supply::Handle(handle), range);
+            return Ok(());
+        }
+        if range.is_empty() {
+            self.reply(stream_id, ReplyTo::ok);
+            return Ok(());
+        }
+        let Some(file) = handle.hit(range) else {
+            let handle = handle.clone();
+            self.start_read(stream_id, 0, Supply::Handle(handle), range);
+            return Ok(());
+        };
+        let waiting_len = self.output.len();
+        // A read is at most 2 GiB long, because its length is a signed number of 32 bits.
+        let body_len = u32::try_from(range.len()).unwrap_or(u32::MAX);
+        self.output.encode(|out| ReplyTo::direct(stream_id).header(Status::OK, body_len, out));
+        if range.len() >= SENDFILE_LEN_MIN && probe_cached(file, range.start(), range.len()) {
+            self.output.send_file(&self.stream, file, range).await?;
+        } else if range.len() >= SENDFILE_LEN_MIN || !append_cached(&mut self.output, file, range) {
+            let source = Source::disk(file, range);
+            self.output.truncate(waiting_len);
+            self.start_read(stream_id, 0, Supply::Source(source), range);
+            return Ok(());
+        }
+        self.observe_hit();
+        Ok(())
+    }
+
+    fn start_read(&mut self, stream_id: StreamId, path_id: u8, supply: Supply, range: ByteRange) {
+        match self.answer_by(stream_id, path_id) {
+            Ok(answer) => self.start(answer_read(answer, supply, range, self.received)),
+            Err(failure) => self.fail(stream_id, &failure),
+        }
+    }
+}
+
+/// The file to read from; the hints for later reads must name open files too, and are not used otherwise.
+fn read_target<'a>(handles: &'a HandleTable, read: &Read<'_>) -> Result<&'a Handle, Failure> {
+    let find = |name| handles.get(name).ok_or_else(Failure::not_open);
+    read.prereads.iter().try_for_each(|preread| find(preread.handle).map(drop))?;
+    find(read.handle)
+}
+
+/// Appends a range of a file, when the page cache holds all of it.
+pub(crate) fn append_cached(output: &mut Output, file: &File, range: ByteRange) -> bool {
+    let Ok(len) = usize::try_from(range.len()) else { return false };
+    let is_cached = matches!(read_nowait(file, range.start(), output.room(len)), Ok(Some(read_len)) if read_len == len);
+    if is_cached {
+        output.commit(len);
+    }
+    is_cached
+}
+
+/// What a slow read is answered from.
+enum Supply {
+    Handle(Handle),
+    Source(Source),
+}
+
+async fn answer_read(answer: Answer, supply: Supply, range: ByteRange, received: std::time::Instant) {
+    let metrics = answer.metrics().clone();
+    let (source, outcome) = match supply {
+        Supply::Source(source) => (Some(source), Outcome::Hit),
+        Supply::Handle(_) if range.is_empty() => (None, Outcome::Hit),
+        Supply::Handle(handle) => match handle.hit(range) {
+            Some(file) => (Some(Source::disk(file, range)), Outcome::Hit),
+            None => (handle.read_many(&[range]).pop().map(Source::engine), Outcome::Missed),
+        },
+    };
+    let Some(source) = source else { return answer.finish(ReplyTo::ok).await };
+    if stream_read(answer, source, range.len()).await.is_ok() {
+        metrics.observe_request(outcome, forebay_net::clock::monotonic().saturating_duration_since(received));
+    }
+}
+
+/// Sends `len` bytes as they come: each frame holds what is there when it is made.
+async fn stream_read(mut answer: Answer, mut source: Source, len: u64) -> Result<(), Gone> {
+    let mut rest_len = len;
+    while rest_len > 0 {
+        let first = match source.next(&mut answer).await.unwrap_or_else(|| Err(ended_early())) {
+            Ok(segment) => segment,
+            Err(failure) => {
+                answer.fail(failure).await;
+                return Ok(());
+            }
+        };
+        if answer.is_deferred() {
+            if let Some(_room) = answer.try_reserve(len) {
+                return finish_whole(answer, source, first, len).await;
+            }
+            answer.answer_directly();
+        }
+        let mut body_len = first.len();
+        let mut body = vec![first];
+        let mut failure = None;
+        while body_len < rest_len && body_len < u64::from(READ_FRAME_LEN_MAX) {
+            match source.ready().await {
+                Some(Ok(segment)) => {
+                    body_len += segment.len();
+                    body.push(segment);
+                }
+                Some(Err(error)) => {
+                    failure = Some(error);
+                    break;
+                }
+                None => break,
+            }
+        }
+        rest_len = rest_len.saturating_sub(body_len);
+        answer.send(read_frame(answer.reply(), body, body_len, rest_len == 0)).await?;
+        if let Some(failure) = failure {
+            answer.fail(failure).await;
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn read_frame(reply: ReplyTo, body: Vec<Segment>, body_len: u64, is_last: bool) -> Frame {
+    let mut head = Vec::with_capacity(reply.header_len());
+    let status = if is_last { Status::OK } else { Status::OKSOFAR };
+    reply.header(status, u32::try_from(body_len).unwrap_or(u32::MAX), &mut head);
+    Frame { head, body }
+}
+
+/// Sends the whole answer in one frame, as a client expects that has been told to go on waiting.
+async fn finish_whole(mut answer: Answer, mut source: Source, first: Segment, len: u64) -> Result<(), Gone> {
+    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+    let mut next = Some(Ok(first));
+    loop {
+        let appended = match next {
+            Some(Ok(segment)) => append_segment(&segment, &mut bytes),
+            Some(Err(failure)) => Err(failure),
+            None => Err(ended_early()),
+        };
+        if let Err(failure) = appended {
+            answer.fail(failure).await;
+            return Ok(());
+        }
+        if bytes.len() as u64 >= len {
+            return answer.send(read_frame(answer.reply(), vec![Segment::Memory(bytes.into())], len, true)).await;
+        }
+        next = source.next(&mut answer).await;
+    }
+}
+
+/// The engine promises all bytes of a range or an error: a short answer would mean the end of the file to the client.
+pub(crate) fn ended_early() -> Failure {
+    Failure::internal("a read ended before its last byte")
+}

@@ -1,0 +1,243 @@
+//! Reads of several ranges in one request.
+
+use crate::{
+    answer::{Answer, Gone},
+    event::Frame,
+    exchange::Exchange,
+    options::{ASSEMBLED_PER_ANSWER_MAX, ASSEMBLY_LEN},
+    output::OutputError,
+    read::{append_cached, ended_early},
+    source::{Source, append_segment},
+    status::Failure,
+};
+use bytes::Bytes;
+use forebay_engine::{Handle, Segment};
+use forebay_proto::{
+    ErrorCode, FileHandle, ReplyTo, Status, StreamId,
+    request::{ReadElement, ReadVector},
+    response::element_header,
+};
+use forebay_types::{ByteRange, Outcome};
+
+/// Bytes of elements after which a frame of a slow answer is sent.
+const SLOW_FRAME_LEN: usize = 512 << 10;
+
+/// An answer's elements that have been assembled, and how far it has got.
+#[derive(Default)]
+struct Progress {
+    /// Elements assembled or sent.
+    done: usize,
+    /// The element behind them, when it was found on disk but not in the page cache.
+    on_disk: Option<Source>,
+    /// Whether a frame has been sent.
+    has_begun: bool,
+}
+
+impl Exchange {
+    /// Answers a vector read: element by element at once as long as disk and page cache hold them, the rest by a task of
+    /// its own. A frame never ends within an element.
+    pub(crate) async fn read_vector(&mut self, stream_id: StreamId, read: &ReadVector<'_>) -> Result<(), OutputError> {
+        if let Err(failure) = self.check_elements(read) {
+            self.fail(stream_id, &failure);
+            return Ok(());
+        }
+        if read.path_id != 0 {
+            self.start_read_vector(stream_id, read, Vec::new(), Progress::default());
+            return Ok(());
+        }
+        let frame_start = self.output.len();
+        let mut progress = Progress::default();
+        self.begin_frame(stream_id);
+        let mut body_start = self.output.len();
+        for element in read.elements.iter() {
+            if let Err(on_disk) = self.append_element(&element) {
+                progress.on_disk = on_disk;
+                break;
+            }
+            progress.done += 1;
+            if self.output.len() >= ASSEMBLY_LEN && progress.done < read.elements.len() {
+                self.end_frame(stream_id, Status::OKSOFAR, body_start);
+                self.flush().await?;
+                progress.has_begun = true;
+                self.begin_frame(stream_id);
+                body_start = self.output.len();
+            }
+        }
+        if progress.done == read.elements.len() {
+            self.end_frame(stream_id, Status::OK, body_start);
+            self.observe_hit();
+        } else {
+            // Nothing of this frame has been sent: the task sends it with the elements that follow.
+            let assembled = self.output.behind(body_start).to_vec();
+            self.output.truncate(if progress.has_begun { 0 } else { frame_start });
+            self.start_read_vector(stream_id, read, assembled, progress);
+        }
+        Ok(())
+    }
+
+    /// Refuses vectors with an element that cannot be answered whole: parts of an element cannot be expressed.
+    fn check_elements(&self, read: &ReadVector<'_>) -> Result<(), Failure> {
+        for element in read.elements.iter() {
+            let handle = self.handle(element.handle)?;
+            if range_of(&element).end() > handle.size() {
+                return Err(Failure::client(ErrorCode::FS_ERROR, "readv past EOF"));
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_frame(&mut self, stream_id: StreamId) {
+        self.reply(stream_id, |reply, out| reply.header(Status::OKSOFAR, 0, out));
+    }
+
+    /// Completes the header of the frame whose body begins at `body_start` of the waiting answers.
+    fn end_frame(&mut self, stream_id: StreamId, status: Status, body_start: usize) {
+        let body_len = u32::try_from(self.output.len() - body_start).unwrap_or(u32::MAX);
+        let mut header = Vec::new();
+        let reply = ReplyTo::direct(stream_id);
+        reply.header(status, body_len, &mut header);
+        self.output.overwrite(body_start - reply.header_len(), &header);
+    }
+
+    /// Appends an element, when disk and page cache hold it. Otherwise nothing is appended; what was found on disk, and
+    /// accounted, comes back.
+    fn append_element(&mut self, element: &ReadElement) -> Result<(), Option<Source>> {
+        let waiting_len = self.output.len();
+        self.output.append(&element_header(element));
+        let range = range_of(element);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let file = self.handles.get(element.handle).and_then(|handle| handle.hit(range));
+        if file.is_some_and(|file| append_cached(&mut self.output, file, range)) {
+            return Ok(());
+        }
+        let on_disk = file.map(|file| Source::disk(file, range));
+        self.output.truncate(waiting_len);
+        Err(on_disk)
+    }
+
+    fn start_read_vector(
+        &mut self,
+        stream_id: StreamId,
+        read: &ReadVector<'_>,
+        assembled: Vec<u8>,
+        progress: Progress,
+    ) {
+        let answer = match self.answer_by(stream_id, read.path_id) {
+            Ok(answer) if progress.has_begun => answer.begun(),
+            Ok(answer) => answer,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
+        let elements: Vec<ReadElement> = read.elements.iter().skip(progress.done).collect();
+        let handles = self.handles_of(&elements);
+        let body_len = read.elements.body_len();
+        let received = self.received;
+        self.start(async move {
+            let metrics = answer.metrics().clone();
+            let _room = answer.reserve(body_len.min(ASSEMBLED_PER_ANSWER_MAX)).await;
+            let elements = start_elements(elements, &handles, progress.on_disk);
+            if answer_read_vector(answer, elements, assembled, body_len).await.is_ok() {
+                let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
+                metrics.observe_request(Outcome::Missed, duration);
+            }
+        });
+    }
+
+    /// The open files that `elements` name, each once.
+    fn handles_of(&self, elements: &[ReadElement]) -> Vec<(FileHandle, Handle)> {
+        let mut handles: Vec<(FileHandle, Handle)> = Vec::new();
+        for element in elements {
+            if handles.iter().all(|(name, _)| *name != element.handle)
+                && let Some(handle) = self.handles.get(element.handle)
+            {
+                handles.push((element.handle, handle.clone()));
+            }
+        }
+        handles
+    }
+}
+
+/// An element on its way; without a source it is empty.
+struct Element {
+    element: ReadElement,
+    source: Option<Source>,
+}
+
+/// Starts the reads of all elements: those of one file together, so that neighbours become one origin request. The first
+/// element may have been found on disk before.
+fn start_elements(
+    elements: Vec<ReadElement>,
+    handles: &[(FileHandle, Handle)],
+    mut on_disk: Option<Source>,
+) -> Vec<Element> {
+    let mut elements: Vec<Element> =
+        elements.into_iter().map(|element| Element { element, source: on_disk.take() }).collect();
+    for (name, handle) in handles {
+        let wanted =
+            |element: &Element| element.element.handle == *name && element.element.len > 0 && element.source.is_none();
+        let ranges: Vec<ByteRange> =
+            elements.iter().filter(|element| wanted(element)).map(|element| range_of(&element.element)).collect();
+        let reads = handle.read_many(&ranges);
+        for (element, read) in elements.iter_mut().filter(|element| wanted(element)).zip(reads) {
+            element.source = Some(Source::engine(read));
+        }
+    }
+    elements
+}
+
+/// Sends the elements in order, as many in one frame as make a good one.
+async fn answer_read_vector(
+    mut answer: Answer,
+    elements: Vec<Element>,
+    mut assembled: Vec<u8>,
+    body_len: u64,
+) -> Result<(), Gone> {
+    let mut whole = None;
+    for Element { element, source } in elements {
+        let element_len = usize::try_from(element.len).unwrap_or(usize::MAX);
+        if !assembled.is_empty() && assembled.len().saturating_add(element_len) > SLOW_FRAME_LEN && whole.is_none() {
+            answer.send(vector_frame(answer.reply(), Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
+        }
+        assembled.extend_from_slice(&element_header(&element));
+        if let Err(failure) = append_source(&mut assembled, source, element_len, &mut answer).await {
+            answer.fail(failure).await;
+            return Err(Gone);
+        }
+        if answer.is_deferred() && whole.is_none() {
+            whole = answer.try_reserve(body_len);
+            if whole.is_none() {
+                answer.answer_directly();
+            }
+        }
+    }
+    answer.send(vector_frame(answer.reply(), Status::OK, assembled)).await
+}
+
+/// Appends the `len` bytes of one element.
+async fn append_source(
+    assembled: &mut Vec<u8>,
+    source: Option<Source>,
+    len: usize,
+    answer: &mut Answer,
+) -> Result<(), Failure> {
+    let end = assembled.len().saturating_add(len);
+    let Some(mut source) = source else {
+        return if len == 0 { Ok(()) } else { Err(ended_early()) };
+    };
+    while assembled.len() < end {
+        let segment = source.next(answer).await.unwrap_or_else(|| Err(ended_early()))?;
+        append_segment(&segment, assembled)?;
+    }
+    Ok(())
+}
+
+fn vector_frame(reply: ReplyTo, status: Status, body: Vec<u8>) -> Frame {
+    let mut head = Vec::with_capacity(reply.header_len());
+    reply.header(status, u32::try_from(body.len()).unwrap_or(u32::MAX), &mut head);
+    Frame { head, body: vec![Segment::Memory(Bytes::from(body))] }
+}
+
+fn range_of(element: &ReadElement) -> ByteRange {
+    ByteRange::at(element.offset, u64::from(element.len))
+}

@@ -1,0 +1,150 @@
+//! The server: accepts connections, and sees to their end.
+
+use crate::{
+    connection::{Accepted, serve_connection},
+    event::{Event, Events},
+    options::{EVENTS_QUEUED_MAX, Options},
+    sessions::Sessions,
+};
+use forebay_engine::Engine;
+use forebay_net::Listener;
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::{
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    task::{Id, JoinError, JoinSet},
+};
+
+/// The `root://` front of an engine. Cheap to clone; clones share sessions and limits, so one server may serve several
+/// listeners.
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+    connections: Arc<Semaphore>,
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) options: Options,
+    pub(crate) sessions: Arc<Sessions>,
+    /// When the server started, in seconds of the Unix epoch.
+    pub(crate) started: i64,
+    prepare_requests: AtomicU64,
+}
+
+/// The connections of one listener.
+#[derive(Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    events: HashMap<Id, mpsc::WeakSender<Event>>,
+}
+
+impl Server {
+    /// A server that answers from `engine`.
+    #[must_use]
+    pub fn new(engine: Engine, options: Options) -> Self {
+        let connections = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
+        let shared = Shared {
+            engine,
+            options,
+            sessions: Arc::default(),
+            started: forebay_net::clock::now_unix(),
+            prepare_requests: AtomicU64::new(0),
+        };
+        Self { shared: Arc::new(shared), connections }
+    }
+
+    /// Serves the clients of `listener` until `shutdown` is ready. Then no connection is accepted any more, requests under
+    /// way are finished, and this returns when every client has got its answers; the caller bounds that wait.
+    ///
+    /// Dropping the future ends all its connections at once.
+    pub async fn serve(&self, mut listener: Listener, shutdown: impl Future<Output = ()>) {
+        let mut connections = Connections::default();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                (stream, peer) = listener.accept() => self.admit(stream, peer, &mut connections),
+                Some(ended) = connections.tasks.join_next_with_id() => connections.forget(ended),
+            }
+        }
+        drop(listener);
+        connections.drain().await;
+    }
+
+    /// Starts to serve a new connection, unless there are too many.
+    fn admit(&self, stream: TcpStream, peer: SocketAddr, connections: &mut Connections) {
+        let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
+            tracing::warn!(%peer, limit = self.shared.options.connections_max, "connection refused: too many connections");
+            return;
+        };
+        let local = match stream.local_addr() {
+            Ok(local) => SocketAddr::new(local.ip().to_canonical(), local.port()),
+            Err(error) => {
+                tracing::debug!(%peer, %error, "connection died before it was served");
+                return;
+            }
+        };
+        connections.spawn(Accepted { stream, peer, local, shared: Arc::clone(&self.shared) }, permit);
+    }
+}
+
+impl Shared {
+    /// The id of a new prepare request.
+    pub(crate) fn next_prepare_id(&self) -> String {
+        format!("{}.{}", self.started, self.prepare_requests.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Connections {
+    fn spawn(&mut self, accepted: Accepted, permit: OwnedSemaphorePermit) {
+        let (events, receiver) = mpsc::channel(EVENTS_QUEUED_MAX);
+        let weak_events = events.downgrade();
+        let (give_abort, abort) = oneshot::channel();
+        let task = self.tasks.spawn(async move {
+            if let Ok(abort) = abort.await {
+                serve_connection(accepted, events, receiver, abort).await;
+            }
+            drop(permit);
+        });
+        self.events.insert(task.id(), weak_events);
+        // The receiver lives in the task that has just been spawned, unless the runtime is going down.
+        let _ = give_abort.send(task);
+    }
+
+    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                if error.is_panic() {
+                    tracing::error!(%error, "a connection died of a fault of our own");
+                }
+                error.id()
+            }
+        };
+        self.events.remove(&id);
+    }
+
+    /// Lets every connection finish what is under way.
+    async fn drain(mut self) {
+        for events in self.events.values().filter_map(mpsc::WeakSender::upgrade) {
+            tokio::spawn(send_drain(events));
+        }
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            self.forget(ended);
+        }
+    }
+}
+
+async fn send_drain(events: Events) {
+    // A connection that ended by itself needs no telling.
+    let _ = events.send(Event::Drain).await;
+}

@@ -1,0 +1,149 @@
+//! Where the bytes of one slow read come from.
+
+use crate::{answer::Answer, options::DISK_READ_LEN, status::Failure};
+use bytes::Bytes;
+use forebay_engine::{Read, Segment};
+use forebay_types::ByteRange;
+use std::{fs::File, os::unix::fs::FileExt, sync::Arc};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// Where the bytes of one read come from, in order, when they are not at hand in the page cache.
+///
+/// File segments that it gives are in the page cache, as far as anybody knows; others are read from the disk first, by a
+/// thread that may block.
+pub(crate) struct Source {
+    /// A part of a file that was not in the page cache when it was due.
+    file: Option<(Arc<File>, ByteRange)>,
+    engine: Option<Read>,
+}
+
+/// Bytes read from the disk, and the room they take.
+struct Loaded {
+    bytes: Vec<u8>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Source {
+    /// A range of a file that is on disk and already accounted.
+    pub(crate) fn disk(file: &Arc<File>, range: ByteRange) -> Self {
+        Self { file: Some((Arc::clone(file), range)), engine: None }
+    }
+
+    /// A read under way in the engine.
+    pub(crate) const fn engine(read: Read) -> Self {
+        Self { file: None, engine: Some(read) }
+    }
+
+    /// The next bytes, never empty; `None` behind the last.
+    pub(crate) async fn next(&mut self, answer: &mut Answer) -> Option<Result<Segment, Failure>> {
+        if self.file.is_none() {
+            match answer.wait_for(self.next_of_engine()).await? {
+                Ok(Segment::File { file, range }) => self.file = Some((file, range)),
+                other => return Some(other),
+            }
+        }
+        match self.cached_part() {
+            Some(segment) => Some(Ok(segment)),
+            None => self.load(answer).await,
+        }
+    }
+
+    /// The next bytes if they can be had without waiting.
+    pub(crate) async fn ready(&mut self) -> Option<Result<Segment, Failure>> {
+        if self.file.is_none() {
+            let next = tokio::select! {
+                biased;
+                next = self.next_of_engine() => next?,
+                () = std::future::ready(()) => return None,
+            };
+            match next {
+                Ok(Segment::File { file, range }) => self.file = Some((file, range)),
+                other => return Some(other),
+            }
+        }
+        self.cached_part().map(Ok)
+    }
+
+    async fn next_of_engine(&mut self) -> Option<Result<Segment, Failure>> {
+        Some(self.engine.as_mut()?.next().await?.map_err(Failure::from))
+    }
+
+    /// The next piece of the file part, when the page cache holds it.
+    fn cached_part(&mut self) -> Option<Segment> {
+        let (file, range) = self.file.as_ref()?;
+        let piece = ByteRange::at(range.start(), range.len().min(DISK_READ_LEN));
+        if !forebay_net::probe_cached(file, piece.start(), piece.len()) {
+            return None;
+        }
+        let segment = Segment::File { file: Arc::clone(file), range: piece };
+        self.keep_behind(piece);
+        Some(segment)
+    }
+
+    /// Takes `piece` off the beginning of the file part.
+    fn keep_behind(&mut self, piece: ByteRange) {
+        if let Some((file, range)) = self.file.take()
+            && piece.end() < range.end()
+        {
+            self.file = Some((file, ByteRange::between(piece.end(), range.end())));
+        }
+    }
+
+    /// Reads the next piece of the file part from the disk.
+    async fn load(&mut self, answer: &mut Answer) -> Option<Result<Segment, Failure>> {
+        let (file, range) = self.file.as_ref()?;
+        let (file, piece) = (Arc::clone(file), ByteRange::at(range.start(), range.len().min(DISK_READ_LEN)));
+        self.keep_behind(piece);
+        let room = answer.reserve(piece.len()).await;
+        let loaded = answer.wait_for(read_disk(file, piece)).await;
+        Some(loaded.map(|bytes| Segment::Memory(Bytes::from_owner(Loaded { bytes, _room: room }))))
+    }
+}
+
+impl AsRef<[u8]> for Loaded {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads a range of a file by a thread that may block.
+pub(crate) async fn read_disk(file: Arc<File>, range: ByteRange) -> Result<Vec<u8>, Failure> {
+    let len =
+        usize::try_from(range.len()).map_err(|_| Failure::internal("a piece of a file does not fit into memory"))?;
+    let read = tokio::task::spawn_blocking(move || {
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, range.start()).map(|()| bytes)
+    });
+    match read.await {
+        Ok(read) => read.map_err(|error| Failure::disk(&error)),
+        Err(_) => Err(Failure::internal("a disk read was given up")),
+    }
+}
+
+/// Appends the bytes of a segment that [`Source`] has given.
+pub(crate) fn append_segment(segment: &Segment, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match segment {
+        Segment::Memory(bytes) => out.extend_from_slice(bytes),
+        Segment::File { file, range } => {
+            let start = out.len();
+            let len =
+                usize::try_from(range.len()).map_err(|_| Failure::internal("a file part does not fit into memory"))?;
+            out.resize(start + len, 0);
+            let room = out.get_mut(start..).unwrap_or_default();
+            file.read_exact_at(room, range.start()).map_err(|error| Failure::disk(&error))?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a segment that [`Source`] has given, in memory.
+pub(crate) fn into_bytes(segment: Segment) -> Result<Bytes, Failure> {
+    match segment {
+        Segment::Memory(bytes) => Ok(bytes),
+        Segment::File { .. } => {
+            let mut bytes = Vec::new();
+            append_segment(&segment, &mut bytes)?;
+            Ok(bytes.into())
+        }
+    }
+}
