@@ -207,9 +207,11 @@ impl CachedFile {
         }
     }
 
-    pub(crate) fn note_written(&self, kept: &Kept, bytes: u64) {
+    pub(crate) fn note_written(&self, kept: &Kept, bytes: u64, verified: bool) {
         self.shared.metrics.add_disk_written(bytes);
-        kept.record().note_change();
+        let mut record = kept.record();
+        record.cinfo.note_fill(verified, forebay_net::clock::now_unix());
+        record.note_change();
     }
 
     pub(crate) fn note_write_failure(&self, error: &io::Error, blocks: u64) {

@@ -326,7 +326,7 @@ async fn create_entry(shared: &Arc<Shared>, key: CacheKey, identity: &FileIdenti
         return None;
     }
     let geometry = Geometry::of_new_file(shared.options.block_size, identity.size).ok()?;
-    let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::None);
+    let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
     let mark = OriginMark { endpoint: identity.endpoint.clone(), mtime: identity.mtime };
     let created = tokio::task::spawn_blocking(move || disk.create_entry(&key, cinfo, Some(mark)).map(Kept::new));
     match created.await {

@@ -83,6 +83,12 @@ pub enum Error {
         /// Files open at most.
         limit: usize,
     },
+    /// Other reads held all of the memory for too long.
+    #[error("no memory was free for {seconds} s: try again later, or give the cache a larger memory budget")]
+    OutOfMemory {
+        /// How long the read waited, in seconds.
+        seconds: u64,
+    },
     /// The server is going down.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -106,7 +112,7 @@ impl Error {
             Self::NotExported { .. } | Self::ForwardingDenied { .. } | Self::NotReadable { .. } => Side::Authorization,
             Self::Origin(_) | Self::Changed { .. } => Side::Origin,
             Self::Disk { .. } => Side::Disk,
-            Self::ShuttingDown | Self::Internal { .. } => Side::Internal,
+            Self::OutOfMemory { .. } | Self::ShuttingDown | Self::Internal { .. } => Side::Internal,
         }
     }
 
@@ -115,7 +121,7 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Origin(error) => error.is_retryable(),
-            Self::Changed { .. } | Self::TooManyOpen { .. } | Self::ShuttingDown => true,
+            Self::Changed { .. } | Self::TooManyOpen { .. } | Self::OutOfMemory { .. } | Self::ShuttingDown => true,
             Self::Path(_)
             | Self::NotExported { .. }
             | Self::ForwardingDenied { .. }

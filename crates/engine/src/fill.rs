@@ -206,7 +206,7 @@ async fn drive(file: &Arc<CachedFile>, fill: &Arc<Fill>, mut reservation: Reserv
     let kept = file.kept().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
     let origin = file.origin_file().await?;
     let streams = origin.read_many(&fill.requests());
-    let mut writer = Writer::new(file, fill);
+    let mut writer = Writer::new(file, fill, origin.verifies_pages());
     for (part_index, mut chunks) in streams.into_iter().enumerate() {
         while let Some(chunk) = writer.next(kept, &mut chunks).await {
             writer.arrived(part_index, fill.add(part_index, reservation.attach(chunk?))?);
@@ -227,16 +227,18 @@ struct Writer<'a> {
     /// Blocks of the first part that are complete once the second part has come.
     split_block: Option<ByteRange>,
     seen: u64,
+    /// Whether the bytes were compared with page checksums on their way.
+    verified: bool,
 }
 
 impl<'a> Writer<'a> {
-    fn new(file: &'a Arc<CachedFile>, fill: &'a Arc<Fill>) -> Self {
+    fn new(file: &'a Arc<CachedFile>, fill: &'a Arc<Fill>, verified: bool) -> Self {
         let first = fill.requests().first().map_or(0, |range| range.start());
         let head = ByteRange::between(fill.blocks.start(), first);
         let geometry = file.geometry();
         let split_block = (!head.is_empty())
             .then(|| ByteRange::between(fill.blocks.start(), geometry.range_of(geometry.index_of(first)).end()));
-        Self { file, fill, ready: Vec::new(), writing: None, split_block, seen: fill.blocks.start() }
+        Self { file, fill, ready: Vec::new(), writing: None, split_block, seen: fill.blocks.start(), verified }
     }
 
     /// The next chunk, while a write goes on beside.
@@ -299,7 +301,7 @@ impl<'a> Writer<'a> {
                 for index in self.file.geometry().blocks_of(range) {
                     kept.map.set_written(BlockIndex(index));
                 }
-                self.file.note_written(kept, range.len());
+                self.file.note_written(kept, range.len(), self.verified);
                 self.fill.release_memory(|chunk| kept.map.holds(chunk));
             }
             Err(error) => self.file.note_write_failure(&error, self.file.geometry().blocks_of(range).count() as u64),

@@ -9,7 +9,7 @@ use crate::{
 };
 use forebay_origin::Chunks;
 use forebay_types::{ByteRange, Outcome};
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// A read under way. Dropping it loses nothing: fills it has started go on for the cache and for other readers.
 pub struct Read {
@@ -39,6 +39,9 @@ pub(crate) struct Bypass {
 
 /// Bypassed pieces of one read that are under way at the same time: enough to keep a long link busy.
 const BYPASS_AHEAD: usize = 8;
+
+/// How long a read waits for memory that others hold: their clients have been given up as stalled by then.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(90);
 
 impl Read {
     /// Starts reads of several ranges of one file together.
@@ -148,14 +151,14 @@ impl Read {
             }
             // Only the piece in front waits for memory: what is ahead of its turn takes what is free.
             let reservation = match index {
-                0 => file.budget().reserve(bypass.range.len()).await,
+                0 => Some(wait_for_memory(file, bypass.range.len()).await?),
                 _ => file.budget().try_reserve(bypass.range.len()),
             };
             let Some(reservation) = reservation else { break };
             bypass.stream = Some((origin.read(bypass.range), reservation));
         }
         let Some(Piece::Bypass(Bypass { stream: Some((chunks, reservation)), .. })) = self.pieces.front_mut() else {
-            return Err(Error::ShuttingDown);
+            return Err(Error::Internal { what: "a bypassed piece was not started" });
         };
         match chunks.next().await {
             Some(Ok(bytes)) => Ok(Some(Segment::Memory(reservation.attach(bytes)))),
@@ -170,6 +173,12 @@ impl Read {
             }
         }
     }
+}
+
+/// Waits in line for memory, for a bounded time: readers that hold some and wait for more must not wait for each other.
+async fn wait_for_memory(file: &CachedFile, bytes: u64) -> Result<Reservation, Error> {
+    let reserved = tokio::time::timeout(MEMORY_WAIT_MAX, file.budget().reserve(bytes)).await;
+    reserved.ok().flatten().ok_or(Error::OutOfMemory { seconds: MEMORY_WAIT_MAX.as_secs() })
 }
 
 impl Bypass {

@@ -137,6 +137,10 @@ impl OriginFile for MemoryFile {
         self.identity.clone()
     }
 
+    fn verifies_pages(&self) -> bool {
+        true
+    }
+
     fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {
         lock(&self.state.asked).extend(ranges);
         assert!(!lock(&self.state.script).panics, "told to panic");
