@@ -1,0 +1,194 @@
+//! File bytes from the socket into the allocations that travel on, a piece at a time.
+
+use super::{
+    inlet::Inlet,
+    pages,
+    pending::{Event, Owed, Sink},
+    reader::ReadError,
+};
+use bytes::BytesMut;
+use forebay_proto::{
+    ResponseHeader, Status,
+    page::{self, FrameKind, StatusFrame},
+    response::parse_element_header,
+};
+use forebay_types::ByteRange;
+use std::{io, time::Duration};
+
+/// Bytes of data in one delivered piece; pieces end at multiples of this offset, so that they do not straddle blocks.
+/// Large enough that what each piece costs does not matter, small enough to stay in the processor's cache from the
+/// socket through the checksum to the disk.
+const PIECE_LEN: u64 = 128 << 10;
+
+/// A piece of this many bytes is not held back for more when the socket has run dry.
+const PIECE_LEN_ENOUGH: usize = 64 << 10;
+
+/// How long a smaller piece waits for more bytes when the socket has run dry.
+const PIECE_PATIENCE: Duration = Duration::from_millis(2);
+
+/// Bytes in front of each element of a vector read's answer.
+const ELEMENT_HEADER_LEN: u32 = 16;
+
+/// Reads a frame of a read's answer; tells whether it is the last one.
+pub(super) async fn read_bytes(inlet: &mut Inlet, owed: &mut Owed, header: ResponseHeader) -> Result<bool, ReadError> {
+    let Sink::Bytes { next, remaining } = &mut owed.sink else { return Err(ReadError::Protocol(MISFIT)) };
+    *remaining = remaining.checked_sub(header.body_len).ok_or(ReadError::Protocol(TOO_MANY))?;
+    let range = ByteRange::at(*next, u64::from(header.body_len));
+    *next = range.end();
+    for piece in pieces(range) {
+        if !owed.is_wanted() {
+            inlet.discard(range.end() - piece.start()).await?;
+            break;
+        }
+        let mut rest_len = to_usize(piece.len());
+        let mut offset = piece.start();
+        let mut buffer = BytesMut::with_capacity(rest_len);
+        while rest_len > 0 {
+            fill(inlet, &mut buffer, rest_len, 1).await?;
+            let bytes = buffer.split();
+            rest_len = rest_len.saturating_sub(bytes.len());
+            offset = tell_data(owed, offset, bytes, Vec::new());
+        }
+    }
+    let is_last = header.status == Status::OK;
+    if is_last {
+        owed.tell(Event::Done);
+    }
+    Ok(is_last)
+}
+
+/// Reads a frame of a page read's answer; tells whether it is the last one.
+pub(super) async fn read_pages(inlet: &mut Inlet, owed: &mut Owed, header: ResponseHeader) -> Result<bool, ReadError> {
+    if header.body_len != page::STATUS_BODY_LEN {
+        return Err(ReadError::Protocol("a page frame of unknown form"));
+    }
+    let body = inlet.array::<{ page::STATUS_BODY_LEN as usize }>().await?;
+    let frame = StatusFrame::decode(header.stream_id, &body)?;
+    let data_len = page::data_len(frame.offset, u64::from(frame.data_len));
+    let data_len = data_len.ok_or(ReadError::Protocol("half a page"))?;
+    let Sink::Pages { next, remaining } = &mut owed.sink else { return Err(ReadError::Protocol(MISFIT)) };
+    if data_len > 0 && frame.offset != *next {
+        return Err(ReadError::Protocol("pages at another offset than asked for"));
+    }
+    *remaining = remaining.checked_sub(data_len).ok_or(ReadError::Protocol(TOO_MANY))?;
+    let range = ByteRange::at(*next, data_len);
+    *next = range.end();
+    for piece in pieces(range) {
+        if !owed.is_wanted() {
+            inlet.discard(page::encoded_len(ByteRange::between(piece.start(), range.end()))).await?;
+            break;
+        }
+        read_piece_of_pages(inlet, owed, piece).await?;
+    }
+    let is_last = frame.kind == FrameKind::Final;
+    if is_last {
+        owed.tell(Event::Done);
+    }
+    Ok(is_last)
+}
+
+async fn read_piece_of_pages(inlet: &mut Inlet, owed: &Owed, piece: ByteRange) -> Result<(), ReadError> {
+    let mut rest = piece;
+    let mut buffer = BytesMut::with_capacity(to_usize(page::encoded_len(piece)));
+    while !rest.is_empty() {
+        let rest_len = to_usize(page::encoded_len(rest));
+        let first_len = page::pages(rest).next().map_or(0, |first| to_usize(page::encoded_len(first)));
+        fill(inlet, &mut buffer, rest_len, first_len).await?;
+        let whole_len = if buffer.len() < rest_len { pages::whole_len(rest.start(), buffer.len()) } else { rest_len };
+        let mut bytes = buffer.split_to(whole_len);
+        let bad_pages = pages::unpack(&mut bytes, rest.start());
+        rest = ByteRange::between(tell_data(owed, rest.start(), bytes, bad_pages), rest.end());
+    }
+    Ok(())
+}
+
+/// Reads a frame of a vector read's answer; tells whether it is the last one.
+pub(super) async fn read_elements(
+    inlet: &mut Inlet,
+    owed: &mut Owed,
+    header: ResponseHeader,
+) -> Result<bool, ReadError> {
+    let mut frame_len = header.body_len;
+    while frame_len > 0 {
+        frame_len = frame_len.checked_sub(ELEMENT_HEADER_LEN).ok_or(ReadError::Protocol("half an element"))?;
+        let element = parse_element_header(&inlet.array().await?)?;
+        frame_len = frame_len.checked_sub(element.len).ok_or(ReadError::Protocol("half an element"))?;
+        let Sink::Elements(due) = &mut owed.sink else { return Err(ReadError::Protocol(MISFIT)) };
+        let position = due.iter().position(|&wanted| wanted == (element.offset, element.len));
+        due.remove(position.ok_or(ReadError::Protocol("an element that nobody asked for"))?);
+        let len = to_usize(u64::from(element.len));
+        if owed.is_wanted() {
+            let mut bytes = BytesMut::with_capacity(len);
+            inlet.append(&mut bytes, len).await?;
+            tell_data(owed, element.offset, bytes, Vec::new());
+        } else {
+            inlet.discard(u64::from(element.len)).await?;
+        }
+    }
+    let is_last = header.status == Status::OK;
+    if is_last {
+        owed.tell(Event::Done);
+    }
+    Ok(is_last)
+}
+
+/// Tells of file bytes; returns the offset behind them.
+fn tell_data(owed: &Owed, offset: u64, bytes: BytesMut, bad_pages: Vec<u64>) -> u64 {
+    let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    owed.tell(Event::Data { offset, bytes, bad_pages });
+    end
+}
+
+/// Cuts a range where pieces end.
+fn pieces(range: ByteRange) -> impl Iterator<Item = ByteRange> {
+    let mut start = range.start();
+    std::iter::from_fn(move || {
+        let end = (start - start % PIECE_LEN).saturating_add(PIECE_LEN).min(range.end());
+        let piece = ByteRange::between(start, end);
+        start = end;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Fills `buffer` up to `len` bytes; returns with at least `len_min` bytes when the socket runs dry.
+async fn fill(inlet: &mut Inlet, buffer: &mut BytesMut, len: usize, len_min: usize) -> io::Result<()> {
+    while buffer.len() < len {
+        if inlet.append_now(buffer, len.saturating_sub(buffer.len()))?.is_some() {
+            continue;
+        }
+        if buffer.len() < len_min {
+            inlet.readable().await?;
+        } else if buffer.len() >= PIECE_LEN_ENOUGH {
+            return Ok(());
+        } else {
+            match tokio::time::timeout(PIECE_PATIENCE, inlet.readable()).await {
+                Ok(ready) => ready?,
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A length that was checked against what was asked for, which fits.
+fn to_usize(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
+}
+
+const MISFIT: &str = "an answer that does not fit the request";
+const TOO_MANY: &str = "more bytes than asked for";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_end_at_their_multiples() {
+        let cut: Vec<_> = pieces(ByteRange::between(100, 2 * PIECE_LEN + 1)).collect();
+        assert_eq!(
+            cut,
+            [ByteRange::between(100, PIECE_LEN), ByteRange::at(PIECE_LEN, PIECE_LEN), ByteRange::at(2 * PIECE_LEN, 1)]
+        );
+        assert_eq!(pieces(ByteRange::at(5, 0)).count(), 0);
+    }
+}

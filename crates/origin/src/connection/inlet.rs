@@ -1,0 +1,154 @@
+//! The receiving half of a socket: a few bytes of buffer for headers, bulk straight into its final allocation.
+
+use bytes::{Buf, BufMut, BytesMut};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{net::TcpStream, time::Instant};
+
+/// Bytes read ahead when a header is awaited: enough for the headers and short answers that arrive together, little to
+/// copy when file bytes follow.
+const BUFFER_LEN: usize = 4096;
+
+/// When bytes last arrived on any socket of a session.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    started: Instant,
+    last_ms: AtomicU64,
+}
+
+impl Activity {
+    pub(crate) fn new() -> Self {
+        Self { started: Instant::now(), last_ms: AtomicU64::new(0) }
+    }
+
+    fn note(&self) {
+        let elapsed_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last_ms.store(elapsed_ms, Ordering::Relaxed);
+    }
+
+    /// When bytes last arrived.
+    pub(crate) fn last(&self) -> Instant {
+        self.started + Duration::from_millis(self.last_ms.load(Ordering::Relaxed))
+    }
+}
+
+/// Reads one socket. Every method is cancel safe in the sense that no byte is lost.
+#[derive(Debug)]
+pub(crate) struct Inlet {
+    socket: Arc<TcpStream>,
+    buffer: BytesMut,
+    activity: Arc<Activity>,
+}
+
+impl Inlet {
+    pub(crate) fn new(socket: Arc<TcpStream>, activity: Arc<Activity>) -> Self {
+        Self { socket, buffer: BytesMut::with_capacity(BUFFER_LEN), activity }
+    }
+
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    /// When the connection ends or breaks.
+    pub(crate) async fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        const { assert!(N <= BUFFER_LEN, "longer than the buffer") };
+        loop {
+            if let Some(field) = self.buffer.first_chunk() {
+                let field = *field;
+                self.buffer.advance(N);
+                return Ok(field);
+            }
+            self.buffer.reserve(BUFFER_LEN - self.buffer.len().min(BUFFER_LEN));
+            let spare_len = BUFFER_LEN - self.buffer.len().min(BUFFER_LEN);
+            receive(&self.socket, &self.activity, &mut (&mut self.buffer).limit(spare_len)).await?;
+        }
+    }
+
+    /// Appends exactly `len` bytes to `target`.
+    ///
+    /// # Errors
+    /// When the connection ends or breaks.
+    pub(crate) async fn append(&mut self, target: &mut BytesMut, len: usize) -> io::Result<()> {
+        let mut missing_len = len;
+        while missing_len > 0 {
+            missing_len -= self.append_some(target, missing_len).await?;
+        }
+        Ok(())
+    }
+
+    /// Appends what is there, at least one byte and at most `len_max`, to `target`; returns the number of bytes.
+    ///
+    /// # Errors
+    /// When the connection ends or breaks.
+    pub(crate) async fn append_some(&mut self, target: &mut BytesMut, len_max: usize) -> io::Result<usize> {
+        if let Some(len) = self.append_now(target, len_max)? {
+            return Ok(len);
+        }
+        receive(&self.socket, &self.activity, &mut target.limit(len_max)).await
+    }
+
+    /// Appends what can be had without waiting, at most `len_max`; `None` when that is nothing.
+    ///
+    /// # Errors
+    /// When the connection ends or breaks.
+    pub(crate) fn append_now(&mut self, target: &mut BytesMut, len_max: usize) -> io::Result<Option<usize>> {
+        if !self.buffer.is_empty() {
+            let len = self.buffer.len().min(len_max);
+            target.put(self.buffer.split_to(len));
+            return Ok(Some(len));
+        }
+        receive_now(&self.socket, &self.activity, &mut target.limit(len_max))
+    }
+
+    /// Waits until [`Inlet::append_now`] is worth trying.
+    ///
+    /// # Errors
+    /// When the connection breaks.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        if self.buffer.is_empty() { self.socket.readable().await } else { Ok(()) }
+    }
+
+    /// Drops the next `len` bytes.
+    ///
+    /// # Errors
+    /// When the connection ends or breaks.
+    pub(crate) async fn discard(&mut self, len: u64) -> io::Result<()> {
+        const SCRATCH_LEN: u64 = 64 << 10;
+        let mut missing_len = len;
+        let mut scratch = BytesMut::new();
+        while missing_len > 0 {
+            scratch.clear();
+            let wanted_len = usize::try_from(missing_len.min(SCRATCH_LEN)).unwrap_or(usize::MAX);
+            scratch.reserve(wanted_len);
+            let got_len = self.append_some(&mut scratch, wanted_len).await?;
+            missing_len = missing_len.saturating_sub(u64::try_from(got_len).unwrap_or(u64::MAX));
+        }
+        Ok(())
+    }
+}
+
+async fn receive(socket: &TcpStream, activity: &Activity, target: &mut impl BufMut) -> io::Result<usize> {
+    loop {
+        if let Some(len) = receive_now(socket, activity, target)? {
+            return Ok(len);
+        }
+        socket.readable().await?;
+    }
+}
+
+fn receive_now(socket: &TcpStream, activity: &Activity, target: &mut impl BufMut) -> io::Result<Option<usize>> {
+    match socket.try_read_buf(target) {
+        Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection")),
+        Ok(len) => {
+            activity.note();
+            Ok(Some(len))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,300 @@
+//! The requests of one session whose answers are owed.
+
+use bytes::{Bytes, BytesMut};
+use forebay_proto::{Status, StreamId};
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::{OwnedSemaphorePermit, mpsc::UnboundedSender};
+
+/// Requests of one session that may be unanswered at once; further ones wait their turn.
+pub(crate) const OUTSTANDING_MAX: usize = 4096;
+
+/// Requests of one session that nobody waits for any more and whose answers are still owed. A server that owes more
+/// is given up: their ids cannot be used again on this session.
+pub(crate) const ABANDONED_MAX: usize = 1024;
+
+/// What a session tells the asker of a request, in the order of arrival.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// File bytes, those of one answer in order; for a vector read a whole element.
+    Data {
+        /// Offset of the first byte in the file.
+        offset: u64,
+        /// The bytes, not empty except for an empty element.
+        bytes: BytesMut,
+        /// Offsets of the pages among them that do not match their checksums.
+        bad_pages: Vec<u64>,
+    },
+    /// The last file bytes have been told.
+    Done,
+    /// Any other frame of an answer.
+    Reply {
+        /// What it is; everything but `OKSOFAR` and `WAITRESP` is the last frame.
+        status: Status,
+        /// Its body.
+        body: Bytes,
+    },
+    /// The session broke before the answer was complete; why.
+    Lost(String),
+}
+
+/// Where events of one or several requests go, each with the tag of its request.
+pub(crate) type Events = UnboundedSender<(usize, Event)>;
+
+/// What the answer to a request may look like, and where it stands.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) enum Sink {
+    /// Frames with bodies of at most `len_max` bytes, delivered whole.
+    Reply {
+        /// Limit of one body.
+        len_max: u32,
+    },
+    /// Like [`Sink::Reply`]; if nobody waits for it any more, the file that was opened is closed.
+    Opened,
+    /// File bytes.
+    Bytes {
+        /// Offset of the next byte.
+        next: u64,
+        /// Bytes that may still come.
+        remaining: u32,
+    },
+    /// Pages with checksums.
+    Pages {
+        /// Offset of the next byte.
+        next: u64,
+        /// Bytes of data that may still come.
+        remaining: u64,
+    },
+    /// Elements of a vector read: offset and length of each that has not come yet.
+    Elements(Vec<(u64, u32)>),
+}
+
+/// Names one request of a session for as long as the session lives.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Ticket {
+    pub(crate) stream_id: StreamId,
+    serial: u64,
+}
+
+/// An answer that the reader of a socket works on.
+#[derive(Debug)]
+pub(crate) struct Owed {
+    pub(crate) ticket: Ticket,
+    pub(crate) sink: Sink,
+    tag: usize,
+    /// `None` when nobody waits for it.
+    events: Option<Events>,
+}
+
+impl Owed {
+    /// Tells the asker; `false` when nobody listens any more.
+    pub(crate) fn tell(&self, event: Event) -> bool {
+        self.events.as_ref().is_some_and(|events| events.send((self.tag, event)).is_ok())
+    }
+
+    /// Whether somebody waits for the answer.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| !events.is_closed())
+    }
+}
+
+/// The table of owed answers. Its lock is never held across an await.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: HashMap<StreamId, Entry>,
+    last_id: u16,
+    last_serial: u64,
+    abandoned: usize,
+    broken: Option<String>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    serial: u64,
+    tag: usize,
+    events: Option<Events>,
+    /// Away while a reader works on a frame.
+    sink: Option<Sink>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Pending {
+    /// Enters a request; without `events` it is one that nobody waits for.
+    ///
+    /// # Errors
+    /// Why the session is broken, if it is.
+    pub(crate) fn enter(
+        &self,
+        tag: usize,
+        sink: Sink,
+        events: Option<Events>,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Result<Ticket, String> {
+        let mut table = self.lock();
+        if let Some(reason) = &table.broken {
+            return Err(reason.clone());
+        }
+        table.last_serial += 1;
+        let serial = table.last_serial;
+        let stream_id = table.free_id().ok_or_else(|| "every stream id is in use".to_owned())?;
+        table.abandoned += usize::from(events.is_none());
+        table.entries.insert(stream_id, Entry { serial, tag, events, sink: Some(sink), _permit: permit });
+        Ok(Ticket { stream_id, serial })
+    }
+
+    /// Takes the answer that a frame belongs to; `None` when none is owed under this id.
+    pub(crate) fn begin_frame(&self, stream_id: StreamId) -> Option<Owed> {
+        let mut table = self.lock();
+        let entry = table.entries.get_mut(&stream_id)?;
+        let sink = entry.sink.take()?;
+        let ticket = Ticket { stream_id, serial: entry.serial };
+        Some(Owed { ticket, sink, tag: entry.tag, events: entry.events.clone() })
+    }
+
+    /// Puts an answer back whose last frame has not come.
+    pub(crate) fn end_frame(&self, owed: Owed) {
+        if let Some(entry) = self.lock().entries.get_mut(&owed.ticket.stream_id) {
+            entry.sink = Some(owed.sink);
+        }
+    }
+
+    /// Strikes an answer whose last frame has come; its id may be used again.
+    pub(crate) fn finish(&self, ticket: Ticket) {
+        let mut table = self.lock();
+        if let Some(entry) = table.entries.remove(&ticket.stream_id) {
+            table.abandoned -= usize::from(entry.events.is_none());
+        }
+    }
+
+    /// Notes that nobody waits for an answer any more; returns how many such answers are owed. Its bytes are dropped
+    /// when they come, and its id stays in use until then.
+    pub(crate) fn abandon(&self, ticket: Ticket) -> usize {
+        let mut table = self.lock();
+        let entry = table.entries.get_mut(&ticket.stream_id).filter(|entry| entry.serial == ticket.serial);
+        if entry.is_some_and(|entry| entry.events.take().is_some()) {
+            table.abandoned += 1;
+        }
+        table.abandoned
+    }
+
+    /// Breaks the session: everybody who waits is told why, and nobody can enter again.
+    pub(crate) fn break_all(&self, reason: &str) {
+        let entries = {
+            let mut table = self.lock();
+            table.broken.get_or_insert_with(|| reason.to_owned());
+            table.abandoned = 0;
+            std::mem::take(&mut table.entries)
+        };
+        for entry in entries.into_values() {
+            if let Some(events) = entry.events {
+                // An asker that has left needs no news.
+                let _ = events.send((entry.tag, Event::Lost(reason.to_owned())));
+            }
+        }
+    }
+
+    /// Why the session is broken, if it is.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.lock().broken.clone()
+    }
+
+    /// Whether no answer is owed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().entries.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// The next id that no owed answer uses; id 0 belongs to session set-up.
+    fn free_id(&mut self) -> Option<StreamId> {
+        for _ in 0..=u16::MAX {
+            self.last_id = self.last_id.wrapping_add(1);
+            let stream_id = StreamId::from(self.last_id);
+            if stream_id != StreamId::ZERO && !self.entries.contains_key(&stream_id) {
+                return Some(stream_id);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+
+    const SINK: Sink = Sink::Reply { len_max: 1 };
+
+    #[test]
+    fn an_id_is_not_used_again_while_its_answer_is_owed() {
+        let pending = Pending::default();
+        let (events, _receiver) = mpsc::unbounded_channel();
+        let first = pending.enter(0, SINK, Some(events.clone()), None).unwrap();
+        assert_eq!(pending.abandon(first), 1);
+        for _ in 0..u32::from(u16::MAX) + 10 {
+            let ticket = pending.enter(0, SINK, Some(events.clone()), None).unwrap();
+            assert_ne!(ticket.stream_id, first.stream_id);
+            assert_ne!(ticket.stream_id, StreamId::ZERO);
+            pending.finish(ticket);
+        }
+        assert!(!pending.begin_frame(first.stream_id).unwrap().is_wanted());
+        pending.finish(first);
+        assert!(pending.is_empty());
+    }
+
+    #[test]
+    fn a_late_abandon_does_not_hit_the_next_user_of_the_id() {
+        let pending = Pending::default();
+        let (events, _receiver) = mpsc::unbounded_channel();
+        let old = pending.enter(0, SINK, Some(events.clone()), None).unwrap();
+        pending.finish(old);
+        let new = loop {
+            let ticket = pending.enter(0, SINK, Some(events.clone()), None).unwrap();
+            if ticket.stream_id == old.stream_id {
+                break ticket;
+            }
+            pending.finish(ticket);
+        };
+        assert_eq!(pending.abandon(old), 0);
+        assert!(pending.begin_frame(new.stream_id).unwrap().is_wanted());
+    }
+
+    #[test]
+    fn every_waiter_is_told_when_the_session_breaks() {
+        let pending = Pending::default();
+        let (events, mut receiver) = mpsc::unbounded_channel();
+        for tag in 0..3 {
+            pending.enter(tag, SINK, Some(events.clone()), None).unwrap();
+        }
+        pending.break_all("gone");
+        let mut told = Vec::new();
+        while let Ok((tag, Event::Lost(reason))) = receiver.try_recv() {
+            assert_eq!(reason, "gone");
+            told.push(tag);
+        }
+        told.sort_unstable();
+        assert_eq!(told, [0, 1, 2]);
+        assert_eq!(pending.enter(0, SINK, Some(events), None), Err("gone".to_owned()));
+    }
+
+    #[test]
+    fn two_frames_of_one_answer_cannot_be_worked_on_at_once() {
+        let pending = Pending::default();
+        let ticket = pending.enter(0, SINK, None, None).unwrap();
+        let owed = pending.begin_frame(ticket.stream_id).unwrap();
+        assert!(pending.begin_frame(ticket.stream_id).is_none());
+        pending.end_frame(owed);
+        assert!(pending.begin_frame(ticket.stream_id).is_some());
+    }
+}

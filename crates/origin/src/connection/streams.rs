@@ -1,0 +1,97 @@
+//! Parallel streams of a session: one socket over a long way is limited by its window, several share the work.
+
+use super::{Shared, dial, dial::SetUp, reader};
+use crate::PoolOptions;
+use forebay_proto::{ClientPurpose, SessionId, limits::BOUND_STREAMS_MAX};
+use forebay_types::Endpoint;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, PoisonError, RwLock, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+/// Answers of at least this many bytes may come by a parallel stream: smaller ones gain nothing.
+const PARALLEL_LEN_MIN: u64 = 256 << 10;
+
+/// Bytes asked for at once from which on the streams are opened: more than one socket has in flight to a near server.
+const BULK_LEN_MIN: u64 = 1 << 20;
+
+/// Opens the parallel streams with the first bulk read and shares answers out over them. A server that refuses them is
+/// read from by the main socket alone.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    /// Where they connect to: the very address of the main socket, since another machine behind the same name would
+    /// not know the session.
+    endpoint: Endpoint,
+    session_id: Option<SessionId>,
+    streams_max: u8,
+    options: PoolOptions,
+    session: Weak<Shared>,
+    is_opened: AtomicBool,
+    /// Path ids of the open streams.
+    path_ids: Arc<RwLock<Vec<u8>>>,
+    turn: AtomicUsize,
+}
+
+impl Streams {
+    pub(super) fn new(
+        session: &Arc<Shared>,
+        address: SocketAddr,
+        session_id: Option<SessionId>,
+        streams_max: u8,
+        options: &PoolOptions,
+    ) -> Self {
+        Self {
+            endpoint: Endpoint::new(&address.ip().to_canonical().to_string(), address.port()),
+            session_id,
+            streams_max,
+            options: options.clone(),
+            session: Arc::downgrade(session),
+            is_opened: AtomicBool::new(false),
+            path_ids: Arc::default(),
+            turn: AtomicUsize::new(0),
+        }
+    }
+
+    /// Says that `len` bytes are about to be asked for. The first time that this is much, the streams are opened in the
+    /// background.
+    pub(crate) fn prepare(&self, len: u64) {
+        if len < BULK_LEN_MIN || self.is_opened.load(Ordering::Relaxed) {
+            return;
+        }
+        let (Some(session_id), Some(session)) = (self.session_id, self.session.upgrade()) else { return };
+        if self.is_opened.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for _ in 1..self.streams_max.min(BOUND_STREAMS_MAX) {
+            session.spawn(self.open_one(session_id, Arc::clone(&session)));
+        }
+    }
+
+    fn open_one(&self, session_id: SessionId, session: Arc<Shared>) -> impl Future<Output = ()> + Send + use<> {
+        let (endpoint, options) = (self.endpoint.clone(), self.options.clone());
+        let path_ids = Arc::clone(&self.path_ids);
+        async move {
+            let purpose = ClientPurpose::Bind { session_id };
+            match dial::set_up(&endpoint, purpose, &session.activity, &options).await {
+                Ok(SetUp { inlet, peer, .. }) => {
+                    path_ids.write().unwrap_or_else(PoisonError::into_inner).push(peer.path_id);
+                    reader::run(inlet, session).await;
+                }
+                Err(error) => tracing::debug!(%endpoint, %error, "no parallel stream"),
+            }
+        }
+    }
+
+    /// The path id of the stream by which the next answer of `len` bytes should come; 0 is the main socket.
+    pub(crate) fn path_id(&self, len: u64) -> u8 {
+        if len < PARALLEL_LEN_MIN || !self.is_opened.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let path_ids = self.path_ids.read().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % (path_ids.len() + 1);
+        turn.checked_sub(1).and_then(|index| path_ids.get(index).copied()).unwrap_or(0)
+    }
+}

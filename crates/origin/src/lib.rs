@@ -1,0 +1,29 @@
+//! Origin clients over `root://`: pooling, redirects, retries, page checksums.
+//!
+//! [`Origin`] is what the engine needs of an origin; [`RootOrigin`] is the real one. A scripted one lives in the test kit.
+//!
+//! From the outside in: [`RootOrigin`] asks the servers of its list one after the other (`servers`, `retry`, `circuit`),
+//! follows redirects (`route`, `redirect`), and makes single calls (`call`) over sessions shared by the whole process
+//! ([`Pool`], `connection`). An open file (`file`) reads by rounds of pipelined requests and opens itself anew when a
+//! session is lost.
+
+mod call;
+mod circuit;
+mod connection;
+mod error;
+mod file;
+mod list;
+mod options;
+mod origin;
+mod pool;
+mod redirect;
+mod retry;
+mod root_origin;
+mod route;
+mod servers;
+
+pub use error::OriginError;
+pub use options::{Options, PoolOptions};
+pub use origin::{BoxFuture, Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginPath};
+pub use pool::Pool;
+pub use root_origin::RootOrigin;

@@ -1,0 +1,232 @@
+//! Directory listings, of one server or of a whole cluster.
+
+use crate::{
+    ListDetail, OriginError, OriginPath,
+    call::{CallLimits, protocol},
+    retry::{Failure, Patience},
+    route::{Arrival, Question, Router},
+    servers::Servers,
+};
+use forebay_proto::{
+    DirlistOptions, ErrorCode,
+    response::{DirlistDecoder, Location, LocationKind, parse_stat},
+};
+use forebay_types::{DirEntry, Endpoint, Lfn};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::Ipv6Addr,
+};
+use tokio::task::JoinSet;
+
+/// Requests of one listing that are under way at once: to the servers of a cluster, or stats of single names.
+const CONCURRENT_MAX: usize = 16;
+
+/// Servers of a cluster that are asked for their part of a directory: the most that a redirector and a supervisor below
+/// it manage.
+const CLUSTER_SERVERS_MAX: usize = 64 * 64;
+
+/// Lists a directory. Behind a redirector every server that may hold a part of it is asked, and each name is told once.
+///
+/// # Errors
+/// As [`Servers::ask`]. A server of a cluster that cannot be asked only leaves its names out, unless all fail.
+pub(crate) async fn list(
+    servers: &Servers,
+    path: &OriginPath,
+    detail: ListDetail,
+) -> Result<Vec<DirEntry>, OriginError> {
+    let router = &servers.router;
+    let limits = CallLimits::from_now(&router.options);
+    let patience = Patience { attempts: router.options.attempts, deadline: limits.deadline };
+    if let Some(manager) = servers.manager(limits).await {
+        match list_cluster(router, &manager, path, detail, limits).await {
+            Err(error) if error.code().is_some_and(cannot_locate) => {}
+            listed => return listed,
+        }
+    }
+    let question = Question::List(options(detail));
+    let (arrival, _) = servers.ask(path, question, servers.tries(0, patience), limits).await?;
+    entries(router, path, detail, arrival, limits).await
+}
+
+/// Codes of redirectors that cannot say who holds a directory, but may know another way to list it.
+const fn cannot_locate(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::UNSUPPORTED | ErrorCode::INVALID_REQUEST | ErrorCode::ARG_INVALID | ErrorCode::FS_ERROR)
+}
+
+async fn list_cluster(
+    router: &Router,
+    manager: &Endpoint,
+    path: &OriginPath,
+    detail: ListDetail,
+    limits: CallLimits,
+) -> Result<Vec<DirEntry>, OriginError> {
+    let members = locate(router, manager, path, limits).await?;
+    let mut merged = BTreeMap::new();
+    let (mut answers, mut last_error) = (0, None);
+    let ask = |member: Endpoint| {
+        let (router, path) = (router.clone(), path.clone());
+        async move { list_member(&router, &member, &path, detail, limits).await }
+    };
+    for listed in concurrently(members.into_iter().map(ask)).await {
+        match listed {
+            Ok(entries) => {
+                answers += 1;
+                merged.extend(entries.into_iter().map(|entry| (entry.name.clone(), entry)));
+            }
+            // Not every server that may hold the directory does.
+            Err(error) if error.code() == Some(ErrorCode::NOT_FOUND) => last_error = last_error.or(Some(error)),
+            Err(error) => {
+                tracing::warn!(%error, "a server's part is missing from a listing");
+                last_error = Some(error);
+            }
+        }
+    }
+    match last_error {
+        Some(error) if answers == 0 => Err(error),
+        _ => Ok(merged.into_values().collect()),
+    }
+}
+
+async fn list_member(
+    router: &Router,
+    member: &Endpoint,
+    path: &OriginPath,
+    detail: ListDetail,
+    limits: CallLimits,
+) -> Result<Vec<DirEntry>, OriginError> {
+    let question = Question::List(options(detail));
+    let arrival = router.ask(member, path, question, limits).await.map_err(|Failure { error, .. }| error)?;
+    entries(router, path, detail, arrival, limits).await
+}
+
+/// The data servers below `manager` that may hold a part of a directory.
+async fn locate(
+    router: &Router,
+    manager: &Endpoint,
+    path: &OriginPath,
+    limits: CallLimits,
+) -> Result<BTreeSet<Endpoint>, OriginError> {
+    let mut members = BTreeSet::new();
+    let mut seen = BTreeSet::from([manager.clone()]);
+    let mut managers = VecDeque::from([manager.clone()]);
+    while let Some(manager) = managers.pop_front() {
+        let asked = router.ask(&manager, path, Question::Locate, limits).await;
+        let Arrival { body, connection, .. } = asked.map_err(|Failure { error, .. }| error)?;
+        let locations = Location::parse_all(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
+        for Location { kind, endpoint, .. } in locations {
+            let endpoint = reachable(&endpoint);
+            if seen.len() >= CLUSTER_SERVERS_MAX || !seen.insert(endpoint.clone()) {
+                continue;
+            }
+            match kind {
+                LocationKind::Server | LocationKind::PendingServer => drop(members.insert(endpoint)),
+                LocationKind::Manager | LocationKind::PendingManager => managers.push_back(endpoint),
+            }
+        }
+    }
+    Ok(members)
+}
+
+/// The endpoint in a form that can be connected to: servers write IPv4 addresses as `[::127.0.0.1]`.
+fn reachable(endpoint: &Endpoint) -> Endpoint {
+    let v4 = endpoint.host().parse::<Ipv6Addr>().ok().and_then(|address| address.to_ipv4());
+    match v4 {
+        // ::1 and :: are IPv6 addresses of their own.
+        Some(v4) if u32::from(v4) > 1 => Endpoint::new(&v4.to_string(), endpoint.port()),
+        _ => endpoint.clone(),
+    }
+}
+
+/// The entries in an answer; where stats are missing that were asked for, they are asked for one by one.
+async fn entries(
+    router: &Router,
+    path: &OriginPath,
+    detail: ListDetail,
+    Arrival { body, connection, .. }: Arrival,
+    limits: CallLimits,
+) -> Result<Vec<DirEntry>, OriginError> {
+    let mut entries = Vec::new();
+    let mut decoder = DirlistDecoder::new();
+    let decoded = decoder.handle_frame(&body, &mut entries).and_then(|()| decoder.finish(&mut entries));
+    decoded.map_err(|error| protocol(&connection, &error.to_string()))?;
+    if detail == ListDetail::Names || entries.iter().all(|entry| entry.stat.is_some()) {
+        return Ok(entries);
+    }
+    let ask = |mut entry: DirEntry| {
+        let (router, endpoint) = (router.clone(), connection.endpoint().clone());
+        let parent = path.lfn.as_str().trim_end_matches('/');
+        let child = Lfn::parse(&format!("{parent}/{}", entry.name));
+        let cgi = path.cgi.clone();
+        async move {
+            if entry.stat.is_none() {
+                let child = OriginPath { lfn: child.ok()?, cgi };
+                let asked = router.ask(&endpoint, &child, Question::Stat, limits).await;
+                entry.stat = parse_stat(&asked.ok()?.body).ok();
+            }
+            Some(entry)
+        }
+    };
+    let with_stats = concurrently(entries.into_iter().map(ask)).await;
+    Ok(with_stats.into_iter().flatten().collect())
+}
+
+/// The results of some tasks, at most [`CONCURRENT_MAX`] of which run at once, in the order of the tasks.
+async fn concurrently<F>(tasks: impl Iterator<Item = F>) -> Vec<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    let mut results = BTreeMap::new();
+    let mut running = JoinSet::new();
+    let mut waiting = tasks.enumerate();
+    loop {
+        while running.len() < CONCURRENT_MAX
+            && let Some((index, task)) = waiting.next()
+        {
+            running.spawn(async move { (index, task.await) });
+        }
+        match running.join_next().await {
+            None => return results.into_values().collect(),
+            Some(Ok((index, result))) => drop(results.insert(index, result)),
+            // Nobody aborts these tasks; one that panicked has said so.
+            Some(Err(error)) => tracing::error!(%error, "a part of a listing failed"),
+        }
+    }
+}
+
+const fn options(detail: ListDetail) -> DirlistOptions {
+    match detail {
+        ListDetail::Names => DirlistOptions(0),
+        ListDetail::Stats => DirlistOptions::STAT,
+        ListDetail::Checksums => DirlistOptions::STAT.with(DirlistOptions::CHECKSUM),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_made_reachable() {
+        for (told, meant) in [
+            ("[::127.0.0.1]:11", "127.0.0.1:11"),
+            ("[::ffff:10.0.0.1]:11", "10.0.0.1:11"),
+            ("[::1]:11", "[::1]:11"),
+            ("[2001:db8::1]:11", "[2001:db8::1]:11"),
+            ("host.example:11", "host.example:11"),
+        ] {
+            assert_eq!(reachable(&told.parse().unwrap()).to_string(), meant);
+        }
+    }
+
+    #[tokio::test]
+    async fn results_keep_the_order_of_their_tasks() {
+        let results = concurrently((0..100_u32).map(|number| async move {
+            for _ in 0..(100 - number) % 7 {
+                tokio::task::yield_now().await;
+            }
+            number
+        }))
+        .await;
+        assert_eq!(results, (0..100).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,139 @@
+//! What the engine needs of an origin.
+
+use crate::OriginError;
+use bytes::Bytes;
+use forebay_types::{ByteRange, DirEntry, Endpoint, FileStat, Lfn};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use tokio::sync::mpsc;
+
+/// A boxed future, as trait objects need it.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One origin: a server, or several interchangeable ones tried in order.
+///
+/// Every operation is bounded in time and retried as far as that can help before it fails.
+pub trait Origin: Send + Sync {
+    /// Name for logs and metrics: `host:port` of the first server.
+    fn label(&self) -> &str;
+
+    /// Opens a file for reading.
+    fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>>;
+
+    /// Asks what is known of a path.
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>>;
+
+    /// Lists a directory, with as much detail as asked for.
+    fn list<'a>(
+        &'a self,
+        path: &'a OriginPath,
+        detail: ListDetail,
+    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>>;
+
+    /// Asks for a file's checksum; `algorithm` of `None` means the origin's own choice.
+    fn checksum<'a>(
+        &'a self,
+        path: &'a OriginPath,
+        algorithm: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Checksum, OriginError>>;
+}
+
+/// A file open at its origin. It survives lost connections: reads open it anew where that helps.
+pub trait OriginFile: Send + Sync {
+    /// Size, change time and server of the file, as of the last open.
+    fn identity(&self) -> FileIdentity;
+
+    /// Whether bytes of this file come with page checksums, and have been compared with them.
+    fn verifies_pages(&self) -> bool;
+
+    /// Asks for several ranges at once, none empty, none beyond the end of the file.
+    ///
+    /// Returns one stream for each range, in the same order. The requests are under way when this returns. The caller has
+    /// reserved memory for all the bytes: the streams never hold the connection back.
+    fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks>;
+
+    /// Asks for one range; see [`OriginFile::read_many`].
+    fn read(&self, range: ByteRange) -> Chunks {
+        self.read_many(&[range]).pop().unwrap_or_else(Chunks::closed)
+    }
+}
+
+/// The bytes of one range as they arrive: verified, in order of offset, none missing, or an error that ends the stream.
+///
+/// Dropping it tells the origin client that nobody wants the rest.
+pub struct Chunks {
+    receiver: mpsc::UnboundedReceiver<Result<Bytes, OriginError>>,
+}
+
+impl Chunks {
+    /// A stream and the sender that feeds it.
+    #[must_use]
+    pub fn channel() -> (mpsc::UnboundedSender<Result<Bytes, OriginError>>, Self) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (sender, Self { receiver })
+    }
+
+    /// A stream that has ended.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self::channel().1
+    }
+
+    /// The next bytes, never empty; `None` after the last byte of the range or after an error.
+    pub async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
+        self.receiver.recv().await
+    }
+}
+
+/// A file's path at its origin, and the opaque data to send along.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OriginPath {
+    /// The path.
+    pub lfn: Lfn,
+    /// Opaque data (CGI) without a leading `?`; may hold secrets.
+    pub cgi: String,
+}
+
+impl OriginPath {
+    /// The path as a request's payload.
+    #[must_use]
+    pub fn to_payload(&self) -> String {
+        if self.cgi.is_empty() { self.lfn.to_string() } else { format!("{}?{}", self.lfn, self.cgi) }
+    }
+}
+
+/// What tells one content of a file from another.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FileIdentity {
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of the last change in seconds of the Unix epoch.
+    pub mtime: i64,
+    /// The server that holds the file (behind all redirects).
+    pub endpoint: Endpoint,
+}
+
+/// How much a directory listing tells of each entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ListDetail {
+    /// Names only.
+    Names,
+    /// Names and stats.
+    Stats,
+    /// Names, stats and checksums.
+    Checksums,
+}
+
+/// A file's checksum.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Checksum {
+    /// Lower-case name of the algorithm, such as `adler32`.
+    pub algorithm: String,
+    /// The value in lower-case hexadecimal digits.
+    pub value: String,
+}
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.algorithm, self.value)
+    }
+}

@@ -1,0 +1,150 @@
+//! Sessions shared by everything in the process that talks to the same server.
+
+use crate::{
+    OriginError, PoolOptions,
+    circuit::Circuit,
+    connection::{Connection, dial},
+};
+use forebay_types::Endpoint;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// One session with each server that is in use. Many files, clients and origins share it.
+///
+/// Askers for the same server wait for one attempt to connect and share its outcome.
+#[derive(Debug)]
+pub struct Pool {
+    options: PoolOptions,
+    circuit: Circuit,
+    slots: Mutex<HashMap<Endpoint, Arc<Slot>>>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    session: tokio::sync::Mutex<Session>,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    connection: Option<Arc<Connection>>,
+    /// When the last attempt failed, and how; who began to wait before that shares it.
+    failure: Option<(Instant, OriginError)>,
+    last_use: Option<Instant>,
+}
+
+impl Pool {
+    /// A pool without sessions.
+    #[must_use]
+    pub fn new(options: PoolOptions) -> Arc<Self> {
+        Arc::new(Self { circuit: Circuit::new(options.circuit_time), options, slots: Mutex::default() })
+    }
+
+    /// Which servers could not be reached lately.
+    pub(crate) const fn circuit(&self) -> &Circuit {
+        &self.circuit
+    }
+
+    /// The session with `endpoint`, made if there is none.
+    ///
+    /// # Errors
+    /// `Unreachable` also when `deadline` passes first; otherwise as [`dial`].
+    pub(crate) async fn connection(
+        self: &Arc<Self>,
+        endpoint: &Endpoint,
+        deadline: Instant,
+    ) -> Result<Arc<Connection>, OriginError> {
+        let asked_at = Instant::now();
+        let slot = self.slot(endpoint);
+        let connected = timeout_at(deadline, async {
+            let mut session = slot.session.lock().await;
+            session.last_use = Some(Instant::now());
+            if let Some(connection) = session.connection.as_ref().filter(|connection| connection.broken().is_none()) {
+                return Ok(Arc::clone(connection));
+            }
+            if let Some((_, error)) = session.failure.as_ref().filter(|(failed_at, _)| *failed_at > asked_at) {
+                return Err(error.clone());
+            }
+            self.fill(&mut session, endpoint).await
+        });
+        connected.await.unwrap_or_else(|_| {
+            let reason = "no connection before the deadline".to_owned();
+            Err(OriginError::Unreachable { endpoint: endpoint.clone(), reason })
+        })
+    }
+
+    async fn fill(&self, session: &mut Session, endpoint: &Endpoint) -> Result<Arc<Connection>, OriginError> {
+        session.connection = None;
+        match dial(endpoint, &self.options).await {
+            Ok(connection) => {
+                self.circuit.mend(endpoint);
+                session.failure = None;
+                session.connection = Some(Arc::clone(&connection));
+                Ok(connection)
+            }
+            Err(error) => {
+                if matches!(error, OriginError::Unreachable { .. }) {
+                    self.circuit.trip(endpoint, Instant::now());
+                }
+                session.failure = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn slot(self: &Arc<Self>, endpoint: &Endpoint) -> Arc<Slot> {
+        let mut slots = self.lock();
+        if let Some(slot) = slots.get(endpoint) {
+            return Arc::clone(slot);
+        }
+        if slots.is_empty() {
+            tokio::spawn(sweep(Arc::downgrade(self), self.options.idle_timeout));
+        }
+        if slots.len() >= self.options.servers_max {
+            // Sessions in use live on with their users; others are closed here.
+            let idle =
+                slots.iter().find(|(_, slot)| Arc::strong_count(slot) == 1).map(|(endpoint, _)| endpoint.clone());
+            idle.map(|idle| slots.remove(&idle));
+        }
+        Arc::clone(slots.entry(endpoint.clone()).or_default())
+    }
+
+    /// Closes the sessions that nobody has used for `idle_time`; tells whether any are left.
+    fn close_idle(&self, idle_time: Duration) -> bool {
+        let mut slots = self.lock();
+        slots.retain(|_, slot| !slot.is_idle_for(idle_time));
+        !slots.is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Endpoint, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn is_idle_for(&self, idle_time: Duration) -> bool {
+        let Ok(mut session) = self.session.try_lock() else { return false };
+        let is_used = session.connection.as_ref().is_some_and(|connection| {
+            let is_shared = Arc::strong_count(connection) > 1;
+            connection.broken().is_none() && (is_shared || !connection.is_idle())
+        });
+        if is_used {
+            session.last_use = Some(Instant::now());
+        }
+        session.last_use.is_none_or(|last_use| last_use.elapsed() >= idle_time)
+    }
+}
+
+/// Closes idle sessions from time to time, until none are left or the pool is gone.
+async fn sweep(pool: Weak<Pool>, idle_time: Duration) {
+    loop {
+        sleep(idle_time / 2).await;
+        let Some(pool) = pool.upgrade() else { return };
+        if !pool.close_idle(idle_time) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Where a redirect leads.
+
+use crate::OriginPath;
+use forebay_proto::response::{Redirect, RedirectTarget};
+use forebay_types::{Endpoint, Lfn};
+
+/// A server, and what to ask it for: one station on the way of a request.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Hop {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) path: OriginPath,
+}
+
+impl Hop {
+    /// The next station, as the server at this one says.
+    ///
+    /// The path of a URL replaces the path, a host alone keeps it. Opaque data is merged: a key that the redirect
+    /// names replaces the request's, the others stay.
+    ///
+    /// # Errors
+    /// What is wrong with the redirect, as a sentence about the origin.
+    pub(crate) fn follow(&self, redirect: Redirect) -> Result<Self, String> {
+        match redirect.target {
+            RedirectTarget::Host { endpoint, cgi, token } => {
+                let cgi = merge_cgi(&merge_cgi(&self.path.cgi, &cgi), &token);
+                Ok(Self { endpoint, path: OriginPath { lfn: self.path.lfn.clone(), cgi } })
+            }
+            RedirectTarget::Url { tls: true, endpoint, .. } => {
+                Err(format!("it redirects to {endpoint} over TLS, which this release does not speak to origins"))
+            }
+            RedirectTarget::Url { tls: false, endpoint, path, cgi } => {
+                let lfn = if path.is_empty() {
+                    self.path.lfn.clone()
+                } else {
+                    Lfn::parse(&path).map_err(|error| format!("it redirects to a path that is none: {error}"))?
+                };
+                Ok(Self { endpoint, path: OriginPath { lfn, cgi: merge_cgi(&self.path.cgi, &cgi) } })
+            }
+            RedirectTarget::LocalFile { .. } => {
+                Err("it redirects to a file on its own disk, though we said that we cannot read it".to_owned())
+            }
+            RedirectTarget::Foreign { scheme } => {
+                Err(format!("it redirects to a `{scheme}://` URL, which is no protocol for this origin"))
+            }
+        }
+    }
+}
+
+/// The parameters of `cgi`, those that `update` names replaced by its values, and its further ones behind them. Values
+/// are passed on as they are written.
+pub(crate) fn merge_cgi(cgi: &str, update: &str) -> String {
+    let key = |pair: &str| pair.split_once('=').map_or(pair, |(key, _)| key).to_owned();
+    let updates: Vec<&str> = parameters(update).collect();
+    let kept = parameters(cgi).filter(|pair| !updates.iter().any(|update| key(update) == key(pair)));
+    kept.chain(updates.iter().copied()).collect::<Vec<_>>().join("&")
+}
+
+fn parameters(cgi: &str) -> impl Iterator<Item = &str> {
+    cgi.split(['&', '?']).filter(|pair| !pair.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop() -> Hop {
+        let path = OriginPath { lfn: Lfn::parse("/store/f").unwrap(), cgi: "authz=t&a=1".to_owned() };
+        Hop { endpoint: Endpoint::new("door", 1094), path }
+    }
+
+    fn follow(port: i32, text: &str) -> Result<(String, String), String> {
+        let mut body = port.to_be_bytes().to_vec();
+        body.extend_from_slice(text.as_bytes());
+        let next = hop().follow(Redirect::parse(&body).unwrap())?;
+        Ok((next.endpoint.to_string(), next.path.to_payload()))
+    }
+
+    #[test]
+    fn a_host_keeps_the_path_and_merges_opaque_data() {
+        let next = follow(1095, "pool.example?&a=2&org.dcache.uuid=x?tok=y").unwrap();
+        assert_eq!(next, ("pool.example:1095".to_owned(), "/store/f?authz=t&a=2&org.dcache.uuid=x&tok=y".to_owned()));
+        let next = follow(0, "[::1]").unwrap();
+        assert_eq!(next, ("[::1]:1094".to_owned(), "/store/f?authz=t&a=1".to_owned()));
+    }
+
+    #[test]
+    fn a_url_replaces_the_path() {
+        let next = follow(-1, "root://u@pool:2000//disk/7?cap.sym=%2F=").unwrap();
+        assert_eq!(next, ("pool:2000".to_owned(), "/disk/7?authz=t&a=1&cap.sym=%2F=".to_owned()));
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_said() {
+        assert!(follow(-1, "file://localhost/data/f").unwrap_err().contains("own disk"));
+        assert!(follow(-1, "https://door/f").unwrap_err().contains("https://"));
+        assert!(follow(-1, "roots://door//f").unwrap_err().contains("TLS"));
+        assert!(follow(-1, "root://door/../f").unwrap_err().contains("none"));
+    }
+
+    #[test]
+    fn values_pass_unchanged() {
+        assert_eq!(merge_cgi("", "a=%20%2f==b"), "a=%20%2f==b");
+        assert_eq!(merge_cgi("flag&b=1", "b=2"), "flag&b=2");
+        assert_eq!(merge_cgi("a=1&&b=2", ""), "a=1&b=2");
+    }
+}

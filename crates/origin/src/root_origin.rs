@@ -1,0 +1,89 @@
+//! The origin client for `root://` servers.
+
+use crate::{
+    BoxFuture, Checksum, ListDetail, Options, Origin, OriginError, OriginFile, OriginPath, Pool,
+    call::{CallLimits, protocol},
+    file::RootFile,
+    list::list,
+    retry::Patience,
+    route::{Arrival, Question, Router},
+    servers::Servers,
+};
+use forebay_proto::response;
+use forebay_telemetry::Metrics;
+use forebay_types::{DirEntry, Endpoint, FileStat};
+use std::sync::Arc;
+
+/// One or several interchangeable `root://` servers.
+///
+/// They are asked in the order of the list; one that could not be reached lately is passed over while there is another.
+pub struct RootOrigin {
+    servers: Servers,
+    label: String,
+}
+
+impl RootOrigin {
+    /// An origin of these servers, reached through `pool` and counted under the first one's name.
+    ///
+    /// # Panics
+    /// When `servers` is empty.
+    #[must_use]
+    pub fn new(servers: Vec<Endpoint>, options: Options, pool: Arc<Pool>, metrics: &Metrics) -> Self {
+        assert!(!servers.is_empty(), "an origin has at least one server");
+        let label = servers.first().map(ToString::to_string).unwrap_or_default();
+        let metrics = servers.first().map(|first| metrics.origin(first)).unwrap_or_default();
+        Self { servers: Servers::new(servers, Router { pool, options: Arc::new(options), metrics }), label }
+    }
+
+    async fn ask(&self, path: &OriginPath, question: Question<'_>) -> Result<Arrival, OriginError> {
+        let options = &self.servers.router.options;
+        let limits = CallLimits::from_now(options);
+        let patience = Patience { attempts: options.attempts, deadline: limits.deadline };
+        let (arrival, _) = self.servers.ask(path, question, self.servers.tries(0, patience), limits).await?;
+        Ok(arrival)
+    }
+}
+
+impl Origin for RootOrigin {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
+        Box::pin(async move {
+            let file = RootFile::open(&self.servers, path).await?;
+            Ok(Arc::new(file) as Arc<dyn OriginFile>)
+        })
+    }
+
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
+        Box::pin(async move {
+            let Arrival { body, connection, .. } = self.ask(path, Question::Stat).await?;
+            response::parse_stat(&body).map_err(|error| protocol(&connection, &error.to_string()))
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        path: &'a OriginPath,
+        detail: ListDetail,
+    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
+        Box::pin(list(&self.servers, path, detail))
+    }
+
+    fn checksum<'a>(
+        &'a self,
+        path: &'a OriginPath,
+        algorithm: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
+        Box::pin(async move {
+            let Arrival { body, connection, .. } = self.ask(path, Question::Checksum(algorithm)).await?;
+            let response::Checksum { algorithm: told, value } =
+                response::Checksum::parse(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
+            if algorithm.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&told)) {
+                return Err(protocol(&connection, "a checksum of another algorithm than asked for"));
+            }
+            Ok(Checksum { algorithm: told, value })
+        })
+    }
+}

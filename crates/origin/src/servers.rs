@@ -1,0 +1,76 @@
+//! A list of interchangeable servers, asked one after the other until one gives an answer.
+
+use crate::{
+    OriginError, OriginPath,
+    call::CallLimits,
+    retry::{Patience, Tries},
+    route::{Arrival, Question, Router},
+};
+use forebay_types::Endpoint;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The servers of one origin. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
+    list: Arc<[Endpoint]>,
+    pub(crate) router: Router,
+}
+
+impl Servers {
+    /// # Panics
+    /// When the list is empty.
+    pub(crate) fn new(list: Vec<Endpoint>, router: Router) -> Self {
+        assert!(!list.is_empty(), "an origin has at least one server");
+        Self { list: list.into(), router }
+    }
+
+    /// The first server of the list.
+    pub(crate) fn first(&self) -> &Endpoint {
+        self.list.first().expect("the list is not empty, as `new` has asserted")
+    }
+
+    /// How many servers there are.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.list.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Tries over all servers, beginning with the one at `preferred`.
+    pub(crate) fn tries(&self, preferred: usize, patience: Patience) -> Tries<'_> {
+        Tries::new(&self.list, preferred, self.router.pool.circuit(), &self.router.options, patience)
+    }
+
+    /// The first server of the list that can be reached, if it is a redirector.
+    pub(crate) async fn manager(&self, limits: CallLimits) -> Option<Endpoint> {
+        let (circuit, now) = (self.router.pool.circuit(), Instant::now());
+        let (alive, dead): (Vec<_>, Vec<_>) = self.list.iter().partition(|server| !circuit.is_open(server, now));
+        for server in alive.into_iter().chain(dead) {
+            if let Ok(connection) = self.router.pool.connection(server, limits.deadline).await {
+                return connection.facts().is_manager.then(|| server.clone());
+            }
+        }
+        None
+    }
+
+    /// Asks one server after the other; returns the answer and the position in the list of the server first asked.
+    ///
+    /// # Errors
+    /// The last server's error, once trying cannot help any more.
+    pub(crate) async fn ask(
+        &self,
+        path: &OriginPath,
+        question: Question<'_>,
+        mut tries: Tries<'_>,
+        limits: CallLimits,
+    ) -> Result<(Arrival, usize), OriginError> {
+        loop {
+            let server = self.list.get(tries.index()).unwrap_or_else(|| self.first());
+            let path = OriginPath { lfn: path.lfn.clone(), cgi: tries.cgi(&path.cgi) };
+            let question = if tries.is_asking_again() { question.refreshed() } else { question };
+            match self.router.ask(server, &path, question, limits).await {
+                Ok(arrival) => return Ok((arrival, tries.index())),
+                Err(failure) => tries.after(failure).await?,
+            }
+        }
+    }
+}
