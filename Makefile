@@ -1,0 +1,84 @@
+# Everything a newcomer or a build machine runs. `make help` lists it.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+CARGO ?= cargo
+PYTHON ?= python3
+VENV := .venv
+ROOT_VENV := .venv-root
+BINARY := target/release/forebay
+# Test processes; most of their time goes into waiting for programs to start.
+WORKERS ?= 3
+FUZZ_SECONDS ?= 20
+
+.PHONY: help setup build demo test lint python-lint unit doc blackbox fuzz-smoke bench clean FORCE
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+setup: $(VENV)/.tests $(ROOT_VENV)/.installed ## install what the tests need: XRootD's programs, Python packages
+	tests/install-tools.sh
+
+build: $(BINARY) ## build the release binary
+
+demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache; ONCE=1 ends by itself
+	$(VENV)/bin/python -m demo $(BINARY) demo-data $(if $(ONCE),--once)
+
+test: lint unit doc blackbox ## everything a change must pass, fastest first
+	@echo "make test: every step passed"
+
+lint: python-lint ## formatting, lints and house rules
+	$(CARGO) fmt --all --check
+	$(CARGO) xtask tidy
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+python-lint: $(VENV)/.tests
+	$(VENV)/bin/ruff format --check --quiet --config tests/pyproject.toml tests demo
+	$(VENV)/bin/ruff check --quiet --config tests/pyproject.toml tests demo
+	cd tests && ../$(VENV)/bin/mypy .
+	$(VENV)/bin/mypy --config-file tests/pyproject.toml demo
+
+unit: ## unit and crate tests
+	$(CARGO) test --workspace --locked
+
+doc: ## the documentation builds without a warning
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+blackbox: setup $(BINARY) ## the release binary against real clients and servers
+	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+fuzz-smoke: ## every fuzz target for FUZZ_SECONDS; needs a nightly toolchain and cargo-fuzz
+	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
+	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; done
+
+bench: $(BINARY) ## Forebay, XCache and a plain server side by side; XROOTD_PREFIX=DIR measures another XRootD
+	tests/install-tools.sh
+	$(CARGO) run --release --locked -p forebay-bench -- $(BENCH)
+
+clean: ## remove what was built, installed and generated here
+	$(CARGO) clean
+	rm -rf $(VENV) $(ROOT_VENV) demo-data
+
+$(BINARY): FORCE
+	$(CARGO) build --release --locked -p forebay
+
+$(VENV)/bin/python:
+	tests/install-tools.sh --python-only
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: demo/requirements.txt | $(VENV)/bin/python
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(VENV)/.tests: tests/requirements.txt | $(VENV)/bin/python
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(ROOT_VENV)/.installed: tests/requirements-root.txt
+	tests/install-tools.sh --python-only
+	$(PYTHON) -m venv $(ROOT_VENV)
+	$(ROOT_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@

@@ -1,0 +1,103 @@
+"""A full or unwritable disk: reads go on, right to the last byte, without keeping, and that is counted."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from harness import forebay, xrootd
+from harness.content import Pattern, assert_same
+from harness.forebay import Forebay
+from harness.ground import Ground, program
+from harness.relay import Relay
+
+PATH = "/large.bin"
+CONTENT = Pattern(24 << 20, 77)
+DISK_BYTES = 12 << 20
+PIECE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def origin(ground: Ground) -> xrootd.Origin:
+    """An xrootd with a file larger than the cache's disk."""
+    directory = ground.directory("large")
+    CONTENT.write(directory / PATH[1:])
+    return xrootd.plain(ground, directory)
+
+
+@dataclass
+class SmallDisk:
+    """A way to give the cache a disk of 12 MiB: a tmpfs in a mount namespace of its own, or a limit on file sizes."""
+
+    wrapper: list[str] = field(default_factory=list)
+    limited: bool = False
+
+    @classmethod
+    def find(cls, store: Path) -> SmallDisk:
+        """Mounting needs root or user namespaces; where neither is allowed the limit stands in for the full disk."""
+        own_user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        script = f'mount -t tmpfs -o size={DISK_BYTES},mode=777 tmpfs "{store}" && exec "$@"'
+        wrapper = [str(program("unshare")), *own_user, "--mount", "sh", "-c", script, "sh"]
+        works = subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode == 0
+        return cls(wrapper) if works else cls(limited=True)
+
+    def cache(self, ground: Ground, origin_url: str, store: Path) -> Forebay:
+        """Starts a cache on the small disk."""
+        if self.limited:
+            return forebay.cache(ground, origin_url, store=store, before_exec=limit_file_size)
+        return forebay.cache(ground, origin_url, store=store, wrapper=self.wrapper)
+
+
+def limit_file_size() -> None:
+    """Files cannot grow beyond the size of the small disk: writing more fails with EFBIG."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (DISK_BYTES, DISK_BYTES))
+
+
+@pytest.fixture
+def relay(origin: xrootd.Origin) -> Iterator[Relay]:
+    """Counts what the origin is asked."""
+    with Relay(("127.0.0.1", origin.port)) as way:
+        yield way
+
+
+def read_in_pieces(cache: Forebay) -> None:
+    """Reads and checks the whole file."""
+    with cache.client() as client:
+        handle = client.open(PATH)
+        for offset in range(0, CONTENT.size, PIECE):
+            assert_same(client.read(handle, offset, PIECE).ok(), CONTENT.read(offset, PIECE), f"at {offset}")
+
+
+def test_full_disk_serves_without_keeping(ground: Ground, relay: Relay) -> None:
+    store = ground.directory("store")
+    with SmallDisk.find(store).cache(ground, relay.url, store) as cache:
+        read_in_pieces(cache)
+        first = cache.metrics()
+        read_in_pieces(cache)
+        second = cache.metrics()
+    assert sum(first.client_bytes().values()) == CONTENT.size
+    assert sum(second.client_bytes().values()) == 2 * CONTENT.size
+    assert second.client_bytes()["bypassed"] > 0
+    assert second.client_bytes()["hit"] > 0
+    assert second.total("forebay_disk_errors_total") + second.total("forebay_not_kept_total") > 0
+    requested = sum(min(read.length, CONTENT.size - read.offset) for read in relay.reads)
+    assert requested <= 2 * CONTENT.size, "a failed write must not cause refetching"
+
+
+def test_store_that_becomes_unwritable_serves_without_keeping(ground: Ground, relay: Relay) -> None:
+    store = ground.directory("store")
+    with forebay.cache(ground, relay.url, store=store) as cache:
+        shutil.rmtree(store)
+        store.touch()
+        for _ in range(2):
+            read_in_pieces(cache)
+        assert sum(cache.metrics().client_bytes().values()) == 2 * CONTENT.size

@@ -1,0 +1,86 @@
+"""The clients of the matrix: each copies one URL to a local file, with a bound on its time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from .ground import Ground, program, proxy_plugin
+
+CLIENT_SECONDS = 60.0
+DRIVERS = Path(__file__).with_name("drivers")
+
+# Stock clients try a dead host for minutes; a test wants to know sooner.
+IMPATIENT = {
+    "XRD_CONNECTIONWINDOW": "10",
+    "XRD_CONNECTIONRETRY": "2",
+    "XRD_REQUESTTIMEOUT": "45",
+    "XRD_TIMEOUTRESOLUTION": "1",
+    "XRD_STREAMERRORWINDOW": "0",
+}
+
+Fetch = Callable[[Ground, str, Path, Mapping[str, str]], "subprocess.CompletedProcess[bytes]"]
+
+
+class ClientFailed(AssertionError):
+    """A client ended with an error; the text is what it printed."""
+
+
+def run_client(
+    argv: list[str | Path], env: Mapping[str, str] | None = None, *, stdout: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs a client program to its end; kills it after a minute."""
+    environment = {**os.environ, **IMPATIENT, **(env or {})}
+    try:
+        if stdout is None:
+            return subprocess.run(argv, env=environment, capture_output=True, timeout=CLIENT_SECONDS, check=False)
+        with stdout.open("wb") as out:
+            return subprocess.run(
+                argv, env=environment, stdout=out, stderr=subprocess.PIPE, timeout=CLIENT_SECONDS, check=False
+            )
+    except subprocess.TimeoutExpired as expired:
+        raise ClientFailed(f"{argv[0]} did not end within {CLIENT_SECONDS} s: {expired.stderr!r}") from expired
+
+
+def _xrdcp(_: Ground, url: str, to: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    return run_client([program("xrdcp"), "--force", "--nopbar", url, to], env)
+
+
+def _xrdfs_cat(_: Ground, url: str, to: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    parts = urlsplit(url)
+    return run_client([program("xrdfs"), parts.netloc, "cat", url.split(parts.netloc, 1)[1][1:]], env, stdout=to)
+
+
+def _pyxrootd(_: Ground, url: str, to: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    return run_client([sys.executable, DRIVERS / "pyxrootd_copy.py", url, to], env)
+
+
+def _forebay_get(ground: Ground, url: str, to: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    return run_client([ground.forebay, "get", url, "-o", to], env)
+
+
+COPIERS: dict[str, Fetch] = {
+    "xrdcp": _xrdcp,
+    "xrdfs-cat": _xrdfs_cat,
+    "pyxrootd": _pyxrootd,
+    "forebay-get": _forebay_get,
+}
+
+
+def fetch(client: str, ground: Ground, url: str, env: Mapping[str, str] | None = None) -> bytes:
+    """Fetches a URL with a client of the matrix and returns what it wrote."""
+    destination = ground.directory("download") / "file"
+    result = COPIERS[client](ground, url, destination, env or {})
+    if result.returncode != 0:
+        printed = (result.stdout or b"") + (result.stderr or b"")
+        raise ClientFailed(f"{client} {url} ended with {result.returncode}: {printed.decode(errors='replace')[-2000:]}")
+    return destination.read_bytes()
+
+
+def through_plugin(proxy_url: str) -> dict[str, str]:
+    """The environment that sends a stock client's opens through a forwarding proxy."""
+    return {"XRD_PLUGIN": str(proxy_plugin()), "XROOT_PROXY": f"{proxy_url}//"}

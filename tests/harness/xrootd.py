@@ -1,0 +1,107 @@
+"""The distribution's servers: plain xrootd, xrootd with cmsd behind a redirector, and XCache."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from .ground import Ground, program
+from .process import Process, give_to_service
+from .waiting import until
+
+BLOCK = 65536
+
+
+@dataclass
+class Origin:
+    """A running server of files under `data`."""
+
+    port: int
+    data: Path
+    processes: list[Process]
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """URL of the server without a path."""
+        return f"root://{self.address}"
+
+    def stop(self) -> None:
+        """Stops every process of it."""
+        for process in reversed(self.processes):
+            process.stop()
+
+
+def plain(ground: Ground, data: Path) -> Origin:
+    """One xrootd serving a directory, with checksums."""
+    lines = ["all.export / r/o", f"oss.localroot {data}", "xrootd.chksum max 2 adler32 crc32c"]
+    port = ground.free_port()
+    return Origin(port, data, [_start(ground, "xrootd", "origin", port, lines)])
+
+
+def cluster(ground: Ground, data: Path) -> Origin:
+    """A redirector (xrootd and cmsd, role manager) and one data server (xrootd and cmsd); the port is the redirector's.
+
+    An xrootd finds its cmsd through their common admin path, and asks again only every 10 s: the cmsd starts first.
+    """
+    front, manager, behind, behind_manager = (ground.free_port() for _ in range(4))
+    shared = ["all.export / r/o", f"all.manager 127.0.0.1:{manager}", "cms.delay startup 1 servers 1 lookup 1 full 1"]
+    boss = [*shared, "all.role manager"]
+    worker = [*shared, "all.role server", f"oss.localroot {data}", "cms.space 1 1"]
+    boss_admin, worker_admin = ground.directory("manager"), ground.directory("worker")
+    processes = [
+        _start(ground, "cmsd", "manager-cmsd", manager, boss, boss_admin),
+        _start(ground, "xrootd", "manager", front, boss, boss_admin),
+        _start(ground, "cmsd", "worker-cmsd", behind_manager, worker, worker_admin),
+        _start(ground, "xrootd", "worker", behind, worker, worker_admin),
+    ]
+    until(lambda: _knows(front, _some_file(data)), "the redirector knows its data server", within=60)
+    return Origin(front, data, processes)
+
+
+def xcache(ground: Ground, store: Path, origin_address: str) -> Origin:
+    """The stock disk cache on a store directory, in front of an origin."""
+    give_to_service(store)
+    lines = [
+        "all.export /",
+        "ofs.osslib libXrdPss.so",
+        "pss.cachelib libXrdPfc.so",
+        f"pss.origin {origin_address}",
+        f"oss.localroot {store}",
+        f"pfc.blocksize {BLOCK}",
+        "pfc.ram 1g",
+        "pfc.prefetch 0",
+        "pfc.diskusage 0.9998 0.9999",
+        "pfc.flush 100",
+    ]
+    port = ground.free_port()
+    return Origin(port, store, [_start(ground, "xrootd", "xcache", port, lines)])
+
+
+def _start(
+    ground: Ground, executable: str, name: str, port: int, lines: list[str], admin: Path | None = None
+) -> Process:
+    directory = ground.directory(name)
+    configuration = directory / f"{executable}.cfg"
+    paths = [f"all.adminpath {admin or directory}", f"all.pidpath {admin or directory}"]
+    configuration.write_text("\n".join([*lines, *paths]) + "\n")
+    process = Process(name, [program(executable), "-c", configuration, "-p", str(port)], directory)
+    process.wait_for_line(rf"{executable} \S+ initialization completed", within=30)
+    return process
+
+
+def _some_file(data: Path) -> str:
+    return next(f"/{path.relative_to(data)}" for path in data.rglob("*.bin") if path.is_file())
+
+
+def _knows(port: int, path: str) -> bool:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        command = [str(program("xrdfs")), f"127.0.0.1:{port}", "stat", path]
+        return subprocess.run(command, capture_output=True, timeout=15, check=False).returncode == 0
+    return False

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs, on Debian and its relatives, the programs that the tests run beside forebay, where they are missing.
+# With --python-only: just what a Python virtual environment needs.
+set -euo pipefail
+
+missing() {
+    python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+    [[ "${1:-}" == --python-only ]] && return
+    local library
+    for program in xrootd cmsd xrdpfc_print; do
+        command -v "$program" >/dev/null || echo xrootd-server
+    done
+    for program in xrdcp xrdfs; do
+        command -v "$program" >/dev/null || echo xrootd-client
+    done
+    for library in libXrdPfc:xrootd-server-plugins libXrdClProxyPlugin:xrootd-client-plugins; do
+        compgen -G "/usr/lib*/*/${library%%:*}-[0-9].so" >/dev/null || echo "${library##*:}"
+    done
+    command -v unshare >/dev/null || echo util-linux
+}
+
+mapfile -t packages < <(missing "$@" | sort -u)
+if ((${#packages[@]} == 0)); then
+    exit 0
+fi
+if ! command -v apt-get >/dev/null; then
+    echo "missing: ${packages[*]} (Debian's names). Install them and run this again." >&2
+    exit 1
+fi
+as_root=()
+if ((EUID != 0)); then
+    as_root=(sudo)
+    command -v sudo >/dev/null || {
+        echo "missing: ${packages[*]}. As root: apt-get install ${packages[*]}" >&2
+        exit 1
+    }
+fi
+echo "installing ${packages[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}"
+
+mapfile -t packages < <(missing "$@" | sort -u)
+if ((${#packages[@]} != 0)); then
+    echo "still missing after the installation: ${packages[*]}" >&2
+    exit 1
+fi
