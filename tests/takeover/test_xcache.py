@@ -16,6 +16,7 @@ from harness.ground import Ground, program
 from harness.process import give_to_service
 from harness.raw_client import RawClient
 from harness.relay import Relay
+from harness.waiting import until
 
 WHOLE = [
     "/sizes/many-blocks.bin",
@@ -82,11 +83,34 @@ def check_hits(
         assert all(read.offset + read.length <= CACHED[0] or read.offset >= sum(CACHED) for read in relay.reads)
 
 
-def printed(store: Path) -> str:
-    """What the stock printer says of the state files."""
-    result = subprocess.run([program("xrdpfc_print"), "--verbose", store], capture_output=True, text=True, check=False)
+def printed(cinfo: Path) -> str:
+    """What the stock printer says of a state file."""
+    result = subprocess.run([program("xrdpfc_print"), cinfo], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
+
+
+def downloaded(path: str, content: Pattern) -> str:
+    """How the stock printer tells the number of blocks that `fill` leaves of a file."""
+    return f"n_downloaded {CACHED[1] // BLOCK if path == PARTIAL else block_count(content)},"
+
+
+def block_count(content: Pattern) -> int:
+    """An empty file counts as one block."""
+    return max(1, (content.size + BLOCK - 1) // BLOCK)
+
+
+def fill_stock(ground: Ground, store: Path, relay: Relay, contents: dict[str, Pattern]) -> None:
+    """Lets a stock XCache fill a store, waits until its state files say so, and stops it."""
+    stock = xrootd.xcache(ground, store, relay.url.removeprefix("root://"))
+    try:
+        fill(ground, stock, contents)
+        for path, content in contents.items():
+            if content.size > 0:
+                cinfo = store / f"{path[1:]}.cinfo"
+                until(lambda: downloaded(path, content) in printed(cinfo), f"XCache syncs {path}", within=40)  # noqa: B023
+    finally:
+        stock.stop()
 
 
 def test_stock_printer_accepts_our_state_files(ground: Ground, relay: Relay, contents: dict[str, Pattern]) -> None:
@@ -94,11 +118,9 @@ def test_stock_printer_accepts_our_state_files(ground: Ground, relay: Relay, con
         fill(ground, cache, contents)
     for path, content in contents.items():
         text = printed(cache.data / f"{path[1:]}.cinfo")
-        blocks = max(1, (content.size + BLOCK - 1) // BLOCK)
         assert "version 4" in text
-        assert f"n_blocks {blocks}," in text
-        present = CACHED[1] // BLOCK if path == PARTIAL else blocks
-        assert f"n_downloaded {present}," in text
+        assert f"n_blocks {block_count(content)}," in text
+        assert downloaded(path, content) in text
         assert "N_acc_total=1" in text
 
 
@@ -117,11 +139,7 @@ def test_we_serve_what_a_stock_xcache_cached(
     block_size: str, ground: Ground, relay: Relay, contents: dict[str, Pattern]
 ) -> None:
     store = ground.directory("store")
-    stock = xrootd.xcache(ground, store, relay.url.removeprefix("root://"))
-    try:
-        fill(ground, stock, contents)
-    finally:
-        stock.stop()
+    fill_stock(ground, store, relay, contents)
     arguments = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--origin", relay.url]
     arguments += ["--store", str(give_to_service(store)), "--block-size", block_size]
     with forebay.Forebay(ground, arguments, store=store) as cache:
@@ -137,6 +155,8 @@ def test_store_goes_there_and_back_again(ground: Ground, relay: Relay, contents:
             handle = client.open(PARTIAL)
             assert_same(client.read(handle, 0, 2 * BLOCK).ok(), PARTIAL_CONTENT.read(0, 2 * BLOCK), "more of it")
             client.close_file(handle).ok()
+        cinfo = first.data / f"{PARTIAL[1:]}.cinfo"
+        until(lambda: f"n_downloaded {CACHED[1] // BLOCK + 2}," in printed(cinfo), "XCache syncs", within=40)
     finally:
         stock.stop()
     relay.forget()
@@ -151,11 +171,7 @@ def test_inspect_reads_state_files_of_a_stock_xcache(
     ground: Ground, relay: Relay, contents: dict[str, Pattern]
 ) -> None:
     store = ground.directory("store")
-    stock = xrootd.xcache(ground, store, relay.url.removeprefix("root://"))
-    try:
-        fill(ground, stock, contents)
-    finally:
-        stock.stop()
+    fill_stock(ground, store, relay, contents)
     for path in ("/sizes/many-blocks.bin", PARTIAL):
         shown = forebay.run(ground, "inspect", str(store / f"{path[1:]}.cinfo"))
         assert shown.returncode == 0, shown.stderr
