@@ -66,11 +66,7 @@ impl Params {
     #[must_use]
     pub fn field<const AT: usize, const N: usize>(&self) -> [u8; N] {
         const { assert!(AT + N <= 16, "field lies outside the parameters") };
-        let mut field = [0; N];
-        for (to, from) in field.iter_mut().zip(self.0.iter().skip(AT)) {
-            *to = *from;
-        }
-        field
+        self.0.get(AT..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
     }
 
     /// These parameters with `field` at offset `AT`; a field outside the parameters does not compile.

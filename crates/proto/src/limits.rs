@@ -37,9 +37,6 @@ pub const DIRLIST_FRAME_LEN_MAX: usize = 64 << 10;
 /// Redirects that one request may follow, as in the reference client.
 pub const REDIRECTS_MAX: u32 = 16;
 
-/// Steps of one authentication before it is given up.
-pub const AUTH_ROUNDS_MAX: u32 = 16;
-
 /// Bytes that a server reads before it must have seen a whole request: the size to which its input buffer may grow.
 pub const REQUEST_LEN_MAX: usize = 24 + (64 << 10);
 

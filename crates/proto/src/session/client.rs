@@ -188,9 +188,9 @@ impl ClientSession {
             ClientPurpose::Login { .. } => Expect::LOGIN,
             ClientPurpose::Bind { .. } => Expect::BIND,
         };
-        let flags = ProtocolRequestFlags::SECURITY;
-        let request = Protocol { client_version: PROTOCOL_VERSION, flags, expect };
-        Request::Protocol(request).encode(SETUP_STREAM, out);
+        // Neither TLS nor signing is offered, so nothing is asked about them.
+        let flags = ProtocolRequestFlags::default();
+        Request::Protocol(Protocol { client_version: PROTOCOL_VERSION, flags, expect }).encode(SETUP_STREAM, out);
     }
 
     /// Looks at the first reply in `input`; appends what is to be sent next to `out`.

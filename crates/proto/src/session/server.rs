@@ -50,7 +50,7 @@ pub enum Input<'a> {
     },
     /// A request to be answered.
     Request {
-        /// Bytes to drop when the request is no longer used. May be 0 for a request whose payload was dropped before.
+        /// Bytes to drop when the request is no longer used; at least 1.
         consumed: usize,
         /// Goes into the answer.
         stream_id: StreamId,
@@ -163,8 +163,8 @@ impl ServerSession {
     /// # Errors
     /// When the connection cannot go on: send `out`, then close.
     pub fn handle_input<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<Input<'a>, Fatal> {
-        if self.drain.is_some() {
-            return Ok(self.handle_drain(0, input, out));
+        if let Some(drain) = self.drain.take() {
+            return Ok(self.handle_drain(drain, 0, input, out));
         }
         if self.phase == Phase::Handshake {
             return self.handle_handshake(input, out);
@@ -181,8 +181,7 @@ impl ServerSession {
             let Plan::Drain(drain) = drain else {
                 return Ok(Input::NeedMore { at_least: whole_len(&header) });
             };
-            self.drain = Some(drain);
-            return Ok(self.handle_drain(REQUEST_HEADER_LEN, rest, out));
+            return Ok(self.handle_drain(drain, REQUEST_HEADER_LEN, rest, out));
         }
         let Some(payload) = rest.get(..payload_len(&header)) else {
             return Ok(Input::NeedMore { at_least: whole_len(&header) });
@@ -242,16 +241,15 @@ impl ServerSession {
     }
 
     /// Drops what has come of an unwanted payload; `consumed` bytes before `input` are dropped with it.
-    fn handle_drain(&mut self, consumed: usize, input: &[u8], out: &mut Vec<u8>) -> Input<'static> {
-        let Some(drain) = &mut self.drain else { return Input::NeedMore { at_least: 1 } };
+    fn handle_drain(&mut self, drain: Drain, consumed: usize, input: &[u8], out: &mut Vec<u8>) -> Input<'static> {
         let dropped = usize::try_from(drain.remaining).unwrap_or(usize::MAX).min(input.len());
-        drain.remaining -= dropped as u64;
         let consumed = consumed + dropped;
-        if drain.remaining > 0 {
+        let remaining = drain.remaining - dropped as u64;
+        if remaining > 0 {
+            self.drain = Some(Drain { remaining, ..drain });
             return if consumed == 0 { Input::NeedMore { at_least: 1 } } else { Input::Skipped { consumed } };
         }
-        let Drain { header, end, .. } = *drain;
-        self.drain = None;
+        let Drain { header, end, .. } = drain;
         let stream_id = header.stream_id;
         match end {
             DrainEnd::Request => {

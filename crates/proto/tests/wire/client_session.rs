@@ -83,7 +83,7 @@ fn the_first_bytes_are_handshake_and_protocol_request() {
     let mut out = Vec::new();
     ClientSession::new(login()).start(&mut out);
     let expected = "00000000 00000000 00000000 00000004 000007dc
-                    0000 0bbe 00000511 01 03 00000000000000000000 00000000";
+                    0000 0bbe 00000511 00 03 00000000000000000000 00000000";
     assert_eq!(out, hex(expected));
     out.clear();
     ClientSession::new(bind()).start(&mut out);
