@@ -1,0 +1,165 @@
+//! The side-by-side benchmark: XCache, the plain file server and Forebay on one machine, measured in turn.
+
+mod measure;
+mod process;
+mod record;
+mod row;
+mod scene;
+mod servers;
+mod summary;
+mod usage;
+
+use crate::interrupt;
+use anyhow::{Context as _, Result, ensure};
+use forebay_types::ByteSize;
+use measure::{Measure, Sample};
+use record::SetUp;
+use row::{CpuUnit, Row, RowKind};
+use scene::Scene;
+use servers::{Programs, ServerKind};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to compare, and how long.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompareOptions {
+    /// Names of rows, or beginnings of names; all rows by default.
+    #[arg(long, value_delimiter = ',')]
+    rows: Vec<String>,
+    /// Servers to measure.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "xcache,plain,forebay,floor-copy,floor-sendfile")]
+    servers: Vec<ServerKind>,
+    /// Rounds; each measures every row on every server. [default: 5, quick: 1]
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seconds of each run on a warm cache. [default: 1.2, quick: 0.2]
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Length of the file that is read warm. [default: 1GiB, quick: 64MiB]
+    #[arg(long)]
+    file_size: Option<ByteSize>,
+    /// Length of the file that is read cold. [default: 512MiB, quick: 64MiB]
+    #[arg(long)]
+    cold_size: Option<ByteSize>,
+    /// One short round on small files that is not kept: shows that everything works, not how fast it is.
+    #[arg(long)]
+    quick: bool,
+    /// Installation of XRootD to measure instead of the one in the search path.
+    #[arg(long)]
+    xrootd_prefix: Option<PathBuf>,
+    /// The program `forebay`. [default: beside this program]
+    #[arg(long)]
+    forebay: Option<PathBuf>,
+    /// Where to put files and caches, about four times the length of the file; others must be able to reach it.
+    #[arg(long)]
+    work_dir: Option<PathBuf>,
+    /// Where to keep the run. [default: a new directory in bench/runs, quick: nowhere]
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// Starts the servers, measures all rows, prints the tables and keeps the run.
+pub(crate) fn run(options: &CompareOptions) -> Result<()> {
+    let cancelled = interrupt::flag()?;
+    let rows = row::select(&options.rows)?;
+    ensure!(!options.servers.is_empty(), "there is no server to measure");
+    let plan = Plan::new(options)?;
+    let set_up = plan.set_up();
+    let work_dir = options.work_dir.clone().unwrap_or_else(std::env::temp_dir);
+    let mut scene = Scene::set_up(&work_dir, plan.programs.clone(), plan.large_len, plan.cold_len)?;
+    let is_warm = |row: &Row| matches!(row.kind, RowKind::Warm(_));
+    if rows.iter().any(is_warm) {
+        for server in options.servers.iter().filter(|server| server.is_cache()) {
+            scene.start_warm(*server, cancelled)?;
+        }
+    }
+    let measure = Measure { scene: &scene, time: plan.time, cancelled };
+    let mut samples = Vec::new();
+    for round in 1..=plan.rounds {
+        for row in &rows {
+            for server in rotated(&options.servers, round) {
+                let taken = measure.sample(row, server, round);
+                let taken = taken.with_context(|| format!("{} on {}", row.name, server.as_str()))?;
+                samples.extend(taken.inspect(|sample| tell(sample, row.unit, plan.rounds)));
+            }
+        }
+    }
+    let tables = summary::tables(&rows, &options.servers, &samples);
+    println!("{}\n{tables}", set_up.summary());
+    let keep_in = match &options.out {
+        None if options.quick => return Ok(()),
+        None => set_up.run_dir(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("runs")),
+        Some(out) => out.clone(),
+    };
+    record::keep(&keep_in, &set_up, &samples, &tables)?;
+    eprintln!("kept in {}", keep_in.display());
+    Ok(())
+}
+
+/// Options with everything filled in.
+struct Plan {
+    programs: Programs,
+    rounds: u32,
+    time: Duration,
+    large_len: u64,
+    cold_len: u64,
+}
+
+impl Plan {
+    fn new(options: &CompareOptions) -> Result<Self> {
+        let or = |given: Option<ByteSize>, quick: u64, full: u64| {
+            given.map_or(if options.quick { quick } else { full }, |size| size.0)
+        };
+        let default_seconds = if options.quick { 0.2 } else { 1.2 };
+        let seconds = options.seconds.unwrap_or(default_seconds);
+        let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("forebay"));
+        let forebay = options.forebay.clone().map_or_else(beside, Ok)?;
+        ensure!(
+            !options.servers.contains(&ServerKind::Forebay) || forebay.exists(),
+            "{} is missing: build it with `cargo build --release -p forebay`",
+            forebay.display()
+        );
+        Ok(Self {
+            programs: Programs { xrootd_prefix: options.xrootd_prefix.clone(), forebay },
+            rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }),
+            time: Duration::try_from_secs_f64(seconds).context("the duration makes no sense")?,
+            large_len: or(options.file_size, 64 << 20, 1 << 30),
+            cold_len: or(options.cold_size, 64 << 20, 512 << 20),
+        })
+    }
+
+    fn set_up(&self) -> SetUp {
+        let mut set_up = SetUp::find(&self.programs);
+        set_up.rounds = self.rounds;
+        set_up.seconds_per_run = self.time.as_secs_f64();
+        set_up.large_file_bytes = self.large_len;
+        set_up.cold_file_bytes = self.cold_len;
+        set_up
+    }
+}
+
+/// The servers in another order each round, so that none is always measured behind the same other.
+fn rotated(servers: &[ServerKind], round: u32) -> impl Iterator<Item = ServerKind> {
+    let first = usize::try_from(round).unwrap_or(0) % servers.len().max(1);
+    servers.iter().copied().cycle().skip(first).take(servers.len())
+}
+
+fn tell(sample: &Sample, unit: CpuUnit, rounds: u32) {
+    let Sample { row, server, round, .. } = sample;
+    let (cpu, rate) = (sample.cpu_per_unit(unit), sample.rate(unit));
+    eprintln!("{round}/{rounds} {row:16} {:16} {cpu:9.3} {} {rate:12.0} /s", server.as_str(), unit.as_str());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_server_comes_first_once() {
+        let servers = [ServerKind::Xcache, ServerKind::Plain, ServerKind::Forebay];
+        let firsts: std::collections::BTreeSet<_> =
+            (1..=3).map(|round| rotated(&servers, round).next().unwrap()).collect();
+        assert_eq!(firsts.len(), 3);
+        assert!((1..=3).all(|round| rotated(&servers, round).count() == 3));
+    }
+}

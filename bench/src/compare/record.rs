@@ -1,0 +1,140 @@
+//! Keeps a run: raw rows, summary, and the set-up that it was made on.
+
+use super::measure::Sample;
+use super::process::Program;
+use super::servers::Programs;
+use anyhow::{Context as _, Result};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a run was made on and with.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SetUp {
+    date: String,
+    host: String,
+    processor: String,
+    processors: usize,
+    memory: String,
+    kernel: String,
+    commit: String,
+    xrootd: String,
+    forebay: String,
+    command: Vec<String>,
+    pub(crate) rounds: u32,
+    pub(crate) seconds_per_run: f64,
+    pub(crate) large_file_bytes: u64,
+    pub(crate) cold_file_bytes: u64,
+}
+
+impl SetUp {
+    /// Looks at the machine and the programs. What cannot be found out is `unknown`: it does not stop a run.
+    pub(crate) fn find(programs: &Programs) -> Self {
+        let forebay = Program {
+            path: programs.forebay.clone(),
+            args: vec!["--version".into()],
+            env: Vec::new(),
+            refuses_root: false,
+        };
+        Self {
+            date: said(&bare("date", &["-u", "+%Y-%m-%d"])),
+            host: line_of("/proc/sys/kernel/hostname", ""),
+            processor: line_of("/proc/cpuinfo", "model name"),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: line_of("/proc/meminfo", "MemTotal"),
+            kernel: line_of("/proc/sys/kernel/osrelease", ""),
+            commit: said(&bare(
+                "git",
+                &["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=12"],
+            )),
+            xrootd: said(&programs.xrootd("xrootd", &[Path::new("-v")])),
+            forebay: said(&forebay),
+            command: std::env::args().collect(),
+            rounds: 0,
+            seconds_per_run: 0.0,
+            large_file_bytes: 0,
+            cold_file_bytes: 0,
+        }
+    }
+
+    /// The directory that a run of today on this machine is kept in: a new one below `runs`.
+    pub(crate) fn run_dir(&self, runs: &Path) -> PathBuf {
+        let name = format!("{}-{}", self.date, self.host);
+        let again = (2..).map(|count| format!("{name}-{count}"));
+        let mut names = std::iter::once(name.clone()).chain(again).map(|name| runs.join(name));
+        names.find(|path| !path.exists()).unwrap_or_else(|| runs.join(name))
+    }
+
+    /// The set-up in Markdown.
+    pub(crate) fn summary(&self) -> String {
+        format!(
+            "{} {}: {} × {}, {}, Linux {}; xrootd {}, {}, commit {}. Median of {} rounds of {} s.\n",
+            self.date,
+            self.host,
+            self.processors,
+            self.processor,
+            self.memory,
+            self.kernel,
+            self.xrootd,
+            self.forebay,
+            self.commit,
+            self.rounds,
+            self.seconds_per_run,
+        )
+    }
+}
+
+/// Writes `raw.csv`, `summary.md` and `setup.json` into `dir`.
+pub(crate) fn keep(dir: &Path, set_up: &SetUp, samples: &[Sample], tables: &str) -> Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let write = |name: &str, text: String| {
+        let path = dir.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write("raw.csv", raw(samples))?;
+    write("setup.json", serde_json::to_string_pretty(set_up)? + "\n")?;
+    write("summary.md", format!("# Side by side\n\n{}\n{tables}", set_up.summary()))
+}
+
+fn raw(samples: &[Sample]) -> String {
+    let mut text = String::from("row,server,round,operations,bytes,wall_s,cpu_s,p50_us,p99_us,origin_bytes\n");
+    for Sample { row, server, round, report, cpu, origin_bytes } in samples {
+        // Writing to a string cannot fail.
+        writeln!(
+            text,
+            "{row},{},{round},{},{},{:.6},{:.6},{:.1},{:.1},{origin_bytes}",
+            server.as_str(),
+            report.operations,
+            report.bytes,
+            report.wall_s,
+            cpu.as_secs_f64(),
+            report.p50_us,
+            report.p99_us,
+        )
+        .ok();
+    }
+    text
+}
+
+const UNKNOWN: &str = "unknown";
+
+/// The first line of a file that begins with `key`, behind the colon that follows it.
+fn line_of(path: &str, key: &str) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    line.map_or(UNKNOWN, |line| line.trim_start_matches([' ', '\t', ':']).trim()).to_owned()
+}
+
+fn bare(path: &str, args: &[&str]) -> Program {
+    Program { path: path.into(), args: args.iter().map(Into::into).collect(), env: Vec::new(), refuses_root: false }
+}
+
+/// What a program prints, on whichever of its outputs.
+fn said(program: &Program) -> String {
+    let mut command = Command::new(&program.path);
+    let output = command.args(&program.args).envs(program.env.clone()).stdin(Stdio::null()).output();
+    let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).trim().to_owned();
+    if text.is_empty() { UNKNOWN.to_owned() } else { text }
+}

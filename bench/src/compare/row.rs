@@ -1,0 +1,154 @@
+//! The rows of the table: what is measured.
+
+use crate::load::{Operation, Order};
+use anyhow::{Result, ensure};
+
+/// One line of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// Short name, by which it is chosen.
+    pub(crate) name: String,
+    /// What it measures, for people.
+    pub(crate) title: String,
+    pub(crate) kind: RowKind,
+    /// What server time is told in.
+    pub(crate) unit: CpuUnit,
+}
+
+/// How a row is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RowKind {
+    /// On a warm cache, for a time.
+    Warm(WarmRow),
+    /// On a fresh cache, one file from end to end.
+    Cold(ColdClient),
+}
+
+/// A load on a warm cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WarmRow {
+    pub(crate) operation: Operation,
+    pub(crate) order: Order,
+    pub(crate) connections: u16,
+    pub(crate) pipeline: u16,
+}
+
+/// Who reads a file that is not in the cache.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ColdClient {
+    /// The reference client's copy program.
+    Xrdcp,
+    /// Our load generator, which compares every byte.
+    Load,
+}
+
+/// What server time is divided by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum CpuUnit {
+    /// Microseconds per operation.
+    PerOperation,
+    /// Seconds per GiB.
+    PerGib,
+}
+
+impl CpuUnit {
+    /// The unit as it stands in the table.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::PerOperation => "µs/op",
+            Self::PerGib => "s/GiB",
+        }
+    }
+}
+
+impl WarmRow {
+    /// Whether the floor server can answer it.
+    pub(crate) const fn has_floor(&self) -> bool {
+        matches!(self.operation, Operation::Read { .. })
+    }
+}
+
+/// Bytes of a cold read by the load generator; as many are under way as `xrdcp` has by default.
+pub(crate) const COLD_READ_LEN: u32 = 8 << 20;
+/// Cold reads under way.
+pub(crate) const COLD_PIPELINE: u16 = 4;
+
+const CONNECTIONS: [u16; 4] = [1, 8, 64, 256];
+
+/// All rows in the order of the table.
+pub(crate) fn all() -> Vec<Row> {
+    let mut rows = vec![bulk("read-1m-seq", "read 1 MiB sequential", Operation::Read { len: 1 << 20 })];
+    for (size, kib) in [("128k", 128), ("32k", 32), ("4k", 4)] {
+        for connections in CONNECTIONS {
+            let name = format!("read-{size}-c{connections}");
+            rows.push(random(
+                name,
+                format!("read {kib} KiB random"),
+                Operation::Read { len: kib << 10 },
+                connections,
+                1,
+            ));
+        }
+    }
+    let pipelined = "read 4 KiB random, 16 under way".to_owned();
+    rows.push(random("read-4k-c8-p16".to_owned(), pipelined, Operation::Read { len: 4 << 10 }, 8, 16));
+    let vector = Operation::ReadVector { elements: 64, len: 16 << 10 };
+    rows.push(random("readv-64x16k".to_owned(), "readv 64 × 16 KiB".to_owned(), vector, 8, 1));
+    rows.push(bulk("pgread-1m-seq", "pgread 1 MiB sequential", Operation::PageRead { len: 1 << 20 }));
+    rows.push(random("open-stat-close".to_owned(), "open + stat + close".to_owned(), Operation::OpenStatClose, 8, 1));
+    rows.push(cold("cold-xrdcp", "cold, xrdcp", ColdClient::Xrdcp));
+    rows.push(cold("cold-read-8m", "cold, 4 × read 8 MiB under way", ColdClient::Load));
+    rows
+}
+
+/// The rows whose names begin with one of `prefixes`; all of them without prefixes.
+pub(crate) fn select(prefixes: &[String]) -> Result<Vec<Row>> {
+    let rows = all();
+    for prefix in prefixes {
+        let is_known = rows.iter().any(|row| row.name.starts_with(prefix.as_str()));
+        let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+        ensure!(is_known, "no row begins with {prefix}; there are {}", names.join(", "));
+    }
+    let chosen = |row: &Row| prefixes.is_empty() || prefixes.iter().any(|prefix| row.name.starts_with(prefix.as_str()));
+    Ok(rows.into_iter().filter(chosen).collect())
+}
+
+fn bulk(name: &str, title: &str, operation: Operation) -> Row {
+    let warm = WarmRow { operation, order: Order::Sequential, connections: 1, pipeline: 1 };
+    Row {
+        name: name.to_owned(),
+        title: format!("{title}, 1 connection"),
+        kind: RowKind::Warm(warm),
+        unit: CpuUnit::PerGib,
+    }
+}
+
+fn random(name: String, title: String, operation: Operation, connections: u16, pipeline: u16) -> Row {
+    let warm = WarmRow { operation, order: Order::Random, connections, pipeline };
+    let plural = if connections == 1 { "" } else { "s" };
+    let title = format!("{title}, {connections} connection{plural}");
+    Row { name, title, kind: RowKind::Warm(warm), unit: CpuUnit::PerOperation }
+}
+
+fn cold(name: &str, title: &str, client: ColdClient) -> Row {
+    Row { name: name.to_owned(), title: title.to_owned(), kind: RowKind::Cold(client), unit: CpuUnit::PerGib }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_chosen_by_prefix_and_unknown_ones_are_refused() {
+        assert_eq!(select(&[]).unwrap().len(), all().len());
+        let chosen = select(&["read-4k-c".to_owned(), "pgread".to_owned()]).unwrap();
+        assert_eq!(chosen.len(), 6);
+        assert!(select(&["write".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: std::collections::BTreeSet<_> = all().into_iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), all().len());
+    }
+}

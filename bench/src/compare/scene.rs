@@ -1,0 +1,163 @@
+//! What a comparison plays on: the files, the running servers, and caches that hold all of it.
+
+use super::process::{Server, make_server_dir, wait_for};
+use super::servers::{EXPORT, Programs, ServerKind, store_dir};
+use super::usage::Usage;
+use crate::file::make_file;
+use crate::load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
+use anyhow::{Context as _, Result, ensure};
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Files that are opened and closed in turn.
+const SMALL_FILES: usize = 64;
+const SMALL_FILE_LEN: u64 = 64 << 10;
+
+/// Reads that warm a cache.
+const WARM_READ_LEN: u32 = 1 << 20;
+
+/// How long a cache may take to bring to disk what it has delivered.
+const STORE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The files of a comparison, as they are asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    /// The file that is read.
+    pub(crate) large: LoadFile,
+    /// The file that is read cold.
+    pub(crate) cold: LoadFile,
+    /// The files that are opened and closed.
+    pub(crate) small: Vec<LoadFile>,
+}
+
+/// Files and servers. All of it goes with this value.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    pub(crate) programs: Programs,
+    pub(crate) files: Files,
+    /// Servers that run through all rounds.
+    servers: Vec<(ServerKind, Server)>,
+    // Last, so that the servers are stopped before their files go.
+    dir: TempDir,
+}
+
+impl Scene {
+    /// Makes the files below `work_dir` and starts the origin, which is the plain server as well.
+    pub(crate) fn set_up(work_dir: &Path, programs: Programs, large_len: u64, cold_len: u64) -> Result<Self> {
+        let dir = tempfile::Builder::new()
+            .prefix("forebay-bench-")
+            .tempdir_in(work_dir)
+            .with_context(|| format!("cannot make a directory in {}", work_dir.display()))?;
+        // The reference server may run as another user, who has to find its files.
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755))?;
+        let root = dir.path().join("origin");
+        make_server_dir(&root.join(EXPORT))?;
+        let make = |name: &str, len| -> Result<LoadFile> {
+            let path = format!("/{EXPORT}/{name}");
+            make_file(&root.join(EXPORT).join(name), len)?;
+            Ok(LoadFile { path, len })
+        };
+        let small = (0..SMALL_FILES).map(|index| make(&format!("small-{index:02}"), SMALL_FILE_LEN));
+        let files = Files {
+            large: make("large", large_len)?,
+            cold: make("cold", cold_len)?,
+            small: small.collect::<Result<_>>()?,
+        };
+        let plain = programs.start_plain(&root, &dir.path().join("plain"))?;
+        Ok(Self { programs, files, servers: vec![(ServerKind::Plain, plain)], dir })
+    }
+
+    /// Starts a cache and has it fetch everything, over one connection: Debian's XCache 5.5.3 crashes when several
+    /// connections read many small cold files.
+    pub(crate) fn start_warm(&mut self, kind: ServerKind, cancelled: &AtomicBool) -> Result<()> {
+        let run_dir = self.dir.path().join(format!("warm-{kind:?}").to_lowercase());
+        let server = self.start_cache(kind, &run_dir)?;
+        let name = kind.as_str();
+        eprintln!("warming {name}");
+        self.read_everything(server.address(), cancelled).with_context(|| format!("cannot warm {name}"))?;
+        let expected = self.files.large.len + self.files.small.iter().map(|file| file.len).sum::<u64>();
+        wait_until_stored(&store_dir(&run_dir), expected)?;
+        rustix::fs::sync();
+        let before = self.origin_usage()?;
+        self.read_everything(server.address(), cancelled).with_context(|| format!("cannot read {name} warm"))?;
+        let fetched = self.origin_usage()?.read_bytes_since(&before);
+        ensure!(fetched < expected / 100, "{name} is warm and fetched another {fetched} bytes from its origin");
+        self.servers.push((kind, server));
+        Ok(())
+    }
+
+    /// Starts a cache with its files in `run_dir`.
+    pub(crate) fn start_cache(&self, kind: ServerKind, run_dir: &Path) -> Result<Server> {
+        std::fs::create_dir_all(run_dir)?;
+        let origin = self.server(ServerKind::Plain)?.address();
+        match kind {
+            ServerKind::Xcache => self.programs.start_xcache(origin, run_dir),
+            ServerKind::Forebay => self.programs.start_forebay(origin, run_dir),
+            ServerKind::Plain | ServerKind::FloorCopy | ServerKind::FloorSendfile => {
+                anyhow::bail!("{} is no cache", kind.as_str())
+            }
+        }
+    }
+
+    /// A server that runs through all rounds.
+    pub(crate) fn server(&self, kind: ServerKind) -> Result<&Server> {
+        let found = self.servers.iter().find(|(other, _)| *other == kind);
+        found.map(|(_, server)| server).with_context(|| format!("{} was not started", kind.as_str()))
+    }
+
+    /// What the origin has used so far.
+    pub(crate) fn origin_usage(&self) -> Result<Usage> {
+        Usage::of(self.server(ServerKind::Plain)?.pid())
+    }
+
+    /// The large file as the origin's disk has it.
+    pub(crate) fn large_path(&self) -> PathBuf {
+        self.dir.path().join("origin").join(self.files.large.path.trim_start_matches('/'))
+    }
+
+    /// Where everything lies.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn read_everything(&self, server: SocketAddr, cancelled: &AtomicBool) -> Result<()> {
+        for file in std::iter::once(&self.files.large).chain(&self.files.small) {
+            let options = LoadOptions {
+                server,
+                files: vec![file.clone()],
+                operation: Operation::Read { len: WARM_READ_LEN },
+                order: Order::Sequential,
+                connections: 1,
+                pipeline: 1,
+                bare: false,
+            };
+            let reads = file.len.div_ceil(WARM_READ_LEN.into());
+            let report = Load::prepare(&options)?.run(Bound::Operations(reads), cancelled)?;
+            ensure!(report.bytes == file.len, "read {} of {} bytes of {}", report.bytes, file.len, file.path);
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the files below `store` occupy at least `expected` bytes of disk.
+pub(crate) fn wait_until_stored(store: &Path, expected: u64) -> Result<()> {
+    wait_for(STORE_TIMEOUT, || Ok((stored_bytes(store)? >= expected).then_some(())))
+        .with_context(|| format!("{} holds {} of {expected} bytes", store.display(), stored_bytes(store).unwrap_or(0)))
+}
+
+fn stored_bytes(dir: &Path) -> Result<u64> {
+    /// Unit of `st_blocks`, whatever the file system's block is.
+    const STAT_BLOCK_LEN: u64 = 512;
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        // A file that goes while we look occupies nothing.
+        let Ok(metadata) = entry.metadata() else { continue };
+        bytes += if metadata.is_dir() { stored_bytes(&entry.path())? } else { metadata.blocks() * STAT_BLOCK_LEN };
+    }
+    Ok(bytes)
+}

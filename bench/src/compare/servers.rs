@@ -1,0 +1,158 @@
+//! The servers that are compared: how each is configured and started.
+
+use super::process::{Program, Server, make_server_dir};
+use crate::floor::FloorMode;
+use crate::load::Load;
+use anyhow::{Context as _, Result};
+use clap::ValueEnum as _;
+use std::fmt::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+/// A column of the table.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, clap::ValueEnum)]
+pub(crate) enum ServerKind {
+    /// The reference cache: xrootd with libXrdPfc.
+    Xcache,
+    /// The reference file server, which is also the origin of both caches.
+    Plain,
+    /// Forebay.
+    Forebay,
+    /// The least that a server must do, bytes copied.
+    FloorCopy,
+    /// The least that a server must do, with sendfile.
+    FloorSendfile,
+}
+
+impl ServerKind {
+    /// Its name in tables and files.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Xcache => "XCache",
+            Self::Plain => "plain xrootd",
+            Self::Forebay => "Forebay",
+            Self::FloorCopy => "floor (copy)",
+            Self::FloorSendfile => "floor (sendfile)",
+        }
+    }
+
+    /// How the floor server works, if it is one.
+    pub(crate) const fn floor_mode(self) -> Option<FloorMode> {
+        match self {
+            Self::FloorCopy => Some(FloorMode::Copy),
+            Self::FloorSendfile => Some(FloorMode::Sendfile),
+            Self::Xcache | Self::Plain | Self::Forebay => None,
+        }
+    }
+
+    /// Whether it keeps what it has fetched from the origin.
+    pub(crate) const fn is_cache(self) -> bool {
+        matches!(self, Self::Xcache | Self::Forebay)
+    }
+}
+
+/// Name of the directory under which the origin exports its files.
+pub(crate) const EXPORT: &str = "bench";
+
+/// Memory for buffers that each cache may use.
+const MEMORY: (&str, &str) = ("1g", "1GiB");
+
+/// Where programs are found.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    /// Installation of XRootD to use instead of the distribution's.
+    pub(crate) xrootd_prefix: Option<PathBuf>,
+    /// The program `forebay`.
+    pub(crate) forebay: PathBuf,
+}
+
+impl Programs {
+    /// Program `name` of the chosen XRootD, with the library path that it needs.
+    pub(crate) fn xrootd(&self, name: &str, args: &[&Path]) -> Program {
+        let args = args.iter().map(|arg| arg.as_os_str().to_owned()).collect();
+        let (path, env) = match &self.xrootd_prefix {
+            None => (PathBuf::from(name), Vec::new()),
+            Some(prefix) => {
+                (prefix.join("bin").join(name), vec![("LD_LIBRARY_PATH".into(), prefix.join("lib").into_os_string())])
+            }
+        };
+        Program { path, args, env, refuses_root: true }
+    }
+
+    /// Starts the file server that exports `root`/bench; its own files go to `run_dir`.
+    pub(crate) fn start_plain(&self, root: &Path, run_dir: &Path) -> Result<Server> {
+        let config = format!("oss.localroot {}\n", root.display());
+        self.start_xrootd(ServerKind::Plain.as_str(), run_dir, &config)
+    }
+
+    /// Starts an XCache in front of `origin` that keeps everything in `run_dir`.
+    ///
+    /// The block size is XCache's own default. Prefetching is off: the rows on a warm cache do not need it, and cold rows
+    /// would otherwise measure how far it runs ahead.
+    pub(crate) fn start_xcache(&self, origin: SocketAddr, run_dir: &Path) -> Result<Server> {
+        let store = store_dir(run_dir);
+        make_server_dir(&store)?;
+        let mut config = format!("oss.localroot {}\nofs.osslib libXrdPss.so\n", store.display());
+        write!(config, "pss.cachelib libXrdPfc.so\npss.origin {origin}\n")?;
+        write!(config, "pfc.ram {}\npfc.prefetch 0\npfc.diskusage 0.98 0.99\n", MEMORY.0)?;
+        self.start_xrootd(ServerKind::Xcache.as_str(), run_dir, &config)
+    }
+
+    fn start_xrootd(&self, name: &'static str, run_dir: &Path, config: &str) -> Result<Server> {
+        make_server_dir(run_dir)?;
+        // The reference server tells nowhere which port it was given, so it is told one that was free a moment ago.
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let config_path = run_dir.join("xrootd.cfg");
+        let dir = run_dir.display();
+        let text =
+            format!("all.export /{EXPORT} r/o\nall.adminpath {dir}\nall.pidpath {dir}\nxrd.port {port}\n{config}");
+        std::fs::write(&config_path, text).with_context(|| format!("cannot write {}", config_path.display()))?;
+        let program = self.xrootd("xrootd", &[Path::new("-c"), &config_path]);
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        Server::start(name, &program, &run_dir.join("log"), |_| Load::answers(address).then_some(address))
+    }
+
+    /// Starts Forebay in front of `origin`, with its store in `run_dir`.
+    pub(crate) fn start_forebay(&self, origin: SocketAddr, run_dir: &Path) -> Result<Server> {
+        let store = store_dir(run_dir);
+        std::fs::create_dir_all(&store)?;
+        let origin = format!("root://{origin}");
+        let args = ["serve", "--listen", "127.0.0.1:0", "--origin", &origin, "--memory", MEMORY.1, "--store"];
+        let mut args: Vec<_> = args.iter().map(Into::into).collect();
+        args.push(store.into_os_string());
+        let program = Program { path: self.forebay.clone(), args, env: Vec::new(), refuses_root: false };
+        let log = run_dir.join("log");
+        Server::start(ServerKind::Forebay.as_str(), &program, &log, |log| ready_address(log, "ready root://"))
+    }
+}
+
+/// Starts a floor server for `file` and `connections` connections.
+pub(crate) fn start_floor(mode: FloorMode, file: &Path, connections: u16, run_dir: &Path) -> Result<Server> {
+    let mode = mode.to_possible_value().context("each mode has a name")?.get_name().to_owned();
+    let args = vec!["floor".into(), file.into(), mode.into(), connections.to_string().into()];
+    let program = Program { path: std::env::current_exe()?, args, env: Vec::new(), refuses_root: false };
+    Server::start("floor", &program, &run_dir.join("floor.log"), |log| ready_address(log, "ready "))
+}
+
+/// Where a cache whose files are in `run_dir` keeps what it has fetched.
+pub(crate) fn store_dir(run_dir: &Path) -> PathBuf {
+    run_dir.join("store")
+}
+
+fn ready_address(log: &str, prefix: &str) -> Option<SocketAddr> {
+    let (lines, _) = log.rsplit_once('\n')?;
+    lines.lines().find_map(|line| line.strip_prefix(prefix)?.trim_end_matches('/').parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_counts_once_it_is_whole() {
+        let expected = Some(SocketAddr::from(([127, 0, 0, 1], 4711)));
+        assert_eq!(ready_address("admin x\nready root://127.0.0.1:4711\n", "ready root://"), expected);
+        assert_eq!(ready_address("ready root://127.0.0.1:47", "ready root://"), None);
+        assert_eq!(ready_address("nothing\n", "ready root://"), None);
+    }
+}

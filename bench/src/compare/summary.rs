@@ -1,0 +1,159 @@
+//! Medians, ratios, and the tables that show them.
+
+use super::measure::Sample;
+use super::row::{CpuUnit, Row, RowKind};
+use super::servers::ServerKind;
+use std::fmt::Write as _;
+
+const GIB: f64 = (1_u64 << 30) as f64;
+const MIB: f64 = (1_u64 << 20) as f64;
+
+/// What stands in a cell without a measurement.
+const NOTHING: &str = "–";
+
+impl Sample {
+    /// Processor time of the server in the unit of the row.
+    #[expect(clippy::cast_precision_loss, reason = "counts of one run are far below 2^52")]
+    pub(crate) fn cpu_per_unit(&self, unit: CpuUnit) -> f64 {
+        match unit {
+            CpuUnit::PerOperation => self.cpu.as_secs_f64() * 1e6 / self.report.operations as f64,
+            CpuUnit::PerGib => self.cpu.as_secs_f64() * GIB / self.report.bytes as f64,
+        }
+    }
+
+    /// Operations per second, or MiB per second for rows that are told in GiB.
+    #[expect(clippy::cast_precision_loss, reason = "counts of one run are far below 2^52")]
+    pub(crate) fn rate(&self, unit: CpuUnit) -> f64 {
+        match unit {
+            CpuUnit::PerOperation => self.report.operations as f64 / self.report.wall_s,
+            CpuUnit::PerGib => self.report.bytes as f64 / MIB / self.report.wall_s,
+        }
+    }
+}
+
+/// The tables of all `samples`, in Markdown.
+pub(crate) fn tables(rows: &[Row], servers: &[ServerKind], samples: &[Sample]) -> String {
+    let mut text = String::new();
+    let cells = Cells { servers, samples };
+    text.push_str("### Processor time of the server\n\n");
+    cells.table(&mut text, rows, true, |row, sample| sample.cpu_per_unit(row.unit), |row| row.unit.as_str());
+    text.push_str("\n### Throughput\n\n");
+    cells.table(
+        &mut text,
+        rows,
+        true,
+        |row, sample| sample.rate(row.unit),
+        |row| match row.unit {
+            CpuUnit::PerOperation => "op/s",
+            CpuUnit::PerGib => "MiB/s",
+        },
+    );
+    text.push_str("\n### Latency, 99th percentile\n\n");
+    let warm: Vec<Row> = rows.iter().filter(|row| matches!(row.kind, RowKind::Warm(_))).cloned().collect();
+    cells.table(&mut text, &warm, false, |_, sample| sample.report.p99_us, |_| "µs");
+    text
+}
+
+struct Cells<'a> {
+    servers: &'a [ServerKind],
+    samples: &'a [Sample],
+}
+
+impl Cells<'_> {
+    fn table(
+        &self,
+        text: &mut String,
+        rows: &[Row],
+        with_ratios: bool,
+        value: impl Fn(&Row, &Sample) -> f64,
+        unit: impl Fn(&Row) -> &'static str,
+    ) {
+        let ratios: &[ServerKind] = if with_ratios { &[ServerKind::Xcache, ServerKind::Plain] } else { &[] };
+        let ratios: Vec<ServerKind> = ratios.iter().copied().filter(|other| self.has_ratio_to(*other)).collect();
+        let names = self.servers.iter().map(|server| server.as_str().to_owned());
+        let ratio_names = ratios.iter().map(|other| format!("Forebay : {}", other.as_str()));
+        let header: Vec<String> = names.chain(ratio_names).collect();
+        push_line(text, "row", "unit", &header);
+        push_line(text, "---", "---", &vec!["---:".to_owned(); header.len()]);
+        for row in rows {
+            let median_of = |server: ServerKind| {
+                let of_row = self.samples.iter().filter(|sample| sample.row == row.name && sample.server == server);
+                median(of_row.map(|sample| value(row, sample)).collect())
+            };
+            let values = self.servers.iter().map(|server| median_of(*server).map_or_else(nothing, number));
+            let ratio = |other: &ServerKind| Some(median_of(ServerKind::Forebay)? / median_of(*other)?);
+            let ratios = ratios.iter().map(|other| ratio(other).map_or_else(nothing, |ratio| format!("{ratio:.2}")));
+            push_line(text, &row.title, unit(row), &values.chain(ratios).collect::<Vec<_>>());
+        }
+    }
+
+    fn has_ratio_to(&self, other: ServerKind) -> bool {
+        [ServerKind::Forebay, other].iter().all(|server| self.servers.contains(server))
+    }
+}
+
+fn push_line(text: &mut String, first: &str, second: &str, rest: &[String]) {
+    // Writing to a string cannot fail.
+    writeln!(text, "| {first} | {second} | {} |", rest.join(" | ")).ok();
+}
+
+fn nothing() -> String {
+    NOTHING.to_owned()
+}
+
+/// Three significant digits, whole above a hundred.
+fn number(value: f64) -> String {
+    let decimals = match value {
+        value if value < 1.0 => 3,
+        value if value < 10.0 => 2,
+        value if value < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// The middle of `values`: of an even number of them, the mean of both in the middle. None without values.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2)?;
+    let lower = values.get((values.len() - 1) / 2)?;
+    Some(f64::midpoint(*lower, *upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::LoadReport;
+    use std::time::Duration;
+
+    #[test]
+    fn medians_are_taken_from_the_middle() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn numbers_show_three_digits() {
+        let shown: Vec<_> = [0.123_4, 1.234, 12.34, 1_234.5].map(number).into();
+        assert_eq!(shown, ["0.123", "1.23", "12.3", "1234"]);
+    }
+
+    #[test]
+    fn the_table_shows_medians_ratios_and_gaps() {
+        let rows = super::super::row::select(&["open".to_owned(), "readv".to_owned()]).unwrap();
+        let sample = |server, cpu_ms| Sample {
+            row: "open-stat-close".to_owned(),
+            server,
+            round: 1,
+            report: LoadReport { operations: 1_000, bytes: 0, wall_s: 1.0, p50_us: 1.0, p99_us: 2.0 },
+            cpu: Duration::from_millis(cpu_ms),
+            origin_bytes: 0,
+        };
+        let samples = [sample(ServerKind::Xcache, 100), sample(ServerKind::Forebay, 25)];
+        let text = tables(&rows, &[ServerKind::Xcache, ServerKind::Forebay], &samples);
+        assert!(text.contains("| row | unit | XCache | Forebay | Forebay : XCache |\n"));
+        assert!(text.contains("| open + stat + close, 8 connections | µs/op | 100 | 25.0 | 0.25 |\n"));
+        assert!(text.contains("| readv 64 × 16 KiB, 8 connections | µs/op | – | – | – |\n"));
+    }
+}

@@ -1,0 +1,201 @@
+//! The load generator: one thread that keeps requests under way on many connections and compares every byte.
+//!
+//! A [`Load`] is prepared first (connections, logins, opens) and then run, as often as wanted, so that what a server
+//! spends on a run is spent on the operations measured and on nothing else.
+
+mod connection;
+mod latency;
+mod poller;
+mod reply;
+mod slot;
+mod workload;
+
+pub(crate) use connection::LoadFile;
+pub(crate) use workload::{Operation, Order};
+
+use crate::content::Content;
+use anyhow::{Context as _, Result, ensure};
+use connection::{Connection, Job, Turn};
+use forebay_net::clock;
+use latency::Latencies;
+use poller::Poller;
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use workload::Offsets;
+
+/// Most connections of one load.
+pub(crate) const CONNECTIONS_MAX: u16 = 4096;
+
+/// Most requests under way on one connection: together they fit into any socket buffer.
+pub(crate) const PIPELINE_MAX: u16 = 64;
+
+/// Received at once: small enough to stay in the processor's cache while it is compared.
+const RECEIVE_LEN: usize = 256 << 10;
+
+/// A load that gets no answer for this long has failed.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What to do to which server.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadOptions {
+    /// Who is asked.
+    pub(crate) server: SocketAddr,
+    /// Files to use: reads use the first, opens go from one to the next.
+    pub(crate) files: Vec<LoadFile>,
+    pub(crate) operation: Operation,
+    pub(crate) order: Order,
+    /// From 1 to [`CONNECTIONS_MAX`].
+    pub(crate) connections: u16,
+    /// Requests under way on each connection, from 1 to [`PIPELINE_MAX`].
+    pub(crate) pipeline: u16,
+    /// The server is a floor server: it knows reads and nothing else, no session and no open.
+    pub(crate) bare: bool,
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bound {
+    /// After this time; what is under way then is completed and counted.
+    Time(Duration),
+    /// After this many operations.
+    Operations(u64),
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct LoadReport {
+    /// Operations completed.
+    pub(crate) operations: u64,
+    /// Bytes of data received, all of them compared.
+    pub(crate) bytes: u64,
+    /// Duration in seconds.
+    pub(crate) wall_s: f64,
+    /// Latency that half of the operations did not exceed, in microseconds.
+    pub(crate) p50_us: f64,
+    /// Latency that 99 % of the operations did not exceed, in microseconds.
+    pub(crate) p99_us: f64,
+}
+
+/// Connections that are ready to send.
+pub(crate) struct Load {
+    members: Vec<(Connection, Job)>,
+    pipeline: usize,
+    poller: Poller,
+    buffer: Vec<u8>,
+}
+
+impl Load {
+    /// Connects, logs in and, for reads, opens the file on each connection.
+    pub(crate) fn prepare(options: &LoadOptions) -> Result<Self> {
+        ensure!((1..=CONNECTIONS_MAX).contains(&options.connections), "connections must be 1 to {CONNECTIONS_MAX}");
+        ensure!((1..=PIPELINE_MAX).contains(&options.pipeline), "the pipeline must be 1 to {PIPELINE_MAX}");
+        let mut members = Vec::new();
+        for index in 0..options.connections {
+            members.push(prepare_one(options, index)?);
+        }
+        let poller = Poller::new(members.iter().map(|(connection, _)| connection.stream()))?;
+        Ok(Self { members, pipeline: options.pipeline.into(), poller, buffer: vec![0; RECEIVE_LEN] })
+    }
+
+    /// Whether an XRootD server answers at `server`.
+    pub(crate) fn answers(server: SocketAddr) -> bool {
+        Connection::connect(server, 1, Content::of_path("")).is_ok_and(|mut connection| connection.log_in().is_ok())
+    }
+
+    /// Runs until `bound`, or fails when `cancelled` becomes true.
+    pub(crate) fn run(&mut self, bound: Bound, cancelled: &AtomicBool) -> Result<LoadReport> {
+        let start = clock::monotonic();
+        let mut run = Run { start, bound, begun: 0, completed: 0, bytes: 0, latencies: Latencies::new() };
+        for (connection, job) in &mut self.members {
+            for slot in 0..self.pipeline {
+                if run.begins_one(start) {
+                    connection.begin(slot, job, start);
+                }
+            }
+            connection.flush()?;
+        }
+        let mut last_progress = start;
+        while run.completed < run.begun {
+            ensure!(!cancelled.load(Ordering::Relaxed), "interrupted");
+            let now = clock::monotonic();
+            let members = &mut self.members;
+            let progress = self.poller.wait(|index| {
+                let (connection, job) = members.get_mut(index).context("events come from our connections")?;
+                Ok(connection.receive(&mut self.buffer)? && run.serve(connection, job)?)
+            })?;
+            if progress {
+                last_progress = now;
+            }
+            ensure!(now - last_progress < STALL_TIMEOUT, "no answer for {} s", STALL_TIMEOUT.as_secs());
+        }
+        Ok(run.report(clock::monotonic() - start))
+    }
+}
+
+fn prepare_one(options: &LoadOptions, index: u16) -> Result<(Connection, Job)> {
+    let file = options.files.first().context("a load needs a file")?;
+    let mut connection = Connection::connect(options.server, options.pipeline, Content::of_path(&file.path))?;
+    if !options.bare {
+        connection.log_in()?;
+    }
+    let len = match options.operation {
+        Operation::Read { len } | Operation::ReadVector { len, .. } | Operation::PageRead { len } => len,
+        Operation::OpenStatClose => {
+            let share = options.files.len() * usize::from(index) / usize::from(options.connections);
+            return Ok((connection, Job::Names { files: options.files.as_slice().into(), next: share }));
+        }
+    };
+    let handle = if options.bare { 0.into() } else { connection.open(file)? };
+    let offsets = Offsets::new(options.order, file.len, len, index.into(), options.connections.into());
+    Ok((connection, Job::Data { operation: options.operation, handle, offsets }))
+}
+
+/// The counts of a run.
+struct Run {
+    start: Instant,
+    bound: Bound,
+    begun: u64,
+    completed: u64,
+    bytes: u64,
+    latencies: Latencies,
+}
+
+impl Run {
+    /// Whether one more operation begins at `now`; counts it if so.
+    fn begins_one(&mut self, now: Instant) -> bool {
+        let begins = match self.bound {
+            Bound::Time(limit) => now - self.start < limit,
+            Bound::Operations(limit) => self.begun < limit,
+        };
+        self.begun += u64::from(begins);
+        begins
+    }
+
+    /// Counts what is complete on a connection and begins the next operations. Always true: there was progress.
+    fn serve(&mut self, connection: &mut Connection, job: &mut Job) -> Result<bool> {
+        let now = clock::monotonic();
+        while let Some((slot, reply)) = connection.take_finished() {
+            let Turn::Complete { bytes } = connection.advance(slot, reply, job)? else { continue };
+            self.completed += 1;
+            self.bytes += bytes;
+            self.latencies.record(connection.started(slot).map_or(Duration::ZERO, |started| now - started));
+            if self.begins_one(now) {
+                connection.begin(slot, job, now);
+            }
+        }
+        connection.flush()?;
+        Ok(true)
+    }
+
+    fn report(&self, wall: Duration) -> LoadReport {
+        LoadReport {
+            operations: self.completed,
+            bytes: self.bytes,
+            wall_s: wall.as_secs_f64(),
+            p50_us: self.latencies.percentile_us(50),
+            p99_us: self.latencies.percentile_us(99),
+        }
+    }
+}

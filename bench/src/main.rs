@@ -1,0 +1,138 @@
+//! Measures Forebay beside XCache and the plain XRootD file server, with a load generator that verifies every byte.
+
+mod compare;
+mod content;
+mod file;
+mod floor;
+mod interrupt;
+mod load;
+
+use anyhow::{Context as _, Result};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use compare::CompareOptions;
+use floor::FloorMode;
+use forebay_types::ByteSize;
+use load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Load generator and side-by-side benchmark.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write a file whose content follows from its name, for `load`.
+    MakeFile {
+        /// The file; it is replaced.
+        path: PathBuf,
+        /// Its length, such as 1GiB.
+        size: ByteSize,
+    },
+    /// Put one load on one server and print a report as JSON.
+    Load(LoadArgs),
+    /// Start XCache, the plain server and Forebay side by side, measure them in turn and print a table.
+    Compare(Box<CompareOptions>),
+    /// Answer reads of one file with the least possible work.
+    #[command(hide = true)]
+    Floor {
+        /// The file.
+        file: PathBuf,
+        /// How bytes get to the socket.
+        mode: FloorMode,
+        /// Connections to accept; the server ends when all of them are closed.
+        connections: u16,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum OperationKind {
+    Read,
+    Readv,
+    Pgread,
+    OpenStatClose,
+}
+
+#[derive(Debug, Args)]
+struct LoadArgs {
+    /// Address of the server.
+    server: SocketAddr,
+    /// Absolute path of a file made by `make-file`; several for open-stat-close.
+    #[arg(required = true)]
+    paths: Vec<String>,
+    /// Length of the files.
+    #[arg(long)]
+    file_size: ByteSize,
+    /// What to do.
+    #[arg(long, value_enum, default_value = "read")]
+    operation: OperationKind,
+    /// In which order to read.
+    #[arg(long, value_enum, default_value = "random")]
+    order: Order,
+    /// Bytes per read, or per element of a readv.
+    #[arg(long, default_value = "4KiB")]
+    size: ByteSize,
+    /// Elements of a readv.
+    #[arg(long, default_value_t = 64)]
+    elements: u16,
+    /// Connections.
+    #[arg(long, default_value_t = 1)]
+    connections: u16,
+    /// Requests under way on each connection.
+    #[arg(long, default_value_t = 1)]
+    pipeline: u16,
+    /// Run for this many seconds.
+    #[arg(long, default_value_t = 5.0, conflicts_with = "operations")]
+    seconds: f64,
+    /// Run for this many operations instead.
+    #[arg(long)]
+    operations: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::MakeFile { path, size } => file::make_file(&path, size.0),
+        Command::Load(args) => run_load(&args),
+        Command::Compare(options) => compare::run(&options),
+        Command::Floor { file, mode, connections } => floor::serve(&file, mode, connections),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("forebay-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_load(args: &LoadArgs) -> Result<()> {
+    let len = u32::try_from(args.size.0).context("a read is shorter than 4 GiB")?;
+    let file_len = args.file_size.0;
+    let options = LoadOptions {
+        server: args.server,
+        files: args.paths.iter().map(|path| LoadFile { path: path.clone(), len: file_len }).collect(),
+        operation: match args.operation {
+            OperationKind::Read => Operation::Read { len },
+            OperationKind::Readv => Operation::ReadVector { elements: args.elements, len },
+            OperationKind::Pgread => Operation::PageRead { len },
+            OperationKind::OpenStatClose => Operation::OpenStatClose,
+        },
+        order: args.order,
+        connections: args.connections,
+        pipeline: args.pipeline,
+        bare: false,
+    };
+    let bound = match args.operations {
+        Some(operations) => Bound::Operations(operations),
+        None => Bound::Time(Duration::try_from_secs_f64(args.seconds).context("the duration makes no sense")?),
+    };
+    let report = Load::prepare(&options)?.run(bound, interrupt::flag()?)?;
+    println!("{}", serde_json::to_string_pretty(&report)?);
+    Ok(())
+}
