@@ -3,7 +3,9 @@
 mod content;
 mod faulty_disk;
 mod memory_origin;
+mod scripted_origin;
 
 pub use content::{byte_at, bytes_at};
 pub use faulty_disk::{DiskFaults, FaultyDisk};
 pub use memory_origin::{MemoryOrigin, Script};
+pub use scripted_origin::{Facts, Reply, ScriptedOrigin, Seen};

@@ -1,0 +1,225 @@
+//! A `root://` server on the loopback interface that answers, and misbehaves, as a script tells it.
+
+mod answer;
+mod connection;
+
+use forebay_proto::{ErrorCode, RequestCode, ServerFlags};
+use forebay_types::{ByteRange, Endpoint};
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::{AbortHandle, JoinSet},
+};
+
+/// A server with one file under every path, filled with [`crate::byte_at`], and one directory. Dropping it closes
+/// everything.
+pub struct ScriptedOrigin {
+    endpoint: Endpoint,
+    server: Arc<Server>,
+    accepting: Mutex<Option<AbortHandle>>,
+}
+
+/// What the server is. The defaults are those of a well-behaved data server.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Size of the file in bytes.
+    pub size: u64,
+    /// Its change time.
+    pub mtime: i64,
+    /// What the server says of itself.
+    pub flags: ServerFlags,
+    /// Whether an open is answered with the file's stat, as it is asked for.
+    pub stat_with_open: bool,
+    /// Names in the directory.
+    pub names: Vec<String>,
+    /// Whether listings carry stats when these are asked for.
+    pub stats_in_listing: bool,
+    /// Bytes of data in one frame; a multiple of 4096.
+    pub frame_len: u64,
+    /// Whether parallel streams are accepted.
+    pub binds: bool,
+}
+
+/// A request as the script sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Seen {
+    /// What is asked.
+    pub code: RequestCode,
+    /// How many requests of this kind came before.
+    pub nth: usize,
+    /// The path with its opaque data; empty when the request names none.
+    pub path: String,
+    /// What a read asks for; for a vector read the range of each element.
+    pub ranges: Vec<ByteRange>,
+    /// The stream by which the answer is to come.
+    pub path_id: u8,
+    /// Whether a page read asks for a page that arrived damaged.
+    pub retry: bool,
+}
+
+/// How a request is answered.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Reply {
+    /// As it should be.
+    Good,
+    /// With an error.
+    Error(ErrorCode, &'static str),
+    /// With the demand to ask again in so many seconds.
+    Wait(u32),
+    /// With `waitresp`, then as it should be.
+    Deferred,
+    /// With a redirect to a server, with opaque data.
+    Redirect(Endpoint, String),
+    /// With a redirect to a URL.
+    RedirectUrl(String),
+    /// Not at all.
+    Silence,
+    /// With as many bytes of the good answer, then the connection is closed.
+    CutAfter(usize),
+    /// With as many bytes of the good answer, then nothing more comes by this stream.
+    StallAfter(usize),
+    /// With no more than so many bytes of data, as if the file ended there.
+    Short(u64),
+    /// With the page at this offset damaged.
+    CorruptPage(u64),
+    /// Later: once so many requests are held they are answered, the last first.
+    Hold(usize),
+    /// With these bytes of body in a final frame.
+    Body(Vec<u8>),
+}
+
+type Script = dyn Fn(&Seen) -> Reply + Send + Sync;
+
+struct Server {
+    facts: Facts,
+    script: Box<Script>,
+    seen: Mutex<Vec<Seen>>,
+    /// The streams of each session, by the first byte of its id.
+    streams: Mutex<HashMap<(u8, u8), connection::Outgoing>>,
+    sessions: Mutex<u8>,
+}
+
+impl Default for Facts {
+    fn default() -> Self {
+        Self {
+            size: 1 << 20,
+            mtime: 1_700_000_000,
+            flags: ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES),
+            stat_with_open: true,
+            names: Vec::new(),
+            stats_in_listing: true,
+            frame_len: 256 << 10,
+            binds: false,
+        }
+    }
+}
+
+impl Facts {
+    /// A data server without page reads.
+    #[must_use]
+    pub fn without_pages() -> Self {
+        Self { flags: ServerFlags::IS_SERVER, ..Self::default() }
+    }
+
+    /// A redirector.
+    #[must_use]
+    pub fn redirector() -> Self {
+        Self { flags: ServerFlags::IS_MANAGER, ..Self::default() }
+    }
+}
+
+impl ScriptedOrigin {
+    /// Starts a server on a free port.
+    ///
+    /// # Errors
+    /// When there is no free port.
+    pub async fn start(facts: Facts, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let endpoint = Endpoint::new("127.0.0.1", listener.local_addr()?.port());
+        let server = Arc::new(Server {
+            facts,
+            script: Box::new(script),
+            seen: Mutex::default(),
+            streams: Mutex::default(),
+            sessions: Mutex::default(),
+        });
+        let accepting = Mutex::new(Some(spawn(listener, &server)));
+        Ok(Self { endpoint, server, accepting })
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub const fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The requests so far, in the order in which they came.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        lock(&self.server.seen).clone()
+    }
+
+    /// How many requests of one kind have come.
+    #[must_use]
+    pub fn count(&self, code: RequestCode) -> usize {
+        lock(&self.server.seen).iter().filter(|seen| seen.code == code).count()
+    }
+
+    /// Closes the port and all connections.
+    pub fn stop(&self) {
+        lock(&self.accepting).take().inspect(AbortHandle::abort);
+    }
+
+    /// Listens again at the same port.
+    ///
+    /// # Errors
+    /// When the port is in use.
+    pub async fn restart(&self) -> io::Result<()> {
+        let listener = TcpListener::bind((self.endpoint.host(), self.endpoint.port())).await?;
+        *lock(&self.accepting) = Some(spawn(listener, &self.server));
+        Ok(())
+    }
+}
+
+impl Drop for ScriptedOrigin {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Server {
+    /// Notes a request and asks the script.
+    fn judge(&self, mut seen: Seen) -> Reply {
+        {
+            let mut all = lock(&self.seen);
+            seen.nth = all.iter().filter(|earlier| earlier.code == seen.code).count();
+            all.push(seen.clone());
+        }
+        (self.script)(&seen)
+    }
+}
+
+fn spawn(listener: TcpListener, server: &Arc<Server>) -> AbortHandle {
+    let server = Arc::clone(server);
+    tokio::spawn(async move {
+        // Aborting this task drops the set, which aborts the connections.
+        let mut connections = JoinSet::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            connections.spawn(serve(stream, Arc::clone(&server)));
+        }
+    })
+    .abort_handle()
+}
+
+async fn serve(stream: TcpStream, server: Arc<Server>) {
+    // A connection that breaks is of no interest here: the client's side is under test.
+    let _ = connection::serve(stream, server).await;
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
