@@ -1,0 +1,119 @@
+//! The typed configuration: what the rest of the program uses, and what cannot be wrong.
+
+use forebay_cache::AllowList;
+use forebay_engine::Writes;
+use forebay_telemetry::LogFormat;
+use forebay_types::{Endpoint, Lfn};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+/// A checked configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The `root://` front.
+    pub server: ServerConfig,
+    /// Where the admin listener listens; `None` for none.
+    pub admin_listen: Option<SocketAddr>,
+    /// Where files are kept; `None` only when nothing is cached.
+    pub store: Option<PathBuf>,
+    /// Block size, memory and syncs.
+    pub engine: forebay_engine::Options,
+    /// Parts of the name space; no two have one path.
+    pub exports: Vec<ExportConfig>,
+    /// Origins that clients may name.
+    pub forwarding: AllowList,
+    /// How origins are used.
+    pub origin: OriginConfig,
+    /// The log.
+    pub logging: LogConfig,
+}
+
+/// The `root://` front.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Where clients connect: one address at least.
+    pub listen: Vec<SocketAddr>,
+    /// Limits and names.
+    pub options: forebay_server::Options,
+    /// Time that requests under way have to finish when the server is told to stop.
+    pub shutdown_time_max: Duration,
+}
+
+/// A part of the name space.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ExportConfig {
+    /// Paths at and below this one.
+    pub path: Lfn,
+    /// Where its files come from.
+    pub files: ExportFiles,
+    /// What happens to writes.
+    pub writes: Writes,
+}
+
+/// Where the files of an export come from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ExportFiles {
+    /// From interchangeable servers, tried in this order.
+    Origins {
+        /// The first one.
+        first: Endpoint,
+        /// The others.
+        others: Vec<Endpoint>,
+    },
+    /// From a directory of this machine.
+    Directory(PathBuf),
+}
+
+/// How origins are used.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct OriginConfig {
+    /// Requests.
+    pub options: forebay_origin::Options,
+    /// Connections.
+    pub pool: forebay_origin::PoolOptions,
+}
+
+/// The log.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LogConfig {
+    /// How lines are written.
+    pub format: LogFormat,
+    /// What is logged, in the syntax of `RUST_LOG`.
+    pub filter: String,
+}
+
+/// Port that the server listens at unless told otherwise.
+const LISTEN_DEFAULT: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), forebay_types::XROOTD_PORT);
+
+impl Default for Config {
+    /// The settings of an empty file, which alone is no configuration: it serves nothing.
+    fn default() -> Self {
+        Self {
+            server: ServerConfig {
+                listen: vec![LISTEN_DEFAULT],
+                options: forebay_server::Options::default(),
+                shutdown_time_max: Duration::from_secs(30),
+            },
+            admin_listen: None,
+            store: None,
+            engine: forebay_engine::Options::default(),
+            exports: Vec::new(),
+            forwarding: AllowList::default(),
+            origin: OriginConfig::default(),
+            logging: LogConfig { format: LogFormat::default(), filter: "info".to_owned() },
+        }
+    }
+}
+
+impl Config {
+    /// Whether anything is cached.
+    #[must_use]
+    pub fn is_cache(&self) -> bool {
+        !self.forwarding.is_empty()
+            || self.exports.iter().any(|export| matches!(export.files, ExportFiles::Origins { .. }))
+    }
+}

@@ -1,0 +1,57 @@
+//! What a configuration needs of the machine.
+
+use crate::{
+    config::ExportFiles,
+    error::{ConfigError, Problem},
+    settings::Settings,
+};
+use rustix::fs::{Access, access};
+use std::{fs, path::Path};
+
+/// Checks what the configuration needs of the machine, and changes nothing.
+pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
+    let mut problems: Vec<Problem> = Vec::new();
+    if let Some(store) = &settings.config.store
+        && let Err(text) = check_store(store)
+    {
+        problems.push(settings.problem_at("store.path", text));
+    }
+    for (index, export) in settings.config.exports.iter().enumerate() {
+        if let ExportFiles::Directory(directory) = &export.files
+            && let Err(text) = check_directory(directory)
+        {
+            problems.push(settings.problem_at(&format!("export[{index}].directory"), text));
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+}
+
+/// Whether files can be kept below `store`, which may have to be created.
+fn check_store(store: &Path) -> Result<(), String> {
+    let shown = store.display();
+    let existing = store.ancestors().find(|path| path.symlink_metadata().is_ok());
+    let Some(existing) = existing.or_else(|| Some(Path::new(".")).filter(|_| store.is_relative())) else {
+        return Err(format!("{shown} cannot be created: choose another directory"));
+    };
+    if !existing.is_dir() {
+        return Err(format!("{} is not a directory: choose another one for the store", existing.display()));
+    }
+    access(existing, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| {
+        let reason = std::io::Error::from(errno);
+        if existing == store {
+            format!("{shown} cannot be written: {reason}; give it to the user that runs the server")
+        } else {
+            let parent = existing.display();
+            format!("{shown} cannot be created in {parent}: {reason}; create it for the user that runs the server")
+        }
+    })
+}
+
+fn check_directory(directory: &Path) -> Result<(), String> {
+    match fs::read_dir(directory) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            Err(format!("{} cannot be exported: {error}; choose a directory that can be read", directory.display()))
+        }
+    }
+}

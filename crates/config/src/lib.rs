@@ -1,0 +1,26 @@
+//! Configuration: from a file, or from flags, to what the program uses.
+//!
+//! Two steps: a raw mirror of the file, then a typed [`Config`] that cannot be wrong. All settings are declared in one
+//! place, from which the parser, [`example_file`], [`reference`] and the names of flags in messages come.
+
+mod checker;
+mod config;
+mod convert;
+mod declare;
+mod documents;
+mod duration;
+mod environment;
+mod error;
+mod exports;
+mod flags;
+mod origin_url;
+mod raw;
+mod settings;
+mod source;
+
+pub use config::{Config, ExportConfig, ExportFiles, LogConfig, OriginConfig, ServerConfig};
+pub use documents::{example_file, reference, setting_help};
+pub use error::{ConfigError, Problem};
+pub use flags::Flags;
+pub use origin_url::{OriginUrlError, parse_origin_url};
+pub use settings::{FILE_LEN_MAX, Settings};

@@ -1,0 +1,178 @@
+//! Every setting there is: the mirror of the file, and the only place where settings are declared.
+
+use crate::declare::{Section, Setting, Value, section};
+use toml::Spanned;
+
+/// A list of texts, each with its place in the file.
+pub(crate) type Texts = Vec<Spanned<String>>;
+
+/// The file as it is written.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Raw {
+    pub(crate) server: RawServer,
+    pub(crate) admin: RawAdmin,
+    pub(crate) store: RawStore,
+    pub(crate) memory: RawMemory,
+    pub(crate) export: Vec<Spanned<RawExport>>,
+    pub(crate) forwarding: RawForwarding,
+    pub(crate) origin: RawOrigin,
+    pub(crate) logging: RawLogging,
+}
+
+/// All tables, in the order of the example file.
+pub(crate) const SECTIONS: [Section; 8] = [
+    RawServer::SECTION,
+    RawAdmin::SECTION,
+    RawStore::SECTION,
+    RawMemory::SECTION,
+    RawExport::SECTION,
+    RawForwarding::SECTION,
+    RawOrigin::SECTION,
+    RawLogging::SECTION,
+];
+
+/// The table that may be written several times, as `[[export]]`.
+pub(crate) const LIST_SECTION: &str = "export";
+
+/// The declaration of `table.key`.
+pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
+    SECTIONS.iter().flat_map(|section| section.settings).find(|setting| setting.name == name)
+}
+
+impl Raw {
+    /// Where each setting outside of the list of exports has its value, in bytes of the file.
+    pub(crate) fn written(&self) -> Vec<(&'static str, std::ops::Range<usize>)> {
+        [
+            self.server.written(),
+            self.admin.written(),
+            self.store.written(),
+            self.memory.written(),
+            self.forwarding.written(),
+            self.origin.written(),
+            self.logging.written(),
+        ]
+        .concat()
+    }
+}
+
+section! {
+    /// The `root://` front: where clients connect, and what each of them may use.
+    "server" RawServer {
+        /// Addresses to listen at, each `ADDRESS:PORT`. `[::]` takes IPv4 as well; port 0 picks a free port.
+        listen: Texts = Value::default(r#"["0.0.0.0:1094"]"#).example(r#"["0.0.0.0:1094"]"#).flag("--listen"),
+        /// Client connections at the same time, parallel streams included; more are closed at once.
+        connections_max: u64 = Value::default("16384"),
+        /// Files that one client session may hold open, at most 65536.
+        handles_per_session_max: u64 = Value::default("8192"),
+        /// Requests of one connection that wait for the origin or the disk at the same time.
+        requests_outstanding_max: u64 = Value::default("256"),
+        /// Time within which a new connection must have logged in.
+        login_time_max: String = Value::default(r#""30s""#),
+        /// Time within which a client must take some of the bytes that wait for it.
+        write_stall_max: String = Value::default(r#""60s""#),
+        /// Time after which a connection without a request and without an open file is closed; never, unless written.
+        idle_time_max: String = Value::none().sample(r#""1h""#),
+        /// Silence after which a waiting client is told to go on waiting. Clients reconnect after 60s of silence.
+        wait_response_after: String = Value::default(r#""10s""#),
+        /// Time that requests under way have to finish when the server is told to stop.
+        shutdown_time_max: String = Value::default(r#""30s""#),
+        /// Name of the site, told to clients that ask for it.
+        site_name: String = Value::none().sample(r#""EXAMPLE-SITE""#),
+        /// Name by which clients reach this server, told by locate; unless written they get the address they used.
+        host_name: String = Value::none().sample(r#""cache.example.org""#),
+        /// Checksum algorithms told to clients, the default one first. The origin decides which it really has.
+        checksum_algorithms: Texts = Value::default(r#"["adler32", "crc32c"]"#),
+    }
+}
+
+section! {
+    /// The admin listener: `/metrics` (OpenMetrics), `/healthz` and `/readyz` over HTTP. Off unless written.
+    "admin" RawAdmin {
+        /// Address to listen at. It is not protected: keep it on a private network.
+        listen: String = Value::none().example(r#""127.0.0.1:9090""#).flag("--admin-listen"),
+    }
+}
+
+section! {
+    /// The disk on which files are kept. Needed as soon as anything is cached. An XCache directory may be taken over.
+    "store" RawStore {
+        /// Directory, created if need be. One process at a time may use it.
+        path: String = Value::none().example(r#""/var/cache/forebay""#).flag("--store"),
+        /// Block size of files that are new in the cache: a multiple of 4KiB from 4KiB to 512MiB.
+        block_size: String = Value::default(r#""64KiB""#).flag("--block-size"),
+        /// Age at which written blocks are synced and recorded. A crash costs no more than this.
+        sync_interval: String = Value::default(r#""5s""#),
+    }
+}
+
+section! {
+    /// Memory for data on its way. Hits need none: they are sent from the page cache of the operating system.
+    "memory" RawMemory {
+        /// Bytes that all buffers together may hold: 16MiB to 1TiB, and at least four times the block size.
+        budget: String = Value::default(r#""1GiB""#).example(r#""1GiB""#).flag("--memory"),
+    }
+}
+
+section! {
+    /// A part of the name space and where its files come from. May be written several times; the longest path wins.
+    "export" RawExport {
+        /// Paths at and below this one.
+        path: String = Value::default(r#""/""#).example(r#""/store""#).live(),
+        /// Servers that hold the files, each `root://HOST:PORT`. They are interchangeable, and tried in this order.
+        origins: Texts = Value::none()
+            .example(r#"["root://origin-1.example.org:1094", "root://origin-2.example.org:1094"]"#)
+            .flag("--origin")
+            .live(),
+        /// Instead of origins: a directory of this machine, served read-only and as it is.
+        directory: String = Value::none().sample(r#""/srv/data""#).flag("--export-dir").live(),
+        /// What happens to clients that want to write: `refuse`, or `redirect` them to the first origin.
+        writes: String = Value::default(r#""refuse""#).flag("--writes").live(),
+    }
+}
+
+section! {
+    /// Forwarding: clients name the origin in the path, as in `root://CACHE//root://ORIGIN//path`.
+    "forwarding" RawForwarding {
+        /// Origins that clients may name: `HOST`, `HOST:PORT` or `HOST:*`; `*` in HOST stands for any run of characters.
+        allow: Texts = Value::default("[]").example(r#"["*.example.org:1094"]"#).flag("--forwarding").live(),
+    }
+}
+
+section! {
+    /// How origins are used.
+    "origin" RawOrigin {
+        /// Time limit of making a connection, from name resolution to login.
+        connect_timeout: String = Value::default(r#""10s""#),
+        /// Longest silence of a connection that owes an answer of which no byte has come.
+        first_byte_timeout: String = Value::default(r#""60s""#),
+        /// Longest silence of a connection in the middle of an answer.
+        stall_timeout: String = Value::default(r#""30s""#),
+        /// Time limit of an operation with all its redirects, waits and retries; a read starts anew with each byte.
+        deadline: String = Value::default(r#""10min""#),
+        /// Longest single pause that an origin may impose before it is asked again.
+        wait_max: String = Value::default(r#""60s""#),
+        /// Tries of an open, stat, listing or checksum.
+        attempts: u64 = Value::default("5"),
+        /// Tries of a read of an open file without a byte of progress.
+        read_attempts: u64 = Value::default("10"),
+        /// Connections of one session with a server: the main one and parallel streams for large reads; 1 to 16.
+        streams: u64 = Value::default("4"),
+        /// How long a server that could not be reached is passed over when there is another one.
+        circuit_time: String = Value::default(r#""30s""#),
+        /// How long a connection that nobody uses is kept.
+        idle_timeout: String = Value::default(r#""5min""#),
+        /// Whether bytes are asked for with checksums on their way, where the server has them.
+        page_reads: bool = Value::default("true"),
+    }
+}
+
+section! {
+    /// The log, on standard error. The target `forebay::access` has one line for each file a client closes.
+    "logging" RawLogging {
+        /// `text`, or `json` with one object per line.
+        format: String = Value::default(r#""text""#),
+        /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, also by target, as in `info,forebay_origin=debug`.
+        filter: String = Value::default(r#""info""#).flag("--log").live(),
+    }
+}

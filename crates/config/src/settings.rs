@@ -1,0 +1,121 @@
+//! A configuration together with where it was written.
+
+use crate::{
+    config::Config,
+    convert::convert,
+    declare::TakesEffect,
+    environment,
+    error::{ConfigError, Problem},
+    flags::Flags,
+    raw::{Raw, SECTIONS},
+    source::Source,
+};
+use std::{fmt, fs, io::Read, ops::Range, path::Path};
+
+/// Longest configuration file in bytes; a longer one is something else.
+pub const FILE_LEN_MAX: u64 = 4 << 20;
+
+/// A configuration together with where it was written.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What was configured.
+    pub config: Config,
+    source: Source,
+    /// Name and place of what is written; settings of the list of exports as `export[0].path`.
+    written: Vec<(String, Range<usize>)>,
+}
+
+impl Settings {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or names all that is wrong in it with line and column.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable =
+            |problem: String| ConfigError::new(vec![Problem { place: path.display().to_string(), text: problem }]);
+        let mut text = String::new();
+        fs::File::open(path)
+            .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_string(&mut text))
+            .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+        if text.len() as u64 > FILE_LEN_MAX {
+            return Err(unreadable(format!("longer than {FILE_LEN_MAX} bytes: this is no configuration file")));
+        }
+        Self::parse(path, text)
+    }
+
+    /// Understands the text of a configuration file; `path` serves for messages.
+    ///
+    /// # Errors
+    /// Names all that is wrong with line and column.
+    pub fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
+        let parsed = toml::from_str::<Raw>(&text);
+        let source = Source::File { path: path.to_owned(), text };
+        let raw =
+            parsed.map_err(|error| source.error("", error.span().as_ref(), error.message().replace('\n', ", ")))?;
+        Self::from_raw(&raw, source)
+    }
+
+    /// Understands flags.
+    ///
+    /// # Errors
+    /// Names all flags that are wrong.
+    pub fn from_flags(flags: Flags) -> Result<Self, ConfigError> {
+        Self::from_raw(&flags.into_raw(), Source::Flags)
+    }
+
+    fn from_raw(raw: &Raw, source: Source) -> Result<Self, ConfigError> {
+        let config = convert(raw, &source)?;
+        let mut written: Vec<_> = raw.written().into_iter().map(|(name, span)| (name.to_owned(), span)).collect();
+        for (index, export) in raw.export.iter().enumerate() {
+            let keys = export.get_ref().written().into_iter();
+            written.extend(keys.map(|(name, span)| (name.replacen("export", &format!("export[{index}]"), 1), span)));
+        }
+        Ok(Self { config, source, written })
+    }
+
+    /// Checks what lies outside of the file: that the store can be written and exported directories can be read.
+    /// Changes nothing.
+    ///
+    /// # Errors
+    /// Names all that is wrong with line and column.
+    pub fn check_environment(&self) -> Result<(), ConfigError> {
+        environment::check(self)
+    }
+
+    /// An error of `setting` (`table.key`, or `export[0].key`) that showed only when it was used.
+    #[must_use]
+    pub fn error_at(&self, setting: &str, text: impl fmt::Display) -> ConfigError {
+        ConfigError::new(vec![self.problem_at(setting, text)])
+    }
+
+    pub(crate) fn problem_at(&self, setting: &str, text: impl fmt::Display) -> Problem {
+        let span = self.written.iter().find(|(name, _)| name == setting).map(|(_, span)| span);
+        let declared = match setting.split_once("].") {
+            Some((_, key)) => format!("export.{key}"),
+            None => setting.to_owned(),
+        };
+        self.source.problem(&declared, span, text)
+    }
+
+    /// Settings that differ in `new` and take effect only at a start.
+    #[must_use]
+    pub fn restart_needed(&self, new: &Self) -> Vec<&'static str> {
+        let settings = SECTIONS.iter().flat_map(|section| section.settings);
+        let fixed = settings.filter(|setting| setting.value.takes_effect == TakesEffect::AtStart);
+        fixed
+            .filter(|setting| {
+                let of =
+                    |settings: &Self| settings.value_text(setting.name).or(setting.value.default).map(str::to_owned);
+                of(self) != of(new)
+            })
+            .map(|setting| setting.name)
+            .collect()
+    }
+
+    /// The value of a setting as it is written.
+    fn value_text(&self, setting: &str) -> Option<&str> {
+        let Source::File { text, .. } = &self.source else { return None };
+        let (_, span) = self.written.iter().find(|(name, _)| name == setting)?;
+        text.get(span.clone())
+    }
+}

@@ -1,0 +1,74 @@
+//! Where settings were written, for messages.
+
+use crate::{
+    error::{ConfigError, Problem},
+    raw,
+};
+use std::{fmt, ops::Range, path::PathBuf};
+
+/// Where settings were written.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// In a file.
+    File {
+        /// The file's name as the user gave it.
+        path: PathBuf,
+        /// What is in it.
+        text: String,
+    },
+    /// On the command line.
+    Flags,
+}
+
+impl Source {
+    /// The place of `setting`, which is written at the bytes `span` if it is written at all.
+    pub(crate) fn place(&self, setting: &str, span: Option<&Range<usize>>) -> String {
+        match (self, span) {
+            (Self::File { path, text }, Some(span)) => {
+                let (line, column) = line_and_column(text, span.start);
+                format!("{}:{line}:{column}", path.display())
+            }
+            (Self::File { path, .. }, None) => path.display().to_string(),
+            (Self::Flags, Some(_)) => self.name(setting).to_owned(),
+            (Self::Flags, None) => "command line".to_owned(),
+        }
+    }
+
+    /// What the user calls `setting`: the flag, or `table.key`.
+    pub(crate) fn name<'a>(&self, setting: &'a str) -> &'a str {
+        match self {
+            Self::File { .. } => setting,
+            Self::Flags => raw::setting(setting).and_then(|setting| setting.value.flag).unwrap_or(setting),
+        }
+    }
+
+    pub(crate) fn problem(&self, setting: &str, span: Option<&Range<usize>>, text: impl fmt::Display) -> Problem {
+        Problem { place: self.place(setting, span), text: text.to_string() }
+    }
+
+    pub(crate) fn error(&self, setting: &str, span: Option<&Range<usize>>, text: impl fmt::Display) -> ConfigError {
+        ConfigError::new(vec![self.problem(setting, span, text)])
+    }
+}
+
+/// Line and column of the byte at `offset`, both counted from 1; the column in characters.
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+    (before.matches('\n').count() + 1, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_lines_and_characters_from_one() {
+        let text = "a = 1\nü = \"b\"\n";
+        assert_eq!(line_and_column(text, 0), (1, 1));
+        assert_eq!(line_and_column(text, 6), (2, 1));
+        assert_eq!(line_and_column(text, text.find('"').unwrap()), (2, 5));
+        assert_eq!(line_and_column(text, 999), (3, 1));
+    }
+}

@@ -1,0 +1,209 @@
+//! Every mistake is refused with its place and a remedy.
+
+use forebay_config::{Config, ExportFiles, Flags, Settings};
+use forebay_engine::Writes;
+use std::{fs, path::Path, time::Duration};
+
+const GOOD: &str = r#"
+[store]
+path = "/var/cache/forebay"
+
+[[export]]
+path = "/store"
+origins = ["root://origin-1.example.org", "root://origin-2.example.org:2094"]
+writes = "redirect"
+"#;
+
+fn parse(text: &str) -> Result<Settings, String> {
+    Settings::parse(Path::new("forebay.toml"), text.to_owned()).map_err(|error| error.to_string())
+}
+
+fn flags(flags: Flags) -> Result<Config, String> {
+    Settings::from_flags(flags).map(|settings| settings.config).map_err(|error| error.to_string())
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+#[test]
+fn a_good_file_becomes_a_typed_configuration() {
+    let text = format!(
+        "{GOOD}
+[server]
+listen = [\"127.0.0.1:0\", \"[::1]:2094\"]
+idle_time_max = \"1h\"
+[memory]
+budget = \"256MiB\"
+[forwarding]
+allow = [\"*.example.org:*\"]
+[origin]
+stall_timeout = \"250ms\"
+[logging]
+format = \"json\"
+"
+    );
+    let config = parse(&text).unwrap().config;
+    assert_eq!(config.server.listen.len(), 2);
+    assert_eq!(config.server.options.idle_time_max, Some(Duration::from_secs(3600)));
+    assert_eq!(config.engine.budget_bytes, 256 << 20);
+    assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));
+    assert!(config.forwarding.allows(&"a.example.org:7".parse().unwrap()));
+    let [export] = config.exports.as_slice() else { panic!("{:?}", config.exports) };
+    let ExportFiles::Origins { first, others } = &export.files else { panic!("{:?}", export.files) };
+    assert_eq!(first.to_string(), "origin-1.example.org:1094");
+    assert_eq!(others.len(), 1);
+    assert_eq!(export.writes, Writes::Redirect);
+}
+
+#[test]
+fn each_mistake_is_refused_where_it_stands() {
+    // What is added to a good file, the place, and a part of what is said about it.
+    let cases = [
+        ("[server]\nlisen = []", "11:1", "unknown field `lisen`, expected one of `listen`"),
+        ("[sever]\n", "10:2", "unknown field `sever`"),
+        ("[server]\nlisten = [\"0.0.0.0:1\", \"here:1094\"]", "11:24", "`here:1094` is no address to listen at"),
+        ("[server]\nlisten = []", "11:10", "no address: write"),
+        ("[server]\nconnections_max = 0", "11:19", "write a number from 1 to 1000000"),
+        ("[server]\nconnections_max = -1", "11:19", "-1"),
+        ("[server]\nhandles_per_session_max = 65537", "11:27", "write a number from 1 to 65536"),
+        ("[server]\nlogin_time_max = \"30\"", "11:18", "such as \"30s\""),
+        ("[server]\nlogin_time_max = \"0s\"", "11:18", "such as \"30s\""),
+        ("[server]\nsite_name = \"a b\"", "11:13", "without blanks"),
+        ("[admin]\nlisten = \"9090\"", "11:10", "ADDRESS:PORT"),
+        ("[memory]\nbudget = \"1 GB\"", "11:10", "KiB, MiB, GiB, TiB"),
+        ("[memory]\nbudget = \"1MiB\"", "11:10", "write 16MiB to 1TiB"),
+        ("[memory]\nbudget = 5", "11:10", "expected a string"),
+        ("[[export]]\npath = \"/store/\"\norigins = [\"root://b\"]", "11:8", "the first is at forebay.toml:6:8"),
+        ("[[export]]\npath = \"store\"\norigins = [\"root://b\"]", "11:8", "begin it with /"),
+        ("[[export]]\norigins = [\"root://b\", \"https://c\"]", "11:24", "`https` are not supported: write root://"),
+        ("[[export]]\norigins = [\"b:1094\"]", "11:12", "write root://HOST:PORT"),
+        ("[[export]]\norigins = []", "11:11", "write 1 to 64"),
+        ("[[export]]\npath = \"/x\"", "11:8", "give export.origins or export.directory"),
+        ("[[export]]\ndirectory = \"/d\"\norigins = [\"root://b\"]", "11:13", "an export has one of them"),
+        ("[[export]]\ndirectory = \"/d\"\nwrites = \"redirect\"", "12:10", "write \"refuse\""),
+        ("[[export]]\ndirectory = \"/d\"\nwrites = \"allow\"", "12:10", "\"refuse\" or \"redirect\""),
+        ("[forwarding]\nallow = [\"*\", \"root://a\"]", "11:15", "write HOST, HOST:PORT or HOST:*"),
+        ("[origin]\nstreams = 17", "11:11", "write a number from 1 to 16"),
+        ("[logging]\nformat = \"xml\"", "11:10", "write \"text\" or \"json\""),
+        ("[logging]\nfilter = \"forebay=loud\"", "11:10", "is no log filter"),
+        ("[logging]\nfilter = \"info", "11:15", ""),
+        ("[[export]\n", "10:10", ""),
+    ];
+    for (added, place, said) in cases {
+        let error = parse(&format!("{GOOD}\n{added}\n")).err().unwrap_or_else(|| panic!("accepted: {added}"));
+        assert!(error.starts_with(&format!("forebay.toml:{place}: ")), "{added}: {error}");
+        assert!(error.contains(said), "{added}: {error}");
+        assert_eq!(error.lines().count(), 1, "{added}: {error}");
+    }
+}
+
+#[test]
+fn blocks_must_fit_the_memory_four_times() {
+    let with = |block_size: &str, budget: &str| {
+        parse(&GOOD.replace(
+            "[store]\n",
+            &format!("[memory]\nbudget = \"{budget}\"\n[store]\nblock_size = \"{block_size}\"\n"),
+        ))
+    };
+    assert!(with("16MiB", "64MiB").is_ok());
+    let error = with("16MiB", "60MiB").unwrap_err();
+    assert!(error.starts_with("forebay.toml:5:14: ") && error.contains("memory.budget of 64MiB or more"), "{error}");
+    for block_size in ["0", "2KiB", "6KiB", "1GiB", "big"] {
+        let error = with(block_size, "1GiB").unwrap_err();
+        assert!(error.starts_with("forebay.toml:5:14: "), "{block_size}: {error}");
+    }
+}
+
+#[test]
+fn a_small_memory_bounds_single_requests() {
+    let config = parse(&format!("{GOOD}\n[memory]\nbudget = \"16MiB\"\n")).unwrap().config;
+    assert_eq!(config.engine.fill_len_max, 4 << 20);
+    assert_eq!(config.engine.read_window, 4 << 20);
+}
+
+#[test]
+fn what_is_missing_is_named_with_the_file() {
+    let nothing = parse("").unwrap_err();
+    assert!(nothing.starts_with("forebay.toml: nothing is exported: "), "{nothing}");
+    let no_store = parse("[forwarding]\nallow = [\"*\"]\n").unwrap_err();
+    assert!(no_store.starts_with("forebay.toml: store.path is missing"), "{no_store}");
+    let unreadable = Settings::read(Path::new("/nonexistent/forebay.toml")).unwrap_err().to_string();
+    assert!(unreadable.starts_with("/nonexistent/forebay.toml: cannot be read: "), "{unreadable}");
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let error = parse("[server]\nconnections_max = 0\n[admin]\nlisten = \"x\"\n").unwrap_err();
+    let places: Vec<_> = error.lines().map(|line| line.split(": ").next().unwrap().to_owned()).collect();
+    assert_eq!(places, ["forebay.toml:2:19", "forebay.toml:4:10", "forebay.toml"]);
+}
+
+#[test]
+fn flags_alone_are_a_configuration() {
+    let config = flags(Flags {
+        listen: texts(&["127.0.0.1:0"]),
+        origins: texts(&["root://a:1", "root://b:2"]),
+        store: Some("/s".to_owned()),
+        block_size: Some("1MiB".to_owned()),
+        ..Flags::default()
+    })
+    .unwrap();
+    assert_eq!(config.engine.block_size.bytes(), 1 << 20);
+    assert_eq!(config.exports.first().unwrap().path.as_str(), "/");
+}
+
+#[test]
+fn mistakes_in_flags_name_the_flag() {
+    let origin = || Flags { origins: texts(&["root://a:1"]), store: Some("/s".to_owned()), ..Flags::default() };
+    for (given, expected) in [
+        (Flags { block_size: Some("5".to_owned()), ..origin() }, "--block-size: `5` is no block size"),
+        (Flags { memory: Some("5".to_owned()), ..origin() }, "--memory: `5` is out of range"),
+        (Flags { listen: texts(&["1094"]), ..origin() }, "--listen: `1094` is no address"),
+        (Flags { origins: texts(&["a:1"]), ..origin() }, "--origin: `a:1` is no origin"),
+        (Flags { forwarding: texts(&["a b"]), ..origin() }, "--forwarding: `a b` is no origin pattern"),
+        (Flags { export_dir: Some("/d".to_owned()), ..origin() }, "--export-dir: both --origin and --export-dir"),
+        (Flags { store: None, ..origin() }, "command line: --store is missing"),
+        (Flags::default(), "command line: nothing is exported: give --origin, --export-dir, or --forwarding"),
+    ] {
+        let error = flags(given).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn stores_and_directories_that_cannot_be_used_are_refused_with_their_place() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let in_environment = |store: &Path, directory: &Path| {
+        let text = format!(
+            "[store]\npath = {:?}\n[[export]]\ndirectory = {:?}\n[forwarding]\nallow = [\"*\"]\n",
+            store.display().to_string(),
+            directory.display().to_string()
+        );
+        parse(&text).unwrap().check_environment().map_err(|error| error.to_string())
+    };
+    assert_eq!(in_environment(&scratch.path().join("new/store"), scratch.path()), Ok(()));
+    assert!(!scratch.path().join("new").exists(), "a check changes nothing");
+    let error = in_environment(&file, scratch.path()).unwrap_err();
+    assert!(error.starts_with("forebay.toml:2:8: ") && error.contains("is not a directory"), "{error}");
+    let error = in_environment(&file.join("below"), scratch.path()).unwrap_err();
+    assert!(error.starts_with("forebay.toml:2:8: ") && error.contains("is not a directory"), "{error}");
+    let error = in_environment(scratch.path(), &file).unwrap_err();
+    assert!(error.starts_with("forebay.toml:4:13: ") && error.contains("cannot be exported"), "{error}");
+}
+
+#[test]
+fn changes_that_need_a_restart_are_named() {
+    let old = parse(GOOD).unwrap();
+    let needed = |text: &str| old.restart_needed(&parse(text).unwrap());
+    assert!(needed(GOOD).is_empty());
+    let live = format!(
+        "{GOOD}\n[[export]]\ndirectory = \"/d\"\n[forwarding]\nallow = [\"*\"]\n[logging]\nfilter = \"debug\"\n"
+    );
+    assert!(needed(&live).is_empty());
+    assert!(needed(&format!("{GOOD}\n[memory]\nbudget = \"1GiB\"\n")).is_empty(), "the default, written");
+    let fixed = format!("{}\n[memory]\nbudget = \"2GiB\"\n", GOOD.replace("/var/cache", "/srv"));
+    assert_eq!(needed(&fixed), ["store.path", "memory.budget"]);
+}
