@@ -12,7 +12,7 @@ use std::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::{AbortHandle, JoinSet},
+    task::{JoinHandle, JoinSet},
 };
 
 /// A server with one file under every path, filled with [`crate::byte_at`], and one directory. Dropping it closes
@@ -20,7 +20,7 @@ use tokio::{
 pub struct ScriptedOrigin {
     endpoint: Endpoint,
     server: Arc<Server>,
-    accepting: Mutex<Option<AbortHandle>>,
+    accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What the server is. The defaults are those of a well-behaved data server.
@@ -169,9 +169,14 @@ impl ScriptedOrigin {
         lock(&self.server.seen).iter().filter(|seen| seen.code == code).count()
     }
 
-    /// Closes the port and all connections.
-    pub fn stop(&self) {
-        lock(&self.accepting).take().inspect(AbortHandle::abort);
+    /// Closes the port and all connections; the port is free when this returns.
+    pub async fn stop(&self) {
+        let accepting = lock(&self.accepting).take();
+        if let Some(accepting) = accepting {
+            accepting.abort();
+            // It ends by being aborted, which is an error of no interest.
+            let _ = accepting.await;
+        }
     }
 
     /// Listens again at the same port.
@@ -187,7 +192,7 @@ impl ScriptedOrigin {
 
 impl Drop for ScriptedOrigin {
     fn drop(&mut self) {
-        self.stop();
+        lock(&self.accepting).take().inspect(JoinHandle::abort);
     }
 }
 
@@ -203,7 +208,7 @@ impl Server {
     }
 }
 
-fn spawn(listener: TcpListener, server: &Arc<Server>) -> AbortHandle {
+fn spawn(listener: TcpListener, server: &Arc<Server>) -> JoinHandle<()> {
     let server = Arc::clone(server);
     tokio::spawn(async move {
         // Aborting this task drops the set, which aborts the connections.
@@ -212,7 +217,6 @@ fn spawn(listener: TcpListener, server: &Arc<Server>) -> AbortHandle {
             connections.spawn(serve(stream, Arc::clone(&server)));
         }
     })
-    .abort_handle()
 }
 
 async fn serve(stream: TcpStream, server: Arc<Server>) {
