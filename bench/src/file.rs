@@ -17,7 +17,7 @@ pub(crate) fn make_file(path: &Path, len: u64) -> Result<()> {
     let name = path.file_name().and_then(|name| name.to_str()).context("the file needs a name in UTF-8")?;
     let content = Content::of_path(name);
     let mut file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    let mut chunk = vec![0; usize::try_from(CHUNK_LEN)?];
+    let mut chunk = vec![0; usize::try_from(CHUNK_LEN.min(len))?];
     let mut offset = 0;
     while offset < len {
         let chunk_len = CHUNK_LEN.min(len - offset);

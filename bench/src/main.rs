@@ -57,13 +57,14 @@ enum OperationKind {
     Readv,
     Pgread,
     OpenStatClose,
+    OpenReadClose,
 }
 
 #[derive(Debug, Args)]
 struct LoadArgs {
     /// Address of the server.
     server: SocketAddr,
-    /// Absolute path of a file made by `make-file`; several for open-stat-close.
+    /// Absolute path of a file made by `make-file`; several for those that open.
     #[arg(required = true)]
     paths: Vec<String>,
     /// Length of the files.
@@ -122,6 +123,7 @@ fn run_load(args: &LoadArgs) -> Result<()> {
             OperationKind::Readv => Operation::ReadVector { elements: args.elements, len },
             OperationKind::Pgread => Operation::PageRead { len },
             OperationKind::OpenStatClose => Operation::OpenStatClose,
+            OperationKind::OpenReadClose => Operation::OpenReadClose,
         },
         order: args.order,
         connections: args.connections,

@@ -1,7 +1,7 @@
 //! Takes one sample: one row, one server, one round.
 
-use super::process::{Program, Server};
-use super::row::{COLD_PIPELINE, COLD_READ_LEN, ColdClient, Row, RowKind, WarmRow};
+use super::process::{Program, Server, wait_for};
+use super::row::{COLD_PIPELINE, COLD_READ_LEN, COLD_SMALL_CONNECTIONS, ColdClient, Row, RowKind, WarmRow};
 use super::scene::{Scene, wait_until_stored};
 use super::servers::{ServerKind, start_floor, store_dir};
 use super::usage::Usage;
@@ -29,6 +29,19 @@ pub(crate) struct Sample {
     pub(crate) origin_bytes: u64,
 }
 
+/// What came of the attempt to take a sample.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Measured(Sample),
+    /// The server has no part in the row.
+    NoPart,
+    /// The server's process ended while it was measured.
+    Ended {
+        /// What the client saw.
+        why: String,
+    },
+}
+
 /// Takes samples.
 #[derive(Debug)]
 pub(crate) struct Measure<'a> {
@@ -38,33 +51,46 @@ pub(crate) struct Measure<'a> {
     pub(crate) cancelled: &'a AtomicBool,
 }
 
+/// What was measured.
+type Measured = (LoadReport, Duration, u64);
+
 /// A run before the measured one lasts this share of its time: connections and processors find their pace.
 const SETTLE_DIVISOR: u32 = 8;
 
+/// How long the end of a process may come behind the end of its connections.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
 impl Measure<'_> {
-    /// Takes one sample. None when the server has no part in the row.
-    pub(crate) fn sample(&self, row: &Row, server: ServerKind, round: u32) -> Result<Option<Sample>> {
+    /// Tries to take one sample.
+    pub(crate) fn sample(&self, row: &Row, server: ServerKind, round: u32) -> Result<Outcome> {
         let measured = match (row.kind, server.floor_mode()) {
             (RowKind::Warm(warm), Some(mode)) if warm.has_floor() => {
                 let server = start_floor(mode, &self.scene.large_path(), warm.connections, self.scene.dir())?;
                 self.warm(&warm, &server, true)?
             }
-            (_, Some(_)) => return Ok(None),
+            (_, Some(_)) => return Ok(Outcome::NoPart),
             (RowKind::Warm(warm), None) => self.warm(&warm, self.scene.server(server)?, false)?,
-            (RowKind::Cold(client), None) => self.cold(client, server)?,
+            (RowKind::Cold(client), None) if server.is_cache() => match self.cold_cache(client, server)? {
+                Ok(measured) => measured,
+                Err(error) => return Ok(Outcome::Ended { why: format!("{error:#}") }),
+            },
+            (RowKind::Cold(client), None) => self.cold(client, self.scene.server(server)?, None)?,
         };
         let (report, cpu, origin_bytes) = measured;
         let origin_bytes = if server.is_cache() { origin_bytes } else { 0 };
-        Ok(Some(Sample { row: row.name.clone(), server, round, report, cpu, origin_bytes }))
+        Ok(Outcome::Measured(Sample { row: row.name.clone(), server, round, report, cpu, origin_bytes }))
     }
 
-    fn warm(&self, row: &WarmRow, server: &Server, bare: bool) -> Result<(LoadReport, Duration, u64)> {
+    fn warm(&self, row: &WarmRow, server: &Server, bare: bool) -> Result<Measured> {
         let files = &self.scene.files;
-        let files =
-            if row.operation == Operation::OpenStatClose { files.small.clone() } else { vec![files.large.clone()] };
         let options = LoadOptions {
             server: server.address(),
-            files,
+            files: match row.operation {
+                Operation::OpenStatClose | Operation::OpenReadClose => files.small.clone(),
+                Operation::Read { .. } | Operation::ReadVector { .. } | Operation::PageRead { .. } => {
+                    vec![files.large.clone()]
+                }
+            },
             operation: row.operation,
             order: row.order,
             connections: row.connections,
@@ -79,50 +105,49 @@ impl Measure<'_> {
         Ok((report, cpu, self.scene.origin_usage()?.read_bytes_since(&origin_before)))
     }
 
-    /// Reads the cold file once, through a cache that was started for it. What a cache spends until all of it is on disk
-    /// counts.
-    fn cold(&self, client: ColdClient, kind: ServerKind) -> Result<(LoadReport, Duration, u64)> {
-        let file = &self.scene.files.cold;
-        if !kind.is_cache() {
-            return self.cold_read(client, self.scene.server(kind)?, file, None);
+    /// Reads cold through a cache that is started for it. The inner error tells that the cache has ended meanwhile.
+    fn cold_cache(&self, client: ColdClient, kind: ServerKind) -> Result<Result<Measured>> {
+        let dir = tempfile::Builder::new().prefix("cold-").tempdir_in(self.scene.dir())?;
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let run_dir = dir.path().join("cache");
+        let mut server = self.scene.start_cache(kind, &run_dir)?;
+        let measured = self.cold(client, &server, Some(&store_dir(&run_dir)));
+        let has_ended = |server: &mut Server| Ok(server.check_alive().is_err().then_some(()));
+        if measured.is_err() && wait_for(END_TIMEOUT, || has_ended(&mut server)).is_err() {
+            return measured.map(Ok);
         }
-        let run_dir = tempfile::Builder::new().prefix("cold-").tempdir_in(self.scene.dir())?;
-        std::fs::set_permissions(run_dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
-        let run_dir_path = run_dir.path().join("cache");
-        let server = self.scene.start_cache(kind, &run_dir_path)?;
-        let measured = self.cold_read(client, &server, file, Some(&store_dir(&run_dir_path)));
         drop(server);
         rustix::fs::sync();
-        measured
+        Ok(measured)
     }
 
-    fn cold_read(
-        &self,
-        client: ColdClient,
-        server: &Server,
-        file: &LoadFile,
-        store: Option<&Path>,
-    ) -> Result<(LoadReport, Duration, u64)> {
+    /// Reads cold files once. What a cache with a store at `store` spends until all of it is on disk counts.
+    fn cold(&self, client: ColdClient, server: &Server, store: Option<&Path>) -> Result<Measured> {
+        let files = &self.scene.files;
         let (before, origin_before) = (Usage::of(server.pid())?, self.scene.origin_usage()?);
-        let report = match client {
-            ColdClient::Xrdcp => self.xrdcp(server.address(), file)?,
+        let load = |operation, files: &[LoadFile], connections, pipeline, operations| {
+            let files = files.to_vec();
+            let server = server.address();
+            let order = Order::Sequential;
+            let options = LoadOptions { server, files, operation, order, connections, pipeline, bare: false };
+            Load::prepare(&options)?.run(Bound::Operations(operations), self.cancelled)
+        };
+        let cold = std::slice::from_ref(&files.cold);
+        let (files, report) = match client {
+            ColdClient::Xrdcp => (cold, self.xrdcp(server.address(), &files.cold)?),
             ColdClient::Load => {
-                let options = LoadOptions {
-                    server: server.address(),
-                    files: vec![file.clone()],
-                    operation: Operation::Read { len: COLD_READ_LEN },
-                    order: Order::Sequential,
-                    connections: 1,
-                    pipeline: COLD_PIPELINE,
-                    bare: false,
-                };
-                let reads = file.len.div_ceil(COLD_READ_LEN.into());
-                Load::prepare(&options)?.run(Bound::Operations(reads), self.cancelled)?
+                let read = Operation::Read { len: COLD_READ_LEN };
+                (cold, load(read, cold, 1, COLD_PIPELINE, files.cold.len.div_ceil(COLD_READ_LEN.into()))?)
+            }
+            ColdClient::SmallFiles => {
+                let small = files.cold_small.as_slice();
+                (small, load(Operation::OpenReadClose, small, COLD_SMALL_CONNECTIONS, 1, small.len() as u64)?)
             }
         };
-        ensure!(report.bytes == file.len, "read {} of {} bytes", report.bytes, file.len);
+        let expected = files.iter().map(|file| file.len).sum();
+        ensure!(report.bytes == expected, "read {} of {expected} bytes", report.bytes);
         if let Some(store) = store {
-            wait_until_stored(store, file.len)?;
+            wait_until_stored(store, expected)?;
         }
         let cpu = Usage::of(server.pid())?.cpu_since(&before);
         Ok((report, cpu, self.scene.origin_usage()?.read_bytes_since(&origin_before)))

@@ -12,10 +12,10 @@ mod usage;
 use crate::interrupt;
 use anyhow::{Context as _, Result, ensure};
 use forebay_types::ByteSize;
-use measure::{Measure, Sample};
+use measure::{Measure, Outcome, Sample};
 use record::SetUp;
 use row::{CpuUnit, Row, RowKind};
-use scene::Scene;
+use scene::{FileSizes, Scene};
 use servers::{Programs, ServerKind};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,6 +41,9 @@ pub(crate) struct CompareOptions {
     /// Length of the file that is read cold. [default: 512MiB, quick: 64MiB]
     #[arg(long)]
     cold_size: Option<ByteSize>,
+    /// How many small files are read cold. [default: 5000, quick: 500]
+    #[arg(long)]
+    cold_files: Option<u32>,
     /// One short round on small files that is not kept: shows that everything works, not how fast it is.
     #[arg(long)]
     quick: bool,
@@ -66,7 +69,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     let plan = Plan::new(options)?;
     let set_up = plan.set_up();
     let work_dir = options.work_dir.clone().unwrap_or_else(std::env::temp_dir);
-    let mut scene = Scene::set_up(&work_dir, plan.programs.clone(), plan.large_len, plan.cold_len)?;
+    let mut scene = Scene::set_up(&work_dir, plan.programs.clone(), plan.sizes)?;
     let is_warm = |row: &Row| matches!(row.kind, RowKind::Warm(_));
     if rows.iter().any(is_warm) {
         for server in options.servers.iter().filter(|server| server.is_cache()) {
@@ -75,16 +78,27 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     }
     let measure = Measure { scene: &scene, time: plan.time, cancelled };
     let mut samples = Vec::new();
+    let mut failures = Vec::new();
     for round in 1..=plan.rounds {
         for row in &rows {
             for server in rotated(&options.servers, round) {
-                let taken = measure.sample(row, server, round);
-                let taken = taken.with_context(|| format!("{} on {}", row.name, server.as_str()))?;
-                samples.extend(taken.inspect(|sample| tell(sample, row.unit, plan.rounds)));
+                let outcome = measure.sample(row, server, round);
+                match outcome.with_context(|| format!("{} on {}", row.name, server.as_str()))? {
+                    Outcome::Measured(sample) => {
+                        tell(&sample, row.unit, plan.rounds);
+                        samples.push(sample);
+                    }
+                    Outcome::NoPart => {}
+                    Outcome::Ended { why } => {
+                        let failure = format!("{} ended in round {round} of {}: {why}", server.as_str(), row.name);
+                        eprintln!("{failure}");
+                        failures.push(failure);
+                    }
+                }
             }
         }
     }
-    let tables = summary::tables(&rows, &options.servers, &samples);
+    let tables = summary::tables(&rows, &options.servers, &samples) + &summary::failures(&failures);
     println!("{}\n{tables}", set_up.summary());
     let keep_in = match &options.out {
         None if options.quick => return Ok(()),
@@ -101,8 +115,7 @@ struct Plan {
     programs: Programs,
     rounds: u32,
     time: Duration,
-    large_len: u64,
-    cold_len: u64,
+    sizes: FileSizes,
 }
 
 impl Plan {
@@ -123,8 +136,11 @@ impl Plan {
             programs: Programs { xrootd_prefix: options.xrootd_prefix.clone(), forebay },
             rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }),
             time: Duration::try_from_secs_f64(seconds).context("the duration makes no sense")?,
-            large_len: or(options.file_size, 64 << 20, 1 << 30),
-            cold_len: or(options.cold_size, 64 << 20, 512 << 20),
+            sizes: FileSizes {
+                large_len: or(options.file_size, 64 << 20, 1 << 30),
+                cold_len: or(options.cold_size, 64 << 20, 512 << 20),
+                cold_small_files: options.cold_files.unwrap_or(if options.quick { 500 } else { 5_000 }),
+            },
         })
     }
 
@@ -132,8 +148,9 @@ impl Plan {
         let mut set_up = SetUp::find(&self.programs);
         set_up.rounds = self.rounds;
         set_up.seconds_per_run = self.time.as_secs_f64();
-        set_up.large_file_bytes = self.large_len;
-        set_up.cold_file_bytes = self.cold_len;
+        set_up.large_file_bytes = self.sizes.large_len;
+        set_up.cold_file_bytes = self.sizes.cold_len;
+        set_up.cold_small_files = self.sizes.cold_small_files;
         set_up
     }
 }

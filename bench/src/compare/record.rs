@@ -26,6 +26,7 @@ pub(crate) struct SetUp {
     pub(crate) seconds_per_run: f64,
     pub(crate) large_file_bytes: u64,
     pub(crate) cold_file_bytes: u64,
+    pub(crate) cold_small_files: u32,
 }
 
 impl SetUp {
@@ -55,6 +56,7 @@ impl SetUp {
             seconds_per_run: 0.0,
             large_file_bytes: 0,
             cold_file_bytes: 0,
+            cold_small_files: 0,
         }
     }
 

@@ -40,6 +40,8 @@ pub(crate) enum ColdClient {
     Xrdcp,
     /// Our load generator, which compares every byte.
     Load,
+    /// Our load generator, opening, reading and closing many small files over several connections.
+    SmallFiles,
 }
 
 /// What server time is divided by.
@@ -72,6 +74,8 @@ impl WarmRow {
 pub(crate) const COLD_READ_LEN: u32 = 8 << 20;
 /// Cold reads under way.
 pub(crate) const COLD_PIPELINE: u16 = 4;
+/// Connections that read small cold files.
+pub(crate) const COLD_SMALL_CONNECTIONS: u16 = 8;
 
 const CONNECTIONS: [u16; 4] = [1, 8, 64, 256];
 
@@ -96,8 +100,11 @@ pub(crate) fn all() -> Vec<Row> {
     rows.push(random("readv-64x16k".to_owned(), "readv 64 × 16 KiB".to_owned(), vector, 8, 1));
     rows.push(bulk("pgread-1m-seq", "pgread 1 MiB sequential", Operation::PageRead { len: 1 << 20 }));
     rows.push(random("open-stat-close".to_owned(), "open + stat + close".to_owned(), Operation::OpenStatClose, 8, 1));
-    rows.push(cold("cold-xrdcp", "cold, xrdcp", ColdClient::Xrdcp));
-    rows.push(cold("cold-read-8m", "cold, 4 × read 8 MiB under way", ColdClient::Load));
+    let per_gib = CpuUnit::PerGib;
+    rows.push(cold("cold-xrdcp", "cold, xrdcp", ColdClient::Xrdcp, per_gib));
+    rows.push(cold("cold-read-8m", "cold, 4 × read 8 MiB under way", ColdClient::Load, per_gib));
+    let small = "cold, small files: open + read 16 KiB + close, 8 connections";
+    rows.push(cold("cold-small", small, ColdClient::SmallFiles, CpuUnit::PerOperation));
     rows
 }
 
@@ -130,8 +137,8 @@ fn random(name: String, title: String, operation: Operation, connections: u16, p
     Row { name, title, kind: RowKind::Warm(warm), unit: CpuUnit::PerOperation }
 }
 
-fn cold(name: &str, title: &str, client: ColdClient) -> Row {
-    Row { name: name.to_owned(), title: title.to_owned(), kind: RowKind::Cold(client), unit: CpuUnit::PerGib }
+fn cold(name: &str, title: &str, client: ColdClient, unit: CpuUnit) -> Row {
+    Row { name: name.to_owned(), title: title.to_owned(), kind: RowKind::Cold(client), unit }
 }
 
 #[cfg(test)]

@@ -17,6 +17,9 @@ use tempfile::TempDir;
 const SMALL_FILES: usize = 64;
 const SMALL_FILE_LEN: u64 = 64 << 10;
 
+/// Length of the many small files that are read cold.
+const COLD_SMALL_FILE_LEN: u64 = 16 << 10;
+
 /// Reads that warm a cache.
 const WARM_READ_LEN: u32 = 1 << 20;
 
@@ -32,6 +35,16 @@ pub(crate) struct Files {
     pub(crate) cold: LoadFile,
     /// The files that are opened and closed.
     pub(crate) small: Vec<LoadFile>,
+    /// The many small files that are read cold.
+    pub(crate) cold_small: Vec<LoadFile>,
+}
+
+/// How large, and how many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileSizes {
+    pub(crate) large_len: u64,
+    pub(crate) cold_len: u64,
+    pub(crate) cold_small_files: u32,
 }
 
 /// Files and servers. All of it goes with this value.
@@ -47,7 +60,7 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// Makes the files below `work_dir` and starts the origin, which is the plain server as well.
-    pub(crate) fn set_up(work_dir: &Path, programs: Programs, large_len: u64, cold_len: u64) -> Result<Self> {
+    pub(crate) fn set_up(work_dir: &Path, programs: Programs, sizes: FileSizes) -> Result<Self> {
         let dir = tempfile::Builder::new()
             .prefix("forebay-bench-")
             .tempdir_in(work_dir)
@@ -62,10 +75,13 @@ impl Scene {
             Ok(LoadFile { path, len })
         };
         let small = (0..SMALL_FILES).map(|index| make(&format!("small-{index:02}"), SMALL_FILE_LEN));
+        let cold_small =
+            (0..sizes.cold_small_files).map(|index| make(&format!("cold-small-{index:05}"), COLD_SMALL_FILE_LEN));
         let files = Files {
-            large: make("large", large_len)?,
-            cold: make("cold", cold_len)?,
+            large: make("large", sizes.large_len)?,
+            cold: make("cold", sizes.cold_len)?,
             small: small.collect::<Result<_>>()?,
+            cold_small: cold_small.collect::<Result<_>>()?,
         };
         let plain = programs.start_plain(&root, &dir.path().join("plain"))?;
         Ok(Self { programs, files, servers: vec![(ServerKind::Plain, plain)], dir })

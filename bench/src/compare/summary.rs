@@ -54,6 +54,12 @@ pub(crate) fn tables(rows: &[Row], servers: &[ServerKind], samples: &[Sample]) -
     text
 }
 
+/// A paragraph on the servers that ended while they were measured; empty when none did.
+pub(crate) fn failures(failures: &[String]) -> String {
+    let lines: String = failures.iter().map(|failure| format!("- {failure}\n")).collect();
+    if lines.is_empty() { lines } else { format!("\n### Not measured\n\n{lines}") }
+}
+
 struct Cells<'a> {
     servers: &'a [ServerKind],
     samples: &'a [Sample],

@@ -4,19 +4,21 @@
 //! spends on a run is spent on the operations measured and on nothing else.
 
 mod connection;
+mod job;
 mod latency;
 mod poller;
 mod reply;
 mod slot;
 mod workload;
 
-pub(crate) use connection::LoadFile;
+pub(crate) use job::LoadFile;
 pub(crate) use workload::{Operation, Order};
 
 use crate::content::Content;
 use anyhow::{Context as _, Result, ensure};
-use connection::{Connection, Job, Turn};
+use connection::{Completed, Connection};
 use forebay_net::clock;
+use job::{FileQueue, Job, WhileOpen};
 use latency::Latencies;
 use poller::Poller;
 use serde::Serialize;
@@ -91,9 +93,10 @@ impl Load {
     pub(crate) fn prepare(options: &LoadOptions) -> Result<Self> {
         ensure!((1..=CONNECTIONS_MAX).contains(&options.connections), "connections must be 1 to {CONNECTIONS_MAX}");
         ensure!((1..=PIPELINE_MAX).contains(&options.pipeline), "the pipeline must be 1 to {PIPELINE_MAX}");
+        let queue = FileQueue::new(&options.files);
         let mut members = Vec::new();
         for index in 0..options.connections {
-            members.push(prepare_one(options, index)?);
+            members.push(prepare_one(options, index, &queue)?);
         }
         let poller = Poller::new(members.iter().map(|(connection, _)| connection.stream()))?;
         Ok(Self { members, pipeline: options.pipeline.into(), poller, buffer: vec![0; RECEIVE_LEN] })
@@ -111,7 +114,7 @@ impl Load {
         for (connection, job) in &mut self.members {
             for slot in 0..self.pipeline {
                 if run.begins_one(start) {
-                    connection.begin(slot, job, start);
+                    connection.begin(slot, job, start)?;
                 }
             }
             connection.flush()?;
@@ -134,22 +137,26 @@ impl Load {
     }
 }
 
-fn prepare_one(options: &LoadOptions, index: u16) -> Result<(Connection, Job)> {
+fn prepare_one(options: &LoadOptions, index: u16, queue: &FileQueue) -> Result<(Connection, Job)> {
     let file = options.files.first().context("a load needs a file")?;
     let mut connection = Connection::connect(options.server, options.pipeline, Content::of_path(&file.path))?;
     if !options.bare {
         connection.log_in()?;
     }
-    let len = match options.operation {
-        Operation::Read { len } | Operation::ReadVector { len, .. } | Operation::PageRead { len } => len,
-        Operation::OpenStatClose => {
-            let share = options.files.len() * usize::from(index) / usize::from(options.connections);
-            return Ok((connection, Job::Names { files: options.files.as_slice().into(), next: share }));
-        }
+    let mut open = |len| -> Result<_> {
+        let handle = if options.bare { 0.into() } else { connection.open(file)? };
+        Ok((handle, Offsets::new(options.order, file.len, len, index.into(), options.connections.into())))
     };
-    let handle = if options.bare { 0.into() } else { connection.open(file)? };
-    let offsets = Offsets::new(options.order, file.len, len, index.into(), options.connections.into());
-    Ok((connection, Job::Data { operation: options.operation, handle, offsets }))
+    let job = match options.operation {
+        Operation::Read { len } => open(len).map(|(handle, offsets)| Job::Read { handle, offsets }),
+        Operation::PageRead { len } => open(len).map(|(handle, offsets)| Job::PageRead { handle, offsets }),
+        Operation::ReadVector { elements, len } => {
+            open(len).map(|(handle, offsets)| Job::ReadVector { handle, offsets, elements })
+        }
+        Operation::OpenStatClose => Ok(Job::Files { queue: queue.clone(), while_open: WhileOpen::Stat }),
+        Operation::OpenReadClose => Ok(Job::Files { queue: queue.clone(), while_open: WhileOpen::Read }),
+    }?;
+    Ok((connection, job))
 }
 
 /// The counts of a run.
@@ -176,13 +183,12 @@ impl Run {
     /// Counts what is complete on a connection and begins the next operations. Always true: there was progress.
     fn serve(&mut self, connection: &mut Connection, job: &mut Job) -> Result<bool> {
         let now = clock::monotonic();
-        while let Some((slot, reply)) = connection.take_finished() {
-            let Turn::Complete { bytes } = connection.advance(slot, reply, job)? else { continue };
+        while let Some(Completed { slot, bytes, started }) = connection.next_completed(job)? {
             self.completed += 1;
             self.bytes += bytes;
-            self.latencies.record(connection.started(slot).map_or(Duration::ZERO, |started| now - started));
+            self.latencies.record(now - started);
             if self.begins_one(now) {
-                connection.begin(slot, job, now);
+                connection.begin(slot, job, now)?;
             }
         }
         connection.flush()?;

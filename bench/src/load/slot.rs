@@ -67,6 +67,8 @@ pub(super) struct Slot {
     pub(super) elements_done: usize,
     /// Which of the load's files is concerned, when it goes from one to the next.
     pub(super) file: usize,
+    /// Bytes received in all steps of the operation that are complete.
+    pub(super) operation_bytes: u64,
     /// Its handle while it is open.
     pub(super) handle: FileHandle,
     /// When the operation began.
@@ -84,6 +86,7 @@ impl Slot {
             elements: Vec::new(),
             elements_done: 0,
             file: 0,
+            operation_bytes: 0,
             handle: FileHandle::default(),
             started: now,
         }

@@ -28,6 +28,8 @@ pub(crate) enum Operation {
     },
     /// `open`, `stat` by name and `close`, one after the other.
     OpenStatClose,
+    /// `open`, one `read` of the whole file and `close`, one after the other.
+    OpenReadClose,
 }
 
 /// In which order a file is read.
