@@ -1,0 +1,71 @@
+//! `forebay check-config`: tells whether a configuration file is good, without starting anything.
+
+use anyhow::bail;
+use forebay_config::{Config, ExportFiles, Settings, example_file, reference};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+/// Check a configuration file, or print an example
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckConfigArgs {
+    /// The file to check
+    #[arg(required_unless_present_any = ["example", "reference"])]
+    file: Option<PathBuf>,
+    /// Print an example file with every setting
+    #[arg(long, conflicts_with_all = ["file", "reference"])]
+    example: bool,
+    /// Print the reference of all settings, as Markdown
+    #[arg(long, conflicts_with = "file")]
+    reference: bool,
+}
+
+pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    if args.example {
+        out.write_all(example_file().as_bytes())?;
+        return Ok(());
+    }
+    if args.reference {
+        out.write_all(reference().as_bytes())?;
+        return Ok(());
+    }
+    let Some(file) = &args.file else { bail!("no file to check") };
+    let settings = Settings::read(file)?;
+    settings.check_environment()?;
+    writeln!(out, "{}: good", file.display())?;
+    for line in summary(&settings.config) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
+/// What the configuration amounts to.
+fn summary(config: &Config) -> Vec<String> {
+    let mut lines = Vec::new();
+    for address in &config.server.listen {
+        lines.push(format!("listen      {address}"));
+    }
+    if let Some(address) = config.admin_listen {
+        lines.push(format!("admin       {address}"));
+    }
+    for export in &config.exports {
+        let files = match &export.files {
+            ExportFiles::Origins { first, others } => {
+                let servers = std::iter::once(first).chain(others).map(|server| format!("root://{server}"));
+                servers.collect::<Vec<_>>().join(", ")
+            }
+            ExportFiles::Directory(directory) => directory.display().to_string(),
+        };
+        lines.push(format!("export      {} from {files}", export.path));
+    }
+    if !config.forwarding.is_empty() {
+        lines.push("forwarding  to origins on the list".to_owned());
+    }
+    if let Some(store) = &config.store {
+        let engine = &config.engine;
+        lines.push(format!("store       {}, blocks of {}", store.display(), engine.block_size));
+    }
+    lines
+}

@@ -1,0 +1,91 @@
+//! The client side: URLs, and our own origin client for single commands.
+
+use crate::failure::UsageError;
+use anyhow::Context;
+use forebay_config::parse_origin_url;
+use forebay_origin::{Options, OriginPath, Pool, PoolOptions, RootOrigin};
+use forebay_telemetry::{LogFormat, Metrics, init_logging};
+use forebay_types::{Endpoint, RequestPath};
+use std::{env, future::Future};
+
+/// A file or directory of a server, as a URL names it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct FileUrl {
+    pub(crate) server: Endpoint,
+    pub(crate) path: OriginPath,
+}
+
+impl FileUrl {
+    /// Reads `root://HOST[:PORT]//path[?cgi]`.
+    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+        let usage = |problem: String| UsageError(format!("{problem}; a URL looks like root://HOST:PORT//path/to/file"));
+        let authority = text.find("://").map_or(0, |at| at + 3);
+        let end = text.get(authority..).and_then(|rest| rest.find(['/', '?'])).map_or(text.len(), |at| authority + at);
+        let (server, path) = text.split_at(end);
+        let server = parse_origin_url(server).map_err(|error| usage(error.to_string()))?;
+        if !path.starts_with('/') {
+            return Err(usage(format!("`{text}` names no path")).into());
+        }
+        let RequestPath { lfn, cgi } =
+            RequestPath::parse(path.as_bytes()).map_err(|error| usage(format!("`{text}`: {error}")))?;
+        Ok(Self { server, path: OriginPath { lfn, cgi } })
+    }
+
+    /// The last component of the path; `None` for the root directory.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.path.lfn.as_str().rsplit('/').next().filter(|name| !name.is_empty())
+    }
+
+    /// A client of the server.
+    pub(crate) fn connect(&self) -> RootOrigin {
+        let username = env::var("USER").ok().filter(|user| !user.is_empty());
+        let defaults = PoolOptions::default();
+        let pool = Pool::new(PoolOptions { username: username.unwrap_or(defaults.username), ..defaults });
+        RootOrigin::new(vec![self.server.clone()], Options::default(), pool, &Metrics::new())
+    }
+}
+
+/// Runs a single command to its end. Trouble with servers is logged on standard error as `RUST_LOG` says.
+pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let filter = env::var("RUST_LOG").unwrap_or_else(|_| "warn".to_owned());
+    init_logging(LogFormat::Text, &filter).map_err(|error| UsageError(format!("RUST_LOG: {error}")))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
+    let result = runtime.block_on(work);
+    // Closing a file at its origin is a task of its own, which the process must not wait for when a server is away.
+    runtime.shutdown_timeout(GOODBYE_TIME_MAX);
+    result
+}
+
+/// Time that the end of a command may take for polite goodbyes.
+const GOODBYE_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_name_a_server_and_a_path() {
+        for (url, server, path, cgi, name) in [
+            ("root://h//store/f.root", "h:1094", "/store/f.root", "", Some("f.root")),
+            ("root://h:11/store/f?a=b", "h:11", "/store/f", "a=b", Some("f")),
+            ("xroot://[::1]:11//f", "[::1]:11", "/f", "", Some("f")),
+            ("root://h//", "h:1094", "/", "", None),
+            ("root://cache//root://origin:11//f", "cache:1094", "/root:/origin:11/f", "", Some("f")),
+        ] {
+            let parsed = FileUrl::parse(url).unwrap();
+            assert_eq!(parsed.server.to_string(), server, "{url}");
+            assert_eq!((parsed.path.lfn.as_str(), parsed.path.cgi.as_str()), (path, cgi), "{url}");
+            assert_eq!(parsed.name(), name, "{url}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_urls_are_explained() {
+        for url in ["/store/f", "http://h/f", "root://h", "root:///f", "root://h//../f", "root://h?x", "h:1094//f", ""]
+        {
+            let error = FileUrl::parse(url).unwrap_err();
+            assert!(error.is::<UsageError>(), "{url}");
+            assert!(error.to_string().contains("root://HOST:PORT//path"), "{url}: {error}");
+        }
+    }
+}

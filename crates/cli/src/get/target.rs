@@ -1,0 +1,189 @@
+//! Where a copy goes, and what an earlier try left there.
+
+use super::{
+    Source,
+    digest::{Digests, for_each_piece},
+};
+use crate::failure::UsageError;
+use anyhow::{Context, bail};
+use forebay_types::ByteRange;
+use rustix::{
+    fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with},
+    io::Errno,
+};
+use std::{
+    fs::{self, File},
+    io::{Seek, SeekFrom},
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+};
+
+/// Bytes at the end of what an earlier try left that are compared with the origin's before the rest is fetched.
+const TAIL_LEN: u64 = 1 << 20;
+
+/// What is added to the name of a file that is not complete yet.
+const PART_SUFFIX: &str = ".part";
+
+/// Where a copy goes.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// To standard output.
+    Stdout,
+    /// To a file, by way of a partial one.
+    File { path: PathBuf, part: PathBuf, is_replaced: bool },
+}
+
+/// A file that is not complete yet. No other process of ours writes it meanwhile.
+pub(super) struct PartFile {
+    path: PathBuf,
+    file: File,
+}
+
+impl Target {
+    /// Chooses by what the user wrote, and by the name of the file at its server.
+    pub(super) fn choose(output: Option<&Path>, name: Option<&str>, is_replaced: bool) -> anyhow::Result<Self> {
+        if output.is_some_and(|output| output == Path::new("-")) {
+            return Ok(Self::Stdout);
+        }
+        let own_name = || name.ok_or_else(|| UsageError("the URL names no file".to_owned()));
+        let path = match output {
+            None => PathBuf::from(own_name()?),
+            Some(output) if output.is_dir() => output.join(own_name()?),
+            Some(output) => output.to_owned(),
+        };
+        if path.is_dir() {
+            bail!("{} is a directory", path.display());
+        }
+        if path.exists() && !is_replaced {
+            bail!("{} exists: use --force to replace it, or -o to choose another name", path.display());
+        }
+        let mut part = path.clone().into_os_string();
+        part.push(PART_SUFFIX);
+        Ok(Self::File { path, part: part.into(), is_replaced })
+    }
+}
+
+/// Gives a complete file its name.
+pub(super) fn finish(part: &Path, path: &Path, is_replaced: bool) -> anyhow::Result<()> {
+    let flags = if is_replaced { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
+    let renamed = match renameat_with(CWD, part, CWD, path, flags) {
+        // Not every file system can refuse to replace.
+        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(part, path),
+        other => other.map_err(Into::into),
+    };
+    renamed.with_context(|| format!("renaming {} to {}", part.display(), path.display()))
+}
+
+impl PartFile {
+    /// Opens what an earlier try left, or an empty file.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let mut options = File::options();
+        let file = options.read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.with_context(|| format!("opening {shown}"))?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            bail!("another process is writing {shown}");
+        }
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Whether the file can be completed to `source`: it was written after the last change there, and its end is the same.
+    pub(super) async fn is_beginning_of(&self, source: &Source) -> anyhow::Result<bool> {
+        let metadata = self.file.metadata().with_context(|| self.doing("examining"))?;
+        if metadata.len() == 0 {
+            return Ok(true);
+        }
+        if metadata.len() > source.size || metadata.mtime() <= source.mtime {
+            return Ok(false);
+        }
+        let tail = ByteRange::between(metadata.len().saturating_sub(TAIL_LEN), metadata.len());
+        let mut offset = tail.start();
+        let mut chunks = source.file.read(tail);
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk?;
+            let mut ours = vec![0; chunk.len()];
+            self.file.read_exact_at(&mut ours, offset).with_context(|| self.doing("reading"))?;
+            if ours != chunk {
+                return Ok(false);
+            }
+            offset += chunk.len() as u64;
+        }
+        Ok(offset == tail.end())
+    }
+
+    /// Length and checksums of what is there.
+    pub(super) async fn digest(&self) -> anyhow::Result<(u64, Digests)> {
+        let mut file = self.file.try_clone().with_context(|| self.doing("opening"))?;
+        let digesting = tokio::task::spawn_blocking(move || {
+            file.seek(SeekFrom::Start(0))?;
+            let mut digests = Digests::default();
+            let len = for_each_piece(file, |piece| digests.update(piece))?;
+            std::io::Result::Ok((len, digests))
+        });
+        digesting.await?.with_context(|| self.doing("reading"))
+    }
+
+    /// The file, ready to be written behind its end.
+    pub(super) fn append(&self) -> anyhow::Result<File> {
+        let mut file = self.file.try_clone().with_context(|| self.doing("opening"))?;
+        file.seek(SeekFrom::End(0)).with_context(|| self.doing("opening"))?;
+        Ok(file)
+    }
+
+    /// Forgets what is there.
+    pub(super) fn clear(&mut self) -> anyhow::Result<()> {
+        self.file.set_len(0).with_context(|| self.doing("emptying"))
+    }
+
+    /// Removes the file.
+    pub(super) fn remove(self) -> anyhow::Result<()> {
+        fs::remove_file(&self.path).with_context(|| self.doing("removing"))
+    }
+
+    fn doing(&self, what: &str) -> String {
+        format!("{what} {}", self.path.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_follow_what_was_written() {
+        let scratch = tempfile::tempdir().unwrap();
+        let existing = scratch.path().join("a");
+        fs::write(&existing, "").unwrap();
+        assert!(matches!(Target::choose(Some(Path::new("-")), None, false).unwrap(), Target::Stdout));
+        let Target::File { path, part, .. } = Target::choose(Some(scratch.path()), Some("b"), false).unwrap() else {
+            panic!("not a file");
+        };
+        assert_eq!((path, part), (scratch.path().join("b"), scratch.path().join("b.part")));
+        let error = Target::choose(Some(&existing), None, false).unwrap_err();
+        assert!(error.to_string().contains("--force"), "{error}");
+        assert!(Target::choose(Some(&existing), None, true).is_ok());
+        assert!(Target::choose(None, None, false).is_err());
+    }
+
+    #[test]
+    fn a_file_that_appeared_meanwhile_is_not_replaced() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (part, path) = (scratch.path().join("a.part"), scratch.path().join("a"));
+        fs::write(&part, "new").unwrap();
+        fs::write(&path, "old").unwrap();
+        assert!(finish(&part, &path, false).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        finish(&part, &path, true).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[test]
+    fn two_processes_do_not_write_one_file() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("a.part");
+        let first = PartFile::open(&path).unwrap();
+        assert!(PartFile::open(&path).is_err());
+        drop(first);
+        assert!(PartFile::open(&path).is_ok());
+    }
+}

@@ -1,0 +1,89 @@
+//! `forebay ls`: what is in a directory of a server.
+
+use crate::{
+    client::{FileUrl, block_on},
+    text,
+};
+use forebay_origin::{ListDetail, Origin, OriginError};
+use forebay_types::{DirEntry, FileKind};
+use std::io::{self, BufWriter, Write};
+
+/// List a directory of a server
+#[derive(Debug, clap::Args)]
+pub(crate) struct LsArgs {
+    /// root://HOST[:PORT]//path
+    url: String,
+    /// Also tell kind, size and time of last change (UTC)
+    #[arg(short)]
+    long: bool,
+}
+
+pub(crate) fn run(args: &LsArgs) -> anyhow::Result<()> {
+    let url = FileUrl::parse(&args.url)?;
+    let detail = if args.long { ListDetail::Stats } else { ListDetail::Names };
+    let mut entries = block_on(list(&url, detail))?;
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut out = BufWriter::new(io::stdout().lock());
+    print(&mut out, &entries, args.long)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// The entries of a directory; a file is listed as itself.
+async fn list(url: &FileUrl, detail: ListDetail) -> anyhow::Result<Vec<DirEntry>> {
+    let origin = url.connect();
+    match origin.list(&url.path, detail).await {
+        Ok(entries) => Ok(entries),
+        Err(refused @ OriginError::Refused { .. }) => match origin.stat(&url.path).await {
+            Ok(stat) if stat.kind != FileKind::Directory => {
+                let name = url.name().unwrap_or("/").to_owned();
+                Ok(vec![DirEntry { name, stat: Some(stat), checksum: None }])
+            }
+            _ => Err(refused.into()),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn print(out: &mut impl Write, entries: &[DirEntry], is_long: bool) -> io::Result<()> {
+    let widest =
+        entries.iter().filter_map(|entry| entry.stat).map(|stat| stat.size.to_string().len()).max().unwrap_or(1);
+    for DirEntry { name, stat, .. } in entries {
+        let name = text::printable(name);
+        match stat {
+            Some(stat) if is_long => {
+                let readable = if stat.readable { 'r' } else { '-' };
+                let (kind, time) = (text::kind_letter(stat.kind), text::utc(stat.mtime));
+                writeln!(out, "{kind}{readable} {:>widest$} {time} {name}", stat.size)?;
+            }
+            None if is_long => writeln!(out, "?- {:>widest$} {:19} {name}", "?", "?")?,
+            _ => writeln!(out, "{name}")?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_types::FileStat;
+
+    #[test]
+    fn long_lists_align_and_tell_what_is_unknown() {
+        let stat = FileStat {
+            id: 1,
+            kind: FileKind::File,
+            size: 12_345,
+            mtime: 0,
+            readable: true,
+            executable: false,
+            offline: false,
+            cached: false,
+        };
+        let entry = |name: &str, stat| DirEntry { name: name.to_owned(), stat, checksum: None };
+        let mut out = Vec::new();
+        print(&mut out, &[entry("a b", Some(stat)), entry("c", None)], true).unwrap();
+        let expected = "-r 12345 1970-01-01 00:00:00 a b\n?-     ? ?                   c\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

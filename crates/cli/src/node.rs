@@ -1,0 +1,178 @@
+//! A running server: engine, fronts and admin listener, wired from a configuration.
+
+use anyhow::{Context, anyhow};
+use forebay_config::{Config, ExportConfig, ExportFiles, Settings};
+use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
+use forebay_net::Listener;
+use forebay_origin::{Origin, Pool, RootOrigin};
+use forebay_server::Server;
+use forebay_store::{Disk, LocalDisk};
+use forebay_telemetry::{Metrics, Readiness, serve_admin};
+use forebay_types::Endpoint;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
+
+/// A running server.
+pub(crate) struct Node {
+    engine: Engine,
+    origins: Origins,
+    readiness: Readiness,
+    /// Where clients connect, with the ports that were picked.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Where the admin listener listens.
+    pub(crate) admin: Option<SocketAddr>,
+    stop: watch::Sender<bool>,
+    fronts: JoinSet<()>,
+    admin_task: Option<JoinHandle<()>>,
+}
+
+/// Makes the clients of origins.
+#[derive(Clone)]
+struct Origins {
+    options: forebay_origin::Options,
+    pool: Arc<Pool>,
+    metrics: Metrics,
+}
+
+impl Node {
+    /// Starts a server inside a tokio runtime. It accepts connections when this returns.
+    ///
+    /// # Errors
+    /// When the store, an exported directory or an address cannot be used; says which setting is to blame.
+    pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Self> {
+        let config = &settings.config;
+        let metrics = Metrics::new();
+        let origins = Origins {
+            options: config.origin.options.clone(),
+            pool: Pool::new(config.origin.pool.clone()),
+            metrics: metrics.clone(),
+        };
+        let routes = origins.routes(settings)?;
+        let disk = open_store(settings)?;
+        let listeners = listen(settings)?;
+        let addresses = listeners.iter().map(Listener::address).collect();
+        let admin_listener = listen_admin(settings).await?;
+        let admin = admin_listener.as_ref().map(TcpListener::local_addr).transpose().context("the admin listener")?;
+
+        let engine = Engine::start(config.engine.clone(), disk, routes, metrics.clone());
+        let server = Server::new(engine.clone(), config.server.options.clone());
+        let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
+        let mut fronts = JoinSet::new();
+        for listener in listeners {
+            let (server, stopped) = (server.clone(), wait_for(stop.subscribe()));
+            fronts.spawn(async move { server.serve(listener, stopped).await });
+        }
+        let admin_task = admin_listener.map(|listener| {
+            // It answers until the very end, so that probes see the server drain.
+            tokio::spawn(serve_admin(listener, metrics, readiness.clone(), std::future::pending()))
+        });
+        readiness.set_ready();
+        Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_task })
+    }
+
+    /// The server's counters.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.origins.metrics
+    }
+
+    /// Takes over the exports and forwarding of `settings`.
+    ///
+    /// # Errors
+    /// When an exported directory cannot be used; nothing has changed then.
+    pub(crate) fn reload(&self, settings: &Settings) -> anyhow::Result<()> {
+        self.engine.reconfigure(self.origins.routes(settings)?);
+        Ok(())
+    }
+
+    /// Accepts no more connections, lets requests under way finish for `patience` at most or until `hurry` is ready, and
+    /// syncs everything to disk.
+    pub(crate) async fn stop(mut self, patience: Duration, hurry: impl Future<Output = ()>) {
+        self.readiness.set_draining();
+        self.stop.send_replace(true);
+        let drained = timeout(patience, async { while self.fronts.join_next().await.is_some() {} });
+        tokio::select! {
+            outcome = drained => if outcome.is_err() {
+                tracing::warn!(after_s = patience.as_secs(), "requests were still under way: breaking them off");
+            },
+            () = hurry => tracing::warn!("told to hurry: breaking off what is under way"),
+        }
+        self.fronts.shutdown().await;
+        self.engine.shutdown().await;
+        if let Some(admin) = self.admin_task {
+            admin.abort();
+        }
+    }
+}
+
+impl Origins {
+    fn client(&self, servers: Vec<Endpoint>) -> Arc<dyn Origin> {
+        Arc::new(RootOrigin::new(servers, self.options.clone(), Arc::clone(&self.pool), &self.metrics))
+    }
+
+    fn routes(&self, settings: &Settings) -> anyhow::Result<Routes> {
+        let Config { exports, forwarding, .. } = &settings.config;
+        let origins = self.clone();
+        let factory: OriginFactory = Arc::new(move |server| origins.client(vec![server.clone()]));
+        let routes = exports.iter().map(|export| self.export(export)).collect();
+        Routes::new(routes, forwarding.clone(), factory).map_err(|error| match &error {
+            RouteError::Overlap { prefix } => blame(settings, |export| export.path == *prefix, "path", &error),
+            RouteError::Directory { directory, .. } => {
+                let is_it =
+                    |export: &ExportConfig| matches!(&export.files, ExportFiles::Directory(it) if it == directory);
+                blame(settings, is_it, "directory", &error)
+            }
+        })
+    }
+
+    fn export(&self, export: &ExportConfig) -> Export {
+        let source = match &export.files {
+            ExportFiles::Directory(directory) => ExportSource::Directory(directory.clone()),
+            ExportFiles::Origins { first, others } => {
+                let servers = std::iter::once(first).chain(others).cloned().collect();
+                ExportSource::Origin { origin: self.client(servers), server: first.clone() }
+            }
+        };
+        Export { prefix: export.path.clone(), source, writes: export.writes }
+    }
+}
+
+/// The error of the export that `is_it` picks.
+fn blame(settings: &Settings, is_it: impl Fn(&ExportConfig) -> bool, key: &str, error: &RouteError) -> anyhow::Error {
+    let index = settings.config.exports.iter().position(is_it).unwrap_or_default();
+    settings.error_at(&format!("export[{index}].{key}"), error).into()
+}
+
+/// Opens the store, if there is one.
+fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
+    let Some(path) = &settings.config.store else { return Ok(None) };
+    let disk = LocalDisk::open(path).map_err(|error| {
+        let error = anyhow!(error);
+        settings.error_at("store.path", format_args!("{error:#}; choose a directory that this user can write"))
+    })?;
+    Ok(Some(Arc::new(disk)))
+}
+
+fn listen(settings: &Settings) -> anyhow::Result<Vec<Listener>> {
+    let addresses = settings.config.server.listen.iter();
+    addresses
+        .map(|&address| Listener::bind(address).map_err(|error| settings.error_at("server.listen", error).into()))
+        .collect()
+}
+
+async fn listen_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
+    let Some(address) = settings.config.admin_listen else { return Ok(None) };
+    let listener = TcpListener::bind(address).await;
+    let listener = listener
+        .map_err(|error| settings.error_at("admin.listen", format_args!("cannot listen at {address}: {error}")))?;
+    Ok(Some(listener))
+}
+
+async fn wait_for(mut stop: watch::Receiver<bool>) {
+    // An error means that the node is gone, which is a stop too.
+    let _ = stop.wait_for(|&is_stopped| is_stopped).await;
+}

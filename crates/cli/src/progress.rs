@@ -1,0 +1,32 @@
+//! The progress bar of downloads.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Redraws per second at most.
+const REDRAWS_HZ: u8 = 8;
+
+const TEMPLATE: &str =
+    "{msg:.bold} [{bar:30}] {percent:>3}%  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  ETA {eta}";
+
+/// A bar of `total` bytes on standard error, named `name`. It shows on terminals only.
+pub(crate) fn bar(name: &str, total: u64, is_quiet: bool) -> ProgressBar {
+    if is_quiet {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ));
+    let style = ProgressStyle::with_template(TEMPLATE).expect("the template is a constant, and a test makes it");
+    bar.set_style(style.progress_chars("=> "));
+    bar.set_message(crate::text::printable(name).into_owned());
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_is_understood() {
+        assert_eq!(bar("a", 10, false).length(), Some(10));
+        assert!(bar("a", 10, true).is_hidden());
+    }
+}

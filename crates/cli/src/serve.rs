@@ -1,0 +1,132 @@
+//! `forebay serve`: runs the server until it is told to stop.
+
+mod descriptors;
+mod signals;
+
+use crate::node::Node;
+use anyhow::Context;
+use forebay_config::{Flags, Settings, setting_help};
+use forebay_telemetry::{LogControl, init_logging};
+use signals::Signals;
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
+
+/// Run the server, from a configuration file or from flags alone
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Either --config or the other flags. The file can set more: see `forebay check-config --example`."
+)]
+pub(crate) struct ServeArgs {
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    flags: ServeFlags,
+}
+
+#[derive(Debug, clap::Args)]
+struct ServeFlags {
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "config", help = setting_help("server.listen"))]
+    listen: Vec<String>,
+    #[arg(long, value_name = "URL", conflicts_with = "config", help = setting_help("export.origins"))]
+    origin: Vec<String>,
+    #[arg(long, value_name = "DIR", conflicts_with = "config", help = setting_help("store.path"))]
+    store: Option<String>,
+    #[arg(long, value_name = "PATTERN", conflicts_with = "config", help = setting_help("forwarding.allow"))]
+    forwarding: Vec<String>,
+    #[arg(long, value_name = "SIZE", conflicts_with = "config", help = setting_help("store.block_size"))]
+    block_size: Option<String>,
+    #[arg(long, value_name = "SIZE", conflicts_with = "config", help = setting_help("memory.budget"))]
+    memory: Option<String>,
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "config", help = setting_help("admin.listen"))]
+    admin_listen: Option<String>,
+    #[arg(long, value_name = "DIR", conflicts_with = "config", help = setting_help("export.directory"))]
+    export_dir: Option<String>,
+    #[arg(long, value_name = "refuse|redirect", conflicts_with = "config", help = setting_help("export.writes"))]
+    writes: Option<String>,
+    #[arg(long, value_name = "FILTER", conflicts_with = "config", help = setting_help("logging.filter"))]
+    log: Option<String>,
+}
+
+pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
+    let settings = match &args.config {
+        Some(file) => Settings::read(file)?,
+        None => Settings::from_flags(args.flags.into())?,
+    };
+    settings.check_environment()?;
+    let logging = &settings.config.logging;
+    let log =
+        init_logging(logging.format, &logging.filter).map_err(|error| settings.error_at("logging.filter", error))?;
+    descriptors::raise_limit(settings.config.server.options.connections_max);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(serve(&settings, args.config, &log))
+}
+
+async fn serve(settings: &Settings, file: Option<PathBuf>, log: &LogControl) -> anyhow::Result<()> {
+    let mut signals = Signals::listen().context("listening to signals")?;
+    let node = Node::start(settings).await?;
+    announce(&node).context("announcing the server on standard output")?;
+    while signals.stop_or_reload().await == signals::Request::Reload {
+        match &file {
+            Some(file) => reload(settings, file, &node, log),
+            None => tracing::warn!("nothing to reload: the configuration came from flags"),
+        }
+    }
+    tracing::info!("stopping");
+    node.stop(settings.config.server.shutdown_time_max, signals.stop()).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Tells where the server is reached: whoever started it waits for these lines.
+fn announce(node: &Node) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if let Some(admin) = node.admin {
+        writeln!(out, "admin http://{admin}")?;
+    }
+    if let Some(address) = node.addresses.first() {
+        writeln!(out, "ready root://{address}")?;
+    }
+    for address in &node.addresses {
+        tracing::info!(%address, version = env!("CARGO_PKG_VERSION"), "accepting connections");
+    }
+    out.flush()
+}
+
+/// Reads the file again. A file that is no good changes nothing.
+fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &LogControl) {
+    let reread = || {
+        let new = Settings::read(file)?;
+        new.check_environment()?;
+        node.reload(&new)?;
+        log.set_filter(&new.config.logging.filter)?;
+        anyhow::Ok(new)
+    };
+    match reread() {
+        Ok(new) => {
+            tracing::info!(file = %file.display(), "configuration read again: exports, forwarding and log filter are in force");
+            let restart_needed = started_with.restart_needed(&new);
+            if !restart_needed.is_empty() {
+                tracing::warn!(
+                    settings = restart_needed.join(", "),
+                    "changed settings that take effect at the next start only"
+                );
+            }
+        }
+        Err(error) => {
+            for problem in format!("{error:#}").lines() {
+                tracing::error!(problem, "configuration not read again, the old one stays in force");
+            }
+        }
+    }
+}
+
+impl From<ServeFlags> for Flags {
+    fn from(flags: ServeFlags) -> Self {
+        let ServeFlags { listen, origin, store, forwarding, block_size, memory, admin_listen, export_dir, writes, log } =
+            flags;
+        Self { listen, origins: origin, store, forwarding, block_size, memory, admin_listen, export_dir, writes, log }
+    }
+}

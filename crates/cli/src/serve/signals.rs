@@ -1,0 +1,45 @@
+//! What the operator asks for by signals.
+
+use std::io;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The signals the server listens to.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+/// What the operator asks for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Request {
+    /// To stop (SIGTERM, SIGINT).
+    Stop,
+    /// To read the configuration again (SIGHUP).
+    Reload,
+}
+
+impl Signals {
+    /// Takes the signals over from their default actions.
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next request.
+    pub(crate) async fn stop_or_reload(&mut self) -> Request {
+        tokio::select! {
+            _ = self.terminate.recv() => Request::Stop,
+            _ = self.interrupt.recv() => Request::Stop,
+            _ = self.hang_up.recv() => Request::Reload,
+        }
+    }
+
+    /// The next request to stop; reloads are passed over.
+    pub(crate) async fn stop(&mut self) {
+        while self.stop_or_reload().await == Request::Reload {}
+    }
+}

@@ -1,0 +1,129 @@
+//! Numbers, times and names as people read them.
+
+use forebay_types::FileKind;
+use std::borrow::Cow;
+
+const SECONDS_PER_DAY: i64 = 86_400;
+
+/// A time in seconds of the Unix epoch as `2026-11-21 21:05:00` (UTC).
+pub(crate) fn utc(unix: i64) -> String {
+    let (days, seconds) = (unix.div_euclid(SECONDS_PER_DAY), unix.rem_euclid(SECONDS_PER_DAY));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+/// The same as `xrdpfc_print` writes it: `261121:210500`.
+pub(crate) fn utc_compact(unix: i64) -> String {
+    let text = utc(unix);
+    let digits = |part: &str| part.chars().filter(char::is_ascii_digit).collect::<String>();
+    let (date, time) = text.split_once(' ').unwrap_or((&text, ""));
+    let date = digits(date);
+    format!("{}:{}", date.get(date.len().saturating_sub(6)..).unwrap_or_default(), digits(time))
+}
+
+/// The same as `ctime` writes it: `Sat Nov 21 21:05:00 2026`.
+pub(crate) fn utc_calendar(unix: i64) -> String {
+    let days = unix.div_euclid(SECONDS_PER_DAY);
+    let (year, month, day) = civil(days);
+    let name = |names: &[&'static str], index: i64| {
+        usize::try_from(index).ok().and_then(|index| names.get(index).copied()).unwrap_or_default()
+    };
+    // The epoch began on a Thursday.
+    let (weekday, month) = (name(&WEEKDAYS, (days + 4).rem_euclid(7)), name(&MONTHS, month - 1));
+    let utc = utc(unix);
+    let time = utc.rsplit(' ').next().unwrap_or_default();
+    format!("{weekday} {month} {day:>2} {time} {year}")
+}
+
+const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+fn civil(days: i64) -> (i64, i64, i64) {
+    // Counted from 1 March of year 0, leap days are at the ends of years, and 400 years have 146 097 days.
+    let shifted = days.saturating_add(719_468);
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// A number of bytes in the unit that leaves few digits: `512 B`, `1.5 MiB`.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    for (unit, size) in UNITS {
+        if count >= size {
+            let tenths = u128::from(count) * 10 / u128::from(size);
+            return format!("{}.{} {unit}", tenths / 10, tenths % 10);
+        }
+    }
+    format!("{count} B")
+}
+
+/// Bytes per second over `seconds`, as `123.4 MiB/s`.
+pub(crate) fn rate(count: u64, seconds: f64) -> String {
+    const MIB: f64 = 1_048_576.0;
+    #[expect(clippy::cast_precision_loss, reason = "a rate is shown with one decimal")]
+    let rate = count as f64 / seconds.max(1e-6) / MIB;
+    format!("{rate:.1} MiB/s")
+}
+
+/// A name without control characters, which could command the terminal.
+pub(crate) fn printable(name: &str) -> Cow<'_, str> {
+    if name.contains(char::is_control) {
+        let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+        Cow::Owned(name.chars().map(escape).collect())
+    } else {
+        Cow::Borrowed(name)
+    }
+}
+
+/// The letter of a kind of entry in a listing.
+pub(crate) const fn kind_letter(kind: FileKind) -> char {
+    match kind {
+        FileKind::File => '-',
+        FileKind::Directory => 'd',
+        FileKind::Other => '?',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (unix, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (-1, "1969-12-31 23:59:59"),
+            (951_782_400, "2000-02-29 00:00:00"),
+            (1_709_251_199, "2024-02-29 23:59:59"),
+            (1_709_251_200, "2024-03-01 00:00:00"),
+            (4_102_444_799, "2099-12-31 23:59:59"),
+        ] {
+            assert_eq!(utc(unix), text);
+        }
+        assert_eq!(utc_compact(1_709_251_199), "240229:235959");
+        assert_eq!(utc_calendar(1_700_000_000), "Tue Nov 14 22:13:20 2023");
+        assert_eq!(utc_calendar(0), "Thu Jan  1 00:00:00 1970");
+    }
+
+    #[test]
+    fn sizes_have_one_decimal() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1536), "1.5 KiB");
+        assert_eq!(bytes(u64::MAX), "16777215.9 TiB");
+        assert_eq!(rate(1 << 20, 0.5), "2.0 MiB/s");
+    }
+
+    #[test]
+    fn names_cannot_command_the_terminal() {
+        assert_eq!(printable("a b ü"), "a b ü");
+        assert_eq!(printable("a\x1b[31m\n"), "a\\u{1b}[31m\\n");
+    }
+}

@@ -1,0 +1,80 @@
+//! `forebay check-config`, and what `forebay serve` refuses.
+
+use crate::program::{run, stderr, stdout};
+use std::{fs, path::PathBuf};
+use tempfile::TempDir;
+
+fn write(scratch: &TempDir, text: &str) -> PathBuf {
+    let path = scratch.path().join("forebay.toml");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn a_good_file_is_summed_up() {
+    let scratch = tempfile::tempdir().unwrap();
+    let text = format!(
+        "[store]\npath = \"{}/store\"\n[[export]]\npath = \"/store\"\norigins = [\"root://a\", \"root://b:2\"]\n",
+        scratch.path().display()
+    );
+    let file = write(&scratch, &text);
+    let output = run(["check-config".as_ref(), file.as_os_str()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let printed = stdout(&output);
+    assert!(printed.contains("forebay.toml: good"), "{printed}");
+    assert!(printed.contains("export      /store from root://a:1094, root://b:2"), "{printed}");
+    assert!(!scratch.path().join("store").exists(), "a check changes nothing");
+}
+
+#[test]
+fn a_bad_file_is_refused_with_line_and_column_by_check_and_serve() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = write(&scratch, "[server]\nlisten = [\"127.0.0.1:0\"]\nconections_max = 5\n");
+    for args in
+        [vec!["check-config".as_ref(), file.as_os_str()], vec!["serve".as_ref(), "--config".as_ref(), file.as_os_str()]]
+    {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2));
+        let error = stderr(&output);
+        assert!(error.contains("forebay.toml:3:1: unknown field `conections_max`"), "{error}");
+        assert_eq!(stdout(&output), "");
+    }
+}
+
+#[test]
+fn the_printed_example_is_a_file_that_parses() {
+    let scratch = tempfile::tempdir().unwrap();
+    let example =
+        stdout(&run(["check-config", "--example"])).replace("/var/cache", &scratch.path().display().to_string());
+    let file = write(&scratch, &example);
+    let output = run(["check-config".as_ref(), file.as_os_str()]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn a_file_and_flags_do_not_mix() {
+    let output = run(["serve", "--config", "forebay.toml", "--store", "/tmp/store"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = stderr(&output);
+    assert!(
+        error.contains("--config") && error.contains("--store") && error.contains("cannot be used with"),
+        "{error}"
+    );
+}
+
+#[test]
+fn bad_flags_are_named() {
+    for (args, named) in [
+        (vec!["serve"], "nothing is exported"),
+        (vec!["serve", "--origin", "root://a"], "--store is missing"),
+        (vec!["serve", "--origin", "http://a", "--store", "/tmp/s"], "--origin: origins of scheme `http`"),
+        (vec!["serve", "--export-dir", "/nonexistent"], "--export-dir: /nonexistent cannot be exported"),
+        (vec!["serve", "--export-dir", "/", "--listen", "x"], "--listen: `x` is no address"),
+        (vec!["serve", "--export-dir", "/", "--listen", "192.0.2.1:0"], "--listen: cannot listen at 192.0.2.1:0"),
+        (vec!["serve", "--origin", "root://a", "--store", "/dev/null"], "--store: /dev/null is not a directory"),
+    ] {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{named}");
+        assert!(stderr(&output).contains(named), "{}", stderr(&output));
+    }
+}
