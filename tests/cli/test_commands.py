@@ -109,7 +109,7 @@ def test_inspect_of_garbage_is_an_error(ground: Ground, tmp_path: Path) -> None:
         ("[server]\nlisten = ['127.0.0.1:0']\nnonsense = 1\n", "nonsense"),
         ("[store]\npath = '/tmp'\nblock_size = '65 parsecs'\n", "parsecs"),
         ("[server]\nlisten = ['127.0.0.1:0']\n[[export]]\npath = '/a'\norigins = ['ftp://x']\n", "ftp"),
-        ("[server\n", "server"),
+        ("[server\n", "unclosed"),
     ],
 )
 def test_bad_configuration_is_refused_with_file_and_line(ground: Ground, text: str, complaint: str) -> None:

@@ -45,13 +45,17 @@ def verify(cache: Forebay, path: str) -> None:
 
 
 class FillUntilKilled:
-    """Reads one file at random with several clients and kills the cache after a number of bytes."""
+    """Reads one file at random with several clients and kills the cache in the middle of it.
+
+    First only half of the file is read, until a sync has put bits on the disk; then all of it, for a number of bytes.
+    """
 
     def __init__(self, cache: Forebay, path: str, kill_after_bytes: int, seed: int) -> None:
         self._cache = cache
         self._path = path
         self._seed = seed
         self._left = kill_after_bytes
+        self._synced = False
         self._lock = threading.Lock()
 
     def run(self) -> None:
@@ -66,20 +70,23 @@ class FillUntilKilled:
         content = FILES[self._path]
         with contextlib.suppress(Closed, ConnectionError), self._cache.client() as client:
             handle = client.open(self._path)
-            while self._count(0):
-                offset, length = choice.randrange(content.size), choice.randrange(1, 3 * BLOCK)
-                data = client.read(handle, offset, length).ok()
-                assert_same(data, content.read(offset, length), f"{self._path} at {offset}")
-                self._count(len(data))
+            received = 0
+            while self._goes_on(received):
+                offset = choice.randrange(content.size if self._synced else content.size // 2)
+                data = client.read(handle, offset, choice.randrange(1, 3 * BLOCK)).ok()
+                assert_same(data, content.read(offset, len(data)), f"{self._path} at {offset}")
+                received = len(data)
 
-    def _count(self, received: int) -> bool:
-        """Counts received bytes; kills the cache at the limit. Whether reading should go on."""
+    def _goes_on(self, received: int) -> bool:
+        """Counts received bytes from the first sync on; kills the cache at the limit."""
         with self._lock:
-            self._left -= received
-            if self._left > 0:
+            if not self._synced:
+                self._synced = bool(present_blocks(self._cache.data / f"{self._path[1:]}.cinfo"))
                 return True
-            self._cache.process.kill()
-            return False
+            self._left -= received
+            if self._left <= 0:
+                self._cache.process.kill()
+            return self._left > 0
 
 
 @pytest.mark.timeout(400)
@@ -91,7 +98,7 @@ def test_every_byte_is_right_after_each_of_50_kills_while_filling(ground: Ground
         for earlier in list(FILES)[max(0, index - 2) : index]:
             verify(cache, earlier)
         survived += cache.metrics().client_bytes()["hit"]
-        limit = random.Random(index).randrange(1, 2 * FILE_BLOCKS * BLOCK)
+        limit = random.Random(index).randrange(1, FILE_BLOCKS * BLOCK)
         FillUntilKilled(cache, path, limit, index).run()
     with start(ground, origin, store) as cache:
         for path in FILES:
@@ -104,7 +111,7 @@ def test_bits_are_never_set_for_blocks_that_the_data_file_lacks(ground: Ground, 
     path = next(iter(FILES))
     for seed in range(8):
         cache = start(ground, origin, store)
-        FillUntilKilled(cache, path, 20 * BLOCK + seed * 1000, seed).run()
+        FillUntilKilled(cache, path, (1 + seed) * 3 * BLOCK, seed).run()
         origin_data, cached = FILES[path].all(), (store / path[1:]).read_bytes()
         for block in present_blocks(store / f"{path[1:]}.cinfo"):
             piece = slice(block * BLOCK, (block + 1) * BLOCK)

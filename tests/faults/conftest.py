@@ -14,7 +14,14 @@ from harness.scripted import ScriptedOrigin
 
 PATH = "/data/file.bin"
 CONTENT = Pattern(24 * BLOCK + 321, 5)
-PATIENCE = {"connect_timeout": "2s", "first_byte_timeout": "2s", "stall_timeout": "2s"}
+PATIENCE = {
+    "connect_timeout": "2s",
+    "first_byte_timeout": "2s",
+    "stall_timeout": "2s",
+    "deadline": "30s",
+    "attempts": 3,
+    "read_attempts": 3,
+}
 
 CacheBefore = Callable[..., Forebay]
 

@@ -59,7 +59,7 @@ def test_one_failure_in_mid_read_is_recovered_without_the_client_noticing(
         (faults.die, (Error.IO_ERROR, Error.NO_SERVER)),
         (faults.die_after(70_000), (Error.IO_ERROR, Error.NO_SERVER)),
         (faults.stay_silent, (Error.TIMED_OUT, Error.IO_ERROR)),
-        (faults.end_early(5000), (Error.IO_ERROR, Error.FS_ERROR)),
+        (faults.end_early(0), (Error.IO_ERROR, Error.FS_ERROR)),
         (faults.fail_with(Error.IO_ERROR), (Error.IO_ERROR,)),
         (faults.fail_with(Error.FS_ERROR), (Error.FS_ERROR,)),
         (faults.fail_with(Error.NOT_AUTHORIZED), (Error.NOT_AUTHORIZED,)),
@@ -97,6 +97,12 @@ def test_page_that_stays_corrupt_is_a_checksum_error_and_never_kept(cache: Foreb
         origin.behave()
         healed = until(lambda: (got := read_whole(client)).error is None and got, "the cache recovers", within=20)
         assert_same(healed.ok(), CONTENT.all(), "after recovery")
+
+
+def test_answers_shorter_than_asked_are_asked_on(cache: Forebay, origin: ScriptedOrigin) -> None:
+    on_data(origin, faults.end_early(90_000))
+    with cache.client() as client:
+        assert_same(read_whole(client).ok(), CONTENT.all(), "read")
 
 
 def test_truncated_origin_file_is_never_padded(cache: Forebay, origin: ScriptedOrigin) -> None:

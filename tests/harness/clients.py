@@ -50,6 +50,10 @@ def _xrdcp(_: Ground, url: str, to: Path, env: Mapping[str, str]) -> subprocess.
     return run_client([program("xrdcp"), "--force", "--nopbar", url, to], env)
 
 
+def _xrdcp_to_stdout(_: Ground, url: str, to: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+    return run_client([program("xrdcp"), "--nopbar", url, "-"], env, stdout=to)
+
+
 def _xrdfs_cat(_: Ground, url: str, to: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
     parts = urlsplit(url)
     return run_client([program("xrdfs"), parts.netloc, "cat", url.split(parts.netloc, 1)[1][1:]], env, stdout=to)
@@ -63,18 +67,21 @@ def _forebay_get(ground: Ground, url: str, to: Path, env: Mapping[str, str]) -> 
     return run_client([ground.forebay, "get", url, "-o", to], env)
 
 
-COPIERS: dict[str, Fetch] = {
+FETCHERS: dict[str, Fetch] = {
     "xrdcp": _xrdcp,
+    "xrdcp-to-stdout": _xrdcp_to_stdout,
     "xrdfs-cat": _xrdfs_cat,
     "pyxrootd": _pyxrootd,
     "forebay-get": _forebay_get,
 }
+COPIERS = ["xrdcp", "xrdfs-cat", "pyxrootd", "forebay-get"]
+"""The clients of the matrix."""
 
 
 def fetch(client: str, ground: Ground, url: str, env: Mapping[str, str] | None = None) -> bytes:
     """Fetches a URL with a client of the matrix and returns what it wrote."""
     destination = ground.directory("download") / "file"
-    result = COPIERS[client](ground, url, destination, env or {})
+    result = FETCHERS[client](ground, url, destination, env or {})
     if result.returncode != 0:
         printed = (result.stdout or b"") + (result.stderr or b"")
         raise ClientFailed(f"{client} {url} ended with {result.returncode}: {printed.decode(errors='replace')[-2000:]}")
@@ -82,5 +89,8 @@ def fetch(client: str, ground: Ground, url: str, env: Mapping[str, str] | None =
 
 
 def through_plugin(proxy_url: str) -> dict[str, str]:
-    """The environment that sends a stock client's opens through a forwarding proxy."""
-    return {"XRD_PLUGIN": str(proxy_plugin()), "XROOT_PROXY": f"{proxy_url}//"}
+    """The environment that sends every file that a stock client opens through a forwarding proxy.
+
+    The plug-in of 5.5 does not know page reads, and it sends local files to the proxy too: let xrdcp write to stdout.
+    """
+    return {"XRD_PLUGIN": str(proxy_plugin()), "XROOT_PROXY": f"{proxy_url}//", "XRD_CPUSEPGWRTRD": "0"}

@@ -61,6 +61,8 @@ def cluster(ground: Ground, data: Path) -> Origin:
         _start(ground, "cmsd", "worker-cmsd", behind_manager, worker, worker_admin),
         _start(ground, "xrootd", "worker", behind, worker, worker_admin),
     ]
+    # A client that comes before this is told to wait 10 s.
+    processes[1].wait_for_line("cms_setStatus: .* resumed")
     until(lambda: _knows(front, _some_file(data)), "the redirector knows its data server", within=60)
     return Origin(front, data, processes)
 

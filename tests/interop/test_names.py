@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from harness import xrootd
+from harness import forebay, xrootd
 from harness.clients import fetch
 from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
 from harness.ground import Ground
+from harness.waiting import until
 
 NAMES = {
     "blanks": " leading and  double blanks .bin",
@@ -61,11 +62,14 @@ def test_awkward_names_are_kept(
 ) -> None:
     cache, name = cache_of(origin.url), NAMES[kind]
     with cache.client() as client:
-        for _ in range(2):
-            handle = client.open(f"/{name}")
+        handle = client.open(f"/{name}")
+
+        def is_hit() -> bool:
+            before = cache.metrics().client_bytes()["hit"]
             assert_same(client.read(handle, 0, 1 << 20).ok(), contents[name].all(), name)
-            client.close_file(handle).ok()
-    assert cache.metrics().client_bytes()["hit"] == contents[name].size
+            return cache.metrics().client_bytes()["hit"] == before + contents[name].size
+
+        until(is_hit, f"{name} is served from the cache")
     assert (cache.data / name).is_file()
 
 
@@ -81,8 +85,9 @@ def test_names_that_cannot_be_kept_are_served_and_accounted(
 
 
 def test_listing_shows_awkward_names(
-    origin: xrootd.Origin, cache_of: Callable[..., Forebay], contents: dict[str, Pattern]
+    ground: Ground, origin: xrootd.Origin, cache_of: Callable[..., Forebay], contents: dict[str, Pattern]
 ) -> None:
-    with cache_of(origin.url).client() as client:
+    # xrootd 5.5 cuts names of 255 bytes when it lists: the listing comes from our own export.
+    with forebay.export(ground, origin.data) as export, cache_of(export.url).client() as client:
         listed = set(client.dirlist("/").ok().rstrip(b"\0").decode().split("\n"))
     assert listed == {name.split("/")[0] for name in contents}
