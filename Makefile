@@ -54,9 +54,9 @@ fuzz-smoke: ## every fuzz target for FUZZ_SECONDS; needs a nightly toolchain and
 	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
 	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; done
 
-bench: $(BINARY) ## Forebay, XCache and a plain server side by side; XROOTD_PREFIX=DIR measures another XRootD
+bench: $(BINARY) ## Forebay, XCache and a plain server side by side; XROOTD_PREFIX=DIR measures another XRootD, BENCH=--quick tries it out
 	tests/install-tools.sh
-	$(CARGO) run --release --locked -p forebay-bench -- $(BENCH)
+	$(CARGO) run --release --locked -p forebay-bench -- compare $(if $(XROOTD_PREFIX),--xrootd-prefix $(XROOTD_PREFIX)) $(BENCH)
 
 clean: ## remove what was built, installed and generated here
 	$(CARGO) clean
