@@ -47,6 +47,7 @@ pub(crate) async fn serve_connection(
         connection,
         wanted_len: 0,
         served: 0,
+        has_heard: false,
         is_draining: false,
     };
     match connection.run().await {
@@ -69,6 +70,8 @@ struct Connection {
     wanted_len: usize,
     /// Requests served since others had their turn.
     served: usize,
+    /// Whether something was received since the deadline was put off.
+    has_heard: bool,
     /// Whether nothing more is read because the server stops.
     is_draining: bool,
 }
@@ -194,6 +197,7 @@ impl Connection {
 
     /// Waits for input, for an answer, or for the end.
     async fn wait(&mut self) -> Result<(), End> {
+        self.put_off_deadline();
         let (may_read, has_deadline) = (self.may_serve(), self.has_deadline());
         if may_read && self.input.capacity() - self.input.len() < RECEIVE_LEN / 2 {
             self.input.reserve(RECEIVE_LEN);
@@ -203,7 +207,7 @@ impl Connection {
             received = self.exchange.stream.read_buf(&mut self.input), if may_read => match received? {
                 0 => Err(End::Client),
                 _ => {
-                    self.note_input();
+                    self.has_heard = true;
                     Ok(())
                 }
             },
@@ -216,11 +220,12 @@ impl Connection {
         }
     }
 
-    /// Puts off the end by silence.
-    fn note_input(&mut self) {
-        if let (Some(idle_time_max), Role::Main(_)) = (self.idle_time_max, &self.exchange.role) {
+    /// Puts off the end by silence when something was received since.
+    fn put_off_deadline(&mut self) {
+        if let (true, Some(idle_time_max), Role::Main(_)) = (self.has_heard, self.idle_time_max, &self.exchange.role) {
             self.deadline.as_mut().reset(Instant::now() + idle_time_max);
         }
+        self.has_heard = false;
     }
 
     async fn handle_event(&mut self, event: Event) -> Result<(), End> {

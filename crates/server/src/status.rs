@@ -84,6 +84,7 @@ const fn code_of(error: &Error) -> ErrorCode {
         },
         Error::Changed { .. } | Error::Disk { .. } => ErrorCode::IO_ERROR,
         Error::TooManyOpen { .. } => ErrorCode::OVERLOADED,
+        Error::OutOfMemory { .. } => ErrorCode::NO_MEMORY,
         Error::ShuttingDown => ErrorCode::CANCELLED,
         Error::Internal { .. } => ErrorCode::SERVER_ERROR,
     }

@@ -1,0 +1,395 @@
+//! Reads, vector reads and page reads: from disk, from the origin, at the end of the file.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod site;
+
+use forebay_origin::OriginError;
+use forebay_proto::{
+    ErrorCode, FileHandle, Request, Status, StreamId,
+    request::Prereads,
+    response::{Attention, ErrorBody},
+};
+use forebay_server::Options;
+use forebay_testkit::{MemoryOrigin, bytes_at};
+use site::{Peer, Site, element, impatient, pgread, read, run};
+use tokio::io::AsyncWriteExt;
+
+const MIB: u64 = 1 << 20;
+const UNKNOWN: FileHandle = FileHandle([9; 4]);
+
+/// Offsets and lengths on both sides of pages, buffers and limits.
+const RANGES: [(u64, u32); 12] = [
+    (0, 1),
+    (0, 4096),
+    (4095, 2),
+    (100, 10_000),
+    (0, (16 << 10) - 1),
+    (0, 16 << 10),
+    (1, (16 << 10) + 1),
+    (4096, 128 << 10),
+    (5000, 300_000),
+    (0, 2 << 20),
+    (3, (2 << 20) + 4096),
+    (0, 5 << 20),
+];
+
+fn expected(offset: u64, len: u32, size: u64) -> Vec<u8> {
+    let end = (offset + u64::from(len)).min(size);
+    bytes_at(offset, usize::try_from(end.saturating_sub(offset)).unwrap())
+}
+
+async fn file_site(size: u64) -> (Site, Peer, FileHandle) {
+    let site = Site::of_files().await;
+    site.put("f", &bytes_at(0, usize::try_from(size).unwrap()));
+    let mut peer = site.login().await;
+    let handle = peer.open("/f").await;
+    (site, peer, handle)
+}
+
+async fn origin_site(size: u64, options: Options) -> (Site, Peer, FileHandle) {
+    let site = Site::of_origin(size, options).await;
+    let mut peer = site.login().await;
+    let handle = peer.open("/store/f").await;
+    (site, peer, handle)
+}
+
+/// Reads every range by every kind of read.
+async fn read_all_ways(peer: &mut Peer, handle: FileHandle, size: u64) {
+    for (offset, len) in RANGES {
+        let bytes = expected(offset, len, size);
+        assert!(peer.read(handle, offset, len).await.unwrap() == bytes, "read of {len} at {offset}");
+        assert!(peer.pgread(handle, offset, len).await.unwrap() == bytes, "pgread of {len} at {offset}");
+        if len < 2_097_136 && offset + u64::from(len) <= size {
+            let vector = [element(handle, offset, len), element(handle, 7, 0), element(handle, 1, 50)];
+            let elements = peer.readv(&vector).await.unwrap();
+            let (asked, data): (Vec<_>, Vec<_>) = elements.into_iter().unzip();
+            assert_eq!(asked, vector);
+            assert!(data == [bytes, Vec::new(), expected(1, 50, size)], "readv of {len} at {offset}");
+        }
+    }
+}
+
+#[test]
+fn every_byte_of_a_file_on_disk_is_right_in_every_kind_of_read() {
+    run(async {
+        let size = 3 * MIB + 5;
+        let (_site, mut peer, handle) = file_site(size).await;
+        read_all_ways(&mut peer, handle, size).await;
+    });
+}
+
+#[test]
+fn every_byte_of_an_origins_file_is_right_while_the_cache_fills_and_after() {
+    run(async {
+        let size = 3 * MIB + 5;
+        let (_site, mut peer, handle) = origin_site(size, Options::default()).await;
+        read_all_ways(&mut peer, handle, size).await;
+        read_all_ways(&mut peer, handle, size).await;
+    });
+}
+
+#[test]
+fn nothing_is_short_but_at_the_end_of_the_file() {
+    run(async {
+        for size in [0, 1, 65_535, 65_536, 65_537] {
+            let (_site, mut peer, handle) = origin_site(size, Options::default()).await;
+            for offset in [0, 65_530, 65_536, 70_000] {
+                let bytes = expected(offset, 100_000, size);
+                assert_eq!(peer.read(handle, offset, 100_000).await.unwrap(), bytes, "{size} {offset}");
+                assert_eq!(peer.pgread(handle, offset, 100_000).await.unwrap(), bytes, "{size} {offset}");
+            }
+        }
+    });
+}
+
+#[test]
+fn behind_the_end_a_read_is_empty_and_a_vector_is_an_error() {
+    run(async {
+        let (_site, mut peer, handle) = file_site(1000).await;
+        for (offset, len) in [(1000, 10), (5000, 10), (0, 0), (u64::MAX >> 1, 10)] {
+            assert_eq!(peer.read(handle, offset, len).await, Ok(Vec::new()));
+        }
+        for offset in [1000, 5000] {
+            peer.send(9, pgread(handle, offset, 10)).await;
+            let frame = peer.frame().await;
+            let status = forebay_proto::page::StatusFrame::decode(StreamId::from(9), &frame.body).unwrap();
+            assert_eq!((status.kind, status.offset), (forebay_proto::page::FrameKind::Final, offset));
+            assert_eq!((frame.body.len(), frame.data.len()), (24, 0));
+        }
+        let (code, text) = peer.readv(&[element(handle, 0, 10), element(handle, 995, 6)]).await.unwrap_err();
+        assert_eq!((code, text.as_str()), (ErrorCode::FS_ERROR, "readv past EOF"));
+        assert_eq!(peer.readv(&[element(handle, 995, 5)]).await.unwrap()[0].1.len(), 5);
+    });
+}
+
+#[test]
+fn reads_of_unknown_handles_and_of_nothing_are_refused() {
+    run(async {
+        let (_site, mut peer, handle) = file_site(1000).await;
+        assert_eq!(peer.error(read(UNKNOWN, 0, 1)).await, ErrorCode::FILE_NOT_OPEN);
+        assert_eq!(peer.error(pgread(UNKNOWN, 0, 1)).await, ErrorCode::FILE_NOT_OPEN);
+        assert_eq!(peer.error(pgread(handle, 0, 0)).await, ErrorCode::ARG_INVALID);
+        let vector = [element(handle, 0, 1), element(UNKNOWN, 0, 1)];
+        assert_eq!(peer.readv(&vector).await.unwrap_err().0, ErrorCode::FILE_NOT_OPEN);
+        for (len, code) in [(2_097_136, ErrorCode::FS_ERROR), (2_097_137, ErrorCode::NO_MEMORY)] {
+            assert_eq!(peer.readv(&[element(handle, 0, len)]).await.unwrap_err().0, code);
+        }
+        let many = vec![element(handle, 0, 1); 1025];
+        assert_eq!(peer.readv(&many).await.unwrap_err().0, ErrorCode::ARG_TOO_LONG);
+        assert_eq!(peer.readv(&many[1..]).await.unwrap().len(), 1024);
+        peer.call(Request::Ping).await.unwrap();
+    });
+}
+
+#[test]
+fn hints_for_later_reads_must_name_open_files() {
+    run(async {
+        let (_site, mut peer, handle) = file_site(1000).await;
+        for (hinted, answer) in [(handle, Status::OK), (UNKNOWN, Status::ERROR)] {
+            let mut bytes = Vec::new();
+            Request::Read(forebay_proto::request::Read {
+                handle,
+                offset: 0,
+                len: 4,
+                path_id: 0,
+                prereads: Prereads::default(),
+            })
+            .encode(StreamId::from(3), &mut bytes);
+            bytes[20..24].copy_from_slice(&24_u32.to_be_bytes());
+            bytes.extend_from_slice(&hinted.0);
+            bytes.extend_from_slice(&[0; 12]);
+            peer.stream.write_all(&bytes).await.unwrap();
+            assert_eq!(peer.frame().await.status, answer);
+        }
+    });
+}
+
+#[test]
+fn pipelined_requests_are_all_answered() {
+    run(async {
+        let (_site, mut peer, handle) = file_site(100_000).await;
+        let mut bytes = Vec::new();
+        let ids: Vec<u16> = (1000..1500).collect();
+        for id in &ids {
+            read(handle, u64::from(*id), 50).encode(StreamId::from(*id), &mut bytes);
+        }
+        peer.stream.write_all(&bytes).await.unwrap();
+        for (id, answer) in peer.answers(&ids).await {
+            assert_eq!(answer.unwrap(), bytes_at(u64::from(id), 50));
+        }
+    });
+}
+
+#[test]
+fn one_request_may_name_several_files() {
+    run(async {
+        let (_site, mut peer, first) = origin_site(MIB, Options::default()).await;
+        let second = peer.open("/store/g").await;
+        peer.read(first, 0, 100_000).await.unwrap();
+        let vector: Vec<_> =
+            (0..40).map(|i| element(if i % 2 == 0 { first } else { second }, i * 20_000, 15_000)).collect();
+        for _ in 0..2 {
+            for ((element, data), asked) in peer.readv(&vector).await.unwrap().into_iter().zip(&vector) {
+                assert_eq!(element, *asked);
+                assert!(data == bytes_at(element.offset, 15_000));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_hit_overtakes_a_miss_on_the_same_connection() {
+    run(async {
+        let (site, mut peer, handle) = origin_site(MIB, Options::default()).await;
+        peer.read(handle, 0, 65_536).await.unwrap();
+        while peer.call(read(handle, 0, 10)).await.is_err() {}
+        site.origin.let_through(0);
+        peer.send(500, read(handle, 500_000, 10)).await;
+        peer.send(501, pgread(handle, 600_000, 10)).await;
+        peer.send(502, read(handle, 0, 10)).await;
+        assert_eq!(peer.frame().await.stream_id, StreamId::from(502));
+        site.origin.let_through(u64::MAX);
+        let mut late = [peer.frame().await.stream_id, peer.frame().await.stream_id];
+        late.sort_by_key(|id| u16::from(*id));
+        assert_eq!(late, [StreamId::from(500), StreamId::from(501)]);
+    });
+}
+
+#[test]
+fn bytes_reach_the_client_as_they_arrive() {
+    run(async {
+        let (site, mut peer, handle) = origin_site(MIB, Options::default()).await;
+        site.origin.let_through(30_000);
+        peer.send(9, read(handle, 0, 60_000)).await;
+        let mut received = Vec::new();
+        while received.len() < 30_000 {
+            let frame = peer.frame().await;
+            assert_eq!(frame.status, Status::OKSOFAR);
+            received.extend(frame.body);
+        }
+        site.origin.let_through(u64::MAX);
+        received.extend(peer.answer(9).await.unwrap());
+        assert!(received == bytes_at(0, 60_000));
+    });
+}
+
+#[test]
+fn a_closed_file_is_not_found_but_reads_under_way_end_well() {
+    run(async {
+        let (site, mut peer, handle) = origin_site(MIB, Options::default()).await;
+        site.origin.let_through(0);
+        peer.send(9, read(handle, 0, 100_000)).await;
+        peer.close(handle).await.unwrap();
+        assert_eq!(peer.error(read(handle, 0, 1)).await, ErrorCode::FILE_NOT_OPEN);
+        assert_eq!(peer.close(handle).await.unwrap_err().0, ErrorCode::FILE_NOT_OPEN);
+        let again = peer.open("/store/f").await;
+        assert_ne!(again, handle);
+        site.origin.let_through(u64::MAX);
+        assert!(peer.answer(9).await.unwrap() == bytes_at(0, 100_000));
+    });
+}
+
+#[test]
+fn a_slow_read_is_put_off_and_then_answered_in_one_message() {
+    run(async {
+        let (site, mut peer, handle) = origin_site(MIB, impatient()).await;
+        site.origin.let_through(0);
+        peer.send(9, read(handle, 10, 200_000)).await;
+        let promise = peer.frame().await;
+        assert_eq!((promise.stream_id, promise.status), (StreamId::from(9), Status::WAITRESP));
+        assert_eq!(promise.body, 1800_u32.to_be_bytes());
+        site.origin.let_through(u64::MAX);
+        let message = peer.frame().await;
+        assert_eq!((message.stream_id, message.status), (StreamId::ZERO, Status::ATTN));
+        let Attention::Deferred { header, body } = Attention::parse(&message.body).unwrap() else { panic!() };
+        assert_eq!((header.stream_id, header.status), (StreamId::from(9), Status::OK));
+        assert!(body == bytes_at(10, 200_000));
+        peer.call(Request::Ping).await.unwrap();
+    });
+}
+
+#[test]
+fn a_slow_vector_is_put_off_and_then_answered_in_one_message() {
+    run(async {
+        let (site, mut peer, handle) = origin_site(4 * MIB, impatient()).await;
+        peer.read(handle, 0, 10).await.unwrap();
+        site.origin.let_through(0);
+        let vector: Vec<_> = (0..30).map(|i| element(handle, i * 100_000, 50_000)).collect();
+        peer.send_readv(9, 0, &vector).await;
+        assert_eq!(peer.frame().await.status, Status::WAITRESP);
+        site.origin.let_through(u64::MAX);
+        let message = peer.frame().await;
+        let Attention::Deferred { header, body } = Attention::parse(&message.body).unwrap() else { panic!() };
+        assert_eq!(header.status, Status::OK);
+        let elements: Vec<_> = forebay_proto::response::VectorData::new(body).map(Result::unwrap).collect();
+        assert_eq!(elements.len(), vector.len());
+        assert!(elements.iter().all(|(element, data)| *data == bytes_at(element.offset, 50_000)));
+    });
+}
+
+#[test]
+fn slow_pages_are_put_off_and_then_come_in_their_own_frames() {
+    run(async {
+        let (site, mut peer, handle) = origin_site(MIB, impatient()).await;
+        site.origin.let_through(0);
+        peer.send(9, pgread(handle, 10, 600_000)).await;
+        assert_eq!(peer.frame().await.status, Status::WAITRESP);
+        site.origin.let_through(u64::MAX);
+        assert!(peer.pages(9, 10).await.unwrap() == bytes_at(10, 600_000));
+    });
+}
+
+#[test]
+fn a_read_too_long_for_one_message_is_put_off_and_then_answered_in_frames() {
+    run(async {
+        let size = 20 * MIB;
+        let (site, mut peer, handle) = origin_site(size, impatient()).await;
+        site.origin.let_through(0);
+        peer.send(9, read(handle, 0, u32::try_from(size).unwrap())).await;
+        assert_eq!(peer.frame().await.status, Status::WAITRESP);
+        site.origin.let_through(u64::MAX);
+        let first = peer.frame().await;
+        assert_eq!((first.stream_id, first.status), (StreamId::from(9), Status::OKSOFAR));
+        let received = [first.body, peer.answer(9).await.unwrap()].concat();
+        assert!(received == bytes_at(0, received.len()));
+        assert_eq!(received.len() as u64, size);
+    });
+}
+
+#[test]
+fn an_origin_that_fails_half_way_is_an_error_and_never_a_short_answer() {
+    run(async {
+        let (site, mut peer, handle) = origin_site(MIB, Options::default()).await;
+        let error = OriginError::Lost {
+            endpoint: MemoryOrigin::endpoint(),
+            doing: "reading",
+            reason: "connection reset".to_owned(),
+        };
+        site.origin.script(|script| script.read_error = Some((100_000, error)));
+        assert_eq!(peer.error(read(handle, 0, 200_000)).await, ErrorCode::IO_ERROR);
+        assert_eq!(peer.pgread(handle, 0, 200_000).await.unwrap_err().0, ErrorCode::IO_ERROR);
+        assert_eq!(
+            peer.readv(&[element(handle, 0, 10), element(handle, 150_000, 10)]).await.unwrap_err().0,
+            ErrorCode::IO_ERROR
+        );
+        assert!(peer.read(handle, 0, 50_000).await.unwrap() == bytes_at(0, 50_000));
+    });
+}
+
+#[test]
+fn a_slow_error_is_an_error_too() {
+    run(async {
+        let (site, mut peer, handle) = origin_site(MIB, impatient()).await;
+        let error = OriginError::Corrupt { endpoint: MemoryOrigin::endpoint(), offset: 0 };
+        site.origin.script(|script| script.read_error = Some((0, error)));
+        for request in [read(handle, 0, 10), pgread(handle, 200_000, 10)] {
+            site.origin.let_through(0);
+            peer.send(9, request).await;
+            assert_eq!(peer.frame().await.status, Status::WAITRESP);
+            site.origin.let_through(1);
+            let message = peer.frame().await;
+            let Attention::Deferred { header, body } = Attention::parse(&message.body).unwrap() else { panic!() };
+            assert_eq!((header.stream_id, header.status), (StreamId::from(9), Status::ERROR));
+            assert_eq!(ErrorBody::parse(body).unwrap().code, ErrorCode::CHECKSUM_ERROR);
+        }
+    });
+}
+
+#[test]
+fn many_slow_requests_of_one_connection_are_all_answered() {
+    run(async {
+        let options = Options { requests_outstanding_max: 3, ..Options::default() };
+        let (site, mut peer, handle) = origin_site(4 * MIB, options).await;
+        site.origin.let_through(0);
+        let ids: Vec<u16> = (1000..1040).collect();
+        for id in &ids {
+            peer.send(*id, read(handle, u64::from(id - 1000) * 100_000, 1000)).await;
+        }
+        while site.origin.asked().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        site.origin.let_through(u64::MAX);
+        for (id, answer) in peer.answers(&ids).await {
+            assert!(answer.unwrap() == bytes_at(u64::from(id - 1000) * 100_000, 1000));
+        }
+    });
+}
+
+#[test]
+fn a_client_that_leaves_does_not_disturb_others() {
+    run(async {
+        let (site, mut leaving, handle) = origin_site(MIB, Options::default()).await;
+        let mut staying = site.login().await;
+        let other = staying.open("/store/f").await;
+        site.origin.let_through(0);
+        leaving.send(9, read(handle, 0, 100_000)).await;
+        staying.send(9, read(other, 0, 100_000)).await;
+        while site.origin.asked().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        drop(leaving);
+        site.origin.let_through(u64::MAX);
+        assert!(staying.answer(9).await.unwrap() == bytes_at(0, 100_000));
+    });
+}

@@ -1,0 +1,125 @@
+//! A whole server in this process, and a client that speaks to it frame by frame.
+
+#![allow(dead_code, reason = "each test file uses its own part of this module")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod gated_origin;
+mod peer;
+
+#[allow(unused_imports, reason = "each test file uses its own part of this module")]
+pub(crate) use peer::{Answer, Frame, HANDSHAKE, Peer, element, open, pgread, pgread_by, protocol, read, read_by};
+
+use forebay_cache::AllowList;
+use forebay_engine::{Engine, Export, ExportSource, OriginFactory, Routes, Writes};
+use forebay_net::Listener;
+use forebay_server::{Options, Server};
+use forebay_telemetry::Metrics;
+use forebay_testkit::{FaultyDisk, MemoryOrigin};
+use forebay_types::Lfn;
+use gated_origin::GatedOrigin;
+use std::{future::Future, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use tempfile::TempDir;
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+};
+
+/// A server, and what stands behind it.
+pub(crate) struct Site {
+    pub(crate) address: SocketAddr,
+    pub(crate) engine: Engine,
+    pub(crate) origin: MemoryOrigin,
+    /// Whether the origin opens files.
+    pub(crate) gate: watch::Sender<bool>,
+    pub(crate) directory: TempDir,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+impl Site {
+    /// A server of a directory's files.
+    pub(crate) async fn of_files() -> Self {
+        Self::of_files_with(Options::default()).await
+    }
+
+    /// A server of a directory's files, set up as `options` say.
+    pub(crate) async fn of_files_with(options: Options) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let source = ExportSource::Directory(directory.path().to_owned());
+        let origin = MemoryOrigin::new(0);
+        let (_, gate) = GatedOrigin::new(origin.clone());
+        Self::start(directory, source, origin, gate, options)
+    }
+
+    /// A cache before an origin in memory, whose file has `size` bytes under every path.
+    pub(crate) async fn of_origin(size: u64, options: Options) -> Self {
+        let (directory, origin) = (tempfile::tempdir().unwrap(), MemoryOrigin::new(size));
+        let (gated, gate) = GatedOrigin::new(origin.clone());
+        let source = ExportSource::Origin { origin: Arc::new(gated), server: MemoryOrigin::endpoint() };
+        Self::start(directory, source, origin, gate, options)
+    }
+
+    fn start(
+        directory: TempDir,
+        source: ExportSource,
+        origin: MemoryOrigin,
+        gate: watch::Sender<bool>,
+        options: Options,
+    ) -> Self {
+        let is_cache = matches!(source, ExportSource::Origin { .. });
+        let writes = if is_cache { Writes::Redirect } else { Writes::Refuse };
+        let prefix = if is_cache { "/store" } else { "/" };
+        let export = Export { prefix: Lfn::parse(prefix).unwrap(), source, writes };
+        let named = origin.clone();
+        let factory: OriginFactory = Arc::new(move |_| Arc::new(named.clone()));
+        let allowed = AllowList::parse(if is_cache { &["memory"] } else { &[] }).unwrap();
+        let routes = Routes::new(vec![export], allowed, factory).unwrap();
+        let disk = is_cache.then(|| FaultyDisk::open(directory.path()).unwrap().0 as Arc<dyn forebay_store::Disk>);
+        let engine = Engine::start(forebay_engine::Options::default(), disk, routes, Metrics::new());
+        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.address();
+        let server = Server::new(engine.clone(), options);
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            server.serve(listener, async { drop(stopped.await) }).await;
+        });
+        Self { address, engine, origin, gate, directory, stop: Some(stop), task }
+    }
+
+    /// Puts a file into the served directory.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
+        let path = self.directory.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A client that has logged in.
+    pub(crate) async fn login(&self) -> Peer {
+        Peer::login(self.address, "tester").await
+    }
+
+    /// Tells the server to stop.
+    pub(crate) fn stop(&mut self) {
+        self.stop.take().unwrap().send(()).unwrap();
+    }
+
+    /// Waits until the server has stopped.
+    pub(crate) async fn stopped(self) {
+        self.task.await.unwrap();
+    }
+}
+
+/// Options with which a client is told to wait almost at once.
+pub(crate) fn impatient() -> Options {
+    Options { wait_response_after: Duration::from_millis(10), ..Options::default() }
+}
+
+/// Runs a test on a small multi-threaded runtime and fails after a minute.
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await }).unwrap();
+}
