@@ -1,5 +1,7 @@
 //! The binary, run as its users run it.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
+
 mod check_config;
 mod get;
 mod inspect;
