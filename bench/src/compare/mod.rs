@@ -17,7 +17,7 @@ use record::SetUp;
 use row::{CpuUnit, Row, RowKind};
 use scene::{FileSizes, Scene};
 use servers::{Programs, ServerKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What to compare, and how long.
@@ -68,7 +68,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     ensure!(!options.servers.is_empty(), "there is no server to measure");
     let plan = Plan::new(options)?;
     let set_up = plan.set_up();
-    let work_dir = options.work_dir.clone().unwrap_or_else(std::env::temp_dir);
+    let work_dir = absolute(&options.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
     let mut scene = Scene::set_up(&work_dir, plan.programs.clone(), plan.sizes)?;
     let is_warm = |row: &Row| matches!(row.kind, RowKind::Warm(_));
     if rows.iter().any(is_warm) {
@@ -125,15 +125,8 @@ impl Plan {
         };
         let default_seconds = if options.quick { 0.2 } else { 1.2 };
         let seconds = options.seconds.unwrap_or(default_seconds);
-        let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("forebay"));
-        let forebay = options.forebay.clone().map_or_else(beside, Ok)?;
-        ensure!(
-            !options.servers.contains(&ServerKind::Forebay) || forebay.exists(),
-            "{} is missing: build it with `cargo build --release -p forebay`",
-            forebay.display()
-        );
         Ok(Self {
-            programs: Programs { xrootd_prefix: options.xrootd_prefix.clone(), forebay },
+            programs: programs(options)?,
             rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }),
             time: Duration::try_from_secs_f64(seconds).context("the duration makes no sense")?,
             sizes: FileSizes {
@@ -153,6 +146,27 @@ impl Plan {
         set_up.cold_small_files = self.sizes.cold_small_files;
         set_up
     }
+}
+
+/// Where the programs are. Servers are started in directories of their own, so all paths are absolute.
+fn programs(options: &CompareOptions) -> Result<Programs> {
+    let mut forebay = std::env::current_exe()?.with_file_name("forebay");
+    if let Some(path) = &options.forebay {
+        forebay.clone_from(path);
+    }
+    if options.servers.contains(&ServerKind::Forebay) {
+        forebay = absolute(&forebay).context("build it with `cargo build --release -p forebay`")?;
+    }
+    let xrootd_prefix = options.xrootd_prefix.as_deref().map(absolute).transpose()?;
+    if let Some(prefix) = &xrootd_prefix {
+        absolute(&prefix.join("bin/xrootd"))?;
+    }
+    Ok(Programs { xrootd_prefix, forebay })
+}
+
+/// The absolute form of a path to something that is there.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().with_context(|| format!("cannot find {}", path.display()))
 }
 
 /// The servers in another order each round, so that none is always measured behind the same other.

@@ -73,7 +73,8 @@ impl Programs {
         let (path, env) = match &self.xrootd_prefix {
             None => (PathBuf::from(name), Vec::new()),
             Some(prefix) => {
-                (prefix.join("bin").join(name), vec![("LD_LIBRARY_PATH".into(), prefix.join("lib").into_os_string())])
+                let libraries = std::env::join_paths([prefix.join("lib"), prefix.join("lib64")]).unwrap_or_default();
+                (prefix.join("bin").join(name), vec![("LD_LIBRARY_PATH".into(), libraries)])
             }
         };
         Program { path, args, env, refuses_root: true }
