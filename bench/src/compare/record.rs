@@ -132,10 +132,11 @@ fn bare(path: &str, args: &[&str]) -> Program {
     Program { path: path.into(), args: args.iter().map(Into::into).collect(), env: Vec::new(), refuses_root: false }
 }
 
-/// What a program prints, on whichever of its outputs.
+/// What a program prints, on whichever of its outputs; `unknown` when it fails.
 fn said(program: &Program) -> String {
     let mut command = Command::new(&program.path);
     let output = command.args(&program.args).envs(program.env.clone()).stdin(Stdio::null()).output();
+    let output = output.ok().filter(|output| output.status.success());
     let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).trim().to_owned();
     if text.is_empty() { UNKNOWN.to_owned() } else { text }

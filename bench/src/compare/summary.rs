@@ -31,27 +31,37 @@ impl Sample {
     }
 }
 
+/// A column that sets Forebay against others: its name, and the servers of which the one with the least counts.
+type Against = (&'static str, &'static [ServerKind]);
+
+const AGAINST_SERVERS: [Against; 2] =
+    [("Forebay : XCache", &[ServerKind::Xcache]), ("Forebay : plain xrootd", &[ServerKind::Plain])];
+const AGAINST_FLOOR: Against = ("Forebay : floor", &[ServerKind::FloorCopy, ServerKind::FloorSendfile]);
+
 /// The tables of all `samples`, in Markdown.
 pub(crate) fn tables(rows: &[Row], servers: &[ServerKind], samples: &[Sample]) -> String {
-    let mut text = String::new();
     let cells = Cells { servers, samples };
-    text.push_str("### Processor time of the server\n\n");
-    cells.table(&mut text, rows, true, |row, sample| sample.cpu_per_unit(row.unit), |row| row.unit.as_str());
-    text.push_str("\n### Throughput\n\n");
-    cells.table(
-        &mut text,
+    let [xcache, plain] = AGAINST_SERVERS;
+    let cpu = cells.table(
         rows,
-        true,
+        &[xcache, plain, AGAINST_FLOOR],
+        |row, sample| sample.cpu_per_unit(row.unit),
+        |row| row.unit.as_str(),
+    );
+    let rate = cells.table(
+        rows,
+        &AGAINST_SERVERS,
         |row, sample| sample.rate(row.unit),
         |row| match row.unit {
             CpuUnit::PerOperation => "op/s",
             CpuUnit::PerGib => "MiB/s",
         },
     );
-    text.push_str("\n### Latency, 99th percentile\n\n");
     let warm: Vec<Row> = rows.iter().filter(|row| matches!(row.kind, RowKind::Warm(_))).cloned().collect();
-    cells.table(&mut text, &warm, false, |_, sample| sample.report.p99_us, |_| "µs");
-    text
+    let latency = cells.table(&warm, &[], |_, sample| sample.report.p99_us, |_| "µs");
+    format!(
+        "### Processor time of the server\n\n{cpu}\n### Throughput\n\n{rate}\n### Latency, 99th percentile\n\n{latency}"
+    )
 }
 
 /// A paragraph on the servers that ended while they were measured; empty when none did.
@@ -68,33 +78,34 @@ struct Cells<'a> {
 impl Cells<'_> {
     fn table(
         &self,
-        text: &mut String,
         rows: &[Row],
-        with_ratios: bool,
+        against: &[Against],
         value: impl Fn(&Row, &Sample) -> f64,
         unit: impl Fn(&Row) -> &'static str,
-    ) {
-        let ratios: &[ServerKind] = if with_ratios { &[ServerKind::Xcache, ServerKind::Plain] } else { &[] };
-        let ratios: Vec<ServerKind> = ratios.iter().copied().filter(|other| self.has_ratio_to(*other)).collect();
+    ) -> String {
+        let is_measured = |servers: &[ServerKind]| servers.iter().any(|server| self.servers.contains(server));
+        let has_forebay = is_measured(&[ServerKind::Forebay]);
+        let against: Vec<&Against> = against.iter().filter(|(_, others)| has_forebay && is_measured(others)).collect();
         let names = self.servers.iter().map(|server| server.as_str().to_owned());
-        let ratio_names = ratios.iter().map(|other| format!("Forebay : {}", other.as_str()));
-        let header: Vec<String> = names.chain(ratio_names).collect();
-        push_line(text, "row", "unit", &header);
-        push_line(text, "---", "---", &vec!["---:".to_owned(); header.len()]);
+        let header: Vec<String> = names.chain(against.iter().map(|(name, _)| (*name).to_owned())).collect();
+        let mut text = String::new();
+        push_line(&mut text, "row", "unit", &header);
+        push_line(&mut text, "---", "---", &vec!["---:".to_owned(); header.len()]);
         for row in rows {
             let median_of = |server: ServerKind| {
                 let of_row = self.samples.iter().filter(|sample| sample.row == row.name && sample.server == server);
                 median(of_row.map(|sample| value(row, sample)).collect())
             };
+            let ratio = |others: &[ServerKind]| {
+                let least = others.iter().filter_map(|other| median_of(*other)).min_by(f64::total_cmp)?;
+                Some(median_of(ServerKind::Forebay)? / least)
+            };
             let values = self.servers.iter().map(|server| median_of(*server).map_or_else(nothing, number));
-            let ratio = |other: &ServerKind| Some(median_of(ServerKind::Forebay)? / median_of(*other)?);
-            let ratios = ratios.iter().map(|other| ratio(other).map_or_else(nothing, |ratio| format!("{ratio:.2}")));
-            push_line(text, &row.title, unit(row), &values.chain(ratios).collect::<Vec<_>>());
+            let ratios =
+                against.iter().map(|(_, others)| ratio(others).map_or_else(nothing, |ratio| format!("{ratio:.2}")));
+            push_line(&mut text, &row.title, unit(row), &values.chain(ratios).collect::<Vec<_>>());
         }
-    }
-
-    fn has_ratio_to(&self, other: ServerKind) -> bool {
-        [ServerKind::Forebay, other].iter().all(|server| self.servers.contains(server))
+        text
     }
 }
 
