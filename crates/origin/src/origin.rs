@@ -3,7 +3,13 @@
 use crate::OriginError;
 use bytes::Bytes;
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileStat, Lfn};
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 use tokio::sync::mpsc;
 
 /// A boxed future, as trait objects need it.
@@ -62,6 +68,8 @@ pub trait OriginFile: Send + Sync {
 /// Dropping it tells the origin client that nobody wants the rest.
 pub struct Chunks {
     receiver: mpsc::UnboundedReceiver<Result<Bytes, OriginError>>,
+    /// What feeds the stream, when that is done by whoever asks for the next bytes.
+    driver: Option<BoxFuture<'static, ()>>,
 }
 
 impl Chunks {
@@ -69,7 +77,7 @@ impl Chunks {
     #[must_use]
     pub fn channel() -> (mpsc::UnboundedSender<Result<Bytes, OriginError>>, Self) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (sender, Self { receiver })
+        (sender, Self { receiver, driver: None })
     }
 
     /// A stream that has ended.
@@ -78,9 +86,30 @@ impl Chunks {
         Self::channel().1
     }
 
+    /// The stream, fed by `driver` whenever its next bytes are asked for: that saves a task, and a change of tasks for
+    /// each piece. The driver is started at once and runs as far as it can.
+    pub(crate) fn driven_by(mut self, driver: impl Future<Output = ()> + Send + 'static) -> Self {
+        let mut driver: BoxFuture<'static, ()> = Box::pin(driver);
+        let is_pending = driver.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        self.driver = is_pending.then_some(driver);
+        self
+    }
+
     /// The next bytes, never empty; `None` after the last byte of the range or after an error.
     pub async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
-        self.receiver.recv().await
+        poll_fn(|context| self.poll_next(context)).await
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, OriginError>>> {
+        if let Ok(chunk) = self.receiver.try_recv() {
+            return Poll::Ready(Some(chunk));
+        }
+        if let Some(driver) = &mut self.driver
+            && driver.as_mut().poll(context).is_ready()
+        {
+            self.driver = None;
+        }
+        self.receiver.poll_recv(context)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     route::{Arrival, Question, Router},
     servers::Servers,
 };
-use forebay_proto::response;
+use forebay_proto::{ErrorCode, response};
 use forebay_telemetry::Metrics;
 use forebay_types::{DirEntry, Endpoint, FileStat};
 use std::sync::Arc;
@@ -41,6 +41,26 @@ impl RootOrigin {
         let patience = Patience { attempts: options.attempts, deadline: limits.deadline };
         let (arrival, _) = self.servers.ask(path, question, self.servers.tries(0, patience), limits).await?;
         Ok(arrival)
+    }
+
+    /// Asks the data server behind a redirector what the redirector itself has refused: some answer questions on files
+    /// without looking for them.
+    ///
+    /// # Errors
+    /// `refusal` when there is no such server.
+    async fn ask_data_server(
+        &self,
+        path: &OriginPath,
+        question: Question<'_>,
+        refusal: OriginError,
+    ) -> Result<Arrival, OriginError> {
+        let Arrival { connection, .. } = self.ask(path, Question::Stat).await?;
+        if connection.endpoint() == refusal.endpoint() {
+            return Err(refusal);
+        }
+        let limits = CallLimits::from_now(&self.servers.router.options);
+        let asked = self.servers.router.ask(connection.endpoint(), path, question, limits).await;
+        asked.map_err(|failure| failure.error)
     }
 }
 
@@ -77,7 +97,12 @@ impl Origin for RootOrigin {
         algorithm: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
         Box::pin(async move {
-            let Arrival { body, connection, .. } = self.ask(path, Question::Checksum(algorithm)).await?;
+            let Arrival { body, connection, .. } = match self.ask(path, Question::Checksum(algorithm)).await {
+                Err(error) if error.code() == Some(ErrorCode::UNSUPPORTED) => {
+                    self.ask_data_server(path, Question::Checksum(algorithm), error).await?
+                }
+                answered => answered?,
+            };
             let response::Checksum { algorithm: told, value } =
                 response::Checksum::parse(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
             if algorithm.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&told)) {

@@ -77,8 +77,14 @@ impl OriginFile for RootFile {
     fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {
         let (senders, chunks): (Vec<_>, Vec<_>) = ranges.iter().map(|_| Chunks::channel()).unzip();
         let jobs = ranges.iter().zip(senders).map(|(&range, sender)| Job::new(range, sender)).collect();
-        tokio::spawn(read::read(Arc::clone(&self.state), jobs));
-        chunks
+        let reading = read::read(Arc::clone(&self.state), jobs);
+        match <[Chunks; 1]>::try_from(chunks) {
+            Ok([only]) => vec![only.driven_by(reading)],
+            Err(chunks) => {
+                tokio::spawn(reading);
+                chunks
+            }
+        }
     }
 }
 

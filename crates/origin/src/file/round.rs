@@ -112,7 +112,10 @@ impl<'a> Round<'a> {
                 }
                 () = watched.left() => self.abandon_useless(),
                 () = &mut timer => {
-                    self.check_time();
+                    // With events at hand it is we who are late.
+                    if self.events.is_empty() {
+                        self.check_time();
+                    }
                     timer.as_mut().reset(Instant::now() + tick);
                 }
             }

@@ -1,4 +1,4 @@
-//! An origin client with tiny timeouts, and reading through it.
+//! Origin clients for tests, and reading through them.
 
 use forebay_origin::{Chunks, Options, Origin, OriginError, OriginFile, OriginPath, Pool, PoolOptions, RootOrigin};
 use forebay_telemetry::Metrics;
@@ -9,11 +9,12 @@ use std::{sync::Arc, time::Duration};
 /// No case takes longer: whatever happens, the client answers.
 pub(crate) const CASE_TIME_MAX: Duration = Duration::from_secs(20);
 
+/// Quick retries; timeouts that a busy machine does not reach.
 pub(crate) fn options() -> Options {
     Options {
-        first_byte_timeout: Duration::from_millis(300),
-        stall_timeout: Duration::from_millis(200),
-        deadline: Duration::from_secs(5),
+        first_byte_timeout: Duration::from_secs(10),
+        stall_timeout: Duration::from_secs(10),
+        deadline: Duration::from_secs(15),
         wait_max: Duration::from_millis(50),
         attempts: 3,
         read_attempts: 4,
@@ -23,6 +24,12 @@ pub(crate) fn options() -> Options {
     }
 }
 
+/// For servers that go silent.
+pub(crate) fn impatient_options() -> Options {
+    let (first_byte_timeout, stall_timeout) = (Duration::from_millis(400), Duration::from_millis(300));
+    Options { first_byte_timeout, stall_timeout, ..options() }
+}
+
 pub(crate) fn pool() -> Arc<Pool> {
     Pool::new(PoolOptions { connect_timeout: Duration::from_secs(2), streams: 1, ..PoolOptions::default() })
 }
@@ -30,6 +37,10 @@ pub(crate) fn pool() -> Arc<Pool> {
 pub(crate) fn origin_of(servers: &[&ScriptedOrigin]) -> RootOrigin {
     let endpoints = servers.iter().map(|server| server.endpoint().clone()).collect();
     RootOrigin::new(endpoints, options(), pool(), &Metrics::new())
+}
+
+pub(crate) fn impatient_origin_of(server: &ScriptedOrigin) -> RootOrigin {
+    RootOrigin::new(vec![server.endpoint().clone()], impatient_options(), pool(), &Metrics::new())
 }
 
 /// An endpoint where nothing listens.
