@@ -32,7 +32,7 @@ pub(crate) struct CompareOptions {
     /// Rounds; each measures every row on every server. [default: 5, quick: 1]
     #[arg(long)]
     rounds: Option<u32>,
-    /// Seconds of each run on a warm cache. [default: 1.2, quick: 0.2]
+    /// Seconds of each run on a warm cache. [default: 1, quick: 0.2]
     #[arg(long)]
     seconds: Option<f64>,
     /// Length of the file that is read warm. [default: 1GiB, quick: 64MiB]
@@ -123,7 +123,7 @@ impl Plan {
         let or = |given: Option<ByteSize>, quick: u64, full: u64| {
             given.map_or(if options.quick { quick } else { full }, |size| size.0)
         };
-        let default_seconds = if options.quick { 0.2 } else { 1.2 };
+        let default_seconds = if options.quick { 0.2 } else { 1.0 };
         let seconds = options.seconds.unwrap_or(default_seconds);
         Ok(Self {
             programs: programs(options)?,
