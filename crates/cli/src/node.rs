@@ -6,10 +6,10 @@ use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Ro
 use forebay_net::Listener;
 use forebay_origin::{Origin, Pool, RootOrigin};
 use forebay_server::Server;
-use forebay_store::{Disk, LocalDisk};
+use forebay_store::{Disk, LocalDisk, StoreError};
 use forebay_telemetry::{Metrics, Readiness, serve_admin};
 use forebay_types::Endpoint;
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::TcpListener,
     sync::watch,
@@ -151,25 +151,33 @@ fn blame(settings: &Settings, is_it: impl Fn(&ExportConfig) -> bool, key: &str, 
 fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
     let Some(path) = &settings.config.store else { return Ok(None) };
     let disk = LocalDisk::open(path).map_err(|error| {
-        let error = anyhow!(error);
-        settings.error_at("store.path", format_args!("{error:#}; choose a directory that this user can write"))
+        let is_passing = matches!(error, StoreError::Locked { .. }) || error.is_retryable();
+        let advice = if is_passing { "" } else { "; choose a directory that this user can write" };
+        unusable(settings, "store.path", format_args!("{:#}{advice}", anyhow!(error)), is_passing)
     })?;
     Ok(Some(Arc::new(disk)))
 }
 
 fn listen(settings: &Settings) -> anyhow::Result<Vec<Listener>> {
-    let addresses = settings.config.server.listen.iter();
-    addresses
-        .map(|&address| Listener::bind(address).map_err(|error| settings.error_at("server.listen", error).into()))
-        .collect()
+    let bind = |&address| {
+        Listener::bind(address).map_err(|error| unusable(settings, "server.listen", &error, error.is_retryable()))
+    };
+    settings.config.server.listen.iter().map(bind).collect()
 }
 
 async fn listen_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
     let Some(address) = settings.config.admin_listen else { return Ok(None) };
-    let listener = TcpListener::bind(address).await;
-    let listener = listener
-        .map_err(|error| settings.error_at("admin.listen", format_args!("cannot listen at {address}: {error}")))?;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        let is_passing = error.kind() == io::ErrorKind::AddrInUse;
+        unusable(settings, "admin.listen", format_args!("cannot listen at {address}: {error}"), is_passing)
+    })?;
     Ok(Some(listener))
+}
+
+/// An error of a setting that cannot be used: a wrong configuration, unless it may be right when tried again.
+fn unusable(settings: &Settings, setting: &str, problem: impl fmt::Display, is_passing: bool) -> anyhow::Error {
+    let error = settings.error_at(setting, problem);
+    if is_passing { anyhow!("{error}") } else { error.into() }
 }
 
 async fn wait_for(mut stop: watch::Receiver<bool>) {
