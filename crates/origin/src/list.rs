@@ -3,6 +3,7 @@
 use crate::{
     ListDetail, OriginError, OriginPath,
     call::{CallLimits, protocol},
+    redirect::reachable,
     retry::{Failure, Patience},
     route::{Arrival, Question, Router},
     servers::Servers,
@@ -12,10 +13,7 @@ use forebay_proto::{
     response::{DirlistDecoder, Location, LocationKind, parse_stat},
 };
 use forebay_types::{DirEntry, Endpoint, Lfn};
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    net::Ipv6Addr,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tokio::task::JoinSet;
 
 /// Requests of one listing that are under way at once: to the servers of a cluster, or stats of single names.
@@ -127,16 +125,6 @@ async fn locate(
     Ok(members)
 }
 
-/// The endpoint in a form that can be connected to: servers write IPv4 addresses as `[::127.0.0.1]`.
-fn reachable(endpoint: &Endpoint) -> Endpoint {
-    let v4 = endpoint.host().parse::<Ipv6Addr>().ok().and_then(|address| address.to_ipv4());
-    match v4 {
-        // ::1 and :: are IPv6 addresses of their own.
-        Some(v4) if u32::from(v4) > 1 => Endpoint::new(&v4.to_string(), endpoint.port()),
-        _ => endpoint.clone(),
-    }
-}
-
 /// The entries in an answer; where stats are missing that were asked for, they are asked for one by one.
 async fn entries(
     router: &Router,
@@ -204,19 +192,6 @@ const fn options(detail: ListDetail) -> DirlistOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_made_reachable() {
-        for (told, meant) in [
-            ("[::127.0.0.1]:11", "127.0.0.1:11"),
-            ("[::ffff:10.0.0.1]:11", "10.0.0.1:11"),
-            ("[::1]:11", "[::1]:11"),
-            ("[2001:db8::1]:11", "[2001:db8::1]:11"),
-            ("host.example:11", "host.example:11"),
-        ] {
-            assert_eq!(reachable(&told.parse().unwrap()).to_string(), meant);
-        }
-    }
 
     #[tokio::test]
     async fn results_keep_the_order_of_their_tasks() {

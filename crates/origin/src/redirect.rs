@@ -3,6 +3,7 @@
 use crate::OriginPath;
 use forebay_proto::response::{Redirect, RedirectTarget};
 use forebay_types::{Endpoint, Lfn};
+use std::net::Ipv6Addr;
 
 /// A server, and what to ask it for: one station on the way of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,7 +24,8 @@ impl Hop {
         match redirect.target {
             RedirectTarget::Host { endpoint, cgi, token } => {
                 let cgi = merge_cgi(&merge_cgi(&self.path.cgi, &cgi), &token);
-                Ok(Self { endpoint, path: OriginPath { lfn: self.path.lfn.clone(), cgi } })
+                let path = OriginPath { lfn: self.path.lfn.clone(), cgi };
+                Ok(Self { endpoint: reachable(&endpoint), path })
             }
             RedirectTarget::Url { tls: true, endpoint, .. } => {
                 Err(format!("it redirects to {endpoint} over TLS, which this release does not speak to origins"))
@@ -34,7 +36,8 @@ impl Hop {
                 } else {
                     Lfn::parse(&path).map_err(|error| format!("it redirects to a path that is none: {error}"))?
                 };
-                Ok(Self { endpoint, path: OriginPath { lfn, cgi: merge_cgi(&self.path.cgi, &cgi) } })
+                let path = OriginPath { lfn, cgi: merge_cgi(&self.path.cgi, &cgi) };
+                Ok(Self { endpoint: reachable(&endpoint), path })
             }
             RedirectTarget::LocalFile { .. } => {
                 Err("it redirects to a file on its own disk, though we said that we cannot read it".to_owned())
@@ -43,6 +46,16 @@ impl Hop {
                 Err(format!("it redirects to a `{scheme}://` URL, which is no protocol for this origin"))
             }
         }
+    }
+}
+
+/// The endpoint in a form that can be connected to: servers write IPv4 addresses as `[::127.0.0.1]`.
+pub(crate) fn reachable(endpoint: &Endpoint) -> Endpoint {
+    let v4 = endpoint.host().parse::<Ipv6Addr>().ok().and_then(|address| address.to_ipv4());
+    match v4 {
+        // ::1 and :: are IPv6 addresses of their own.
+        Some(v4) if u32::from(v4) > 1 => Endpoint::new(&v4.to_string(), endpoint.port()),
+        _ => endpoint.clone(),
     }
 }
 
@@ -95,6 +108,19 @@ mod tests {
         assert!(follow(-1, "https://door/f").unwrap_err().contains("https://"));
         assert!(follow(-1, "roots://door//f").unwrap_err().contains("TLS"));
         assert!(follow(-1, "root://door/../f").unwrap_err().contains("none"));
+    }
+
+    #[test]
+    fn addresses_are_made_reachable() {
+        for (told, meant) in [
+            ("[::127.0.0.1]:11", "127.0.0.1:11"),
+            ("[::ffff:10.0.0.1]:11", "10.0.0.1:11"),
+            ("[::1]:11", "[::1]:11"),
+            ("[2001:db8::1]:11", "[2001:db8::1]:11"),
+            ("host.example:11", "host.example:11"),
+        ] {
+            assert_eq!(reachable(&told.parse().unwrap()).to_string(), meant);
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Opening files and asking about paths: redirects, waits, errors, lists of servers.
 
 use crate::setup::{bounded, dead_endpoint, impatient_origin_of, open, options, origin_of, path, pool, read_right};
-use forebay_origin::{Options, Origin, OriginError, RootOrigin};
+use forebay_origin::{Options, Origin, OriginError, Pool, PoolOptions, RootOrigin};
 use forebay_proto::{ErrorCode, RequestCode, ServerFlags};
 use forebay_telemetry::Metrics;
 use forebay_testkit::{Facts, Reply, ScriptedOrigin};
@@ -283,4 +283,43 @@ async fn a_redirector_that_knows_no_checksums_names_a_server_that_does() {
     .unwrap();
     let checksum = bounded(origin_of(&[&door]).checksum(&path("/f"), None)).await.unwrap();
     assert_eq!(checksum.value, "001a2b3c");
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_and_those_of_open_files_kept() {
+    let (idle, used) = (good().await, good().await);
+    let options = PoolOptions { idle_timeout: Duration::from_millis(50), streams: 1, ..PoolOptions::default() };
+    let (pool, metrics) = (Pool::new(options), Metrics::new());
+    let origin = |server: &ScriptedOrigin| {
+        RootOrigin::new(vec![server.endpoint().clone()], crate::setup::options(), Arc::clone(&pool), &metrics)
+    };
+    let file = open(&origin(&used)).await;
+    bounded(origin(&idle).stat(&path("/f"))).await.unwrap();
+    assert_eq!(idle.connections(), 1);
+    bounded(async {
+        while idle.connections() > 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    read_right(&file, ByteRange::at(0, 10)).await;
+    assert_eq!((used.connections(), used.count(RequestCode::LOGIN)), (1, 1));
+    bounded(origin(&idle).stat(&path("/f"))).await.unwrap();
+    assert_eq!(idle.count(RequestCode::LOGIN), 2);
+}
+
+#[tokio::test]
+async fn the_number_of_servers_is_bounded() {
+    let servers = [good().await, good().await, good().await];
+    let pool = Pool::new(PoolOptions { servers_max: 1, streams: 1, ..PoolOptions::default() });
+    for server in &servers {
+        let origin = RootOrigin::new(vec![server.endpoint().clone()], options(), Arc::clone(&pool), &Metrics::new());
+        bounded(origin.stat(&path("/f"))).await.unwrap();
+    }
+    bounded(async {
+        while servers.iter().map(ScriptedOrigin::connections).sum::<usize>() > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

@@ -169,6 +169,13 @@ impl ScriptedOrigin {
         lock(&self.server.seen).iter().filter(|seen| seen.code == code).count()
     }
 
+    /// How many connections are open now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        // Each connection holds the server, and so do its acceptor and this handle.
+        Arc::strong_count(&self.server).saturating_sub(2)
+    }
+
     /// Closes the port and all connections; the port is free when this returns.
     pub async fn stop(&self) {
         let accepting = lock(&self.accepting).take();
