@@ -22,9 +22,9 @@ pub(crate) use transfer::transfer;
 /// Copy a file from a server, resuming where an earlier try stopped, and verify its checksum
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
-    /// root://HOST[:PORT]//path
+    /// root://HOST:PORT//path (the port may be left out: 1094)
     url: String,
-    /// Where to put the file: a name, a directory, or `-` for standard output [default: its own name, here]
+    /// Where to put the file: a name, a directory, or `-` for standard output. Unless given, its own name, here
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace a file that exists

@@ -11,7 +11,7 @@ use std::io::{self, BufWriter, Write};
 /// List a directory of a server
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
-    /// root://HOST[:PORT]//path
+    /// root://HOST:PORT//path (the port may be left out: 1094)
     url: String,
     /// Also tell kind, size and time of last change (UTC)
     #[arg(short)]

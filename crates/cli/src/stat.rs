@@ -11,7 +11,7 @@ use std::io::{self, Write};
 /// Tell what a server knows of a file or directory
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatArgs {
-    /// root://HOST[:PORT]//path
+    /// root://HOST:PORT//path (the port may be left out: 1094)
     url: String,
 }
 

@@ -1,7 +1,7 @@
 //! Configuration: from a file, or from flags, to what the program uses.
 //!
 //! Two steps: a raw mirror of the file, then a typed [`Config`] that cannot be wrong. All settings are declared in one
-//! place, from which the parser, [`example_file`], [`reference`] and the names of flags in messages come.
+//! place, from which the parser, [`example_file`], [`reference()`] and the names of flags in messages come.
 
 mod checker;
 mod config;
