@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
     task::{Context, Poll, Waker},
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::unconstrained};
 
 /// A boxed future, as trait objects need it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -89,7 +89,9 @@ impl Chunks {
     /// The stream, fed by `driver` whenever its next bytes are asked for: that saves a task, and a change of tasks for
     /// each piece. The driver is started at once and runs as far as it can.
     pub(crate) fn driven_by(mut self, driver: impl Future<Output = ()> + Send + 'static) -> Self {
-        let mut driver: BoxFuture<'static, ()> = Box::pin(driver);
+        // Not held back by the budget of the task that asks: the requests are under way when this returns. That budget
+        // still bounds how much the task takes at a time, see `poll_next`.
+        let mut driver: BoxFuture<'static, ()> = Box::pin(unconstrained(driver));
         let is_pending = driver.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
         self.driver = is_pending.then_some(driver);
         self
@@ -101,8 +103,8 @@ impl Chunks {
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, OriginError>>> {
-        if let Ok(chunk) = self.receiver.try_recv() {
-            return Poll::Ready(Some(chunk));
+        if let Poll::Ready(chunk) = self.receiver.poll_recv(context) {
+            return Poll::Ready(chunk);
         }
         if let Some(driver) = &mut self.driver
             && driver.as_mut().poll(context).is_ready()

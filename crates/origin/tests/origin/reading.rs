@@ -207,3 +207,32 @@ async fn requests_bytes_and_errors_are_counted() {
     assert!(text.contains(&format!("forebay_origin_bytes_total{{origin=\"{label}\"}} 12345")), "{text}");
     assert!(text.contains(&format!("forebay_origin_errors_total{{origin=\"{label}\"}} 0")), "{text}");
 }
+
+#[tokio::test]
+async fn more_reads_than_one_session_takes_wait_their_turn() {
+    let server = ScriptedOrigin::start(Facts::default(), |_| Reply::Good).await.unwrap();
+    let origin = origin_of(&[&server]);
+    let file = open(&origin).await;
+    let ranges: Vec<_> = (0..5000).map(|at| ByteRange::at(at * 200, 3)).collect();
+    let chunks: Vec<_> = ranges.iter().map(|&range| file.read(range)).collect();
+    for (range, chunks) in ranges.into_iter().zip(chunks) {
+        assert_right(range, &drain(chunks).await.unwrap());
+    }
+    assert_eq!((server.count(RequestCode::PGREAD), server.count(RequestCode::LOGIN)), (5000, 1));
+}
+
+#[tokio::test]
+async fn a_session_that_owes_too_many_unwanted_answers_is_replaced() {
+    let server = ScriptedOrigin::start(Facts::default(), |seen| match seen.code {
+        RequestCode::PGREAD if seen.ranges[0].len() == 1 => Reply::Silence,
+        _ => Reply::Good,
+    })
+    .await
+    .unwrap();
+    let origin = origin_of(&[&server]);
+    let file = open(&origin).await;
+    let unwanted: Vec<_> = (0..1100).map(|_| file.read(ByteRange::at(0, 1))).collect();
+    drop(unwanted);
+    read_right(&file, ByteRange::at(0, 1000)).await;
+    assert_eq!(server.count(RequestCode::LOGIN), 2);
+}
