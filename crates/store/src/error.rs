@@ -77,6 +77,28 @@ impl StoreError {
         matches!(self.errno(), Some(Errno::NOSPC | Errno::DQUOT))
     }
 
+    /// Whether the entry alone is the matter, not the disk: something else is in its place, or somebody has moved it. Clients
+    /// can bring that about by the names they ask for.
+    #[must_use]
+    pub fn concerns_one_entry(&self) -> bool {
+        let of_its_place = [
+            Errno::NOENT,
+            Errno::NOTDIR,
+            Errno::ISDIR,
+            Errno::NOTEMPTY,
+            Errno::EXIST,
+            Errno::LOOP,
+            Errno::NAMETOOLONG,
+            Errno::ACCESS,
+            Errno::PERM,
+        ];
+        match self {
+            Self::Io { .. } => self.errno().is_some_and(|errno| of_its_place.contains(&errno)),
+            Self::ForeignLink { .. } | Self::NotAFile { .. } | Self::Superseded { .. } => true,
+            Self::NotADirectory { .. } | Self::Locked { .. } => false,
+        }
+    }
+
     fn errno(&self) -> Option<Errno> {
         match self {
             Self::Io { source, .. } => Errno::from_io_error(source),
@@ -113,6 +135,17 @@ mod tests {
         }
         let superseded = StoreError::Superseded { path: "/store/a".into() };
         assert!(!superseded.is_out_of_space() && !superseded.is_retryable());
+    }
+
+    #[test]
+    fn what_is_in_an_entrys_place_is_no_fault_of_the_disk() {
+        for errno in [Errno::NOTDIR, Errno::ISDIR, Errno::NOENT, Errno::ACCESS] {
+            assert!(error(errno).concerns_one_entry(), "{errno}");
+        }
+        for errno in [Errno::NOSPC, Errno::IO, Errno::ROFS, Errno::MFILE] {
+            assert!(!error(errno).concerns_one_entry(), "{errno}");
+        }
+        assert!(StoreError::NotAFile { path: "/store/a".into() }.concerns_one_entry());
     }
 
     #[test]

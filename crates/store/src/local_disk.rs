@@ -203,8 +203,13 @@ fn judge(cinfo: Result<Cinfo, CinfoError>, len: Option<u64>) -> Result<Cinfo, Un
     Ok(cinfo)
 }
 
-/// Removes both files of an entry, the record first: data without a record is never trusted.
+/// Removes both files of an entry, the record first and durably: data without a record is never trusted, and a record must
+/// not come back beside new data.
 fn remove(place: &Place) -> Result<(), StoreError> {
-    place.cinfo()?.remove()?;
-    place.data()?.remove()
+    let cinfo = place.cinfo()?;
+    if cinfo.remove()? {
+        cinfo.sync_directory()?;
+    }
+    place.data()?.remove()?;
+    Ok(())
 }

@@ -71,12 +71,13 @@ impl Tree {
         self.path.join(key.as_str().trim_start_matches('/'))
     }
 
-    /// The place of `key`, or `None` when its directory does not exist.
+    /// The place of `key`, or `None` when its directory does not exist or is none.
     pub(crate) fn place(&self, key: &CacheKey) -> Result<Option<Place>, StoreError> {
         let (parent, name) = key.split();
         match self.directory(parent) {
             Ok(directory) => Ok(Some(Place { directory, name: name.to_owned(), path: self.path_of(key) })),
-            Err(Errno::NOENT) => Ok(None),
+            // NOTDIR: the name above is a file here, perhaps an entry; it was a directory once, or will be.
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(errno) => Err(self.directory_error(parent, errno)),
         }
     }
@@ -231,14 +232,14 @@ impl Spot {
         }
     }
 
-    /// Removes the file here and a link to it.
-    pub(crate) fn remove(&self) -> Result<(), StoreError> {
-        self.remove_file()?;
+    /// Removes the file here and a link to it; true when there was a file.
+    pub(crate) fn remove(&self) -> Result<bool, StoreError> {
+        let was_there = self.remove_file()?;
         let Some((directory, name)) = &self.link else {
-            return Ok(());
+            return Ok(was_there);
         };
         match unlinkat(&**directory, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Ok(()) | Err(Errno::NOENT) => Ok(was_there),
             Err(errno) => Err(StoreError::io("removing the link to", &self.path)(errno)),
         }
     }

@@ -331,9 +331,6 @@ fn things_that_are_no_files_are_in_the_way_and_stay() {
 
     fs::create_dir_all(store.path("b.cinfo")).unwrap();
     assert!(matches!(store.disk.open_entry(&key("/b")), Err(StoreError::NotAFile { .. })));
-
-    create(&store.disk, &key("/c"));
-    assert!(store.disk.open_entry(&key("/c/d")).is_err(), "a file is no directory");
 }
 
 #[test]
@@ -384,4 +381,16 @@ fn keys_that_name_their_origin_have_a_directory_for_it() {
     create(&store.disk, &key);
     assert!(store.path("root:/[::1]:11/store/a.cinfo").exists());
     assert_eq!(store.disk.local_path(&key), store.path("root:/[::1]:11/store/a").canonicalize().unwrap());
+}
+
+#[test]
+fn a_name_below_an_entry_is_no_entry_and_cannot_become_one() {
+    let store = Store::new();
+    create(&store.disk, &key("/store/a"));
+    let below = key("/store/a/b/c");
+    assert!(store.disk.open_entry(&below).unwrap().is_none());
+    store.disk.remove_entry(&below).unwrap();
+    let error = store.disk.create_entry(&below, new_cinfo(), Some(mark())).unwrap_err();
+    assert!(error.concerns_one_entry(), "{error:?}");
+    assert!(store.disk.open_entry(&key("/store/a")).unwrap().is_some());
 }
