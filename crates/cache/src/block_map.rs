@@ -5,7 +5,7 @@ use crate::{
     block_set::{WORD_BITS, position},
 };
 use forebay_types::{BlockIndex, ByteRange};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Which blocks of a file are written to its data file, and which of those are known durable. Shared by all handles of
 /// the file; every method takes `&self` and none waits.
@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// A block is set written after its bytes are in the data file. Reading a set bit therefore makes those bytes visible to
 /// the reader's thread.
 ///
-/// Sync goes: [`Self::snapshot_written`], sync the data file, write the snapshot as the cinfo, [`Self::mark_synced`].
+/// Sync goes: [`Self::snapshot_written`], sync the data file if the snapshot [`Self::has_unsynced`] blocks, write the snapshot
+/// as the cinfo, [`Self::mark_synced`]. When the data file cannot be synced: [`Self::forget_unsynced`].
 #[derive(Debug)]
 pub struct BlockMap {
     geometry: Geometry,
     written: Vec<AtomicU64>,
     synced: Vec<AtomicU64>,
+    /// Number of bits in `written`; for an instant behind them while they change.
     written_count: AtomicU64,
-    complete: AtomicBool,
 }
 
 impl BlockMap {
@@ -43,13 +44,7 @@ impl BlockMap {
             blocks.insert(BlockIndex(0));
         }
         let words = || blocks.words().iter().map(|&word| AtomicU64::new(word)).collect();
-        Self {
-            geometry,
-            written: words(),
-            synced: words(),
-            written_count: AtomicU64::new(blocks.count()),
-            complete: AtomicBool::new(blocks.is_full()),
-        }
+        Self { geometry, written: words(), synced: words(), written_count: AtomicU64::new(blocks.count()) }
     }
 
     /// How the file is cut into blocks.
@@ -61,7 +56,7 @@ impl BlockMap {
     /// Whether every block is written.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.complete.load(Ordering::Acquire)
+        self.written_count.load(Ordering::Acquire) == self.geometry.block_count()
     }
 
     /// Whether every byte of `range` is in the data file. The range must lie within the file; an empty one is held.
@@ -120,9 +115,9 @@ impl BlockMap {
         let (word, mask) = position(index);
         let bits = self.written.get(word).expect("index is below the block count");
         let added = bits.fetch_or(mask, Ordering::AcqRel) & mask == 0;
-        // The count passes each block's bytes on to whoever sees the file complete.
-        if added && self.written_count.fetch_add(1, Ordering::AcqRel) + 1 == block_count {
-            self.complete.store(true, Ordering::Release);
+        if added {
+            // The count passes each block's bytes on to whoever sees the file complete.
+            self.written_count.fetch_add(1, Ordering::AcqRel);
         }
         added
     }
@@ -143,6 +138,22 @@ impl BlockMap {
     pub fn mark_synced(&self, blocks: &BlockSet) {
         for (synced, &word) in self.synced.iter().zip(blocks.words()) {
             synced.fetch_or(word, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether `blocks` has a block that is not known durable: then the data file must be synced before they are recorded.
+    #[must_use]
+    pub fn has_unsynced(&self, blocks: &BlockSet) -> bool {
+        blocks.words().iter().zip(&self.synced).any(|(&word, synced)| word & !synced.load(Ordering::Acquire) != 0)
+    }
+
+    /// Takes back every block that is not known durable: after a failed sync the operating system may have dropped its bytes,
+    /// and what it gives for them from now on is anybody's guess. The caller sees to it that no more blocks are noted.
+    pub fn forget_unsynced(&self) {
+        for (written, synced) in self.written.iter().zip(&self.synced) {
+            let synced = synced.load(Ordering::Acquire);
+            let forgotten = written.fetch_and(synced, Ordering::AcqRel) & !synced;
+            self.written_count.fetch_sub(u64::from(forgotten.count_ones()), Ordering::AcqRel);
         }
     }
 
@@ -245,6 +256,29 @@ mod tests {
         assert_eq!(map.unsynced_count(), 1);
         map.mark_synced(&map.snapshot_written());
         assert_eq!(map.unsynced_count(), 0);
+    }
+
+    #[test]
+    fn a_block_written_after_a_snapshot_does_not_ask_for_its_sync() {
+        let map = map_of([3]);
+        let snapshot = map.snapshot_written();
+        assert!(map.has_unsynced(&snapshot));
+        map.mark_synced(&snapshot);
+        map.set_written(BlockIndex(100));
+        assert!(!map.has_unsynced(&snapshot));
+        assert!(map.has_unsynced(&map.snapshot_written()));
+    }
+
+    #[test]
+    fn blocks_that_could_not_be_synced_are_taken_back() {
+        let map = map_of(0..199);
+        map.mark_synced(&map.snapshot_written());
+        map.set_written(BlockIndex(199));
+        assert!(map.is_complete());
+        map.forget_unsynced();
+        assert!(!map.is_complete() && map.holds(ByteRange::at(0, 1990)) && !map.holds(ByteRange::at(1990, 1)));
+        assert_eq!((map.written_count(), map.unsynced_count()), (199, 0));
+        assert!(map.set_written(BlockIndex(199)) && map.is_complete());
     }
 
     #[test]
