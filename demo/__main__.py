@@ -19,8 +19,9 @@ STEPS = ("cold", "warm", "once more")
 def main() -> int:
     """Prepares the file, runs the servers, reads three times, explains, and waits."""
     options = parse_arguments()
-    # A plain `kill` ends the demo like Ctrl-C, so that both servers are stopped.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Ctrl-C and a plain `kill` both end the demo in order, also where a shell has started it in the background.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         run(options.binary, options.directory, once=options.once)
     except KeyboardInterrupt:
@@ -44,6 +45,7 @@ def run(binary: Path, directory: Path, *, once: bool) -> None:
     """The demo itself."""
     files, store = directory / "files", directory / "store"
     file = events.prepare(files / FILE_NAME)
+    reading.warm_up(file)
     shutil.rmtree(store, ignore_errors=True)
     with ExitStack() as servers:
         origin = servers.enter_context(Server.origin(binary, files, directory))

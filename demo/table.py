@@ -23,8 +23,8 @@ def row(step: str, result: Pass) -> str:
 def explanation(file: Path, url: str, cache: Server, directory: Path) -> str:
     """What to make of it, and what to try next."""
     return f"""
-The time of a pass is mostly uproot unpacking baskets: the origin is on this machine, so what a cache saves is
-seen in the bytes from the origin. All three passes added up to the same sum.
+All three passes added up to the same sum. The origin is on this machine, and much of a pass is uproot unpacking
+baskets: with an origin far away the first pass becomes slower, the others stay as they are.
 
 Try the cache with any XRootD client while it runs:
 
