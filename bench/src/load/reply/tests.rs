@@ -1,3 +1,5 @@
+//! Replies of every kind, good and bad.
+
 use super::*;
 use crate::content::Content;
 use forebay_net::clock;
