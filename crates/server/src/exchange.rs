@@ -87,7 +87,7 @@ impl Exchange {
             peer,
             local,
             metrics,
-            output: Output::new(shared.options.write_stall_max),
+            output: Output::new(shared.options.write_stall_max, shared.buffers.clone()),
             handles: HandleTable::new(shared.options.handles_per_session_max),
             shared,
             role: Role::New(events),

@@ -5,6 +5,7 @@
 //! connection's task, the only writer of its socket, so frames never mix and answers come in any order.
 
 mod answer;
+mod buffers;
 mod change;
 mod connection;
 mod dispatch;

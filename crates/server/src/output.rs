@@ -1,8 +1,9 @@
 //! Answers on their way to one client: small ones collected, large ones handed to the kernel where they are.
 
 use crate::{
+    buffers::Buffers,
     event::Frame,
-    options::{ASSEMBLY_LEN, SEND_PIECE_LEN, SENDFILE_LEN_MIN},
+    options::{ASSEMBLY_LEN, OWN_BUFFER_LEN_MAX, SEND_PIECE_LEN, SENDFILE_LEN_MIN},
 };
 use forebay_engine::Segment;
 use forebay_net::SendError;
@@ -15,11 +16,13 @@ use tokio::{net::TcpStream, time::timeout};
 /// Whatever is appended leaves in order: by [`Output::flush`], or together with the next large answer.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// The first `filled` bytes wait; what follows is room that need not be cleared again.
+    /// The first `filled` bytes wait; what follows is room that need not be cleared again. While it is longer than
+    /// [`OWN_BUFFER_LEN_MAX`] it belongs to `buffers`.
     buffer: Vec<u8>,
     filled: usize,
     /// Where encoders append before their bytes are moved to the buffer.
     encoded: Vec<u8>,
+    buffers: Buffers,
     stall_max: Duration,
 }
 
@@ -53,8 +56,8 @@ impl OutputError {
 
 impl Output {
     /// No answers; a client that takes nothing for `stall_max` is given up.
-    pub(crate) const fn new(stall_max: Duration) -> Self {
-        Self { buffer: Vec::new(), filled: 0, encoded: Vec::new(), stall_max }
+    pub(crate) const fn new(stall_max: Duration, buffers: Buffers) -> Self {
+        Self { buffer: Vec::new(), filled: 0, encoded: Vec::new(), buffers, stall_max }
     }
 
     /// Bytes that wait.
@@ -83,9 +86,37 @@ impl Output {
     pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
         let end = self.filled + len;
         if self.buffer.len() < end {
-            self.buffer.resize(end, 0);
+            self.grow(end);
         }
         &mut self.buffer[self.filled..end]
+    }
+
+    fn grow(&mut self, len: usize) {
+        if len <= OWN_BUFFER_LEN_MAX {
+            self.buffer.resize(len.next_power_of_two(), 0);
+            return;
+        }
+        let mut grown = self.buffers.take(len);
+        for (to, from) in grown.iter_mut().zip(self.waiting()) {
+            *to = *from;
+        }
+        self.release(grown);
+    }
+
+    /// Puts `buffer` in place of the one in use, which goes back to where it came from.
+    fn release(&mut self, buffer: Vec<u8>) {
+        let old = std::mem::replace(&mut self.buffer, buffer);
+        if old.len() > OWN_BUFFER_LEN_MAX {
+            self.buffers.give(old);
+        }
+    }
+
+    /// Forgets what waits, because it has been sent.
+    fn clear(&mut self) {
+        self.filled = 0;
+        if self.buffer.len() > OWN_BUFFER_LEN_MAX {
+            self.release(Vec::new());
+        }
     }
 
     /// Appends `len` bytes of the room that was filled.
@@ -119,7 +150,7 @@ impl Output {
     pub(crate) async fn flush(&mut self, stream: &TcpStream) -> Result<(), OutputError> {
         if self.filled > 0 {
             within(self.stall_max, forebay_net::send_all(stream, self.waiting())).await?;
-            self.filled = 0;
+            self.clear();
         }
         Ok(())
     }
@@ -133,7 +164,7 @@ impl Output {
     ) -> Result<(), OutputError> {
         if self.filled > 0 {
             within(self.stall_max, forebay_net::send_with_more(stream, self.waiting())).await?;
-            self.filled = 0;
+            self.clear();
         }
         let mut position = range.start();
         while position < range.end() {
@@ -166,7 +197,7 @@ impl Output {
         for piece in bytes.chunks(piece_len) {
             let mut slices = [IoSlice::new(self.waiting()), IoSlice::new(piece)];
             within(self.stall_max, forebay_net::send_vectored(stream, &mut slices)).await?;
-            self.filled = 0;
+            self.clear();
         }
         Ok(())
     }
@@ -193,6 +224,10 @@ mod tests {
 
     const STALL_MAX: Duration = Duration::from_secs(60);
 
+    fn new_output() -> Output {
+        Output::new(STALL_MAX, Buffers::new(ASSEMBLY_LEN))
+    }
+
     async fn pair() -> (TcpStream, TcpStream) {
         let mut listener = forebay_net::Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = TcpStream::connect(listener.address()).await.unwrap();
@@ -204,7 +239,7 @@ mod tests {
         let (mut client, served) = pair().await;
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[b'f'; 40_000]).unwrap();
-        let mut output = Output::new(STALL_MAX);
+        let mut output = new_output();
         output.append(b"one");
         output.encode(|out| out.extend_from_slice(b"two"));
         let body = vec![
@@ -229,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_was_appended_can_be_taken_back() {
-        let mut output = Output::new(STALL_MAX);
+        let mut output = new_output();
         output.append(b"keep");
         let kept_len = output.len();
         output.room(100).fill(1);
@@ -241,7 +276,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_given_up() {
         let (_client, served) = pair().await;
-        let mut output = Output::new(STALL_MAX);
+        let mut output = new_output();
         let frame = Frame { head: Vec::new(), body: vec![Segment::Memory(Bytes::from(vec![0; 64 << 20]))] };
         let error = output.send_frame(&served, frame).await.unwrap_err();
         assert!(matches!(error, OutputError::Stalled { after: STALL_MAX }), "{error}");

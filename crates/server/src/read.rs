@@ -45,7 +45,7 @@ impl Exchange {
         // A read is at most 2 GiB long, because its length is a signed number of 32 bits.
         let body_len = u32::try_from(range.len()).unwrap_or(u32::MAX);
         self.output.encode(|out| ReplyTo::direct(stream_id).header(Status::OK, body_len, out));
-        if range.len() >= SENDFILE_LEN_MIN && probe_cached(file, range.start(), range.len()) {
+        if range.len() >= SENDFILE_LEN_MIN && is_probably_cached(file, range) {
             self.output.send_file(&self.stream, file, range).await?;
         } else if range.len() >= SENDFILE_LEN_MIN || !append_cached(&mut self.output, file, range) {
             let source = Source::disk(file, range);
@@ -81,6 +81,20 @@ pub(crate) fn append_cached(output: &mut Output, file: &File, range: ByteRange) 
     }
     is_cached
 }
+
+/// Whether the page cache holds `range`, as far as can be told cheaply. The system reads ahead, so where it holds the last
+/// page of a short range it holds those before it, in all but rare cases that cost one wait for the disk.
+fn is_probably_cached(file: &File, range: ByteRange) -> bool {
+    let probed = if range.len() > PROBED_BY_LAST_PAGE_LEN_MAX {
+        range
+    } else {
+        ByteRange::between(range.end() - 1, range.end())
+    };
+    probe_cached(file, probed.start(), probed.len())
+}
+
+/// Longest range of which only the last page is probed: the reading ahead that Linux does by default.
+const PROBED_BY_LAST_PAGE_LEN_MAX: u64 = 128 << 10;
 
 /// What a slow read is answered from.
 enum Supply {

@@ -1,9 +1,10 @@
 //! The server: accepts connections, and sees to their end.
 
 use crate::{
+    buffers::Buffers,
     connection::{Accepted, serve_connection},
     event::{Event, Events},
-    options::{EVENTS_QUEUED_MAX, Options},
+    options::{EVENTS_QUEUED_MAX, Options, SHARED_BUFFER_LEN},
     sessions::Sessions,
 };
 use forebay_engine::Engine;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) options: Options,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) buffers: Buffers,
     /// When the server started, in seconds of the Unix epoch.
     pub(crate) started: i64,
     prepare_requests: AtomicU64,
@@ -56,6 +58,7 @@ impl Server {
             engine,
             options,
             sessions: Arc::default(),
+            buffers: Buffers::new(SHARED_BUFFER_LEN),
             started: forebay_net::clock::now_unix(),
             prepare_requests: AtomicU64::new(0),
         };
