@@ -16,7 +16,10 @@ missing() {
     for library in libXrdPfc:xrootd-server-plugins libXrdClProxyPlugin:xrootd-client-plugins; do
         compgen -G "/usr/lib*/*/${library%%:*}-[0-9].so" >/dev/null || echo "${library##*:}"
     done
-    command -v unshare >/dev/null || echo util-linux
+    for program in unshare nsenter; do
+        command -v "$program" >/dev/null || echo util-linux
+    done
+    command -v mount >/dev/null || echo mount
 }
 
 mapfile -t packages < <(missing "$@" | sort -u)

@@ -16,8 +16,12 @@ from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.metrics import parse
+from harness.relay import Relay
+from harness.scripted import ScriptedOrigin
+from harness.wire import Request
 
 PATH = "/sizes/many-blocks.bin"
+COMPARED_BYTES = 1 << 20
 
 
 def test_help_and_version_work(ground: Ground) -> None:
@@ -51,6 +55,38 @@ def test_get_of_a_missing_file_leaves_nothing(ground: Ground, forebay_origin: Fo
     assert result.returncode == 1
     assert "/nowhere" in result.stderr
     assert list(folder.iterdir()) == []
+
+
+def test_get_resumes_where_it_was_cut(
+    ground: Ground, plain_origin: xrootd.Origin, patterns: dict[str, Pattern]
+) -> None:
+    target = ground.directory("get") / "file.bin"
+    with Relay(("127.0.0.1", plain_origin.port)) as relay:
+        url = f"{relay.url}/{PATH}"
+        relay.cut_after(1_200_000)
+        assert forebay.run(ground, "get", url, "-o", str(target), within=120).returncode == 1
+        assert not target.exists()
+        kept = target.with_name("file.bin.part").stat().st_size
+        assert kept > 0
+        relay.revive()
+        relay.forget()
+        result = forebay.run(ground, "get", url, "-o", str(target))
+        assert result.returncode == 0, result.stderr
+        # The end of what is there is compared with the origin's bytes before the rest is fetched.
+        assert min(read.offset for read in relay.reads) >= kept - COMPARED_BYTES
+        assert "resumed" in result.stderr
+    assert_same(target.read_bytes(), patterns[PATH].all(), "resumed")
+
+
+def test_get_refuses_a_file_whose_checksum_is_not_the_origins(ground: Ground) -> None:
+    content = Pattern(300_000, 4)
+    target = ground.directory("get") / "file.bin"
+    with ScriptedOrigin({"/f.bin": content}) as origin:
+        origin.on(Request.QUERY, lambda exchange: exchange.reply(b"adler32 00000001\0"))
+        result = forebay.run(ground, "get", f"{origin.url}//f.bin", "-o", str(target))
+    assert result.returncode == 1
+    assert "adler32" in result.stderr
+    assert not target.exists()
 
 
 def test_ls_and_stat_speak_to_any_server(ground: Ground, any_origin: xrootd.Origin | Forebay, data: Path) -> None:

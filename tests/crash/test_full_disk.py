@@ -18,6 +18,7 @@ from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
 from harness.ground import Ground, program
 from harness.relay import Relay
+from harness.waiting import until
 
 PATH = "/large.bin"
 CONTENT = Pattern(24 << 20, 77)
@@ -37,8 +38,8 @@ def origin(ground: Ground) -> xrootd.Origin:
 class SmallDisk:
     """A way to give the cache a disk of 12 MiB: a tmpfs in a mount namespace of its own, or a limit on file sizes."""
 
+    store: Path
     wrapper: list[str] = field(default_factory=list)
-    limited: bool = False
 
     @classmethod
     def find(cls, store: Path) -> SmallDisk:
@@ -47,19 +48,30 @@ class SmallDisk:
         script = f'mount -t tmpfs -o size={DISK_BYTES},mode=777 tmpfs "{store}" && exec "$@"'
         wrapper = [str(program("unshare")), *own_user, "--mount", "sh", "-c", script, "sh"]
         works = subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode == 0
-        return cls(wrapper) if works else cls(limited=True)
+        return cls(store, wrapper if works else [])
 
-    def cache(self, ground: Ground, origin_url: str, store: Path) -> Forebay:
+    def cache(self, ground: Ground, origin_url: str) -> Forebay:
         """Starts a cache on the small disk."""
-        if self.limited:
-            return forebay.cache(ground, origin_url, store=store, before_exec=limit_file_size)
-        return forebay.cache(ground, origin_url, store=store, wrapper=self.wrapper)
+        before_exec = None if self.wrapper else limit_file_size
+        return forebay.cache(ground, origin_url, store=self.store, wrapper=self.wrapper, before_exec=before_exec)
+
+    def enlarge(self, cache: Forebay) -> None:
+        """Makes room for the whole file, as an administrator would while the cache runs."""
+        pid = cache.process.pid
+        if self.wrapper:
+            command = [str(program("nsenter")), "--target", str(pid), "--mount"]
+            if os.geteuid() != 0:
+                command += ["--user", "--preserve-credentials"]
+            mount = [str(program("mount")), "-o", f"remount,size={3 * CONTENT.size}", str(self.store)]
+            subprocess.run([*command, *mount], check=True)
+        else:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (3 * CONTENT.size, resource.RLIM_INFINITY))
 
 
 def limit_file_size() -> None:
     """Files cannot grow beyond the size of the small disk: writing more fails with EFBIG."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (DISK_BYTES, DISK_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (DISK_BYTES, resource.RLIM_INFINITY))
 
 
 @pytest.fixture
@@ -79,7 +91,7 @@ def read_in_pieces(cache: Forebay) -> None:
 
 def test_full_disk_serves_without_keeping(ground: Ground, relay: Relay) -> None:
     store = ground.directory("store")
-    with SmallDisk.find(store).cache(ground, relay.url, store) as cache:
+    with SmallDisk.find(store).cache(ground, relay.url) as cache:
         read_in_pieces(cache)
         first = cache.metrics()
         read_in_pieces(cache)
@@ -91,6 +103,20 @@ def test_full_disk_serves_without_keeping(ground: Ground, relay: Relay) -> None:
     assert second.total("forebay_disk_errors_total") + second.total("forebay_not_kept_total") > 0
     requested = sum(min(read.length, CONTENT.size - read.offset) for read in relay.reads)
     assert requested <= 2 * CONTENT.size, "a failed write must not cause refetching"
+
+
+def test_cache_keeps_again_when_the_disk_has_room_again(ground: Ground, relay: Relay) -> None:
+    disk = SmallDisk.find(ground.directory("store"))
+    with disk.cache(ground, relay.url) as cache:
+        read_in_pieces(cache)
+        disk.enlarge(cache)
+
+        def is_hit_whole() -> bool:
+            before = cache.metrics().client_bytes()["hit"]
+            read_in_pieces(cache)
+            return cache.metrics().client_bytes()["hit"] == before + CONTENT.size
+
+        until(is_hit_whole, "everything is kept", within=60)
 
 
 def test_store_that_becomes_unwritable_serves_without_keeping(ground: Ground, relay: Relay) -> None:

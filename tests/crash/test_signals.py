@@ -46,6 +46,20 @@ def test_sigterm_lets_a_read_in_flight_finish(ground: Ground) -> None:
         assert cache.process.wait() == 0
 
 
+def test_sigterm_does_not_wait_for_ever(ground: Ground) -> None:
+    with ScriptedOrigin({"/f.bin": Pattern(100_000, 3)}) as origin:
+        export = {"path": "/", "origins": [origin.url]}
+        limits = {"shutdown_time_max": "1s"}
+        with forebay.configured(ground, {"export": [export], "server": limits}) as cache, cache.client() as client:
+            handle = client.open("/f.bin")
+            origin.on(Request.PGREAD, faults.stay_silent)
+            origin.on(Request.READ, faults.stay_silent)
+            client.send(Request.READ, read_params(handle, 0, 1000), bytes(8))
+            until(lambda: origin.data_ranges(), "the origin is asked")
+            cache.process.signal(signal.SIGTERM)
+            assert cache.process.wait(within=10) == 0
+
+
 def test_sigterm_stops_accepting_at_once(ground: Ground) -> None:
     content = Pattern(100_000, 3)
     with ScriptedOrigin({"/f.bin": content}) as origin, forebay.cache(ground, origin.url) as cache:

@@ -41,11 +41,12 @@ class Listener:
 
     def refuse(self) -> None:
         """Stops listening: new connections are refused, existing ones go on."""
-        if self._listening is not None:
+        with self._lock:
+            listening, self._listening = self._listening, None
+        if listening is not None:
             with contextlib.suppress(OSError):
-                self._listening.shutdown(socket.SHUT_RDWR)
-            self._listening.close()
-            self._listening = None
+                listening.shutdown(socket.SHUT_RDWR)
+            listening.close()
 
     def drop_connections(self) -> None:
         """Resets every connection."""

@@ -38,9 +38,13 @@ class Origin:
             process.stop()
 
 
-def plain(ground: Ground, data: Path) -> Origin:
+def plain(ground: Ground, data: Path, *, writable: bool = False) -> Origin:
     """One xrootd serving a directory, with checksums."""
-    lines = ["all.export / r/o", f"oss.localroot {data}", "xrootd.chksum max 2 adler32 crc32c"]
+    lines = [
+        "all.export /" if writable else "all.export / r/o",
+        f"oss.localroot {data}",
+        "xrootd.chksum max 2 adler32 crc32c",
+    ]
     port = ground.free_port()
     return Origin(port, data, [_start(ground, "xrootd", "origin", port, lines)])
 

@@ -6,8 +6,13 @@ import struct
 
 import pytest
 
+from harness import forebay, wire, xrootd
+from harness.clients import fetch, run_client
+from harness.content import Pattern, assert_same
+from harness.forebay import Forebay
+from harness.ground import Ground, program
 from harness.raw_client import Closed, RawClient
-from harness.wire import Error, Request, encode_pages
+from harness.wire import Error, Request, Status, encode_pages
 
 from .conftest import FILE
 
@@ -56,6 +61,32 @@ def test_refused_vector_write_keeps_framing_or_closes(client: RawClient, handle:
 def test_truncate_by_handle_is_refused(client: RawClient, handle: bytes) -> None:
     answer = client.call(Request.TRUNCATE, handle + struct.pack(">q", 0))
     assert answer.error in (Error.READ_ONLY, Error.FILE_NOT_OPEN)
+
+
+def test_export_that_says_so_redirects_writers_to_its_origin(ground: Ground) -> None:
+    data = ground.directory("written")
+    origin = xrootd.plain(ground, data, writable=True)
+    content = Pattern(400_000, 12)
+    source = content.write(ground.directory("source") / "file.bin")
+    export = {"path": "/", "origins": [origin.url], "writes": "redirect"}
+    with forebay.configured(ground, {"export": [export]}) as cache:
+        with cache.client() as client:
+            answer = client.try_open("/new.bin", wire.OPEN_NEW | wire.OPEN_UPDATE)
+            assert answer.status == Status.REDIRECT
+            assert struct.unpack(">i", answer.body[:4]) == (origin.port,)
+            assert answer.body[4:].startswith(b"127.0.0.1")
+        copied = run_client([program("xrdcp"), "--nopbar", source, cache.file_url("/new.bin")])
+        assert copied.returncode == 0, copied.stderr
+        assert_same((data / "new.bin").read_bytes(), content.all(), "at the origin")
+        assert_same(fetch("xrdcp", ground, cache.file_url("/new.bin")), content.all(), "through the cache")
+    origin.stop()
+
+
+def test_upload_to_a_read_only_cache_fails_in_a_stock_client(server: Forebay, ground: Ground) -> None:
+    source = Pattern(1000, 12).write(ground.directory("source") / "file.bin")
+    copied = run_client([program("xrdcp"), "--nopbar", source, server.file_url("/new.bin")])
+    assert copied.returncode != 0
+    assert b"3025" in copied.stderr
 
 
 @pytest.mark.parametrize("code", [Request.CHKPOINT, Request.CLONE])
