@@ -20,8 +20,14 @@ pub struct DiskFaults {
     pub full: AtomicBool,
     /// Data cannot be synced.
     pub sync_fails: AtomicBool,
+    /// Syncs of data do not end as long as this is set.
+    pub sync_hangs: AtomicBool,
+    /// Records cannot be written: no space is left.
+    pub cinfo_fails: AtomicBool,
     /// Entries cannot be created.
     pub create_fails: AtomicBool,
+    /// Syncs of data that were begun.
+    pub syncs: AtomicU64,
     /// Writes of data that were tried.
     pub writes: AtomicU64,
 }
@@ -49,6 +55,13 @@ impl FaultyDisk {
         Ok((Arc::new(Self { disk: LocalDisk::open(root)?, faults: Arc::clone(&faults) }), faults))
     }
 
+    fn fail_if(&self, fails: &AtomicBool, operation: &'static str, key: &CacheKey) -> Result<(), StoreError> {
+        if !fails.load(SeqCst) {
+            return Ok(());
+        }
+        Err(StoreError::Io { operation, path: self.local_path(key), source: io::ErrorKind::StorageFull.into() })
+    }
+
     fn faulty(&self, entry: Entry) -> Entry {
         let data = Arc::new(FaultyFile { data: entry.data, faults: Arc::clone(&self.faults) });
         Entry { data, ..entry }
@@ -61,10 +74,7 @@ impl Disk for FaultyDisk {
     }
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
-        if self.faults.create_fails.load(SeqCst) {
-            let source = io::Error::from(io::ErrorKind::StorageFull);
-            return Err(StoreError::Io { operation: "creating", path: self.local_path(key), source });
-        }
+        self.fail_if(&self.faults.create_fails, "creating", key)?;
         Ok(self.faulty(self.disk.create_entry(key, cinfo, origin)?))
     }
 
@@ -75,6 +85,7 @@ impl Disk for FaultyDisk {
         cinfo: &Cinfo,
         origin: Option<&OriginMark>,
     ) -> Result<(), StoreError> {
+        self.fail_if(&self.faults.cinfo_fails, "writing", key)?;
         self.disk.write_cinfo(key, data, cinfo, origin)
     }
 
@@ -117,6 +128,10 @@ impl DataFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.faults.syncs.fetch_add(1, SeqCst);
+        while self.faults.sync_hangs.load(SeqCst) {
+            std::thread::yield_now();
+        }
         if self.faults.sync_fails.load(SeqCst) {
             return Err(io::Error::other("told to fail"));
         }

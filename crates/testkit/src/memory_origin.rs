@@ -21,6 +21,8 @@ struct State {
     opens: Mutex<u64>,
     /// Bytes of each range that are sent before the stream waits.
     gate: watch::Sender<u64>,
+    /// Whether opens are answered.
+    opens_gate: watch::Sender<bool>,
 }
 
 /// What the origin does.
@@ -34,6 +36,8 @@ pub struct Script {
     pub open_error: Option<OriginError>,
     /// Reads fail with this once they come to the offset.
     pub read_error: Option<(u64, OriginError)>,
+    /// Reads end without a word once they come to the offset.
+    pub ends_at: Option<u64>,
     /// Reads panic.
     pub panics: bool,
     /// Bytes in one chunk.
@@ -49,13 +53,21 @@ impl MemoryOrigin {
     /// An origin whose file has `size` bytes.
     #[must_use]
     pub fn new(size: u64) -> Self {
-        let script =
-            Script { size, mtime: 1_700_000_000, open_error: None, read_error: None, panics: false, chunk_len: 10_000 };
+        let script = Script {
+            size,
+            mtime: 1_700_000_000,
+            open_error: None,
+            read_error: None,
+            ends_at: None,
+            panics: false,
+            chunk_len: 10_000,
+        };
         let state = State {
             script: Mutex::new(script),
             asked: Mutex::default(),
             opens: Mutex::default(),
             gate: watch::Sender::new(u64::MAX),
+            opens_gate: watch::Sender::new(true),
         };
         Self { state: Arc::new(state) }
     }
@@ -74,6 +86,11 @@ impl MemoryOrigin {
     /// From now on each range stops after `bytes` until more are let through.
     pub fn let_through(&self, bytes: u64) {
         self.state.gate.send_replace(bytes);
+    }
+
+    /// From now on opens are answered, or wait.
+    pub fn answer_opens(&self, answered: bool) {
+        self.state.opens_gate.send_replace(answered);
     }
 
     /// The ranges it was asked for so far, in order.
@@ -98,6 +115,8 @@ impl Origin for MemoryOrigin {
         Box::pin(async {
             *lock(&self.state.opens) += 1;
             tokio::task::yield_now().await;
+            // The sender lives as long as this origin: waiting cannot fail.
+            let _ = self.state.opens_gate.subscribe().wait_for(|answered| *answered).await;
             let script = lock(&self.state.script).clone();
             if let Some(error) = script.open_error {
                 return Err(error);
@@ -156,14 +175,18 @@ impl MemoryFile {
             let mut gate = state.gate.subscribe();
             let mut offset = range.start();
             while offset < range.end() {
-                let Script { chunk_len, read_error, .. } = lock(&state.script).clone();
+                let Script { chunk_len, read_error, ends_at, .. } = lock(&state.script).clone();
                 let sent = offset - range.start();
                 let Ok(open) = gate.wait_for(|open| *open > sent).await.map(|open| *open) else { return };
                 if let Some((_, error)) = read_error.filter(|(fails_at, _)| offset >= *fails_at) {
                     let _ = sender.send(Err(error));
                     return;
                 }
-                let left = (range.end() - offset).min(open - sent);
+                let end = ends_at.unwrap_or(u64::MAX).min(range.end());
+                if offset >= end {
+                    return;
+                }
+                let left = (end - offset).min(open - sent);
                 let len = usize::try_from(left).unwrap_or(usize::MAX).min(chunk_len);
                 let _ = sender.send(Ok(Bytes::from(bytes_at(offset, len))));
                 offset += len as u64;
