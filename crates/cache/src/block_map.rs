@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct BlockMap {
     geometry: Geometry,
+    /// The geometry's, which divides to tell it.
+    block_count: u64,
     written: Vec<AtomicU64>,
     synced: Vec<AtomicU64>,
     /// Number of bits in `written`; for an instant behind them while they change.
@@ -44,7 +46,13 @@ impl BlockMap {
             blocks.insert(BlockIndex(0));
         }
         let words = || blocks.words().iter().map(|&word| AtomicU64::new(word)).collect();
-        Self { geometry, written: words(), synced: words(), written_count: AtomicU64::new(blocks.count()) }
+        Self {
+            geometry,
+            block_count: geometry.block_count(),
+            written: words(),
+            synced: words(),
+            written_count: AtomicU64::new(blocks.count()),
+        }
     }
 
     /// How the file is cut into blocks.
@@ -56,7 +64,7 @@ impl BlockMap {
     /// Whether every block is written.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.written_count.load(Ordering::Acquire) == self.geometry.block_count()
+        self.written_count.load(Ordering::Acquire) == self.block_count
     }
 
     /// Whether every byte of `range` is in the data file. The range must lie within the file; an empty one is held.
@@ -110,8 +118,7 @@ impl BlockMap {
     /// # Panics
     /// When the file has no such block.
     pub fn set_written(&self, index: BlockIndex) -> bool {
-        let block_count = self.geometry.block_count();
-        assert!(index.0 < block_count, "{index} of a file of {block_count} blocks");
+        assert!(index.0 < self.block_count, "{index} of a file of {} blocks", self.block_count);
         let (word, mask) = position(index);
         let bits = self.written.get(word).expect("index is below the block count");
         let added = bits.fetch_or(mask, Ordering::AcqRel) & mask == 0;
@@ -131,7 +138,7 @@ impl BlockMap {
     /// The blocks written so far: what a cinfo may hold after the data file has been synced.
     #[must_use]
     pub fn snapshot_written(&self) -> BlockSet {
-        BlockSet::from_words(self.geometry.block_count(), self.written.iter().map(|word| word.load(Ordering::Acquire)))
+        BlockSet::from_words(self.block_count, self.written.iter().map(|word| word.load(Ordering::Acquire)))
     }
 
     /// Notes that the blocks of `blocks` are durable in both the data file and the cinfo.
