@@ -41,15 +41,18 @@ impl Budget {
         Self { units: Arc::new(Semaphore::new(units)), total_units }
     }
 
-    /// Reserves memory for `bytes`, if that much is free now and nobody waits for it.
+    /// Reserves memory for `bytes`, if that much is free now and nobody waits for it. More than the whole budget never is.
     pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
-        let permit = Arc::clone(&self.units).try_acquire_many_owned(self.units_for(bytes)).ok()?;
+        let units = u32::try_from(bytes.div_ceil(UNIT)).ok().filter(|units| *units <= self.total_units)?;
+        let permit = Arc::clone(&self.units).try_acquire_many_owned(units).ok()?;
         Some(Reservation { permit })
     }
 
-    /// Reserves memory for `bytes`, waiting in line until it is free. `None` only when the engine is gone.
+    /// Reserves memory for `bytes`, waiting in line until it is free. What is larger than the whole budget counts as the
+    /// whole budget: it is served alone. `None` only when the engine is gone.
     pub(crate) async fn reserve(&self, bytes: u64) -> Option<Reservation> {
-        let permit = Arc::clone(&self.units).acquire_many_owned(self.units_for(bytes)).await.ok()?;
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total_units);
+        let permit = Arc::clone(&self.units).acquire_many_owned(units).await.ok()?;
         Some(Reservation { permit })
     }
 
@@ -57,11 +60,6 @@ impl Budget {
     pub(crate) fn used_bytes(&self) -> u64 {
         let free = self.units.available_permits() as u64;
         u64::from(self.total_units).saturating_sub(free) * UNIT
-    }
-
-    /// A request larger than the whole budget counts as the whole budget: it is served alone.
-    fn units_for(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total_units)
     }
 }
 
@@ -92,12 +90,14 @@ mod tests {
         assert_eq!(budget.used_bytes(), 0);
     }
 
-    #[test]
-    fn a_full_budget_grants_nothing() {
+    #[tokio::test]
+    async fn a_full_budget_grants_nothing_and_more_than_all_of_it_is_served_alone() {
         let budget = Budget::new(1 << 20);
         let held = budget.try_reserve(1 << 20).expect("the budget is untouched");
         assert!(budget.try_reserve(1).is_none());
         drop(held);
-        assert!(budget.try_reserve(5 << 20).is_some(), "a request beyond the budget is served alone");
+        assert!(budget.try_reserve((1 << 20) + 1).is_none());
+        let _all = budget.reserve(5 << 20).await.expect("nobody holds any");
+        assert_eq!(budget.used_bytes(), 1 << 20);
     }
 }

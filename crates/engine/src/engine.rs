@@ -2,11 +2,12 @@
 
 use crate::{
     Client, Error, Handle, Options,
-    cached::{CachedFile, Kept, file_stat},
+    cached::{CachedFile, file_stat},
     handle::Source,
+    kept::Kept,
     local::disk_error,
     routes::{OriginTarget, Routes, Target, Writes},
-    shared::Shared,
+    shared::{Shared, with_cause},
     sync,
 };
 use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry};
@@ -78,7 +79,7 @@ impl Engine {
         let files = self.inner.shared.table.files();
         let fills_ended = async {
             for file in &files {
-                file.fills_ended().await;
+                file.claims().all_released().await;
             }
         };
         if tokio::time::timeout(FILLS_END_TIME_MAX, fills_ended).await.is_err() {
@@ -88,7 +89,7 @@ impl Engine {
         let syncer = self.inner.take_syncer();
         if let Some(syncer) = syncer {
             syncer.abort();
-            // Aborted is how it ends; a sync it had begun goes on in the pool, and the flush waits for its file.
+            // Aborted is how it ends; a sync it had begun goes on in the pool, and the flush of its file waits for it.
             let _ = syncer.await;
         }
         sync::flush(&self.inner.shared).await;
@@ -227,7 +228,11 @@ impl Engine {
     async fn open_cached(&self, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
         let shared = &self.inner.shared;
         match target.key.clone() {
-            Some(key) => shared.table.attach(&key, || load(shared, target.clone())).await,
+            Some(key) => {
+                let shared = Arc::clone(shared);
+                let load = move || load(Arc::clone(&shared), target.clone());
+                self.inner.shared.table.attach(&key, load).await
+            }
             None => {
                 shared.metrics.add_not_kept(NotKept::Decision, 1);
                 let origin_file = target.origin.open(&target.path).await?;
@@ -265,20 +270,20 @@ impl Drop for Inner {
 }
 
 /// Loads a file into the table: from the disk when it holds a part of it, else from the origin.
-async fn load(shared: &Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
+async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
-    if let Some(entry) = open_entry(shared, key.clone(), true).await {
+    if let Some(entry) = open_entry(&shared, key.clone(), true).await {
         let (geometry, mtime) = (entry.cinfo.geometry, mtime_of(&entry));
         let kept = Some(Kept::new(entry));
-        return Ok(Arc::new(CachedFile::new(Arc::clone(shared), target, geometry, mtime, kept, None)));
+        return Ok(Arc::new(CachedFile::new(shared, target, geometry, mtime, kept, None)));
     }
     let origin_file = target.origin.open(&target.path).await?;
     let identity = origin_file.identity();
-    let Some(kept) = create_entry(shared, key, &identity).await else {
-        return Ok(Arc::new(unkept(shared, target, origin_file)?));
+    let Some(kept) = create_entry(&shared, key, &identity).await else {
+        return Ok(Arc::new(unkept(&shared, target, origin_file)?));
     };
     let geometry = kept.map.geometry();
-    let file = CachedFile::new(Arc::clone(shared), target, geometry, identity.mtime, Some(kept), Some(origin_file));
+    let file = CachedFile::new(shared, target, geometry, identity.mtime, Some(kept), Some(origin_file));
     Ok(Arc::new(file))
 }
 
@@ -295,17 +300,21 @@ fn unkept(shared: &Arc<Shared>, target: OriginTarget, origin_file: Arc<dyn Origi
 /// What the disk holds under `key`, if anything; a disk that fails holds nothing.
 async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: bool) -> Option<Entry> {
     let disk = Arc::clone(shared.disk.as_ref()?);
+    let opening = Arc::clone(shared);
     let opened = tokio::task::spawn_blocking(move || {
         let entry = disk.open_entry(&key)?;
-        if entry.is_some() && is_access {
-            disk.touch(&key, forebay_net::clock::now_unix())?;
+        if entry.is_some()
+            && is_access
+            && let Err(error) = disk.touch(&key, forebay_net::clock::now_unix())
+        {
+            opening.note_store_failure(DiskOperation::Open, &error);
         }
         Ok::<_, StoreError>(entry)
     });
     match opened.await {
         Ok(Ok(entry)) => entry,
         Ok(Err(error)) => {
-            shared.note_disk_failure(DiskOperation::Open, &error);
+            shared.note_store_failure(DiskOperation::Open, &error);
             None
         }
         Err(_) => None,
@@ -334,7 +343,7 @@ async fn create_entry(shared: &Arc<Shared>, key: CacheKey, identity: &FileIdenti
         Ok(Err(error)) => {
             let reason = if error.is_out_of_space() { NotKept::DiskFull } else { NotKept::DiskError };
             shared.metrics.add_not_kept(reason, 1);
-            shared.note_disk_failure(DiskOperation::Open, &error);
+            shared.note_store_failure(DiskOperation::Open, &error);
             None
         }
         Err(_) => None,
@@ -353,5 +362,5 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn store_error(error: &StoreError, lfn: &Lfn) -> Error {
-    Error::Disk { lfn: lfn.clone(), doing: "measuring the space of", reason: error.to_string() }
+    Error::Disk { lfn: lfn.clone(), doing: "measuring the space of", reason: with_cause(error) }
 }

@@ -1,22 +1,17 @@
 //! A fill: missing blocks are fetched once, for all who wait on them.
 //!
 //! Order of calls: the planner creates a [`Fill`] and claims its blocks; [`run`] drives it to its end; readers call
-//! [`Fill::take`] at any time. Bytes are handed out as they arrive; a block's bit is set once all of it is written.
+//! [`Fill::take`] at any time. Bytes are handed out as they arrive; [`Writer`] brings complete blocks to disk beside.
 
-use crate::{
-    Error,
-    budget::Reservation,
-    cached::{CachedFile, Kept},
-};
+use crate::{Error, budget::Reservation, cached::CachedFile, kept::Kept, writer::Writer};
 use bytes::Bytes;
 use forebay_origin::Chunks;
-use forebay_types::{BlockIndex, ByteRange};
+use forebay_types::ByteRange;
 use std::{
     collections::VecDeque,
-    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::{sync::Notify, task::JoinHandle};
+use tokio::sync::Notify;
 
 /// Unit of checksums on the wire: a demanded range is asked for from the start of its page.
 const PAGE: u64 = 4096;
@@ -114,7 +109,8 @@ impl Fill {
         }
     }
 
-    fn requests(&self) -> Vec<ByteRange> {
+    /// The ranges asked for, in order: from the first wanted bytes to the end, then what lies before.
+    pub(crate) fn requests(&self) -> Vec<ByteRange> {
         self.state().parts.iter().map(|part| part.range).collect()
     }
 
@@ -132,8 +128,13 @@ impl Fill {
         Ok(range.end())
     }
 
+    /// Whether a part is there as a whole.
+    fn has_arrived(&self, part_index: usize) -> bool {
+        self.state().parts.get(part_index).is_some_and(|part| part.arrived == part.range.end())
+    }
+
     /// The bytes of `range`, all of which have arrived, in pieces.
-    fn collect(&self, range: ByteRange) -> Vec<Bytes> {
+    pub(crate) fn collect(&self, range: ByteRange) -> Vec<Bytes> {
         let state = self.state();
         let mut parts: Vec<&Part> = state.parts.iter().collect();
         parts.sort_by_key(|part| part.range.start());
@@ -141,7 +142,7 @@ impl Fill {
     }
 
     /// Drops the chunks from memory that are on disk as a whole.
-    fn release_memory(&self, is_on_disk: impl Fn(ByteRange) -> bool) {
+    pub(crate) fn release_memory(&self, is_on_disk: impl Fn(ByteRange) -> bool) {
         for part in &mut self.state().parts {
             part.chunks.retain(|chunk| !is_on_disk(chunk.range));
         }
@@ -182,10 +183,7 @@ impl Chunk {
 pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation) {
     let broken_off = Err(Error::Internal { what: "a fill broke off" });
     let mut ending = Ending { file: &file, fill: &fill, result: broken_off };
-    ending.result = drive(&file, &fill, reservation).await;
-    if let Err(error) = &ending.result {
-        file.note_failure(error);
-    }
+    ending.result = drive(&file, &fill, reservation).await.map_err(|error| file.note_failure(error));
 }
 
 /// Ends a fill also when its driver panics: its blocks may be claimed again, then waiters learn how it ended.
@@ -197,140 +195,40 @@ struct Ending<'a> {
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.file.unclaim(self.fill);
+        self.file.claims().release(self.fill);
         self.fill.end(self.result.clone());
     }
 }
 
-async fn drive(file: &Arc<CachedFile>, fill: &Arc<Fill>, mut reservation: Reservation) -> Result<(), Error> {
+async fn drive(file: &Arc<CachedFile>, fill: &Arc<Fill>, reservation: Reservation) -> Result<(), Error> {
     let kept = file.kept().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
     let origin = file.origin_file().await?;
     let streams = origin.read_many(&fill.requests());
     let mut writer = Writer::new(file, fill, origin.verifies_pages());
+    let received = receive(fill, streams, reservation, kept, &mut writer).await;
+    // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
+    writer.finish(kept).await;
+    received
+}
+
+/// Takes in the answers of all requests, and has complete blocks written beside.
+async fn receive(
+    fill: &Fill,
+    streams: Vec<Chunks>,
+    mut reservation: Reservation,
+    kept: &Kept,
+    writer: &mut Writer<'_>,
+) -> Result<(), Error> {
     for (part_index, mut chunks) in streams.into_iter().enumerate() {
         while let Some(chunk) = writer.next(kept, &mut chunks).await {
             writer.arrived(part_index, fill.add(part_index, reservation.attach(chunk?))?);
             writer.start(kept);
         }
+        if !fill.has_arrived(part_index) {
+            return Err(Error::Internal { what: "an origin ended a fill before its last byte" });
+        }
     }
-    writer.finish(kept).await;
     Ok(())
-}
-
-/// Writes a fill's blocks as they become complete, one write at a time; what completes meanwhile goes into the next one.
-struct Writer<'a> {
-    file: &'a Arc<CachedFile>,
-    fill: &'a Arc<Fill>,
-    /// Complete blocks that are not written yet.
-    ready: Vec<ByteRange>,
-    writing: Option<(ByteRange, JoinHandle<io::Result<()>>)>,
-    /// Blocks of the first part that are complete once the second part has come.
-    split_block: Option<ByteRange>,
-    seen: u64,
-    /// Whether the bytes were compared with page checksums on their way.
-    verified: bool,
-}
-
-impl<'a> Writer<'a> {
-    fn new(file: &'a Arc<CachedFile>, fill: &'a Arc<Fill>, verified: bool) -> Self {
-        let first = fill.requests().first().map_or(0, |range| range.start());
-        let head = ByteRange::between(fill.blocks.start(), first);
-        let geometry = file.geometry();
-        let split_block = (!head.is_empty())
-            .then(|| ByteRange::between(fill.blocks.start(), geometry.range_of(geometry.index_of(first)).end()));
-        Self { file, fill, ready: Vec::new(), writing: None, split_block, seen: fill.blocks.start(), verified }
-    }
-
-    /// The next chunk, while a write goes on beside.
-    async fn next(&mut self, kept: &Kept, chunks: &mut Chunks) -> Option<Result<Bytes, forebay_origin::OriginError>> {
-        loop {
-            let Some((range, write)) = &mut self.writing else { return chunks.next().await };
-            let range = *range;
-            tokio::select! {
-                biased;
-                written = write => {
-                    self.writing = None;
-                    self.written(kept, range, written.map_err(io::Error::other).flatten());
-                    self.start(kept);
-                }
-                chunk = chunks.next() => return chunk,
-            }
-        }
-    }
-
-    /// Notes that the part has arrived up to `end`, and which blocks that completes.
-    fn arrived(&mut self, part_index: usize, end: u64) {
-        if part_index == 0 {
-            let from = self.split_block.map_or(self.seen, |block| self.seen.max(block.end()));
-            let complete = ByteRange::between(from, self.complete_up_to(end));
-            if !complete.is_empty() {
-                self.ready.push(complete);
-                self.seen = complete.end();
-            }
-        } else if let Some(block) =
-            self.split_block.filter(|_| Some(end) == self.fill.requests().first().map(|r| r.start()))
-        {
-            self.ready.push(block);
-        }
-    }
-
-    /// Where the last block ends that is complete when bytes up to `end` have arrived.
-    fn complete_up_to(&self, end: u64) -> u64 {
-        if end == self.fill.blocks.end() {
-            end
-        } else {
-            end / self.file.geometry().block_size() * self.file.geometry().block_size()
-        }
-    }
-
-    /// Starts writing what is ready, unless a write is under way or the disk is paused.
-    fn start(&mut self, kept: &Kept) {
-        if self.writing.is_some() || self.file.is_disk_paused() {
-            return;
-        }
-        self.ready.sort_by_key(|range| range.start());
-        let Some(range) = take_first_run(&mut self.ready) else { return };
-        let (data, bytes) = (Arc::clone(&kept.data), self.fill.collect(range));
-        let write = tokio::task::spawn_blocking(move || data.write_vectored_at(range.start(), &bytes));
-        self.writing = Some((range, write));
-    }
-
-    fn written(&mut self, kept: &Kept, range: ByteRange, result: io::Result<()>) {
-        match result {
-            Ok(()) => {
-                for index in self.file.geometry().blocks_of(range) {
-                    kept.map.set_written(BlockIndex(index));
-                }
-                self.file.note_written(kept, range.len(), self.verified);
-                self.fill.release_memory(|chunk| kept.map.holds(chunk));
-            }
-            Err(error) => self.file.note_write_failure(&error, self.file.geometry().blocks_of(range).count() as u64),
-        }
-    }
-
-    async fn finish(&mut self, kept: &Kept) {
-        loop {
-            self.start(kept);
-            let Some((range, write)) = self.writing.take() else { return };
-            let written = write.await;
-            self.written(kept, range, written.map_err(io::Error::other).flatten());
-        }
-    }
-}
-
-/// Takes the first contiguous run out of ranges sorted by start.
-fn take_first_run(ranges: &mut Vec<ByteRange>) -> Option<ByteRange> {
-    let mut run = *ranges.first()?;
-    let mut taken = 1;
-    for next in ranges.iter().skip(1) {
-        if next.start() != run.end() {
-            break;
-        }
-        run = ByteRange::between(run.start(), next.end());
-        taken += 1;
-    }
-    ranges.drain(..taken);
-    Some(run)
 }
 
 #[cfg(test)]
@@ -378,13 +276,5 @@ mod tests {
     fn an_origin_that_sends_too_much_is_caught() {
         let fill = Fill::new(ByteRange::at(0, 10), ByteRange::at(0, 10));
         assert!(fill.add(0, Bytes::from_static(&[0; 11])).is_err());
-    }
-
-    #[test]
-    fn runs_are_taken_in_order() {
-        let mut ranges = vec![ByteRange::at(0, 4), ByteRange::at(4, 4), ByteRange::at(12, 4)];
-        assert_eq!(take_first_run(&mut ranges), Some(ByteRange::at(0, 8)));
-        assert_eq!(take_first_run(&mut ranges), Some(ByteRange::at(12, 4)));
-        assert_eq!(take_first_run(&mut ranges), None);
     }
 }

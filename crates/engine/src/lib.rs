@@ -6,11 +6,13 @@
 mod account;
 mod budget;
 mod cached;
+mod claims;
 mod coalesced;
 mod engine;
 mod error;
 mod fill;
 mod handle;
+mod kept;
 mod local;
 mod options;
 mod read;
@@ -19,6 +21,7 @@ mod segment;
 mod shared;
 mod sync;
 mod table;
+mod writer;
 
 pub use engine::{Engine, Space, WritePolicy};
 pub use error::Error;

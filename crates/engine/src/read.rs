@@ -4,6 +4,7 @@ use crate::{
     Error, Segment,
     budget::Reservation,
     cached::CachedFile,
+    claims::bypassed,
     fill::{Fill, Supply},
     handle::{Inner, Source},
 };
@@ -93,6 +94,7 @@ impl Read {
             }
             Err(error) => {
                 self.rest = ByteRange::at(self.rest.end(), 0);
+                self.pieces.clear();
                 Err(error)
             }
         })
@@ -107,19 +109,25 @@ impl Read {
             match piece {
                 Piece::Disk(range) => {
                     let range = ByteRange::between(position, range.end());
-                    self.pieces.pop_front();
-                    return file.segment(range).map(|segment| (segment, Outcome::Hit));
+                    if let Some(segment) = self.next_on_disk(file, range)? {
+                        return Ok((segment, Outcome::Hit));
+                    }
                 }
                 Piece::Fill { fill, range, outcome } => {
                     let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
-                    let segment = match fill.take(range).await? {
-                        Supply::Memory(bytes) => Segment::Memory(bytes),
-                        Supply::OnDisk => file.segment(file.present_part(range))?,
-                    };
-                    if position + segment.len() == range.end() {
-                        self.pieces.pop_front();
+                    match fill.take(range).await? {
+                        Supply::Memory(bytes) => {
+                            if position + bytes.len() as u64 == range.end() {
+                                self.pieces.pop_front();
+                            }
+                            return Ok((Segment::Memory(bytes), outcome));
+                        }
+                        Supply::OnDisk => {
+                            if let Some(segment) = self.next_on_disk(file, range)? {
+                                return Ok((segment, outcome));
+                            }
+                        }
                     }
-                    return Ok((segment, outcome));
                 }
                 Piece::Bypass(_) => {
                     if let Some(segment) = self.next_bypassed(file).await? {
@@ -141,6 +149,22 @@ impl Read {
         }
     }
 
+    /// The next bytes of the piece in front, whose rest is `range` and was on disk when it was planned. `None` when its blocks
+    /// were taken back since, because they could not be synced: it has become bypassed pieces.
+    fn next_on_disk(&mut self, file: &CachedFile, range: ByteRange) -> Result<Option<Segment>, Error> {
+        let present = file.present_part(range);
+        if present.end() == range.end() || present.is_empty() {
+            self.pieces.pop_front();
+        }
+        if present.is_empty() {
+            let mut pieces: VecDeque<Piece> = bypassed(range).collect();
+            pieces.append(&mut self.pieces);
+            self.pieces = pieces;
+            return Ok(None);
+        }
+        file.segment(present).map(Some)
+    }
+
     /// The next bytes of the bypassed piece in front; `None` when it is used up.
     async fn next_bypassed(&mut self, file: &Arc<CachedFile>) -> Result<Option<Segment>, Error> {
         let origin = file.origin_file().await?;
@@ -157,16 +181,18 @@ impl Read {
             let Some(reservation) = reservation else { break };
             bypass.stream = Some((origin.read(bypass.range), reservation));
         }
-        let Some(Piece::Bypass(Bypass { stream: Some((chunks, reservation)), .. })) = self.pieces.front_mut() else {
+        let position = self.rest.start();
+        let Some(Piece::Bypass(Bypass { range, stream: Some((chunks, reservation)) })) = self.pieces.front_mut() else {
             return Err(Error::Internal { what: "a bypassed piece was not started" });
         };
+        let left = ByteRange::between(position, range.end());
         match chunks.next().await {
-            Some(Ok(bytes)) => Ok(Some(Segment::Memory(reservation.attach(bytes)))),
-            Some(Err(error)) => {
-                let error = Error::Origin(error);
-                file.note_failure(&error);
-                Err(error)
+            Some(Ok(bytes)) if bytes.len() as u64 > left.len() => {
+                Err(Error::Internal { what: "an origin sent more than it was asked for" })
             }
+            Some(Ok(bytes)) => Ok(Some(Segment::Memory(reservation.attach(bytes)))),
+            Some(Err(error)) => Err(file.note_failure(Error::Origin(error))),
+            None if !left.is_empty() => Err(Error::Internal { what: "an origin ended a read before its last byte" }),
             None => {
                 self.pieces.pop_front();
                 Ok(None)

@@ -1,7 +1,7 @@
 //! What all open files share: set-up, budget, disk, counters, the table.
 
 use crate::{Options, budget::Budget, table::Table};
-use forebay_store::Disk;
+use forebay_store::{Disk, StoreError};
 use forebay_telemetry::{DiskOperation, Metrics};
 use std::{
     sync::{
@@ -37,11 +37,21 @@ impl Shared {
         }
     }
 
+    /// Counts a failure of the store; when it is the disk that fails, and not one entry, stops writing for a while.
+    pub(crate) fn note_store_failure(&self, operation: DiskOperation, error: &StoreError) {
+        if error.concerns_one_entry() {
+            self.metrics.add_disk_error(operation);
+            tracing::warn!(operation = operation.as_str(), reason = with_cause(error), "an entry cannot be used");
+        } else {
+            self.note_disk_failure(operation, error);
+        }
+    }
+
     /// Counts a failure of the disk and stops writing for a while.
     pub(crate) fn note_disk_failure(&self, operation: DiskOperation, error: &dyn std::error::Error) {
         self.metrics.add_disk_error(operation);
         if self.pause.start() {
-            let reason = error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"));
+            let reason = with_cause(error);
             let seconds = self.options.disk_pause.as_secs();
             tracing::error!(
                 operation = operation.as_str(),
@@ -51,6 +61,11 @@ impl Shared {
             );
         }
     }
+}
+
+/// An error and what caused it.
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
 
 /// A time in which nothing is written to the disk, after it failed: reads go on without keeping, and nothing is fetched

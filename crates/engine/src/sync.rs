@@ -3,10 +3,7 @@
 //! The order is what a crash survives: first the data is synced, then a cinfo is written whose bits name no block but those
 //! that were written before that sync began. Nothing of this happens on the way of a read or a close.
 
-use crate::{
-    cached::{CachedFile, Kept},
-    shared::Shared,
-};
+use crate::{cached::CachedFile, kept::Kept, shared::Shared};
 use forebay_cache::BlockSet;
 use forebay_store::StoreError;
 use forebay_telemetry::{DiskOperation, DropReason};
@@ -41,9 +38,14 @@ pub(crate) async fn flush(shared: &Shared) {
 
 fn is_due(file: &CachedFile, interval: Duration) -> bool {
     let Some(kept) = file.kept() else { return false };
-    let Some(dirty_since) = kept.record().dirty_since else { return false };
+    let (dirty_since, has_failed) = {
+        let record = kept.record();
+        (record.dirty_since, record.failed_syncs > 0)
+    };
+    let Some(dirty_since) = dirty_since else { return false };
     let age = forebay_net::clock::monotonic().saturating_duration_since(dirty_since);
-    age >= interval || !file.is_open() || (kept.map.is_complete() && kept.map.unsynced_count() > 0)
+    let is_finished = !file.is_open() || (kept.map.is_complete() && kept.map.unsynced_count() > 0);
+    age >= interval || (is_finished && !has_failed)
 }
 
 async fn sync_all(files: Vec<Arc<CachedFile>>) {
@@ -59,18 +61,23 @@ async fn sync_all(files: Vec<Arc<CachedFile>>) {
     while syncs.join_next().await.is_some() {}
 }
 
-/// Syncs one file. Blocking.
+/// Syncs one file, after a sync of it that is under way. Blocking.
 ///
-/// When the data cannot be synced, nothing is known of what was written before: the entry is given up.
+/// When the data cannot be synced, nothing is known of what was written before: the entry is given up. So it is when its
+/// record cannot be written because of what is in its place.
 fn sync(file: &Arc<CachedFile>) {
-    let Some(kept) = file.kept().filter(|_| !file.is_retired()) else { return };
+    let Some(kept) = file.kept() else { return };
+    let _turn = kept.sync_turn();
+    if file.is_retired() {
+        return;
+    }
     let Some(syncing) = Syncing::begin(kept) else { return };
-    let has_new_blocks = kept.map.unsynced_count() > 0;
     let blocks = kept.map.snapshot_written();
-    if has_new_blocks {
+    if kept.map.has_unsynced(&blocks) {
         if let Err(error) = kept.data.sync_data() {
             file.shared().note_disk_failure(DiskOperation::Sync, &error);
             file.retire(DropReason::Damaged);
+            kept.forget_unsynced();
             return;
         }
         file.shared().metrics.add_disk_sync();
@@ -78,7 +85,12 @@ fn sync(file: &Arc<CachedFile>) {
     match write_cinfo(file, kept, blocks) {
         Ok(()) => syncing.done(),
         Err(StoreError::Superseded { .. }) if file.is_retired() => syncing.done(),
-        Err(error) => file.shared().note_disk_failure(DiskOperation::Cinfo, &error),
+        Err(error) => {
+            file.shared().note_store_failure(DiskOperation::Cinfo, &error);
+            if error.concerns_one_entry() {
+                file.retire(DropReason::Damaged);
+            }
+        }
     }
 }
 
@@ -95,9 +107,10 @@ fn write_cinfo(file: &CachedFile, kept: &Kept, blocks: BlockSet) -> Result<(), S
     Ok(())
 }
 
-/// A sync under way: unless it is done in the end, the file stays dirty and is tried again.
+/// A sync under way: unless it is done in the end, it has failed, and the file stays dirty.
 struct Syncing<'a> {
     kept: &'a Kept,
+    is_done: bool,
 }
 
 impl<'a> Syncing<'a> {
@@ -106,12 +119,11 @@ impl<'a> Syncing<'a> {
         let mut record = kept.record();
         record.dirty_since.take()?;
         record.is_syncing = true;
-        Some(Self { kept })
+        Some(Self { kept, is_done: false })
     }
 
-    fn done(self) {
-        self.kept.record().is_syncing = false;
-        std::mem::forget(self);
+    fn done(mut self) {
+        self.is_done = true;
     }
 }
 
@@ -119,6 +131,11 @@ impl Drop for Syncing<'_> {
     fn drop(&mut self) {
         let mut record = self.kept.record();
         record.is_syncing = false;
-        record.note_change();
+        if self.is_done {
+            record.failed_syncs = 0;
+        } else {
+            record.failed_syncs = record.failed_syncs.saturating_add(1);
+            record.note_change();
+        }
     }
 }

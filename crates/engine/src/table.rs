@@ -22,13 +22,16 @@ impl Table {
     }
 
     /// The file of `key`, attached for one more client; `load` makes it when the table does not have it.
-    pub(crate) async fn attach<F>(&self, key: &CacheKey, load: impl Fn() -> F) -> Result<Arc<CachedFile>, Error>
+    ///
+    /// A load goes on when its client leaves: there is never a second one that meets the rest of it on the disk.
+    pub(crate) async fn attach<L, F>(&self, key: &CacheKey, load: L) -> Result<Arc<CachedFile>, Error>
     where
-        F: Future<Output = Result<Arc<CachedFile>, Error>>,
+        L: Fn() -> F + Clone + Send + 'static,
+        F: Future<Output = Result<Arc<CachedFile>, Error>> + Send + 'static,
     {
         loop {
             let slot = self.slot(key)?;
-            let file = match slot.get_or_make(&load).await {
+            let file = match loaded(&slot, &load).await {
                 Ok(file) => file,
                 Err(error) => {
                     self.forget_failed(key, &slot);
@@ -61,10 +64,11 @@ impl Table {
         slots.values().filter_map(|slot| slot.get().cloned()).collect()
     }
 
-    /// Takes a file out unless somebody has it open or something of it is not synced yet.
+    /// Takes a file out unless somebody has it open or is about to, or something of it is not synced yet.
     pub(crate) fn remove_if_idle(&self, file: &Arc<CachedFile>) {
         let mut slots = self.slots();
-        if file.is_idle() {
+        let is_awaited = file.key().and_then(|key| slots.get(key)).is_some_and(|slot| Arc::strong_count(slot) > 1);
+        if !is_awaited && file.is_idle() {
             remove_exactly(&mut slots, file);
         }
     }
@@ -92,7 +96,7 @@ impl Table {
     /// Frees the slot of a failed load, unless another client is about to try again in it.
     fn forget_failed(&self, key: &CacheKey, slot: &Slot) {
         let mut slots = self.slots();
-        // Two owners: the table and the caller.
+        // Two owners: the table and the caller. (The task of the load let go of it when it ended.)
         let unused = slot.get().is_none() && Arc::strong_count(slot) <= 2;
         if unused && slots.get(key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
             slots.remove(key);
@@ -102,6 +106,20 @@ impl Table {
     fn slots(&self) -> MutexGuard<'_, HashMap<CacheKey, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a slot holds, loaded by a task of its own if need be.
+async fn loaded<L, F>(slot: &Slot, load: &L) -> Result<Arc<CachedFile>, Error>
+where
+    L: Fn() -> F + Clone + Send + 'static,
+    F: Future<Output = Result<Arc<CachedFile>, Error>> + Send + 'static,
+{
+    if let Some(file) = slot.get() {
+        return Ok(Arc::clone(file));
+    }
+    let (slot, load) = (Arc::clone(slot), load.clone());
+    let load = tokio::spawn(async move { slot.get_or_make(load).await });
+    load.await.unwrap_or(Err(Error::Internal { what: "opening a file broke off" }))
 }
 
 fn remove_exactly(slots: &mut HashMap<CacheKey, Slot>, file: &Arc<CachedFile>) {

@@ -189,3 +189,24 @@ fn empty_files_and_reads_of_nothing_end_at_once() {
         assert_eq!(house.faults.writes.load(SeqCst), 0);
     });
 }
+
+#[test]
+fn an_origin_that_falls_silent_costs_the_read_and_never_shifts_its_bytes() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), 4 * MIB);
+        let bypassed = house.open("/f.cinfo").await;
+        house.origin.script(|script| script.ends_at = Some(BLOCK - 10_000));
+        for range in [ByteRange::at(0, 4 * MIB), ByteRange::at(BLOCK / 2, MIB)] {
+            let read = bypassed.read_many(&[range]).pop().unwrap();
+            assert!(collect(read).await.is_err());
+        }
+        let kept = house.open("/g").await;
+        let read = kept.read_many(&[ByteRange::at(BLOCK / 2, 10)]).pop().unwrap();
+        assert_eq!(collect(read).await.unwrap().len(), 10, "these came before the silence");
+        let read = kept.read_many(&[ByteRange::at(BLOCK / 2, BLOCK)]).pop().unwrap();
+        assert!(collect(read).await.is_err());
+        house.origin.script(|script| script.ends_at = None);
+        check(&kept, ByteRange::at(0, 4 * MIB)).await;
+    });
+}

@@ -1,4 +1,5 @@
 //! A whole engine around an origin in memory and a real, breakable disk.
+#![allow(dead_code, reason = "each test uses a part of the house")]
 
 use forebay_cache::AllowList;
 use forebay_engine::{
@@ -96,6 +97,13 @@ pub(crate) fn segment_bytes(segment: Segment) -> Vec<u8> {
             bytes
         }
     }
+}
+
+/// Data files below `root` that this process has open.
+pub(crate) fn open_data_files(root: &Path) -> usize {
+    let links = std::fs::read_dir("/proc/self/fd").expect("Linux tells what is open");
+    let files = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
+    files.filter(|file| file.starts_with(root) && !file.starts_with(root.join(".forebay")) && !file.is_dir()).count()
 }
 
 /// Waits for a condition, without end: the test runner's time limit is the bound.

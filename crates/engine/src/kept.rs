@@ -1,0 +1,89 @@
+//! What the disk holds of an open file, and the record that goes with it.
+
+use crate::account::Bytes;
+use forebay_cache::{BlockMap, Cinfo};
+use forebay_store::{DataFile, Entry, OriginMark};
+use forebay_types::{BlockIndex, ByteRange};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+/// What the disk holds of a file.
+pub(crate) struct Kept {
+    pub(crate) data: Arc<dyn DataFile>,
+    pub(crate) map: BlockMap,
+    record: Mutex<Record>,
+    sync_turn: Mutex<()>,
+}
+
+/// What goes into the cinfo beside the blocks.
+pub(crate) struct Record {
+    pub(crate) cinfo: Cinfo,
+    pub(crate) mark: Option<OriginMark>,
+    /// When something changed that is not on disk yet.
+    pub(crate) dirty_since: Option<Instant>,
+    pub(crate) is_syncing: bool,
+    /// Syncs that have failed since the last one that did not.
+    pub(crate) failed_syncs: u32,
+    /// The account when the access period began.
+    pub(crate) period_start: Bytes,
+}
+
+impl Kept {
+    pub(crate) fn new(entry: Entry) -> Self {
+        let Entry { data, cinfo, origin } = entry;
+        let map = BlockMap::from_cinfo(&cinfo);
+        let record = Record {
+            cinfo,
+            mark: origin,
+            dirty_since: None,
+            is_syncing: false,
+            failed_syncs: 0,
+            period_start: Bytes::default(),
+        };
+        Self { data, map, record: Mutex::new(record), sync_turn: Mutex::new(()) }
+    }
+
+    pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a sync under way; who holds the guard is the only one to sync. Blocking.
+    pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
+        self.sync_turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes blocks that were written, if `may_be_kept` still says so under the record's lock.
+    ///
+    /// A sync that sees any of the blocks finds what is noted of them in the record, and one that sees none of them finds
+    /// the file dirty again.
+    pub(crate) fn note_written(&self, blocks: ByteRange, verified: bool, may_be_kept: impl Fn() -> bool) {
+        let mut record = self.record();
+        if !may_be_kept() {
+            return;
+        }
+        record.cinfo.note_fill(verified, forebay_net::clock::now_unix());
+        for index in self.map.geometry().blocks_of(blocks) {
+            self.map.set_written(BlockIndex(index));
+        }
+        record.note_change();
+    }
+
+    /// Takes back the blocks that are not known to be on disk, after a failed sync.
+    pub(crate) fn forget_unsynced(&self) {
+        let _not_between_a_check_and_its_blocks = self.record();
+        self.map.forget_unsynced();
+    }
+}
+
+impl Record {
+    pub(crate) fn note_change(&mut self) {
+        self.dirty_since.get_or_insert_with(forebay_net::clock::monotonic);
+    }
+
+    /// Whether all that is to be on disk is there.
+    pub(crate) const fn is_clean(&self) -> bool {
+        self.dirty_since.is_none() && !self.is_syncing
+    }
+}

@@ -1,0 +1,205 @@
+//! Entries on disk: how they are synced, given up, and what becomes of them when others meddle.
+
+mod house;
+
+use forebay_cache::Cinfo;
+use forebay_engine::{Client, Error, Options};
+use forebay_testkit::MemoryOrigin;
+use forebay_types::{BlockSize, ByteRange, Outcome};
+use house::{BLOCK, House, check, collect, open_data_files, options, request, run, until};
+use std::{
+    fs,
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::Duration,
+};
+
+const MIB: u64 = 1 << 20;
+const WHOLE: ByteRange = ByteRange::at(0, MIB);
+
+/// A disk that is given up once is given up for the whole test.
+fn one_long_pause() -> Options {
+    Options { disk_pause: Duration::from_secs(3600), sync_interval: Duration::from_millis(10), ..options() }
+}
+
+/// Reads a whole file until it is on disk.
+async fn keep(house: &House, path: &str) {
+    let handle = house.open(path).await;
+    check(&handle, WHOLE).await;
+    until(|| handle.hit(WHOLE).is_some()).await;
+}
+
+#[test]
+fn an_entry_that_somebody_removed_costs_only_itself() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), one_long_pause());
+        let handle = house.open("/f").await;
+        check(&handle, WHOLE).await;
+        until(|| handle.stat().cached).await;
+        fs::remove_file(root.path().join("f")).unwrap();
+        fs::remove_file(root.path().join("f.cinfo")).unwrap();
+        drop(handle);
+        until(|| open_data_files(root.path()) == 0).await;
+        keep(&house, "/g").await;
+        keep(&house, "/f").await;
+        assert_eq!(house.origin.opens(), 3);
+    });
+}
+
+#[test]
+fn a_record_that_cannot_be_written_keeps_no_file_open_for_ever() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), one_long_pause());
+        house.faults.cinfo_fails.store(true, SeqCst);
+        keep(&house, "/f").await;
+        until(|| open_data_files(root.path()) == 0).await;
+        check(&house.open("/f").await, WHOLE).await;
+        assert_eq!(house.origin.opens(), 2, "what was not recorded is not trusted");
+    });
+}
+
+#[test]
+fn a_directory_in_the_place_of_a_record_costs_only_its_entry() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), one_long_pause());
+        fs::create_dir_all(root.path().join("f.cinfo")).unwrap();
+        check(&house.open("/f").await, WHOLE).await;
+        keep(&house, "/g").await;
+        check(&house.open("/g/below").await, WHOLE).await;
+        keep(&house, "/h").await;
+    });
+}
+
+#[test]
+fn bytes_that_could_not_be_synced_are_not_given_from_disk_again() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), 4 * MIB);
+        let handle = house.open("/f").await;
+        check(&handle, WHOLE).await;
+        until(|| handle.hit(WHOLE).is_some()).await;
+        house.engine.shutdown().await;
+        drop((handle, house));
+
+        let house = House::build(root.path(), 4 * MIB);
+        house.faults.sync_fails.store(true, SeqCst);
+        let handle = house.open("/f").await;
+        let more = ByteRange::at(MIB, MIB);
+        check(&handle, more).await;
+        until(|| handle.hit(more).is_some()).await;
+        let planned = handle.read_many(&[more]).pop().unwrap();
+        until(|| !root.path().join("f").exists()).await;
+        assert!(handle.hit(more).is_none() && handle.hit(WHOLE).is_some());
+        assert!(collect(planned).await.unwrap() == forebay_testkit::bytes_at(MIB, 1 << 20));
+        check(&handle, ByteRange::at(0, 4 * MIB)).await;
+    });
+}
+
+#[test]
+fn a_shutdown_waits_for_a_sync_under_way() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        house.faults.sync_hangs.store(true, SeqCst);
+        keep(&house, "/f").await;
+        until(|| house.faults.syncs.load(SeqCst) == 1).await;
+        let early = tokio::time::timeout(Duration::from_millis(200), house.engine.shutdown()).await;
+        house.faults.sync_hangs.store(false, SeqCst);
+        assert!(early.is_err(), "the sync had not ended");
+        house.engine.shutdown().await;
+        assert!(cinfo_of(root.path(), "f").is_complete());
+    });
+}
+
+#[test]
+fn a_client_that_leaves_while_a_file_is_opened_leaves_the_open_to_others() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        let (path, client) = (request("/f"), Client::default());
+        house.origin.answer_opens(false);
+        let mut waiting = Box::pin(house.engine.open(&path, &client));
+        tokio::select! {
+            biased;
+            () = until(|| house.origin.opens() == 1) => {}
+            _ = house.engine.open(&path, &client) => panic!("the origin does not answer"),
+            _ = &mut waiting => panic!("the origin does not answer"),
+        }
+        house.origin.answer_opens(true);
+        check(&waiting.await.unwrap(), WHOLE).await;
+        assert_eq!(house.origin.opens(), 1);
+    });
+}
+
+#[test]
+fn access_records_tell_every_byte_and_every_open() {
+    const TASKS: u64 = 8;
+    const OPENS: u64 = 300;
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = Arc::new(House::build(root.path(), MIB));
+        keep(&house, "/f").await;
+        let tasks: Vec<_> = (0..TASKS)
+            .map(|_| {
+                let house = Arc::clone(&house);
+                tokio::spawn(async move {
+                    for _ in 0..OPENS {
+                        assert!(house.open("/f").await.hit(ByteRange::at(0, 100)).is_some());
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        house.engine.shutdown().await;
+        let accesses = cinfo_of(root.path(), "f").accesses;
+        let bytes: u64 = accesses.iter().map(|access| access.hit_bytes + access.missed_bytes).sum();
+        assert_eq!(bytes, Outcome::ALL.map(|outcome| house.bytes(outcome)).iter().sum::<u64>());
+        let opens: i64 = accesses.iter().map(|access| i64::from(access.opens)).sum();
+        assert_eq!(opens, i64::try_from(TASKS * OPENS + 1).unwrap());
+        assert!(accesses.last().unwrap().detached.is_some());
+    });
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_asks_for_another_open() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        let handle = house.open("/f").await;
+        let changed = forebay_origin::OriginError::Changed { endpoint: MemoryOrigin::endpoint() };
+        house.origin.script(|script| script.read_error = Some((BLOCK, changed)));
+        let read = handle.read_many(&[WHOLE]).pop().unwrap();
+        let error = collect(read).await.unwrap_err();
+        assert!(matches!(error, Error::Changed { .. }) && error.is_retryable(), "{error:?}");
+        house.origin.script(|script| script.read_error = None);
+        check(&house.open("/f").await, WHOLE).await;
+    });
+}
+
+#[test]
+fn blocks_larger_than_the_memory_are_passed_through() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let size = 16 * MIB;
+        let block_size = BlockSize::new(4 << 20).unwrap();
+        let large = Options { block_size, fill_len_max: 4 * MIB, ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(size), large);
+        check(&house.open("/f").await, ByteRange::at(0, 10)).await;
+        house.engine.shutdown().await;
+        drop(house);
+        let small = Options { budget_bytes: 2 * MIB, ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(size), small);
+        check(&house.open("/f").await, ByteRange::at(5 * MIB, 10)).await;
+        assert_eq!(house.bytes(Outcome::Bypassed), 10);
+        assert_eq!(house.origin.asked(), [ByteRange::at(5 * MIB, 10)]);
+    });
+}
+
+fn cinfo_of(root: &std::path::Path, name: &str) -> Cinfo {
+    let bytes = fs::read(root.join(format!("{name}.cinfo"))).expect("the record is there");
+    Cinfo::decode(&bytes).expect("the record is whole")
+}
