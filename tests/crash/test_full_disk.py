@@ -62,7 +62,8 @@ class SmallDisk:
             command = [str(program("nsenter")), "--target", str(pid), "--mount"]
             if os.geteuid() != 0:
                 command += ["--user", "--preserve-credentials"]
-            mount = [str(program("mount")), "-o", f"remount,size={3 * CONTENT.size}", str(self.store)]
+            options = f"remount,size={3 * CONTENT.size}"
+            mount = [str(program("mount")), "-i", "-n", "-t", "tmpfs", "-o", options, "tmpfs", str(self.store)]
             subprocess.run([*command, *mount], check=True)
         else:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (3 * CONTENT.size, resource.RLIM_INFINITY))
