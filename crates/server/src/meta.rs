@@ -142,9 +142,11 @@ async fn stat_all(engine: &Engine, paths: &[RequestPath]) -> Result<Vec<FileStat
     Ok(stats)
 }
 
-/// The space that `path` lies in, when it is exported.
+/// The space that `path` lies in, when it is exported; that of the server for `/`, as monitoring tools ask.
 pub(crate) async fn space_of(engine: &Engine, path: &RequestPath) -> Result<Space, forebay_engine::Error> {
-    engine.write_policy(path)?;
+    if path.lfn.as_str() != "/" {
+        engine.write_policy(path)?;
+    }
     engine.space().await
 }
 

@@ -16,7 +16,7 @@ pub struct Options {
     /// Time within which a new connection must have logged in, or bound to a session.
     pub login_time_max: Duration,
     /// Time within which a client must take some of the bytes that wait for it; it is closed otherwise, because it holds
-    /// buffers. A client counts as stalled that takes less than 256 KiB in this time.
+    /// buffers. A client counts as stalled that takes less than 512 KiB in this time.
     pub write_stall_max: Duration,
     /// Time after which a connection without a request and without an open file is closed; `None` never does, like the
     /// reference server. Clients close idle connections themselves.
@@ -71,9 +71,9 @@ pub(crate) const SHARED_BUFFER_LEN: usize = ASSEMBLY_LEN + (64 << 10);
 /// Bytes of buffer that a connection keeps to itself.
 pub(crate) const OWN_BUFFER_LEN_MAX: usize = 64 << 10;
 
-/// Bytes handed to the kernel under one [`Options::write_stall_max`]. A client slower than this many bytes in that time
-/// counts as stalled.
-pub(crate) const SEND_PIECE_LEN: u64 = 256 << 10;
+/// Bytes of a file handed to the kernel under one [`Options::write_stall_max`]. A client slower than this many bytes in that
+/// time counts as stalled.
+pub(crate) const SEND_PIECE_LEN: u64 = 512 << 10;
 
 /// Answer frames that wait for a connection's task before those who make them wait too.
 pub(crate) const EVENTS_QUEUED_MAX: usize = 8;

@@ -3,8 +3,9 @@
 use crate::{
     buffers::Buffers,
     event::Frame,
-    options::{ASSEMBLY_LEN, OWN_BUFFER_LEN_MAX, SEND_PIECE_LEN, SENDFILE_LEN_MIN},
+    options::{ASSEMBLY_LEN, OWN_BUFFER_LEN_MAX, SEND_PIECE_LEN},
 };
+use bytes::Bytes;
 use forebay_engine::Segment;
 use forebay_net::SendError;
 use forebay_types::{ByteRange, Side};
@@ -53,6 +54,28 @@ impl OutputError {
         }
     }
 }
+
+/// Bytes in memory that are sent together.
+#[derive(Default)]
+struct Gathered {
+    parts: Vec<Bytes>,
+    len: usize,
+}
+
+impl Gathered {
+    /// Takes bytes off the front of `bytes`, up to [`ASSEMBLY_LEN`] in all.
+    fn take_from(&mut self, bytes: &mut Bytes) {
+        let part = bytes.split_to(ASSEMBLY_LEN.saturating_sub(self.len).min(bytes.len()));
+        self.len += part.len();
+        self.parts.push(part);
+    }
+}
+
+/// Most slices of memory in one sending, as the system limits it.
+const SLICES_PER_SEND: usize = 1024;
+
+/// Bytes in memory that are copied to the answers that wait rather than sent at once.
+const COPIED_LEN_MAX: usize = 16 << 10;
 
 impl Output {
     /// No answers; a client that takes nothing for `stall_max` is given up.
@@ -178,24 +201,38 @@ impl Output {
     /// Appends a frame, and sends it as far as it is large.
     pub(crate) async fn send_frame(&mut self, stream: &TcpStream, frame: Frame) -> Result<(), OutputError> {
         self.append(&frame.head);
+        let mut gathered = Gathered::default();
         for segment in frame.body {
             match segment {
-                Segment::File { file, range } => self.send_file(stream, &file, range).await?,
-                Segment::Memory(bytes) if (bytes.len() as u64) < SENDFILE_LEN_MIN => self.append(&bytes),
-                Segment::Memory(bytes) => self.send_bytes(stream, &bytes).await?,
-            }
-            if self.filled >= ASSEMBLY_LEN {
-                self.flush(stream).await?;
+                Segment::File { file, range } => {
+                    self.send_gathered(stream, &mut gathered).await?;
+                    self.send_file(stream, &file, range).await?;
+                }
+                Segment::Memory(mut bytes) => {
+                    while !bytes.is_empty() {
+                        gathered.take_from(&mut bytes);
+                        if gathered.len >= ASSEMBLY_LEN {
+                            self.send_gathered(stream, &mut gathered).await?;
+                        }
+                    }
+                }
             }
         }
-        Ok(())
+        self.send_gathered(stream, &mut gathered).await
     }
 
-    /// Sends all that waits, and behind it `bytes` from where they are.
-    async fn send_bytes(&mut self, stream: &TcpStream, bytes: &[u8]) -> Result<(), OutputError> {
-        let piece_len = usize::try_from(SEND_PIECE_LEN).unwrap_or(usize::MAX);
-        for piece in bytes.chunks(piece_len) {
-            let mut slices = [IoSlice::new(self.waiting()), IoSlice::new(piece)];
+    /// Appends what has been gathered if it is little; otherwise sends all that waits, and behind it the gathered bytes
+    /// from where they are.
+    async fn send_gathered(&mut self, stream: &TcpStream, gathered: &mut Gathered) -> Result<(), OutputError> {
+        let Gathered { parts, len } = std::mem::take(gathered);
+        if len < COPIED_LEN_MAX {
+            parts.iter().for_each(|part| self.append(part));
+            return Ok(());
+        }
+        for batch in parts.chunks(SLICES_PER_SEND - 1) {
+            let waiting = std::iter::once(self.waiting());
+            let mut slices: Vec<IoSlice<'_>> =
+                waiting.chain(batch.iter().map(|part| &part[..])).map(IoSlice::new).collect();
             within(self.stall_max, forebay_net::send_vectored(stream, &mut slices)).await?;
             self.clear();
         }
@@ -218,7 +255,6 @@ async fn within(limit: Duration, send: impl Future<Output = Result<(), SendError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
     use std::{io::Write, sync::Arc};
     use tokio::io::AsyncReadExt;
 

@@ -2,6 +2,7 @@
 
 use crate::{
     answer::{Answer, Gone},
+    buffers::Buffers,
     event::Frame,
     exchange::Exchange,
     options::{ASSEMBLED_PER_ANSWER_MAX, ASSEMBLY_LEN},
@@ -24,8 +25,9 @@ use std::{fs::File, io::IoSliceMut, sync::Arc};
 /// Pages that are assembled before they are sent: few system calls, yet still in the processor's cache.
 const PAGES_PER_PIECE: u64 = ASSEMBLY_LEN as u64 / PAGE_LEN;
 
-/// Pages in a frame of an answer whose bytes are still on their way.
-const PAGES_PER_SLOW_FRAME: u64 = 64;
+/// Pages in a frame of an answer whose bytes are still on their way: as few frames as when they are at hand, yet a part of
+/// what clients read at a time.
+const PAGES_PER_SLOW_FRAME: u64 = PAGES_PER_PIECE;
 
 impl Exchange {
     /// Answers a page read: at once when disk and page cache hold the bytes, by a task of its own otherwise.
@@ -106,7 +108,7 @@ impl Exchange {
 
     fn start_page_read(&mut self, stream_id: StreamId, read: &PageRead, supply: Supply, range: ByteRange) {
         let received = self.received;
-        let offset = read.offset;
+        let (offset, buffers) = (read.offset, self.shared.buffers.clone());
         match self.answer_by(stream_id, read.path_id) {
             Ok(answer) => self.start(async move {
                 let metrics = answer.metrics().clone();
@@ -117,7 +119,7 @@ impl Exchange {
                     Supply::Handle(_) => Outcome::Missed,
                     Supply::Source(_) => Outcome::Hit,
                 };
-                if answer_page_read(answer, supply, range).await.is_ok() {
+                if answer_page_read(answer, supply, range, &buffers).await.is_ok() {
                     let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
                     metrics.observe_request(outcome, duration);
                 }
@@ -134,7 +136,7 @@ enum Supply {
 }
 
 /// Sends the pages of `range` in strict order, frame by frame as the bytes come.
-async fn answer_page_read(mut answer: Answer, supply: Supply, range: ByteRange) -> Result<(), Gone> {
+async fn answer_page_read(mut answer: Answer, supply: Supply, range: ByteRange, buffers: &Buffers) -> Result<(), Gone> {
     let _room = answer.reserve(encoded_len(range).min(ASSEMBLED_PER_ANSWER_MAX)).await;
     let source = match supply {
         Supply::Source(source) => Some(source),
@@ -143,16 +145,17 @@ async fn answer_page_read(mut answer: Answer, supply: Supply, range: ByteRange) 
     let Some(mut source) = source else { return fail(answer, ended_early()).await };
     let mut rest = Bytes::new();
     for frame in cut(range, PAGES_PER_SLOW_FRAME) {
-        let mut encoded = vec![0; usize::try_from(encoded_len(frame)).unwrap_or(usize::MAX)];
-        if let Err(failure) = fill(&mut data_slices(frame, &mut encoded), &mut rest, &mut source, &mut answer).await {
+        let mut encoded = buffers.lease(usize::try_from(encoded_len(frame)).unwrap_or(usize::MAX));
+        let filled = fill(&mut data_slices(frame, encoded.as_mut()), &mut rest, &mut source, &mut answer).await;
+        if let Err(failure) = filled {
             return fail(answer, failure).await;
         }
-        seal_pages(frame.start(), &mut encoded);
+        seal_pages(frame.start(), encoded.as_mut());
         // Page reads are answered by ordinary frames even when the client has been told to go on waiting.
         answer.answer_directly();
         let kind = if frame.end() == range.end() { FrameKind::Final } else { FrameKind::Partial };
         let head = StatusFrame::page_read(answer.reply().stream_id, kind, frame).to_bytes().to_vec();
-        answer.send(Frame { head, body: vec![Segment::Memory(encoded.into())] }).await?;
+        answer.send(Frame { head, body: vec![Segment::Memory(Bytes::from_owner(encoded))] }).await?;
     }
     Ok(())
 }
