@@ -8,7 +8,7 @@ use crate::{
     fill::{Fill, Supply},
     handle::{Inner, Source},
 };
-use forebay_origin::Chunks;
+use forebay_origin::{Chunks, OriginFile};
 use forebay_types::{ByteRange, Outcome};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -138,8 +138,11 @@ impl Read {
         }
     }
 
-    /// Keeps a window planned ahead of what has been delivered.
+    /// Keeps a window planned ahead of what has been delivered, except while the read waits for memory.
     fn plan_ahead(&mut self, file: &Arc<CachedFile>) {
+        if matches!(self.pieces.front(), Some(Piece::Bypass(Bypass { stream: None, .. }))) {
+            return;
+        }
         let window = file.read_window();
         let ahead = self.planned.saturating_sub(self.rest.start());
         if self.planned < self.rest.end() && ahead <= window / 2 {
@@ -168,19 +171,8 @@ impl Read {
     /// The next bytes of the bypassed piece in front; `None` when it is used up.
     async fn next_bypassed(&mut self, file: &Arc<CachedFile>) -> Result<Option<Segment>, Error> {
         let origin = file.origin_file().await?;
-        for (index, piece) in self.pieces.iter_mut().take(BYPASS_AHEAD).enumerate() {
-            let Piece::Bypass(bypass) = piece else { break };
-            if bypass.stream.is_some() {
-                continue;
-            }
-            // Only the piece in front waits for memory: what is ahead of its turn takes what is free.
-            let reservation = match index {
-                0 => Some(wait_for_memory(file, bypass.range.len()).await?),
-                _ => file.budget().try_reserve(bypass.range.len()),
-            };
-            let Some(reservation) = reservation else { break };
-            bypass.stream = Some((origin.read(bypass.range), reservation));
-        }
+        self.start_front(file, origin.as_ref()).await?;
+        self.start_behind_front(file, origin.as_ref());
         let position = self.rest.start();
         let Some(Piece::Bypass(Bypass { range, stream: Some((chunks, reservation)) })) = self.pieces.front_mut() else {
             return Err(Error::Internal { what: "a bypassed piece was not started" });
@@ -199,9 +191,39 @@ impl Read {
             }
         }
     }
+
+    /// Starts the bypassed piece in front, if it is not under way, as soon as there is memory for it.
+    async fn start_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) -> Result<(), Error> {
+        let Some(Piece::Bypass(Bypass { range, stream: None })) = self.pieces.front() else { return Ok(()) };
+        let range = *range;
+        let reservation = match file.budget().try_reserve(range.len()) {
+            Some(reservation) => reservation,
+            None => {
+                // Who waits for memory holds none: the others may wait for just that.
+                self.pieces.truncate(1);
+                self.planned = range.end();
+                wait_for_memory(file, range.len()).await?
+            }
+        };
+        if let Some(Piece::Bypass(bypass)) = self.pieces.front_mut() {
+            bypass.stream = Some((origin.read(range), reservation));
+        }
+        Ok(())
+    }
+
+    /// Starts the bypassed pieces right behind the one in front, as far as memory is free.
+    fn start_behind_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) {
+        for piece in self.pieces.iter_mut().take(BYPASS_AHEAD) {
+            let Piece::Bypass(bypass) = piece else { return };
+            if bypass.stream.is_none() {
+                let Some(reservation) = file.budget().try_reserve(bypass.range.len()) else { return };
+                bypass.stream = Some((origin.read(bypass.range), reservation));
+            }
+        }
+    }
 }
 
-/// Waits in line for memory, for a bounded time: readers that hold some and wait for more must not wait for each other.
+/// Waits in line for memory, for a bounded time: a request of several ranges may hold some for its later ones.
 async fn wait_for_memory(file: &CachedFile, bytes: u64) -> Result<Reservation, Error> {
     let reserved = tokio::time::timeout(MEMORY_WAIT_MAX, file.budget().reserve(bytes)).await;
     reserved.ok().flatten().ok_or(Error::OutOfMemory { seconds: MEMORY_WAIT_MAX.as_secs() })

@@ -210,3 +210,29 @@ fn an_origin_that_falls_silent_costs_the_read_and_never_shifts_its_bytes() {
         check(&kept, ByteRange::at(0, 4 * MIB)).await;
     });
 }
+
+#[test]
+fn readers_who_wait_for_memory_hold_none_that_others_wait_for() {
+    const KIB: u64 = 1 << 10;
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let options =
+            forebay_engine::Options { budget_bytes: 1536 * KIB, disk_pause: std::time::Duration::ZERO, ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(4 * MIB), options);
+        house.faults.full.store(true, SeqCst);
+        let (first, second, third) = (house.open("/1").await, house.open("/2").await, house.open("/3").await);
+        let mut held = Vec::new();
+        let mut holder = first.read_many(&[ByteRange::at(0, 576 * KIB)]).pop().unwrap();
+        while let Some(segment) = holder.next().await {
+            held.push(segment.unwrap());
+        }
+        drop(holder);
+        // Of each read, the first 1 MiB finds no memory, the rest does.
+        let range = ByteRange::at(0, MIB + 448 * KIB);
+        let reads: Vec<_> = [&second, &third].into_iter().flat_map(|handle| handle.read_many(&[range])).collect();
+        drop(held);
+        for read in reads.into_iter().map(|read| tokio::spawn(collect(read))).collect::<Vec<_>>() {
+            assert_eq!(read.await.unwrap().unwrap().len() as u64, range.len());
+        }
+    });
+}
