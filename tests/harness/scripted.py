@@ -101,6 +101,11 @@ class Manners:
 class _Files:
     by_path: dict[str, Pattern]
     handles: dict[bytes, Pattern] = field(default_factory=dict)
+    mtimes: dict[Pattern, int] = field(default_factory=dict)
+
+    def stat(self, content: Pattern) -> bytes:
+        """The stat text of a file, terminated."""
+        return stat_text(content.size, self.mtimes.get(content, MTIME)).encode() + b"\0"
 
 
 class ScriptedOrigin:
@@ -139,9 +144,10 @@ class ScriptedOrigin:
         with self._lock:
             self._rules.clear()
 
-    def put(self, path: str, content: Pattern) -> None:
+    def put(self, path: str, content: Pattern, *, mtime: int = MTIME) -> None:
         """Adds or replaces a file."""
         self._files.by_path[path] = content
+        self._files.mtimes[content] = mtime
 
     def asked(self, *codes: int) -> list[Asked]:
         """The requests of these kinds received so far."""
@@ -211,7 +217,7 @@ class ScriptedOrigin:
         with self._lock:
             handle = struct.pack(">I", len(self._files.handles) + 1)
             self._files.handles[handle] = content
-        stat = bytes(8) + stat_text(content.size).encode() + b"\0" if options & 0x0400 else b""
+        stat = bytes(8) + self._files.stat(content) if options & 0x0400 else b""
         exchange.reply(handle + stat)
 
     def _close(self, exchange: Exchange) -> None:
@@ -252,7 +258,7 @@ class ScriptedOrigin:
         if content is None:
             exchange.error(Error.NOT_FOUND, "no such file")
         else:
-            exchange.reply(stat_text(content.size).encode() + b"\0")
+            exchange.reply(self._files.stat(content))
 
     def _locate(self, exchange: Exchange) -> None:
         exchange.reply(f"Sr{self.address}".encode() + b"\0")
@@ -280,9 +286,9 @@ def send_pages(exchange: Exchange, offset: int, data: bytes) -> None:
         start = end
 
 
-def stat_text(size: int, *, flags: int = 16) -> str:
-    """The stat text of a file: id, size, flags, times, mode and owner."""
-    return f"4242 {size} {flags} {MTIME} {MTIME} {MTIME} 0644 origin origin"
+def stat_text(size: int, mtime: int = MTIME) -> str:
+    """The stat text of a readable file: id, size, flags, times, mode and owner."""
+    return f"4242 {size} 16 {mtime} {mtime} {mtime} 0644 origin origin"
 
 
 _HANDLERS: dict[int, Callable[[ScriptedOrigin, Exchange], None]] = {

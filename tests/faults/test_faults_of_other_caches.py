@@ -1,0 +1,126 @@
+"""What has gone wrong in other caches, and must not here."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import forebay
+from harness.content import Pattern, assert_same
+from harness.forebay import BLOCK, Forebay
+from harness.ground import Ground
+from harness.process import give_to_service
+from harness.scripted import MTIME, ScriptedOrigin
+from harness.waiting import until
+from harness.wire import Error
+
+from .conftest import CONTENT, PATH, PATIENCE
+
+EMPTY = "/data/empty.bin"
+Restart = Callable[[], Forebay]
+
+
+@pytest.fixture
+def store(ground: Ground) -> Path:
+    """A store that outlives its cache."""
+    return ground.directory("store")
+
+
+@pytest.fixture
+def restart(ground: Ground, origin: ScriptedOrigin, store: Path) -> Iterator[Restart]:
+    """Starts a cache on the store, and ends the one before it."""
+    running: list[Forebay] = []
+
+    def start() -> Forebay:
+        if running:
+            running.pop().stop()
+        export = {"path": "/", "origins": [origin.url]}
+        running.append(forebay.configured(ground, {"export": [export], "origin": PATIENCE}, store=store))
+        return running[-1]
+
+    yield start
+    for cache in running:
+        cache.stop()
+
+
+def read(cache: Forebay, path: str = PATH, length: int = CONTENT.size) -> bytes:
+    """Opens and reads the beginning of a file."""
+    with cache.client() as client:
+        return client.read(client.open(path), 0, length).ok()
+
+
+@pytest.mark.parametrize("lost", ["cinfo", "data"])
+def test_entry_of_unknown_size_and_a_dead_origin_do_not_make_an_empty_file(
+    lost: str, restart: Restart, origin: ScriptedOrigin, store: Path
+) -> None:
+    read(restart())
+    restart().stop()
+    if lost == "cinfo":
+        (store / f"{PATH[1:]}.cinfo").write_bytes(b"\x04\0\0\0garbage")
+    else:
+        (store / PATH[1:]).unlink()
+    give_to_service(store)
+    origin.listener.refuse()
+    origin.listener.drop_connections()
+    cache = restart()
+    with cache.client() as client:
+        assert client.try_open(PATH).error is not None
+        assert client.stat(PATH).error is not None
+        origin.listener.listen()
+        opened = until(lambda: (got := client.try_open(PATH)).error is None and got, "the cache recovers")
+        assert_same(client.read(opened.ok()[:4], 0, CONTENT.size).ok(), CONTENT.all(), "after recovery")
+
+
+def test_complete_files_are_served_without_their_origin(restart: Restart, origin: ScriptedOrigin) -> None:
+    origin.put(EMPTY, Pattern(0))
+    cache = restart()
+    read(cache)
+    read(cache, EMPTY, 10)
+    cache = restart()
+    origin.listener.close()
+    assert_same(read(cache), CONTENT.all(), "without the origin")
+    assert read(cache, EMPTY, 10) == b""
+
+
+@pytest.mark.parametrize("size", [CONTENT.size, CONTENT.size - 5000, CONTENT.size + BLOCK])
+def test_blocks_of_two_contents_never_meet(size: int, restart: Restart, origin: ScriptedOrigin) -> None:
+    assert_same(read(restart(), length=6 * BLOCK), CONTENT.read(0, 6 * BLOCK), "the first content")
+    changed = Pattern(size, 1234)
+    cache = restart()
+    origin.put(PATH, changed, mtime=MTIME + 1000)
+    with cache.client() as client:
+
+        def whole() -> bytes | None:
+            opened = client.try_open(PATH)
+            if opened.error is not None:
+                return None
+            answer = client.read(opened.ok()[:4], 0, size)
+            if answer.error is not None:
+                return None
+            return answer.body
+
+        assert_same(until(whole, "the changed file is served"), changed.all(), "the second content")
+
+
+def test_reader_of_a_file_that_changes_gets_an_error_and_not_a_mixture(
+    restart: Restart, origin: ScriptedOrigin
+) -> None:
+    cache = restart()
+    with cache.client() as client:
+        handle = client.open(PATH)
+        assert_same(client.read(handle, 0, 3 * BLOCK).ok(), CONTENT.read(0, 3 * BLOCK), "the first content")
+        origin.put(PATH, Pattern(CONTENT.size, 1234), mtime=MTIME + 1000)
+        origin.listener.drop_connections()
+        answer = client.read(handle, 10 * BLOCK, 3 * BLOCK)
+        assert answer.error == Error.IO_ERROR or answer.body == CONTENT.read(10 * BLOCK, 3 * BLOCK)
+
+
+def test_store_that_vanishes_while_running_is_filled_again(restart: Restart, store: Path) -> None:
+    cache = restart()
+    read(cache)
+    shutil.rmtree(store / "data")
+    for _ in range(2):
+        assert_same(read(cache), CONTENT.all(), "read")
