@@ -37,7 +37,7 @@ pub(crate) enum OutputError {
     #[error("{0}")]
     Disk(String),
     /// The client took too little of what waits for it.
-    #[error("the client took less than {SEND_PIECE_LEN} bytes in {} s", after.as_secs())]
+    #[error("the client took less than {ASSEMBLY_LEN} bytes in {} s", after.as_secs())]
     Stalled {
         /// How long it was waited for.
         after: Duration,
