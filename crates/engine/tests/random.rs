@@ -167,6 +167,7 @@ async fn make_faults(house: Arc<House>, mut dice: Dice, is_over: Arc<AtomicBool>
             script.ends_at = dice.one_in(8).then(|| dice.below(FILE_SIZE));
             script.open_error = dice.one_in(8).then(|| lost.clone());
         });
+        // sleep: how long a fault lasts; nothing waits for its end.
         tokio::time::sleep(Duration::from_millis(1 + dice.below(10))).await;
     }
     for fault in [&house.faults.full, &house.faults.create_fails, &house.faults.cinfo_fails, &house.faults.sync_fails] {
