@@ -6,7 +6,7 @@ use crate::{
 };
 use forebay_proto::response::ReplyTo;
 use forebay_telemetry::Metrics;
-use std::{pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, timeout_at},
@@ -21,8 +21,10 @@ pub(crate) struct Answer {
     events: Events,
     /// The session's main connection, when `events` belongs to another one that may be gone.
     main: Option<Events>,
-    /// When the client is to be told to go on waiting, if it understands that and nothing has been sent yet.
+    /// When the client is to be told to go on waiting, if it understands that and has not been told yet.
     defer: Option<Defer>,
+    /// Whether a part has been sent.
+    has_begun: bool,
     assembled: Arc<Semaphore>,
     metrics: Metrics,
 }
@@ -30,7 +32,11 @@ pub(crate) struct Answer {
 /// When and how a client is told to go on waiting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defer {
+    /// When.
     pub(crate) at: Instant,
+    /// How long after a part has been sent.
+    pub(crate) after: Duration,
+    /// The bound of the wait that the client is told.
     pub(crate) seconds: u32,
 }
 
@@ -55,7 +61,7 @@ impl Answer {
         assembled: Arc<Semaphore>,
         metrics: Metrics,
     ) -> Self {
-        Self { reply, events: way.events, main: way.main, defer, assembled, metrics }
+        Self { reply, events: way.events, main: way.main, defer, has_begun: false, assembled, metrics }
     }
 
     /// How to encode the answer's frames.
@@ -63,10 +69,9 @@ impl Answer {
         self.reply
     }
 
-    /// This answer, of which a part has been sent already: it can no longer be put off.
+    /// This answer, of which a part has been sent already.
     pub(crate) fn begun(mut self) -> Self {
-        self.defer = None;
-        self.main = None;
+        self.note_part();
         self
     }
 
@@ -84,22 +89,21 @@ impl Answer {
     /// frame, and the reference client takes them (versions 5.5.3 and 6.2.1).
     pub(crate) const fn answer_directly(&mut self) {
         self.reply.is_deferred = false;
-        self.defer = None;
     }
 
-    /// Does `work`. When it takes too long and nothing has been sent yet, the client is told to go on waiting.
+    /// Does `work`. When it takes too long, the client is told to go on waiting, once.
     pub(crate) async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
-        if let Some(Defer { at, seconds }) = self.defer {
+        if let Some(Defer { at, seconds, .. }) = self.defer {
             if let Ok(done) = timeout_at(at, &mut work).await {
                 return done;
             }
             self.defer = None;
             let mut head = Vec::new();
             self.reply.wait_response(seconds, &mut head);
-            if self.deliver(head.into()).await.is_ok() {
-                self.reply.is_deferred = true;
-            }
+            let told = self.deliver(head.into()).await;
+            // What has begun in ordinary frames goes on in such.
+            self.reply.is_deferred = told.is_ok() && !self.has_begun;
         }
         work.await
     }
@@ -118,9 +122,17 @@ impl Answer {
     /// Sends one frame of several.
     pub(crate) async fn send(&mut self, frame: Frame) -> Result<(), Gone> {
         let sent = self.deliver(frame).await;
-        self.defer = None;
-        self.main = None;
+        self.note_part();
         sent
+    }
+
+    /// From now on the answer stays on its way, and silence counts anew.
+    fn note_part(&mut self) {
+        self.has_begun = true;
+        self.main = None;
+        if let Some(defer) = &mut self.defer {
+            defer.at = Instant::now() + defer.after;
+        }
     }
 
     /// Sends the only or the last frame.

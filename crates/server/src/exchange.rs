@@ -165,6 +165,7 @@ impl Exchange {
         let options = &self.shared.options;
         let defer = main.accepts_deferred_answers.then(|| Defer {
             at: Instant::now() + options.wait_response_after,
+            after: options.wait_response_after,
             seconds: u32::try_from(options.wait_response_time.as_secs()).unwrap_or(u32::MAX),
         });
         let reply = ReplyTo::direct(stream_id);

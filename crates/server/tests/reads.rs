@@ -13,6 +13,7 @@ use forebay_proto::{
 use forebay_server::Options;
 use forebay_testkit::{MemoryOrigin, bytes_at};
 use site::{Peer, Site, element, impatient, pgread, read, run};
+use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
 const MIB: u64 = 1 << 20;
@@ -297,6 +298,35 @@ fn slow_pages_are_put_off_and_then_come_in_their_own_frames() {
         assert_eq!(peer.frame().await.status, Status::WAITRESP);
         site.origin.let_through(u64::MAX);
         assert!(peer.pages(9, 10).await.unwrap() == bytes_at(10, 600_000));
+    });
+}
+
+#[test]
+fn an_answer_that_stops_half_way_is_put_off_once_and_goes_on_in_frames() {
+    run(async {
+        // Long enough for the first part to come before, also on a busy machine.
+        let options = Options { wait_response_after: Duration::from_millis(300), ..Options::default() };
+        let (site, mut peer, handle) = origin_site(4 * MIB, options).await;
+        site.origin.let_through(600_000);
+        peer.send(9, read(handle, 0, 800_000)).await;
+        let mut received = Vec::new();
+        loop {
+            let frame = peer.frame().await;
+            assert_eq!(frame.stream_id, StreamId::from(9));
+            if frame.status == Status::WAITRESP {
+                break;
+            }
+            assert_eq!(frame.status, Status::OKSOFAR);
+            received.extend(frame.body);
+        }
+        assert!(!received.is_empty());
+        site.origin.let_through(u64::MAX);
+        while received.len() < 800_000 {
+            let frame = peer.frame().await;
+            assert_ne!(frame.status, Status::WAITRESP);
+            received.extend(frame.body);
+        }
+        assert!(received == bytes_at(0, 800_000));
     });
 }
 
