@@ -1,0 +1,88 @@
+"""A short soak: descriptors, threads and memory stay flat over hits, misses, missing files, aborts and dead origins."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness import forebay
+from harness.content import Pattern, assert_same
+from harness.forebay import Forebay
+from harness.ground import Ground
+from harness.raw_client import read_params
+from harness.scripted import ScriptedOrigin
+from harness.waiting import until
+from harness.wire import Error, Request
+
+FILES = {f"/soak/{index}.bin": Pattern(300_000 + index * 1111, index) for index in range(12)}
+ROUNDS = 60
+RESIDENT_GROWTH_MAX = 48 << 20
+SPARE_DESCRIPTORS = 4
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a process holds of the system."""
+
+    descriptors: int
+    threads: int
+    resident_bytes: int
+
+    @classmethod
+    def of(cls, pid: int) -> Use:
+        """Reads /proc."""
+        process = Path(f"/proc/{pid}")
+        status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+        resident = int(status["VmRSS"].split()[0]) * 1024
+        return cls(len(list((process / "fd").iterdir())), int(status["Threads"]), resident)
+
+
+@pytest.fixture
+def origin() -> Iterator[ScriptedOrigin]:
+    """An origin with a handful of files."""
+    with ScriptedOrigin(FILES) as server:
+        yield server
+
+
+def one_round(cache: Forebay, origin: ScriptedOrigin, choice: random.Random) -> None:
+    """Everything a client may do, and some things it should not."""
+    path, content = choice.choice(list(FILES.items()))
+    with cache.client() as client:
+        handle = client.open(path)
+        offset, length = choice.randrange(content.size), choice.randrange(1, 200_000)
+        assert_same(client.read(handle, offset, length).ok(), content.read(offset, length), path)
+        assert client.try_open("/soak/missing.bin").error == Error.NOT_FOUND
+        assert_same(client.page_read(handle, offset, length).ok(), content.read(offset, length), path)
+        if choice.random() < 0.3:
+            origin.listener.drop_connections()
+        # Left behind: an open handle, and a request whose answer nobody will read.
+        client.send(Request.READ, read_params(handle, 0, content.size), bytes(8))
+
+
+def test_descriptors_threads_and_memory_stay_flat(ground: Ground, origin: ScriptedOrigin) -> None:
+    choice = random.Random(3)
+    with forebay.cache(ground, origin.url) as cache:
+        for _ in range(ROUNDS):
+            one_round(cache, origin, choice)
+        before = settled(cache)
+        for _ in range(3 * ROUNDS):
+            one_round(cache, origin, choice)
+        after = settled(cache)
+        # State files that are being written at the moment hold some for an instant.
+        limit = before.descriptors + SPARE_DESCRIPTORS
+        until(lambda: Use.of(cache.process.pid).descriptors <= limit, f"at most {limit} descriptors are open")
+    assert after.resident_bytes <= before.resident_bytes + RESIDENT_GROWTH_MAX
+    # Blocking disk work has threads of its own that end when idle; they are bounded, not leaked.
+    assert after.threads <= before.threads + 64
+
+
+def settled(cache: Forebay) -> Use:
+    """What the cache holds once every client's traces are gone."""
+    until(lambda: cache.metrics().total("forebay_connections") == 0, "connections are counted down")
+    until(lambda: cache.metrics().total("forebay_open_handles") == 0, "handles are closed")
+    until(lambda: cache.metrics().total("forebay_budget_used_bytes") == 0, "memory is free")
+    return Use.of(cache.process.pid)
