@@ -100,12 +100,12 @@ pub(crate) fn keep(dir: &Path, set_up: &SetUp, samples: &[Sample], tables: &str)
 }
 
 fn raw(samples: &[Sample]) -> String {
-    let mut text = String::from("row,server,round,operations,bytes,wall_s,cpu_s,p50_us,p99_us,origin_bytes\n");
+    let mut text = String::from("row,server,round,operations,bytes,wall_s,cpu_s,p50_us,p99_us,max_us,origin_bytes\n");
     for Sample { row, server, round, report, cpu, origin_bytes } in samples {
         // Writing to a string cannot fail.
         writeln!(
             text,
-            "{row},{},{round},{},{},{:.6},{:.6},{:.1},{:.1},{origin_bytes}",
+            "{row},{},{round},{},{},{:.6},{:.6},{:.1},{:.1},{:.1},{origin_bytes}",
             server.as_str(),
             report.operations,
             report.bytes,
@@ -113,6 +113,7 @@ fn raw(samples: &[Sample]) -> String {
             cpu.as_secs_f64(),
             report.p50_us,
             report.p99_us,
+            report.max_us,
         )
         .ok();
     }

@@ -163,7 +163,7 @@ mod tests {
             row: "open-stat-close".to_owned(),
             server,
             round: 1,
-            report: LoadReport { operations: 1_000, bytes: 0, wall_s: 1.0, p50_us: 1.0, p99_us: 2.0 },
+            report: LoadReport { operations: 1_000, bytes: 0, wall_s: 1.0, p50_us: 1.0, p99_us: 2.0, max_us: 3.0 },
             cpu: Duration::from_millis(cpu_ms),
             origin_bytes: 0,
         };

@@ -78,6 +78,8 @@ pub(crate) struct LoadReport {
     pub(crate) p50_us: f64,
     /// Latency that 99 % of the operations did not exceed, in microseconds.
     pub(crate) p99_us: f64,
+    /// The longest latency, in microseconds.
+    pub(crate) max_us: f64,
 }
 
 /// Connections that are ready to send.
@@ -202,6 +204,7 @@ impl Run {
             wall_s: wall.as_secs_f64(),
             p50_us: self.latencies.percentile_us(50),
             p99_us: self.latencies.percentile_us(99),
+            max_us: self.latencies.percentile_us(100),
         }
     }
 }
