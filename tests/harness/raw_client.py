@@ -23,8 +23,8 @@ class Frame:
 
     stream_id: bytes
     status: int
-    body: bytes
-    trailing: bytes = b""
+    body: bytes = field(repr=False)
+    trailing: bytes = field(default=b"", repr=False)
 
 
 @dataclass
@@ -57,7 +57,9 @@ class Answer:
 
     @property
     def error_text(self) -> str:
-        """The text of the error without its NUL."""
+        """The text of the error without its NUL; empty when the request succeeded."""
+        if self.error is None:
+            return ""
         return self.frames[-1].body[4:].rstrip(b"\0").decode(errors="replace")
 
     def ok(self) -> bytes:

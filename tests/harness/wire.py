@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from crc32c import crc32c
@@ -183,8 +183,8 @@ class PageFrame:
 
     offset: int
     final: bool
-    data: bytes
-    page_sizes: list[int]
+    data: bytes = field(repr=False)
+    page_sizes: list[int] = field(repr=False)
 
 
 def decode_page_frame(stream_id: bytes, body: bytes, trailing: bytes) -> PageFrame:
