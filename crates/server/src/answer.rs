@@ -2,6 +2,7 @@
 
 use crate::{
     event::{Event, Events, Frame},
+    options::ASSEMBLED_PER_ANSWER_MAX,
     status::Failure,
 };
 use forebay_proto::response::ReplyTo;
@@ -26,6 +27,8 @@ pub(crate) struct Answer {
     /// Whether a part has been sent.
     has_begun: bool,
     assembled: Arc<Semaphore>,
+    /// What this answer has reserved of `assembled`.
+    room: Option<OwnedSemaphorePermit>,
     metrics: Metrics,
 }
 
@@ -61,7 +64,7 @@ impl Answer {
         assembled: Arc<Semaphore>,
         metrics: Metrics,
     ) -> Self {
-        Self { reply, events: way.events, main: way.main, defer, has_begun: false, assembled, metrics }
+        Self { reply, events: way.events, main: way.main, defer, has_begun: false, assembled, room: None, metrics }
     }
 
     /// How to encode the answer's frames.
@@ -108,15 +111,32 @@ impl Answer {
         work.await
     }
 
-    /// Room for `len` bytes of assembled answer, as soon as there is; more than can ever be had is cut down.
-    pub(crate) async fn reserve(&self, len: u64) -> Option<OwnedSemaphorePermit> {
-        let len = u32::try_from(len.min(crate::options::ASSEMBLED_PER_ANSWER_MAX)).ok()?;
-        Arc::clone(&self.assembled).acquire_many_owned(len).await.ok()
+    /// Reserves room for `len` bytes of assembled answer (for as many as one answer may have, if that is less), as soon as
+    /// there is, until the answer ends.
+    pub(crate) async fn reserve(&mut self, len: u64) {
+        self.room = acquire(Arc::clone(&self.assembled), len.min(ASSEMBLED_PER_ANSWER_MAX)).await;
     }
 
-    /// Room for `len` bytes of assembled answer, when there is some at once.
-    pub(crate) fn try_reserve(&self, len: u64) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.assembled).try_acquire_many_owned(u32::try_from(len).ok()?).ok()
+    /// Reserves room for `len` bytes of assembled answer until the answer ends, if there is room at once. What is reserved
+    /// already counts.
+    pub(crate) fn try_reserve(&mut self, len: u64) -> bool {
+        let reserved = self.room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let Ok(missing) = u32::try_from(len.saturating_sub(reserved as u64)) else { return false };
+        let Ok(room) = Arc::clone(&self.assembled).try_acquire_many_owned(missing) else { return false };
+        match &mut self.room {
+            Some(reserved) => reserved.merge(room),
+            None => self.room = Some(room),
+        }
+        true
+    }
+
+    /// Room for `len` bytes that are held back until they are sent, as soon as there is; `None` when the answer has
+    /// reserved room as a whole. Whoever holds room never waits for more, or all could wait for each other.
+    pub(crate) async fn room_for_piece(&self, len: u64) -> Option<OwnedSemaphorePermit> {
+        if self.room.is_some() {
+            return None;
+        }
+        acquire(Arc::clone(&self.assembled), len).await
     }
 
     /// Sends one frame of several.
@@ -174,4 +194,8 @@ impl Answer {
         self.events = main;
         self.events.send(refused.0).await.map_err(|_| Gone)
     }
+}
+
+async fn acquire(semaphore: Arc<Semaphore>, len: u64) -> Option<OwnedSemaphorePermit> {
+    semaphore.acquire_many_owned(u32::try_from(len).ok()?).await.ok()
 }

@@ -12,14 +12,6 @@ pub(crate) struct Buffers {
     buffer_len: usize,
 }
 
-/// A buffer on loan; it goes back by itself.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    buffer: Vec<u8>,
-    len: usize,
-    buffers: Buffers,
-}
-
 /// Free buffers that are kept; more are given back to the system.
 const FREE_BUFFERS_MAX: usize = 64;
 
@@ -39,35 +31,12 @@ impl Buffers {
         buffer
     }
 
-    /// `len` bytes of a buffer, which hold anything, until the lease is dropped.
-    pub(crate) fn lease(&self, len: usize) -> Lease {
-        Lease { buffer: self.take(len), len, buffers: self.clone() }
-    }
-
     /// Takes a buffer back. One of unusual size is not kept.
     pub(crate) fn give(&self, buffer: Vec<u8>) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         if buffer.len() == self.buffer_len && free.len() < FREE_BUFFERS_MAX {
             free.push(buffer);
         }
-    }
-}
-
-impl AsRef<[u8]> for Lease {
-    fn as_ref(&self) -> &[u8] {
-        self.buffer.get(..self.len).unwrap_or_default()
-    }
-}
-
-impl AsMut<[u8]> for Lease {
-    fn as_mut(&mut self) -> &mut [u8] {
-        self.buffer.get_mut(..self.len).unwrap_or_default()
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.buffers.give(std::mem::take(&mut self.buffer));
     }
 }
 
@@ -84,16 +53,6 @@ mod tests {
         buffers.give(buffer);
         assert_eq!(buffers.take(100), [7; 100]);
         assert_eq!(buffers.take(100), [0; 100]);
-    }
-
-    #[test]
-    fn a_lease_gives_its_buffer_back() {
-        let buffers = Buffers::new(100);
-        let mut lease = buffers.lease(5);
-        lease.as_mut().copy_from_slice(b"lease");
-        assert_eq!(lease.as_ref(), b"lease");
-        drop(lease);
-        assert!(buffers.take(1).starts_with(b"lease"));
     }
 
     #[test]

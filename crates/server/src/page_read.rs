@@ -2,13 +2,11 @@
 
 use crate::{
     answer::{Answer, Gone},
-    buffers::Buffers,
     event::Frame,
     exchange::Exchange,
-    options::{ASSEMBLED_PER_ANSWER_MAX, ASSEMBLY_LEN},
+    options::ASSEMBLY_LEN,
     output::OutputError,
-    read::ended_early,
-    source::{Source, into_bytes, read_disk},
+    source::{Source, ended_early, into_bytes, read_disk},
     status::Failure,
 };
 use bytes::Bytes;
@@ -16,18 +14,20 @@ use forebay_engine::{Handle, Segment};
 use forebay_net::{probe_cached, read_nowait_vectored};
 use forebay_proto::{
     StreamId,
-    page::{CHECKSUM_LEN, FrameKind, PAGE_LEN, StatusFrame, encoded_len, frames, pages, seal_pages},
+    page::{FrameKind, PAGE_LEN, StatusFrame, crc32c, encoded_len, frames, pages, seal_pages},
     request::PageRead,
 };
 use forebay_types::{ByteRange, Outcome};
-use std::{fs::File, io::IoSliceMut, sync::Arc};
+use std::{collections::VecDeque, fs::File, io::IoSliceMut, sync::Arc};
 
 /// Pages that are assembled before they are sent: few system calls, yet still in the processor's cache.
 const PAGES_PER_PIECE: u64 = ASSEMBLY_LEN as u64 / PAGE_LEN;
 
-/// Pages in a frame of an answer whose bytes are still on their way: as few frames as when they are at hand, yet a part of
-/// what clients read at a time.
-const PAGES_PER_SLOW_FRAME: u64 = PAGES_PER_PIECE;
+/// Bytes that are taken at a time of an answer that is still on its way.
+const SLOW_BATCH_LEN: u64 = 1 << 20;
+
+/// Bytes of a page's checksum.
+const CHECKSUM_BYTES: usize = size_of::<u32>();
 
 impl Exchange {
     /// Answers a page read: at once when disk and page cache hold the bytes, by a task of its own otherwise.
@@ -108,7 +108,7 @@ impl Exchange {
 
     fn start_page_read(&mut self, stream_id: StreamId, read: &PageRead, supply: Supply, range: ByteRange) {
         let received = self.received;
-        let (offset, buffers) = (read.offset, self.shared.buffers.clone());
+        let offset = read.offset;
         match self.answer_by(stream_id, read.path_id) {
             Ok(answer) => self.start(async move {
                 let metrics = answer.metrics().clone();
@@ -119,7 +119,7 @@ impl Exchange {
                     Supply::Handle(_) => Outcome::Missed,
                     Supply::Source(_) => Outcome::Hit,
                 };
-                if answer_page_read(answer, supply, range, &buffers).await.is_ok() {
+                if answer_page_read(answer, supply, range).await.is_ok() {
                     let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
                     metrics.observe_request(outcome, duration);
                 }
@@ -135,53 +135,99 @@ enum Supply {
     Source(Source),
 }
 
-/// Sends the pages of `range` in strict order, frame by frame as the bytes come.
-async fn answer_page_read(mut answer: Answer, supply: Supply, range: ByteRange, buffers: &Buffers) -> Result<(), Gone> {
-    let _room = answer.reserve(encoded_len(range).min(ASSEMBLED_PER_ANSWER_MAX)).await;
+/// Sends the pages of `range` in strict order: each frame holds the whole pages that are there when it is made.
+async fn answer_page_read(mut answer: Answer, supply: Supply, range: ByteRange) -> Result<(), Gone> {
+    answer.reserve(encoded_len(range)).await;
     let source = match supply {
         Supply::Source(source) => Some(source),
         Supply::Handle(handle) => handle.read_many(&[range]).pop().map(Source::engine),
     };
     let Some(mut source) = source else { return fail(answer, ended_early()).await };
-    let mut rest = Bytes::new();
-    for frame in cut(range, PAGES_PER_SLOW_FRAME) {
-        let mut encoded = buffers.lease(usize::try_from(encoded_len(frame)).unwrap_or(usize::MAX));
-        let filled = fill(&mut data_slices(frame, encoded.as_mut()), &mut rest, &mut source, &mut answer).await;
-        if let Err(failure) = filled {
+    let mut arrived = Arrived::default();
+    let mut position = range.start();
+    while position < range.end() {
+        let batch = source.next_batch(&mut answer, SLOW_BATCH_LEN.min(range.end() - position)).await;
+        if let Err(failure) = batch.segments.into_iter().try_for_each(|segment| arrived.push(segment)) {
             return fail(answer, failure).await;
         }
-        seal_pages(frame.start(), encoded.as_mut());
-        // Page reads are answered by ordinary frames even when the client has been told to go on waiting.
-        answer.answer_directly();
-        let kind = if frame.end() == range.end() { FrameKind::Final } else { FrameKind::Partial };
-        let head = StatusFrame::page_read(answer.reply().stream_id, kind, frame).to_bytes().to_vec();
-        answer.send(Frame { head, body: vec![Segment::Memory(Bytes::from_owner(encoded))] }).await?;
+        for frame in frames(whole_pages(position, arrived.len, range.end())) {
+            // Page reads are answered by ordinary frames even when the client has been told to go on waiting.
+            answer.answer_directly();
+            let kind = if frame.end() == range.end() { FrameKind::Final } else { FrameKind::Partial };
+            answer.send(page_frame(answer.reply().stream_id, kind, frame, &mut arrived)).await?;
+            position = frame.end();
+        }
+        arrived.detach();
+        if let Some(failure) = batch.failure {
+            return fail(answer, failure).await;
+        }
     }
     Ok(())
 }
 
-/// Fills `slices` in order, first from `rest` and then from `source`. What the last segment holds beyond them is left in
-/// `rest`.
-async fn fill(
-    slices: &mut [IoSliceMut<'_>],
-    rest: &mut Bytes,
-    source: &mut Source,
-    answer: &mut Answer,
-) -> Result<(), Failure> {
-    for slice in slices {
-        let mut room = &mut slice[..];
-        while !room.is_empty() {
-            if rest.is_empty() {
-                let segment = source.next(answer).await.unwrap_or_else(|| Err(ended_early()))?;
-                *rest = into_bytes(segment)?;
+/// The pages among `arrived_len` bytes at `position` that are whole; the last page of the answer may be short.
+fn whole_pages(position: u64, arrived_len: u64, end: u64) -> ByteRange {
+    let arrived_end = position + arrived_len;
+    let whole_end = if arrived_end >= end { end } else { arrived_end - arrived_end % PAGE_LEN };
+    ByteRange::between(position, whole_end)
+}
+
+/// A frame of the pages of `range`, whose data is at the front of what has arrived. The data stays where it is: only the
+/// checksums are new.
+fn page_frame(stream_id: StreamId, kind: FrameKind, range: ByteRange, arrived: &mut Arrived) -> Frame {
+    let mut checksums = Vec::new();
+    let mut data = Vec::new();
+    for page in pages(range) {
+        let bytes = arrived.take(usize::try_from(page.len()).unwrap_or(usize::MAX));
+        checksums.extend_from_slice(&crc32c(&bytes).to_be_bytes());
+        data.push(bytes);
+    }
+    let mut checksums = Bytes::from(checksums);
+    let body = data.into_iter().flat_map(|bytes| {
+        let checksum = checksums.split_to(CHECKSUM_BYTES.min(checksums.len()));
+        [Segment::Memory(checksum), Segment::Memory(bytes)]
+    });
+    let head = StatusFrame::page_read(stream_id, kind, range).to_bytes().to_vec();
+    Frame { head, body: body.collect() }
+}
+
+/// Bytes that have arrived and are not sent yet.
+#[derive(Default)]
+struct Arrived {
+    parts: VecDeque<Bytes>,
+    len: u64,
+}
+
+impl Arrived {
+    fn push(&mut self, segment: Segment) -> Result<(), Failure> {
+        self.len += segment.len();
+        self.parts.push_back(into_bytes(segment)?);
+        Ok(())
+    }
+
+    /// The next `len` bytes, copied only where they lie in several parts; fewer when fewer have arrived.
+    fn take(&mut self, len: usize) -> Bytes {
+        let mut taken = Bytes::new();
+        while taken.len() < len
+            && let Some(mut part) = self.parts.pop_front()
+        {
+            let next = part.split_to(part.len().min(len - taken.len()));
+            if !part.is_empty() {
+                self.parts.push_front(part);
             }
-            let data = rest.split_to(room.len().min(rest.len()));
-            let (filled, unfilled) = room.split_at_mut(data.len());
-            filled.copy_from_slice(&data);
-            room = unfilled;
+            taken = if taken.is_empty() { next } else { Bytes::from([taken, next].concat()) };
+        }
+        self.len -= taken.len() as u64;
+        taken
+    }
+
+    /// Copies what is left, less than a page, so that it does not hold a large buffer while the next bytes are waited for.
+    fn detach(&mut self) {
+        let parts: Vec<Bytes> = self.parts.drain(..).collect();
+        if self.len > 0 {
+            self.parts.push_back(Bytes::from(parts.concat()));
         }
     }
-    Ok(())
 }
 
 async fn fail(answer: Answer, failure: Failure) -> Result<(), Gone> {
@@ -207,11 +253,10 @@ fn cut(range: ByteRange, page_count: u64) -> impl Iterator<Item = ByteRange> {
 
 /// Where the data of each page of `range` lies in its wire form, behind the gap for the checksum.
 fn data_slices(range: ByteRange, mut encoded: &mut [u8]) -> Vec<IoSliceMut<'_>> {
-    let gap_len = usize::try_from(CHECKSUM_LEN).unwrap_or(0);
     pages(range)
         .map_while(|page| {
             let page_len = usize::try_from(page.len()).ok()?;
-            let (_, behind) = std::mem::take(&mut encoded).split_at_mut_checked(gap_len)?;
+            let (_, behind) = std::mem::take(&mut encoded).split_at_mut_checked(CHECKSUM_BYTES)?;
             let (data, next) = behind.split_at_mut_checked(page_len)?;
             encoded = next;
             Some(IoSliceMut::new(data))

@@ -7,7 +7,7 @@ use crate::{
     handles::HandleTable,
     options::SENDFILE_LEN_MIN,
     output::{Output, OutputError},
-    source::{Source, append_segment},
+    source::{Batch, Source, append_segment},
     status::Failure,
 };
 use forebay_engine::{Handle, Segment};
@@ -122,38 +122,18 @@ async fn answer_read(answer: Answer, supply: Supply, range: ByteRange, received:
 async fn stream_read(mut answer: Answer, mut source: Source, len: u64) -> Result<(), Gone> {
     let mut rest_len = len;
     while rest_len > 0 {
-        let first = match source.next(&mut answer).await.unwrap_or_else(|| Err(ended_early())) {
-            Ok(segment) => segment,
-            Err(failure) => {
-                answer.fail(failure).await;
-                return Ok(());
-            }
-        };
-        if answer.is_deferred() {
-            if let Some(_room) = answer.try_reserve(len) {
-                return finish_whole(answer, source, first, len).await;
+        let batch = source.next_batch(&mut answer, rest_len.min(u64::from(READ_FRAME_LEN_MAX))).await;
+        if answer.is_deferred() && batch.failure.is_none() {
+            if answer.try_reserve(len) {
+                return finish_whole(answer, source, batch, len).await;
             }
             answer.answer_directly();
         }
-        let mut body_len = first.len();
-        let mut body = vec![first];
-        let mut failure = None;
-        while body_len < rest_len && body_len < u64::from(READ_FRAME_LEN_MAX) {
-            match source.ready().await {
-                Some(Ok(segment)) => {
-                    body_len += segment.len();
-                    body.push(segment);
-                }
-                Some(Err(error)) => {
-                    failure = Some(error);
-                    break;
-                }
-                None => break,
-            }
+        rest_len = rest_len.saturating_sub(batch.len);
+        if batch.len > 0 {
+            answer.send(read_frame(answer.reply(), batch.segments, batch.len, rest_len == 0)).await?;
         }
-        rest_len = rest_len.saturating_sub(body_len);
-        answer.send(read_frame(answer.reply(), body, body_len, rest_len == 0)).await?;
-        if let Some(failure) = failure {
+        if let Some(failure) = batch.failure {
             answer.fail(failure).await;
             return Ok(());
         }
@@ -168,28 +148,20 @@ fn read_frame(reply: ReplyTo, body: Vec<Segment>, body_len: u64, is_last: bool) 
     Frame { head, body }
 }
 
-/// Sends the whole answer in one frame, as a client expects that has been told to go on waiting.
-async fn finish_whole(mut answer: Answer, mut source: Source, first: Segment, len: u64) -> Result<(), Gone> {
+/// Sends the whole answer in one frame, as a client expects that has been told to go on waiting. `batch` is its beginning.
+async fn finish_whole(mut answer: Answer, mut source: Source, batch: Batch, len: u64) -> Result<(), Gone> {
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-    let mut next = Some(Ok(first));
+    let mut batch = batch;
     loop {
-        let appended = match next {
-            Some(Ok(segment)) => append_segment(&segment, &mut bytes),
-            Some(Err(failure)) => Err(failure),
-            None => Err(ended_early()),
-        };
-        if let Err(failure) = appended {
+        let appended = batch.segments.iter().try_for_each(|segment| append_segment(segment, &mut bytes));
+        if let Some(failure) = appended.err().or(batch.failure) {
             answer.fail(failure).await;
             return Ok(());
         }
-        if bytes.len() as u64 >= len {
+        let rest_len = len.saturating_sub(bytes.len() as u64);
+        if rest_len == 0 {
             return answer.send(read_frame(answer.reply(), vec![Segment::Memory(bytes.into())], len, true)).await;
         }
-        next = source.next(&mut answer).await;
+        batch = source.next_batch(&mut answer, rest_len).await;
     }
-}
-
-/// The engine promises all bytes of a range or an error: a short answer would mean the end of the file to the client.
-pub(crate) fn ended_early() -> Failure {
-    Failure::internal("a read ended before its last byte")
 }

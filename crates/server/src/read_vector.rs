@@ -4,10 +4,10 @@ use crate::{
     answer::{Answer, Gone},
     event::Frame,
     exchange::Exchange,
-    options::{ASSEMBLED_PER_ANSWER_MAX, ASSEMBLY_LEN},
+    options::ASSEMBLY_LEN,
     output::OutputError,
-    read::{append_cached, ended_early},
-    source::{Source, append_segment},
+    read::append_cached,
+    source::{Source, append_segment, ended_early},
     status::Failure,
 };
 use bytes::Bytes;
@@ -134,8 +134,9 @@ impl Exchange {
         let body_len = read.elements.body_len();
         let received = self.received;
         self.start(async move {
+            let mut answer = answer;
             let metrics = answer.metrics().clone();
-            let _room = answer.reserve(body_len.min(ASSEMBLED_PER_ANSWER_MAX)).await;
+            answer.reserve(body_len).await;
             let elements = start_elements(elements, &handles, progress.on_disk);
             if answer_read_vector(answer, elements, assembled, body_len).await.is_ok() {
                 let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
@@ -193,10 +194,10 @@ async fn answer_read_vector(
     mut assembled: Vec<u8>,
     body_len: u64,
 ) -> Result<(), Gone> {
-    let mut whole = None;
+    let mut is_whole = false;
     for Element { element, source } in elements {
         let element_len = usize::try_from(element.len).unwrap_or(usize::MAX);
-        if !assembled.is_empty() && assembled.len().saturating_add(element_len) > SLOW_FRAME_LEN && whole.is_none() {
+        if !assembled.is_empty() && assembled.len().saturating_add(element_len) > SLOW_FRAME_LEN && !is_whole {
             answer.send(vector_frame(answer.reply(), Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
         }
         assembled.extend_from_slice(&element_header(&element));
@@ -204,9 +205,9 @@ async fn answer_read_vector(
             answer.fail(failure).await;
             return Err(Gone);
         }
-        if answer.is_deferred() && whole.is_none() {
-            whole = answer.try_reserve(body_len);
-            if whole.is_none() {
+        if answer.is_deferred() && !is_whole {
+            is_whole = answer.try_reserve(body_len);
+            if !is_whole {
                 answer.answer_directly();
             }
         }

@@ -17,6 +17,16 @@ pub(crate) struct Source {
     engine: Option<Read>,
 }
 
+/// Bytes that are there at one moment, never none, unless the source has failed.
+#[derive(Default)]
+pub(crate) struct Batch {
+    pub(crate) segments: Vec<Segment>,
+    /// Bytes of all segments.
+    pub(crate) len: u64,
+    /// Why nothing follows the segments.
+    pub(crate) failure: Option<Failure>,
+}
+
 /// Bytes read from the disk, and the room they take.
 struct Loaded {
     bytes: Vec<u8>,
@@ -34,6 +44,26 @@ impl Source {
         Self { file: None, engine: Some(read) }
     }
 
+    /// Waits for the next bytes, and takes with them what else is there by then, until there are `len_max` bytes.
+    pub(crate) async fn next_batch(&mut self, answer: &mut Answer, len_max: u64) -> Batch {
+        let mut batch = Batch::default();
+        let mut next = Some(self.next(answer).await.unwrap_or_else(|| Err(ended_early())));
+        while let Some(taken) = next {
+            match taken {
+                Ok(segment) => {
+                    batch.len += segment.len();
+                    batch.segments.push(segment);
+                }
+                Err(failure) => {
+                    batch.failure = Some(failure);
+                    break;
+                }
+            }
+            next = if batch.len < len_max { self.ready().await } else { None };
+        }
+        batch
+    }
+
     /// The next bytes, never empty; `None` behind the last.
     pub(crate) async fn next(&mut self, answer: &mut Answer) -> Option<Result<Segment, Failure>> {
         if self.file.is_none() {
@@ -49,7 +79,7 @@ impl Source {
     }
 
     /// The next bytes if they can be had without waiting.
-    pub(crate) async fn ready(&mut self) -> Option<Result<Segment, Failure>> {
+    async fn ready(&mut self) -> Option<Result<Segment, Failure>> {
         if self.file.is_none() {
             let next = tokio::select! {
                 biased;
@@ -94,7 +124,7 @@ impl Source {
         let (file, range) = self.file.as_ref()?;
         let (file, piece) = (Arc::clone(file), ByteRange::at(range.start(), range.len().min(DISK_READ_LEN)));
         self.keep_behind(piece);
-        let room = answer.reserve(piece.len()).await;
+        let room = answer.room_for_piece(piece.len()).await;
         let loaded = answer.wait_for(read_disk(file, piece)).await;
         Some(loaded.map(|bytes| Segment::Memory(Bytes::from_owner(Loaded { bytes, _room: room }))))
     }
@@ -146,4 +176,9 @@ pub(crate) fn into_bytes(segment: Segment) -> Result<Bytes, Failure> {
             Ok(bytes.into())
         }
     }
+}
+
+/// The engine promises all bytes of a range or an error: a short answer would mean the end of the file to the client.
+pub(crate) fn ended_early() -> Failure {
+    Failure::internal("a read ended before its last byte")
 }

@@ -5,6 +5,7 @@
 mod site;
 
 use forebay_origin::OriginError;
+use forebay_proto::page::{StatusFrame, decode_pages};
 use forebay_proto::{
     ErrorCode, FileHandle, Request, Status, StreamId,
     request::Prereads,
@@ -114,7 +115,7 @@ fn behind_the_end_a_read_is_empty_and_a_vector_is_an_error() {
         for offset in [1000, 5000] {
             peer.send(9, pgread(handle, offset, 10)).await;
             let frame = peer.frame().await;
-            let status = forebay_proto::page::StatusFrame::decode(StreamId::from(9), &frame.body).unwrap();
+            let status = StatusFrame::decode(StreamId::from(9), &frame.body).unwrap();
             assert_eq!((status.kind, status.offset), (forebay_proto::page::FrameKind::Final, offset));
             assert_eq!((frame.body.len(), frame.data.len()), (24, 0));
         }
@@ -194,6 +195,60 @@ fn one_request_may_name_several_files() {
             for ((element, data), asked) in peer.readv(&vector).await.unwrap().into_iter().zip(&vector) {
                 assert_eq!(element, *asked);
                 assert!(data == bytes_at(element.offset, 15_000));
+            }
+        }
+    });
+}
+
+#[test]
+fn bytes_that_left_the_page_cache_are_read_from_the_disk_by_many_requests_at_once() {
+    run(async {
+        let size = 40 * MIB;
+        let (site, mut peer, handle) = file_site(size).await;
+        let file = std::fs::File::open(site.path().join("f")).unwrap();
+        file.sync_all().unwrap();
+        let evict = || rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        evict();
+        let offsets: [u64; 5] = std::array::from_fn(|i| i as u64 * 8 * MIB);
+        for (id, offset) in (100..).zip(offsets) {
+            peer.send(id, read(handle, offset, 8 << 20)).await;
+        }
+        for (id, answer) in peer.answers(&[100, 101, 102, 103, 104]).await {
+            assert!(answer.unwrap() == bytes_at(offsets[usize::from(id - 100)], 8 << 20));
+        }
+        evict();
+        for (id, offset) in (200..).zip(offsets) {
+            let vector: Vec<_> = (0..8).map(|i| element(handle, offset + i * MIB, 1 << 20)).collect();
+            peer.send_readv(id, 0, &vector).await;
+        }
+        for (_, answer) in peer.answers(&[200, 201, 202, 203, 204]).await {
+            let body = answer.unwrap();
+            let mut elements = forebay_proto::response::VectorData::new(&body).map(Result::unwrap);
+            assert!(elements.all(|(element, data)| *data == bytes_at(element.offset, 1 << 20)));
+        }
+    });
+}
+
+#[test]
+fn many_page_reads_of_one_connection_are_answered_while_the_disk_is_waited_for() {
+    run(async {
+        let (site, mut peer, handle) = file_site(40 * MIB).await;
+        let file = std::fs::File::open(site.path().join("f")).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let mut received = [0_u64; 5];
+        for i in 0..5 {
+            peer.send(i, pgread(handle, u64::from(i) * 8 * MIB, 8 << 20)).await;
+        }
+        while received.iter().sum::<u64>() < 40 * MIB {
+            let frame = peer.frame().await;
+            let status = StatusFrame::decode(frame.stream_id, &frame.body).unwrap();
+            let id = u16::from(frame.stream_id);
+            let expected = u64::from(id) * 8 * MIB + received[usize::from(id)];
+            assert_eq!(status.offset, expected, "the pages of one answer come in order");
+            for page in decode_pages(status.offset, &frame.data).unwrap() {
+                assert!(page.is_intact && *page.data == bytes_at(page.offset, page.data.len()));
+                received[usize::from(id)] += page.data.len() as u64;
             }
         }
     });
