@@ -7,7 +7,6 @@ use crate::{
     claims::Claims,
     coalesced::Coalesced,
     kept::{Kept, Record},
-    read::Piece,
     routes::OriginTarget,
     shared::Shared,
 };
@@ -17,7 +16,6 @@ use forebay_store::OriginMark;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
 use forebay_types::{ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome};
 use std::{
-    collections::VecDeque,
     fs::File,
     hash::{DefaultHasher, Hash, Hasher},
     io,
@@ -173,11 +171,6 @@ impl CachedFile {
         true
     }
 
-    /// Plans reads of several ranges and starts the fills they need.
-    pub(crate) fn plan(self: &Arc<Self>, ranges: &[ByteRange]) -> Vec<VecDeque<Piece>> {
-        self.claims.plan(self, ranges)
-    }
-
     /// Takes note of an error on the way to the client, and tells it what helps: a changed file is not cached any longer,
     /// and opening it again leads to its new content.
     pub(crate) fn note_failure(self: &Arc<Self>, error: Error) -> Error {
@@ -253,14 +246,17 @@ impl CachedFile {
     }
 
     /// Whether the file may leave the table: nobody has it open, and all of it that is to be on disk is there, or cannot be
-    /// brought there. A retired file leaves by itself, once it is off the disk.
+    /// brought there. A retired file may leave once it is off the disk, whoever has it open.
     pub(crate) fn is_idle(&self) -> bool {
         // The record comes last: it tells what the last client has left behind.
         let is_done = |kept: &Kept| {
             let record = kept.record();
             record.is_clean() || record.failed_syncs >= SYNC_ATTEMPTS_MAX
         };
-        !self.is_retired() && !self.is_open() && self.claims.is_empty() && self.kept.as_ref().is_none_or(is_done)
+        if self.is_retired() {
+            return *self.discarded.borrow();
+        }
+        !self.is_open() && self.claims.is_empty() && self.kept.as_ref().is_none_or(is_done)
     }
 
     pub(crate) fn is_retired(&self) -> bool {
@@ -281,12 +277,11 @@ impl CachedFile {
             if discarded.is_err() {
                 tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
             }
-            file.shared.table.remove(&file);
             file.discarded.send_replace(true);
         });
     }
 
-    /// Waits until a retired file is out of the table and off the disk.
+    /// Waits until a retired file is off the disk.
     pub(crate) async fn discarded(&self) {
         // The sender lives as long as this file: waiting cannot fail.
         let _ = self.discarded.subscribe().wait_for(|done| *done).await;

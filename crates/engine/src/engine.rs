@@ -2,22 +2,21 @@
 
 use crate::{
     Client, Error, Handle, Options,
-    cached::{CachedFile, file_stat},
-    handle::Source,
-    kept::Kept,
+    cached::CachedFile,
+    loader::{load, load_unkept, stat_on_disk},
     local::disk_error,
+    opened::Source,
     routes::{OriginTarget, Routes, Target, Writes},
     shared::{Shared, with_cause},
     sync,
+    table::Table,
 };
-use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry};
-use forebay_origin::{Checksum, FileIdentity, ListDetail, OriginError, OriginFile};
-use forebay_store::{Disk, Entry, OriginMark, StoreError};
-use forebay_telemetry::{DiskOperation, Metrics, NotKept};
-use forebay_types::{BlockSize, DirEntry, Endpoint, FileStat, Lfn, RequestPath};
+use forebay_origin::{Checksum, ListDetail};
+use forebay_store::{Disk, StoreError};
+use forebay_telemetry::Metrics;
+use forebay_types::{DirEntry, Endpoint, FileStat, Lfn, RequestPath};
 use std::{
     io,
-    os::unix::fs::MetadataExt,
     sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
@@ -31,6 +30,7 @@ pub struct Engine {
 
 struct Inner {
     shared: Arc<Shared>,
+    table: Arc<Table>,
     routes: RwLock<Arc<Routes>>,
     /// Until the shutdown.
     syncer: Mutex<Option<JoinHandle<()>>>,
@@ -61,11 +61,15 @@ impl Engine {
     /// Starts the engine inside a tokio runtime. Without a disk nothing is kept, whatever is exported.
     #[must_use]
     pub fn start(options: Options, disk: Option<Arc<dyn Disk>>, routes: Routes, metrics: Metrics) -> Self {
-        let shared = Arc::new(Shared::new(options, disk, metrics));
-        let syncer = tokio::spawn(sync::run(Arc::clone(&shared)));
-        Self {
-            inner: Arc::new(Inner { shared, routes: RwLock::new(Arc::new(routes)), syncer: Mutex::new(Some(syncer)) }),
-        }
+        let table = Arc::new(Table::new(options.open_files_max));
+        let syncer = tokio::spawn(sync::run(Arc::clone(&table), options.sync_interval));
+        let inner = Inner {
+            shared: Arc::new(Shared::new(options, disk, metrics)),
+            table,
+            routes: RwLock::new(Arc::new(routes)),
+            syncer: Mutex::new(Some(syncer)),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Replaces the name space. Files that are open stay open.
@@ -76,7 +80,7 @@ impl Engine {
     /// Waits for fills that are under way, for a bounded time, and syncs everything to disk. Called last, when no front
     /// serves any more.
     pub async fn shutdown(&self) {
-        let files = self.inner.shared.table.files();
+        let files = self.inner.table.files();
         let fills_ended = async {
             for file in &files {
                 file.claims().all_released().await;
@@ -92,8 +96,8 @@ impl Engine {
             // Aborted is how it ends; a sync it had begun goes on in the pool, and the flush of its file waits for it.
             let _ = syncer.await;
         }
-        sync::flush(&self.inner.shared).await;
-        self.inner.shared.table.clear();
+        sync::flush(&self.inner.table).await;
+        self.inner.table.clear();
     }
 
     /// The counters.
@@ -226,31 +230,20 @@ impl Engine {
     }
 
     async fn open_cached(&self, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
-        let shared = &self.inner.shared;
-        match target.key.clone() {
-            Some(key) => {
-                let shared = Arc::clone(shared);
-                let load = move || load(Arc::clone(&shared), target.clone());
-                self.inner.shared.table.attach(&key, load).await
-            }
-            None => {
-                shared.metrics.add_not_kept(NotKept::Decision, 1);
-                let origin_file = target.origin.open(&target.path).await?;
-                let file = Arc::new(unkept(shared, target, origin_file)?);
-                file.attach();
-                Ok(file)
-            }
-        }
+        let shared = Arc::clone(&self.inner.shared);
+        let Some(key) = target.key.clone() else {
+            let file = load_unkept(&shared, target).await?;
+            file.attach();
+            return Ok(file);
+        };
+        self.inner.table.attach(&key, move || load(Arc::clone(&shared), target.clone())).await
     }
 
     async fn cached_stat(&self, target: &OriginTarget) -> Option<FileStat> {
-        let shared = &self.inner.shared;
-        let key = target.key.clone()?;
-        if let Some(file) = shared.table.find(&key) {
-            return Some(file.stat());
+        match self.inner.table.find(target.key.as_ref()?) {
+            Some(file) => Some(file.stat()),
+            None => stat_on_disk(&self.inner.shared, target).await,
         }
-        let entry = open_entry(shared, key, false).await?;
-        Some(file_stat(target, entry.cinfo.geometry.file_size(), mtime_of(&entry), entry.cinfo.is_complete()))
     }
 }
 
@@ -265,88 +258,6 @@ impl Drop for Inner {
         if let Some(syncer) = self.take_syncer() {
             syncer.abort();
         }
-        self.shared.table.clear();
-    }
-}
-
-/// Loads a file into the table: from the disk when it holds a part of it, else from the origin.
-async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
-    let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
-    if let Some(entry) = open_entry(&shared, key.clone(), true).await {
-        let (geometry, mtime) = (entry.cinfo.geometry, mtime_of(&entry));
-        let kept = Some(Kept::new(entry));
-        return Ok(Arc::new(CachedFile::new(shared, target, geometry, mtime, kept, None)));
-    }
-    let origin_file = target.origin.open(&target.path).await?;
-    let identity = origin_file.identity();
-    let Some(kept) = create_entry(&shared, key, &identity).await else {
-        return Ok(Arc::new(unkept(&shared, target, origin_file)?));
-    };
-    let geometry = kept.map.geometry();
-    let file = CachedFile::new(shared, target, geometry, identity.mtime, Some(kept), Some(origin_file));
-    Ok(Arc::new(file))
-}
-
-/// A file that is passed through without keeping it.
-fn unkept(shared: &Arc<Shared>, target: OriginTarget, origin_file: Arc<dyn OriginFile>) -> Result<CachedFile, Error> {
-    let identity = origin_file.identity();
-    let too_large = |error: forebay_cache::GeometryError| {
-        Error::Origin(OriginError::Protocol { endpoint: identity.endpoint.clone(), what: error.to_string() })
-    };
-    let geometry = Geometry::of_new_file(BlockSize::MAX, identity.size).map_err(too_large)?;
-    Ok(CachedFile::new(Arc::clone(shared), target, geometry, identity.mtime, None, Some(origin_file)))
-}
-
-/// What the disk holds under `key`, if anything; a disk that fails holds nothing.
-async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: bool) -> Option<Entry> {
-    let disk = Arc::clone(shared.disk.as_ref()?);
-    let opening = Arc::clone(shared);
-    let opened = tokio::task::spawn_blocking(move || {
-        let entry = disk.open_entry(&key)?;
-        if entry.is_some()
-            && is_access
-            && let Err(error) = disk.touch(&key, forebay_net::clock::now_unix())
-        {
-            opening.note_store_failure(DiskOperation::Open, &error);
-        }
-        Ok::<_, StoreError>(entry)
-    });
-    match opened.await {
-        Ok(Ok(entry)) => entry,
-        Ok(Err(error)) => {
-            shared.note_store_failure(DiskOperation::Open, &error);
-            None
-        }
-        Err(_) => None,
-    }
-}
-
-/// When the file of an entry last changed: at its origin, or, for entries of XCache that do not tell, on our disk.
-fn mtime_of(entry: &Entry) -> i64 {
-    let changed_here = || entry.data.file().metadata().map_or(0, |metadata| metadata.mtime());
-    entry.origin.as_ref().map_or_else(changed_here, |mark| mark.mtime)
-}
-
-/// Makes a new entry on disk; `None`, and counted, when the disk does not take it.
-async fn create_entry(shared: &Arc<Shared>, key: CacheKey, identity: &FileIdentity) -> Option<Kept> {
-    let disk = Arc::clone(shared.disk.as_ref()?);
-    if shared.pause.is_on() {
-        shared.metrics.add_not_kept(NotKept::DiskError, 1);
-        return None;
-    }
-    let geometry = Geometry::of_new_file(shared.options.block_size, identity.size).ok()?;
-    let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
-    let mark = OriginMark { endpoint: identity.endpoint.clone(), mtime: identity.mtime };
-    let created = tokio::task::spawn_blocking(move || disk.create_entry(&key, cinfo, Some(mark)).map(Kept::new));
-    match created.await {
-        Ok(Ok(kept)) => Some(kept),
-        Ok(Err(error)) => {
-            let reason = if error.is_out_of_space() { NotKept::DiskFull } else { NotKept::DiskError };
-            shared.metrics.add_not_kept(reason, 1);
-            shared.note_store_failure(DiskOperation::Open, &error);
-            None
-        }
-        Err(_) => None,
     }
 }
 

@@ -1,15 +1,14 @@
 //! A fill: missing blocks are fetched once, for all who wait on them.
 //!
-//! Order of calls: the planner creates a [`Fill`] and claims its blocks; [`run`] drives it to its end; readers call
-//! [`Fill::take`] at any time. Bytes are handed out as they arrive; [`Writer`] brings complete blocks to disk beside.
+//! Order of calls: the planner creates a [`Fill`] and claims its blocks; its driver adds what arrives and ends it; readers call
+//! [`Fill::take`] at any time and get bytes as they arrive.
 
-use crate::{Error, budget::Reservation, cached::CachedFile, kept::Kept, writer::Writer};
+use crate::Error;
 use bytes::Bytes;
-use forebay_origin::Chunks;
 use forebay_types::ByteRange;
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::Notify;
 
@@ -114,7 +113,8 @@ impl Fill {
         self.state().parts.iter().map(|part| part.range).collect()
     }
 
-    fn add(&self, part_index: usize, bytes: Bytes) -> Result<u64, Error> {
+    /// Adds bytes behind those that have arrived of a part; returns up to where it has arrived now.
+    pub(crate) fn add(&self, part_index: usize, bytes: Bytes) -> Result<u64, Error> {
         let mut state = self.state();
         let part = state.parts.get_mut(part_index).ok_or(Error::Internal { what: "a fill has no such part" })?;
         let range = ByteRange::at(part.arrived, bytes.len() as u64);
@@ -129,7 +129,7 @@ impl Fill {
     }
 
     /// Whether a part is there as a whole.
-    fn has_arrived(&self, part_index: usize) -> bool {
+    pub(crate) fn has_arrived(&self, part_index: usize) -> bool {
         self.state().parts.get(part_index).is_some_and(|part| part.arrived == part.range.end())
     }
 
@@ -148,7 +148,8 @@ impl Fill {
         }
     }
 
-    fn end(&self, result: Result<(), Error>) {
+    /// Ends the fill: who waits for bytes that have not arrived learns how.
+    pub(crate) fn end(&self, result: Result<(), Error>) {
         self.state().end = Some(result);
         self.changed.notify_waiters();
     }
@@ -177,58 +178,6 @@ impl Chunk {
         let to = usize::try_from(common.end() - self.range.start()).ok()?;
         Some(self.bytes.slice(from..to))
     }
-}
-
-/// Drives a fill to its end, whatever happens, and gives its blocks free again.
-pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation) {
-    let broken_off = Err(Error::Internal { what: "a fill broke off" });
-    let mut ending = Ending { file: &file, fill: &fill, result: broken_off };
-    ending.result = drive(&file, &fill, reservation).await.map_err(|error| file.note_failure(error));
-}
-
-/// Ends a fill also when its driver panics: its blocks may be claimed again, then waiters learn how it ended.
-struct Ending<'a> {
-    file: &'a CachedFile,
-    fill: &'a Arc<Fill>,
-    result: Result<(), Error>,
-}
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.file.claims().release(self.fill);
-        self.fill.end(self.result.clone());
-    }
-}
-
-async fn drive(file: &Arc<CachedFile>, fill: &Arc<Fill>, reservation: Reservation) -> Result<(), Error> {
-    let kept = file.kept().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
-    let origin = file.origin_file().await?;
-    let streams = origin.read_many(&fill.requests());
-    let mut writer = Writer::new(file, fill, origin.verifies_pages());
-    let received = receive(fill, streams, reservation, kept, &mut writer).await;
-    // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
-    writer.finish(kept).await;
-    received
-}
-
-/// Takes in the answers of all requests, and has complete blocks written beside.
-async fn receive(
-    fill: &Fill,
-    streams: Vec<Chunks>,
-    mut reservation: Reservation,
-    kept: &Kept,
-    writer: &mut Writer<'_>,
-) -> Result<(), Error> {
-    for (part_index, mut chunks) in streams.into_iter().enumerate() {
-        while let Some(chunk) = writer.next(kept, &mut chunks).await {
-            writer.arrived(part_index, fill.add(part_index, reservation.attach(chunk?))?);
-            writer.start(kept);
-        }
-        if !fill.has_arrived(part_index) {
-            return Err(Error::Internal { what: "an origin ended a fill before its last byte" });
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

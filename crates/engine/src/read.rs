@@ -4,38 +4,23 @@ use crate::{
     Error, Segment,
     budget::Reservation,
     cached::CachedFile,
-    claims::bypassed,
-    fill::{Fill, Supply},
-    handle::{Inner, Source},
+    fill::Supply,
+    opened::{Opened, Source},
+    piece::{Bypass, Piece, bypassed},
+    planner::plan,
 };
-use forebay_origin::{Chunks, OriginFile};
+use forebay_origin::OriginFile;
 use forebay_types::{ByteRange, Outcome};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// A read under way. Dropping it loses nothing: fills it has started go on for the cache and for other readers.
 pub struct Read {
-    handle: Arc<Inner>,
+    handle: Arc<Opened>,
     /// What has not been delivered yet.
     rest: ByteRange,
     /// Up to where pieces are planned.
     planned: u64,
     pieces: VecDeque<Piece>,
-}
-
-/// How a part of a read is obtained.
-pub(crate) enum Piece {
-    /// On disk when it was planned.
-    Disk(ByteRange),
-    /// By a fill, this read's own or another's.
-    Fill { fill: Arc<Fill>, range: ByteRange, outcome: Outcome },
-    /// Straight from the origin, not kept.
-    Bypass(Bypass),
-}
-
-/// A range that is asked for without keeping it.
-pub(crate) struct Bypass {
-    range: ByteRange,
-    stream: Option<(Chunks, Reservation)>,
 }
 
 /// Bypassed pieces of one read that are under way at the same time: enough to keep a long link busy.
@@ -46,7 +31,7 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(90);
 
 impl Read {
     /// Starts reads of several ranges of one file together.
-    pub(crate) fn start(handle: &Arc<Inner>, ranges: &[ByteRange]) -> Vec<Self> {
+    pub(crate) fn start(handle: &Arc<Opened>, ranges: &[ByteRange]) -> Vec<Self> {
         let new = |range: &ByteRange| Self {
             handle: Arc::clone(handle),
             rest: *range,
@@ -62,7 +47,7 @@ impl Read {
                 (!part.is_empty() || range.is_empty()).then_some(part)
             });
             let wanted: Vec<ByteRange> = wanted.collect();
-            for ((read, pieces), part) in reads.iter_mut().zip(file.plan(&wanted)).zip(&wanted) {
+            for ((read, pieces), part) in reads.iter_mut().zip(plan(file, &wanted)).zip(&wanted) {
                 read.pieces = pieces;
                 read.planned = part.end();
             }
@@ -147,7 +132,7 @@ impl Read {
         let ahead = self.planned.saturating_sub(self.rest.start());
         if self.planned < self.rest.end() && ahead <= window / 2 {
             let part = ByteRange::between(self.planned, self.rest.end().min(self.rest.start().saturating_add(window)));
-            self.pieces.extend(file.plan(&[part]).into_iter().flatten());
+            self.pieces.extend(plan(file, &[part]).into_iter().flatten());
             self.planned = part.end();
         }
     }
@@ -227,10 +212,4 @@ impl Read {
 async fn wait_for_memory(file: &CachedFile, bytes: u64) -> Result<Reservation, Error> {
     let reserved = tokio::time::timeout(MEMORY_WAIT_MAX, file.budget().reserve(bytes)).await;
     reserved.ok().flatten().ok_or(Error::OutOfMemory { seconds: MEMORY_WAIT_MAX.as_secs() })
-}
-
-impl Bypass {
-    pub(crate) const fn new(range: ByteRange) -> Self {
-        Self { range, stream: None }
-    }
 }

@@ -1,6 +1,6 @@
-//! What all open files share: set-up, budget, disk, counters, the table.
+//! What all open files share: set-up, budget, disk, counters.
 
-use crate::{Options, budget::Budget, table::Table};
+use crate::{Options, budget::Budget};
 use forebay_store::{Disk, StoreError};
 use forebay_telemetry::{DiskOperation, Metrics};
 use std::{
@@ -18,7 +18,6 @@ pub(crate) struct Shared {
     /// `None` when nothing is cached: only directories are exported.
     pub(crate) disk: Option<Arc<dyn Disk>>,
     pub(crate) metrics: Metrics,
-    pub(crate) table: Table,
     pub(crate) pause: Pause,
 }
 
@@ -27,14 +26,7 @@ impl Shared {
         let budget = Budget::new(options.budget_bytes);
         let watched = budget.clone();
         metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
-        Self {
-            budget,
-            disk,
-            metrics,
-            table: Table::new(options.open_files_max),
-            pause: Pause::new(options.disk_pause),
-            options,
-        }
+        Self { budget, disk, metrics, pause: Pause::new(options.disk_pause), options }
     }
 
     /// Counts a failure of the store; when it is the disk that fails, and not one entry, stops writing for a while.

@@ -3,7 +3,7 @@
 //! The order is what a crash survives: first the data is synced, then a cinfo is written whose bits name no block but those
 //! that were written before that sync began. Nothing of this happens on the way of a read or a close.
 
-use crate::{cached::CachedFile, kept::Kept, shared::Shared};
+use crate::{cached::CachedFile, kept::Kept, table::Table};
 use forebay_cache::BlockSet;
 use forebay_store::StoreError;
 use forebay_telemetry::{DiskOperation, DropReason};
@@ -16,24 +16,24 @@ const TICK: Duration = Duration::from_millis(500);
 /// Files synced at the same time: more would only queue in the disk.
 const SYNCS_MAX: usize = 8;
 
-/// Syncs files as they become due, for ever.
-pub(crate) async fn run(shared: Arc<Shared>) {
+/// Syncs files as they become due, `interval` after they changed at the latest, for ever.
+pub(crate) async fn run(table: Arc<Table>, interval: Duration) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let files = shared.table.files();
-        let due = files.iter().filter(|file| is_due(file, shared.options.sync_interval)).map(Arc::clone).collect();
+        let files = table.files();
+        let due = files.iter().filter(|file| is_due(file, interval)).map(Arc::clone).collect();
         sync_all(due).await;
         for file in &files {
-            shared.table.remove_if_idle(file);
+            table.remove_if_idle(file);
         }
     }
 }
 
 /// Syncs everything that is not on disk yet.
-pub(crate) async fn flush(shared: &Shared) {
-    sync_all(shared.table.files()).await;
+pub(crate) async fn flush(table: &Table) {
+    sync_all(table.files()).await;
 }
 
 fn is_due(file: &CachedFile, interval: Duration) -> bool {

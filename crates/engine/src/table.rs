@@ -40,6 +40,7 @@ impl Table {
             };
             if file.is_retired() {
                 file.discarded().await;
+                remove_exactly(&mut self.slots(), &file);
                 continue;
             }
             // Under the table's lock, so that a file is never attached to while it is taken out.
@@ -73,12 +74,7 @@ impl Table {
         }
     }
 
-    /// Takes a file out that must not be opened any more; who has it open keeps it.
-    pub(crate) fn remove(&self, file: &Arc<CachedFile>) {
-        remove_exactly(&mut self.slots(), file);
-    }
-
-    /// Forgets every file: the table and its files hold on to each other.
+    /// Forgets every file, so that their descriptors are closed.
     pub(crate) fn clear(&self) {
         self.slots().clear();
     }

@@ -1,0 +1,57 @@
+//! Drives a fill from its request to its end: bytes come in, readers get them at once, blocks go to disk beside.
+
+use crate::{Error, budget::Reservation, cached::CachedFile, fill::Fill, kept::Kept, writer::Writer};
+use forebay_origin::Chunks;
+use std::sync::Arc;
+
+/// Drives a fill to its end, whatever happens, and gives its blocks free again.
+pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation) {
+    let broken_off = Err(Error::Internal { what: "a fill broke off" });
+    let mut ending = Ending { file: &file, fill: &fill, result: broken_off };
+    ending.result = drive(&file, &fill, reservation).await.map_err(|error| file.note_failure(error));
+}
+
+/// Ends a fill also when its driver panics: its blocks may be claimed again, then waiters learn how it ended.
+struct Ending<'a> {
+    file: &'a CachedFile,
+    fill: &'a Arc<Fill>,
+    result: Result<(), Error>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.file.claims().release(self.fill);
+        self.fill.end(self.result.clone());
+    }
+}
+
+async fn drive(file: &Arc<CachedFile>, fill: &Arc<Fill>, reservation: Reservation) -> Result<(), Error> {
+    let kept = file.kept().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
+    let origin = file.origin_file().await?;
+    let streams = origin.read_many(&fill.requests());
+    let mut writer = Writer::new(file, fill, origin.verifies_pages());
+    let received = receive(fill, streams, reservation, kept, &mut writer).await;
+    // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
+    writer.finish(kept).await;
+    received
+}
+
+/// Takes in the answers of all requests, and has complete blocks written beside.
+async fn receive(
+    fill: &Fill,
+    streams: Vec<Chunks>,
+    mut reservation: Reservation,
+    kept: &Kept,
+    writer: &mut Writer<'_>,
+) -> Result<(), Error> {
+    for (part_index, mut chunks) in streams.into_iter().enumerate() {
+        while let Some(chunk) = writer.next(kept, &mut chunks).await {
+            writer.arrived(part_index, fill.add(part_index, reservation.attach(chunk?))?);
+            writer.start(kept);
+        }
+        if !fill.has_arrived(part_index) {
+            return Err(Error::Internal { what: "an origin ended a fill before its last byte" });
+        }
+    }
+    Ok(())
+}

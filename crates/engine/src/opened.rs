@@ -1,0 +1,64 @@
+//! One open of a file: who opened it, what stands behind it, and how many bytes it gave.
+
+use crate::cached::CachedFile;
+use forebay_telemetry::{Access, Metrics, OpenHandle};
+use forebay_types::{FileStat, Lfn, Outcome};
+use std::{fs::File, sync::Arc, time::Instant};
+
+/// Who opens a file, as far as it is known.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Client {
+    /// User name as the client gave it.
+    pub user: String,
+    /// The client's host name or address.
+    pub host: String,
+}
+
+/// One open of a file, shared by a handle's clones and the reads it has started. Its drop is the close.
+pub(crate) struct Opened {
+    pub(crate) source: Source,
+    account: OpenHandle,
+    lfn: Lfn,
+    client: Client,
+    opened: Instant,
+}
+
+/// What stands behind a handle.
+pub(crate) enum Source {
+    /// A file of an origin, through the cache.
+    Cached(Arc<CachedFile>),
+    /// A file of an exported directory.
+    Local { file: Arc<File>, stat: FileStat },
+}
+
+impl Opened {
+    pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics) -> Self {
+        let opened = forebay_net::clock::monotonic();
+        Self { source, account: metrics.open_handle(), lfn, client: client.clone(), opened }
+    }
+
+    /// Bytes accounted so far under `outcome`.
+    pub(crate) fn bytes(&self, outcome: Outcome) -> u64 {
+        self.account.bytes(outcome)
+    }
+
+    /// Accounts bytes once: for the handle, the file's history, and the metrics.
+    pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
+        self.account.account(outcome, bytes);
+        if let Source::Cached(file) = &self.source {
+            file.account(outcome, bytes);
+        }
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let duration = forebay_net::clock::monotonic().saturating_duration_since(self.opened);
+        let (origin, opens) = match &self.source {
+            Source::Cached(file) => (Some(file.server()), file.detach(duration)),
+            Source::Local { .. } => (None, 1),
+        };
+        let Client { user, host } = &self.client;
+        Access { user, host, lfn: &self.lfn, origin, handle: &self.account, duration, opens }.log();
+    }
+}
