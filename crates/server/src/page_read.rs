@@ -6,18 +6,18 @@ use crate::{
     exchange::Exchange,
     options::ASSEMBLY_LEN,
     output::OutputError,
-    source::{Source, ended_early, into_bytes, read_disk},
+    source::{Source, Supply, into_bytes, read_disk},
     status::Failure,
 };
 use bytes::Bytes;
-use forebay_engine::{Handle, Segment};
+use forebay_engine::Segment;
 use forebay_net::{probe_cached, read_nowait_vectored};
 use forebay_proto::{
     StreamId,
     page::{FrameKind, PAGE_LEN, StatusFrame, crc32c, encoded_len, frames, pages, seal_pages},
     request::PageRead,
 };
-use forebay_types::{ByteRange, Outcome};
+use forebay_types::ByteRange;
 use std::{collections::VecDeque, fs::File, io::IoSliceMut, sync::Arc};
 
 /// Pages that are assembled before they are sent: few system calls, yet still in the processor's cache.
@@ -57,7 +57,7 @@ impl Exchange {
             return Ok(());
         };
         if let Some(rest) = self.send_cached_pages(stream_id, &file, range).await? {
-            self.start_page_read(stream_id, read, Supply::Source(Source::disk(&file, rest)), rest);
+            self.start_page_read(stream_id, read, Supply::Disk(Source::disk(&file, rest)), rest);
         } else {
             self.observe_hit();
         }
@@ -110,16 +110,14 @@ impl Exchange {
         let received = self.received;
         let offset = read.offset;
         match self.answer_by(stream_id, read.path_id) {
-            Ok(answer) => self.start(async move {
+            Ok(mut answer) => self.start(async move {
+                if range.is_empty() {
+                    return answer.finish(|reply, out| past_the_end(reply.stream_id, offset).encode(out)).await;
+                }
                 let metrics = answer.metrics().clone();
-                let outcome = match supply {
-                    _ if range.is_empty() => {
-                        return answer.finish(|reply, out| past_the_end(reply.stream_id, offset).encode(out)).await;
-                    }
-                    Supply::Handle(_) => Outcome::Missed,
-                    Supply::Source(_) => Outcome::Hit,
-                };
-                if answer_page_read(answer, supply, range).await.is_ok() {
+                answer.reserve(encoded_len(range)).await;
+                let (source, outcome) = supply.start(range);
+                if stream_pages(answer, source, range).await.is_ok() {
                     let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
                     metrics.observe_request(outcome, duration);
                 }
@@ -129,20 +127,8 @@ impl Exchange {
     }
 }
 
-/// What a slow page read is answered from.
-enum Supply {
-    Handle(Handle),
-    Source(Source),
-}
-
 /// Sends the pages of `range` in strict order: each frame holds the whole pages that are there when it is made.
-async fn answer_page_read(mut answer: Answer, supply: Supply, range: ByteRange) -> Result<(), Gone> {
-    answer.reserve(encoded_len(range)).await;
-    let source = match supply {
-        Supply::Source(source) => Some(source),
-        Supply::Handle(handle) => handle.read_many(&[range]).pop().map(Source::engine),
-    };
-    let Some(mut source) = source else { return fail(answer, ended_early()).await };
+async fn stream_pages(mut answer: Answer, mut source: Source, range: ByteRange) -> Result<(), Gone> {
     let mut arrived = Arrived::default();
     let mut position = range.start();
     while position < range.end() {

@@ -7,13 +7,13 @@ use crate::{
     handles::HandleTable,
     options::SENDFILE_LEN_MIN,
     output::{Output, OutputError},
-    source::{Batch, Source, append_segment},
+    source::{Batch, Source, Supply, append_segment},
     status::Failure,
 };
 use forebay_engine::{Handle, Segment};
 use forebay_net::{probe_cached, read_nowait};
 use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, request::Read};
-use forebay_types::{ByteRange, Outcome};
+use forebay_types::ByteRange;
 use std::fs::File;
 
 impl Exchange {
@@ -50,7 +50,7 @@ impl Exchange {
         } else if range.len() >= SENDFILE_LEN_MIN || !append_cached(&mut self.output, file, range) {
             let source = Source::disk(file, range);
             self.output.truncate(waiting_len);
-            self.start_read(stream_id, 0, Supply::Source(source), range);
+            self.start_read(stream_id, 0, Supply::Disk(source), range);
             return Ok(());
         }
         self.observe_hit();
@@ -96,23 +96,12 @@ fn is_probably_cached(file: &File, range: ByteRange) -> bool {
 /// Longest range of which only the last page is probed: the reading ahead that Linux does by default.
 const PROBED_BY_LAST_PAGE_LEN_MAX: u64 = 128 << 10;
 
-/// What a slow read is answered from.
-enum Supply {
-    Handle(Handle),
-    Source(Source),
-}
-
 async fn answer_read(answer: Answer, supply: Supply, range: ByteRange, received: std::time::Instant) {
+    if range.is_empty() {
+        return answer.finish(ReplyTo::ok).await;
+    }
     let metrics = answer.metrics().clone();
-    let (source, outcome) = match supply {
-        Supply::Source(source) => (Some(source), Outcome::Hit),
-        Supply::Handle(_) if range.is_empty() => (None, Outcome::Hit),
-        Supply::Handle(handle) => match handle.hit(range) {
-            Some(file) => (Some(Source::disk(file, range)), Outcome::Hit),
-            None => (handle.read_many(&[range]).pop().map(Source::engine), Outcome::Missed),
-        },
-    };
-    let Some(source) = source else { return answer.finish(ReplyTo::ok).await };
+    let (source, outcome) = supply.start(range);
     if stream_read(answer, source, range.len()).await.is_ok() {
         metrics.observe_request(outcome, forebay_net::clock::monotonic().saturating_duration_since(received));
     }

@@ -2,8 +2,8 @@
 
 use crate::{answer::Answer, options::DISK_READ_LEN, status::Failure};
 use bytes::Bytes;
-use forebay_engine::{Read, Segment};
-use forebay_types::ByteRange;
+use forebay_engine::{Handle, Read, Segment};
+use forebay_types::{ByteRange, Outcome};
 use std::{fs::File, os::unix::fs::FileExt, sync::Arc};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -15,6 +15,14 @@ pub(crate) struct Source {
     /// A part of a file that was not in the page cache when it was due.
     file: Option<(Arc<File>, ByteRange)>,
     engine: Option<Read>,
+}
+
+/// What a slow read is answered from.
+pub(crate) enum Supply {
+    /// An open file.
+    Handle(Handle),
+    /// A part of a file that is on disk and already accounted.
+    Disk(Source),
 }
 
 /// Bytes that are there at one moment, never none, unless the source has failed.
@@ -31,6 +39,19 @@ pub(crate) struct Batch {
 struct Loaded {
     bytes: Vec<u8>,
     _room: Option<OwnedSemaphorePermit>,
+}
+
+impl Supply {
+    /// Starts the read of `range`, which is not empty. Tells also how the bytes are obtained, as far as it is known now.
+    pub(crate) fn start(self, range: ByteRange) -> (Source, Outcome) {
+        match self {
+            Self::Disk(source) => (source, Outcome::Hit),
+            Self::Handle(handle) => match handle.hit(range) {
+                Some(file) => (Source::disk(file, range), Outcome::Hit),
+                None => (Source { file: None, engine: handle.read_many(&[range]).pop() }, Outcome::Missed),
+            },
+        }
+    }
 }
 
 impl Source {
