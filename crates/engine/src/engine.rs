@@ -61,7 +61,7 @@ impl Engine {
     /// Starts the engine inside a tokio runtime. Without a disk nothing is kept, whatever is exported.
     #[must_use]
     pub fn start(options: Options, disk: Option<Arc<dyn Disk>>, routes: Routes, metrics: Metrics) -> Self {
-        let table = Arc::new(Table::new(options.open_files_max));
+        let table = Arc::new(Table::new(options.open_files_max, options.open_wait_max));
         let syncer = tokio::spawn(sync::run(Arc::clone(&table), options.sync_interval));
         let inner = Inner {
             shared: Arc::new(Shared::new(options, disk, metrics)),

@@ -18,6 +18,8 @@ pub struct Options {
     pub read_window: u64,
     /// Files open or waiting for their last sync at the same time, at most; each holds a descriptor.
     pub open_files_max: usize,
+    /// How long an open waits for one of these to be free: files that were closed leave when they are synced.
+    pub open_wait_max: Duration,
     /// How long nothing is written to the store after a write failed: reads go on without keeping.
     pub disk_pause: Duration,
 }
@@ -31,6 +33,7 @@ impl Default for Options {
             fill_len_max: 4 << 20,
             read_window: 16 << 20,
             open_files_max: 65_536,
+            open_wait_max: Duration::from_secs(30),
             disk_pause: Duration::from_secs(10),
         }
     }

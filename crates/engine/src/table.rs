@@ -5,20 +5,27 @@ use forebay_cache::CacheKey;
 use std::{
     collections::{HashMap, hash_map::Entry},
     future::Future,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
+use tokio::sync::Notify;
 
 /// Files by cache key. Clients that open one file at the same time share one load.
 pub(crate) struct Table {
     slots: Mutex<HashMap<CacheKey, Slot>>,
     files_max: usize,
+    wait_max: Duration,
+    /// Told whenever files have left.
+    room: Notify,
 }
 
 type Slot = Arc<Coalesced<Arc<CachedFile>>>;
 
 impl Table {
-    pub(crate) fn new(files_max: usize) -> Self {
-        Self { slots: Mutex::new(HashMap::new()), files_max }
+    /// A table of at most `files_max` files; who opens one more waits for room, for `wait_max` at most.
+    pub(crate) fn new(files_max: usize, wait_max: Duration) -> Self {
+        Self { slots: Mutex::new(HashMap::new()), files_max, wait_max, room: Notify::new() }
     }
 
     /// The file of `key`, attached for one more client; `load` makes it when the table does not have it.
@@ -30,7 +37,7 @@ impl Table {
         F: Future<Output = Result<Arc<CachedFile>, Error>> + Send + 'static,
     {
         loop {
-            let slot = self.slot(key)?;
+            let slot = self.slot_when_room(key).await?;
             let file = match loaded(&slot, &load).await {
                 Ok(file) => file,
                 Err(error) => {
@@ -71,6 +78,7 @@ impl Table {
         let is_awaited = file.key().and_then(|key| slots.get(key)).is_some_and(|slot| Arc::strong_count(slot) > 1);
         if !is_awaited && file.is_idle() {
             remove_exactly(&mut slots, file);
+            self.room.notify_waiters();
         }
     }
 
@@ -79,13 +87,28 @@ impl Table {
         self.slots().clear();
     }
 
-    fn slot(&self, key: &CacheKey) -> Result<Slot, Error> {
+    /// The slot of `key`, as soon as there is room for it.
+    async fn slot_when_room(&self, key: &CacheKey) -> Result<Slot, Error> {
+        let deadline = tokio::time::Instant::now() + self.wait_max;
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            if let Some(slot) = self.slot(key) {
+                return Ok(slot);
+            }
+            if tokio::time::timeout_at(deadline, room).await.is_err() {
+                return Err(Error::TooManyOpen { limit: self.files_max });
+            }
+        }
+    }
+
+    /// The slot of `key`; `None` when it is not there and there is no room for it.
+    fn slot(&self, key: &CacheKey) -> Option<Slot> {
         let mut slots = self.slots();
-        let count = slots.len();
+        let has_room = slots.len() < self.files_max;
         match slots.entry(key.clone()) {
-            Entry::Occupied(entry) => Ok(Arc::clone(entry.get())),
-            Entry::Vacant(_) if count >= self.files_max => Err(Error::TooManyOpen { limit: self.files_max }),
-            Entry::Vacant(entry) => Ok(Arc::clone(entry.insert(Slot::default()))),
+            Entry::Occupied(entry) => Some(Arc::clone(entry.get())),
+            Entry::Vacant(entry) => has_room.then(|| Arc::clone(entry.insert(Slot::default()))),
         }
     }
 
@@ -96,6 +119,7 @@ impl Table {
         let unused = slot.get().is_none() && Arc::strong_count(slot) <= 2;
         if unused && slots.get(key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
             slots.remove(key);
+            self.room.notify_waiters();
         }
     }
 

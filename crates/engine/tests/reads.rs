@@ -2,12 +2,12 @@
 
 mod house;
 
-use forebay_engine::Error;
+use forebay_engine::{Client, Error};
 use forebay_origin::OriginError;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Outcome};
 use house::{BLOCK, House, check, collect, options, request, run, segment_bytes, until};
-use std::sync::atomic::Ordering::SeqCst;
+use std::{sync::atomic::Ordering::SeqCst, time::Duration};
 
 const MIB: u64 = 1 << 20;
 
@@ -234,5 +234,27 @@ fn readers_who_wait_for_memory_hold_none_that_others_wait_for() {
         for read in reads.into_iter().map(|read| tokio::spawn(collect(read))).collect::<Vec<_>>() {
             assert_eq!(read.await.unwrap().unwrap().len() as u64, range.len());
         }
+    });
+}
+
+#[test]
+fn an_open_waits_for_room_and_is_refused_when_there_is_none_in_time() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let open_wait_max = Duration::from_millis(100);
+        let crowded = forebay_engine::Options { open_files_max: 1, open_wait_max, ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), crowded);
+        let first = house.open("/first").await;
+        check(&house.open("/first").await, ByteRange::at(0, 10)).await;
+        let refused = house.engine.open(&request("/second"), &Client::default()).await;
+        assert_eq!(refused.err(), Some(Error::TooManyOpen { limit: 1 }));
+        drop((first, house));
+    });
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let crowded = forebay_engine::Options { open_files_max: 1, ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), crowded);
+        drop(house.open("/first").await);
+        check(&house.open("/second").await, ByteRange::at(0, MIB)).await;
     });
 }
