@@ -29,7 +29,7 @@ async fn drive(file: &Arc<CachedFile>, fill: &Arc<Fill>, reservation: Reservatio
     let kept = file.kept().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
     let origin = file.origin_file().await?;
     let streams = origin.read_many(&fill.requests());
-    let mut writer = Writer::new(file, fill, origin.verifies_pages());
+    let mut writer = Writer::new(file, fill, origin.as_ref());
     let received = receive(fill, streams, reservation, kept, &mut writer).await;
     // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
     writer.finish(kept).await;

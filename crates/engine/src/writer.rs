@@ -2,7 +2,7 @@
 
 use crate::{cached::CachedFile, fill::Fill, kept::Kept};
 use bytes::Bytes;
-use forebay_origin::{Chunks, OriginError};
+use forebay_origin::{Chunks, OriginError, OriginFile};
 use forebay_types::ByteRange;
 use std::{io, sync::Arc};
 use tokio::task::JoinHandle;
@@ -17,18 +17,18 @@ pub(crate) struct Writer<'a> {
     /// Blocks of the first part that are complete once the second part has come.
     split_block: Option<ByteRange>,
     seen: u64,
-    /// Whether the bytes were compared with page checksums on their way.
-    verified: bool,
+    /// Whom the bytes come from.
+    origin: &'a dyn OriginFile,
 }
 
 impl<'a> Writer<'a> {
-    pub(crate) fn new(file: &'a Arc<CachedFile>, fill: &'a Arc<Fill>, verified: bool) -> Self {
+    pub(crate) fn new(file: &'a Arc<CachedFile>, fill: &'a Arc<Fill>, origin: &'a dyn OriginFile) -> Self {
         let first = fill.requests().first().map_or(0, |range| range.start());
         let head = ByteRange::between(fill.blocks().start(), first);
         let geometry = file.geometry();
         let split_block = (!head.is_empty())
             .then(|| ByteRange::between(fill.blocks().start(), geometry.range_of(geometry.index_of(first)).end()));
-        Self { file, fill, ready: Vec::new(), writing: None, split_block, seen: fill.blocks().start(), verified }
+        Self { file, fill, ready: Vec::new(), writing: None, split_block, seen: fill.blocks().start(), origin }
     }
 
     /// The next chunk, while a write goes on beside.
@@ -89,7 +89,8 @@ impl<'a> Writer<'a> {
     fn written(&mut self, kept: &Kept, range: ByteRange, result: io::Result<()>) {
         match result {
             Ok(()) => {
-                self.file.note_written(kept, range, self.verified);
+                // Asked now that the bytes have come: the file may be opened anew at a server without checksums in between.
+                self.file.note_written(kept, range, self.origin.verifies_pages());
                 self.fill.release_memory(|chunk| kept.map.holds(chunk));
             }
             Err(error) => self.file.note_write_failure(&error, self.block_count(range)),

@@ -2,7 +2,7 @@
 
 mod house;
 
-use forebay_cache::Cinfo;
+use forebay_cache::{ChecksumState, Cinfo};
 use forebay_engine::{Client, Error, Options};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{BlockSize, ByteRange, Outcome};
@@ -95,6 +95,28 @@ fn bytes_that_could_not_be_synced_are_not_given_from_disk_again() {
         assert!(collect(planned).await.unwrap() == forebay_testkit::bytes_at(MIB, 1 << 20));
         check(&handle, ByteRange::at(0, 4 * MIB)).await;
     });
+}
+
+#[test]
+fn a_record_claims_page_checksums_only_when_all_bytes_came_with_them() {
+    for verifies_to_the_end in [true, false] {
+        run(async {
+            let root = tempfile::tempdir().unwrap();
+            let house = House::build(root.path(), MIB);
+            house.origin.let_through(10_000);
+            let handle = house.open("/f").await;
+            let mut read = handle.read_many(&[WHOLE]).pop().unwrap();
+            read.next().await.unwrap().unwrap();
+            // As when the origin is lost, and the file opened anew at a server without page reads.
+            house.origin.script(|script| script.verifies_pages = verifies_to_the_end);
+            house.origin.let_through(u64::MAX);
+            until(|| handle.hit(WHOLE).is_some()).await;
+            house.engine.shutdown().await;
+            let record = cinfo_of(root.path(), "f");
+            assert_eq!(matches!(record.checksum, ChecksumState::Net), verifies_to_the_end);
+            assert_eq!(record.no_checksum_time == 0, verifies_to_the_end);
+        });
+    }
 }
 
 #[test]

@@ -48,7 +48,8 @@ pub trait OriginFile: Send + Sync {
     /// Size, change time and server of the file, as of the last open.
     fn identity(&self) -> FileIdentity;
 
-    /// Whether bytes of this file come with page checksums, and have been compared with them.
+    /// Whether all bytes that reads of this file have given so far were compared with page checksums on their way. Once it
+    /// is false it stays so.
     fn verifies_pages(&self) -> bool;
 
     /// Asks for several ranges at once, none empty, none beyond the end of the file.
@@ -87,7 +88,8 @@ impl Chunks {
     }
 
     /// The stream, fed by `driver` whenever its next bytes are asked for: that saves a task, and a change of tasks for
-    /// each piece. The driver is started at once and runs as far as it can.
+    /// each piece. The driver is started at once and runs as far as it can. It may then be left alone for long, so it must
+    /// never wait while it holds what others wait for.
     pub(crate) fn driven_by(mut self, driver: impl Future<Output = ()> + Send + 'static) -> Self {
         // Not held back by the budget of the task that asks: the requests are under way when this returns. That budget
         // still bounds how much the task takes at a time, see `poll_next`.

@@ -42,6 +42,8 @@ pub struct Script {
     pub panics: bool,
     /// Bytes in one chunk.
     pub chunk_len: usize,
+    /// Whether its bytes were compared with page checksums.
+    pub verifies_pages: bool,
 }
 
 struct MemoryFile {
@@ -61,6 +63,7 @@ impl MemoryOrigin {
             ends_at: None,
             panics: false,
             chunk_len: 10_000,
+            verifies_pages: true,
         };
         let state = State {
             script: Mutex::new(script),
@@ -157,7 +160,7 @@ impl OriginFile for MemoryFile {
     }
 
     fn verifies_pages(&self) -> bool {
-        true
+        lock(&self.state.script).verifies_pages
     }
 
     fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {

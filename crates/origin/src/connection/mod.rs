@@ -143,6 +143,11 @@ impl Connection {
         self.shared.pending.is_empty()
     }
 
+    /// Whether so many requests would be sent at once, rather than wait for others to be answered.
+    pub(crate) fn has_room_for(&self, requests: usize) -> bool {
+        self.permits.available_permits() >= requests
+    }
+
     /// Sends requests, all in one write, once their number is within [`OUTSTANDING_MAX`]. At most that many at once.
     ///
     /// # Errors

@@ -17,7 +17,11 @@ use crate::{
 use forebay_types::ByteRange;
 use job::Job;
 use open_handle::OpenHandle;
-use std::sync::{Arc, Mutex, PoisonError};
+use read::Reading;
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 use tokio::time::{Instant, timeout_at};
 
 /// A file open at a `root://` origin.
@@ -33,6 +37,8 @@ pub(crate) struct FileState {
     /// As of the first open: bytes of another content are never mixed with those delivered before.
     identity: FileIdentity,
     current: Mutex<Arc<OpenHandle>>,
+    /// Whether any bytes came without page checksums.
+    has_unverified: AtomicBool,
     /// When opening anew last failed, and how; who began to wait before that shares it.
     last_failure: tokio::sync::Mutex<Option<(Instant, OriginError)>>,
 }
@@ -59,6 +65,7 @@ impl RootFile {
             path: path.clone(),
             identity: opened.identity.clone(),
             current: Mutex::new(Arc::new(opened)),
+            has_unverified: AtomicBool::new(false),
             last_failure: tokio::sync::Mutex::default(),
         };
         Ok(Self { state: Arc::new(state) })
@@ -71,17 +78,17 @@ impl OriginFile for RootFile {
     }
 
     fn verifies_pages(&self) -> bool {
-        self.state.servers.router.options.page_reads && self.state.current().connection.does_page_reads()
+        !self.state.has_unverified.load(Ordering::Relaxed)
     }
 
     fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {
         let (senders, chunks): (Vec<_>, Vec<_>) = ranges.iter().map(|_| Chunks::channel()).unzip();
         let jobs = ranges.iter().zip(senders).map(|(&range, sender)| Job::new(range, sender)).collect();
-        let reading = read::read(Arc::clone(&self.state), jobs);
+        let reading = Reading::new(Arc::clone(&self.state), jobs);
         match <[Chunks; 1]>::try_from(chunks) {
-            Ok([only]) => vec![only.driven_by(reading)],
+            Ok([only]) => vec![only.driven_by(reading.run_at_hand())],
             Err(chunks) => {
-                tokio::spawn(reading);
+                tokio::spawn(reading.run());
                 chunks
             }
         }
@@ -93,6 +100,18 @@ impl FileState {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Notes that bytes are delivered that came without page checksums.
+    fn note_unverified(&self) {
+        self.has_unverified.store(true, Ordering::Relaxed);
+    }
+
+    /// The present handle, unless it is known to be of no use.
+    pub(crate) fn usable(&self, bad: Option<&Bad>) -> Option<Arc<OpenHandle>> {
+        let current = self.current();
+        let is_bad = bad.is_some_and(|bad| Arc::ptr_eq(&bad.handle, &current));
+        (!is_bad && current.connection.broken().is_none()).then_some(current)
+    }
+
     /// A handle that is not known to be `bad`: the present one, or one opened anew. Several askers share one open, and
     /// its failure.
     ///
@@ -100,19 +119,14 @@ impl FileState {
     /// As [`OpenHandle::open`]; `Changed` when the file has another size, or at the same server another change time.
     pub(crate) async fn handle(&self, bad: Option<&Bad>, deadline: Instant) -> Result<Arc<OpenHandle>, OriginError> {
         let asked_at = Instant::now();
-        let usable = || {
-            let current = self.current();
-            let is_bad = bad.is_some_and(|bad| Arc::ptr_eq(&bad.handle, &current));
-            (!is_bad && current.connection.broken().is_none()).then_some(current)
-        };
-        if let Some(current) = usable() {
+        if let Some(current) = self.usable(bad) {
             return Ok(current);
         }
         let Ok(mut last_failure) = timeout_at(deadline, self.last_failure.lock()).await else {
             let (endpoint, doing) = (self.identity.endpoint.clone(), "opening a file anew");
             return Err(OriginError::Lost { endpoint, doing, reason: "no connection before the deadline".to_owned() });
         };
-        if let Some(current) = usable() {
+        if let Some(current) = self.usable(bad) {
             return Ok(current);
         }
         if let Some((_, error)) = last_failure.as_ref().filter(|(failed_at, _)| *failed_at > asked_at) {

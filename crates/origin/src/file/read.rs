@@ -6,7 +6,7 @@ use super::{
     job::Job,
     open_handle::OpenHandle,
     plan::{Ability, VECTOR_LIMITS_DEFAULT, is_scattered, plan},
-    round::Round,
+    round::{Round, WINDOW_REQUESTS_MAX},
 };
 use crate::{
     Options, OriginError,
@@ -22,37 +22,74 @@ use forebay_proto::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Reads for all jobs until each has its bytes or an error. What was delivered is never asked for again.
-pub(super) async fn read(file: Arc<FileState>, mut jobs: Vec<Job>) {
-    let options = Arc::clone(&file.servers.router.options);
-    let mut bad: Option<Bad> = None;
-    let mut failures = 0;
-    let mut deadline = Instant::now() + options.deadline;
-    loop {
-        jobs.retain(Job::is_open);
-        if jobs.is_empty() {
-            return;
+/// A read of some ranges under way.
+pub(super) struct Reading {
+    file: Arc<FileState>,
+    options: Arc<Options>,
+    jobs: Vec<Job>,
+    bad: Option<Bad>,
+    /// Failures since the last progress.
+    failures: u32,
+    deadline: Instant,
+}
+
+impl Reading {
+    pub(super) fn new(file: Arc<FileState>, jobs: Vec<Job>) -> Self {
+        let options = Arc::clone(&file.servers.router.options);
+        let deadline = Instant::now() + options.deadline;
+        Self { file, options, jobs, bad: None, failures: 0, deadline }
+    }
+
+    /// Reads until each job has its bytes or an error. What was delivered is never asked for again.
+    pub(super) async fn run(mut self) {
+        while self.is_wanted() {
+            match self.file.handle(self.bad.as_ref(), self.deadline).await {
+                Ok(opened) => self.round(opened).await,
+                Err(error) => return self.end_with(&error),
+            }
         }
-        let opened = match file.handle(bad.as_ref(), deadline).await {
-            Ok(opened) => opened,
-            Err(error) => return jobs.into_iter().for_each(|job| job.end_with(error.clone())),
-        };
-        let missing_before = missing_len(&jobs);
-        run_round(&file, &opened, &options, &mut jobs).await;
-        if missing_len(&jobs) < missing_before {
-            failures = 0;
-            deadline = Instant::now() + options.deadline;
+    }
+
+    /// Like [`Reading::run`], for a future that whoever reads polls or leaves alone as it pleases: what others may wait for
+    /// too (a file opened anew, a session made anew, a turn to ask) is left to a task.
+    pub(super) async fn run_at_hand(mut self) {
+        let opened = self.file.usable(None).filter(|opened| opened.connection.has_room_for(WINDOW_REQUESTS_MAX));
+        if let Some(opened) = opened {
+            self.round(opened).await;
         }
-        failures += 1;
-        let Some(error) = end_hopeless(&mut jobs, failures, &file) else { continue };
-        let pause = pause_before(failures, &error, &options);
-        if Instant::now() + pause >= deadline {
-            return jobs.into_iter().for_each(|job| job.end_with(error.clone()));
+        if self.is_wanted() {
+            tokio::spawn(self.run());
+        }
+    }
+
+    /// Whether anybody waits for more.
+    fn is_wanted(&mut self) -> bool {
+        self.jobs.retain(Job::is_open);
+        !self.jobs.is_empty()
+    }
+
+    /// Asks for all that is missing once; after a failure that another try may help, returns when it is time for it.
+    async fn round(&mut self, opened: Arc<OpenHandle>) {
+        let missing_before = missing_len(&self.jobs);
+        run_round(&self.file, &opened, &self.options, &mut self.jobs).await;
+        if missing_len(&self.jobs) < missing_before {
+            self.failures = 0;
+            self.deadline = Instant::now() + self.options.deadline;
+        }
+        self.failures += 1;
+        let Some(error) = end_hopeless(&mut self.jobs, self.failures, &self.file) else { return };
+        let pause = pause_before(self.failures, &error, &self.options);
+        if Instant::now() + pause >= self.deadline {
+            return self.end_with(&error);
         }
         // A connection may end for reasons of its own: the same server is asked once more before another one.
-        let is_mishap = failures == 1 && matches!(error, OriginError::Lost { .. });
-        bad = Some(Bad { handle: opened, elsewhere: (!is_mishap).then_some(error) });
+        let is_mishap = self.failures == 1 && matches!(error, OriginError::Lost { .. });
+        self.bad = Some(Bad { handle: opened, elsewhere: (!is_mishap).then_some(error) });
         sleep(pause).await;
+    }
+
+    fn end_with(&mut self, error: &OriginError) {
+        self.jobs.drain(..).for_each(|job| job.end_with(error.clone()));
     }
 }
 
@@ -69,7 +106,7 @@ async fn run_round(file: &FileState, opened: &OpenHandle, options: &Options, job
     };
     let mut assembly = Assembly::default();
     let planned = plan(jobs, ability, &mut assembly);
-    Round::new(opened, options, &file.servers.router.metrics, jobs, assembly, planned).run().await;
+    Round::new(opened, file, jobs, assembly, planned).run().await;
 }
 
 /// Ends the jobs that another try cannot help; the error of one that is left, if there is any.

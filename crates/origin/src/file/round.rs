@@ -1,6 +1,7 @@
 //! One round of requests over one session: everything that some jobs miss, delivered as it arrives.
 
 use super::{
+    FileState,
     assembly::Assembly,
     job::Job,
     open_handle::OpenHandle,
@@ -33,13 +34,14 @@ use tokio::{
 const WINDOW_LEN_MAX: u64 = 64 << 20;
 
 /// Requests of one read under way at a time.
-const WINDOW_REQUESTS_MAX: usize = 256;
+pub(super) const WINDOW_REQUESTS_MAX: usize = 256;
 
 const DOING: &str = "reading";
 
 /// The requests of some jobs. Jobs come out finished or with a failure that says why not.
 pub(super) struct Round<'a> {
     opened: &'a OpenHandle,
+    file: &'a FileState,
     options: &'a Options,
     metrics: &'a OriginMetrics,
     jobs: &'a mut [Job],
@@ -70,8 +72,7 @@ struct UnderWay {
 impl<'a> Round<'a> {
     pub(super) fn new(
         opened: &'a OpenHandle,
-        options: &'a Options,
-        metrics: &'a OriginMetrics,
+        file: &'a FileState,
         jobs: &'a mut [Job],
         assembly: Assembly,
         planned: VecDeque<Planned>,
@@ -80,8 +81,9 @@ impl<'a> Round<'a> {
         let now = Instant::now();
         Self {
             opened,
-            options,
-            metrics,
+            file,
+            options: &file.servers.router.options,
+            metrics: &file.servers.router.metrics,
             jobs,
             assembly,
             queue: planned.into_iter().map(|planned| (planned, now)).collect(),
@@ -235,6 +237,9 @@ impl<'a> Round<'a> {
         let Some(request) = self.under_way.get_mut(&tag) else { return };
         request.progress_at = Instant::now();
         request.has_begun = true;
+        if request.planned.form != Form::Pages {
+            self.file.note_unverified();
+        }
         if error.is_none() && !place(&mut self.assembly, self.jobs, &request.planned, offset, bytes.freeze()) {
             error = Some(protocol(&self.opened.connection, "file bytes at another offset than asked for"));
         }

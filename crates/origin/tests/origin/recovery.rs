@@ -62,6 +62,31 @@ async fn all_readers_recover_from_a_lost_connection_with_one_open() {
 }
 
 #[tokio::test]
+async fn a_reader_that_does_not_come_back_holds_up_nobody_while_the_file_is_opened_anew() {
+    let server = once(0, Reply::CutAfter(10)).await;
+    let origin = origin_of(&[&server]);
+    let (file, other) = (open(&origin).await, open(&origin).await);
+    let front = file.read(WHOLE);
+    bounded(async {
+        while server.count(RequestCode::LOGIN) < 2 {
+            // Notices that the connection is lost, and makes another one.
+            origin.stat(&path("/store/file")).await.unwrap();
+        }
+    })
+    .await;
+    // Started, and then left alone, as by a reader whose client is slow.
+    let behind = [file.read(WHOLE), other.read(WHOLE)];
+    assert_right(WHOLE, &drain(front).await.unwrap());
+    for range in [ByteRange::at(0, 10), ByteRange::at(5, 10)] {
+        read_right(&file, range).await;
+        read_right(&other, range).await;
+    }
+    for chunks in behind {
+        assert_right(WHOLE, &drain(chunks).await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn an_origin_that_dies_and_comes_back_is_read_on() {
     let server = Arc::new(once(0, Reply::StallAfter(10_000)).await);
     let origin = origin_of(&[&server]);
@@ -183,6 +208,28 @@ async fn a_short_answer_is_completed_by_the_next_server() {
     let origin = origin_of(&[&short, &good]);
     read_right(&open(&origin).await, ByteRange::at(0, 100_000)).await;
     assert_eq!(good.count(RequestCode::PGREAD), 1);
+}
+
+#[tokio::test]
+async fn a_file_counts_as_verified_until_bytes_come_without_checksums() {
+    let with = once(0, Reply::CutAfter(300_000)).await;
+    let without = ScriptedOrigin::start(Facts::without_pages(), |_| Reply::Good).await.unwrap();
+    let origin = origin_of(&[&with, &without]);
+    let file = open(&origin).await;
+    let mut chunks = file.read(WHOLE);
+    bounded(chunks.next()).await.unwrap().unwrap();
+    assert!(file.verifies_pages());
+    with.stop().await;
+    drain(chunks).await.unwrap();
+    assert!(!file.verifies_pages());
+    let denies = with_reads(Facts::default(), |seen| match seen.code {
+        RequestCode::PGREAD => Reply::Error(ErrorCode::UNSUPPORTED, "no pages"),
+        _ => Reply::Good,
+    })
+    .await;
+    let file = open(&origin_of(&[&denies])).await;
+    read_right(&file, WHOLE).await;
+    assert!(!file.verifies_pages());
 }
 
 #[tokio::test]
