@@ -104,9 +104,11 @@ impl Answer {
             self.defer = None;
             let mut head = Vec::new();
             self.reply.wait_response(seconds, &mut head);
-            let told = self.deliver(head.into()).await;
+            // The work may hold what other clients wait for, so it goes on however slow this client is to be told.
+            let (told, done) = tokio::join!(self.deliver(head.into()), work);
             // What has begun in ordinary frames goes on in such.
             self.reply.is_deferred = told.is_ok() && !self.has_begun;
+            return done;
         }
         work.await
     }
@@ -198,4 +200,34 @@ impl Answer {
 
 async fn acquire(semaphore: Arc<Semaphore>, len: u64) -> Option<OwnedSemaphorePermit> {
     semaphore.acquire_many_owned(u32::try_from(len).ok()?).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_proto::StreamId;
+    use tokio::sync::{mpsc, oneshot};
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_on_while_the_client_is_too_slow_to_be_told_to_wait() {
+        let (events, mut receiver) = mpsc::channel(1);
+        events.send(Event::Drain).await.unwrap();
+        let defer = Defer { at: Instant::now(), after: Duration::from_secs(10), seconds: 1800 };
+        let way = Way { events, main: None };
+        let reply = ReplyTo::direct(StreamId::ZERO);
+        let mut answer = Answer::new(reply, way, Some(defer), Arc::new(Semaphore::new(1)), Metrics::new());
+        let (give, given) = oneshot::channel();
+        let waiting = tokio::spawn(async move {
+            let work = async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                give.send(()).unwrap();
+            };
+            answer.wait_for(work).await;
+            answer.is_deferred()
+        });
+        tokio::time::timeout(Duration::from_secs(60), given).await.expect("the work is not held up").unwrap();
+        assert!(matches!(receiver.recv().await, Some(Event::Drain)));
+        assert!(matches!(receiver.recv().await, Some(Event::Frame(_))), "the client is told to wait");
+        assert!(waiting.await.unwrap());
+    }
 }
