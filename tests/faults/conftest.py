@@ -38,9 +38,9 @@ def cache_before(ground: Ground) -> Iterator[CacheBefore]:
     """Starts impatient caches before origins; they are stopped when the test ends."""
     started: list[Forebay] = []
 
-    def start(*origin_urls: str) -> Forebay:
+    def start(*origin_urls: str, **settings: object) -> Forebay:
         export = {"path": "/", "origins": list(origin_urls)}
-        started.append(forebay.configured(ground, {"export": [export], "origin": PATIENCE}))
+        started.append(forebay.configured(ground, {"export": [export], "origin": {**PATIENCE, **settings}}))
         return started[-1]
 
     yield start

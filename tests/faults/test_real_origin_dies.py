@@ -67,7 +67,8 @@ def test_origin_that_dies_again_and_again_never_yields_wrong_bytes(cache: Foreba
         assert_same(client.read(client.open(PATH), 0, CONTENT.size).ok(), CONTENT.all(), "in the end")
 
 
-def test_many_clients_survive_one_reset_of_the_origin(cache: Forebay, relay: Relay, ground: Ground) -> None:
+def test_many_clients_survive_one_reset_of_the_origin(cache_before: CacheBefore, relay: Relay, ground: Ground) -> None:
+    cache = cache_before(relay.url, attempts=20, read_attempts=20)
     with ThreadPoolExecutor(6) as pool:
         relay.cut_after(1_500_000)
         copies = [pool.submit(fetch, "xrdcp", ground, cache.file_url(PATH)) for _ in range(6)]

@@ -12,6 +12,7 @@ from .ground import Ground
 from .metrics import Metrics, scrape
 from .process import Process
 from .raw_client import RawClient
+from .waiting import until
 
 BLOCK = 65536
 MEMORY = "64MiB"
@@ -77,6 +78,11 @@ class Forebay:
     def metrics(self) -> Metrics:
         """The current metrics."""
         return scrape(self.admin_url)
+
+    def settled_metrics(self) -> Metrics:
+        """The metrics once no buffer is in use: whatever was being fetched and kept has arrived and is on the disk."""
+        idle = "forebay_budget_used_bytes"
+        return until(lambda: (now := self.metrics()).total(idle) == 0 and now, "every fill has ended")
 
     def stop(self) -> int | None:
         """SIGTERM; returns the exit status."""

@@ -31,7 +31,7 @@ def test_stock_proxy_plugin_reads_through_the_cache(
     environment = through_plugin(proxy.url)
     for path, pattern in patterns.items():
         assert_same(fetch(client, ground, f"{any_origin.url}/{path}", environment), pattern.all(), f"{path} cold")
-    cold = proxy.metrics()
+    cold = proxy.settled_metrics()
     assert cold.origin_bytes == sum(pattern.size for pattern in patterns.values())
     for path, pattern in patterns.items():
         assert_same(fetch(client, ground, f"{any_origin.url}/{path}", environment), pattern.all(), f"{path} warm")

@@ -25,7 +25,7 @@ def test_client_reads_every_size_cold_and_warm(
     cache = cache_of(any_origin.url)
     for path, pattern in patterns.items():
         assert_same(fetch(client, ground, cache.file_url(path)), pattern.all(), f"{path} cold")
-    cold = cache.metrics()
+    cold = cache.settled_metrics()
     assert cold.origin_bytes == sum(pattern.size for pattern in patterns.values())
     for path, pattern in patterns.items():
         assert_same(fetch(client, ground, cache.file_url(path)), pattern.all(), f"{path} warm")
