@@ -143,3 +143,15 @@ const fn kind_of(request: &Request<'_>) -> RequestKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_clients_choose_cannot_forge_a_line_of_a_log() {
+        assert_eq!(printable(b"user"), "user");
+        assert_eq!(printable(b"a\nb\x1b[m"), "a?b?[m");
+        assert_eq!(printable(b"\xff"), "\u{fffd}");
+    }
+}

@@ -89,3 +89,50 @@ const fn code_of(error: &Error) -> ErrorCode {
         Error::Internal { .. } => ErrorCode::SERVER_ERROR,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_types::{Endpoint, Lfn};
+
+    fn endpoint() -> Endpoint {
+        Endpoint::new("origin", 1094)
+    }
+
+    #[test]
+    fn an_origins_refusal_keeps_its_number_and_text() {
+        let refused = OriginError::Refused { endpoint: endpoint(), code: 3011, text: "no such file".to_owned() };
+        let failure = Failure::from(Error::Origin(refused));
+        assert_eq!((failure.code, failure.text.as_ref()), (ErrorCode::NOT_FOUND, "no such file"));
+        assert_eq!(failure.side, Side::Origin);
+    }
+
+    #[test]
+    fn the_number_tells_the_client_whose_fault_it_is() {
+        let lfn = || Lfn::parse("/f").unwrap();
+        let reason = || "gone".to_owned();
+        for (error, code) in [
+            (Error::Path(LfnError::Climbs), ErrorCode::NOT_AUTHORIZED),
+            (Error::Path(LfnError::TooLong), ErrorCode::ARG_TOO_LONG),
+            (Error::Path(LfnError::NotUtf8), ErrorCode::ARG_INVALID),
+            (Error::NotExported { lfn: lfn() }, ErrorCode::NOT_AUTHORIZED),
+            (Error::ForwardingDenied { origin: endpoint() }, ErrorCode::NOT_AUTHORIZED),
+            (Error::NotFound { lfn: lfn() }, ErrorCode::NOT_FOUND),
+            (Error::IsDirectory { lfn: lfn() }, ErrorCode::IS_DIRECTORY),
+            (Error::Changed { lfn: lfn() }, ErrorCode::IO_ERROR),
+            (Error::TooManyOpen { limit: 1 }, ErrorCode::OVERLOADED),
+            (Error::ShuttingDown, ErrorCode::CANCELLED),
+            (OriginError::Unreachable { endpoint: endpoint(), reason: reason() }.into(), ErrorCode::NO_SERVER),
+            (
+                OriginError::TimedOut { endpoint: endpoint(), doing: "opening", seconds: 5 }.into(),
+                ErrorCode::REQUEST_TIMED_OUT,
+            ),
+            (OriginError::Corrupt { endpoint: endpoint(), offset: 0 }.into(), ErrorCode::CHECKSUM_ERROR),
+            (OriginError::RedirectLoop { endpoint: endpoint(), limit: 16 }.into(), ErrorCode::SERVER_ERROR),
+        ] {
+            let failure = Failure::from(error);
+            assert_eq!(failure.code, code, "{}", failure.text);
+            assert!(!failure.text.is_empty());
+        }
+    }
+}
