@@ -66,6 +66,10 @@ pub(crate) async fn call(
     limits: CallLimits,
 ) -> Result<Answer, OriginError> {
     loop {
+        // Whoever asks for many things one after the other must not go on when the time is over.
+        if Instant::now() >= limits.deadline {
+            return Err(timed_out(connection, doing, limits.total));
+        }
         let sent = timeout_at(limits.deadline, Call::send(connection, request, doing)).await;
         let call = sent.map_err(|_| timed_out(connection, doing, limits.total))??;
         match call.answer(limits).await? {

@@ -26,7 +26,8 @@ const CLUSTER_SERVERS_MAX: usize = 64 * 64;
 /// Lists a directory. Behind a redirector every server that may hold a part of it is asked, and each name is told once.
 ///
 /// # Errors
-/// As [`Servers::ask`]. A server of a cluster that cannot be asked only leaves its names out, unless all fail.
+/// As [`Servers::ask`]. A server of a cluster that cannot be asked only leaves its names out, unless all fail. A stat that is
+/// missing and cannot be had fails the listing, unless the server's final word is that there is none.
 pub(crate) async fn list(
     servers: &Servers,
     path: &OriginPath,
@@ -63,9 +64,9 @@ async fn list_cluster(
     let (mut answers, mut last_error) = (0, None);
     let ask = |member: Endpoint| {
         let (router, path) = (router.clone(), path.clone());
-        async move { list_member(&router, &member, &path, detail, limits).await }
+        async move { Ok(list_member(&router, &member, &path, detail, limits).await) }
     };
-    for listed in concurrently(members.into_iter().map(ask)).await {
+    for listed in concurrently(members.into_iter().map(ask)).await? {
         match listed {
             Ok(entries) => {
                 answers += 1;
@@ -146,22 +147,31 @@ async fn entries(
         let child = Lfn::parse(&format!("{parent}/{}", entry.name));
         let cgi = path.cgi.clone();
         async move {
-            if entry.stat.is_none() {
-                let child = OriginPath { lfn: child.ok()?, cgi };
-                let asked = router.ask(&endpoint, &child, Question::Stat, limits).await;
-                entry.stat = parse_stat(&asked.ok()?.body).ok();
+            if entry.stat.is_some() {
+                return Ok(Some(entry));
             }
-            Some(entry)
+            let Ok(lfn) = child else { return Ok(None) };
+            match router.ask(&endpoint, &OriginPath { lfn, cgi }, Question::Stat, limits).await {
+                Ok(arrival) => entry.stat = parse_stat(&arrival.body).ok(),
+                // Gone since, or not for us to see.
+                Err(Failure { error, .. }) if error.code().is_some() && !error.is_retryable() => return Ok(None),
+                Err(Failure { error, .. }) => return Err(error),
+            }
+            Ok(Some(entry))
         }
     };
-    let with_stats = concurrently(entries.into_iter().map(ask)).await;
+    let with_stats = concurrently(entries.into_iter().map(ask)).await?;
     Ok(with_stats.into_iter().flatten().collect())
 }
 
 /// The results of some tasks, at most [`CONCURRENT_MAX`] of which run at once, in the order of the tasks.
-async fn concurrently<F>(tasks: impl Iterator<Item = F>) -> Vec<F::Output>
+///
+/// # Errors
+/// The first one of any task; the others are given up.
+async fn concurrently<T, F>(tasks: impl Iterator<Item = F>) -> Result<Vec<T>, OriginError>
 where
-    F: Future<Output: Send + 'static> + Send + 'static,
+    T: Send + 'static,
+    F: Future<Output = Result<T, OriginError>> + Send + 'static,
 {
     let mut results = BTreeMap::new();
     let mut running = JoinSet::new();
@@ -173,8 +183,8 @@ where
             running.spawn(async move { (index, task.await) });
         }
         match running.join_next().await {
-            None => return results.into_values().collect(),
-            Some(Ok((index, result))) => drop(results.insert(index, result)),
+            None => return Ok(results.into_values().collect()),
+            Some(Ok((index, result))) => drop(results.insert(index, result?)),
             // Nobody aborts these tasks; one that panicked has said so.
             Some(Err(error)) => tracing::error!(%error, "a part of a listing failed"),
         }
@@ -199,9 +209,10 @@ mod tests {
             for _ in 0..(100 - number) % 7 {
                 tokio::task::yield_now().await;
             }
-            number
+            Ok(number)
         }))
-        .await;
+        .await
+        .unwrap();
         assert_eq!(results, (0..100).collect::<Vec<_>>());
     }
 }

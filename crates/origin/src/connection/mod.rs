@@ -185,7 +185,7 @@ impl Connection {
     /// Notes that nobody waits for an answer any more. Its bytes are dropped as they come.
     pub(crate) fn abandon(&self, ticket: Ticket) {
         if self.shared.pending.abandon(ticket) > ABANDONED_MAX {
-            self.break_with("the server owes too many answers");
+            self.break_with(OWES_TOO_MANY);
         }
     }
 
@@ -237,6 +237,10 @@ impl Shared {
         Request::Close(request::Close { handle }).encode(ticket.stream_id, &mut frame);
         if let Err(error) = self.outlet.send(&frame) {
             self.break_with(&error.to_string());
+        } else if self.pending.abandoned() > ABANDONED_MAX {
+            self.break_with(OWES_TOO_MANY);
         }
     }
 }
+
+const OWES_TOO_MANY: &str = "the server owes too many answers";

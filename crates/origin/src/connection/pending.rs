@@ -184,6 +184,11 @@ impl Pending {
         table.abandoned
     }
 
+    /// How many answers are owed that nobody waits for.
+    pub(crate) fn abandoned(&self) -> usize {
+        self.lock().abandoned
+    }
+
     /// Breaks the session: everybody who waits is told why, and nobody can enter again.
     pub(crate) fn break_all(&self, reason: &str) {
         let entries = {

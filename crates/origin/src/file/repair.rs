@@ -4,7 +4,7 @@ use super::open_handle::OpenHandle;
 use crate::{
     Options, OriginError,
     call::{lost, protocol, refused, timed_out},
-    connection::{Event, Message, Sink, Submission},
+    connection::{Connection, Event, Message, Sink, Submission, Ticket},
 };
 use bytes::BytesMut;
 use forebay_proto::{Request, Status, page::PAGE_LEN, request::PageRead};
@@ -26,8 +26,8 @@ pub(super) async fn repair(
     options: &Options,
 ) -> Result<(), OriginError> {
     let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    tracing::warn!(endpoint = %opened.connection.endpoint(), offset, pages = ?bad_pages, "pages arrived damaged");
     for &page_start in bad_pages {
-        tracing::warn!(endpoint = %opened.connection.endpoint(), offset = page_start, "a page arrived damaged");
         let page_end = (page_start - page_start % PAGE_LEN).saturating_add(PAGE_LEN).min(end);
         let range = ByteRange::between(page_start, page_end);
         let mut page = BytesMut::new();
@@ -51,7 +51,9 @@ async fn read_page(opened: &OpenHandle, range: ByteRange, page: &mut BytesMut) -
         sink: Sink::Pages { next: range.start(), remaining: range.len() },
         message: Message::Request(Request::PageRead(request)),
     };
-    connection.submit(vec![submission], &sender).await.map_err(|reason| lost(connection, DOING, reason))?;
+    let tickets =
+        connection.submit(vec![submission], &sender).await.map_err(|reason| lost(connection, DOING, reason))?;
+    let _owed = Owed { connection, tickets };
     drop(sender);
     while let Some((_, event)) = events.recv().await {
         match event {
@@ -79,6 +81,18 @@ async fn read_page(opened: &OpenHandle, range: ByteRange, page: &mut BytesMut) -
         }
     }
     Err(lost(connection, DOING, "the connection was given up".to_owned()))
+}
+
+/// Answers that nobody waits for any more once this is dropped; those that have come are not affected.
+struct Owed<'a> {
+    connection: &'a Connection,
+    tickets: Vec<Ticket>,
+}
+
+impl Drop for Owed<'_> {
+    fn drop(&mut self) {
+        self.tickets.iter().for_each(|&ticket| self.connection.abandon(ticket));
+    }
 }
 
 fn to_u64(len: usize) -> u64 {

@@ -1,9 +1,11 @@
 //! Listings: of one server, with and without stats, and of a cluster.
 
-use crate::setup::{bounded, dead_endpoint, origin_of, path};
-use forebay_origin::{ListDetail, Origin};
+use crate::setup::{bounded, dead_endpoint, open, options, origin_of, path, pool};
+use forebay_origin::{ListDetail, Options, Origin, OriginError, RootOrigin};
 use forebay_proto::{ErrorCode, RequestCode};
+use forebay_telemetry::Metrics;
 use forebay_testkit::{Facts, Reply, ScriptedOrigin};
+use std::time::Duration;
 
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("file with a blank {number}")).collect()
@@ -99,4 +101,37 @@ async fn a_missing_directory_is_told_in_the_servers_words() {
     .unwrap();
     let error = bounded(origin_of(&[&server]).list(&path("/store"), ListDetail::Names)).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NOT_FOUND));
+}
+
+#[tokio::test]
+async fn a_listing_whose_stats_do_not_come_fails_and_leaves_the_session_alone() {
+    let facts = Facts { names: names(1500), stats_in_listing: false, ..Facts::default() };
+    let server = ScriptedOrigin::start(facts, |seen| match seen.code {
+        RequestCode::STAT => Reply::Silence,
+        _ => Reply::Good,
+    })
+    .await
+    .unwrap();
+    let options = Options { deadline: Duration::from_millis(300), ..options() };
+    let origin = RootOrigin::new(vec![server.endpoint().clone()], options, pool(), &Metrics::new());
+    let error = bounded(origin.list(&path("/store"), ListDetail::Stats)).await.unwrap_err();
+    assert!(matches!(error, OriginError::TimedOut { .. }), "{error}");
+    assert!(server.count(RequestCode::STAT) <= 16, "{} stats", server.count(RequestCode::STAT));
+    open(&origin).await;
+    assert_eq!(server.count(RequestCode::LOGIN), 1);
+}
+
+#[tokio::test]
+async fn a_listing_is_whole_but_for_names_that_are_gone() {
+    for (code, is_listed) in [(ErrorCode::NOT_FOUND, true), (ErrorCode::IO_ERROR, false)] {
+        let facts = Facts { names: names(100), stats_in_listing: false, ..Facts::default() };
+        let server = ScriptedOrigin::start(facts, move |seen| match (seen.code, seen.nth) {
+            (RequestCode::STAT, 50) => Reply::Error(code, "no"),
+            _ => Reply::Good,
+        })
+        .await
+        .unwrap();
+        let listed = bounded(origin_of(&[&server]).list(&path("/store"), ListDetail::Stats)).await;
+        assert_eq!(listed.is_ok_and(|entries| entries.len() == 99), is_listed, "{code}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Reads of a server that answers, in whatever order, form and number of pieces.
 
-use crate::setup::{assert_right, drain, open, options, origin_of, path, pool, read_right};
+use crate::setup::{assert_right, bounded, drain, open, options, origin_of, path, pool, read_right};
 use forebay_origin::{Options, Origin, Pool, PoolOptions, RootOrigin};
 use forebay_proto::{ErrorCode, RequestCode};
 use forebay_telemetry::Metrics;
@@ -234,5 +234,47 @@ async fn a_session_that_owes_too_many_unwanted_answers_is_replaced() {
     let unwanted: Vec<_> = (0..1100).map(|_| file.read(ByteRange::at(0, 1))).collect();
     drop(unwanted);
     read_right(&file, ByteRange::at(0, 1000)).await;
+    assert_eq!(server.count(RequestCode::LOGIN), 2);
+}
+
+#[tokio::test]
+async fn answers_owed_for_damaged_pages_count_as_unwanted_when_nobody_waits() {
+    const READS: usize = 1100;
+    let server = ScriptedOrigin::start(Facts::default(), |seen| match seen.code {
+        RequestCode::PGREAD if seen.retry => Reply::Silence,
+        RequestCode::PGREAD if seen.ranges[0].len() == 1 => Reply::CorruptPage(0),
+        _ => Reply::Good,
+    })
+    .await
+    .unwrap();
+    let origin = origin_of(&[&server]);
+    let file = open(&origin).await;
+    let reads: Vec<_> = (0..READS).map(|_| tokio::spawn(drain(file.read(ByteRange::at(0, 1))))).collect();
+    bounded(async {
+        while server.count(RequestCode::PGREAD) < 2 * READS {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    for read in reads {
+        read.abort();
+        assert!(read.await.unwrap_err().is_cancelled());
+    }
+    read_right(&file, ByteRange::at(0, 1000)).await;
+    assert_eq!(server.count(RequestCode::LOGIN), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_answers_no_close_is_replaced() {
+    let server = ScriptedOrigin::start(Facts::default(), |seen| match seen.code {
+        RequestCode::CLOSE => Reply::Silence,
+        _ => Reply::Good,
+    })
+    .await
+    .unwrap();
+    let origin = origin_of(&[&server]);
+    for _ in 0..1100 {
+        open(&origin).await;
+    }
     assert_eq!(server.count(RequestCode::LOGIN), 2);
 }
