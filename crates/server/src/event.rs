@@ -1,6 +1,6 @@
 //! What other tasks tell a connection's task, the only one that writes to its socket.
 
-use crate::open::Opened;
+use crate::{open::Opened, options::ASSEMBLY_LEN};
 use forebay_engine::Segment;
 use tokio::sync::mpsc;
 
@@ -27,7 +27,12 @@ pub(crate) struct Frame {
 pub(crate) type Events = mpsc::Sender<Event>;
 
 impl From<Vec<u8>> for Frame {
-    fn from(head: Vec<u8>) -> Self {
-        Self { head, body: Vec::new() }
+    /// Whole frames; long ones are sent from where they are.
+    fn from(frames: Vec<u8>) -> Self {
+        if frames.len() < ASSEMBLY_LEN {
+            Self { head: frames, body: Vec::new() }
+        } else {
+            Self { head: Vec::new(), body: vec![Segment::Memory(frames.into())] }
+        }
     }
 }

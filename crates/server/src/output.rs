@@ -3,7 +3,7 @@
 use crate::{
     buffers::Buffers,
     event::Frame,
-    options::{ASSEMBLY_LEN, OWN_BUFFER_LEN_MAX, SEND_PIECE_LEN},
+    options::{ASSEMBLY_LEN, OWN_BUFFER_LEN_MAX, SEND_PIECE_LEN, SHARED_BUFFER_LEN},
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
@@ -172,7 +172,10 @@ impl Output {
     /// Sends all that waits.
     pub(crate) async fn flush(&mut self, stream: &TcpStream) -> Result<(), OutputError> {
         if self.filled > 0 {
-            within(self.stall_max, forebay_net::send_all(stream, self.waiting())).await?;
+            // Each piece has its time: what waits may be long, and the client slow.
+            for piece in self.waiting().chunks(SHARED_BUFFER_LEN) {
+                within(self.stall_max, forebay_net::send_all(stream, piece)).await?;
+            }
             self.clear();
         }
         Ok(())
@@ -307,6 +310,34 @@ mod tests {
         output.commit(50);
         output.truncate(kept_len);
         assert_eq!(output.waiting(), b"keep");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_client_gets_a_long_answer_however_it_was_made() {
+        const LEN: usize = 64 << 20;
+        let frames: [fn(&mut Output) -> Frame; 2] = [
+            |output| {
+                output.append(&vec![1; LEN]);
+                Frame::default()
+            },
+            |_| Frame::from(vec![1; LEN]),
+        ];
+        for make in frames {
+            let (mut client, served) = pair().await;
+            let mut output = new_output();
+            let frame = make(&mut output);
+            let sender = tokio::spawn(async move {
+                output.send_frame(&served, frame).await?;
+                output.flush(&served).await
+            });
+            let mut received = vec![0; 4 << 20];
+            for _ in 0..LEN / received.len() {
+                tokio::time::sleep(STALL_MAX / 3).await;
+                client.read_exact(&mut received).await.unwrap();
+                assert!(received.iter().all(|&byte| byte == 1));
+            }
+            sender.await.unwrap().unwrap();
+        }
     }
 
     #[tokio::test(start_paused = true)]
