@@ -116,7 +116,8 @@ impl Answer {
     /// Reserves room for `len` bytes of assembled answer (for as many as one answer may have, if that is less), as soon as
     /// there is, until the answer ends.
     pub(crate) async fn reserve(&mut self, len: u64) {
-        self.room = acquire(Arc::clone(&self.assembled), len.min(ASSEMBLED_PER_ANSWER_MAX)).await;
+        let room = acquire(Arc::clone(&self.assembled), len.min(ASSEMBLED_PER_ANSWER_MAX));
+        self.room = self.wait_for(room).await;
     }
 
     /// Reserves room for `len` bytes of assembled answer until the answer ends, if there is room at once. What is reserved
@@ -134,11 +135,12 @@ impl Answer {
 
     /// Room for `len` bytes that are held back until they are sent, as soon as there is; `None` when the answer has
     /// reserved room as a whole. Whoever holds room never waits for more, or all could wait for each other.
-    pub(crate) async fn room_for_piece(&self, len: u64) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn room_for_piece(&mut self, len: u64) -> Option<OwnedSemaphorePermit> {
         if self.room.is_some() {
             return None;
         }
-        acquire(Arc::clone(&self.assembled), len).await
+        let room = acquire(Arc::clone(&self.assembled), len);
+        self.wait_for(room).await
     }
 
     /// Sends one frame of several.

@@ -196,6 +196,12 @@ async fn answer_read_vector(
 ) -> Result<(), Gone> {
     let mut is_whole = false;
     for Element { element, source } in elements {
+        if answer.is_deferred() && !is_whole {
+            is_whole = answer.try_reserve(body_len);
+            if !is_whole {
+                answer.answer_directly();
+            }
+        }
         let element_len = usize::try_from(element.len).unwrap_or(usize::MAX);
         if !assembled.is_empty() && assembled.len().saturating_add(element_len) > SLOW_FRAME_LEN && !is_whole {
             answer.send(vector_frame(answer.reply(), Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
@@ -204,12 +210,6 @@ async fn answer_read_vector(
         if let Err(failure) = append_source(&mut assembled, source, element_len, &mut answer).await {
             answer.fail(failure).await;
             return Err(Gone);
-        }
-        if answer.is_deferred() && !is_whole {
-            is_whole = answer.try_reserve(body_len);
-            if !is_whole {
-                answer.answer_directly();
-            }
         }
     }
     answer.send(vector_frame(answer.reply(), Status::OK, assembled)).await

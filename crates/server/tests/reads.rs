@@ -357,6 +357,48 @@ fn slow_pages_are_put_off_and_then_come_in_their_own_frames() {
 }
 
 #[test]
+fn requests_that_wait_for_each_others_room_are_put_off_too() {
+    run(async {
+        const LEN: u64 = 4 * MIB;
+        let (site, mut peer, handle) = origin_site(6 * LEN, impatient()).await;
+        site.origin.let_through(0);
+        for id in 0..6_u16 {
+            peer.send(id, pgread(handle, u64::from(id) * LEN, u32::try_from(LEN).unwrap())).await;
+        }
+        for _ in 0..6 {
+            assert_eq!(peer.frame().await.status, Status::WAITRESP);
+        }
+    });
+}
+
+#[test]
+fn a_vector_that_is_put_off_while_it_waits_for_room_comes_in_one_message() {
+    run(async {
+        const LEN: u32 = 2 << 20;
+        let (site, mut peer, handle) = origin_site(20 * MIB, impatient()).await;
+        site.origin.let_through(0);
+        for id in 0..4_u16 {
+            peer.send(id, pgread(handle, u64::from(id) * 4 * MIB, 2 * LEN)).await;
+        }
+        // The empty element is there at once, the other one long enough for a frame of its own.
+        peer.send_readv(9, 0, &[element(handle, 7, 0), element(handle, 17 * MIB, LEN / 2)]).await;
+        for _ in 0..5 {
+            assert_eq!(peer.frame().await.status, Status::WAITRESP);
+        }
+        site.origin.let_through(u64::MAX);
+        loop {
+            let message = peer.frame().await;
+            if message.status == Status::ATTN {
+                let Attention::Deferred { header, body } = Attention::parse(&message.body).unwrap() else { panic!() };
+                assert_eq!((header.stream_id, header.status), (StreamId::from(9), Status::OK));
+                assert_eq!(body.len(), 2 * 16 + LEN as usize / 2);
+                break;
+            }
+        }
+    });
+}
+
+#[test]
 fn an_answer_that_stops_half_way_is_put_off_once_and_goes_on_in_frames() {
     run(async {
         // Long enough for the first part to come before, also on a busy machine.
