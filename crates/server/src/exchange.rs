@@ -4,7 +4,7 @@ use crate::{
     answer::{Answer, Defer, Way},
     event::{Events, Frame},
     handles::HandleTable,
-    options::ASSEMBLED_BYTES_MAX,
+    options::{ASSEMBLED_BYTES_MAX, LISTINGS_MAX},
     output::{Output, OutputError},
     server::Shared,
     sessions::{BoundStream, Session},
@@ -39,6 +39,8 @@ pub(crate) struct Exchange {
     /// Whether the client asked to end this very session.
     pub(crate) is_ending: bool,
     assembled: Arc<Semaphore>,
+    /// How many more directories may be listed at the same time.
+    pub(crate) listings: Arc<Semaphore>,
 }
 
 /// What a connection is.
@@ -95,6 +97,7 @@ impl Exchange {
             received: forebay_net::clock::monotonic(),
             is_ending: false,
             assembled: Arc::new(Semaphore::new(ASSEMBLED_BYTES_MAX)),
+            listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
         }
     }
 

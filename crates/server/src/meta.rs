@@ -8,6 +8,7 @@ use forebay_proto::{
     response::{DirlistEncoder, DirlistForm, Location, LocationKind, VfsStat},
 };
 use forebay_types::{Endpoint, FileStat, RequestPath};
+use std::sync::Arc;
 
 /// Bytes of a MiB, the unit of the stat of a space.
 const MIB: u64 = 1 << 20;
@@ -62,8 +63,10 @@ impl Exchange {
             Err(error) => return self.fail(stream_id, &error.into()),
         };
         let form = DirlistForm::asked_by(dirlist.options);
-        let engine = self.shared.engine.clone();
+        let (engine, listings) = (self.shared.engine.clone(), Arc::clone(&self.listings));
         self.start_answer(stream_id, |mut answer| async move {
+            // Nobody closes the semaphore: waiting cannot fail.
+            let _turn = answer.wait_for(listings.acquire_owned()).await;
             let detail = match form {
                 DirlistForm::Names => ListDetail::Names,
                 DirlistForm::Stats => ListDetail::Stats,

@@ -81,6 +81,10 @@ pub(crate) const EVENTS_QUEUED_MAX: usize = 8;
 /// Bytes of one connection's answers that may be assembled or held back by waiting requests at the same time.
 pub(crate) const ASSEMBLED_BYTES_MAX: usize = 16 << 20;
 
+/// Directory listings of one connection that are made and sent at the same time; further ones wait. A listing is in memory
+/// as a whole, up to some 100 MiB.
+pub(crate) const LISTINGS_MAX: usize = 4;
+
 /// Bytes of a file that a slow read takes at a time: to be sent if the page cache holds them, to be read from the disk
 /// otherwise.
 pub(crate) const DISK_READ_LEN: u64 = 1 << 20;

@@ -15,6 +15,7 @@ use forebay_server::Options;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{DirEntry, FileKind};
 use site::{Peer, Site, impatient, open, run};
+use std::sync::atomic::Ordering;
 
 fn stat(path: &str) -> Request<'_> {
     Request::Stat(Stat { target: Target::Path(path.as_bytes()), vfs: false })
@@ -335,5 +336,26 @@ fn a_slow_refusal_is_told_in_one_message() {
         let Attention::Deferred { header, body } = Attention::parse(&message.body).unwrap() else { panic!() };
         assert_eq!(header.status, Status::ERROR);
         assert_eq!(ErrorBody::parse(body).unwrap().code, ErrorCode::NO_SERVER);
+    });
+}
+
+#[test]
+fn one_connection_has_only_so_many_listings_made_at_once() {
+    run(async {
+        let site = Site::of_origin(1, impatient()).await;
+        let mut peer = site.login().await;
+        site.gate.send_replace(false);
+        for id in 0..6_u16 {
+            peer.send(id, dirlist("/store/d", 0)).await;
+        }
+        for _ in 0..6 {
+            assert_eq!(peer.frame().await.status, Status::WAITRESP);
+        }
+        assert_eq!(site.listings.load(Ordering::Relaxed), 4);
+        site.gate.send_replace(true);
+        for (_, listing) in peer.answers(&[0, 1, 2, 3, 4, 5]).await {
+            assert_eq!(listing.unwrap(), b"");
+        }
+        assert_eq!(site.listings.load(Ordering::Relaxed), 6);
     });
 }

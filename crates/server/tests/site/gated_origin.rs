@@ -1,22 +1,34 @@
-//! An origin whose files open only when they are let through.
+//! An origin whose files open, and directories are listed, only when they are let through.
 
 use forebay_origin::{BoxFuture, Checksum, ListDetail, Origin, OriginError, OriginFile, OriginPath};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{DirEntry, FileStat};
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 use tokio::sync::watch;
 
-/// A [`MemoryOrigin`] whose opens wait while the gate is shut.
+/// A [`MemoryOrigin`] whose opens and listings wait while the gate is shut.
 pub(crate) struct GatedOrigin {
     origin: MemoryOrigin,
     is_open: watch::Receiver<bool>,
+    /// Listings asked for so far.
+    pub(crate) listings: Arc<AtomicUsize>,
 }
 
 impl GatedOrigin {
     /// The origin and its gate, which is open.
     pub(crate) fn new(origin: MemoryOrigin) -> (Self, watch::Sender<bool>) {
         let (gate, is_open) = watch::channel(true);
-        (Self { origin, is_open }, gate)
+        (Self { origin, is_open, listings: Arc::default() }, gate)
+    }
+}
+
+impl GatedOrigin {
+    async fn let_through(&self) {
+        // An error means that the test is over.
+        let _ = self.is_open.clone().wait_for(|is_open| *is_open).await;
     }
 }
 
@@ -27,8 +39,7 @@ impl Origin for GatedOrigin {
 
     fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
         Box::pin(async {
-            // An error means that the test is over.
-            let _ = self.is_open.clone().wait_for(|is_open| *is_open).await;
+            self.let_through().await;
             self.origin.open(path).await
         })
     }
@@ -42,7 +53,11 @@ impl Origin for GatedOrigin {
         path: &'a OriginPath,
         detail: ListDetail,
     ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
-        self.origin.list(path, detail)
+        self.listings.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            self.let_through().await;
+            self.origin.list(path, detail).await
+        })
     }
 
     fn checksum<'a>(

@@ -17,7 +17,13 @@ use forebay_telemetry::Metrics;
 use forebay_testkit::{FaultyDisk, MemoryOrigin};
 use forebay_types::Lfn;
 use gated_origin::GatedOrigin;
-use std::{future::Future, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    path::Path,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 use tempfile::TempDir;
 use tokio::{
     sync::{oneshot, watch},
@@ -29,8 +35,10 @@ pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Engine,
     pub(crate) origin: MemoryOrigin,
-    /// Whether the origin opens files.
+    /// Whether the origin opens files and lists directories.
     pub(crate) gate: watch::Sender<bool>,
+    /// Listings that the origin was asked for.
+    pub(crate) listings: Arc<AtomicUsize>,
     pub(crate) directory: TempDir,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -47,23 +55,23 @@ impl Site {
         let directory = tempfile::tempdir().unwrap();
         let source = ExportSource::Directory(directory.path().to_owned());
         let origin = MemoryOrigin::new(0);
-        let (_, gate) = GatedOrigin::new(origin.clone());
-        Self::start(directory, source, origin, gate, options)
+        let (gated, gate) = GatedOrigin::new(origin.clone());
+        Self::start(directory, source, (origin, gated.listings, gate), options)
     }
 
     /// A cache before an origin in memory, whose file has `size` bytes under every path.
     pub(crate) async fn of_origin(size: u64, options: Options) -> Self {
         let (directory, origin) = (tempfile::tempdir().unwrap(), MemoryOrigin::new(size));
         let (gated, gate) = GatedOrigin::new(origin.clone());
+        let listings = Arc::clone(&gated.listings);
         let source = ExportSource::Origin { origin: Arc::new(gated), server: MemoryOrigin::endpoint() };
-        Self::start(directory, source, origin, gate, options)
+        Self::start(directory, source, (origin, listings, gate), options)
     }
 
     fn start(
         directory: TempDir,
         source: ExportSource,
-        origin: MemoryOrigin,
-        gate: watch::Sender<bool>,
+        (origin, listings, gate): (MemoryOrigin, Arc<AtomicUsize>, watch::Sender<bool>),
         options: Options,
     ) -> Self {
         let is_cache = matches!(source, ExportSource::Origin { .. });
@@ -83,7 +91,7 @@ impl Site {
         let task = tokio::spawn(async move {
             server.serve(listener, async { drop(stopped.await) }).await;
         });
-        Self { address, engine, origin, gate, directory, stop: Some(stop), task }
+        Self { address, engine, origin, gate, listings, directory, stop: Some(stop), task }
     }
 
     /// Puts a file into the served directory.
