@@ -16,6 +16,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 use tokio::{
     net::TcpStream,
@@ -47,7 +48,18 @@ pub(crate) struct Shared {
 struct Connections {
     tasks: JoinSet<()>,
     events: HashMap<Id, mpsc::WeakSender<Event>>,
+    refusals: Refusals,
 }
+
+/// Connections refused since this was last logged: whoever insists must not fill the log.
+#[derive(Default)]
+struct Refusals {
+    count: u64,
+    logged: Option<Instant>,
+}
+
+/// Shortest time between two lines of the log that tell of refused connections.
+const REFUSALS_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Server {
     /// A server that answers from `engine`.
@@ -86,7 +98,10 @@ impl Server {
     /// Starts to serve a new connection, unless there are too many.
     fn admit(&self, stream: TcpStream, peer: SocketAddr, connections: &mut Connections) {
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
-            tracing::warn!(%peer, limit = self.shared.options.connections_max, "connection refused: too many connections");
+            if let Some(refused) = connections.refusals.note(forebay_net::clock::monotonic()) {
+                let limit = self.shared.options.connections_max;
+                tracing::warn!(%peer, limit, refused, "connections refused: too many connections");
+            }
             return;
         };
         let local = match stream.local_addr() {
@@ -104,6 +119,18 @@ impl Shared {
     /// The id of a new prepare request.
     pub(crate) fn next_prepare_id(&self) -> String {
         format!("{}.{}", self.started, self.prepare_requests.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Refusals {
+    /// Notes a refused connection; how many there were when it is time to log that.
+    fn note(&mut self, now: Instant) -> Option<u64> {
+        self.count += 1;
+        let is_due = self.logged.is_none_or(|logged| now.saturating_duration_since(logged) >= REFUSALS_LOG_INTERVAL);
+        is_due.then(|| {
+            self.logged = Some(now);
+            std::mem::take(&mut self.count)
+        })
     }
 }
 
@@ -150,4 +177,20 @@ impl Connections {
 async fn send_drain(events: Events) {
     // A connection that ended by itself needs no telling.
     let _ = events.send(Event::Drain).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_connections_are_logged_now_and_then_and_all_counted() {
+        let mut refusals = Refusals::default();
+        let start = forebay_net::clock::monotonic();
+        assert_eq!(refusals.note(start), Some(1));
+        assert_eq!(refusals.note(start), None);
+        assert_eq!(refusals.note(start + REFUSALS_LOG_INTERVAL / 2), None);
+        assert_eq!(refusals.note(start + REFUSALS_LOG_INTERVAL), Some(3));
+        assert_eq!(refusals.note(start + REFUSALS_LOG_INTERVAL), None);
+    }
 }
