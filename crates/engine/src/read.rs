@@ -57,7 +57,7 @@ impl Read {
 
     /// The next bytes, in order, never empty; `None` when all of the range has been delivered.
     ///
-    /// After an error nothing more comes.
+    /// After an error nothing more comes. Whoever gives up waiting loses nothing: the next call goes on where this one was.
     pub async fn next(&mut self) -> Option<Result<Segment, Error>> {
         if self.rest.is_empty() {
             return None;
