@@ -214,6 +214,8 @@ impl Drop for Connection {
 impl Shared {
     fn break_with(&self, reason: &str) {
         self.pending.break_all(reason);
+        // Files that are open here may keep the session for long; its server must not.
+        self.outlet.close();
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             task.abort();
         }

@@ -3,7 +3,7 @@
 use bytes::{Buf, BytesMut};
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::{net::TcpStream, sync::Notify};
 
@@ -13,29 +13,43 @@ use tokio::{net::TcpStream, sync::Notify};
 /// outstanding requests of a session.
 #[derive(Debug)]
 pub(crate) struct Outlet {
-    socket: Arc<TcpStream>,
-    queue: Mutex<BytesMut>,
+    state: Mutex<State>,
     filled: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    /// `None` once it is closed.
+    socket: Option<Arc<TcpStream>>,
+    queue: BytesMut,
 }
 
 impl Outlet {
     pub(crate) fn new(socket: Arc<TcpStream>) -> Self {
-        Self { socket, queue: Mutex::default(), filled: Notify::new() }
+        let state = State { socket: Some(socket), queue: BytesMut::new() };
+        Self { state: Mutex::new(state), filled: Notify::new() }
     }
 
     /// Sends or queues `frames`, one or several whole ones.
     ///
     /// # Errors
-    /// When the connection is broken.
+    /// When the connection is broken or closed.
     pub(crate) fn send(&self, frames: &[u8]) -> io::Result<()> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent_len = if queue.is_empty() { try_write(&self.socket, frames)? } else { 0 };
+        let mut state = self.lock();
+        let State { socket, queue } = &mut *state;
+        let socket = socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let sent_len = if queue.is_empty() { try_write(socket, frames)? } else { 0 };
         let rest = frames.get(sent_len..).unwrap_or_default();
         if !rest.is_empty() {
             queue.extend_from_slice(rest);
             self.filled.notify_one();
         }
         Ok(())
+    }
+
+    /// Lets go of the socket: it is closed as soon as nobody else holds it. What is queued is dropped.
+    pub(crate) fn close(&self) {
+        *self.lock() = State { socket: None, queue: BytesMut::new() };
     }
 
     /// Sends what is queued, for ever.
@@ -45,21 +59,27 @@ impl Outlet {
     pub(crate) async fn drain(&self) -> io::Error {
         loop {
             self.filled.notified().await;
-            while self.is_waiting() {
-                if let Err(error) = self.socket.writable().await {
+            while let Some(socket) = self.awaited_socket() {
+                if let Err(error) = socket.writable().await {
                     return error;
                 }
-                let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-                match try_write(&self.socket, &queue) {
-                    Ok(sent_len) => queue.advance(sent_len),
+                let mut state = self.lock();
+                match try_write(&socket, &state.queue) {
+                    Ok(sent_len) => state.queue.advance(sent_len),
                     Err(error) => return error,
                 }
             }
         }
     }
 
-    fn is_waiting(&self) -> bool {
-        !self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    /// The socket, when something is queued for it.
+    fn awaited_socket(&self) -> Option<Arc<TcpStream>> {
+        let state = self.lock();
+        state.socket.clone().filter(|_| !state.queue.is_empty())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -312,3 +312,18 @@ async fn one_dead_origin_does_not_delay_another() {
     assert!(begun.elapsed() < options().first_byte_timeout, "the good origin is not held up");
     assert_eq!(stuck.len(), 100);
 }
+
+#[tokio::test]
+async fn a_session_that_is_given_up_is_closed_although_files_are_open_there() {
+    let server = once(0, Reply::Silence).await;
+    let origin = impatient_origin_of(&server);
+    let (file, _idle) = (open(&origin).await, open(&origin).await);
+    read_right(&file, ByteRange::at(0, 10)).await;
+    assert_eq!(server.count(RequestCode::LOGIN), 2);
+    bounded(async {
+        while server.connections() > 1 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
