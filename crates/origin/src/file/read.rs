@@ -55,7 +55,10 @@ impl Reading {
     pub(super) async fn run_at_hand(mut self) {
         let opened = self.file.usable(None).filter(|opened| opened.connection.has_room_for(WINDOW_REQUESTS_MAX));
         if let Some(opened) = opened {
-            self.round(opened).await;
+            let missing_before = self.ask(&opened).await;
+            // How long the reader has stayed away says nothing about the origin.
+            self.deadline = Instant::now() + self.options.deadline;
+            self.judge(opened, missing_before).await;
         }
         if self.is_wanted() {
             tokio::spawn(self.run());
@@ -70,8 +73,19 @@ impl Reading {
 
     /// Asks for all that is missing once; after a failure that another try may help, returns when it is time for it.
     async fn round(&mut self, opened: Arc<OpenHandle>) {
-        let missing_before = missing_len(&self.jobs);
-        run_round(&self.file, &opened, &self.options, &mut self.jobs).await;
+        let missing_before = self.ask(&opened).await;
+        self.judge(opened, missing_before).await;
+    }
+
+    /// Asks for all that is missing once; returns how much that was.
+    async fn ask(&mut self, opened: &OpenHandle) -> u64 {
+        let missing = missing_len(&self.jobs);
+        run_round(&self.file, opened, &self.options, &mut self.jobs).await;
+        missing
+    }
+
+    /// Decides what becomes of the jobs after a round, and waits until it is time for the next one.
+    async fn judge(&mut self, opened: Arc<OpenHandle>, missing_before: u64) {
         if missing_len(&self.jobs) < missing_before {
             self.failures = 0;
             self.deadline = Instant::now() + self.options.deadline;

@@ -8,7 +8,7 @@ use forebay_proto::{ErrorCode, RequestCode};
 use forebay_telemetry::Metrics;
 use forebay_testkit::{Facts, Reply, ScriptedOrigin, Seen};
 use forebay_types::ByteRange;
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 const WHOLE: ByteRange = ByteRange::at(0, 1 << 20);
@@ -326,4 +326,21 @@ async fn a_session_that_is_given_up_is_closed_although_files_are_open_there() {
         }
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_time_for_which_a_reader_stays_away_is_not_the_origins() {
+    for first in [Reply::CutAfter(10), Reply::CutAfter(300_000), Reply::Wait(1), Reply::Good] {
+        let server = once(0, first.clone()).await;
+        let origin = origin_of(&[&server]);
+        let file = open(&origin).await;
+        let chunks = file.read(WHOLE);
+        // The answer has come when that of a later request has.
+        read_right(&file, ByteRange::at(0, 10)).await;
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        tokio::time::resume();
+        let bytes = drain(chunks).await.unwrap_or_else(|(_, error)| panic!("{first:?}: {error}"));
+        assert_right(WHOLE, &bytes);
+    }
 }
