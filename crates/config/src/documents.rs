@@ -2,7 +2,7 @@
 
 use crate::{
     declare::{Section, Setting, TakesEffect},
-    raw::{LIST_SECTION, SECTIONS, setting},
+    raw::{LIST_SECTIONS, SECTIONS, setting},
 };
 
 /// The example file: every setting with its meaning; defaults are commented out.
@@ -66,7 +66,7 @@ fn joined(doc: &[&str]) -> String {
 }
 
 fn header(section: &Section) -> String {
-    if section.name == LIST_SECTION { format!("[[{}]]", section.name) } else { format!("[{}]", section.name) }
+    if LIST_SECTIONS.contains(&section.name) { format!("[[{}]]", section.name) } else { format!("[{}]", section.name) }
 }
 
 fn assignment(setting: &Setting) -> String {
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn documented_defaults_are_the_real_ones() {
         let mut written = String::from("store.path = \"/s\"\nexport = [{ directory = \"/d\" }]\n");
-        for section in SECTIONS.iter().filter(|section| section.name != LIST_SECTION) {
+        for section in SECTIONS.iter().filter(|section| !LIST_SECTIONS.contains(&section.name)) {
             for setting in section.settings {
                 if let Some(default) = setting.value.default {
                     push_line(&mut written, &format!("{} = {default}", setting.name));

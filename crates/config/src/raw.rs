@@ -1,6 +1,7 @@
 //! Every setting there is: the mirror of the file, and the only place where settings are declared.
 
 use crate::declare::{Section, Setting, Value, section};
+use std::ops::Range;
 use toml::Spanned;
 
 /// A list of texts, each with its place in the file.
@@ -32,8 +33,8 @@ pub(crate) const SECTIONS: [Section; 8] = [
     RawLogging::SECTION,
 ];
 
-/// The table that may be written several times, as `[[export]]`.
-pub(crate) const LIST_SECTION: &str = "export";
+/// The tables that may be written several times, as `[[export]]`.
+pub(crate) const LIST_SECTIONS: [&str; 1] = ["export"];
 
 /// The declaration of `table.key`.
 pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
@@ -41,9 +42,9 @@ pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
 }
 
 impl Raw {
-    /// Where each setting outside of the list of exports has its value, in bytes of the file.
-    pub(crate) fn written(&self) -> Vec<(&'static str, std::ops::Range<usize>)> {
-        [
+    /// Where each setting has its value, in bytes of the file; settings of lists as `export[0].path`.
+    pub(crate) fn written(&self) -> Vec<(String, Range<usize>)> {
+        let tables = [
             self.server.written(),
             self.admin.written(),
             self.store.written(),
@@ -51,9 +52,20 @@ impl Raw {
             self.forwarding.written(),
             self.origin.written(),
             self.logging.written(),
-        ]
-        .concat()
+        ];
+        let lists = [in_list("export", self.export.iter().map(|export| export.get_ref().written()))];
+        let tables = tables.into_iter().flatten().map(|(name, span)| (name.to_owned(), span));
+        tables.chain(lists.into_iter().flatten()).collect()
     }
+}
+
+/// The settings of the tables of a list, named by their place in it.
+fn in_list(list: &str, tables: impl Iterator<Item = Vec<(&'static str, Range<usize>)>>) -> Vec<(String, Range<usize>)> {
+    let numbered = tables.enumerate().flat_map(|(index, written)| {
+        let name = move |name: &str| name.replacen(list, &format!("{list}[{index}]"), 1);
+        written.into_iter().map(move |(setting, span)| (name(setting), span))
+    });
+    numbered.collect()
 }
 
 section! {

@@ -3,7 +3,7 @@
 use crate::{
     config::Config,
     convert::convert,
-    declare::TakesEffect,
+    declare::{Setting, TakesEffect},
     environment,
     error::{ConfigError, Problem},
     flags::Flags,
@@ -65,12 +65,7 @@ impl Settings {
 
     fn from_raw(raw: &Raw, source: Source) -> Result<Self, ConfigError> {
         let config = convert(raw, &source)?;
-        let mut written: Vec<_> = raw.written().into_iter().map(|(name, span)| (name.to_owned(), span)).collect();
-        for (index, export) in raw.export.iter().enumerate() {
-            let keys = export.get_ref().written().into_iter();
-            written.extend(keys.map(|(name, span)| (name.replacen("export", &format!("export[{index}]"), 1), span)));
-        }
-        Ok(Self { config, source, written })
+        Ok(Self { config, source, written: raw.written() })
     }
 
     /// Checks what lies outside of the file: that the store can be written and exported directories can be read.
@@ -90,11 +85,7 @@ impl Settings {
 
     pub(crate) fn problem_at(&self, setting: &str, text: impl fmt::Display) -> Problem {
         let span = self.written.iter().find(|(name, _)| name == setting).map(|(_, span)| span);
-        let declared = match setting.split_once("].") {
-            Some((_, key)) => format!("export.{key}"),
-            None => setting.to_owned(),
-        };
-        self.source.problem(&declared, span, text)
+        self.source.problem(&declared(setting), span, text)
     }
 
     /// Settings that differ in `new` and take effect only at a start.
@@ -103,19 +94,24 @@ impl Settings {
         let settings = SECTIONS.iter().flat_map(|section| section.settings);
         let fixed = settings.filter(|setting| setting.value.takes_effect == TakesEffect::AtStart);
         fixed
-            .filter(|setting| {
-                let of =
-                    |settings: &Self| settings.value_text(setting.name).or(setting.value.default).map(str::to_owned);
-                of(self) != of(new)
-            })
+            .filter(|setting| self.value_texts(setting) != new.value_texts(setting))
             .map(|setting| setting.name)
             .collect()
     }
 
-    /// The value of a setting as it is written.
-    fn value_text(&self, setting: &str) -> Option<&str> {
-        let Source::File { text, .. } = &self.source else { return None };
-        let (_, span) = self.written.iter().find(|(name, _)| name == setting)?;
-        text.get(span.clone())
+    /// The values of a setting as they are written; its default when it is not. A setting of a list may have several.
+    fn value_texts(&self, setting: &Setting) -> Vec<&str> {
+        let Source::File { text, .. } = &self.source else { return setting.value.default.into_iter().collect() };
+        let spans = self.written.iter().filter(|(name, _)| declared(name) == setting.name).map(|(_, span)| span);
+        let texts: Vec<&str> = spans.filter_map(|span| text.get(span.clone())).collect();
+        if texts.is_empty() { setting.value.default.into_iter().collect() } else { texts }
+    }
+}
+
+/// The name under which a setting is declared: `export.path` for `export[0].path`.
+fn declared(setting: &str) -> String {
+    match (setting.split_once('['), setting.split_once("].")) {
+        (Some((list, _)), Some((_, key))) => format!("{list}.{key}"),
+        _ => setting.to_owned(),
     }
 }

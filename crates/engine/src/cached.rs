@@ -273,7 +273,7 @@ impl CachedFile {
         let file = Arc::clone(self);
         tokio::spawn(async move {
             let discarding = Arc::clone(&file);
-            let discarded = tokio::task::spawn_blocking(move || discarding.discard_on_disk()).await;
+            let discarded = file.shared.options.workers.run(move || discarding.discard_on_disk()).await;
             if discarded.is_err() {
                 tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
             }

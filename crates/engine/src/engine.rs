@@ -62,7 +62,7 @@ impl Engine {
     #[must_use]
     pub fn start(options: Options, disk: Option<Arc<dyn Disk>>, routes: Routes, metrics: Metrics) -> Self {
         let table = Arc::new(Table::new(options.open_files_max, options.open_wait_max));
-        let syncer = tokio::spawn(sync::run(Arc::clone(&table), options.sync_interval));
+        let syncer = tokio::spawn(sync::run(Arc::clone(&table), options.sync_interval, options.workers.clone()));
         let inner = Inner {
             shared: Arc::new(Shared::new(options, disk, metrics)),
             table,
@@ -96,7 +96,7 @@ impl Engine {
             // Aborted is how it ends; a sync it had begun goes on in the pool, and the flush of its file waits for it.
             let _ = syncer.await;
         }
-        sync::flush(&self.inner.table).await;
+        sync::flush(&self.inner.table, &self.inner.shared.options.workers).await;
         self.inner.table.clear();
     }
 
@@ -122,11 +122,12 @@ impl Engine {
         let metrics = self.metrics();
         match self.routes().resolve(path)? {
             Target::Local { tree, lfn } => {
-                let (file, stat) = blocking(&lfn, {
-                    let lfn = lfn.clone();
-                    move || tree.open_file(&lfn)
-                })
-                .await?;
+                let (file, stat) = self
+                    .blocking(&lfn, {
+                        let lfn = lfn.clone();
+                        move || tree.open_file(&lfn)
+                    })
+                    .await?;
                 Ok(Handle::new(Source::Local { file, stat }, path.lfn.clone(), client, metrics))
             }
             Target::Origin(target) => {
@@ -143,7 +144,7 @@ impl Engine {
     pub async fn stat(&self, path: &RequestPath) -> Result<FileStat, Error> {
         match self.routes().resolve(path)? {
             Target::Local { tree, lfn } => {
-                blocking(&lfn, {
+                self.blocking(&lfn, {
                     let lfn = lfn.clone();
                     move || tree.stat(&lfn)
                 })
@@ -165,7 +166,7 @@ impl Engine {
     pub async fn list(&self, path: &RequestPath, detail: ListDetail) -> Result<Vec<DirEntry>, Error> {
         match self.routes().resolve(path)? {
             Target::Local { tree, lfn } => {
-                blocking(&lfn, {
+                self.blocking(&lfn, {
                     let lfn = lfn.clone();
                     move || tree.list(&lfn, detail)
                 })
@@ -183,7 +184,7 @@ impl Engine {
         match self.routes().resolve(path)? {
             Target::Local { tree, lfn } => {
                 let algorithm = algorithm.map(str::to_owned);
-                blocking(&lfn, {
+                self.blocking(&lfn, {
                     let lfn = lfn.clone();
                     move || tree.checksum(&lfn, algorithm.as_deref())
                 })
@@ -211,7 +212,7 @@ impl Engine {
     pub async fn space(&self) -> Result<Space, Error> {
         let root = Lfn::parse("/")?;
         let (disk, routes) = (self.inner.shared.disk.clone(), self.routes());
-        blocking(&root.clone(), move || {
+        self.blocking(&root.clone(), move || {
             let failed = |error: io::Error| disk_error(&error, &root, "measuring the space of");
             let (total_bytes, free_bytes) = match disk {
                 Some(disk) => disk
@@ -223,6 +224,18 @@ impl Engine {
             Ok(Space { total_bytes, free_bytes })
         })
         .await
+    }
+
+    /// Runs blocking work; a panic in it costs this request.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        lfn: &Lfn,
+        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.inner.shared.options.workers.run(work).await.unwrap_or_else(|error| {
+            tracing::error!(lfn = lfn.as_str(), %error, "blocking work broke off");
+            Err(Error::Internal { what: "blocking work broke off" })
+        })
     }
 
     fn routes(&self) -> Arc<Routes> {
@@ -259,17 +272,6 @@ impl Drop for Inner {
             syncer.abort();
         }
     }
-}
-
-/// Runs blocking work on tokio's pool; a panic in it costs this request.
-async fn blocking<T: Send + 'static>(
-    lfn: &Lfn,
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        tracing::error!(lfn = lfn.as_str(), %error, "blocking work broke off");
-        Err(Error::Internal { what: "blocking work broke off" })
-    })
 }
 
 fn store_error(error: &StoreError, lfn: &Lfn) -> Error {

@@ -26,6 +26,7 @@ mod segment;
 mod shared;
 mod sync;
 mod table;
+mod work;
 mod writer;
 
 pub use engine::{Engine, Space, WritePolicy};
@@ -37,3 +38,4 @@ pub use options::Options;
 pub use read::Read;
 pub use routes::{Export, ExportSource, OriginFactory, RouteError, Routes, Writes};
 pub use segment::Segment;
+pub use work::Workers;

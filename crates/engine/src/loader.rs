@@ -53,7 +53,7 @@ fn unkept(shared: &Arc<Shared>, target: OriginTarget, origin_file: Arc<dyn Origi
 async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: bool) -> Option<Entry> {
     let disk = Arc::clone(shared.disk.as_ref()?);
     let opening = Arc::clone(shared);
-    let opened = tokio::task::spawn_blocking(move || {
+    let opened = shared.options.workers.run(move || {
         let entry = disk.open_entry(&key)?;
         if entry.is_some()
             && is_access
@@ -89,7 +89,7 @@ async fn create_entry(shared: &Arc<Shared>, key: CacheKey, identity: &FileIdenti
     let geometry = Geometry::of_new_file(shared.options.block_size, identity.size).ok()?;
     let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
     let mark = OriginMark { endpoint: identity.endpoint.clone(), mtime: identity.mtime };
-    let created = tokio::task::spawn_blocking(move || disk.create_entry(&key, cinfo, Some(mark)).map(Kept::new));
+    let created = shared.options.workers.run(move || disk.create_entry(&key, cinfo, Some(mark)).map(Kept::new));
     match created.await {
         Ok(Ok(kept)) => Some(kept),
         Ok(Err(error)) => {

@@ -3,7 +3,7 @@
 //! The order is what a crash survives: first the data is synced, then a cinfo is written whose bits name no block but those
 //! that were written before that sync began. Nothing of this happens on the way of a read or a close.
 
-use crate::{cached::CachedFile, kept::Kept, table::Table};
+use crate::{Workers, cached::CachedFile, kept::Kept, table::Table};
 use forebay_cache::BlockSet;
 use forebay_store::StoreError;
 use forebay_telemetry::{DiskOperation, DropReason};
@@ -17,14 +17,14 @@ const TICK: Duration = Duration::from_millis(500);
 const SYNCS_MAX: usize = 8;
 
 /// Syncs files as they become due, `interval` after they changed at the latest, for ever.
-pub(crate) async fn run(table: Arc<Table>, interval: Duration) {
+pub(crate) async fn run(table: Arc<Table>, interval: Duration, workers: Workers) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let files = table.files();
         let due = files.iter().filter(|file| is_due(file, interval)).map(Arc::clone).collect();
-        sync_all(due).await;
+        sync_all(due, &workers).await;
         for file in &files {
             table.remove_if_idle(file);
         }
@@ -32,8 +32,8 @@ pub(crate) async fn run(table: Arc<Table>, interval: Duration) {
 }
 
 /// Syncs everything that is not on disk yet.
-pub(crate) async fn flush(table: &Table) {
-    sync_all(table.files()).await;
+pub(crate) async fn flush(table: &Table, workers: &Workers) {
+    sync_all(table.files(), workers).await;
 }
 
 fn is_due(file: &CachedFile, interval: Duration) -> bool {
@@ -48,15 +48,16 @@ fn is_due(file: &CachedFile, interval: Duration) -> bool {
     age >= interval || (is_finished && !has_failed)
 }
 
-async fn sync_all(files: Vec<Arc<CachedFile>>) {
+async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
     let places = Arc::new(Semaphore::new(SYNCS_MAX));
     let mut syncs = JoinSet::new();
     for file in files {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        syncs.spawn_blocking(move || {
+        let syncing = workers.start(move || {
             let _place = place;
             sync(&file);
         });
+        syncs.spawn(syncing);
     }
     while syncs.join_next().await.is_some() {}
 }

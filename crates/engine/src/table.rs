@@ -3,7 +3,7 @@
 use crate::{Error, cached::CachedFile, coalesced::Coalesced};
 use forebay_cache::CacheKey;
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{BTreeMap, btree_map::Entry},
     future::Future,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 /// Files by cache key. Clients that open one file at the same time share one load.
 pub(crate) struct Table {
-    slots: Mutex<HashMap<CacheKey, Slot>>,
+    slots: Mutex<BTreeMap<CacheKey, Slot>>,
     files_max: usize,
     wait_max: Duration,
     /// Told whenever files have left.
@@ -25,7 +25,7 @@ type Slot = Arc<Coalesced<Arc<CachedFile>>>;
 impl Table {
     /// A table of at most `files_max` files; who opens one more waits for room, for `wait_max` at most.
     pub(crate) fn new(files_max: usize, wait_max: Duration) -> Self {
-        Self { slots: Mutex::new(HashMap::new()), files_max, wait_max, room: Notify::new() }
+        Self { slots: Mutex::new(BTreeMap::new()), files_max, wait_max, room: Notify::new() }
     }
 
     /// The file of `key`, attached for one more client; `load` makes it when the table does not have it.
@@ -123,7 +123,7 @@ impl Table {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<CacheKey, Slot>> {
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<CacheKey, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -142,7 +142,7 @@ where
     load.await.unwrap_or(Err(Error::Internal { what: "opening a file broke off" }))
 }
 
-fn remove_exactly(slots: &mut HashMap<CacheKey, Slot>, file: &Arc<CachedFile>) {
+fn remove_exactly(slots: &mut BTreeMap<CacheKey, Slot>, file: &Arc<CachedFile>) {
     let Some(key) = file.key() else { return };
     if slots.get(key).and_then(|slot| slot.get()).is_some_and(|current| Arc::ptr_eq(current, file)) {
         slots.remove(key);

@@ -82,7 +82,8 @@ impl<'a> Writer<'a> {
         let Some(range) = take_first_run(&mut self.ready) else { return };
         let (data, bytes) = (Arc::clone(&kept.data), self.fill.collect(range));
         assert_eq!(bytes.iter().map(|chunk| chunk.len() as u64).sum::<u64>(), range.len(), "blocks are written whole");
-        let write = tokio::task::spawn_blocking(move || data.write_vectored_at(range.start(), &bytes));
+        let workers = &self.file.shared().options.workers;
+        let write = workers.start(move || data.write_vectored_at(range.start(), &bytes));
         self.writing = Some((range, write));
     }
 

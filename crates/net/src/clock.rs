@@ -1,6 +1,7 @@
 //! The only place that reads a clock.
 //!
-//! Pure crates take the time as an argument. Asynchronous code measures with `tokio::time`, which tests can pause.
+//! Pure crates take the time as an argument. Asynchronous code measures with `tokio::time`, which tests can pause; the clocks
+//! here follow it, so that a simulation has one time.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,14 +9,18 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this module is the clock")]
 pub fn now_unix() -> i64 {
+    #[cfg(feature = "simulation")]
+    if let Some(now) = simulation::now_unix() {
+        return now;
+    }
     unix_seconds(SystemTime::now())
 }
 
-/// A point in time that never runs backwards, for durations outside asynchronous code.
+/// A point in time that never runs backwards, for durations outside asynchronous code. It stands still while tokio's clock is
+/// paused.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "this module is the clock")]
 pub fn monotonic() -> Instant {
-    Instant::now()
+    tokio::time::Instant::now().into_std()
 }
 
 /// `time` in seconds of the Unix epoch, rounded towards it; what no `i64` can hold saturates.
@@ -23,6 +28,28 @@ fn unix_seconds(time: SystemTime) -> i64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_secs()).map_or(i64::MIN, |seconds| -seconds),
+    }
+}
+
+/// A wall clock that follows tokio's clock, for one thread.
+#[cfg(feature = "simulation")]
+pub mod simulation {
+    use std::cell::Cell;
+    use tokio::time::Instant;
+
+    thread_local! {
+        static START: Cell<Option<(i64, Instant)>> = const { Cell::new(None) };
+    }
+
+    /// From now on this thread's wall clock shows `unix` (seconds of the Unix epoch) and goes on with tokio's clock.
+    pub fn start_at(unix: i64) {
+        START.set(Some((unix, Instant::now())));
+    }
+
+    pub(super) fn now_unix() -> Option<i64> {
+        let (unix, start) = START.get()?;
+        let elapsed = i64::try_from(start.elapsed().as_secs()).unwrap_or(i64::MAX);
+        Some(unix.saturating_add(elapsed))
     }
 }
 
