@@ -6,12 +6,13 @@
 //!   that every read of a file asks.
 //! - [`Cinfo`] is the record beside each data file, with its codec for the formats of XCache.
 //! - [`plan_read`] divides a read into bytes that are present, bytes on their way, and bytes to fetch.
-//! - [`CacheKey`] names an entry; [`ForwardedPath`] and [`AllowList`] serve requests whose path names the origin.
+//! - [`CacheKey`] names an entry, [`EntryId`] numbers it; [`ForwardedPath`] and [`AllowList`] serve requests whose path names the origin.
 
 mod allow_list;
 mod block_map;
 mod block_set;
 mod cinfo;
+mod entry_id;
 mod forwarding;
 mod geometry;
 mod key;
@@ -24,6 +25,7 @@ pub use cinfo::{
     ACCESSES_KEPT, ACCESSES_LEN_MAX, Access, CINFO_LEN_MAX, ChecksumState, Cinfo, CinfoError, CinfoVersion,
     compact_accesses,
 };
+pub use entry_id::EntryId;
 pub use forwarding::{ForwardedPath, ForwardingError};
 pub use geometry::{BLOCKS_MAX, Geometry, GeometryError};
 pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal};
