@@ -17,6 +17,7 @@ mod forwarding;
 mod geometry;
 mod key;
 mod plan;
+mod read_ahead;
 
 pub use allow_list::{AllowList, AllowListError};
 pub use block_map::BlockMap;
@@ -30,3 +31,4 @@ pub use forwarding::{ForwardedPath, ForwardingError};
 pub use geometry::{BLOCKS_MAX, Geometry, GeometryError};
 pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal};
 pub use plan::{BlockState, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};
+pub use read_ahead::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadSettings};
