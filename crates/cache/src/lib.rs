@@ -6,6 +6,7 @@
 //!   that every read of a file asks.
 //! - [`Cinfo`] is the record beside each data file, with its codec for the formats of XCache.
 //! - [`plan_read`] divides a read into bytes that are present, bytes on their way, and bytes to fetch.
+//! - [`DiskHealth`] judges a disk from what its operations tell; [`placement_order`] chooses a disk for a file.
 //! - [`CacheKey`] names an entry, [`EntryId`] numbers it; [`ForwardedPath`] and [`AllowList`] serve requests whose path names the origin.
 
 mod allow_list;
@@ -15,7 +16,9 @@ mod cinfo;
 mod entry_id;
 mod forwarding;
 mod geometry;
+mod health;
 mod key;
+mod placement;
 mod plan;
 mod read_ahead;
 
@@ -29,6 +32,8 @@ pub use cinfo::{
 pub use entry_id::EntryId;
 pub use forwarding::{ForwardedPath, ForwardingError};
 pub use geometry::{BLOCKS_MAX, Geometry, GeometryError};
+pub use health::{DiskHealth, Fault, Health, HealthLimits};
 pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal};
+pub use placement::{Candidate, placement_hash, placement_order, weight_for_new};
 pub use plan::{BlockState, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};
 pub use read_ahead::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadSettings};

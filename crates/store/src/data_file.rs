@@ -1,6 +1,6 @@
 //! A data file on a local file system.
 
-use crate::{DataFile, FileIdentity};
+use crate::{DataFile, FileIdentity, VolumeId};
 use bytes::Bytes;
 use rustix::io::Errno;
 use std::{
@@ -18,13 +18,14 @@ const CHUNKS_PER_WRITE_MAX: usize = 1024;
 pub(crate) struct LocalFile {
     file: Arc<File>,
     identity: FileIdentity,
+    volume: VolumeId,
 }
 
 impl LocalFile {
-    /// Takes over an open file and what the operating system tells of it.
-    pub(crate) fn new(file: File, metadata: &Metadata) -> Self {
+    /// Takes over an open file on `volume` and what the operating system tells of it.
+    pub(crate) fn new(volume: VolumeId, file: File, metadata: &Metadata) -> Self {
         let identity = FileIdentity { device: metadata.dev(), inode: metadata.ino() };
-        Self { file: Arc::new(file), identity }
+        Self { file: Arc::new(file), identity, volume }
     }
 }
 
@@ -35,6 +36,10 @@ impl DataFile for LocalFile {
 
     fn identity(&self) -> FileIdentity {
         self.identity
+    }
+
+    fn volume(&self) -> VolumeId {
+        self.volume
     }
 
     fn write_vectored_at(&self, mut offset: u64, chunks: &[Bytes]) -> io::Result<()> {
@@ -72,7 +77,7 @@ mod tests {
 
     fn local(file: File) -> LocalFile {
         let metadata = file.metadata().unwrap();
-        LocalFile::new(file, &metadata)
+        LocalFile::new(VolumeId(0), file, &metadata)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::{OriginMark, StoreError};
 use bytes::Bytes;
-use forebay_cache::{CacheKey, Cinfo};
+use forebay_cache::{CacheKey, Cinfo, Health};
 use std::{fmt, fs::File, io, path::PathBuf, sync::Arc};
 
 /// A disk that keeps entries. All methods block.
@@ -57,6 +57,32 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
 
     /// Where the data file of `key` is, for clients that see the same file system.
     fn local_path(&self, key: &CacheKey) -> PathBuf;
+
+    /// The disks that entries are kept on, one at least, in the order of their numbers.
+    fn volumes(&self) -> Vec<VolumeInfo>;
+
+    /// Whether entries on `volume` may be written for now. Never blocks.
+    fn is_writable(&self, volume: VolumeId) -> bool {
+        let _ = volume;
+        true
+    }
+
+    /// Notes that data of an entry on `volume` could not be read through [`DataFile::file`]. Never blocks.
+    fn note_read_failure(&self, volume: VolumeId, error: &io::Error) {
+        let _ = (volume, error);
+    }
+
+    /// Looks after operations that do not end, and tells which disks are to be probed now: each of them must be, by
+    /// [`Self::probe`]. Never blocks.
+    fn due_probes(&self) -> Vec<VolumeId> {
+        Vec::new()
+    }
+
+    /// Writes, syncs and reads back a small file on `volume`; a disk of several is back in use when that succeeds.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn probe(&self, volume: VolumeId) -> Result<(), StoreError>;
 }
 
 /// The data file of an entry: block *i* lies at *i* times the block size, blocks not written yet are holes.
@@ -66,6 +92,9 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
 
     /// Which file this is, whatever name it has by now.
     fn identity(&self) -> FileIdentity;
+
+    /// The disk it is on.
+    fn volume(&self) -> VolumeId;
 
     /// Writes `chunks` one behind the other from `offset` (bytes) on.
     ///
@@ -97,6 +126,33 @@ pub struct Entry {
     /// What the origin's file looked like when the entry was created; `None` for entries of XCache, and on file systems
     /// without extended attributes.
     pub origin: Option<OriginMark>,
+}
+
+impl Entry {
+    /// The disk that the entry is on.
+    #[must_use]
+    pub fn volume(&self) -> VolumeId {
+        self.data.volume()
+    }
+}
+
+/// Number of a disk among those of the store: its position in the configuration.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct VolumeId(pub u16);
+
+/// What is known of a disk of the store.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct VolumeInfo {
+    /// Its number.
+    pub id: VolumeId,
+    /// The directory that entries are kept in.
+    pub path: PathBuf,
+    /// Its share of new files, relative to the other disks', for the same room.
+    pub weight: u32,
+    /// Room on it; `None` when it does not tell.
+    pub space: Option<Space>,
+    /// How it does.
+    pub health: Health,
 }
 
 /// Names a file independently of its path.

@@ -1,5 +1,6 @@
 //! Errors of the disk.
 
+use forebay_cache::Fault;
 use forebay_types::Side;
 use rustix::io::Errno;
 use std::{
@@ -44,6 +45,15 @@ pub enum StoreError {
         /// The root.
         path: PathBuf,
     },
+    /// Another directory is at the store's path, or none: a file system was mounted or unmounted there.
+    #[error("{path} is not the directory any more that was opened", path = path.display())]
+    Replaced {
+        /// The root.
+        path: PathBuf,
+    },
+    /// No disk takes new entries.
+    #[error("no disk of the store takes new files: each is offline, full or cannot be written")]
+    NoVolume,
     /// Another process uses the store.
     #[error("another forebay process uses this store (it holds {path}): stop it or choose another directory", path = path.display())]
     Locked {
@@ -67,8 +77,7 @@ impl StoreError {
     /// Whether the same may succeed shortly, without anybody mending anything.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        let passing = [Errno::INTR, Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::BUSY];
-        self.errno().is_some_and(|errno| passing.contains(&errno))
+        self.errno().is_some_and(|errno| PASSING.contains(&errno))
     }
 
     /// Whether the disk, or our share of it, is full: purging helps, retrying does not.
@@ -81,21 +90,20 @@ impl StoreError {
     /// can bring that about by the names they ask for.
     #[must_use]
     pub fn concerns_one_entry(&self) -> bool {
-        let of_its_place = [
-            Errno::NOENT,
-            Errno::NOTDIR,
-            Errno::ISDIR,
-            Errno::NOTEMPTY,
-            Errno::EXIST,
-            Errno::LOOP,
-            Errno::NAMETOOLONG,
-            Errno::ACCESS,
-            Errno::PERM,
-        ];
         match self {
-            Self::Io { .. } => self.errno().is_some_and(|errno| of_its_place.contains(&errno)),
+            Self::Io { .. } => self.errno().is_some_and(|errno| OF_ITS_PLACE.contains(&errno)),
             Self::ForeignLink { .. } | Self::NotAFile { .. } | Self::Superseded { .. } => true,
-            Self::NotADirectory { .. } | Self::Locked { .. } => false,
+            Self::NotADirectory { .. } | Self::Replaced { .. } | Self::NoVolume | Self::Locked { .. } => false,
+        }
+    }
+
+    /// What the error says of the disk; `None` when it says nothing, because one entry or the whole process is the matter.
+    #[must_use]
+    pub fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Io { source, .. } => fault_of(source),
+            Self::NotADirectory { .. } | Self::Replaced { .. } | Self::Locked { .. } => Some(Fault::Absent),
+            Self::ForeignLink { .. } | Self::NotAFile { .. } | Self::Superseded { .. } | Self::NoVolume => None,
         }
     }
 
@@ -106,10 +114,41 @@ impl StoreError {
             | Self::NotAFile { .. }
             | Self::Superseded { .. }
             | Self::NotADirectory { .. }
+            | Self::Replaced { .. }
+            | Self::NoVolume
             | Self::Locked { .. } => None,
         }
     }
 }
+
+/// What an error of the operating system says of the disk it came from; `None` when it says nothing.
+pub(crate) fn fault_of(error: &io::Error) -> Option<Fault> {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Some(Fault::Full),
+        Some(Errno::ROFS) => Some(Fault::ReadOnly),
+        Some(errno) if OF_ITS_PLACE.contains(&errno) || PASSING.contains(&errno) => None,
+        Some(_) => Some(Fault::Broken),
+        None if error.kind() == io::ErrorKind::StorageFull => Some(Fault::Full),
+        // Ours, such as the end of a file that came too early.
+        None => None,
+    }
+}
+
+/// What lies in an entry's place, not in the disk.
+const OF_ITS_PLACE: [Errno; 9] = [
+    Errno::NOENT,
+    Errno::NOTDIR,
+    Errno::ISDIR,
+    Errno::NOTEMPTY,
+    Errno::EXIST,
+    Errno::LOOP,
+    Errno::NAMETOOLONG,
+    Errno::ACCESS,
+    Errno::PERM,
+];
+
+/// What passes by itself.
+const PASSING: [Errno; 6] = [Errno::INTR, Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::BUSY];
 
 #[cfg(test)]
 mod tests {
@@ -130,6 +169,7 @@ mod tests {
             (Errno::ROFS, false, false),
         ] {
             let error = error(errno);
+            assert_eq!(error.fault() == Some(Fault::Full), is_out_of_space, "{errno}");
             assert_eq!((error.is_out_of_space(), error.is_retryable()), (is_out_of_space, is_retryable), "{errno}");
             assert_eq!(error.side(), Side::Disk);
         }
@@ -141,6 +181,7 @@ mod tests {
     fn what_is_in_an_entrys_place_is_no_fault_of_the_disk() {
         for errno in [Errno::NOTDIR, Errno::ISDIR, Errno::NOENT, Errno::ACCESS] {
             assert!(error(errno).concerns_one_entry(), "{errno}");
+            assert_eq!(error(errno).fault(), None, "{errno}");
         }
         for errno in [Errno::NOSPC, Errno::IO, Errno::ROFS, Errno::MFILE] {
             assert!(!error(errno).concerns_one_entry(), "{errno}");

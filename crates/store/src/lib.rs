@@ -31,10 +31,11 @@ mod error;
 mod local_disk;
 mod origin_mark;
 mod prepare;
+mod probe;
 mod tree;
 mod xattrs;
 
-pub use disk::{DataFile, Disk, Entry, FileIdentity, Space};
+pub use disk::{DataFile, Disk, Entry, FileIdentity, Space, VolumeId, VolumeInfo};
 pub use error::StoreError;
 pub use local_disk::LocalDisk;
 pub use origin_mark::{OriginMark, OriginMarkError};

@@ -1,14 +1,14 @@
 //! Entries on a local file system.
 
 use crate::{
-    DataFile, Disk, Entry, OriginMark, Space, StoreError,
+    DataFile, Disk, Entry, OriginMark, Space, StoreError, VolumeId, VolumeInfo,
     cinfo_file::{self, CinfoWriter},
     data_file::LocalFile,
-    prepare,
+    prepare, probe,
     tree::{Place, Spot, Tree},
     xattrs::Attributes,
 };
-use forebay_cache::{CacheKey, Cinfo, CinfoError};
+use forebay_cache::{CacheKey, Cinfo, CinfoError, Health};
 use rustix::{
     fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat},
     io::Errno,
@@ -26,7 +26,9 @@ const KEY_LOCKS: usize = 1024;
 /// A directory of a local file system in which entries are kept, in XCache's layout.
 #[derive(Debug)]
 pub struct LocalDisk {
+    volume: VolumeId,
     tree: Tree,
+    staging: Arc<OwnedFd>,
     cinfo_writer: CinfoWriter,
     keeps_xattrs: bool,
     /// Held while an entry's files are looked up and changed together.
@@ -46,11 +48,19 @@ enum Unusable {
 }
 
 impl LocalDisk {
-    /// Opens the store below `root`, which is created if need be, and takes it for this process.
+    /// Opens the store below `root`, which is created if need be, and takes it for this process. It is disk 0.
     ///
     /// # Errors
     /// When `root` is no directory, cannot be written to, or is in use by another process.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
+        Self::open_volume(root, VolumeId(0))
+    }
+
+    /// As [`Self::open`], for disk `volume` of several.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub fn open_volume(root: &Path, volume: VolumeId) -> Result<Self, StoreError> {
         let prepared = prepare::prepare(root)?;
         let lock = prepare::lock(&prepared.tree)?;
         prepare::clear_staging(&prepared)?;
@@ -62,8 +72,10 @@ impl LocalDisk {
             );
         }
         Ok(Self {
+            volume,
             tree: prepared.tree,
-            cinfo_writer: CinfoWriter::new(prepared.staging, keeps_xattrs),
+            cinfo_writer: CinfoWriter::new(Arc::clone(&prepared.staging), keeps_xattrs),
+            staging: prepared.staging,
             keeps_xattrs,
             key_locks: std::array::from_fn(|_| Mutex::new(())),
             _lock: lock,
@@ -110,7 +122,7 @@ impl LocalDisk {
         data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
         self.cinfo_writer.create(&cinfo_spot, &cinfo_attributes, cinfo, origin)?;
         let metadata = data.metadata().map_err(StoreError::io("examining", &data_spot.path))?;
-        Ok(LocalFile::new(data, &metadata))
+        Ok(LocalFile::new(self.volume, data, &metadata))
     }
 }
 
@@ -125,9 +137,11 @@ impl Disk for LocalDisk {
         };
         let data = place.data()?.open(OFlags::RDWR)?;
         match (judge(stored.cinfo, data.as_ref().map(|(_, metadata)| metadata.len())), data) {
-            (Ok(cinfo), Some((file, metadata))) => {
-                Ok(Some(Entry { data: Arc::new(LocalFile::new(file, &metadata)), cinfo, origin: stored.origin }))
-            }
+            (Ok(cinfo), Some((file, metadata))) => Ok(Some(Entry {
+                data: Arc::new(LocalFile::new(self.volume, file, &metadata)),
+                cinfo,
+                origin: stored.origin,
+            })),
             (judged, _) => {
                 let reason = judged.err().unwrap_or(Unusable::NoData);
                 tracing::warn!(%key, %reason, "entry removed: it cannot be used");
@@ -189,6 +203,15 @@ impl Disk for LocalDisk {
 
     fn local_path(&self, key: &CacheKey) -> PathBuf {
         self.tree.path_of(key)
+    }
+
+    fn volumes(&self) -> Vec<VolumeInfo> {
+        let (id, path) = (self.volume, self.tree.path().to_owned());
+        vec![VolumeInfo { id, path, weight: 1, space: self.space().ok(), health: Health::Healthy }]
+    }
+
+    fn probe(&self, _volume: VolumeId) -> Result<(), StoreError> {
+        probe::probe(&self.tree, &self.staging)
     }
 }
 

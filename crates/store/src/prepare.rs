@@ -19,7 +19,7 @@ use std::{
 };
 
 /// Our own directory below the root, and where records are written before they get their names.
-const STAGING_DIRECTORY: &str = ".forebay/tmp";
+pub(crate) const STAGING_DIRECTORY: &str = ".forebay/tmp";
 
 /// Held as long as a process uses the store.
 const LOCK_FILE: &str = ".forebay/lock";

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
 use bytes::Bytes;
-use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Geometry};
-use forebay_store::{Disk, Entry, LocalDisk, OriginMark, StoreError, check};
+use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Fault, Geometry, Health};
+use forebay_store::{Disk, Entry, LocalDisk, OriginMark, StoreError, VolumeId, check};
 use forebay_types::{BlockIndex, Endpoint, Lfn};
 use std::{
     fs,
@@ -393,4 +393,23 @@ fn a_name_below_an_entry_is_no_entry_and_cannot_become_one() {
     let error = store.disk.create_entry(&below, new_cinfo(), Some(mark())).unwrap_err();
     assert!(error.concerns_one_entry(), "{error:?}");
     assert!(store.disk.open_entry(&key("/store/a")).unwrap().is_some());
+}
+
+#[test]
+fn a_probe_tells_whether_the_disk_works_and_is_still_there() {
+    let store = Store::new();
+    let volumes = store.disk.volumes();
+    assert_eq!(volumes.len(), 1);
+    assert_eq!((volumes[0].id, volumes[0].health), (VolumeId(0), Health::Healthy));
+    assert!(volumes[0].space.is_some());
+    for _ in 0..2 {
+        store.disk.probe(VolumeId(0)).unwrap();
+    }
+    assert_eq!(fs::read_dir(store.path(".forebay/tmp")).unwrap().count(), 0);
+
+    fs::rename(store.directory.path().join("root"), store.directory.path().join("away")).unwrap();
+    assert!(matches!(store.disk.probe(VolumeId(0)), Err(StoreError::Replaced { .. })));
+    fs::create_dir(store.directory.path().join("root")).unwrap();
+    let error = store.disk.probe(VolumeId(0)).unwrap_err();
+    assert_eq!(error.fault(), Some(Fault::Absent), "{error}");
 }

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
-use forebay_store::{DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Space, StoreError};
+use forebay_store::{
+    DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Space, StoreError, VolumeId, VolumeInfo,
+};
 use std::{
     fs::File,
     io,
@@ -104,6 +106,14 @@ impl Disk for FaultyDisk {
     fn local_path(&self, key: &CacheKey) -> PathBuf {
         self.disk.local_path(key)
     }
+
+    fn volumes(&self) -> Vec<VolumeInfo> {
+        self.disk.volumes()
+    }
+
+    fn probe(&self, volume: VolumeId) -> Result<(), StoreError> {
+        self.disk.probe(volume)
+    }
 }
 
 impl DataFile for FaultyFile {
@@ -113,6 +123,10 @@ impl DataFile for FaultyFile {
 
     fn identity(&self) -> FileIdentity {
         self.data.identity()
+    }
+
+    fn volume(&self) -> VolumeId {
+        self.data.volume()
     }
 
     fn write_vectored_at(&self, offset: u64, chunks: &[Bytes]) -> io::Result<()> {

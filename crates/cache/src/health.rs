@@ -1,0 +1,285 @@
+//! How a disk does, judged from what its operations tell.
+//!
+//! A disk that fails again and again, or that leaves an operation hanging, is taken offline: its files are misses until a
+//! probe succeeds. A full disk is not a broken one, nor is one that can only be read: both go on giving what they hold.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// How a disk does.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Health {
+    /// It does what it is asked.
+    Healthy,
+    /// It failed lately, or is slow: new files go elsewhere where there is a choice.
+    Degraded,
+    /// It has no room: read, not written for a while.
+    Full,
+    /// It refuses to be changed: read, not written until a probe succeeds.
+    ReadOnly,
+    /// It is not used at all until a probe succeeds.
+    Offline,
+    /// It is offline, and a probe is under way.
+    Probing,
+}
+
+impl Health {
+    /// Every state, the best one first.
+    pub const ALL: [Self; 6] =
+        [Self::Healthy, Self::Degraded, Self::Full, Self::ReadOnly, Self::Offline, Self::Probing];
+
+    /// The name used in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Full => "full",
+            Self::ReadOnly => "read_only",
+            Self::Offline => "offline",
+            Self::Probing => "probing",
+        }
+    }
+
+    /// Whether files on the disk may be read.
+    #[must_use]
+    pub const fn is_online(self) -> bool {
+        !matches!(self, Self::Offline | Self::Probing)
+    }
+
+    /// Whether the disk may be written.
+    #[must_use]
+    pub const fn is_writable(self) -> bool {
+        matches!(self, Self::Healthy | Self::Degraded)
+    }
+}
+
+/// What went wrong with a disk.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Fault {
+    /// An operation failed for a reason that lies in the disk.
+    Broken,
+    /// No room is left.
+    Full,
+    /// The file system can only be read.
+    ReadOnly,
+    /// An operation does not end.
+    Hung,
+    /// The disk is not there, or not ours.
+    Absent,
+}
+
+impl Fault {
+    /// The name used in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Broken => "broken",
+            Self::Full => "full",
+            Self::ReadOnly => "read_only",
+            Self::Hung => "hung",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+/// When a disk is taken for bad, and when it is tried again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct HealthLimits {
+    /// Failures within [`Self::error_window`] that take a disk offline; at least 1.
+    pub errors_max: usize,
+    /// How long a failure is held against a disk.
+    pub error_window: Duration,
+    /// Mean time of operations from which on a disk counts as degraded.
+    pub slow_after: Duration,
+    /// Time after which an operation that has not ended takes its disk offline.
+    pub hung_after: Duration,
+    /// How long a full disk is not written.
+    pub full_pause: Duration,
+    /// Time from a disk's failure to its first probe.
+    pub probe_delay_min: Duration,
+    /// Longest time between two probes: each failed one doubles it.
+    pub probe_delay_max: Duration,
+}
+
+impl Default for HealthLimits {
+    fn default() -> Self {
+        Self {
+            errors_max: 5,
+            error_window: Duration::from_secs(60),
+            slow_after: Duration::from_secs(1),
+            hung_after: Duration::from_secs(20),
+            full_pause: Duration::from_secs(10),
+            probe_delay_min: Duration::from_secs(5),
+            probe_delay_max: Duration::from_secs(300),
+        }
+    }
+}
+
+/// The state of one disk. It decides only; who asks gives the time, which never runs backwards.
+#[derive(Clone, Debug)]
+pub struct DiskHealth {
+    limits: HealthLimits,
+    is_offline: bool,
+    is_read_only: bool,
+    is_probing: bool,
+    full_until: Option<Instant>,
+    /// The newest failures, at most `errors_max`.
+    errors: VecDeque<Instant>,
+    /// Mean time of operations, the newer ones weighing more.
+    latency: Duration,
+    probe_due: Option<Instant>,
+    probe_delay: Duration,
+    /// When the disk came back last.
+    recovered: Option<Instant>,
+}
+
+/// Share of one operation in the mean time of operations is one in this many.
+const LATENCY_WEIGHT: u32 = 8;
+
+impl DiskHealth {
+    /// A disk of which nothing bad is known.
+    #[must_use]
+    pub const fn new(limits: HealthLimits) -> Self {
+        Self {
+            limits,
+            is_offline: false,
+            is_read_only: false,
+            is_probing: false,
+            full_until: None,
+            errors: VecDeque::new(),
+            latency: Duration::ZERO,
+            probe_due: None,
+            probe_delay: limits.probe_delay_min,
+            recovered: None,
+        }
+    }
+
+    /// The state at `now`.
+    #[must_use]
+    pub fn health(&self, now: Instant) -> Health {
+        let failed_lately = || self.errors.iter().any(|&error| self.is_held_against(error, now));
+        if self.is_offline {
+            if self.is_probing { Health::Probing } else { Health::Offline }
+        } else if self.is_read_only {
+            Health::ReadOnly
+        } else if self.full_until.is_some_and(|until| now < until) {
+            Health::Full
+        } else if self.latency >= self.limits.slow_after || failed_lately() {
+            Health::Degraded
+        } else {
+            Health::Healthy
+        }
+    }
+
+    /// Mean time of operations.
+    #[must_use]
+    pub const fn latency(&self) -> Duration {
+        self.latency
+    }
+
+    /// An operation has succeeded within `took`. A disk that is offline is probed at once: it answers again.
+    pub fn succeeded(&mut self, now: Instant, took: Duration) {
+        self.latency = (self.latency * (LATENCY_WEIGHT - 1) + took) / LATENCY_WEIGHT;
+        if self.is_offline {
+            self.probe_due = Some(self.probe_due.map_or(now, |due| due.min(now)));
+        }
+    }
+
+    /// An operation has failed.
+    pub fn failed(&mut self, now: Instant, fault: Fault) {
+        match fault {
+            Fault::Full => self.full_until = Some(now + self.limits.full_pause),
+            Fault::ReadOnly => self.turn_read_only(now),
+            Fault::Hung | Fault::Absent => self.go_offline(now),
+            Fault::Broken => {
+                let (window, limits) = (self.limits.error_window, self.limits);
+                self.errors.retain(|&error| now.saturating_duration_since(error) < window);
+                self.errors.push_back(now);
+                if self.errors.len() >= limits.errors_max {
+                    self.go_offline(now);
+                }
+            }
+        }
+    }
+
+    /// An operation has been under way for `waited`; `true` when that takes the disk offline.
+    pub fn is_hung(&mut self, now: Instant, waited: Duration) -> bool {
+        let is_hung = !self.is_offline && waited >= self.limits.hung_after;
+        if is_hung {
+            self.failed(now, Fault::Hung);
+        }
+        is_hung
+    }
+
+    /// Begins a probe if it is time for one. Its end must be told by [`Self::probe_ended`].
+    pub fn begin_probe(&mut self, now: Instant) -> bool {
+        let is_due = !self.is_probing && self.probe_due.is_some_and(|due| due <= now);
+        if is_due {
+            self.is_probing = true;
+            self.probe_due = None;
+        }
+        is_due
+    }
+
+    /// A probe has ended: the disk is as good as new, or it is probed again after twice the time.
+    pub fn probe_ended(&mut self, now: Instant, result: Result<(), Fault>) {
+        self.is_probing = false;
+        match result {
+            Ok(()) => {
+                self.recovered = (self.is_offline || self.is_read_only).then_some(now).or(self.recovered);
+                (self.is_offline, self.is_read_only, self.full_until, self.probe_due) = (false, false, None, None);
+                self.errors.clear();
+                self.latency = Duration::ZERO;
+            }
+            Err(Fault::Full) => {
+                (self.is_offline, self.is_read_only, self.probe_due) = (false, false, None);
+                self.failed(now, Fault::Full);
+            }
+            Err(Fault::ReadOnly) => {
+                (self.is_offline, self.is_read_only) = (false, true);
+                self.probe_later(now);
+            }
+            Err(Fault::Broken | Fault::Hung | Fault::Absent) => {
+                self.is_offline = true;
+                self.probe_later(now);
+            }
+        }
+    }
+
+    fn is_held_against(&self, error: Instant, now: Instant) -> bool {
+        now.saturating_duration_since(error) < self.limits.error_window
+    }
+
+    fn turn_read_only(&mut self, now: Instant) {
+        if !self.is_read_only && !self.is_offline {
+            self.is_read_only = true;
+            self.schedule_first_probe(now);
+        }
+    }
+
+    fn go_offline(&mut self, now: Instant) {
+        if !self.is_offline {
+            self.is_offline = true;
+            self.schedule_first_probe(now);
+        }
+    }
+
+    /// A disk that fails soon after it came back is probed less and less often.
+    fn schedule_first_probe(&mut self, now: Instant) {
+        if !self.recovered.is_some_and(|recovered| self.is_held_against(recovered, now)) {
+            self.probe_delay = self.limits.probe_delay_min;
+        }
+        self.probe_later(now);
+    }
+
+    fn probe_later(&mut self, now: Instant) {
+        self.probe_due = Some(now + self.probe_delay);
+        self.probe_delay = (self.probe_delay * 2).min(self.limits.probe_delay_max);
+    }
+}
+
+#[cfg(test)]
+mod tests;
