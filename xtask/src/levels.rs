@@ -19,10 +19,11 @@ enum Place {
 }
 
 /// Every package of the workspace.
-const PLACES: [(&str, Place); 14] = [
+const PLACES: [(&str, Place); 15] = [
     ("forebay-types", Place::Level(0)),
     ("forebay-proto", Place::Level(1)),
     ("forebay-cache", Place::Level(1)),
+    ("forebay-adopt", Place::Level(1)),
     ("forebay-store", Place::Level(2)),
     ("forebay-net", Place::Level(2)),
     ("forebay-telemetry", Place::Level(2)),

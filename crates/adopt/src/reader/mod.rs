@@ -1,0 +1,399 @@
+//! From the files of a configuration to the directives that one instance of xrootd would carry out.
+
+mod condition;
+mod lines;
+mod place;
+mod variables;
+
+pub use place::Place;
+
+use condition::holds;
+use lines::{Line, lines};
+use std::{collections::VecDeque, fmt, sync::Arc};
+use variables::{Assigned, Variables};
+
+/// Most files of a configuration, bytes of each, and directives in all.
+const FILES_MAX: usize = 256;
+const FILE_LEN_MAX: usize = 1 << 20;
+const DIRECTIVES_MAX: usize = 20_000;
+
+/// Most problems that are told; a file that is no configuration has one per line.
+const PROBLEMS_MAX: usize = 50;
+
+/// Where a configuration is read: its files and its environment.
+pub trait Machine: fmt::Debug {
+    /// The value of a variable of the environment.
+    fn environment(&self, name: &str) -> Option<String>;
+
+    /// What is at `path`.
+    ///
+    /// # Errors
+    /// Says why nothing is known of it.
+    fn find(&self, path: &str) -> Result<Found, String>;
+}
+
+/// What is at a path.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Found {
+    /// A file with these bytes.
+    File(Vec<u8>),
+    /// A directory with files of these names.
+    Directory(Vec<String>),
+    /// Nothing.
+    Nothing,
+}
+
+/// The xrootd whose directives are wanted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Instance {
+    /// Full name of its host.
+    pub host: String,
+    /// Its name, the argument of `-n`; xrootd is `anon` without.
+    pub name: String,
+    /// The program, `xrootd`.
+    pub program: String,
+}
+
+/// A directive with its variables replaced.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Directive {
+    /// Where it is written.
+    pub place: Place,
+    /// Its name, as `pfc.ram`; `setenv` for an assignment to the environment.
+    pub name: String,
+    /// What follows the name.
+    pub words: Vec<String>,
+}
+
+impl fmt::Display for Directive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.words.iter().try_for_each(|word| write!(f, " {word}"))
+    }
+}
+
+/// Something in a configuration at which xrootd would stop as well.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{place}: {text}")]
+pub struct Problem {
+    /// Where it is.
+    pub place: Place,
+    /// What is wrong.
+    pub text: String,
+}
+
+impl Problem {
+    fn new(place: &Place, text: impl fmt::Display) -> Self {
+        Self { place: place.clone(), text: text.to_string() }
+    }
+}
+
+/// A configuration that cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ReadError {
+    /// All that is wrong, 50 at most.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads the configuration at `path` as xrootd 5 does for `instance`.
+///
+/// # Errors
+/// When a file cannot be read, exceeds a limit, or holds what xrootd would not accept.
+pub fn read(path: &str, instance: &Instance, machine: &dyn Machine) -> Result<Vec<Directive>, ReadError> {
+    let mut reader = Reader {
+        instance,
+        machine,
+        variables: Variables::new(machine),
+        branch: Branch::Outside,
+        begun: None,
+        files: 0,
+        directives: Vec::new(),
+        problems: Vec::new(),
+    };
+    reader.read_all(path);
+    if reader.problems.is_empty() {
+        Ok(reader.directives)
+    } else {
+        reader.problems.truncate(PROBLEMS_MAX);
+        Err(ReadError { problems: reader.problems })
+    }
+}
+
+/// Where the reader is within `if`, `else if`, `else`, `fi`. They do not nest.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Branch {
+    Outside,
+    /// The condition held: directives count.
+    Taken,
+    /// No condition has held so far.
+    NotYet,
+    /// An earlier condition held.
+    Done,
+    /// Behind a naked `else` that counts.
+    Last,
+}
+
+#[derive(Debug)]
+struct Reader<'r> {
+    instance: &'r Instance,
+    machine: &'r dyn Machine,
+    variables: Variables<'r>,
+    branch: Branch,
+    /// Where the open `if` is.
+    begun: Option<Place>,
+    /// Files read so far.
+    files: usize,
+    directives: Vec<Directive>,
+    problems: Vec<Problem>,
+}
+
+/// What to read after a line.
+#[derive(Debug)]
+enum Next {
+    Line,
+    /// These files, instead of the rest of this one.
+    Files(Vec<String>),
+}
+
+impl Reader<'_> {
+    fn read_all(&mut self, path: &str) {
+        let start = Place { file: path.into(), line: 0 };
+        let mut files = VecDeque::from([(path.to_owned(), start)]);
+        while let Some((path, from)) = files.pop_front() {
+            self.files += 1;
+            if self.files > FILES_MAX {
+                return self.refuse(&from, format!("more than {FILES_MAX} files: a file may continue with itself"));
+            }
+            let bytes = match self.machine.find(&path) {
+                Ok(Found::File(bytes)) => bytes,
+                Ok(Found::Directory(_)) => return self.refuse(&from, format!("{path} is a directory")),
+                Ok(Found::Nothing) => return self.refuse(&from, format!("{path} does not exist")),
+                Err(reason) => return self.refuse(&from, format!("{path} cannot be read: {reason}")),
+            };
+            if bytes.len() > FILE_LEN_MAX {
+                return self.refuse(&from, format!("{path} is longer than {FILE_LEN_MAX} bytes"));
+            }
+            if let Some(next) = self.read_file(&path.as_str().into(), &bytes) {
+                files = next.into();
+            }
+        }
+        if let Some(place) = self.begun.take() {
+            self.refuse(&place, "no `fi` ends this `if`");
+        }
+    }
+
+    /// Reads a file to its end, or to the `continue` that names what to read instead of the rest.
+    fn read_file(&mut self, file: &Arc<str>, bytes: &[u8]) -> Option<Vec<(String, Place)>> {
+        for line in lines(file, bytes, &mut self.problems) {
+            if self.problems.len() >= PROBLEMS_MAX || self.directives.len() > DIRECTIVES_MAX {
+                self.refuse(&line.place, format!("more than {DIRECTIVES_MAX} directives or {PROBLEMS_MAX} problems"));
+                return Some(Vec::new());
+            }
+            if let Next::Files(paths) = self.read_line(&line) {
+                return Some(paths.into_iter().map(|path| (path, line.place.clone())).collect());
+            }
+        }
+        None
+    }
+
+    fn read_line(&mut self, line: &Line) -> Next {
+        let Some((first, rest)) = line.words.split_first() else { return Next::Line };
+        match first.as_str() {
+            "else" => self.read_else(&line.place, rest),
+            "fi" if self.branch == Branch::Outside => self.refuse(&line.place, "no `if` precedes this `fi`"),
+            "fi" => (self.branch, self.begun) = (Branch::Outside, None),
+            _ if matches!(self.branch, Branch::NotYet | Branch::Done) => {}
+            "if" if self.branch != Branch::Outside => {
+                self.refuse(&line.place, "an `if` within an `if`: they do not nest")
+            }
+            "if" => {
+                self.begun = Some(line.place.clone());
+                self.read_if(&line.place, rest);
+            }
+            "continue" if self.branch != Branch::Outside => self.refuse(&line.place, "a `continue` within an `if`"),
+            "continue" => return self.read_continue(&line.place, rest),
+            "set" | "setenv" => self.read_assignment(line, first, rest),
+            _ => {
+                let words = self.replaced(&line.place, &line.words);
+                if let Some((name, words)) = words.split_first() {
+                    let place = line.place.clone();
+                    self.directives.push(Directive { place, name: name.clone(), words: words.to_vec() });
+                }
+            }
+        }
+        Next::Line
+    }
+
+    fn read_if(&mut self, place: &Place, condition: &[String]) {
+        self.branch = if self.holds(place, condition) { Branch::Taken } else { Branch::NotYet };
+    }
+
+    fn read_else(&mut self, place: &Place, rest: &[String]) {
+        match (self.branch, rest.split_first()) {
+            (Branch::Outside | Branch::Last, _) => self.refuse(place, "no `if` precedes this `else`"),
+            (Branch::Taken | Branch::Done, _) => self.branch = Branch::Done,
+            (Branch::NotYet, None) => self.branch = Branch::Last,
+            (Branch::NotYet, Some((word, condition))) if word == "if" => self.read_if(place, condition),
+            (Branch::NotYet, Some((word, _))) => self.refuse(place, format!("`{word}` follows `else`")),
+        }
+    }
+
+    fn holds(&mut self, place: &Place, condition: &[String]) -> bool {
+        let words = self.replaced(place, condition);
+        holds(&words, self.instance, &self.variables).unwrap_or_else(|error| {
+            self.refuse(place, error);
+            false
+        })
+    }
+
+    fn read_assignment(&mut self, line: &Line, first: &str, rest: &[String]) {
+        match self.variables.assign(first == "setenv", rest) {
+            Ok(Assigned::Environment { name, value }) => {
+                let (place, name) = (line.place.clone(), format!("setenv {name}"));
+                self.directives.push(Directive { place, name, words: vec!["=".to_owned(), value] });
+            }
+            Ok(Assigned::Option | Assigned::Variable) => {}
+            Err(error) => self.refuse(&line.place, error),
+        }
+    }
+
+    /// `continue [?]PATH [*SUFFIX...] [if CONDITION]`: goes on with a file, or with the files of a directory in the order
+    /// of their names, and never comes back. A `?` allows that nothing is there.
+    fn read_continue(&mut self, place: &Place, words: &[String]) -> Next {
+        let words = self.replaced(place, words);
+        let condition = words.iter().position(|word| word == "if");
+        let (named, condition) = words.split_at(condition.unwrap_or(words.len()));
+        if condition.get(1..).is_some_and(|condition| !self.holds(place, condition)) {
+            return Next::Line;
+        }
+        let Some((path, suffixes)) = named.split_first() else { return Next::Line };
+        let (path, is_optional) = path.strip_prefix('?').map_or((path.as_str(), false), |path| (path, true));
+        let suffixes: Option<Vec<_>> = suffixes.iter().map(|suffix| suffix.strip_prefix('*')).collect();
+        let Some(suffixes) = suffixes else {
+            self.refuse(place, "only *SUFFIX and `if` may follow the path of a `continue`");
+            return Next::Line;
+        };
+        match self.machine.find(path) {
+            Ok(Found::Nothing) if is_optional => Next::Line,
+            Ok(Found::Directory(mut names)) => {
+                names.retain(|name| !name.starts_with('.'));
+                names.retain(|name| suffixes.is_empty() || suffixes.iter().any(|suffix| name.ends_with(suffix)));
+                names.sort();
+                let directory = path.trim_end_matches('/');
+                Next::Files(names.into_iter().map(|name| format!("{directory}/{name}")).collect())
+            }
+            Ok(Found::File(_) | Found::Nothing) | Err(_) => Next::Files(vec![path.to_owned()]),
+        }
+    }
+
+    /// Words with their variables replaced; those of which nothing is left are dropped.
+    fn replaced(&mut self, place: &Place, words: &[String]) -> Vec<String> {
+        let mut replaced = Vec::with_capacity(words.len());
+        for word in words {
+            match self.variables.replace(word) {
+                Ok(word) if word.is_empty() => {}
+                Ok(word) => replaced.push(word),
+                Err(error) => self.refuse(place, error),
+            }
+        }
+        replaced
+    }
+
+    fn refuse(&mut self, place: &Place, text: impl fmt::Display) {
+        self.problems.push(Problem::new(place, text));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Sandbox;
+
+    fn try_read(sandbox: &Sandbox) -> Result<Vec<String>, Vec<String>> {
+        let instance = Instance { host: "xc1.site.org".into(), name: "anon".into(), program: "xrootd".into() };
+        let told = |directive: &Directive| format!("{} {directive}", directive.place);
+        match read("a.cfg", &instance, sandbox) {
+            Ok(directives) => Ok(directives.iter().map(told).collect()),
+            Err(error) => Err(error.problems.iter().map(ToString::to_string).collect()),
+        }
+    }
+
+    fn read_text(text: &str) -> Result<Vec<String>, Vec<String>> {
+        try_read(&Sandbox::default().with_file("a.cfg", text))
+    }
+
+    #[test]
+    fn variables_are_replaced_where_they_are_used() {
+        let text = "set port = 1094\nset none =\nset -v\nxrd.port $port $none\nsetenv X509_USER_PROXY = /p\n";
+        let expected = ["a.cfg:4 xrd.port 1094", "a.cfg:5 setenv X509_USER_PROXY = /p"];
+        assert_eq!(read_text(text).unwrap(), expected);
+        assert_eq!(read_text("xrd.port $port").unwrap_err(), ["a.cfg:1: the variable port is not defined"]);
+    }
+
+    #[test]
+    fn one_branch_of_an_if_is_taken() {
+        let text = |condition: &str| {
+            format!("if {condition}\na 1\nelse if exec xrootd\na 2\nelse if named anon\na 3\nelse\na 4\nfi\nb")
+        };
+        assert_eq!(read_text(&text("xc*")).unwrap(), ["a.cfg:2 a 1", "a.cfg:10 b"]);
+        assert_eq!(read_text(&text("other")).unwrap(), ["a.cfg:4 a 2", "a.cfg:10 b"]);
+        assert_eq!(read_text("if other\na 1\nelse\na 2\nfi\n").unwrap(), ["a.cfg:4 a 2"]);
+    }
+
+    #[test]
+    fn what_is_passed_over_need_not_make_sense() {
+        let text = "if other\na $undefined\nset\ncontinue /none\nfi\nb\n";
+        assert_eq!(read_text(text).unwrap(), ["a.cfg:6 b"]);
+    }
+
+    #[test]
+    fn ifs_do_not_nest_and_end() {
+        for text in [
+            "if xc*\nif xc*\nfi\n",
+            "if xc*\na\n",
+            "fi\n",
+            "else\n",
+            "if other\nelse\nelse\nfi\n",
+            "if other\nelse a\nfi\n",
+            "if xc*\ncontinue b.cfg\nfi\n",
+            "if other\nif other\nfi\nfi\n",
+            "if\nfi\n",
+        ] {
+            assert!(read_text(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_goes_on_with_others_and_is_left_for_good() {
+        let sandbox = Sandbox::default()
+            .with_file(
+                "a.cfg",
+                "set v = 1\na $v\ncontinue ?/none\ncontinue /b if exec cmsd\ncontinue /d/ *.cfg *.conf\nend\n",
+            )
+            .with_file("/d/20.conf", "b $v\n")
+            .with_file("/d/10.cfg", "c\n")
+            .with_file("/d/15.txt", "d\n")
+            .with_file("/d/.5.cfg", "e\n");
+        assert_eq!(try_read(&sandbox).unwrap(), ["a.cfg:2 a 1", "/d/10.cfg:1 c", "/d/20.conf:1 b 1"]);
+        let sandbox = Sandbox::default().with_file("a.cfg", "continue /b\nend\n").with_file("/b", "b\n");
+        assert_eq!(try_read(&sandbox).unwrap(), ["/b:1 b"]);
+    }
+
+    #[test]
+    fn files_that_are_missing_odd_or_endless_are_refused() {
+        assert!(try_read(&Sandbox::default()).is_err());
+        assert_eq!(read_text("a\ncontinue /none\n").unwrap_err(), ["a.cfg:2: /none does not exist"]);
+        assert_eq!(read_text("a\ncontinue a.cfg .cfg\n").unwrap_err().len(), 1);
+        assert!(read_text("continue a.cfg\n").unwrap_err().concat().contains("more than 256 files"));
+        assert!(read_text(&" ".repeat(FILE_LEN_MAX)).unwrap_err().concat().contains("longer"));
+        assert_eq!(read_text(&"\n".repeat(FILE_LEN_MAX)).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn directives_and_problems_have_limits() {
+        assert_eq!(read_text(&"a\n".repeat(DIRECTIVES_MAX)).unwrap().len(), DIRECTIVES_MAX);
+        assert!(read_text(&"a\n".repeat(DIRECTIVES_MAX + 2)).is_err());
+        assert_eq!(read_text(&"fi\n".repeat(1000)).unwrap_err().len(), PROBLEMS_MAX);
+    }
+}
