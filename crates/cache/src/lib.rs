@@ -5,6 +5,8 @@
 //! - [`Geometry`] cuts a file into blocks; [`BlockSet`] is a plain set of blocks, [`BlockMap`] the shared, atomic one
 //!   that every read of a file asks.
 //! - [`Cinfo`] is the record beside each data file, with its codec for the formats of XCache.
+//! - [`Replacement`] policies tell which entry is worth least; the [`Ledger`] keeps the sums, [`plan_purge`] tells what has to
+//!   go, and a [`PurgeRun`] picks the victims.
 //! - [`plan_read`] divides a read into bytes that are present, bytes on their way, and bytes to fetch.
 //! - [`DiskHealth`] judges a disk from what its operations tell; [`placement_order`] chooses a disk for a file.
 //! - [`CacheKey`] names an entry, [`EntryId`] numbers it; [`ForwardedPath`] and [`AllowList`] serve requests whose path names the origin.
@@ -20,7 +22,9 @@ mod health;
 mod key;
 mod placement;
 mod plan;
+mod purge;
 mod read_ahead;
+mod replacement;
 
 pub use allow_list::{AllowList, AllowListError};
 pub use block_map::BlockMap;
@@ -36,4 +40,9 @@ pub use health::{DiskHealth, Fault, Health, HealthLimits};
 pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal};
 pub use placement::{Candidate, placement_hash, placement_order, weight_for_new};
 pub use plan::{BlockState, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};
+pub use purge::{
+    Budget, DiskSpace, Extent, Footprint, Goal, Headroom, Ledger, Mark, Marks, PurgeRules, PurgeRun, Quota, Scope,
+    Victim, headroom, plan_purge,
+};
 pub use read_ahead::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadSettings};
+pub use replacement::{Facts, NewEntry, Policy, Replacement, Shelf};

@@ -1,0 +1,20 @@
+//! Purge: how much has to go, from where, and which entries that are.
+//!
+//! Everything is decided here and nothing is done: the [`Ledger`] keeps the sums and the replacement policy, [`plan_purge`]
+//! turns rules and sums into [`Goal`]s, a [`PurgeRun`] hands out victims until the goals are met. Whoever drives it removes
+//! the files, and says of each victim whether it went.
+
+mod footprint;
+mod ledger;
+mod plan;
+mod quota;
+mod run;
+
+pub use footprint::Footprint;
+pub use ledger::Ledger;
+pub use plan::{Budget, DiskSpace, Extent, Goal, Headroom, Mark, Marks, PurgeRules, Scope, headroom, plan_purge};
+pub use quota::Quota;
+pub use run::{PurgeRun, Victim};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The sums: what all entries take, by disk and quota, and the policy that orders them.
+
+use super::{Footprint, PurgeRules, Quota, Scope, quota::quota_of};
+use crate::{CacheKey, EntryId, Facts, NewEntry, Replacement, Shelf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+/// All entries of the cache, as far as a purge has to know them. Calls about entries it does not know do nothing.
+#[derive(Debug)]
+pub struct Ledger {
+    policy: Box<dyn Replacement>,
+    quotas: Vec<Quota>,
+    /// Without the entries that are leaving.
+    held: BTreeMap<Shelf, Footprint>,
+    /// Entries that a purge run is removing.
+    leaving: BTreeSet<EntryId>,
+    /// Until when entries are pinned, in seconds of the Unix epoch.
+    pins: BTreeMap<EntryId, i64>,
+}
+
+impl Ledger {
+    /// A ledger without entries.
+    #[must_use]
+    pub fn new(rules: &PurgeRules) -> Self {
+        Self {
+            policy: rules.policy.build(),
+            quotas: rules.quotas.clone(),
+            held: BTreeMap::new(),
+            leaving: BTreeSet::new(),
+            pins: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in an entry of `key` on disk number `disk`, of which `present_bytes` are there; a second one of the same number
+    /// is ignored. It was last used at `last_use_ms` (milliseconds of the Unix epoch), for the `uses`-th time.
+    pub fn insert(&mut self, id: EntryId, key: &CacheKey, disk: u16, present_bytes: u64, last_use_ms: i64, uses: u64) {
+        if self.policy.facts(id).is_some() {
+            return;
+        }
+        let shelf = Shelf { disk, quota: quota_of(&self.quotas, key) };
+        let footprint = Footprint::of_entry(present_bytes);
+        let facts = Facts { id, shelf, bytes: footprint.bytes, last_use_ms };
+        self.policy.insert(NewEntry { facts, uses, key_hash: hash_of(key) });
+        *self.held.entry(shelf).or_default() += footprint;
+    }
+
+    /// Notes that an entry is used at `now_ms`, in milliseconds of the Unix epoch.
+    pub fn used(&mut self, id: EntryId, now_ms: i64) {
+        self.policy.used(id, now_ms);
+    }
+
+    /// Notes how many bytes of an entry are there now; whether its quota is exceeded.
+    pub fn resized(&mut self, id: EntryId, present_bytes: u64) -> bool {
+        let Some(facts) = self.policy.facts(id) else { return false };
+        let footprint = Footprint::of_entry(present_bytes);
+        self.policy.resized(id, footprint.bytes);
+        if !self.leaving.contains(&id) {
+            let held = self.held.entry(facts.shelf).or_default();
+            *held -= Footprint::of_facts(facts.bytes);
+            *held += footprint;
+        }
+        let max_of = |number: u16| self.quotas.get(usize::from(number)).and_then(|quota| quota.max_bytes);
+        facts
+            .shelf
+            .quota
+            .is_some_and(|number| max_of(number).is_some_and(|max_bytes| self.quota_usage(number).bytes > max_bytes))
+    }
+
+    /// Forgets an entry that is gone; what it took.
+    pub fn removed(&mut self, id: EntryId) -> Footprint {
+        let Some(facts) = self.policy.remove(id) else { return Footprint::ZERO };
+        let footprint = Footprint::of_facts(facts.bytes);
+        if !self.leaving.remove(&id) {
+            *self.held.entry(facts.shelf).or_default() -= footprint;
+        }
+        self.pins.remove(&id);
+        footprint
+    }
+
+    /// Keeps an entry from being a victim until `until`, in seconds of the Unix epoch.
+    pub fn pin(&mut self, id: EntryId, until: i64) {
+        if self.policy.facts(id).is_some() {
+            self.pins.insert(id, until);
+            self.policy.park(id);
+        }
+    }
+
+    /// Ends an entry's pin.
+    pub fn unpin(&mut self, id: EntryId) {
+        if self.pins.remove(&id).is_some() && !self.leaving.contains(&id) {
+            self.policy.unpark(id);
+        }
+    }
+
+    /// Ends the pins that have expired at `now`, in seconds of the Unix epoch.
+    pub fn end_pins(&mut self, now: i64) {
+        let expired: Vec<EntryId> = self.pins.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
+        for id in expired {
+            self.unpin(id);
+        }
+    }
+
+    /// Until when an entry is pinned, in seconds of the Unix epoch.
+    #[must_use]
+    pub fn pinned_until(&self, id: EntryId) -> Option<i64> {
+        self.pins.get(&id).copied()
+    }
+
+    /// Number of pinned entries.
+    #[must_use]
+    pub fn pin_count(&self) -> usize {
+        self.pins.len()
+    }
+
+    /// What all entries take.
+    #[must_use]
+    pub fn usage(&self) -> Footprint {
+        self.held.values().copied().sum()
+    }
+
+    /// What the entries of a disk take.
+    #[must_use]
+    pub fn disk_usage(&self, disk: u16) -> Footprint {
+        self.held.iter().filter(|(shelf, _)| shelf.disk == disk).map(|(_, held)| *held).sum()
+    }
+
+    /// What the entries of a quota take.
+    #[must_use]
+    pub fn quota_usage(&self, quota: u16) -> Footprint {
+        self.held.iter().filter(|(shelf, _)| shelf.quota == Some(quota)).map(|(_, held)| *held).sum()
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.policy.len()
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.policy.is_empty()
+    }
+
+    /// Entries last used before `before_ms` (milliseconds of the Unix epoch) that may go, found at `count` positions from
+    /// `from` on; and the position to go on from.
+    #[must_use]
+    pub fn older_than(&self, before_ms: i64, from: usize, count: usize) -> (Vec<EntryId>, Option<usize>) {
+        let mut old = Vec::new();
+        let next = self.policy.scan(from, count, &mut |facts| {
+            if facts.last_use_ms < before_ms {
+                old.push(facts.id);
+            }
+        });
+        (old, next)
+    }
+
+    /// The next victim within `scope`, from now on leaving.
+    pub(crate) fn take_next(&mut self, scope: Scope) -> Option<Facts> {
+        let (held, quotas) = (&self.held, &self.quotas);
+        let is_spared = |facts: &Facts| {
+            let Some(number) = facts.shelf.quota.filter(|_| !matches!(scope, Scope::Quota(_))) else { return false };
+            let min_bytes = quotas.get(usize::from(number)).map_or(0, |quota| quota.min_bytes);
+            let of_quota = held.iter().filter(|(shelf, _)| shelf.quota == Some(number)).map(|(_, held)| *held);
+            min_bytes > 0 && of_quota.sum::<Footprint>().bytes.saturating_sub(facts.bytes) < min_bytes
+        };
+        let facts = self.policy.next(&|facts| scope.includes(facts.shelf) && !is_spared(facts))?;
+        self.leave(facts);
+        Some(facts)
+    }
+
+    /// An entry of which it is known that it is to go, from now on leaving; `None` when it may not.
+    pub(crate) fn take(&mut self, id: EntryId) -> Option<Facts> {
+        if self.leaving.contains(&id) || self.pins.contains_key(&id) {
+            return None;
+        }
+        let facts = self.policy.facts(id)?;
+        self.leave(facts);
+        Some(facts)
+    }
+
+    /// A victim has not gone.
+    pub(crate) fn stay(&mut self, id: EntryId) {
+        if !self.leaving.remove(&id) {
+            return;
+        }
+        let Some(facts) = self.policy.facts(id) else { return };
+        *self.held.entry(facts.shelf).or_default() += Footprint::of_facts(facts.bytes);
+        if !self.pins.contains_key(&id) {
+            self.policy.unpark(id);
+        }
+    }
+
+    fn leave(&mut self, facts: Facts) {
+        self.policy.park(facts.id);
+        self.leaving.insert(facts.id);
+        *self.held.entry(facts.shelf).or_default() -= Footprint::of_facts(facts.bytes);
+    }
+}
+
+impl Scope {
+    pub(crate) fn includes(self, shelf: Shelf) -> bool {
+        match self {
+            Self::All => true,
+            Self::Disk(disk) => shelf.disk == disk,
+            Self::Quota(quota) => shelf.quota == Some(quota),
+        }
+    }
+}
+
+fn hash_of(key: &CacheKey) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    u32::try_from(hasher.finish() >> 32).unwrap_or(0)
+}

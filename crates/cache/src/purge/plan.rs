@@ -1,0 +1,205 @@
+//! The plan of a purge, as a value.
+
+use super::{Footprint, Ledger, Quota};
+use crate::Policy;
+use forebay_types::{PurgeReason, Share};
+use std::time::Duration;
+
+/// How the cache is kept within bounds.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PurgeRules {
+    /// Which entry goes first.
+    pub policy: Policy,
+    /// Bytes.
+    pub bytes: Budget,
+    /// Inodes.
+    pub inodes: Budget,
+    /// Bytes of each file system that must stay free.
+    pub free_min: Option<Mark>,
+    /// Entries that were not used for longer than this go, however much room there is.
+    pub age_max: Option<Duration>,
+    /// Parts of the name space with bounds of their own; no two have one path.
+    pub quotas: Vec<Quota>,
+}
+
+/// What may be used of bytes or of inodes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Budget {
+    /// What all entries together may take. `None`: the marks are of each file system, whoever uses it.
+    pub total: Option<u64>,
+    /// When a purge begins, and where it ends.
+    pub marks: Marks,
+}
+
+/// Use above which a purge begins, and below which it does not go. The low one is not above the high one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Marks {
+    /// Where it begins.
+    pub high: Mark,
+    /// Where it ends.
+    pub low: Mark,
+}
+
+/// An amount of bytes or inodes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mark {
+    /// A part of what there is.
+    Share(Share),
+    /// A number.
+    Amount(u64),
+}
+
+impl Mark {
+    /// The amount, of `total`.
+    #[must_use]
+    pub fn of(self, total: u64) -> u64 {
+        match self {
+            Self::Share(share) => share.of(total),
+            Self::Amount(amount) => amount.min(total),
+        }
+    }
+}
+
+impl Default for Marks {
+    /// XCache's.
+    fn default() -> Self {
+        Self { high: Mark::Share(Share::of_percent(95)), low: Mark::Share(Share::of_percent(90)) }
+    }
+}
+
+/// The file system of one disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DiskSpace {
+    /// Number of the disk.
+    pub disk: u16,
+    /// Its bytes.
+    pub bytes: Extent,
+    /// Its inodes; `None` when the file system makes them as needed.
+    pub inodes: Option<Extent>,
+}
+
+/// How much there is of something, and how much of it is used by whomever.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Extent {
+    /// In all.
+    pub total: u64,
+    /// In use, or not for our use.
+    pub used: u64,
+}
+
+/// What a purge is to reach.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Goal {
+    /// Where victims are sought.
+    pub scope: Scope,
+    /// Why.
+    pub reason: PurgeReason,
+    /// What they must free, each of the two at least.
+    pub to_free: Footprint,
+}
+
+/// A part of the cache in which victims are sought.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scope {
+    /// Everywhere.
+    All,
+    /// On the disk of this number.
+    Disk(u16),
+    /// In the quota of this number, down to nothing if need be. In the other scopes no quota falls below its guarantee.
+    Quota(u16),
+}
+
+/// What may be added to the cache.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Headroom {
+    /// Before a purge is due.
+    pub until_purge: Footprint,
+    /// Before nothing may be kept: all of the budget is used, or no more is free on a file system than must be.
+    pub until_full: Footprint,
+}
+
+/// What has to go now: nothing when the list is empty.
+#[must_use]
+pub fn plan_purge(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Vec<Goal> {
+    let used = ledger.usage();
+    let bytes = |scope, reason, bytes| Goal { scope, reason, to_free: Footprint { bytes, inodes: 0 } };
+    let inodes = |scope, inodes| Goal { scope, reason: PurgeReason::Inodes, to_free: Footprint { bytes: 0, inodes } };
+    let mut goals = Vec::new();
+    for (number, quota) in (0..).zip(&rules.quotas) {
+        let used = ledger.quota_usage(number).bytes;
+        let over = quota.max_bytes.filter(|&max| used > max).map(|max| used - Quota::low_bytes(max));
+        goals.extend(over.map(|over| bytes(Scope::Quota(number), PurgeReason::Quota, over)));
+    }
+    for disk in disks {
+        let scope = Scope::Disk(disk.disk);
+        let short =
+            rules.free_min.map_or(0, |free_min| free_min.of(disk.bytes.total).saturating_sub(disk.bytes.free()));
+        goals.push(bytes(scope, PurgeReason::FreeMin, short));
+        if rules.bytes.total.is_none() {
+            goals.push(bytes(scope, PurgeReason::Space, disk.bytes.excess(rules.bytes.marks)));
+        }
+        if let (None, Some(extent)) = (rules.inodes.total, disk.inodes) {
+            goals.push(inodes(scope, extent.excess(rules.inodes.marks)));
+        }
+    }
+    if let Some(total) = rules.bytes.total {
+        let extent = Extent { total, used: used.bytes };
+        goals.push(bytes(Scope::All, PurgeReason::Space, extent.excess(rules.bytes.marks)));
+    }
+    if let Some(total) = rules.inodes.total {
+        goals.push(inodes(Scope::All, Extent { total, used: used.inodes }.excess(rules.inodes.marks)));
+    }
+    goals.retain(|goal| !goal.to_free.is_zero());
+    goals
+}
+
+/// What may be added before a purge is due, and before nothing may be kept.
+#[must_use]
+pub fn headroom(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Headroom {
+    const ANY: Footprint = Footprint { bytes: u64::MAX, inodes: u64::MAX };
+    let used = ledger.usage();
+    let mut room = Headroom { until_purge: ANY, until_full: ANY };
+    let until = |room: &mut u64, left: u64| *room = left.min(*room);
+    for disk in disks {
+        if rules.bytes.total.is_none() {
+            until(&mut room.until_purge.bytes, disk.bytes.left_to(rules.bytes.marks.high));
+        }
+        if let Some(free_min) = rules.free_min {
+            let left = disk.bytes.free().saturating_sub(free_min.of(disk.bytes.total));
+            until(&mut room.until_purge.bytes, left);
+            until(&mut room.until_full.bytes, left);
+        }
+        if let (None, Some(extent)) = (rules.inodes.total, disk.inodes) {
+            until(&mut room.until_purge.inodes, extent.left_to(rules.inodes.marks.high));
+        }
+    }
+    if let Some(total) = rules.bytes.total {
+        let extent = Extent { total, used: used.bytes };
+        until(&mut room.until_purge.bytes, extent.left_to(rules.bytes.marks.high));
+        until(&mut room.until_full.bytes, extent.free());
+    }
+    if let Some(total) = rules.inodes.total {
+        let extent = Extent { total, used: used.inodes };
+        until(&mut room.until_purge.inodes, extent.left_to(rules.inodes.marks.high));
+        until(&mut room.until_full.inodes, extent.free());
+    }
+    room
+}
+
+impl Extent {
+    /// What is free.
+    #[must_use]
+    pub const fn free(self) -> u64 {
+        self.total.saturating_sub(self.used)
+    }
+
+    /// What must go to come from above the high mark down to the low one.
+    fn excess(self, marks: Marks) -> u64 {
+        let low = marks.low.of(self.total);
+        if self.used > marks.high.of(self.total) { self.used.saturating_sub(low) } else { 0 }
+    }
+
+    fn left_to(self, mark: Mark) -> u64 {
+        mark.of(self.total).saturating_sub(self.used)
+    }
+}

@@ -1,0 +1,119 @@
+//! A purge under way.
+
+use super::{Footprint, Goal, Ledger};
+use crate::{EntryId, Shelf};
+use forebay_types::PurgeReason;
+
+/// One purge: hands out victims until its goals are met, or nothing more may go.
+///
+/// Each victim that [`Self::next`] gives is answered once: by [`Self::removed`] when its files are gone, by [`Self::refused`]
+/// when it stays because somebody uses it. [`Self::finish`] comes last.
+#[derive(Debug)]
+pub struct PurgeRun {
+    goals: Vec<Progress>,
+    refused: Vec<EntryId>,
+    freed: Footprint,
+    removed_count: u64,
+}
+
+#[derive(Debug)]
+struct Progress {
+    goal: Goal,
+    /// What the victims given so far take that have gone or will.
+    taken: Footprint,
+    is_hopeless: bool,
+}
+
+impl Progress {
+    /// What is still to be freed.
+    fn left(&self) -> Footprint {
+        self.goal.to_free - self.taken
+    }
+}
+
+/// An entry that is to go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Victim {
+    /// The entry.
+    pub id: EntryId,
+    /// What it takes.
+    pub footprint: Footprint,
+    /// Why it goes.
+    pub reason: PurgeReason,
+    shelf: Shelf,
+}
+
+impl PurgeRun {
+    /// A run towards `goals`; they are pursued in their order, and each victim counts for all of them that it lies in.
+    #[must_use]
+    pub fn new(goals: &[Goal]) -> Self {
+        let goals = goals.iter().map(|&goal| Progress { goal, taken: Footprint::ZERO, is_hopeless: false }).collect();
+        Self { goals, refused: Vec::new(), freed: Footprint::ZERO, removed_count: 0 }
+    }
+
+    /// The next victim; `None` when all goals are met, or nothing more may go.
+    pub fn next(&mut self, ledger: &mut Ledger) -> Option<Victim> {
+        let mut found = None;
+        for progress in self.goals.iter_mut().filter(|progress| !progress.is_hopeless && !progress.left().is_zero()) {
+            if let Some(facts) = ledger.take_next(progress.goal.scope) {
+                found = Some((facts, progress.goal.reason));
+                break;
+            }
+            progress.is_hopeless = true;
+        }
+        let (facts, reason) = found?;
+        let footprint = Footprint::of_facts(facts.bytes);
+        let victim = Victim { id: facts.id, footprint, reason, shelf: facts.shelf };
+        self.each_goal_of(&victim, |progress| progress.taken += footprint);
+        Some(victim)
+    }
+
+    /// An entry that is to go whatever the goals are; `None` when it is pinned or leaving already.
+    pub fn next_exactly(&mut self, id: EntryId, reason: PurgeReason, ledger: &mut Ledger) -> Option<Victim> {
+        let facts = ledger.take(id)?;
+        let footprint = Footprint::of_facts(facts.bytes);
+        let victim = Victim { id, footprint, reason, shelf: facts.shelf };
+        self.each_goal_of(&victim, |progress| progress.taken += footprint);
+        Some(victim)
+    }
+
+    /// The victim's files are gone.
+    pub fn removed(&mut self, victim: &Victim, ledger: &mut Ledger) {
+        self.freed += ledger.removed(victim.id);
+        self.removed_count += 1;
+    }
+
+    /// The victim stays: it is open, or could not be removed. It is not tried again in this run.
+    pub fn refused(&mut self, victim: &Victim) {
+        self.each_goal_of(victim, |progress| progress.taken -= victim.footprint);
+        self.refused.push(victim.id);
+    }
+
+    /// What went so far.
+    #[must_use]
+    pub const fn freed(&self) -> Footprint {
+        self.freed
+    }
+
+    /// How many entries went so far.
+    #[must_use]
+    pub const fn removed_count(&self) -> u64 {
+        self.removed_count
+    }
+
+    /// Ends the run: those who stayed count as used at `now_ms` (milliseconds of the Unix epoch), so that the next run does
+    /// not begin with them. Returns the goals that were not met, with what is left of them.
+    #[must_use]
+    pub fn finish(self, ledger: &mut Ledger, now_ms: i64) -> Vec<Goal> {
+        for id in self.refused {
+            ledger.used(id, now_ms);
+            ledger.stay(id);
+        }
+        let unmet = self.goals.into_iter().filter(|progress| !progress.left().is_zero());
+        unmet.map(|progress| Goal { to_free: progress.left(), ..progress.goal }).collect()
+    }
+
+    fn each_goal_of(&mut self, victim: &Victim, change: impl Fn(&mut Progress)) {
+        self.goals.iter_mut().filter(|progress| progress.goal.scope.includes(victim.shelf)).for_each(change);
+    }
+}

@@ -1,0 +1,134 @@
+//! Which entry is worth least: replacement policies behind one interface, [`Replacement`].
+//!
+//! A policy holds no key and reads no clock: entries are numbers with a size, a time of last use and a [`Shelf`], and about
+//! a hundred bytes each. Given the same calls it gives the same answers. All calls cost O(log n) at most.
+
+mod entries;
+mod ranked;
+mod s3_fifo;
+mod shelves;
+
+use crate::EntryId;
+use std::fmt;
+
+/// The part of the cache that an entry counts for: victims are sought in some shelves and spared in others.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Shelf {
+    /// Number of the disk that the entry lies on.
+    pub disk: u16,
+    /// Number of the quota that the entry counts for, if any.
+    pub quota: Option<u16>,
+}
+
+/// What a policy knows of an entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Facts {
+    /// Its number.
+    pub id: EntryId,
+    /// Where it counts.
+    pub shelf: Shelf,
+    /// What it takes on disk, in bytes.
+    pub bytes: u64,
+    /// When it was last used, in milliseconds of the Unix epoch.
+    pub last_use_ms: i64,
+}
+
+/// An entry that a policy has not seen yet: new in the cache, or found there at a start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NewEntry {
+    /// What is known of it.
+    pub facts: Facts,
+    /// How often it was used so far; 1 for an entry that is new in the cache.
+    pub uses: u64,
+    /// A hash of its key: an entry that comes back after it went is known by that.
+    pub key_hash: u32,
+}
+
+/// Decides which entry goes next.
+///
+/// An entry that is *parked* is known but never a victim, until it is unparked: it is pinned, or being removed. Calls about
+/// entries that the policy does not know do nothing.
+pub trait Replacement: fmt::Debug + Send {
+    /// Takes in an entry; a second one of the same number is ignored.
+    fn insert(&mut self, entry: NewEntry);
+
+    /// Notes that an entry is used at `now_ms`, in milliseconds of the Unix epoch.
+    fn used(&mut self, id: EntryId, now_ms: i64);
+
+    /// Notes what an entry takes on disk now, in bytes.
+    fn resized(&mut self, id: EntryId, bytes: u64);
+
+    /// Forgets an entry; what was known of it.
+    fn remove(&mut self, id: EntryId) -> Option<Facts>;
+
+    /// The entry to go next among the next ones of each shelf that `may_go` accepts. It stays where it is: park or remove it.
+    fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts>;
+
+    /// Sees to it that an entry is no victim until it is unparked.
+    fn park(&mut self, id: EntryId);
+
+    /// Lets a parked entry be a victim again.
+    fn unpark(&mut self, id: EntryId);
+
+    /// What is known of an entry.
+    fn facts(&self, id: EntryId) -> Option<Facts>;
+
+    /// Shows entries that are not parked, in no order that means anything: those from position `from` on, `count` positions
+    /// at most. The position to go on from, or `None` at the end.
+    fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize>;
+
+    /// Number of entries, parked ones included.
+    fn len(&self) -> usize;
+
+    /// Whether there is no entry.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The policies there are.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Policy {
+    /// The entry that was not used for the longest time goes first.
+    #[default]
+    Lru,
+    /// Entries used only once pass through a small queue and go early; the others go in the order they came, spared once for
+    /// each use up to three. Scans of many files do not drive out what is used again and again.
+    S3Fifo,
+    /// Greedy dual size with frequency: large entries that are rarely used go first. More files stay, and fewer bytes.
+    Gdsf,
+}
+
+impl Policy {
+    /// Every policy.
+    pub const ALL: [Self; 3] = [Self::Lru, Self::S3Fifo, Self::Gdsf];
+
+    /// The name used in the configuration and in logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Lru => "lru",
+            Self::S3Fifo => "s3-fifo",
+            Self::Gdsf => "gdsf",
+        }
+    }
+
+    /// The policy of this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.as_str() == name)
+    }
+
+    /// A policy without entries.
+    #[must_use]
+    pub fn build(self) -> Box<dyn Replacement> {
+        match self {
+            Self::Lru => Box::new(ranked::Ranked::new(ranked::LastUse)),
+            Self::S3Fifo => Box::new(s3_fifo::S3Fifo::default()),
+            Self::Gdsf => Box::new(ranked::Ranked::new(ranked::Worth::default())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! The records of a policy, by entry and by slot.
+
+use super::{Facts, NewEntry};
+use crate::EntryId;
+use std::collections::HashMap;
+
+/// Number of a record while its entry is known.
+pub(crate) type Slot = u32;
+
+/// What a policy keeps of an entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) facts: Facts,
+    /// Where in its queue the entry stands; the lowest goes first.
+    pub(crate) rank: u64,
+    pub(crate) key_hash: u32,
+    /// Uses, up to what the policy counts.
+    pub(crate) uses: u8,
+    pub(crate) queue: Queue,
+}
+
+/// The queue of its shelf in which an entry stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Queue {
+    /// In none: no victim.
+    Parked,
+    /// In the queue of entries used once, of policies that have one.
+    Small,
+    /// In the only queue, or in that of entries used again.
+    Main,
+}
+
+/// All records. Slots of entries that went are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
+    records: Vec<Option<Record>>,
+    free: Vec<Slot>,
+    slots: HashMap<EntryId, Slot>,
+}
+
+impl Entries {
+    /// Keeps a parked record; `None` when the entry is known already, or when there are 2^32 of them.
+    pub(crate) fn insert(&mut self, entry: NewEntry, uses: u8) -> Option<Slot> {
+        if self.slots.contains_key(&entry.facts.id) {
+            return None;
+        }
+        let record = Some(Record { facts: entry.facts, rank: 0, key_hash: entry.key_hash, uses, queue: Queue::Parked });
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                *self.records.get_mut(slot as usize)? = record;
+                slot
+            }
+            None => {
+                let slot = Slot::try_from(self.records.len()).ok()?;
+                self.records.push(record);
+                slot
+            }
+        };
+        self.slots.insert(entry.facts.id, slot);
+        Some(slot)
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<Record> {
+        let record = self.records.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        self.slots.remove(&record.facts.id);
+        Some(record)
+    }
+
+    pub(crate) fn slot(&self, id: EntryId) -> Option<Slot> {
+        self.slots.get(&id).copied()
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> Option<&Record> {
+        self.records.get(slot as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut Record> {
+        self.records.get_mut(slot as usize)?.as_mut()
+    }
+
+    pub(crate) fn facts(&self, id: EntryId) -> Option<Facts> {
+        self.get(self.slot(id)?).map(|record| record.facts)
+    }
+
+    pub(crate) fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize> {
+        let records = self.records.iter().skip(from).take(count).flatten();
+        for record in records.filter(|record| record.queue != Queue::Parked) {
+            visit(&record.facts);
+        }
+        let next = from.saturating_add(count);
+        (next < self.records.len()).then_some(next)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+}

@@ -1,0 +1,159 @@
+//! Policies that give each entry a rank: the lowest goes first.
+
+use super::{
+    Facts, NewEntry, Replacement,
+    entries::{Entries, Queue, Record, Slot},
+    shelves::{Shelves, rank_of_time},
+};
+use crate::EntryId;
+use std::fmt;
+
+/// How entries are ranked.
+pub(crate) trait Rank: fmt::Debug + Send {
+    /// The rank that an entry gets as it comes, is used, or changes its size.
+    fn rank(&self, record: &Record) -> u64;
+
+    /// Takes note of a victim.
+    fn gone(&mut self, record: &Record);
+}
+
+/// By the last use: the classic LRU.
+#[derive(Debug)]
+pub(crate) struct LastUse;
+
+/// By uses per byte on top of what the last victim was worth (GDSF, with equal costs of all fetches).
+#[derive(Debug, Default)]
+pub(crate) struct Worth {
+    /// Worth of the last victim: what entries that came long ago have to be measured against.
+    inflation: f64,
+}
+
+/// A policy made of ranks.
+#[derive(Debug)]
+pub(crate) struct Ranked<R> {
+    rank: R,
+    entries: Entries,
+    shelves: Shelves,
+}
+
+/// Bytes that count as size 1 in the worth of an entry.
+const UNIT: u64 = 4096;
+
+impl Rank for LastUse {
+    fn rank(&self, record: &Record) -> u64 {
+        rank_of_time(record.facts.last_use_ms)
+    }
+
+    fn gone(&mut self, _: &Record) {}
+}
+
+impl Rank for Worth {
+    fn rank(&self, record: &Record) -> u64 {
+        #[expect(clippy::cast_precision_loss, reason = "a size that is off by a 2^53rd changes no order that matters")]
+        let size = record.facts.bytes.div_ceil(UNIT).max(1) as f64;
+        // Numbers that are not negative order like their bits.
+        (self.inflation + f64::from(record.uses) / size).to_bits()
+    }
+
+    fn gone(&mut self, record: &Record) {
+        self.inflation = self.inflation.max(f64::from_bits(record.rank));
+    }
+}
+
+impl<R: Rank> Ranked<R> {
+    pub(crate) fn new(rank: R) -> Self {
+        Self { rank, entries: Entries::default(), shelves: Shelves::default() }
+    }
+
+    /// Takes an entry out of its queue.
+    fn unlink(&mut self, slot: Slot) {
+        let Some(record) = self.entries.get_mut(slot) else { return };
+        if record.queue == Queue::Main {
+            record.queue = Queue::Parked;
+            self.shelves.take(record.facts.shelf, record.rank, slot);
+        }
+    }
+
+    /// Puts an entry where it belongs now.
+    fn link(&mut self, slot: Slot) {
+        let Some(record) = self.entries.get_mut(slot) else { return };
+        record.rank = self.rank.rank(record);
+        record.queue = Queue::Main;
+        self.shelves.add(record.facts.shelf, record.rank, slot);
+    }
+
+    /// Changes what is known of an entry, and its place with it unless it is parked.
+    fn change(&mut self, id: EntryId, change: impl FnOnce(&mut Record)) {
+        let Some(slot) = self.entries.slot(id) else { return };
+        let Some(record) = self.entries.get_mut(slot) else { return };
+        if record.queue == Queue::Parked {
+            change(record);
+            return;
+        }
+        self.unlink(slot);
+        if let Some(record) = self.entries.get_mut(slot) {
+            change(record);
+        }
+        self.link(slot);
+    }
+}
+
+impl<R: Rank> Replacement for Ranked<R> {
+    fn insert(&mut self, entry: NewEntry) {
+        let uses = u8::try_from(entry.uses).unwrap_or(u8::MAX).max(1);
+        if let Some(slot) = self.entries.insert(entry, uses) {
+            self.link(slot);
+        }
+    }
+
+    fn used(&mut self, id: EntryId, now_ms: i64) {
+        self.change(id, |record| {
+            record.uses = record.uses.saturating_add(1);
+            record.facts.last_use_ms = record.facts.last_use_ms.max(now_ms);
+        });
+    }
+
+    fn resized(&mut self, id: EntryId, bytes: u64) {
+        self.change(id, |record| record.facts.bytes = bytes);
+    }
+
+    fn remove(&mut self, id: EntryId) -> Option<Facts> {
+        let slot = self.entries.slot(id)?;
+        self.unlink(slot);
+        self.entries.remove(slot).map(|record| record.facts)
+    }
+
+    fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts> {
+        let firsts = self.shelves.firsts();
+        let records = firsts.filter_map(|(rank, slot)| Some((rank, slot, self.entries.get(slot)?)));
+        let (_, _, record) =
+            records.filter(|(_, _, record)| may_go(&record.facts)).min_by_key(|(rank, slot, _)| (*rank, *slot))?;
+        self.rank.gone(record);
+        Some(record.facts)
+    }
+
+    fn park(&mut self, id: EntryId) {
+        if let Some(slot) = self.entries.slot(id) {
+            self.unlink(slot);
+        }
+    }
+
+    fn unpark(&mut self, id: EntryId) {
+        let Some(slot) = self.entries.slot(id) else { return };
+        if self.entries.get(slot).is_some_and(|record| record.queue == Queue::Parked) {
+            self.link(slot);
+        }
+    }
+
+    fn facts(&self, id: EntryId) -> Option<Facts> {
+        self.entries.facts(id)
+    }
+
+    fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize> {
+        self.entries.scan(from, count, visit)
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+}

@@ -1,0 +1,190 @@
+//! S3-FIFO: a small queue for what was used once, a main queue for the rest, and a memory of what went.
+
+use super::{
+    Facts, NewEntry, Replacement, Shelf,
+    entries::{Entries, Queue, Slot},
+    shelves::{Shelves, rank_of_time},
+};
+use crate::EntryId;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+
+/// The policy.
+#[derive(Debug, Default)]
+pub(crate) struct S3Fifo {
+    entries: Entries,
+    small: Shelves,
+    main: Shelves,
+    bytes: BTreeMap<Shelf, Bytes>,
+    ghosts: Ghosts,
+    /// The latest time heard of, in milliseconds: entries that are spared go behind all others.
+    latest_ms: i64,
+}
+
+/// Bytes in the queues of a shelf.
+#[derive(Debug, Default)]
+struct Bytes {
+    small: u64,
+    main: u64,
+}
+
+/// Hashes of the keys of entries that went from a small queue, the oldest first.
+#[derive(Debug, Default)]
+struct Ghosts {
+    order: VecDeque<u32>,
+    known: HashSet<u32>,
+}
+
+/// Uses that are counted: an entry is spared as many times.
+const USES_MAX: u8 = 3;
+
+/// The small queue has this part of a shelf's bytes, one tenth: what the authors of S3-FIFO recommend.
+const SMALL_PART: u64 = 10;
+
+/// Ghosts that are remembered however few entries there are.
+const GHOSTS_MIN: usize = 1024;
+
+impl Ghosts {
+    fn add(&mut self, key_hash: u32, count_max: usize) {
+        if self.known.insert(key_hash) {
+            self.order.push_back(key_hash);
+        }
+        while self.order.len() > count_max.max(GHOSTS_MIN) {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.known.remove(&oldest);
+        }
+    }
+
+    fn knows(&self, key_hash: u32) -> bool {
+        self.known.contains(&key_hash)
+    }
+}
+
+impl S3Fifo {
+    fn link(&mut self, slot: Slot, queue: Queue, time_ms: i64) {
+        let Some(record) = self.entries.get_mut(slot) else { return };
+        (record.queue, record.rank) = (queue, rank_of_time(time_ms));
+        let bytes = self.bytes.entry(record.facts.shelf).or_default();
+        let (shelves, sum) =
+            if queue == Queue::Small { (&mut self.small, &mut bytes.small) } else { (&mut self.main, &mut bytes.main) };
+        shelves.add(record.facts.shelf, record.rank, slot);
+        *sum = sum.saturating_add(record.facts.bytes);
+    }
+
+    /// Takes an entry out of its queue; which one that was.
+    fn unlink(&mut self, slot: Slot) -> Queue {
+        let Some(record) = self.entries.get_mut(slot) else { return Queue::Parked };
+        let bytes = self.bytes.entry(record.facts.shelf).or_default();
+        let (shelves, sum) = match record.queue {
+            Queue::Parked => return Queue::Parked,
+            Queue::Small => (&mut self.small, &mut bytes.small),
+            Queue::Main => (&mut self.main, &mut bytes.main),
+        };
+        shelves.take(record.facts.shelf, record.rank, slot);
+        *sum = sum.saturating_sub(record.facts.bytes);
+        std::mem::replace(&mut record.queue, Queue::Parked)
+    }
+
+    /// Takes an entry out of its queue to go, or to wait; what leaves the small queue is remembered.
+    fn withdraw(&mut self, slot: Slot) {
+        if self.unlink(slot) == Queue::Small
+            && let Some(record) = self.entries.get(slot)
+        {
+            self.ghosts.add(record.key_hash, self.entries.len());
+        }
+    }
+
+    /// The entry of a shelf to go next; those on the way to it that were used meanwhile are moved on.
+    fn next_of(&mut self, shelf: Shelf) -> Option<Slot> {
+        loop {
+            let bytes = self.bytes.get(&shelf)?;
+            let is_small_full = bytes.small.saturating_mul(SMALL_PART) >= bytes.small.saturating_add(bytes.main);
+            let (small, main) = (self.small.first(shelf), self.main.first(shelf));
+            let (_, slot) = if is_small_full { small.or(main) } else { main.or(small) }?;
+            let record = self.entries.get_mut(slot)?;
+            match record.queue {
+                Queue::Small if record.uses > 1 => record.uses = 0,
+                Queue::Main if record.uses > 0 => record.uses -= 1,
+                Queue::Parked | Queue::Small | Queue::Main => return Some(slot),
+            }
+            self.unlink(slot);
+            self.link(slot, Queue::Main, self.latest_ms);
+        }
+    }
+}
+
+impl Replacement for S3Fifo {
+    fn insert(&mut self, entry: NewEntry) {
+        let is_known = entry.uses > 1 || self.ghosts.knows(entry.key_hash);
+        let (time_ms, queue) = (entry.facts.last_use_ms, if is_known { Queue::Main } else { Queue::Small });
+        self.latest_ms = self.latest_ms.max(time_ms);
+        if let Some(slot) = self.entries.insert(entry, 0) {
+            self.link(slot, queue, time_ms);
+        }
+    }
+
+    fn used(&mut self, id: EntryId, now_ms: i64) {
+        self.latest_ms = self.latest_ms.max(now_ms);
+        let Some(slot) = self.entries.slot(id) else { return };
+        let Some(record) = self.entries.get_mut(slot) else { return };
+        record.uses = record.uses.saturating_add(1).min(USES_MAX);
+        record.facts.last_use_ms = record.facts.last_use_ms.max(now_ms);
+    }
+
+    fn resized(&mut self, id: EntryId, bytes: u64) {
+        let Some(slot) = self.entries.slot(id) else { return };
+        let Some(record) = self.entries.get_mut(slot) else { return };
+        let before = std::mem::replace(&mut record.facts.bytes, bytes);
+        let sums = self.bytes.entry(record.facts.shelf).or_default();
+        let sum = match record.queue {
+            Queue::Parked => return,
+            Queue::Small => &mut sums.small,
+            Queue::Main => &mut sums.main,
+        };
+        *sum = sum.saturating_sub(before).saturating_add(bytes);
+    }
+
+    fn remove(&mut self, id: EntryId) -> Option<Facts> {
+        let slot = self.entries.slot(id)?;
+        self.withdraw(slot);
+        self.entries.remove(slot).map(|record| record.facts)
+    }
+
+    fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts> {
+        let shelves: Vec<Shelf> = self.bytes.keys().copied().collect();
+        let mut next: Option<Facts> = None;
+        for shelf in shelves {
+            let candidate = self.next_of(shelf).and_then(|slot| self.entries.get(slot)).map(|record| record.facts);
+            // Between shelves, the one whose candidate was not used for longer.
+            next = match (next, candidate.filter(|facts| may_go(facts))) {
+                (Some(next), Some(other)) if other.last_use_ms >= next.last_use_ms => Some(next),
+                (next, None) => next,
+                (_, other) => other,
+            };
+        }
+        next
+    }
+
+    fn park(&mut self, id: EntryId) {
+        if let Some(slot) = self.entries.slot(id) {
+            self.withdraw(slot);
+        }
+    }
+
+    fn unpark(&mut self, id: EntryId) {
+        let Some(slot) = self.entries.slot(id) else { return };
+        let Some(record) = self.entries.get(slot).filter(|record| record.queue == Queue::Parked) else { return };
+        self.link(slot, Queue::Main, record.facts.last_use_ms);
+    }
+
+    fn facts(&self, id: EntryId) -> Option<Facts> {
+        self.entries.facts(id)
+    }
+
+    fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize> {
+        self.entries.scan(from, count, visit)
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+}

@@ -1,0 +1,236 @@
+//! How policies order entries, one by one and all alike.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const HERE: Shelf = Shelf { disk: 0, quota: None };
+const THERE: Shelf = Shelf { disk: 1, quota: Some(3) };
+
+fn entry(id: u64, bytes: u64, last_use_ms: i64) -> NewEntry {
+    let facts = Facts { id: EntryId(id), shelf: HERE, bytes, last_use_ms };
+    NewEntry { facts, uses: 1, key_hash: u32::try_from(id).unwrap() }
+}
+
+/// Takes victims until there are none, and tells their order.
+fn order(policy: &mut dyn Replacement) -> Vec<u64> {
+    let next = || {
+        let facts = policy.next(&|_| true)?;
+        policy.remove(facts.id);
+        Some(facts.id.0)
+    };
+    std::iter::from_fn(next).collect()
+}
+
+#[test]
+fn names_of_policies_are_understood() {
+    for policy in Policy::ALL {
+        assert_eq!(Policy::parse(policy.as_str()), Some(policy));
+    }
+    assert_eq!(Policy::parse("LRU"), None);
+}
+
+#[test]
+fn lru_takes_the_entry_that_was_not_used_for_the_longest_time() {
+    let mut lru = Policy::Lru.build();
+    for (id, last_use_ms) in [(1, 30), (2, 10), (3, 20), (4, -5)] {
+        lru.insert(entry(id, 1, last_use_ms));
+    }
+    lru.used(EntryId(2), 40);
+    assert_eq!(order(&mut *lru), [4, 3, 1, 2]);
+}
+
+#[test]
+fn gdsf_takes_large_entries_before_small_ones_and_rare_before_frequent() {
+    let mut gdsf = Policy::Gdsf.build();
+    for (id, bytes) in [(1, 1 << 20), (2, 4 << 20), (3, 4 << 20), (4, 64 << 20)] {
+        gdsf.insert(entry(id, bytes, 0));
+    }
+    for _ in 0..20 {
+        gdsf.used(EntryId(4), 1);
+    }
+    gdsf.used(EntryId(3), 1);
+    // Uses per MiB: 1, 1/4, 2/4, 21/64.
+    assert_eq!(order(&mut *gdsf), [2, 4, 3, 1]);
+}
+
+#[test]
+fn gdsf_lets_go_in_the_end_of_what_was_once_popular() {
+    let mut gdsf = Policy::Gdsf.build();
+    gdsf.insert(entry(0, 4096, 0));
+    for _ in 0..9 {
+        gdsf.used(EntryId(0), 0);
+    }
+    // Each victim raises what the next entry starts with.
+    let went = (1..100).find(|&id| {
+        gdsf.insert(entry(id, 4096, 0));
+        let victim = gdsf.next(&|_| true).unwrap().id;
+        gdsf.remove(victim);
+        victim == EntryId(0)
+    });
+    assert_eq!(went, Some(10));
+}
+
+#[test]
+fn s3_fifo_lets_a_scan_pass_and_keeps_what_is_used_again() {
+    let mut s3_fifo = Policy::S3Fifo.build();
+    for id in 0..10 {
+        s3_fifo.insert(entry(id, 1, i64::try_from(id).unwrap()));
+        s3_fifo.used(EntryId(id), 10);
+        s3_fifo.used(EntryId(id), 10);
+    }
+    let mut went = Vec::new();
+    for id in 100..200 {
+        s3_fifo.insert(entry(id, 1, 100));
+        let victim = s3_fifo.next(&|_| true).unwrap().id;
+        s3_fifo.remove(victim);
+        went.push(victim.0);
+    }
+    // Until the scan has a tenth of the bytes, it takes them from the main queue.
+    assert_eq!(went.iter().filter(|&&id| id < 100).count(), 1, "{went:?}");
+}
+
+#[test]
+fn s3_fifo_knows_entries_that_come_back() {
+    let mut s3_fifo = Policy::S3Fifo.build();
+    s3_fifo.insert(NewEntry { key_hash: 7, ..entry(1, 1, 0) });
+    assert_eq!(order(&mut *s3_fifo), [1]);
+    s3_fifo.insert(NewEntry { key_hash: 7, ..entry(2, 1, 1) });
+    s3_fifo.insert(NewEntry { key_hash: 8, ..entry(3, 1, 2) });
+    assert_eq!(order(&mut *s3_fifo), [3, 2]);
+}
+
+#[test]
+fn s3_fifo_spares_an_entry_of_the_main_queue_once_for_each_use() {
+    let mut s3_fifo = Policy::S3Fifo.build();
+    for id in 1..=3 {
+        s3_fifo.insert(NewEntry { uses: 2, ..entry(id, 1, i64::try_from(id).unwrap()) });
+    }
+    s3_fifo.used(EntryId(1), 10);
+    assert_eq!(order(&mut *s3_fifo), [2, 3, 1]);
+}
+
+#[test]
+fn parked_entries_are_no_victims() {
+    for policy in Policy::ALL {
+        let mut replacement = policy.build();
+        for id in 1..=3 {
+            replacement.insert(entry(id, 1, i64::try_from(id).unwrap()));
+        }
+        replacement.park(EntryId(1));
+        replacement.park(EntryId(1));
+        replacement.used(EntryId(1), 5);
+        replacement.resized(EntryId(1), 2);
+        assert_eq!(order(&mut *replacement), [2, 3], "{policy:?}");
+        assert_eq!(replacement.facts(EntryId(1)).map(|facts| (facts.bytes, facts.last_use_ms)), Some((2, 5)));
+        replacement.unpark(EntryId(1));
+        replacement.unpark(EntryId(1));
+        assert_eq!(order(&mut *replacement), [1], "{policy:?}");
+    }
+}
+
+#[test]
+fn victims_are_sought_where_they_may_be() {
+    for policy in Policy::ALL {
+        let mut replacement = policy.build();
+        replacement.insert(entry(1, 1, 1));
+        let there = entry(2, 1, 2);
+        replacement.insert(NewEntry { facts: Facts { shelf: THERE, ..there.facts }, ..there });
+        let found = replacement.next(&|facts| facts.shelf == THERE).map(|facts| facts.id);
+        assert_eq!(found, Some(EntryId(2)), "{policy:?}");
+        assert_eq!(replacement.next(&|_| true).map(|facts| facts.id), Some(EntryId(1)), "{policy:?}");
+        assert_eq!(replacement.next(&|_| false), None, "{policy:?}");
+    }
+}
+
+#[test]
+fn scans_see_every_entry_once_in_pieces() {
+    for policy in Policy::ALL {
+        let mut replacement = policy.build();
+        (0..10).for_each(|id| replacement.insert(entry(id, 1, 0)));
+        replacement.remove(EntryId(4));
+        replacement.park(EntryId(5));
+        let (mut seen, mut from) = (Vec::new(), Some(0));
+        while let Some(start) = from {
+            from = replacement.scan(start, 3, &mut |facts| seen.push(facts.id.0));
+        }
+        assert_eq!(seen, [0, 1, 2, 3, 6, 7, 8, 9], "{policy:?}");
+    }
+}
+
+/// What may happen to a policy.
+#[derive(Clone, Debug)]
+enum Event {
+    Insert(u64, u64),
+    Used(u64),
+    Resized(u64, u64),
+    Removed(u64),
+    Park(u64),
+    Unpark(u64),
+    Victim,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let id = 0_u64..20;
+    let event = prop_oneof![
+        3 => (id.clone(), 0_u64..1_000_000).prop_map(|(id, bytes)| Event::Insert(id, bytes)),
+        3 => id.clone().prop_map(Event::Used),
+        2 => (id.clone(), 0_u64..1_000_000).prop_map(|(id, bytes)| Event::Resized(id, bytes)),
+        1 => id.clone().prop_map(Event::Removed),
+        1 => id.clone().prop_map(Event::Park),
+        1 => id.prop_map(Event::Unpark),
+        3 => Just(Event::Victim),
+    ];
+    prop::collection::vec(event, 0..200)
+}
+
+proptest! {
+    #[test]
+    fn every_policy_knows_exactly_the_entries_that_are_there(events in events()) {
+        for policy in Policy::ALL {
+            let mut replacement = policy.build();
+            // Bytes, and whether it is parked.
+            let mut model: BTreeMap<u64, (u64, bool)> = BTreeMap::new();
+            for (event, now_ms) in events.iter().zip(0..) {
+                match *event {
+                    Event::Insert(id, bytes) => {
+                        replacement.insert(entry(id, bytes, now_ms));
+                        model.entry(id).or_insert((bytes, false));
+                    }
+                    Event::Used(id) => replacement.used(EntryId(id), now_ms),
+                    Event::Resized(id, bytes) => {
+                        replacement.resized(EntryId(id), bytes);
+                        if let Some(known) = model.get_mut(&id) {
+                            known.0 = bytes;
+                        }
+                    }
+                    Event::Removed(id) => {
+                        let went = replacement.remove(EntryId(id)).map(|facts| facts.bytes);
+                        prop_assert_eq!(went, model.remove(&id).map(|(bytes, _)| bytes));
+                    }
+                    Event::Park(id) => {
+                        replacement.park(EntryId(id));
+                        model.entry(id).and_modify(|known| known.1 = true);
+                    }
+                    Event::Unpark(id) => {
+                        replacement.unpark(EntryId(id));
+                        model.entry(id).and_modify(|known| known.1 = false);
+                    }
+                    Event::Victim => {
+                        let victim = replacement.next(&|_| true).map(|facts| (facts.id.0, facts.bytes));
+                        prop_assert_eq!(victim.is_some(), model.values().any(|(_, is_parked)| !is_parked));
+                        if let Some((id, bytes)) = victim {
+                            prop_assert_eq!(model.remove(&id), Some((bytes, false)));
+                            replacement.remove(EntryId(id));
+                        }
+                    }
+                }
+                prop_assert_eq!(replacement.len(), model.len());
+            }
+            let mut rest = order(&mut *replacement);
+            rest.sort_unstable();
+            let victims: Vec<u64> = model.iter().filter(|(_, known)| !known.1).map(|(id, _)| *id).collect();
+            prop_assert_eq!(rest, victims);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Why an entry left the cache.
+
+use std::fmt;
+
+/// Why an entry was removed to make room, or because somebody wanted it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum PurgeReason {
+    /// The high mark of bytes was passed.
+    Space,
+    /// The high mark of inodes was passed.
+    Inodes,
+    /// Less was free on the file system than must be.
+    FreeMin,
+    /// The quota it counts for was used up.
+    Quota,
+    /// It was not used for too long.
+    Age,
+    /// An administrator asked for room.
+    Requested,
+    /// An administrator asked for its removal.
+    Evicted,
+}
+
+impl PurgeReason {
+    /// Every reason, in the order of the counters.
+    pub const ALL: [Self; 7] =
+        [Self::Space, Self::Inodes, Self::FreeMin, Self::Quota, Self::Age, Self::Requested, Self::Evicted];
+
+    /// The name used in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Space => "space",
+            Self::Inodes => "inodes",
+            Self::FreeMin => "free_min",
+            Self::Quota => "quota",
+            Self::Age => "age",
+            Self::Requested => "requested",
+            Self::Evicted => "evicted",
+        }
+    }
+}
+
+impl fmt::Display for PurgeReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
