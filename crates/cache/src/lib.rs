@@ -9,22 +9,28 @@
 //!   go, and a [`PurgeRun`] picks the victims.
 //! - [`plan_read`] divides a read into bytes that are present, bytes on their way, and bytes to fetch.
 //! - [`DiskHealth`] judges a disk from what its operations tell; [`placement_order`] chooses a disk for a file.
+//! - [`Rules`] decide what becomes of an open, [`ValidityPolicy`] whether a copy may be served, [`NegativeAnswers`]
+//!   remembers which names an origin has not.
 //! - [`CacheKey`] names an entry, [`EntryId`] numbers it; [`ForwardedPath`] and [`AllowList`] serve requests whose path names the origin.
 
 mod allow_list;
 mod block_map;
 mod block_set;
 mod cinfo;
+mod decision;
 mod entry_id;
 mod forwarding;
 mod geometry;
 mod health;
 mod key;
+mod negative;
+mod pattern;
 mod placement;
 mod plan;
 mod purge;
 mod read_ahead;
 mod replacement;
+mod validity;
 
 pub use allow_list::{AllowList, AllowListError};
 pub use block_map::BlockMap;
@@ -33,11 +39,14 @@ pub use cinfo::{
     ACCESSES_KEPT, ACCESSES_LEN_MAX, Access, CINFO_LEN_MAX, ChecksumState, Cinfo, CinfoError, CinfoVersion,
     compact_accesses,
 };
+pub use decision::{Action, CachedCriteria, CgiPattern, Decision, RULES_MAX, Rule, Rules, Subject, Treatment};
 pub use entry_id::EntryId;
 pub use forwarding::{ForwardedPath, ForwardingError};
 pub use geometry::{BLOCKS_MAX, Geometry, GeometryError};
 pub use health::{DiskHealth, Fault, Health, HealthLimits};
 pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal};
+pub use negative::{NEGATIVE_BYTES_MAX, NEGATIVE_NAMES_MAX, NegativeAnswers};
+pub use pattern::{PathPattern, PathPatternError};
 pub use placement::{Candidate, placement_hash, placement_order, weight_for_new};
 pub use plan::{BlockState, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};
 pub use purge::{
@@ -46,3 +55,4 @@ pub use purge::{
 };
 pub use read_ahead::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadSettings};
 pub use replacement::{Facts, NewEntry, Policy, Replacement, Shelf};
+pub use validity::{CheckOutcome, Likeness, Remembered, ValidityCheck, ValidityPolicy, Verdict};

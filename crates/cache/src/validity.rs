@@ -1,0 +1,215 @@
+//! Whether a copy may be served: how often it is compared with its origin, and what follows from that.
+
+use std::time::Duration;
+
+/// How copies of files are kept valid.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ValidityPolicy {
+    /// How often a copy is compared with its origin.
+    pub check: ValidityCheck,
+    /// How long a copy goes on being served once a check is due and fails; `None` for without end.
+    pub stale_max: Option<Duration>,
+    /// Whether the origin's checksum is a part of a file's identity, beside its size and time of change.
+    pub compares_checksum: bool,
+}
+
+/// How often a copy is compared with its origin. It is done when a file is opened.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ValidityCheck {
+    /// Never: files do not change.
+    #[default]
+    Never,
+    /// When the last good check is at least this old.
+    Every(Duration),
+    /// At each open.
+    EachOpen,
+}
+
+/// What a check has found out.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum CheckOutcome {
+    /// The origin's file is the one that is cached.
+    Unchanged,
+    /// The origin has another file under the name.
+    Changed,
+    /// The origin has no file under the name.
+    Gone,
+    /// Nothing: the origin does not answer, or not to the question.
+    Failed,
+}
+
+/// What is to be done with a copy.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Verdict {
+    /// Serve it.
+    Serve,
+    /// Ask the origin first.
+    Ask,
+    /// Serve it although it could not be checked.
+    ServeStale,
+    /// Give it up, and start a new copy.
+    Replace,
+    /// Give it up: there is no such file any more.
+    Drop,
+    /// Keep it, and serve it to nobody until a check succeeds.
+    Refuse,
+}
+
+/// What is known of the file that is cached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Remembered {
+    /// Size in bytes.
+    pub size: u64,
+    /// Time of the last change at the origin, in seconds of the Unix epoch; `None` for entries that do not tell.
+    pub mtime: Option<i64>,
+    /// When the entry was created, in seconds of the Unix epoch.
+    pub created: i64,
+}
+
+/// How the file that an origin has looks beside the one that is cached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Likeness {
+    /// The same.
+    Same,
+    /// Another one.
+    Different,
+    /// Of the same size with another time of change: another file, unless it is a replica at another server.
+    OtherTime,
+}
+
+impl Default for ValidityPolicy {
+    fn default() -> Self {
+        Self { check: ValidityCheck::Never, stale_max: Some(Self::STALE_MAX_DEFAULT), compares_checksum: false }
+    }
+}
+
+impl ValidityPolicy {
+    /// How long unchecked copies are served unless configured.
+    pub const STALE_MAX_DEFAULT: Duration = Duration::from_secs(3600);
+
+    /// What is to be done with a copy that was last found good at `last_check`, or will be when `outcome` says what a
+    /// check has found out now. Times are in seconds of the Unix epoch.
+    ///
+    /// A clock that was put back makes a check due, and no copy older.
+    #[must_use]
+    pub fn decide(&self, last_check: i64, now: i64, outcome: Option<CheckOutcome>) -> Verdict {
+        let period = match self.check {
+            ValidityCheck::Never => return Verdict::Serve,
+            ValidityCheck::Every(period) => period,
+            ValidityCheck::EachOpen => Duration::ZERO,
+        };
+        let age = now.saturating_sub(last_check);
+        match outcome {
+            Some(CheckOutcome::Unchanged) => Verdict::Serve,
+            Some(CheckOutcome::Changed) => Verdict::Replace,
+            Some(CheckOutcome::Gone) => Verdict::Drop,
+            Some(CheckOutcome::Failed) => {
+                let served_max = self.stale_max.map(|stale_max| seconds(period).saturating_add(seconds(stale_max)));
+                if served_max.is_none_or(|max| age <= max) { Verdict::ServeStale } else { Verdict::Refuse }
+            }
+            None if (0..seconds(period)).contains(&age) => Verdict::Serve,
+            None => Verdict::Ask,
+        }
+    }
+}
+
+impl Remembered {
+    /// Compares with the file of `size` bytes, last changed at `mtime`, that the origin has now.
+    ///
+    /// An entry that does not tell when its file was changed is taken for the same as a file of the same size that has not
+    /// changed since the entry was created.
+    #[must_use]
+    pub fn compare(&self, size: u64, mtime: i64) -> Likeness {
+        match self.mtime {
+            _ if size != self.size => Likeness::Different,
+            Some(remembered) if remembered == mtime => Likeness::Same,
+            Some(_) => Likeness::OtherTime,
+            None if mtime <= self.created => Likeness::Same,
+            None => Likeness::Different,
+        }
+    }
+}
+
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CheckOutcome::{Changed, Failed, Gone, Unchanged};
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn policy(check: ValidityCheck, stale_max: Option<Duration>) -> ValidityPolicy {
+        ValidityPolicy { check, stale_max, compares_checksum: false }
+    }
+
+    #[test]
+    fn immutable_files_are_served_without_a_question() {
+        let immutable = policy(ValidityCheck::Never, Some(Duration::ZERO));
+        for now in [0, 1, i64::MAX] {
+            assert_eq!(immutable.decide(0, now, None), Verdict::Serve);
+        }
+    }
+
+    #[test]
+    fn a_check_is_due_when_the_last_one_is_old_enough() {
+        let (hourly, each) = (policy(ValidityCheck::Every(HOUR), None), policy(ValidityCheck::EachOpen, None));
+        for (policy, last_check, now, verdict) in [
+            (hourly, 0, 0, Verdict::Serve),
+            (hourly, 0, 3599, Verdict::Serve),
+            (hourly, 0, 3600, Verdict::Ask),
+            (hourly, 10, 9, Verdict::Ask),
+            (hourly, i64::MIN, i64::MAX, Verdict::Ask),
+            (each, 0, 0, Verdict::Ask),
+            (each, 0, 100, Verdict::Ask),
+        ] {
+            assert_eq!(policy.decide(last_check, now, None), verdict, "{policy:?} {last_check} {now}");
+        }
+    }
+
+    #[test]
+    fn what_a_check_finds_out_decides() {
+        let each = policy(ValidityCheck::EachOpen, Some(HOUR));
+        for (outcome, verdict) in [(Unchanged, Verdict::Serve), (Changed, Verdict::Replace), (Gone, Verdict::Drop)] {
+            assert_eq!(each.decide(0, i64::MAX, Some(outcome)), verdict);
+        }
+    }
+
+    #[test]
+    fn a_failed_check_gives_nothing_up_and_ends_service_after_a_while() {
+        let each = |stale_max| policy(ValidityCheck::EachOpen, stale_max);
+        let hourly = policy(ValidityCheck::Every(HOUR), Some(HOUR));
+        for (policy, now, verdict) in [
+            (each(Some(HOUR)), 0, Verdict::ServeStale),
+            (each(Some(HOUR)), -5, Verdict::ServeStale),
+            (each(Some(HOUR)), 3600, Verdict::ServeStale),
+            (each(Some(HOUR)), 3601, Verdict::Refuse),
+            (each(Some(Duration::ZERO)), 1, Verdict::Refuse),
+            (each(Some(Duration::MAX)), i64::MAX, Verdict::ServeStale),
+            (each(None), i64::MAX, Verdict::ServeStale),
+            (hourly, 7200, Verdict::ServeStale),
+            (hourly, 7201, Verdict::Refuse),
+        ] {
+            assert_eq!(policy.decide(0, now, Some(Failed)), verdict, "{policy:?} {now}");
+        }
+    }
+
+    #[test]
+    fn files_are_told_apart_by_size_and_time_of_change() {
+        let told = Remembered { size: 10, mtime: Some(100), created: 500 };
+        let untold = Remembered { mtime: None, ..told };
+        for (remembered, size, mtime, likeness) in [
+            (told, 10, 100, Likeness::Same),
+            (told, 11, 100, Likeness::Different),
+            (told, 10, 101, Likeness::OtherTime),
+            (told, 10, 99, Likeness::OtherTime),
+            (untold, 10, 500, Likeness::Same),
+            (untold, 10, 501, Likeness::Different),
+            (untold, 9, 1, Likeness::Different),
+        ] {
+            assert_eq!(remembered.compare(size, mtime), likeness, "{remembered:?} {size} {mtime}");
+        }
+    }
+}
