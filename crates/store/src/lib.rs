@@ -38,5 +38,5 @@ mod xattrs;
 pub use disk::{DataFile, Disk, Entry, FileIdentity, Space, VolumeId, VolumeInfo};
 pub use error::StoreError;
 pub use local_disk::LocalDisk;
-pub use origin_mark::{OriginMark, OriginMarkError};
+pub use origin_mark::{MARK_CHECKSUM_LEN_MAX, MarkChecksum, OriginMark, OriginMarkError};
 pub use prepare::{StoreReport, check};

@@ -42,7 +42,7 @@ fn new_cinfo() -> Cinfo {
 }
 
 fn mark() -> OriginMark {
-    OriginMark { endpoint: Endpoint::new("origin.example", 1094), mtime: 1_600_000_000 }
+    OriginMark::new(Endpoint::new("origin.example", 1094), 1_600_000_000)
 }
 
 /// Writes block `index`, full of `byte`, and syncs it in the documented order.

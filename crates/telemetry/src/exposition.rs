@@ -1,7 +1,7 @@
 //! The counters as OpenMetrics text.
 
 use crate::{
-    label::{DiskOperation, DropReason, Label, NotKept, PerLabel, RequestKind},
+    label::{CheckResult, Decided, DiskOperation, DropReason, Label, NotKept, PerLabel, RequestKind},
     metrics::{Counters, Metrics},
 };
 use forebay_types::{Outcome, Side};
@@ -48,6 +48,7 @@ impl Collector for Exposition {
         page.clients(&self.0)?;
         page.origins(&self.0)?;
         page.cache(&self.0)?;
+        page.decisions(&self.0)?;
         page.budget(&self.0)
     }
 }
@@ -156,6 +157,23 @@ impl Page<'_, '_> {
         )
     }
 
+    fn decisions(&mut self, counters: &Counters) -> fmt::Result {
+        self.per_label::<Decided, _>(
+            ("forebay_decisions", "Opens of files of origins, by what the rules decided", None),
+            "action",
+            &counters.decisions,
+        )?;
+        self.per_label::<CheckResult, _>(
+            ("forebay_validity_checks", "Copies that were to be compared with their origin, by result", None),
+            "result",
+            &counters.checks,
+        )?;
+        self.counter(
+            ("forebay_negative_hits", "Questions answered by a remembered \"no such file\"", None),
+            &counters.negative_hits,
+        )
+    }
+
     fn budget(&mut self, counters: &Counters) -> fmt::Result {
         let Some(budget) = counters.budget.get() else {
             return Ok(());
@@ -225,6 +243,9 @@ mod tests {
         metrics.add_disk_error(DiskOperation::Write);
         metrics.add_not_kept(NotKept::DiskFull, 5);
         metrics.add_file_dropped(DropReason::Changed);
+        metrics.add_check(CheckResult::FailedServedStale);
+        metrics.add_decision(Decided::Bypass);
+        metrics.add_negative_hit();
         let connection = metrics.open_connection();
         (metrics, connection)
     }
@@ -261,6 +282,9 @@ mod tests {
             "forebay_disk_errors_total{operation=\"write\"} 1",
             "forebay_not_kept_total{reason=\"disk_full\"} 5",
             "forebay_files_dropped_total{reason=\"changed\"} 1",
+            "forebay_validity_checks_total{result=\"failed_served_stale\"} 1",
+            "forebay_decisions_total{action=\"bypass\"} 1",
+            "forebay_negative_hits_total 1",
         ] {
             assert!(rendered.lines().any(|rendered_line| rendered_line == line), "{line}\nnot in\n{rendered}");
         }

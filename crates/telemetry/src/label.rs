@@ -131,6 +131,32 @@ labels! {
         Changed = "changed",
         /// The cinfo or the data cannot be trusted.
         Damaged = "damaged",
+        /// The origin has no such file any more.
+        Gone = "gone",
+    }
+
+    /// What became of a copy whose check was due.
+    CheckResult {
+        /// The origin's file is the one that is cached.
+        Unchanged = "unchanged",
+        /// The origin has another file; a new copy was started.
+        Changed = "changed",
+        /// The origin has no such file any more.
+        Gone = "gone",
+        /// The origin could not be asked; the copy was served.
+        FailedServedStale = "failed_served_stale",
+        /// The origin could not be asked for too long; the open was refused.
+        FailedRefused = "failed_refused",
+    }
+
+    /// What the rules decided about an open.
+    Decided {
+        /// It is served through the cache.
+        Cache = "cache",
+        /// It is served from the origin and not kept.
+        Bypass = "bypass",
+        /// The client is sent to the origin.
+        Redirect = "redirect",
     }
 }
 
@@ -179,6 +205,8 @@ mod tests {
         assert_positions_and_names::<DiskOperation>();
         assert_positions_and_names::<NotKept>();
         assert_positions_and_names::<DropReason>();
+        assert_positions_and_names::<CheckResult>();
+        assert_positions_and_names::<Decided>();
         assert_positions_and_names::<Outcome>();
         assert_positions_and_names::<Side>();
     }

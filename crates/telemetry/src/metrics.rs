@@ -3,7 +3,7 @@
 use crate::{
     exposition::Exposition,
     histogram::AtomicHistogram,
-    label::{DiskOperation, DropReason, Label, NotKept, PerLabel, RequestKind},
+    label::{CheckResult, Decided, DiskOperation, DropReason, Label, NotKept, PerLabel, RequestKind},
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
 };
@@ -44,6 +44,9 @@ pub(crate) struct Counters {
     pub(crate) disk_errors: PerLabel<AtomicU64, { DiskOperation::ALL.len() }>,
     pub(crate) not_kept: PerLabel<AtomicU64, { NotKept::ALL.len() }>,
     pub(crate) files_dropped: PerLabel<AtomicU64, { DropReason::ALL.len() }>,
+    pub(crate) checks: PerLabel<AtomicU64, { CheckResult::ALL.len() }>,
+    pub(crate) decisions: PerLabel<AtomicU64, { Decided::ALL.len() }>,
+    pub(crate) negative_hits: AtomicU64,
 }
 
 /// The byte budget as the exposition sees it.
@@ -139,6 +142,27 @@ impl Metrics {
     /// Counts a file that left the cache.
     pub fn add_file_dropped(&self, reason: DropReason) {
         self.0.files_dropped.of(reason).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a copy whose check was due.
+    pub fn add_check(&self, result: CheckResult) {
+        self.0.checks.of(result).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Checks so far with this result.
+    #[must_use]
+    pub fn checks(&self, result: CheckResult) -> u64 {
+        self.0.checks.of(result).load(Ordering::Relaxed)
+    }
+
+    /// Counts an open that the rules decided about.
+    pub fn add_decision(&self, decided: Decided) {
+        self.0.decisions.of(decided).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a question that a remembered "no such file" answered.
+    pub fn add_negative_hit(&self) {
+        self.0.negative_hits.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Client bytes sent so far under `outcome`.
