@@ -166,7 +166,7 @@ impl CachedFile {
         if let Some(mark) = &record.mark {
             return mark.endpoint != identity.endpoint || mark.mtime == identity.mtime;
         }
-        record.mark = Some(OriginMark { endpoint: identity.endpoint.clone(), mtime: identity.mtime });
+        record.mark = Some(OriginMark::new(identity.endpoint.clone(), identity.mtime));
         record.note_change();
         true
     }

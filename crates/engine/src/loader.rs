@@ -88,7 +88,7 @@ async fn create_entry(shared: &Arc<Shared>, key: CacheKey, identity: &FileIdenti
     }
     let geometry = Geometry::of_new_file(shared.options.block_size, identity.size).ok()?;
     let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
-    let mark = OriginMark { endpoint: identity.endpoint.clone(), mtime: identity.mtime };
+    let mark = OriginMark::new(identity.endpoint.clone(), identity.mtime);
     let created = shared.options.workers.run(move || disk.create_entry(&key, cinfo, Some(mark)).map(Kept::new));
     match created.await {
         Ok(Ok(kept)) => Some(kept),
