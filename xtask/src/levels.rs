@@ -19,12 +19,13 @@ enum Place {
 }
 
 /// Every package of the workspace.
-const PLACES: [(&str, Place); 15] = [
+const PLACES: [(&str, Place); 16] = [
     ("forebay-types", Place::Level(0)),
     ("forebay-proto", Place::Level(1)),
     ("forebay-cache", Place::Level(1)),
     ("forebay-adopt", Place::Level(1)),
     ("forebay-store", Place::Level(2)),
+    ("forebay-index", Place::Level(2)),
     ("forebay-net", Place::Level(2)),
     ("forebay-telemetry", Place::Level(2)),
     ("forebay-origin", Place::Level(3)),

@@ -87,6 +87,20 @@ impl CacheKey {
         Ok(Self(key))
     }
 
+    /// The key whose [`Self::as_str`] is `text`, or `None` when no key looks like this.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let forwarded = text.strip_prefix('/').and_then(|rest| rest.strip_prefix(FORWARDING_TOP)?.strip_prefix('/'));
+        let key = match forwarded {
+            Some(rest) => {
+                let (origin, path) = rest.split_at_checked(rest.find('/')?)?;
+                Self::forwarded(&origin.parse().ok()?, &Lfn::parse(path).ok()?)
+            }
+            None => Self::fixed(&Lfn::parse(text).ok()?),
+        };
+        key.ok().filter(|key| key.as_str() == text)
+    }
+
     /// The key as text, beginning with `/`.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -132,6 +146,17 @@ mod tests {
             ("[2001:DB8::1]:11", "/root:/[2001:db8::1]:11/store/a.root"),
         ] {
             assert_eq!(CacheKey::forwarded(&origin.parse().unwrap(), &path).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn keys_are_read_back_from_their_text() {
+        for text in ["/a", "/store/a.root", "/root:/origin:1094/a", "/root:/[2001:db8::1]:11/store/a.root"] {
+            assert_eq!(CacheKey::from_text(text).unwrap().as_str(), text);
+        }
+        for text in ["", "/", "a", "//a", "/a/", "/a.cinfo", "/.forebay/lock", "/root:", "/root:/o:1094", "/root:/o/a"]
+        {
+            assert_eq!(CacheKey::from_text(text), None, "{text}");
         }
     }
 

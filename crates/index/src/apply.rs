@@ -1,0 +1,165 @@
+//! Applying changes, in one transaction.
+
+use crate::{
+    BlockSums, Change, IndexError, Record,
+    change::Facts,
+    error::IndexError as Error,
+    tables::{ENTRIES, KEYS, META, META_NEXT_ID, SUMS},
+};
+use forebay_cache::{CacheKey, EntryId};
+use redb::{ReadableTable as _, Table, WriteTransaction};
+use std::collections::BTreeMap;
+
+/// What a change has done to an entry's record.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Applied {
+    /// The entry.
+    pub key: CacheKey,
+    /// Its record before.
+    pub before: Option<Record>,
+    /// Its record now. Another number than before: the files on disk are others.
+    pub after: Option<Record>,
+}
+
+/// The tables, open for writing.
+pub(crate) struct Writer<'t> {
+    entries: Table<'t, &'static [u8], &'static [u8]>,
+    keys: Table<'t, u64, &'static [u8]>,
+    sums: Table<'t, (u64, u32), &'static [u8]>,
+    meta: Table<'t, &'static str, u64>,
+    next_id: u64,
+}
+
+const OPERATION: &str = "writing to";
+
+impl<'t> Writer<'t> {
+    pub(crate) fn begin(transaction: &'t WriteTransaction, next_id: u64) -> Result<Self, IndexError> {
+        let failed = |error| Error::store::<redb::TableError>(OPERATION)(error);
+        Ok(Self {
+            entries: transaction.open_table(ENTRIES).map_err(failed)?,
+            keys: transaction.open_table(KEYS).map_err(failed)?,
+            sums: transaction.open_table(SUMS).map_err(failed)?,
+            meta: transaction.open_table(META).map_err(failed)?,
+            next_id,
+        })
+    }
+
+    /// Applies one change; `None` when it makes no difference.
+    pub(crate) fn apply(&mut self, key: &CacheKey, change: &Change) -> Result<Option<Applied>, IndexError> {
+        let before = self.read(key)?;
+        let mut now = before.clone().filter(|_| !change.removed);
+        if let Some(disk) = &change.seen
+            && !(change.walked_since.is_some_and(|since| yields(now.as_ref(), disk, since)))
+        {
+            now = Some(match now {
+                Some(record) if record.disk.generation == disk.generation => Record { disk: disk.clone(), ..record },
+                replaced => {
+                    let (pinned_until, owner) =
+                        replaced.map_or((None, None), |record| (record.pinned_until, record.owner));
+                    Record { pinned_until, owner, ..Record::new(self.take_id(), disk.clone()) }
+                }
+            });
+        }
+        if let Some(record) = &mut now {
+            self.add_facts(record, change)?;
+            record.keep_within_limits();
+        }
+        if now == before {
+            return Ok(None);
+        }
+        if let Some(old) = before.as_ref().filter(|old| now.as_ref().is_none_or(|new| new.id != old.id)) {
+            self.forget(old.id)?;
+        }
+        match &now {
+            Some(record) => self.write(key, record, before.as_ref())?,
+            None => drop(self.entries.remove(key.as_str().as_bytes()).map_err(Error::store(OPERATION))?),
+        }
+        Ok(Some(Applied { key: key.clone(), before, after: now }))
+    }
+
+    /// The number after the last that was given.
+    pub(crate) fn finish(mut self) -> Result<u64, IndexError> {
+        self.meta.insert(META_NEXT_ID, self.next_id).map_err(Error::store(OPERATION))?;
+        Ok(self.next_id)
+    }
+
+    pub(crate) fn set_meta(&mut self, name: &'static str, value: u64) -> Result<(), IndexError> {
+        self.meta.insert(name, value).map_err(Error::store(OPERATION))?;
+        Ok(())
+    }
+
+    fn read(&self, key: &CacheKey) -> Result<Option<Record>, IndexError> {
+        let found = self.entries.get(key.as_str().as_bytes()).map_err(Error::store(OPERATION))?;
+        found.map(|bytes| Record::decode(bytes.value())).transpose()
+    }
+
+    fn write(&mut self, key: &CacheKey, record: &Record, before: Option<&Record>) -> Result<(), IndexError> {
+        let name = key.as_str().as_bytes();
+        self.entries.insert(name, record.encode().as_slice()).map_err(Error::store(OPERATION))?;
+        if before.is_none_or(|before| before.id != record.id) {
+            self.keys.insert(record.id.0, name).map_err(Error::store(OPERATION))?;
+        }
+        Ok(())
+    }
+
+    fn add_facts(&mut self, record: &mut Record, change: &Change) -> Result<(), IndexError> {
+        if let Some(until) = change.pinned_until {
+            record.pinned_until = until;
+        }
+        if let Some(owner) = &change.owner {
+            record.owner = Some(owner.clone());
+        }
+        let Some((_, facts)) = change.facts.as_ref().filter(|(generation, _)| *generation == record.disk.generation)
+        else {
+            return Ok(());
+        };
+        if let Some(origin) = &facts.origin {
+            record.origin = Some(origin.clone());
+        }
+        record.validated = facts.validated.or(record.validated);
+        for sum in &facts.checksums {
+            record.set_checksum(sum.clone());
+        }
+        self.add_block_sums(record.id, facts)
+    }
+
+    fn add_block_sums(&mut self, id: EntryId, facts: &Facts) -> Result<(), IndexError> {
+        let mut chunks: BTreeMap<u32, Vec<(usize, Option<u32>)>> = BTreeMap::new();
+        for (&block, &sum) in &facts.block_sums {
+            let (chunk, place) = BlockSums::place_of(block);
+            chunks.entry(chunk).or_default().push((place, sum));
+        }
+        for (chunk, changes) in chunks {
+            let mut sums = {
+                let found = self.sums.get((id.0, chunk)).map_err(Error::store(OPERATION))?;
+                found.map_or_else(|| Ok(BlockSums::default()), |bytes| BlockSums::decode(bytes.value()))?
+            };
+            for (place, sum) in changes {
+                sums.set(place, sum);
+            }
+            if sums.is_empty() {
+                self.sums.remove((id.0, chunk)).map_err(Error::store(OPERATION))?;
+            } else {
+                self.sums.insert((id.0, chunk), sums.encode().as_slice()).map_err(Error::store(OPERATION))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets a number and the checksums that go with it.
+    fn forget(&mut self, id: EntryId) -> Result<(), IndexError> {
+        self.keys.remove(id.0).map_err(Error::store(OPERATION))?;
+        self.sums.retain_in((id.0, 0)..=(id.0, u32::MAX), |_, _| false).map_err(Error::store(OPERATION))
+    }
+
+    const fn take_id(&mut self) -> EntryId {
+        let id = EntryId(self.next_id);
+        self.next_id += 1;
+        id
+    }
+}
+
+/// Whether what a walk of the disk found is older than the record that is there.
+fn yields(record: Option<&Record>, disk: &crate::DiskFacts, since: EntryId) -> bool {
+    record.is_some_and(|record| record.id >= since || record.disk.generation == disk.generation)
+}

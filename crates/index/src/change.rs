@@ -1,0 +1,161 @@
+//! What became of an entry.
+
+use crate::record::{DiskFacts, FileChecksum, Generation, OriginFacts};
+use forebay_cache::EntryId;
+use std::collections::BTreeMap;
+
+/// What became of one entry. Changes of one entry merge into one.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Change {
+    /// The entry was removed, before anything else that is told here.
+    pub(crate) removed: bool,
+    /// The entry as it is on disk. A record of another generation is replaced by a new one with a new number, which keeps pin
+    /// and owner.
+    pub(crate) seen: Option<DiskFacts>,
+    /// What `seen` was found by a walk of the disk: it yields to a record that is numbered from here on, and to one of the
+    /// same generation.
+    pub(crate) walked_since: Option<EntryId>,
+    /// What is known of the files of this generation, and of no other.
+    pub(crate) facts: Option<(Generation, Facts)>,
+    pub(crate) pinned_until: Option<Option<i64>>,
+    pub(crate) owner: Option<String>,
+}
+
+/// What is known of one generation of an entry beside what is on disk.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Facts {
+    /// The file at its origin.
+    pub origin: Option<OriginFacts>,
+    /// When the copy was found to be the origin's file, in seconds of the Unix epoch.
+    pub validated: Option<i64>,
+    /// Checksums of the whole file.
+    pub checksums: Vec<FileChecksum>,
+    /// The CRC32C of blocks; `None` forgets one.
+    pub block_sums: BTreeMap<u64, Option<u32>>,
+}
+
+impl Change {
+    /// The entry was removed from the disk.
+    #[must_use]
+    pub fn removed() -> Self {
+        Self { removed: true, ..Self::default() }
+    }
+
+    /// The entry as it is on disk by now.
+    #[must_use]
+    pub fn seen(disk: DiskFacts) -> Self {
+        Self { seen: Some(disk), ..Self::default() }
+    }
+
+    /// The entry as a walk of the disk found it, which began when `since` was the next number. What was noted meanwhile is
+    /// newer and stays.
+    #[must_use]
+    pub fn walked(disk: DiskFacts, since: EntryId) -> Self {
+        Self { seen: Some(disk), walked_since: Some(since), ..Self::default() }
+    }
+
+    /// More is known of the entry's files. Ignored when the record is about others, or there is none.
+    #[must_use]
+    pub fn learnt(generation: Generation, facts: Facts) -> Self {
+        Self { facts: Some((generation, facts)), ..Self::default() }
+    }
+
+    /// The entry is pinned until a time in seconds of the Unix epoch, or no longer.
+    #[must_use]
+    pub fn pinned(until: Option<i64>) -> Self {
+        Self { pinned_until: Some(until), ..Self::default() }
+    }
+
+    /// The entry was fetched for this organisation.
+    #[must_use]
+    pub fn owned(owner: String) -> Self {
+        Self { owner: Some(owner), ..Self::default() }
+    }
+
+    /// Adds what became of the entry later.
+    pub fn merge(&mut self, later: Self) {
+        if later.removed {
+            *self = later;
+            return;
+        }
+        if later.seen.is_some() {
+            self.seen = later.seen;
+            self.walked_since = later.walked_since;
+        }
+        self.pinned_until = later.pinned_until.or(self.pinned_until);
+        self.owner = later.owner.or_else(|| self.owner.take());
+        match (&mut self.facts, later.facts) {
+            (Some((generation, facts)), Some((later_generation, later))) if *generation == later_generation => {
+                facts.merge(later);
+            }
+            (_, None) => {}
+            (facts, later) => *facts = later,
+        }
+    }
+
+    /// Number of block checksums that are told.
+    #[must_use]
+    pub fn block_sum_count(&self) -> usize {
+        self.facts.as_ref().map_or(0, |(_, facts)| facts.block_sums.len())
+    }
+}
+
+impl Facts {
+    fn merge(&mut self, later: Self) {
+        self.origin = later.origin.or_else(|| self.origin.take());
+        self.validated = later.validated.or(self.validated);
+        self.checksums.retain(|sum| later.checksums.iter().all(|newer| newer.algorithm != sum.algorithm));
+        self.checksums.extend(later.checksums);
+        self.block_sums.extend(later.block_sums);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: Generation = Generation { inode: 1, created: 10 };
+    const NEW: Generation = Generation { inode: 2, created: 20 };
+
+    fn disk(generation: Generation, present_bytes: u64) -> DiskFacts {
+        DiskFacts { volume: 0, generation, file_size: 100, block_size: 10, present_bytes, last_use: 5, uses: 1 }
+    }
+
+    fn summed(generation: Generation, block: u64, sum: Option<u32>) -> Change {
+        Change::learnt(generation, Facts { block_sums: BTreeMap::from([(block, sum)]), ..Facts::default() })
+    }
+
+    #[test]
+    fn later_changes_win_field_by_field() {
+        let mut change = Change::seen(disk(OLD, 10));
+        change.merge(summed(OLD, 1, Some(7)));
+        change.merge(summed(OLD, 2, Some(8)));
+        change.merge(Change::pinned(Some(99)));
+        change.merge(summed(OLD, 1, None));
+        change.merge(Change::seen(disk(OLD, 20)));
+        assert_eq!(change.seen, Some(disk(OLD, 20)));
+        assert_eq!(change.pinned_until, Some(Some(99)));
+        assert_eq!(change.facts.as_ref().unwrap().1.block_sums, BTreeMap::from([(1, None), (2, Some(8))]));
+        assert_eq!(change.block_sum_count(), 2);
+        change.merge(Change::pinned(None));
+        assert_eq!(change.pinned_until, Some(None));
+    }
+
+    #[test]
+    fn a_removal_forgets_what_was_before_it() {
+        let mut change = Change::seen(disk(OLD, 10));
+        change.merge(summed(OLD, 1, Some(7)));
+        change.merge(Change::removed());
+        assert_eq!(change, Change::removed());
+        change.merge(Change::seen(disk(NEW, 0)));
+        assert!(change.removed && change.seen.is_some());
+    }
+
+    #[test]
+    fn facts_of_another_generation_replace_each_other() {
+        let mut change = summed(OLD, 1, Some(7));
+        change.merge(summed(NEW, 2, Some(8)));
+        let (generation, facts) = change.facts.unwrap();
+        assert_eq!((generation, facts.block_sums), (NEW, BTreeMap::from([(2, Some(8))])));
+    }
+}

@@ -1,0 +1,178 @@
+//! The index.
+
+use crate::{
+    Applied, BlockSums, Change, IndexError, Record,
+    apply::Writer,
+    error::IndexError as Error,
+    tables::{ENTRIES, KEYS, META_COMPLETE, SUMS},
+};
+use forebay_cache::{CacheKey, EntryId};
+use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _};
+use std::{
+    fmt,
+    ops::Bound,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// What the cache knows of its entries. All methods block; a change is durable when its method returns.
+///
+/// After an error the index must be opened again before it is used further, or, when the error tells of damage, replaced.
+pub struct Index {
+    pub(crate) database: Database,
+    /// The number of the next entry. Changes within a write, of which there is one at a time.
+    pub(crate) next_id: AtomicU64,
+}
+
+const OPERATION: &str = "reading";
+
+impl Index {
+    /// The record of an entry.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn get(&self, key: &CacheKey) -> Result<Option<Record>, IndexError> {
+        self.read(|transaction| {
+            let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
+            let found = table.get(key.as_str().as_bytes()).map_err(Error::store(OPERATION))?;
+            found.map(|bytes| Record::decode(bytes.value())).transpose()
+        })
+    }
+
+    /// The key and the record of entry number `id`.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn get_id(&self, id: EntryId) -> Result<Option<(CacheKey, Record)>, IndexError> {
+        self.read(|transaction| {
+            let keys = transaction.open_table(KEYS).map_err(Error::store(OPERATION))?;
+            let Some(name) = keys.get(id.0).map_err(Error::store(OPERATION))? else { return Ok(None) };
+            let entries = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
+            let Some(bytes) = entries.get(name.value()).map_err(Error::store(OPERATION))? else { return Ok(None) };
+            Ok(Some((key_of(name.value())?, Record::decode(bytes.value())?)))
+        })
+    }
+
+    /// The checksums of chunk `chunk` of the blocks of entry number `id`; none are known when there is no such chunk.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn block_sums(&self, id: EntryId, chunk: u32) -> Result<BlockSums, IndexError> {
+        self.read(|transaction| {
+            let table = transaction.open_table(SUMS).map_err(Error::store(OPERATION))?;
+            let found = table.get((id.0, chunk)).map_err(Error::store(OPERATION))?;
+            found.map_or_else(|| Ok(BlockSums::default()), |bytes| BlockSums::decode(bytes.value()))
+        })
+    }
+
+    /// Up to `limit` entries behind `after` in the order of their keys, from the first one without it.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn page(&self, after: Option<&CacheKey>, limit: usize) -> Result<Vec<(CacheKey, Record)>, IndexError> {
+        self.read(|transaction| {
+            let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
+            let from = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_str().as_bytes()));
+            let range = table.range::<&[u8]>((from, Bound::Unbounded)).map_err(Error::store(OPERATION))?;
+            range
+                .take(limit)
+                .map(|entry| {
+                    let (name, bytes) = entry.map_err(Error::store(OPERATION))?;
+                    Ok((key_of(name.value())?, Record::decode(bytes.value())?))
+                })
+                .collect()
+        })
+    }
+
+    /// Number of entries.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn count(&self) -> Result<u64, IndexError> {
+        self.read(|transaction| {
+            let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
+            table.len().map_err(Error::store(OPERATION))
+        })
+    }
+
+    /// The number that the next new entry is given.
+    #[must_use]
+    pub fn next_id(&self) -> EntryId {
+        EntryId(self.next_id.load(Ordering::Acquire))
+    }
+
+    /// Applies changes, all or none, and tells those that made a difference to a record.
+    ///
+    /// # Errors
+    /// When the index cannot be read or written; then none of the changes is applied, or all of them are and the index does
+    /// not know.
+    pub fn apply<'a>(
+        &self,
+        changes: impl IntoIterator<Item = (&'a CacheKey, &'a Change)>,
+    ) -> Result<Vec<Applied>, IndexError> {
+        let mut applied = Vec::new();
+        self.write(|writer| {
+            for (key, change) in changes {
+                applied.extend(writer.apply(key, change)?);
+            }
+            Ok(())
+        })?;
+        Ok(applied)
+    }
+
+    /// Whether every entry on disk has a record: false from the beginning until [`Self::set_complete`].
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn is_complete(&self) -> Result<bool, IndexError> {
+        self.guarded(|| Ok(self.meta(META_COMPLETE)? == Some(1)))
+    }
+
+    /// Notes whether every entry on disk has a record.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn set_complete(&self, is_complete: bool) -> Result<(), IndexError> {
+        self.write(|writer| writer.set_meta(META_COMPLETE, u64::from(is_complete)))
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T, IndexError>) -> Result<T, IndexError> {
+        self.guarded(|| read(&self.database.begin_read().map_err(Error::store(OPERATION))?))
+    }
+
+    /// Writes within one transaction.
+    pub(crate) fn write(
+        &self,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        self.guarded(|| {
+            let mut transaction = self.database.begin_write().map_err(Error::store("writing to"))?;
+            // What is free is written with each commit, so that an open after a crash need not read the whole file.
+            transaction.set_quick_repair(true);
+            let next_id = {
+                let mut writer = Writer::begin(&transaction, self.next_id.load(Ordering::Acquire))?;
+                write(&mut writer)?;
+                writer.finish()?
+            };
+            transaction.commit().map_err(Error::store("committing to"))?;
+            self.next_id.store(next_id, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    /// The store below panics on some damages instead of telling them.
+    fn guarded<T>(&self, work: impl FnOnce() -> Result<T, IndexError>) -> Result<T, IndexError> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(IndexError::Damaged { what: "its structure" }))
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Index").field("next_id", &self.next_id()).finish_non_exhaustive()
+    }
+}
+
+fn key_of(name: &[u8]) -> Result<CacheKey, IndexError> {
+    let text = std::str::from_utf8(name).map_err(|_| IndexError::Damaged { what: "a key" })?;
+    CacheKey::from_text(text).ok_or(IndexError::Damaged { what: "a key" })
+}

@@ -1,0 +1,31 @@
+//! The index: what the cache knows of its entries beside their records, in one transactional file.
+//!
+//! The data files and cinfo records are the truth; the index may be deleted at any time and is made again from them. It
+//! holds what a cinfo cannot: an order without a walk of the tree, the origin's identity, pins, owners, checksums of whole
+//! files, and a CRC32C of each block. All methods block.
+//!
+//! - [`Index`] is the file. [`Index::open`] never trusts a damaged one: it is moved aside and a new one begun.
+//! - [`Change`] says what became of one entry; several of one entry merge, many are applied in one transaction.
+//! - [`Record`] is what is known of an entry, [`BlockSums`] the checksums of a run of its blocks.
+//!
+//! A record tells by its [`Generation`] which files on disk it is about: one of another generation says nothing of them.
+
+mod apply;
+mod block_sums;
+mod bytes;
+mod change;
+mod error;
+mod index;
+mod open;
+mod record;
+mod record_bytes;
+mod tables;
+
+pub use apply::Applied;
+pub use block_sums::{BlockSums, SUMS_PER_CHUNK};
+pub use change::{Change, Facts};
+pub use error::IndexError;
+pub use index::Index;
+pub use open::{Found, IndexOptions};
+pub use record::{DiskFacts, FileChecksum, Generation, OriginFacts, Record, TEXT_LEN_MAX};
+pub use redb::{StorageBackend, backends::InMemoryBackend};

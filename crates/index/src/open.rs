@@ -1,0 +1,153 @@
+//! Opening the file of an index, and putting a damaged one aside.
+
+use crate::{
+    Index, IndexError,
+    tables::{FORMAT, META, META_COMPLETE, META_FORMAT, META_NEXT_ID},
+};
+use redb::{Database, ReadableDatabase as _, StorageBackend, backends::FileBackend};
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// Set-up of an index.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexOptions {
+    /// Bytes of it that are held in memory at most.
+    pub cache_bytes: usize,
+}
+
+/// What was found where an index was opened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Found {
+    /// Nothing: it is new and empty.
+    Fresh,
+    /// An index.
+    Existing,
+    /// Something that is of no use. It was moved aside, and a new index begun.
+    Replaced {
+        /// What was wrong with it.
+        reason: String,
+    },
+}
+
+impl Default for IndexOptions {
+    fn default() -> Self {
+        Self { cache_bytes: 64 << 20 }
+    }
+}
+
+/// What is appended to the name of a file that was moved aside. The next one takes its place.
+const ASIDE_SUFFIX: &str = ".replaced";
+
+impl Index {
+    /// Opens the index in the file `path`, which is created with its directory if need be. A file that is damaged or of
+    /// another version is moved aside.
+    ///
+    /// # Errors
+    /// When the operating system refuses, or another process has the index open.
+    pub fn open(path: &Path, options: IndexOptions) -> Result<(Self, Found), IndexError> {
+        match open_file(path, options) {
+            Err(error) if error.is_damage() => {
+                move_aside(path)?;
+                let (index, _) = open_file(path, options)?;
+                Ok((index, Found::Replaced { reason: error.to_string() }))
+            }
+            other => other,
+        }
+    }
+
+    /// Moves the file of an index aside that turned out to be damaged, so that the next [`Index::open`] begins a new one.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn discard(path: &Path) -> Result<(), IndexError> {
+        move_aside(path)
+    }
+
+    /// Opens the index that `backend` holds.
+    ///
+    /// # Errors
+    /// When it holds something else, or fails.
+    pub fn with_backend(backend: impl StorageBackend, options: IndexOptions) -> Result<(Self, Found), IndexError> {
+        // The store below panics on some damages instead of telling them.
+        catch_unwind(AssertUnwindSafe(|| open_backend(backend, options)))
+            .unwrap_or(Err(IndexError::Damaged { what: "its structure" }))
+    }
+}
+
+fn open_file(path: &Path, options: IndexOptions) -> Result<(Index, Found), IndexError> {
+    let failed = |source: io::Error| IndexError::Io { operation: "opening", source };
+    if let Some(directory) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+    }
+    let file = open_private(path).map_err(failed)?;
+    let backend = FileBackend::new(file).map_err(IndexError::store("opening"))?;
+    Index::with_backend(backend, options)
+}
+
+/// Opens a file that is nobody's business but ours.
+fn open_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+fn move_aside(path: &Path) -> Result<(), IndexError> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(ASIDE_SUFFIX);
+    std::fs::rename(path, PathBuf::from(aside)).map_err(|source| IndexError::Io { operation: "moving aside", source })
+}
+
+fn open_backend(backend: impl StorageBackend, options: IndexOptions) -> Result<(Index, Found), IndexError> {
+    let is_new = backend.len().map_err(|source| IndexError::Io { operation: "opening", source })? == 0;
+    let mut builder = Database::builder();
+    builder.set_cache_size(options.cache_bytes);
+    let database = builder.create_with_backend(backend).map_err(IndexError::store("opening"))?;
+    let index = Index { database, next_id: AtomicU64::new(0) };
+    if is_new {
+        index.initialize()?;
+        return Ok((index, Found::Fresh));
+    }
+    match index.meta(META_FORMAT)? {
+        Some(FORMAT) => {
+            let next_id = index.meta(META_NEXT_ID)?.ok_or(IndexError::Damaged { what: "the next number" })?;
+            index.next_id.store(next_id, Ordering::Relaxed);
+            Ok((index, Found::Existing))
+        }
+        // It was killed before its first commit.
+        None if index.has_no_tables()? => {
+            index.initialize()?;
+            Ok((index, Found::Fresh))
+        }
+        _ => Err(IndexError::Damaged { what: "its version" }),
+    }
+}
+
+impl Index {
+    fn initialize(&self) -> Result<(), IndexError> {
+        self.write(|writer| {
+            writer.set_meta(META_FORMAT, FORMAT)?;
+            writer.set_meta(META_COMPLETE, 0)
+        })
+    }
+
+    /// A number about the index itself.
+    pub(crate) fn meta(&self, name: &str) -> Result<Option<u64>, IndexError> {
+        let failed = "reading";
+        let transaction = self.database.begin_read().map_err(IndexError::store(failed))?;
+        match transaction.open_table(META) {
+            Ok(table) => Ok(table.get(name).map_err(IndexError::store(failed))?.map(|value| value.value())),
+            Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(IndexError::store(failed)(error)),
+        }
+    }
+
+    fn has_no_tables(&self) -> Result<bool, IndexError> {
+        let transaction = self.database.begin_read().map_err(IndexError::store("reading"))?;
+        let mut tables = transaction.list_tables().map_err(IndexError::store("reading"))?;
+        Ok(tables.next().is_none())
+    }
+}

@@ -1,0 +1,27 @@
+//! The tables of the index.
+
+use redb::TableDefinition;
+
+/// Version of the tables: an index with another one is made anew.
+pub(crate) const FORMAT: u64 = 1;
+
+/// Numbers about the index itself, by the names below.
+pub(crate) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+/// Records by key.
+pub(crate) const ENTRIES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("entries");
+
+/// Keys by number.
+pub(crate) const KEYS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("keys");
+
+/// Chunks of block checksums by number of the entry and of the chunk.
+pub(crate) const SUMS: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("sums");
+
+/// The version of the tables.
+pub(crate) const META_FORMAT: &str = "format";
+
+/// The number of the next entry.
+pub(crate) const META_NEXT_ID: &str = "next_id";
+
+/// 1 when every entry on disk has a record.
+pub(crate) const META_COMPLETE: &str = "complete";

@@ -1,0 +1,159 @@
+//! What an index keeps of entries.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
+
+use forebay_cache::{CacheKey, EntryId};
+use forebay_index::{
+    Applied, Change, DiskFacts, Facts, FileChecksum, Found, Generation, InMemoryBackend, Index, IndexOptions,
+    OriginFacts, SUMS_PER_CHUNK,
+};
+use forebay_types::Endpoint;
+use std::collections::BTreeMap;
+
+const OLD: Generation = Generation { inode: 1, created: 100 };
+const NEW: Generation = Generation { inode: 2, created: 200 };
+
+fn index() -> Index {
+    let (index, found) = Index::with_backend(InMemoryBackend::new(), IndexOptions::default()).unwrap();
+    assert_eq!(found, Found::Fresh);
+    index
+}
+
+fn key(name: &str) -> CacheKey {
+    CacheKey::from_text(name).unwrap()
+}
+
+fn disk(generation: Generation, present_bytes: u64) -> DiskFacts {
+    DiskFacts { volume: 0, generation, file_size: 1000, block_size: 100, present_bytes, last_use: 5, uses: 1 }
+}
+
+fn apply(index: &Index, name: &str, change: Change) -> Option<Applied> {
+    let mut applied = index.apply([(&key(name), &change)]).unwrap();
+    assert!(applied.len() <= 1);
+    applied.pop()
+}
+
+fn sums(generation: Generation, sums: &[(u64, Option<u32>)]) -> Change {
+    let block_sums = sums.iter().copied().collect::<BTreeMap<_, _>>();
+    Change::learnt(generation, Facts { block_sums, ..Facts::default() })
+}
+
+#[test]
+fn entries_are_numbered_once_and_found_by_key_and_number() {
+    let index = index();
+    let added = apply(&index, "/a", Change::seen(disk(OLD, 0))).unwrap();
+    assert_eq!(added.before, None);
+    let id = added.after.unwrap().id;
+    let grown = apply(&index, "/a", Change::seen(disk(OLD, 500))).unwrap().after.unwrap();
+    assert_eq!((grown.id, grown.disk.present_bytes), (id, 500));
+    assert_eq!(index.get(&key("/a")).unwrap().unwrap(), grown);
+    assert_eq!(index.get_id(id).unwrap().unwrap(), (key("/a"), grown));
+    assert_eq!(apply(&index, "/a", Change::seen(disk(OLD, 500))), None);
+
+    assert_eq!(apply(&index, "/a", Change::removed()).unwrap().after, None);
+    assert_eq!(apply(&index, "/a", Change::removed()), None);
+    assert_eq!((index.get(&key("/a")).unwrap(), index.get_id(id).unwrap()), (None, None));
+    assert_ne!(apply(&index, "/a", Change::seen(disk(OLD, 0))).unwrap().after.unwrap().id, id);
+}
+
+#[test]
+fn another_generation_is_another_entry_that_keeps_pin_and_owner() {
+    let index = index();
+    let mut change = Change::seen(disk(OLD, 100));
+    change.merge(Change::pinned(Some(77)));
+    change.merge(Change::owned("cms".to_owned()));
+    change.merge(Change::learnt(
+        OLD,
+        Facts {
+            origin: Some(OriginFacts { endpoint: Endpoint::new("o", 1), mtime: 3, tag: None }),
+            validated: Some(4),
+            checksums: vec![FileChecksum { algorithm: "md5".to_owned(), value: "00".to_owned() }],
+            block_sums: BTreeMap::from([(0, Some(9))]),
+        },
+    ));
+    let old = apply(&index, "/a", change).unwrap().after.unwrap();
+    assert_eq!((old.validated, old.checksum("md5")), (Some(4), Some("00")));
+    assert_eq!(index.block_sums(old.id, 0).unwrap().get(0), Some(9));
+
+    let replaced = apply(&index, "/a", Change::seen(disk(NEW, 0))).unwrap();
+    let new = replaced.after.unwrap();
+    assert_eq!(replaced.before.unwrap().id, old.id);
+    assert_ne!(new.id, old.id);
+    assert_eq!((new.pinned_until, new.owner.as_deref()), (Some(77), Some("cms")));
+    assert_eq!((new.origin, new.validated, new.checksums), (None, None, Vec::new()));
+    assert_eq!(index.get_id(old.id).unwrap(), None);
+    assert!(index.block_sums(old.id, 0).unwrap().is_empty());
+}
+
+#[test]
+fn facts_about_other_files_are_ignored() {
+    let index = index();
+    assert_eq!(apply(&index, "/a", sums(OLD, &[(0, Some(1))])), None);
+    let id = apply(&index, "/a", Change::seen(disk(NEW, 0))).unwrap().after.unwrap().id;
+    assert_eq!(apply(&index, "/a", sums(OLD, &[(0, Some(1))])), None);
+    assert!(index.block_sums(id, 0).unwrap().is_empty());
+}
+
+#[test]
+fn block_checksums_are_noted_and_forgotten_one_by_one() {
+    let index = index();
+    let id = apply(&index, "/a", Change::seen(disk(OLD, 0))).unwrap().after.unwrap().id;
+    apply(&index, "/a", sums(OLD, &[(0, Some(1)), (1, Some(2)), (SUMS_PER_CHUNK, Some(3))]));
+    apply(&index, "/a", sums(OLD, &[(1, None), (2, Some(4))]));
+    let first = index.block_sums(id, 0).unwrap();
+    assert_eq!((first.get(0), first.get(1), first.get(2)), (Some(1), None, Some(4)));
+    assert_eq!(index.block_sums(id, 1).unwrap().get(0), Some(3));
+    assert!(index.block_sums(id, 2).unwrap().is_empty());
+}
+
+#[test]
+fn pages_come_in_the_order_of_keys() {
+    let index = index();
+    let names = ["/b", "/a/z", "/root:/o:1094/a", "/a", "/a-b"];
+    let keys: Vec<CacheKey> = names.iter().map(|name| key(name)).collect();
+    let change = Change::seen(disk(OLD, 0));
+    index.apply(keys.iter().map(|key| (key, &change))).unwrap();
+    let mut seen = Vec::new();
+    while let Some((last, _)) = {
+        let page = index.page(seen.last(), 2).unwrap();
+        seen.extend(page.iter().map(|(key, _)| key.clone()));
+        page.last().cloned()
+    } {
+        assert_eq!(Some(&last), seen.last());
+    }
+    assert_eq!(seen.iter().map(CacheKey::as_str).collect::<Vec<_>>(), ["/a", "/a-b", "/a/z", "/b", "/root:/o:1094/a"]);
+    assert_eq!(index.count().unwrap(), 5);
+}
+
+#[test]
+fn a_walk_yields_to_what_was_noted_meanwhile() {
+    let index = index();
+    apply(&index, "/stale", Change::seen(disk(OLD, 10)));
+    let since = index.next_id();
+    apply(&index, "/noted", Change::seen(disk(NEW, 20)));
+    apply(&index, "/stale", Change::pinned(Some(1)));
+    for name in ["/noted", "/new"] {
+        apply(&index, name, Change::walked(disk(OLD, 30), since));
+    }
+    apply(&index, "/stale", Change::walked(disk(NEW, 40), since));
+    let present = |name: &str| index.get(&key(name)).unwrap().unwrap().disk.present_bytes;
+    assert_eq!((present("/noted"), present("/new"), present("/stale")), (20, 30, 40));
+    // The same files: what was noted of them is newer than what the walk saw.
+    apply(&index, "/new", Change::seen(disk(OLD, 50)));
+    apply(&index, "/new", Change::walked(disk(OLD, 30), index.next_id()));
+    assert_eq!(present("/new"), 50);
+}
+
+#[test]
+fn numbers_and_completeness_outlive_the_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own/index");
+    let (index, found) = Index::open(&path, IndexOptions::default()).unwrap();
+    assert_eq!((found, index.is_complete().unwrap()), (Found::Fresh, false));
+    apply(&index, "/a", Change::seen(disk(OLD, 0)));
+    apply(&index, "/a", Change::removed());
+    index.set_complete(true).unwrap();
+    drop(index);
+    let (index, found) = Index::open(&path, IndexOptions::default()).unwrap();
+    assert_eq!((found, index.is_complete().unwrap()), (Found::Existing, true));
+    assert_eq!(index.next_id(), EntryId(1));
+}
