@@ -43,6 +43,13 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// When the disk fails.
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError>;
 
+    /// Removes the entries of `keys`, each record first, and directories that this leaves empty; what became of each, in the
+    /// order of `keys`. Nothing is synced: a crash may bring back an entry, as a whole or without its record, but never an
+    /// old record beside new data.
+    fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
+        keys.iter().map(|key| self.remove_entry(key)).collect()
+    }
+
     /// Notes that the entry of `key` was used at `now` (seconds of the Unix epoch), for the choice of what to purge.
     ///
     /// # Errors
@@ -171,4 +178,8 @@ pub struct Space {
     pub total_bytes: u64,
     /// Bytes of it that we may still write.
     pub free_bytes: u64,
+    /// Number of its inodes; 0 when it makes them as needed.
+    pub total_inodes: u64,
+    /// Inodes that are free.
+    pub free_inodes: u64,
 }

@@ -107,6 +107,11 @@ impl StoreError {
         }
     }
 
+    /// Whether something on the way to the entry does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.errno() == Some(Errno::NOENT)
+    }
+
     fn errno(&self) -> Option<Errno> {
         match self {
             Self::Io { source, .. } => Errno::from_io_error(source),

@@ -21,6 +21,7 @@
 //!
 //! Creating an entry syncs nothing: its record holds no bit, so losing it loses nothing. An old record is durably gone
 //! before new data takes its name. Removing an entry removes the record first: data without a record is never trusted.
+//! Entries that are removed together are removed without a sync; the sync follows when one of them is created anew.
 //! An entry's data file is replaced, never truncated, so that handles on the old one go on reading the old bytes; and a
 //! record is written only while its key still names the data file it describes ([`StoreError::Superseded`]).
 
@@ -32,6 +33,7 @@ mod local_disk;
 mod origin_mark;
 mod prepare;
 mod probe;
+mod removal;
 mod tree;
 mod xattrs;
 

@@ -5,6 +5,7 @@ use crate::{
     cinfo_file::{self, CinfoWriter},
     data_file::LocalFile,
     prepare, probe,
+    removal::{UnsyncedRemovals, by_directory, remove_empty_directories, remove_unsynced},
     tree::{Place, Spot, Tree},
     xattrs::Attributes,
 };
@@ -23,6 +24,9 @@ use std::{
 /// Locks that keys share: enough that an open rarely waits for another entry's sync.
 const KEY_LOCKS: usize = 1024;
 
+/// Tries to create an entry in a directory that removals take away again and again.
+const CREATE_ATTEMPTS_MAX: u32 = 8;
+
 /// A directory of a local file system in which entries are kept, in XCache's layout.
 #[derive(Debug)]
 pub struct LocalDisk {
@@ -33,6 +37,7 @@ pub struct LocalDisk {
     keeps_xattrs: bool,
     /// Held while an entry's files are looked up and changed together.
     key_locks: [Mutex<()>; KEY_LOCKS],
+    unsynced_removals: UnsyncedRemovals,
     _lock: OwnedFd,
 }
 
@@ -78,6 +83,7 @@ impl LocalDisk {
             staging: prepared.staging,
             keeps_xattrs,
             key_locks: std::array::from_fn(|_| Mutex::new(())),
+            unsynced_removals: UnsyncedRemovals::default(),
             _lock: lock,
         })
     }
@@ -110,11 +116,48 @@ impl LocalDisk {
         }
     }
 
-    fn create_files(&self, place: &Place, cinfo: &Cinfo, origin: Option<&OriginMark>) -> Result<LocalFile, StoreError> {
+    fn create_once(&self, key: &CacheKey, cinfo: &Cinfo, origin: Option<&OriginMark>) -> Result<LocalFile, StoreError> {
+        let place = self.tree.create_place(key)?;
+        self.create_files(key, &place, cinfo, origin).inspect_err(|_| {
+            if let Err(leftover) = remove(&place) {
+                tracing::debug!(%key, error = %leftover, "entry that could not be created is not removed either");
+            }
+        })
+    }
+
+    /// Removes entries of one directory, given with their positions.
+    fn remove_in(&self, directory: &str, keys: &[(usize, &CacheKey)]) -> Vec<(usize, Result<(), StoreError>)> {
+        let names: Vec<&CacheKey> = keys.iter().map(|(_, key)| *key).collect();
+        let noted = self.unsynced_removals.note(&self.tree, &names);
+        let opened = match noted {
+            Ok(()) => self.tree.directory(directory),
+            Err(error) => {
+                tracing::warn!(%error, "entries are removed one by one");
+                return keys.iter().map(|&(position, key)| (position, self.remove_entry(key))).collect();
+            }
+        };
+        let remove_one = |key: &CacheKey| match &opened {
+            Ok(opened) => {
+                let _guard = self.lock(key);
+                remove_unsynced(&self.tree.place_in(opened, key))
+            }
+            // No such directory, or one that cannot be opened: the long way tells which.
+            Err(_) => self.remove_entry(key),
+        };
+        keys.iter().map(|&(position, key)| (position, remove_one(key))).collect()
+    }
+
+    fn create_files(
+        &self,
+        key: &CacheKey,
+        place: &Place,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<LocalFile, StoreError> {
         let (cinfo_spot, data_spot) = (place.cinfo()?, place.data()?);
         let (cinfo_attributes, data_attributes) =
             (self.space_attributes(&cinfo_spot)?, self.space_attributes(&data_spot)?);
-        if cinfo_spot.remove_file()? {
+        if cinfo_spot.remove_file()? || self.unsynced_removals.take(key) {
             cinfo_spot.sync_directory()?;
         }
         data_spot.remove_file()?;
@@ -153,14 +196,14 @@ impl Disk for LocalDisk {
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
         let _guard = self.lock(key);
-        let place = self.tree.create_place(key)?;
-        match self.create_files(&place, &cinfo, origin.as_ref()) {
-            Ok(data) => Ok(Entry { data: Arc::new(data), cinfo, origin }),
-            Err(error) => {
-                if let Err(leftover) = remove(&place) {
-                    tracing::debug!(%key, error = %leftover, "entry that could not be created is not removed either");
-                }
-                Err(error)
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.create_once(key, &cinfo, origin.as_ref()) {
+                Ok(data) => return Ok(Entry { data: Arc::new(data), cinfo, origin }),
+                // A removal of the directory's last other entry took it away.
+                Err(error) if error.is_not_found() && attempts < CREATE_ATTEMPTS_MAX => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -184,6 +227,16 @@ impl Disk for LocalDisk {
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
         let _guard = self.lock(key);
         self.tree.place(key)?.map_or(Ok(()), |place| remove(&place))
+    }
+
+    fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
+        let mut results: Vec<(usize, Result<(), StoreError>)> = Vec::with_capacity(keys.len());
+        for (directory, keys) in by_directory(keys) {
+            results.extend(self.remove_in(directory, &keys));
+            remove_empty_directories(&self.tree, directory);
+        }
+        results.sort_by_key(|(position, _)| *position);
+        results.into_iter().map(|(_, result)| result).collect()
     }
 
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {

@@ -127,5 +127,7 @@ pub(crate) fn space(tree: &Tree) -> Result<Space, StoreError> {
     Ok(Space {
         total_bytes: statvfs.f_blocks.saturating_mul(statvfs.f_frsize),
         free_bytes: statvfs.f_bavail.saturating_mul(statvfs.f_frsize),
+        total_inodes: statvfs.f_files,
+        free_inodes: statvfs.f_favail,
     })
 }

@@ -82,6 +82,11 @@ impl Tree {
         }
     }
 
+    /// The place of `key`, whose directory is open already.
+    pub(crate) fn place_in(&self, directory: &Arc<OwnedFd>, key: &CacheKey) -> Place {
+        Place { directory: Arc::clone(directory), name: key.split().1.to_owned(), path: self.path_of(key) }
+    }
+
     /// The place of `key`; its directory is created if need be.
     pub(crate) fn create_place(&self, key: &CacheKey) -> Result<Place, StoreError> {
         let (parent, name) = key.split();
@@ -112,7 +117,7 @@ impl Tree {
     }
 
     /// Opens the directory `path` below the root. Links on the way are followed as long as they stay below the root.
-    fn directory(&self, path: &str) -> rustix::io::Result<Arc<OwnedFd>> {
+    pub(crate) fn directory(&self, path: &str) -> rustix::io::Result<Arc<OwnedFd>> {
         if path.is_empty() {
             return Ok(Arc::clone(&self.root));
         }

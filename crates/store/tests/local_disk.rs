@@ -413,3 +413,46 @@ fn a_probe_tells_whether_the_disk_works_and_is_still_there() {
     let error = store.disk.probe(VolumeId(0)).unwrap_err();
     assert_eq!(error.fault(), Some(Fault::Absent), "{error}");
 }
+
+#[test]
+fn many_entries_are_removed_together_with_directories_they_leave_empty() {
+    let store = Store::new();
+    let keys = ["/a/b/c/1", "/a/b/c/2", "/a/d/3", "/a/never", "/4"].map(key);
+    for key in keys.iter().filter(|key| key.as_str() != "/a/never") {
+        create(&store.disk, key);
+    }
+    create(&store.disk, &key("/a/d/stays"));
+    fs::create_dir_all(store.path("a/x.cinfo")).unwrap();
+    create_dir_in_the_way(&store, "a/d/way");
+    let results = store.disk.remove_entries(&[&keys[..], &[key("/a/d/way"), key("/a/d/3")]].concat());
+    let failed: Vec<usize> =
+        results.iter().enumerate().filter(|(_, result)| result.is_err()).map(|(at, _)| at).collect();
+    assert_eq!(failed, [5], "only what is no entry cannot be removed");
+    assert!(!store.path("a/b").exists() && !store.path("4").exists() && !store.path("4.cinfo").exists());
+    assert!(store.path("a/d/stays.cinfo").exists() && store.path("a/d/stays").exists());
+    assert!(store.disk.open_entry(&keys[0]).unwrap().is_none());
+    create(&store.disk, &keys[0]);
+    assert!(store.disk.open_entry(&keys[0]).unwrap().is_some());
+}
+
+fn create_dir_in_the_way(store: &Store, name: &str) {
+    fs::create_dir_all(store.path(&format!("{name}.cinfo"))).unwrap();
+}
+
+#[test]
+fn entries_are_created_while_their_directory_is_taken_away() {
+    let store = Store::new();
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let disk = &store.disk;
+            scope.spawn(move || {
+                for _ in 0..500 {
+                    let key = key(&format!("/deep/below/{thread}"));
+                    disk.create_entry(&key, new_cinfo(), None).unwrap();
+                    disk.remove_entries(std::slice::from_ref(&key)).pop().unwrap().unwrap();
+                }
+            });
+        }
+    });
+    assert!(!store.path("deep").exists());
+}
