@@ -96,6 +96,8 @@ pub struct HealthLimits {
     pub slow_after: Duration,
     /// Time after which an operation that has not ended takes its disk offline.
     pub hung_after: Duration,
+    /// The same for syncs, which wait for all that was written before.
+    pub sync_hung_after: Duration,
     /// How long a full disk is not written.
     pub full_pause: Duration,
     /// Time from a disk's failure to its first probe.
@@ -111,6 +113,7 @@ impl Default for HealthLimits {
             error_window: Duration::from_secs(60),
             slow_after: Duration::from_secs(1),
             hung_after: Duration::from_secs(20),
+            sync_hung_after: Duration::from_secs(120),
             full_pause: Duration::from_secs(10),
             probe_delay_min: Duration::from_secs(5),
             probe_delay_max: Duration::from_secs(300),
@@ -203,15 +206,6 @@ impl DiskHealth {
                 }
             }
         }
-    }
-
-    /// An operation has been under way for `waited`; `true` when that takes the disk offline.
-    pub fn is_hung(&mut self, now: Instant, waited: Duration) -> bool {
-        let is_hung = !self.is_offline && waited >= self.limits.hung_after;
-        if is_hung {
-            self.failed(now, Fault::Hung);
-        }
-        is_hung
     }
 
     /// Begins a probe if it is time for one. Its end must be told by [`Self::probe_ended`].

@@ -3,7 +3,7 @@
 use crate::{OriginMark, StoreError};
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo, Health};
-use std::{fmt, fs::File, io, path::PathBuf, sync::Arc};
+use std::{fmt, fs::File, io, path::PathBuf, sync::Arc, time::Duration};
 
 /// A disk that keeps entries. All methods block.
 ///
@@ -160,6 +160,10 @@ pub struct VolumeInfo {
     pub space: Option<Space>,
     /// How it does.
     pub health: Health,
+    /// Operations that failed since the start, for reasons that lie in the disk.
+    pub errors: u64,
+    /// Mean time of operations lately.
+    pub latency: Duration,
 }
 
 /// Names a file independently of its path.

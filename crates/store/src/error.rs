@@ -51,6 +51,12 @@ pub enum StoreError {
         /// The root.
         path: PathBuf,
     },
+    /// The disk is offline, because it failed or is not there.
+    #[error("the disk at {path} is offline", path = path.display())]
+    Offline {
+        /// The root.
+        path: PathBuf,
+    },
     /// No disk takes new entries.
     #[error("no disk of the store takes new files: each is offline, full or cannot be written")]
     NoVolume,
@@ -83,7 +89,8 @@ impl StoreError {
     /// Whether the disk, or our share of it, is full: purging helps, retrying does not.
     #[must_use]
     pub fn is_out_of_space(&self) -> bool {
-        matches!(self.errno(), Some(Errno::NOSPC | Errno::DQUOT))
+        let Self::Io { source, .. } = self else { return false };
+        matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
     /// Whether the entry alone is the matter, not the disk: something else is in its place, or somebody has moved it. Clients
@@ -93,7 +100,11 @@ impl StoreError {
         match self {
             Self::Io { .. } => self.errno().is_some_and(|errno| OF_ITS_PLACE.contains(&errno)),
             Self::ForeignLink { .. } | Self::NotAFile { .. } | Self::Superseded { .. } => true,
-            Self::NotADirectory { .. } | Self::Replaced { .. } | Self::NoVolume | Self::Locked { .. } => false,
+            Self::NotADirectory { .. }
+            | Self::Replaced { .. }
+            | Self::Offline { .. }
+            | Self::NoVolume
+            | Self::Locked { .. } => false,
         }
     }
 
@@ -103,7 +114,11 @@ impl StoreError {
         match self {
             Self::Io { source, .. } => fault_of(source),
             Self::NotADirectory { .. } | Self::Replaced { .. } | Self::Locked { .. } => Some(Fault::Absent),
-            Self::ForeignLink { .. } | Self::NotAFile { .. } | Self::Superseded { .. } | Self::NoVolume => None,
+            Self::ForeignLink { .. }
+            | Self::NotAFile { .. }
+            | Self::Superseded { .. }
+            | Self::Offline { .. }
+            | Self::NoVolume => None,
         }
     }
 
@@ -120,6 +135,7 @@ impl StoreError {
             | Self::Superseded { .. }
             | Self::NotADirectory { .. }
             | Self::Replaced { .. }
+            | Self::Offline { .. }
             | Self::NoVolume
             | Self::Locked { .. } => None,
         }

@@ -8,6 +8,11 @@
 //! Either may be a symbolic link into a space of XCache (the link's text is absolute and ends in `%`): such links are
 //! followed and kept. `ROOT/.forebay` is our own: a lock, and records being written.
 //!
+//! # Several disks
+//!
+//! A [`DiskSet`] spreads entries over several disks, each entry lying on one of them wholly. It watches every operation: a
+//! disk that fails repeatedly, or leaves an operation hanging, is not asked any more until a probe finds it well.
+//!
 //! # Durability order
 //!
 //! A bit in a cinfo promises that the block is durable. The three steps of a sync are therefore separate, and the caller
@@ -28,6 +33,7 @@
 mod cinfo_file;
 mod data_file;
 mod disk;
+mod disk_set;
 mod error;
 mod local_disk;
 mod origin_mark;
@@ -38,6 +44,7 @@ mod tree;
 mod xattrs;
 
 pub use disk::{DataFile, Disk, Entry, FileIdentity, Space, VolumeId, VolumeInfo};
+pub use disk_set::{Clock, DiskSet, Opener, VolumeSpec};
 pub use error::StoreError;
 pub use local_disk::LocalDisk;
 pub use origin_mark::{MARK_CHECKSUM_LEN_MAX, MarkChecksum, OriginMark, OriginMarkError};

@@ -19,6 +19,7 @@ use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 /// Locks that keys share: enough that an open rarely waits for another entry's sync.
@@ -260,7 +261,8 @@ impl Disk for LocalDisk {
 
     fn volumes(&self) -> Vec<VolumeInfo> {
         let (id, path) = (self.volume, self.tree.path().to_owned());
-        vec![VolumeInfo { id, path, weight: 1, space: self.space().ok(), health: Health::Healthy }]
+        let (space, latency) = (self.space().ok(), Duration::ZERO);
+        vec![VolumeInfo { id, path, weight: 1, space, health: Health::Healthy, errors: 0, latency }]
     }
 
     fn probe(&self, _volume: VolumeId) -> Result<(), StoreError> {

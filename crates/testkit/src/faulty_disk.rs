@@ -28,6 +28,10 @@ pub struct DiskFaults {
     pub cinfo_fails: AtomicBool,
     /// Entries cannot be created.
     pub create_fails: AtomicBool,
+    /// Whatever the disk is asked fails, as that of a broken device does; data files read nothing.
+    pub broken: AtomicBool,
+    /// The disk refuses every change, as a file system that was mounted anew to be read only.
+    pub read_only: AtomicBool,
     /// Syncs of data that were begun.
     pub syncs: AtomicU64,
     /// Writes of data that were tried.
@@ -45,6 +49,7 @@ pub struct FaultyDisk {
 struct FaultyFile {
     data: Arc<dyn DataFile>,
     faults: Arc<DiskFaults>,
+    unreadable: Arc<File>,
 }
 
 impl FaultyDisk {
@@ -65,19 +70,54 @@ impl FaultyDisk {
     }
 
     fn faulty(&self, entry: Entry) -> Entry {
-        let data = Arc::new(FaultyFile { data: entry.data, faults: Arc::clone(&self.faults) });
+        let data =
+            Arc::new(FaultyFile { data: entry.data, faults: Arc::clone(&self.faults), unreadable: unreadable() });
         Entry { data, ..entry }
     }
+
+    fn read(&self, operation: &'static str) -> Result<&LocalDisk, StoreError> {
+        let failed = |source| StoreError::Io { operation, path: "faulty disk".into(), source };
+        self.faults.check_broken().map_err(failed).map(|()| &self.disk)
+    }
+
+    fn change(&self, operation: &'static str) -> Result<&LocalDisk, StoreError> {
+        let failed = |source| StoreError::Io { operation, path: "faulty disk".into(), source };
+        self.read(operation)?;
+        self.faults.check_read_only().map_err(failed).map(|()| &self.disk)
+    }
+}
+
+impl DiskFaults {
+    fn check_broken(&self) -> io::Result<()> {
+        if self.broken.load(SeqCst) { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
+    }
+
+    fn check_read_only(&self) -> io::Result<()> {
+        if self.read_only.load(SeqCst) { Err(io::Error::from_raw_os_error(EROFS)) } else { Ok(()) }
+    }
+
+    fn check_change(&self) -> io::Result<()> {
+        self.check_broken().and_then(|()| self.check_read_only())
+    }
+}
+
+/// Numbers of errors on Linux.
+const EIO: i32 = 5;
+const EROFS: i32 = 30;
+
+/// An open file that nothing can be read from.
+fn unreadable() -> Arc<File> {
+    Arc::new(File::options().write(true).open("/dev/null").expect("there is always a null device"))
 }
 
 impl Disk for FaultyDisk {
     fn open_entry(&self, key: &CacheKey) -> Result<Option<Entry>, StoreError> {
-        Ok(self.disk.open_entry(key)?.map(|entry| self.faulty(entry)))
+        Ok(self.read("opening")?.open_entry(key)?.map(|entry| self.faulty(entry)))
     }
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
         self.fail_if(&self.faults.create_fails, "creating", key)?;
-        Ok(self.faulty(self.disk.create_entry(key, cinfo, origin)?))
+        Ok(self.faulty(self.change("creating")?.create_entry(key, cinfo, origin)?))
     }
 
     fn write_cinfo(
@@ -88,19 +128,19 @@ impl Disk for FaultyDisk {
         origin: Option<&OriginMark>,
     ) -> Result<(), StoreError> {
         self.fail_if(&self.faults.cinfo_fails, "writing", key)?;
-        self.disk.write_cinfo(key, data, cinfo, origin)
+        self.change("writing")?.write_cinfo(key, data, cinfo, origin)
     }
 
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
-        self.disk.remove_entry(key)
+        self.change("removing")?.remove_entry(key)
     }
 
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
-        self.disk.touch(key, now)
+        self.change("touching")?.touch(key, now)
     }
 
     fn space(&self) -> Result<Space, StoreError> {
-        self.disk.space()
+        self.read("measuring")?.space()
     }
 
     fn local_path(&self, key: &CacheKey) -> PathBuf {
@@ -112,13 +152,13 @@ impl Disk for FaultyDisk {
     }
 
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError> {
-        self.disk.probe(volume)
+        self.change("probing")?.probe(volume)
     }
 }
 
 impl DataFile for FaultyFile {
     fn file(&self) -> &Arc<File> {
-        self.data.file()
+        if self.faults.broken.load(SeqCst) { &self.unreadable } else { self.data.file() }
     }
 
     fn identity(&self) -> FileIdentity {
@@ -134,10 +174,12 @@ impl DataFile for FaultyFile {
         if self.faults.full.load(SeqCst) {
             return Err(io::ErrorKind::StorageFull.into());
         }
+        self.faults.check_change()?;
         self.data.write_vectored_at(offset, chunks)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.faults.check_broken()?;
         self.data.read_exact_at(buffer, offset)
     }
 
@@ -149,6 +191,7 @@ impl DataFile for FaultyFile {
         if self.faults.sync_fails.load(SeqCst) {
             return Err(io::Error::other("told to fail"));
         }
+        self.faults.check_change()?;
         self.data.sync_data()
     }
 }

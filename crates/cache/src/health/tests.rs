@@ -7,13 +7,12 @@ use super::*;
 enum Event {
     Fails(Fault),
     Succeeds { millis: u64 },
-    Waits { secs: u64 },
     ProbeBegins,
     ProbeEnds(Result<(), Fault>),
     Nothing,
 }
 
-use Event::{Fails, Nothing, ProbeBegins, ProbeEnds, Succeeds, Waits};
+use Event::{Fails, Nothing, ProbeBegins, ProbeEnds, Succeeds};
 use Health::{Degraded, Full, Healthy, Offline, Probing, ReadOnly};
 
 /// Plays events at their seconds, and tells the state after each.
@@ -26,9 +25,6 @@ fn play(events: &[(u64, Event)]) -> Vec<Health> {
         match event {
             Fails(fault) => health.failed(now, fault),
             Succeeds { millis } => health.succeeded(now, Duration::from_millis(millis)),
-            Waits { secs } => {
-                health.is_hung(now, Duration::from_secs(secs));
-            }
             ProbeBegins => {
                 health.begin_probe(now);
             }
@@ -123,8 +119,7 @@ fn a_disk_is_offline_until_a_probe_succeeds() {
         (
             "an operation that hangs takes the disk offline",
             &[
-                (0, Waits { secs: 19 }, Healthy),
-                (1, Waits { secs: 20 }, Offline),
+                (1, Fails(Fault::Hung), Offline),
                 (5, ProbeBegins, Offline),
                 (6, ProbeBegins, Probing),
                 (7, ProbeEnds(Ok(())), Healthy),

@@ -1,0 +1,308 @@
+//! Several disks as one.
+
+mod copies;
+mod remembered;
+mod volume;
+mod watched_file;
+
+use crate::{
+    DataFile, Disk, Entry, OriginMark, Space, StoreError, VolumeId, VolumeInfo,
+    disk_set::{copies::is_better, remembered::Remembered, volume::Volume, watched_file::WatchedFile},
+};
+use forebay_cache::{
+    CacheKey, Candidate, Cinfo, Health, HealthLimits, placement_hash, placement_order, weight_for_new,
+};
+use std::{fmt, io, path::PathBuf, sync::Arc, time::Instant};
+
+/// Tells the time, which never runs backwards.
+pub type Clock = fn() -> Instant;
+
+/// Opens a disk, at the start and whenever it may have come back.
+pub type Opener = Box<dyn Fn(VolumeId) -> Result<Arc<dyn Disk>, StoreError> + Send + Sync>;
+
+/// One disk of a [`DiskSet`].
+pub struct VolumeSpec {
+    /// The directory that entries are kept in.
+    pub path: PathBuf,
+    /// Its share of new files, relative to the other disks', for the same room.
+    pub weight: u32,
+    /// Opens it.
+    pub open: Opener,
+}
+
+/// Several disks as one: each entry lies on one of them wholly.
+///
+/// A new entry goes where weight and room draw it. An entry is looked for on every disk at its first open, and from then on
+/// where it was found. Of two copies, which there are when a disk comes back that was away, the better one is kept.
+///
+/// A disk that fails costs the entries it holds, nothing else; see [`forebay_cache::DiskHealth`].
+#[derive(Debug)]
+pub struct DiskSet {
+    volumes: Vec<Arc<Volume>>,
+    remembered: Remembered,
+}
+
+/// Most disks of a set.
+const VOLUMES_MAX: usize = 256;
+
+/// A disk with less than one part in this many free gets new files only when the others are no better.
+const FREE_SHARE_WANTED: u64 = 20;
+
+impl DiskSet {
+    /// Opens the disks. One that cannot be opened is offline, and is tried again as long as the set lives.
+    ///
+    /// # Errors
+    /// When no disk can be opened.
+    ///
+    /// # Panics
+    /// When there are no disks, or more than 256.
+    pub fn open(specs: Vec<VolumeSpec>, limits: HealthLimits, clock: Clock) -> Result<Self, StoreError> {
+        assert!((1..=VOLUMES_MAX).contains(&specs.len()), "a set of {} disks", specs.len());
+        let mut first_error = None;
+        let mut volumes = Vec::new();
+        for (number, spec) in (0..).zip(specs) {
+            let volume = Volume::new(VolumeId(number), spec, limits, clock);
+            if let Err(error) = volume.open() {
+                first_error.get_or_insert(error);
+            }
+            volumes.push(Arc::new(volume));
+        }
+        match first_error {
+            Some(error) if !volumes.iter().any(|volume| volume.health().is_online()) => Err(error),
+            _ => Ok(Self { volumes, remembered: Remembered::default() }),
+        }
+    }
+
+    fn volume(&self, id: VolumeId) -> Option<&Arc<Volume>> {
+        self.volumes.get(usize::from(id.0))
+    }
+
+    /// Disks that may be asked, the one first that is likeliest to have the key of `hash`.
+    fn online(&self, hash: u64) -> Vec<&Arc<Volume>> {
+        let candidate = |volume: &Arc<Volume>| Candidate { seed: volume.seed(), weight: f64::from(volume.weight()) };
+        let candidates: Vec<Candidate> = self.volumes.iter().map(candidate).collect();
+        let order = placement_order(hash, &candidates).into_iter();
+        order.filter_map(|position| self.volumes.get(position)).filter(|volume| volume.health().is_online()).collect()
+    }
+
+    /// Disks that a new entry may go to, the best one first.
+    fn candidates_for_new(&self, hash: u64) -> Vec<&Arc<Volume>> {
+        let mut volumes = Vec::new();
+        let mut candidates = Vec::new();
+        for volume in &self.volumes {
+            let health = volume.health();
+            if health.is_writable() {
+                let (free_bytes, total_bytes) =
+                    volume.measure().map_or((0, 0), |space| (space.free_bytes, space.total_bytes));
+                let is_second_choice = health == Health::Degraded || free_bytes < total_bytes / FREE_SHARE_WANTED;
+                volumes.push((volume, is_second_choice));
+                let weight = weight_for_new(volume.weight(), free_bytes, total_bytes);
+                candidates.push(Candidate { seed: volume.seed(), weight });
+            }
+        }
+        let order = placement_order(hash, &candidates);
+        let mut chosen: Vec<_> = order.into_iter().filter_map(|position| volumes.get(position)).copied().collect();
+        chosen.sort_by_key(|&(_, is_second_choice)| is_second_choice);
+        chosen.into_iter().map(|(volume, _)| volume).collect()
+    }
+
+    /// Where the entry of the key was found last, if that may be asked.
+    fn remembered(&self, hash: u64) -> Option<&Arc<Volume>> {
+        self.volume(self.remembered.get(hash)?).filter(|volume| volume.health().is_online())
+    }
+
+    /// Looks on every disk, and keeps the best copy only. A disk that fails has no copy, unless it is the only one.
+    fn find(&self, key: &CacheKey, hash: u64) -> Result<Option<Entry>, StoreError> {
+        let online = self.online(hash);
+        let mut best: Option<(&Arc<Volume>, Entry)> = None;
+        let mut failure = None;
+        for volume in &online {
+            let entry = match volume.run(|disk| disk.open_entry(key)) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => continue,
+                Err(error) if error.fault().is_none() || online.len() == 1 => {
+                    failure = Some(error);
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            let worse = match best.take() {
+                Some((first, kept)) if is_better(&entry, &kept) => {
+                    best = Some((volume, entry));
+                    Some(first)
+                }
+                Some(first) => {
+                    best = Some(first);
+                    Some(*volume)
+                }
+                None => {
+                    best = Some((volume, entry));
+                    None
+                }
+            };
+            if let Some(worse) = worse {
+                remove_copy(worse, key);
+            }
+        }
+        match (best, failure) {
+            (Some((volume, entry)), _) => Ok(Some(watched(volume, entry))),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+impl Disk for DiskSet {
+    fn open_entry(&self, key: &CacheKey) -> Result<Option<Entry>, StoreError> {
+        let hash = hash_of(key);
+        if let Some(volume) = self.remembered(hash)
+            && let Ok(Some(entry)) = volume.run(|disk| disk.open_entry(key))
+        {
+            return Ok(Some(watched(volume, entry)));
+        }
+        let found = self.find(key, hash)?;
+        if let Some(entry) = &found {
+            self.remembered.put(hash, entry.volume());
+        }
+        Ok(found)
+    }
+
+    fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
+        let hash = hash_of(key);
+        self.remembered.forget(hash);
+        let mut first_error = None;
+        for volume in self.candidates_for_new(hash) {
+            match volume.run(|disk| disk.create_entry(key, cinfo.clone(), origin.clone())) {
+                Ok(entry) => {
+                    for other in self.online(hash).into_iter().filter(|other| other.id() != volume.id()) {
+                        remove_copy(other, key);
+                    }
+                    self.remembered.put(hash, volume.id());
+                    return Ok(watched(volume, entry));
+                }
+                Err(error) => {
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        Err(first_error.unwrap_or(StoreError::NoVolume))
+    }
+
+    fn write_cinfo(
+        &self,
+        key: &CacheKey,
+        data: &dyn DataFile,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<(), StoreError> {
+        let volume = self.volume(data.volume()).ok_or(StoreError::NoVolume)?;
+        volume.run(|disk| disk.write_cinfo(key, data, cinfo, origin))
+    }
+
+    fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
+        let hash = hash_of(key);
+        self.remembered.forget(hash);
+        let removed = self.online(hash).into_iter().map(|volume| volume.run(|disk| disk.remove_entry(key)));
+        // Every disk is asked, whatever becomes of the others.
+        let results: Vec<_> = removed.collect();
+        results.into_iter().collect()
+    }
+
+    fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
+        let hash = hash_of(key);
+        let touch = |volume: &Arc<Volume>| {
+            // Nothing depends on it so much that a disk should be troubled that cannot be written.
+            if volume.health().is_writable() { volume.run(|disk| disk.touch(key, now)) } else { Ok(()) }
+        };
+        if let Some(volume) = self.remembered(hash) {
+            return touch(volume);
+        }
+        let mut result = Err(StoreError::NoVolume);
+        for volume in self.online(hash) {
+            result = touch(volume);
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
+    }
+
+    /// The room on all disks that are online.
+    fn space(&self) -> Result<Space, StoreError> {
+        let mut sum = Space { total_bytes: 0, free_bytes: 0, total_inodes: 0, free_inodes: 0 };
+        for space in self.volumes.iter().filter_map(|volume| volume.measure()) {
+            sum.total_bytes = sum.total_bytes.saturating_add(space.total_bytes);
+            sum.free_bytes = sum.free_bytes.saturating_add(space.free_bytes);
+            sum.total_inodes = sum.total_inodes.saturating_add(space.total_inodes);
+            sum.free_inodes = sum.free_inodes.saturating_add(space.free_inodes);
+        }
+        Ok(sum)
+    }
+
+    /// Where it was found last, else where it would be looked for first.
+    fn local_path(&self, key: &CacheKey) -> PathBuf {
+        let hash = hash_of(key);
+        let volume = self.remembered(hash).or_else(|| self.online(hash).first().copied());
+        let disk = volume.and_then(|volume| volume.disk());
+        disk.map_or_else(|| PathBuf::from(key.as_str()), |disk| disk.local_path(key))
+    }
+
+    fn volumes(&self) -> Vec<VolumeInfo> {
+        self.volumes.iter().map(|volume| volume.info()).collect()
+    }
+
+    fn is_writable(&self, volume: VolumeId) -> bool {
+        self.volume(volume).is_some_and(|volume| volume.health().is_writable())
+    }
+
+    fn note_read_failure(&self, volume: VolumeId, error: &io::Error) {
+        if let Some(volume) = self.volume(volume) {
+            volume.note_failure(error);
+        }
+    }
+
+    fn due_probes(&self) -> Vec<VolumeId> {
+        self.volumes.iter().filter(|volume| volume.begin_probe()).map(|volume| volume.id()).collect()
+    }
+
+    fn probe(&self, volume: VolumeId) -> Result<(), StoreError> {
+        let volume = self.volume(volume).ok_or(StoreError::NoVolume)?;
+        let probed = volume.probe();
+        if probed.is_ok() {
+            // It may hold other copies of what was found elsewhere meanwhile.
+            self.remembered.clear();
+        }
+        probed
+    }
+}
+
+impl VolumeSpec {
+    /// A directory of a local file system, created if need be.
+    #[must_use]
+    pub fn local(path: PathBuf, weight: u32) -> Self {
+        let root = path.clone();
+        let open: Opener = Box::new(move |id| Ok(Arc::new(crate::LocalDisk::open_volume(&root, id)?)));
+        Self { path, weight, open }
+    }
+}
+
+impl fmt::Debug for VolumeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VolumeSpec").field("path", &self.path).field("weight", &self.weight).finish_non_exhaustive()
+    }
+}
+
+fn hash_of(key: &CacheKey) -> u64 {
+    placement_hash(key.as_str().as_bytes())
+}
+
+fn watched(volume: &Arc<Volume>, entry: Entry) -> Entry {
+    Entry { data: Arc::new(WatchedFile::new(Arc::clone(volume), entry.data)), ..entry }
+}
+
+/// Removes a copy that is not to be used. Where that fails the copy is judged again when it is found again.
+fn remove_copy(volume: &Volume, key: &CacheKey) {
+    if let Err(error) = volume.run(|disk| disk.remove_entry(key)) {
+        tracing::debug!(%key, disk = %volume.path().display(), %error, "a copy of an entry is left on a second disk");
+    }
+}

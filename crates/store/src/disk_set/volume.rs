@@ -1,0 +1,259 @@
+//! One disk of a set, watched.
+
+use crate::{Disk, Space, StoreError, VolumeId, VolumeInfo, VolumeSpec, disk_set::Clock, error::fault_of};
+use forebay_cache::{DiskHealth, Fault, Health, HealthLimits, placement_hash};
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+/// One disk of a set: every operation on it tells how it does.
+pub(crate) struct Volume {
+    id: VolumeId,
+    spec: VolumeSpec,
+    seed: u64,
+    limits: HealthLimits,
+    clock: Clock,
+    /// `None` until it could be opened.
+    disk: RwLock<Option<Arc<dyn Disk>>>,
+    watch: Mutex<Watch>,
+}
+
+/// What is known from the operations.
+#[derive(Debug)]
+struct Watch {
+    health: DiskHealth,
+    /// When each operation that is under way counts as hung.
+    under_way: BTreeMap<u64, Instant>,
+    next_operation: u64,
+    errors: u64,
+    /// The state that was logged last.
+    logged: Health,
+}
+
+/// One operation under way, until it is dropped.
+struct Operation<'a> {
+    volume: &'a Volume,
+    number: u64,
+    began: Instant,
+}
+
+impl Volume {
+    pub(crate) fn new(id: VolumeId, spec: VolumeSpec, limits: HealthLimits, clock: Clock) -> Self {
+        let watch = Watch {
+            health: DiskHealth::new(limits),
+            under_way: BTreeMap::new(),
+            next_operation: 0,
+            errors: 0,
+            logged: Health::Healthy,
+        };
+        let seed = placement_hash(spec.path.as_os_str().as_bytes());
+        Self { id, spec, seed, limits, clock, disk: RwLock::new(None), watch: Mutex::new(watch) }
+    }
+
+    pub(crate) const fn id(&self) -> VolumeId {
+        self.id
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.spec.path
+    }
+
+    pub(crate) const fn weight(&self) -> u32 {
+        self.spec.weight
+    }
+
+    /// What tells the disk from others when files are placed: its path, whatever its position among them.
+    pub(crate) const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub(crate) fn health(&self) -> Health {
+        self.watch().health.health((self.clock)())
+    }
+
+    pub(crate) fn disk(&self) -> Option<Arc<dyn Disk>> {
+        self.disk.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Opens the disk, anew when it was open; offline when that fails.
+    pub(crate) fn open(&self) -> Result<(), StoreError> {
+        match (self.spec.open)(self.id) {
+            Ok(disk) => {
+                *self.disk.write().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+                Ok(())
+            }
+            Err(error) => {
+                self.note(|health, now| health.failed(now, Fault::Absent), Some(&error));
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs an operation on the disk and takes note of how it went.
+    pub(crate) fn run<T>(&self, operation: impl FnOnce(&dyn Disk) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let disk = self.disk().filter(|_| self.health().is_online());
+        let disk = disk.ok_or_else(|| StoreError::Offline { path: self.spec.path.clone() })?;
+        self.observed(self.limits.hung_after, || operation(&*disk), |error| error.fault())
+    }
+
+    /// Runs an operation on an open file of the disk and takes note of how it went.
+    pub(crate) fn run_on_file<T>(&self, operation: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.check_online()?;
+        self.observed(self.limits.hung_after, operation, fault_of)
+    }
+
+    /// As [`Self::run_on_file`], with the patience that syncs need.
+    pub(crate) fn run_sync<T>(&self, operation: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.check_online()?;
+        self.observed(self.limits.sync_hung_after, operation, fault_of)
+    }
+
+    /// Takes note of an operation that failed elsewhere.
+    pub(crate) fn note_failure(&self, error: &io::Error) {
+        if let Some(fault) = fault_of(error) {
+            self.note(|health, now| health.failed(now, fault), Some(error));
+        }
+    }
+
+    /// The room on the disk, when it is online and tells.
+    pub(crate) fn measure(&self) -> Option<Space> {
+        self.run(|disk| disk.space()).ok()
+    }
+
+    pub(crate) fn info(&self) -> VolumeInfo {
+        let space = self.measure();
+        let watch = self.watch();
+        VolumeInfo {
+            id: self.id,
+            path: self.spec.path.clone(),
+            weight: self.spec.weight,
+            space,
+            health: watch.health.health((self.clock)()),
+            errors: watch.errors,
+            latency: watch.health.latency(),
+        }
+    }
+
+    /// Looks for operations that hang; `true` when the disk is to be probed now.
+    pub(crate) fn begin_probe(&self) -> bool {
+        let now = (self.clock)();
+        let hangs = self.watch().under_way.values().any(|&due| due <= now);
+        if hangs {
+            self.note(|health, now| health.failed(now, Fault::Hung), None);
+        }
+        self.watch().health.begin_probe(now)
+    }
+
+    /// Tries the disk, and opens it first if need be.
+    pub(crate) fn probe(&self) -> Result<(), StoreError> {
+        let probed = match self.disk() {
+            Some(disk) => disk.probe(self.id),
+            None => Err(StoreError::Replaced { path: self.spec.path.clone() }),
+        };
+        let probed = match probed {
+            Err(StoreError::Replaced { .. }) => self.open(),
+            other => other,
+        };
+        let judged = probed.as_ref().map(|&()| ()).map_err(|error| error.fault().unwrap_or(Fault::Broken));
+        let error = probed.as_ref().err().map(|error| error as &dyn std::error::Error);
+        self.note(|health, now| health.probe_ended(now, judged), error);
+        probed
+    }
+
+    /// An operation on an offline disk might not end.
+    fn check_online(&self) -> io::Result<()> {
+        if self.health().is_online() {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::NotConnected, StoreError::Offline { path: self.spec.path.clone() }))
+    }
+
+    fn observed<T, E: std::error::Error>(
+        &self,
+        patience: Duration,
+        operation: impl FnOnce() -> Result<T, E>,
+        fault_of: impl FnOnce(&E) -> Option<Fault>,
+    ) -> Result<T, E> {
+        let under_way = self.begin(patience);
+        let result = operation();
+        let took = (self.clock)().saturating_duration_since(under_way.began);
+        drop(under_way);
+        match &result {
+            Err(error) => {
+                if let Some(fault) = fault_of(error) {
+                    self.note(|health, now| health.failed(now, fault), Some(error));
+                }
+            }
+            // A long sync says how much was written, not how fast the disk is.
+            Ok(_) if patience == self.limits.hung_after => self.note(|health, now| health.succeeded(now, took), None),
+            Ok(_) => {}
+        }
+        result
+    }
+
+    fn begin(&self, patience: Duration) -> Operation<'_> {
+        let began = (self.clock)();
+        let mut watch = self.watch();
+        let number = watch.next_operation;
+        watch.next_operation += 1;
+        watch.under_way.insert(number, began + patience);
+        Operation { volume: self, number, began }
+    }
+
+    /// Takes note of something, and logs it when it changes the state.
+    fn note(&self, change: impl FnOnce(&mut DiskHealth, Instant), error: Option<&dyn std::error::Error>) {
+        let now = (self.clock)();
+        let (before, after) = {
+            let mut watch = self.watch();
+            if error.is_some() {
+                watch.errors = watch.errors.saturating_add(1);
+            }
+            change(&mut watch.health, now);
+            let after = watch.health.health(now);
+            (std::mem::replace(&mut watch.logged, after), after)
+        };
+        if before != after {
+            self.log(after, error);
+        }
+    }
+
+    fn log(&self, health: Health, error: Option<&dyn std::error::Error>) {
+        let (disk, state) = (self.spec.path.display(), health.as_str());
+        let reason = error.map_or_else(String::new, |error| {
+            error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+        });
+        match health {
+            Health::Healthy => tracing::info!(%disk, state, "disk is well"),
+            Health::Degraded => tracing::warn!(%disk, state, reason, "disk fails or is slow: new files go elsewhere"),
+            Health::Full => tracing::warn!(%disk, state, reason, "disk is full: it is not written for a while"),
+            Health::ReadOnly => {
+                tracing::error!(%disk, state, reason, "disk cannot be written: it is read until it can");
+            }
+            Health::Offline | Health::Probing => {
+                let reason = if reason.is_empty() { "an operation does not end".to_owned() } else { reason };
+                tracing::error!(%disk, state, reason, "disk is offline: its files are misses until it works again");
+            }
+        }
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Operation<'_> {
+    fn drop(&mut self) {
+        self.volume.watch().under_way.remove(&self.number);
+    }
+}
+
+impl fmt::Debug for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Volume").field("id", &self.id).field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
