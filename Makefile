@@ -13,8 +13,10 @@ BINARY := target/release/forebay
 # Test processes; most of their time goes into waiting for programs to start.
 WORKERS ?= 3
 FUZZ_SECONDS ?= 20
+SEEDS ?= 100000
+FROM ?= 0
 
-.PHONY: help setup build demo test lint python-lint unit doc blackbox fuzz-smoke bench clean FORCE
+.PHONY: help setup build demo test lint python-lint unit doc blackbox fuzz-smoke sim bench clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -49,6 +51,9 @@ doc: ## the documentation builds without a warning
 
 blackbox: setup $(BINARY) ## the release binary against real clients and servers
 	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+sim: ## the seeded simulation, SEEDS seeds from FROM on (a thousand of them are part of `make unit`)
+	$(CARGO) run --release --locked -p forebay-sim -- --seeds $(SEEDS) --from $(FROM)
 
 fuzz-smoke: ## every fuzz target for FUZZ_SECONDS; needs a nightly toolchain and cargo-fuzz
 	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \

@@ -35,6 +35,7 @@ const PLACES: [(&str, Place); 16] = [
     ("forebay", Place::Level(7)),
     ("forebay-testkit", Place::Testkit),
     ("forebay-bench", Place::Tool),
+    ("forebay-sim", Place::Tool),
     ("forebay-xtask", Place::Tool),
 ];
 

@@ -1,0 +1,69 @@
+//! What the files of the simulated origin contain: every version of every file differs everywhere.
+
+use crate::dice::mix;
+use forebay_types::ByteRange;
+
+/// One version of one file.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Content {
+    /// Number of the file.
+    pub(crate) file: u64,
+    /// Number of the version, which its change time tells.
+    pub(crate) version: u64,
+}
+
+/// Change time of version 0, in seconds of the Unix epoch.
+const FIRST_MTIME: i64 = 1_700_000_000;
+
+impl Content {
+    /// The change time of this version.
+    pub(crate) fn mtime(self) -> i64 {
+        FIRST_MTIME.saturating_add(i64::try_from(self.version).unwrap_or(i64::MAX))
+    }
+
+    /// The version of `file` that has this change time.
+    pub(crate) fn of_mtime(file: u64, mtime: i64) -> Option<Self> {
+        let version = u64::try_from(mtime.checked_sub(FIRST_MTIME)?).ok()?;
+        Some(Self { file, version })
+    }
+
+    /// The bytes of `range`.
+    pub(crate) fn bytes(self, range: ByteRange) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(usize::try_from(range.len()).unwrap_or(0) + 16);
+        for index in range.start() / 8..range.end().div_ceil(8) {
+            bytes.extend_from_slice(&self.word(index).to_le_bytes());
+        }
+        bytes.drain(..usize::try_from(range.start() % 8).unwrap_or(0));
+        bytes.truncate(usize::try_from(range.len()).unwrap_or(0));
+        bytes
+    }
+
+    /// Where `bytes`, which begin at `offset`, first differ from this version.
+    pub(crate) fn first_difference(self, offset: u64, bytes: &[u8]) -> Option<u64> {
+        let expected = self.bytes(ByteRange::at(offset, bytes.len() as u64));
+        let differs = || expected.iter().zip(bytes).position(|(expected, byte)| expected != byte);
+        (expected != bytes).then(|| offset + differs().unwrap_or(expected.len()) as u64)
+    }
+
+    fn word(self, index: u64) -> u64 {
+        mix(index ^ (self.file << 48) ^ (self.version << 32))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_range_shows_the_same_bytes() {
+        let content = Content { file: 3, version: 2 };
+        let whole = content.bytes(ByteRange::at(0, 100));
+        for (start, end) in [(0, 100), (1, 9), (7, 8), (8, 16), (13, 99)] {
+            let part = content.bytes(ByteRange::between(start, end));
+            assert_eq!(part, whole[usize::try_from(start).unwrap()..usize::try_from(end).unwrap()]);
+        }
+        assert_eq!(content.first_difference(10, &whole[10..20]), None);
+        assert_eq!(content.first_difference(11, &whole[10..20]), Some(11));
+        assert_eq!(Content::of_mtime(3, content.mtime()), Some(content));
+    }
+}

@@ -1,0 +1,193 @@
+//! One life of the server: it starts on what the last one left, serves under faults, and is shut down or crashes.
+
+use crate::{
+    client::SimClient,
+    content::Content,
+    dice::Dice,
+    disk::SimDisk,
+    origin::SimOrigin,
+    scenario::{Scenario, event, populate},
+    verdict::{Failure, Summary},
+    world::{World, file_at},
+};
+use anyhow::Context;
+use forebay_cache::{AllowList, CacheKey};
+use forebay_engine::{Engine, Export, ExportSource, Options, OriginFactory, Routes, Writes};
+use forebay_store::{Disk, LocalDisk};
+use forebay_telemetry::Metrics;
+use forebay_types::{BlockIndex, Lfn, Outcome};
+use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
+use tokio::{task::JoinSet, time::timeout};
+
+/// When the first phase begins, in seconds of the Unix epoch.
+const START: i64 = 1_800_000_000;
+
+/// Time within which an engine must have shut down.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(600);
+
+thread_local! {
+    /// Panics of this thread: tasks that panic are caught by the runtime, but none may.
+    static PANICS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts panics of the thread they happen in, from now on. For the whole process; call it once.
+fn count_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let default = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            PANICS.set(PANICS.get() + 1);
+            default(info);
+        }));
+    });
+}
+
+/// Simulates one seed.
+///
+/// # Errors
+/// Tells what did not hold.
+pub fn run(seed: u64) -> Result<Summary, Failure> {
+    count_panics();
+    PANICS.set(0);
+    let world = World::default();
+    let mut dice = Dice::new(seed);
+    if let Err(error) = live(&world, &mut dice) {
+        world.find(format!("the simulation broke off: {error:#}"));
+    }
+    if PANICS.get() > 0 {
+        world.find(format!("{} panics", PANICS.get()));
+    }
+    let state = world.state();
+    if state.findings.is_empty() { Ok(state.summary) } else { Err(Failure { seed, findings: state.findings.clone() }) }
+}
+
+fn live(world: &World, dice: &mut Dice) -> anyhow::Result<()> {
+    let directory = tempfile::Builder::new().prefix("forebay-sim-").tempdir_in(place())?;
+    let root = directory.path().join("store");
+    let scenario = Scenario::draw(dice);
+    populate(world, dice);
+    let mut now = START;
+    for _ in 0..scenario.phases {
+        let lasts = dice.millis(500..=25_000);
+        now += i64::try_from(lasts.as_secs()).unwrap_or(0) + 3600;
+        let mut dice = dice.split();
+        phase(world, &scenario, &root, now, lasts, &mut dice)?;
+        check_store(world, &root)?;
+        if !world.state().findings.is_empty() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A file system in memory, if there is one: nothing here depends on a real disk.
+fn place() -> std::path::PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+fn phase(
+    world: &World,
+    scenario: &Scenario,
+    root: &Path,
+    now: i64,
+    lasts: Duration,
+    dice: &mut Dice,
+) -> anyhow::Result<()> {
+    let disk = Arc::new(SimDisk::open(root, world.clone(), dice.split()).context("opening the store")?);
+    let unsynced = disk.shared();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().context("a runtime")?;
+    let crashes = dice.one_in(2);
+    let compared_before = world.state().summary.compared_bytes;
+    runtime.block_on(async {
+        forebay_net::clock::simulation::start_at(now);
+        world.state().is_over = false;
+        let engine = start_engine(world, scenario.options(world, dice), disk, dice.split())?;
+        let mut clients = JoinSet::new();
+        for number in 0..scenario.clients {
+            let (world, dice, engine) = (world.clone(), dice.split(), engine.clone());
+            clients.spawn(SimClient { number, world, dice, engine }.run());
+        }
+        let end = tokio::time::Instant::now() + lasts;
+        while tokio::time::Instant::now() < end {
+            tokio::time::sleep(dice.millis(1..=5_000)).await;
+            event(world, dice);
+        }
+        if !crashes {
+            shut_down(world, &engine, clients, compared_before).await;
+        }
+        anyhow::Ok(())
+    })?;
+    // Tasks end wherever they are.
+    drop(runtime);
+    if crashes {
+        world.state().summary.crashes += 1;
+        unsynced.unsynced().crash(dice).context("losing what was not synced")?;
+    }
+    unsynced.unsynced().forget();
+    Ok(())
+}
+
+fn start_engine(world: &World, options: Options, disk: Arc<dyn Disk>, dice: Dice) -> anyhow::Result<Engine> {
+    let origin: Arc<dyn forebay_origin::Origin> = Arc::new(SimOrigin::new(world.clone(), dice));
+    let source = ExportSource::Origin { origin: Arc::clone(&origin), server: SimOrigin::endpoint() };
+    let export = Export { prefix: Lfn::parse("/")?, source, writes: Writes::Refuse };
+    let factory: OriginFactory = Arc::new(move |_| Arc::clone(&origin));
+    let routes = Routes::new(vec![export], AllowList::parse::<&str>(&[])?, factory)?;
+    Ok(Engine::start(options, Some(disk), routes, Metrics::new()))
+}
+
+/// Ends a phase in order: clients finish, the engine is shut down, nothing is left over.
+async fn shut_down(world: &World, engine: &Engine, mut clients: JoinSet<()>, compared_before: u64) {
+    {
+        let mut state = world.state();
+        state.is_over = true;
+        state.end_faults();
+    }
+    while let Some(ended) = clients.join_next().await {
+        if let Err(error) = ended {
+            world.find(format!("a client broke off: {error}"));
+        }
+    }
+    if timeout(SHUTDOWN_MAX, engine.shutdown()).await.is_err() {
+        world.find("the engine does not shut down".to_owned());
+    }
+    let exposition = engine.metrics().render().unwrap_or_default();
+    for gauge in ["forebay_budget_used_bytes", "forebay_open_handles"] {
+        match exposition.lines().find_map(|line| line.strip_prefix(gauge)).map(str::trim) {
+            Some("0") => {}
+            value => world.find(format!("{gauge} is {value:?} at the end")),
+        }
+    }
+    let counted: u64 = Outcome::ALL.into_iter().map(|outcome| engine.metrics().client_bytes(outcome)).sum();
+    let delivered = world.state().summary.compared_bytes - compared_before;
+    if counted != delivered {
+        world.find(format!("clients got {delivered} bytes, {counted} are accounted"));
+    }
+}
+
+/// Every block that a record names is on disk, and is the one it says.
+fn check_store(world: &World, root: &Path) -> anyhow::Result<()> {
+    let disk = LocalDisk::open(root).context("opening the store to check it")?;
+    let files = world.state().files.len() as u64;
+    for path in (0..files).map(crate::world::path_of) {
+        let key = CacheKey::fixed(&Lfn::parse(&path)?)?;
+        let Some(entry) = disk.open_entry(&key)? else { continue };
+        let geometry = entry.cinfo.geometry;
+        let content = entry.origin.as_ref().zip(file_at(&path));
+        let Some(content) = content.and_then(|(mark, file)| Content::of_mtime(file, mark.mtime)) else {
+            world.find(format!("the entry of {path} does not tell whose content it is"));
+            continue;
+        };
+        for index in (0..geometry.block_count()).map(BlockIndex).filter(|index| entry.cinfo.blocks.contains(*index)) {
+            let block = geometry.range_of(index);
+            let mut bytes = vec![0; usize::try_from(block.len())?];
+            entry.data.read_exact_at(&mut bytes, block.start())?;
+            if let Some(at) = content.first_difference(block.start(), &bytes) {
+                world.find(format!("{content:?}: block {index} is recorded, and differs at {at} on disk"));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! What a seed decides before the first request.
+
+use crate::{
+    content::Content,
+    dice::Dice,
+    world::{OriginFileState, World},
+};
+use forebay_engine::{Options, Workers};
+use forebay_types::BlockSize;
+use std::{sync::Arc, sync::Mutex, sync::PoisonError, time::Duration};
+
+/// A set-up and a story, small enough that every limit is met.
+pub(crate) struct Scenario {
+    pub(crate) clients: u64,
+    pub(crate) phases: u64,
+    block_size: BlockSize,
+    budget_bytes: u64,
+    fill_len_max: u64,
+    read_window: u64,
+    sync_interval: Duration,
+    open_files_max: usize,
+    disk_pause: Duration,
+}
+
+/// Sizes that files have: around blocks of 4 KiB and 64 KiB, empty, and some more.
+const SIZES: [u64; 10] = [0, 1, 4095, 4096, 4097, 16_384, 65_536, 65_537, 90_000, 150_001];
+
+/// Files of the origin; one more path has no file.
+const FILES: u64 = 5;
+
+impl Scenario {
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
+        let block_size = BlockSize::new(4096 * *dice.pick(&[1, 2, 4, 16])).expect("a multiple of 4 KiB");
+        Self {
+            clients: dice.within(1..=6),
+            phases: dice.within(1..=3),
+            block_size,
+            budget_bytes: block_size.bytes() * 4 + dice.below(1 << 19),
+            fill_len_max: dice.within(4096..=1 << 17),
+            read_window: dice.within(8_192..=1 << 18),
+            sync_interval: dice.millis(100..=8_000),
+            open_files_max: usize::try_from(dice.within(3..=20)).unwrap_or(3),
+            disk_pause: dice.millis(50..=15_000),
+        }
+    }
+
+    /// The engine's set-up; the delays of its disk are drawn as the world is at the time.
+    pub(crate) fn options(&self, world: &World, dice: &mut Dice) -> Options {
+        let (world, dice) = (world.clone(), Mutex::new(dice.split()));
+        let delay = move || {
+            let longest_ms = world.state().disk_delay_ms;
+            let micros = dice.lock().unwrap_or_else(PoisonError::into_inner).below(longest_ms * 1000 + 1);
+            Duration::from_micros(micros)
+        };
+        Options {
+            block_size: self.block_size,
+            budget_bytes: self.budget_bytes,
+            fill_len_max: self.fill_len_max,
+            read_window: self.read_window,
+            sync_interval: self.sync_interval,
+            open_files_max: self.open_files_max,
+            disk_pause: self.disk_pause,
+            workers: Workers::Inline(Arc::new(delay)),
+            ..Options::default()
+        }
+    }
+}
+
+/// Fills the origin with files.
+pub(crate) fn populate(world: &World, dice: &mut Dice) {
+    let mut state = world.state();
+    for file in 0..FILES {
+        let content = Content { file, version: 0 };
+        state.sizes.insert(content, *dice.pick(&SIZES));
+        state.files.push(OriginFileState { content, is_there: true });
+    }
+    state.origin_latency_ms = *dice.pick(&[0, 2, 50, 300]);
+    state.disk_delay_ms = *dice.pick(&[0, 1, 20]);
+}
+
+/// A file number that a client asks for: one that is there, at times one that never was.
+pub(crate) fn some_file(dice: &mut Dice) -> u64 {
+    dice.below(FILES + 1)
+}
+
+/// One thing that happens to the world: a fault begins or ends, or a file changes.
+pub(crate) fn event(world: &World, dice: &mut Dice) {
+    let mut state = world.state();
+    let file = dice.below(FILES);
+    match dice.below(12) {
+        0 => state.origin_away = true,
+        1 => state.origin_fails_one_in = dice.within(1..=10),
+        2 => state.disk_full = true,
+        3 => state.disk_fails_one_in = dice.within(2..=20),
+        4 => state.disk_delay_ms = *dice.pick(&[500, 5_000]),
+        5 => state.replace(file, *dice.pick(&SIZES)),
+        6 => {
+            // Changed in the same size: only the change time tells.
+            let size = state.current(file).map_or(0, |(_, size)| size);
+            state.replace(file, size);
+        }
+        7 => {
+            if let Some(state) = usize::try_from(file).ok().and_then(|index| state.files.get_mut(index)) {
+                state.is_there = !state.is_there;
+            }
+        }
+        8 => state.origin_latency_ms = *dice.pick(&[0, 1, 30, 500, 20_000]),
+        _ => state.end_faults(),
+    }
+}
+
+impl crate::world::State {
+    /// Everything works again.
+    pub(crate) fn end_faults(&mut self) {
+        (self.origin_away, self.disk_full) = (false, false);
+        (self.origin_fails_one_in, self.disk_fails_one_in) = (0, 0);
+        (self.disk_delay_ms, self.origin_latency_ms) = (2, 5);
+    }
+}

@@ -1,0 +1,39 @@
+//! What a simulation found.
+
+use std::fmt;
+
+/// A run in which everything held.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Summary {
+    /// Bytes that clients got and compared.
+    pub compared_bytes: u64,
+    /// Opens that succeeded.
+    pub opens: u64,
+    /// Requests that failed with an error, as they may under faults.
+    pub errors: u64,
+    /// Crashes that were survived.
+    pub crashes: u64,
+    /// A number that the order and outcome of all that clients did decides: equal for equal seeds.
+    pub digest: u64,
+}
+
+/// What did not hold.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Failure {
+    /// The seed that shows it.
+    pub seed: u64,
+    /// What was found, first things first.
+    pub findings: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}: {} findings", self.seed, self.findings.len())?;
+        for finding in &self.findings {
+            writeln!(f, "  {finding}")?;
+        }
+        write!(f, "replay: cargo run -p forebay-sim -- --seed {}", self.seed)
+    }
+}
+
+impl std::error::Error for Failure {}

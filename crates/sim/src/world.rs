@@ -1,0 +1,97 @@
+//! What all parts of one simulation share: the origin's files, the faults that last, and what was found.
+
+use crate::{content::Content, dice::mix, verdict::Summary};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// What all parts of one simulation share. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct World {
+    state: Arc<Mutex<State>>,
+}
+
+/// The state of the world.
+#[derive(Default)]
+pub(crate) struct State {
+    /// The origin's files by number.
+    pub(crate) files: Vec<OriginFileState>,
+    /// Sizes of all versions there ever were.
+    pub(crate) sizes: BTreeMap<Content, u64>,
+    /// Nobody reaches the origin.
+    pub(crate) origin_away: bool,
+    /// One of so many requests to the origin fails; 0 for none.
+    pub(crate) origin_fails_one_in: u64,
+    /// Longest latency of the origin in milliseconds.
+    pub(crate) origin_latency_ms: u64,
+    /// Writes to the disk find no space.
+    pub(crate) disk_full: bool,
+    /// One of so many operations of the disk fails; 0 for none.
+    pub(crate) disk_fails_one_in: u64,
+    /// Longest delay of the disk in milliseconds.
+    pub(crate) disk_delay_ms: u64,
+    /// Whether clients go on.
+    pub(crate) is_over: bool,
+    /// What happened so far.
+    pub(crate) summary: Summary,
+    /// What did not hold.
+    pub(crate) findings: Vec<String>,
+}
+
+/// A file at the origin.
+#[derive(Clone, Copy)]
+pub(crate) struct OriginFileState {
+    pub(crate) content: Content,
+    pub(crate) is_there: bool,
+}
+
+/// Findings kept of one run; the first ones matter.
+const FINDINGS_MAX: usize = 20;
+
+impl World {
+    /// The state, locked: never across an await.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes something that must not be.
+    pub(crate) fn find(&self, finding: String) {
+        let mut state = self.state();
+        if state.findings.len() < FINDINGS_MAX {
+            state.findings.push(finding);
+        }
+    }
+
+    /// Notes what a client met, for the digest.
+    pub(crate) fn note(&self, client: u64, what: u64) {
+        let mut state = self.state();
+        state.summary.digest = mix(state.summary.digest ^ mix(client) ^ what.rotate_left(17));
+    }
+}
+
+impl State {
+    /// Gives `file` a new content of `size` bytes.
+    pub(crate) fn replace(&mut self, file: u64, size: u64) {
+        let Some(state) = usize::try_from(file).ok().and_then(|index| self.files.get_mut(index)) else { return };
+        state.content.version += 1;
+        self.sizes.insert(state.content, size);
+    }
+
+    /// A file that is there now, with its size.
+    pub(crate) fn current(&self, file: u64) -> Option<(Content, u64)> {
+        let state = self.files.get(usize::try_from(file).ok()?).filter(|state| state.is_there)?;
+        Some((state.content, *self.sizes.get(&state.content)?))
+    }
+}
+
+/// The path of a file.
+pub(crate) fn path_of(file: u64) -> String {
+    format!("/sim/dir{}/file{file}", file % 3)
+}
+
+/// The file at a path.
+pub(crate) fn file_at(path: &str) -> Option<u64> {
+    let (_, number) = path.rsplit_once("/file")?;
+    number.parse().ok().filter(|file| path_of(*file) == path)
+}
