@@ -3,7 +3,9 @@
 use crate::{crash::Unsynced, dice::Dice, world::World};
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
-use forebay_store::{DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Space, StoreError};
+use forebay_store::{
+    DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Space, StoreError, VolumeId, VolumeInfo,
+};
 use std::{
     fs::File,
     io,
@@ -123,6 +125,14 @@ impl Disk for SimDisk {
     fn local_path(&self, key: &CacheKey) -> PathBuf {
         self.disk.local_path(key)
     }
+
+    fn volumes(&self) -> Vec<VolumeInfo> {
+        self.disk.volumes()
+    }
+
+    fn probe(&self, volume: VolumeId) -> Result<(), StoreError> {
+        self.disk.probe(volume)
+    }
 }
 
 impl DataFile for SimData {
@@ -132,6 +142,10 @@ impl DataFile for SimData {
 
     fn identity(&self) -> FileIdentity {
         self.data.identity()
+    }
+
+    fn volume(&self) -> VolumeId {
+        self.data.volume()
     }
 
     fn write_vectored_at(&self, offset: u64, chunks: &[Bytes]) -> io::Result<()> {
