@@ -19,7 +19,7 @@ enum Place {
 }
 
 /// Every package of the workspace.
-const PLACES: [(&str, Place); 16] = [
+const PLACES: &[(&str, Place)] = &[
     ("forebay-types", Place::Level(0)),
     ("forebay-proto", Place::Level(1)),
     ("forebay-cache", Place::Level(1)),
