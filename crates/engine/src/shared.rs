@@ -1,15 +1,17 @@
 //! What all open files share: set-up, budget, disk, counters.
 
-use crate::{Options, budget::Budget};
-use forebay_store::{Disk, StoreError};
+use crate::{CheckPolicy, Options, budget::Budget, integrity::check::CHECKS_MAX, kept::Kept};
+use forebay_cache::{Trust, TrustMemory};
+use forebay_store::{Disk, Entry, StoreError};
 use forebay_telemetry::{DiskOperation, Metrics};
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
+use tokio::sync::Semaphore;
 
 /// What all open files share.
 pub(crate) struct Shared {
@@ -19,14 +21,50 @@ pub(crate) struct Shared {
     pub(crate) disk: Option<Arc<dyn Disk>>,
     pub(crate) metrics: Metrics,
     pub(crate) pause: Pause,
+    /// Checks of blocks on disk that may begin.
+    pub(crate) check_places: Semaphore,
+    trust: Mutex<TrustMemory>,
 }
+
+/// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
+const TRUST_MEMORY_BYTES: usize = 32 << 20;
 
 impl Shared {
     pub(crate) fn new(options: Options, disk: Option<Arc<dyn Disk>>, metrics: Metrics) -> Self {
         let budget = Budget::new(options.budget_bytes);
         let watched = budget.clone();
         metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
-        Self { budget, disk, metrics, pause: Pause::new(options.disk_pause), options }
+        Self {
+            budget,
+            disk,
+            metrics,
+            pause: Pause::new(options.disk_pause),
+            check_places: Semaphore::new(CHECKS_MAX),
+            trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
+            options,
+        }
+    }
+
+    /// Takes over an entry that was found on disk. What this process has written or checked of it before is trusted.
+    pub(crate) fn found(&self, entry: Entry) -> Kept {
+        let trust = match self.options.integrity.check {
+            CheckPolicy::FirstRead => Trust::Checked,
+            CheckPolicy::Never => Trust::Given,
+        };
+        let kept = Kept::new(entry, trust);
+        if kept.map.has_untrusted() {
+            self.trust().recall(kept.data_file_id(), &kept.map);
+        }
+        kept
+    }
+
+    /// Remembers what is trusted of a file that is not open any more.
+    pub(crate) fn remember_trust(&self, kept: &Kept) {
+        self.trust().remember(kept.data_file_id(), &kept.map);
+    }
+
+    fn trust(&self) -> MutexGuard<'_, TrustMemory> {
+        self.trust.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a failure of the store; when it is the disk that fails, and not one entry, stops writing for a while.
