@@ -11,6 +11,7 @@ use crate::{
     shared::Shared,
 };
 use forebay_cache::{CacheKey, Geometry};
+use forebay_index::Change;
 use forebay_origin::{FileIdentity, OriginError, OriginFile};
 use forebay_store::OriginMark;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
@@ -19,7 +20,6 @@ use std::{
     fs::File,
     hash::{DefaultHasher, Hash, Hasher},
     io,
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -183,42 +183,9 @@ impl CachedFile {
     }
 
     /// Notes blocks that were written, unless they must not be trusted.
-    pub(crate) fn note_written(&self, kept: &Kept, blocks: ByteRange, sums: &[u32], verified: bool) {
+    pub(crate) fn note_written(&self, kept: &Kept, blocks: ByteRange, verified: bool) {
         self.shared.metrics.add_disk_written(blocks.len());
-        kept.note_written(blocks, sums, verified, || !self.is_retired());
-    }
-
-    /// Where the data file is, for logs.
-    pub(crate) fn path_on_disk(&self) -> PathBuf {
-        let (disk, key) = (self.shared.disk.as_ref(), self.key());
-        disk.zip(key).map(|(disk, key)| disk.local_path(key)).unwrap_or_default()
-    }
-
-    /// What is stored of the checksums of the blocks in chunk number `chunk`, by position.
-    pub(crate) fn stored_sums(&self, _chunk: u64) -> Vec<(usize, u32)> {
-        Vec::new()
-    }
-
-    /// Has the checksums stored that were noted since the last call.
-    pub(crate) fn store_sums(&self) {
-        if let Some(kept) = &self.kept {
-            kept.sums().take_changed();
-        }
-    }
-
-    /// Remembers which blocks are trusted, so that they are not checked again when the file is opened again.
-    pub(crate) fn remember_trust(&self) {
-        if let Some(kept) = self.kept.as_ref().filter(|_| !self.is_retired()) {
-            self.shared.remember_trust(kept);
-        }
-    }
-
-    /// Counts a failure to read blocks that should be on disk.
-    pub(crate) fn note_read_failure(&self, error: &io::Error) {
-        self.shared.metrics.add_disk_error(DiskOperation::Read);
-        if let (Some(kept), Some(disk)) = (&self.kept, &self.shared.disk) {
-            disk.note_read_failure(kept.data.volume(), error);
-        }
+        kept.note_written(blocks, verified, || !self.is_retired());
     }
 
     /// Notes blocks that were not written because the disk had failed a moment before.
@@ -307,7 +274,7 @@ impl CachedFile {
         let file = Arc::clone(self);
         tokio::spawn(async move {
             let discarding = Arc::clone(&file);
-            let discarded = file.shared.options.workers.run(move || discarding.discard_on_disk()).await;
+            let discarded = file.shared.options.workers.run(move || discarding.discard_on_disk(reason)).await;
             if discarded.is_err() {
                 tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
             }
@@ -321,10 +288,14 @@ impl CachedFile {
         let _ = self.discarded.subscribe().wait_for(|done| *done).await;
     }
 
-    fn discard_on_disk(&self) {
+    fn discard_on_disk(&self, reason: DropReason) {
         let (Some(_), Some(key), Some(disk)) = (&self.kept, self.key(), &self.shared.disk) else { return };
         if let Err(error) = disk.remove_entry(key) {
             self.shared.note_store_failure(DiskOperation::Remove, &error);
+            return;
+        }
+        if let Some(catalog) = &self.shared.catalog {
+            catalog.note(key, if reason == DropReason::Changed { Change::outdated() } else { Change::removed() });
         }
     }
 }

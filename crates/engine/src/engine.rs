@@ -3,6 +3,7 @@
 use crate::{
     Client, Error, Handle, Options,
     cached::CachedFile,
+    catalog,
     loader::{load, load_unkept, stat_on_disk},
     local::disk_error,
     opened::Source,
@@ -32,8 +33,8 @@ struct Inner {
     shared: Arc<Shared>,
     table: Arc<Table>,
     routes: RwLock<Arc<Routes>>,
-    /// Until the shutdown.
-    syncer: Mutex<Option<JoinHandle<()>>>,
+    /// What goes on beside requests, until the shutdown.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What happens to opens for writing and changes of the name space.
@@ -63,12 +64,10 @@ impl Engine {
     pub fn start(options: Options, disk: Option<Arc<dyn Disk>>, routes: Routes, metrics: Metrics) -> Self {
         let table = Arc::new(Table::new(options.open_files_max, options.open_wait_max));
         let syncer = tokio::spawn(sync::run(Arc::clone(&table), options.sync_interval, options.workers.clone()));
-        let inner = Inner {
-            shared: Arc::new(Shared::new(options, disk, metrics)),
-            table,
-            routes: RwLock::new(Arc::new(routes)),
-            syncer: Mutex::new(Some(syncer)),
-        };
+        let shared = Arc::new(Shared::new(options, disk, metrics));
+        let indexer = shared.catalog.as_ref().map(|catalog| tokio::spawn(catalog::run(Arc::clone(catalog))));
+        let tasks = [Some(syncer), indexer].into_iter().flatten().collect();
+        let inner = Inner { shared, table, routes: RwLock::new(Arc::new(routes)), tasks: Mutex::new(tasks) };
         Self { inner: Arc::new(inner) }
     }
 
@@ -90,14 +89,16 @@ impl Engine {
             tracing::warn!("fills were still under way at the end: what they have not written is fetched again later");
         }
 
-        let syncer = self.inner.take_syncer();
-        if let Some(syncer) = syncer {
-            syncer.abort();
+        for task in self.inner.take_tasks() {
+            task.abort();
             // Aborted is how it ends; a sync it had begun goes on in the pool, and the flush of its file waits for it.
-            let _ = syncer.await;
+            let _ = task.await;
         }
         sync::flush(&self.inner.table, &self.inner.shared.options.workers).await;
         self.inner.table.clear();
+        if let Some(catalog) = &self.inner.shared.catalog {
+            catalog.close().await;
+        }
     }
 
     /// The counters.
@@ -238,6 +239,14 @@ impl Engine {
         })
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.inner.table
+    }
+
     fn routes(&self) -> Arc<Routes> {
         Arc::clone(&self.inner.routes.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -261,15 +270,15 @@ impl Engine {
 }
 
 impl Inner {
-    fn take_syncer(&self) -> Option<JoinHandle<()>> {
-        self.syncer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn take_tasks(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if let Some(syncer) = self.take_syncer() {
-            syncer.abort();
+        for task in self.take_tasks() {
+            task.abort();
         }
     }
 }

@@ -89,6 +89,9 @@ pub enum Error {
         /// How long the read waited, in seconds.
         seconds: u64,
     },
+    /// The index of the cache is not in use, or being read after a start.
+    #[error("the index of the cache is not in use at the moment: try again later")]
+    NoIndex,
     /// The server is going down.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -111,7 +114,7 @@ impl Error {
             Self::Forwarding { .. } | Self::Unsupported { .. } | Self::TooManyOpen { .. } => Side::Client,
             Self::NotExported { .. } | Self::ForwardingDenied { .. } | Self::NotReadable { .. } => Side::Authorization,
             Self::Origin(_) | Self::Changed { .. } => Side::Origin,
-            Self::Disk { .. } => Side::Disk,
+            Self::Disk { .. } | Self::NoIndex => Side::Disk,
             Self::OutOfMemory { .. } | Self::ShuttingDown | Self::Internal { .. } => Side::Internal,
         }
     }
@@ -121,7 +124,11 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Origin(error) => error.is_retryable(),
-            Self::Changed { .. } | Self::TooManyOpen { .. } | Self::OutOfMemory { .. } | Self::ShuttingDown => true,
+            Self::Changed { .. }
+            | Self::TooManyOpen { .. }
+            | Self::OutOfMemory { .. }
+            | Self::NoIndex
+            | Self::ShuttingDown => true,
             Self::Path(_)
             | Self::NotExported { .. }
             | Self::ForwardingDenied { .. }

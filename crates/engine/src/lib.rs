@@ -6,6 +6,7 @@
 mod account;
 mod budget;
 mod cached;
+mod catalog;
 mod claims;
 mod coalesced;
 mod driver;
@@ -13,7 +14,6 @@ mod engine;
 mod error;
 mod fill;
 mod handle;
-mod integrity;
 mod kept;
 mod loader;
 mod local;
@@ -30,11 +30,11 @@ mod table;
 mod work;
 mod writer;
 
+pub use catalog::{ENTRIES_PER_PAGE_MAX, EntryInfo, IndexState};
 pub use engine::{Engine, Space, WritePolicy};
 pub use error::Error;
 pub use forebay_origin::{Checksum, ListDetail};
 pub use handle::Handle;
-pub use integrity::{CheckPolicy, IntegrityOptions};
 pub use opened::Client;
 pub use options::Options;
 pub use read::Read;

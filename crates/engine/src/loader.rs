@@ -1,7 +1,7 @@
 //! Making an open file: from what the disk holds of it, else from its origin.
 
 use crate::{Error, cached::CachedFile, cached::file_stat, kept::Kept, routes::OriginTarget, shared::Shared};
-use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Trust};
+use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry};
 use forebay_origin::{FileIdentity, OriginError, OriginFile};
 use forebay_store::{Entry, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
@@ -13,7 +13,7 @@ pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Ar
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
     if let Some(entry) = open_entry(&shared, key.clone(), true).await {
         let (geometry, mtime) = (entry.cinfo.geometry, mtime_of(&entry));
-        let kept = Some(shared.found(entry));
+        let kept = Some(Kept::new(entry));
         return Ok(Arc::new(CachedFile::new(shared, target, geometry, mtime, kept, None)));
     }
     let origin_file = target.origin.open(&target.path).await?;
@@ -55,11 +55,12 @@ async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: bool) -> Opt
     let opening = Arc::clone(shared);
     let opened = shared.options.workers.run(move || {
         let entry = disk.open_entry(&key)?;
-        if entry.is_some()
-            && is_access
-            && let Err(error) = disk.touch(&key, forebay_net::clock::now_unix())
-        {
-            opening.note_store_failure(DiskOperation::Open, &error);
+        if let Some(entry) = entry.as_ref().filter(|_| is_access) {
+            let now = forebay_net::clock::now_unix();
+            if let Err(error) = disk.touch(&key, now) {
+                opening.note_store_failure(DiskOperation::Open, &error);
+            }
+            opening.note_entry(&key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), now);
         }
         Ok::<_, StoreError>(entry)
     });
@@ -89,8 +90,12 @@ async fn create_entry(shared: &Arc<Shared>, key: CacheKey, identity: &FileIdenti
     let geometry = Geometry::of_new_file(shared.options.block_size, identity.size).ok()?;
     let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
     let mark = OriginMark::new(identity.endpoint.clone(), identity.mtime);
-    let create = move || disk.create_entry(&key, cinfo, Some(mark)).map(|entry| Kept::new(entry, Trust::Given));
-    let created = shared.options.workers.run(create);
+    let creating = Arc::clone(shared);
+    let created = shared.options.workers.run(move || {
+        let entry = disk.create_entry(&key, cinfo, Some(mark))?;
+        creating.note_entry(&key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
+        Ok::<_, StoreError>(Kept::new(entry))
+    });
     match created.await {
         Ok(Ok(kept)) => Some(kept),
         Ok(Err(error)) => {

@@ -1,8 +1,9 @@
 //! How the engine is set up.
 
-use crate::{IntegrityOptions, Workers};
+use crate::Workers;
+use forebay_index::{IndexPlace, VolatileIndex};
 use forebay_types::BlockSize;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Set-up of the engine. The defaults suit a cache node with a few GiB of memory.
 #[derive(Clone, Debug)]
@@ -23,10 +24,10 @@ pub struct Options {
     pub open_wait_max: Duration,
     /// How long nothing is written to the store after a write failed: reads go on without keeping.
     pub disk_pause: Duration,
-    /// How the contents of the disk are checked.
-    pub integrity: IntegrityOptions,
     /// Where blocking work runs.
     pub workers: Workers,
+    /// Where the index is kept.
+    pub index: Arc<dyn IndexPlace>,
 }
 
 impl Default for Options {
@@ -40,8 +41,8 @@ impl Default for Options {
             open_files_max: 65_536,
             open_wait_max: Duration::from_secs(30),
             disk_pause: Duration::from_secs(10),
-            integrity: IntegrityOptions::default(),
             workers: Workers::Pool,
+            index: Arc::new(VolatileIndex),
         }
     }
 }

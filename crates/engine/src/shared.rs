@@ -1,17 +1,20 @@
 //! What all open files share: set-up, budget, disk, counters.
 
-use crate::{CheckPolicy, Options, budget::Budget, integrity::check::CHECKS_MAX, kept::Kept};
-use forebay_cache::{Trust, TrustMemory};
-use forebay_store::{Disk, Entry, StoreError};
+use crate::{
+    Options,
+    budget::Budget,
+    catalog::{Catalog, disk_facts, learnt},
+};
+use forebay_cache::{CacheKey, Cinfo};
+use forebay_store::{DataFile, Disk, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, Metrics};
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
-use tokio::sync::Semaphore;
 
 /// What all open files share.
 pub(crate) struct Shared {
@@ -19,52 +22,38 @@ pub(crate) struct Shared {
     pub(crate) budget: Budget,
     /// `None` when nothing is cached: only directories are exported.
     pub(crate) disk: Option<Arc<dyn Disk>>,
+    /// What is known of entries; as long as there is a disk.
+    pub(crate) catalog: Option<Arc<Catalog>>,
     pub(crate) metrics: Metrics,
     pub(crate) pause: Pause,
-    /// Checks of blocks on disk that may begin.
-    pub(crate) check_places: Semaphore,
-    trust: Mutex<TrustMemory>,
 }
-
-/// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
-const TRUST_MEMORY_BYTES: usize = 32 << 20;
 
 impl Shared {
     pub(crate) fn new(options: Options, disk: Option<Arc<dyn Disk>>, metrics: Metrics) -> Self {
         let budget = Budget::new(options.budget_bytes);
         let watched = budget.clone();
         metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
-        Self {
-            budget,
-            disk,
-            metrics,
-            pause: Pause::new(options.disk_pause),
-            check_places: Semaphore::new(CHECKS_MAX),
-            trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
-            options,
+        let catalog = disk
+            .as_ref()
+            .map(|_| Catalog::new(Arc::clone(&options.index), options.workers.clone(), metrics.clone(), Arc::new(())));
+        Self { budget, disk, catalog, metrics, pause: Pause::new(options.disk_pause), options }
+    }
+
+    /// Notes an entry for the index as it is on disk by now, last used at `last_use` (seconds of the Unix epoch).
+    pub(crate) fn note_entry(
+        &self,
+        key: &CacheKey,
+        data: &dyn DataFile,
+        cinfo: &Cinfo,
+        mark: Option<&OriginMark>,
+        last_use: i64,
+    ) {
+        let Some(catalog) = &self.catalog else { return };
+        let disk = disk_facts(data.volume(), data.identity(), cinfo, last_use);
+        if let Some(mark) = mark {
+            catalog.note_learnt(key, disk.generation, learnt(mark));
         }
-    }
-
-    /// Takes over an entry that was found on disk. What this process has written or checked of it before is trusted.
-    pub(crate) fn found(&self, entry: Entry) -> Kept {
-        let trust = match self.options.integrity.check {
-            CheckPolicy::FirstRead => Trust::Checked,
-            CheckPolicy::Never => Trust::Given,
-        };
-        let kept = Kept::new(entry, trust);
-        if kept.map.has_untrusted() {
-            self.trust().recall(kept.data_file_id(), &kept.map);
-        }
-        kept
-    }
-
-    /// Remembers what is trusted of a file that is not open any more.
-    pub(crate) fn remember_trust(&self, kept: &Kept) {
-        self.trust().remember(kept.data_file_id(), &kept.map);
-    }
-
-    fn trust(&self) -> MutexGuard<'_, TrustMemory> {
-        self.trust.lock().unwrap_or_else(PoisonError::into_inner)
+        catalog.note_seen(key, disk);
     }
 
     /// Counts a failure of the store; when it is the disk that fails, and not one entry, stops writing for a while.

@@ -1,7 +1,7 @@
 //! Applying changes, in one transaction.
 
 use crate::{
-    BlockSums, Change, IndexError, Record,
+    BlockSums, Change, DiskFacts, Generation, IndexError, Record,
     change::Facts,
     error::IndexError as Error,
     tables::{ENTRIES, KEYS, META, META_NEXT_ID, SUMS},
@@ -48,6 +48,11 @@ impl<'t> Writer<'t> {
     pub(crate) fn apply(&mut self, key: &CacheKey, change: &Change) -> Result<Option<Applied>, IndexError> {
         let before = self.read(key)?;
         let mut now = before.clone().filter(|_| !change.removed);
+        if change.outdated {
+            now = now
+                .filter(|record| record.pinned_until.is_some() || record.owner.is_some())
+                .map(|record| self.without_files(record));
+        }
         if let Some(disk) = &change.seen
             && !(change.walked_since.is_some_and(|since| yields(now.as_ref(), disk, since)))
         {
@@ -152,6 +157,13 @@ impl<'t> Writer<'t> {
         self.sums.retain_in((id.0, 0)..=(id.0, u32::MAX), |_, _| false).map_err(Error::store(OPERATION))
     }
 
+    /// A record of no files under the key of one whose files are gone.
+    fn without_files(&mut self, gone: Record) -> Record {
+        let generation = Generation { inode: 0, created: gone.disk.generation.created };
+        let disk = DiskFacts { generation, present_bytes: 0, ..gone.disk };
+        Record { pinned_until: gone.pinned_until, owner: gone.owner, ..Record::new(self.take_id(), disk) }
+    }
+
     const fn take_id(&mut self) -> EntryId {
         let id = EntryId(self.next_id);
         self.next_id += 1;
@@ -160,6 +172,6 @@ impl<'t> Writer<'t> {
 }
 
 /// Whether what a walk of the disk found is older than the record that is there.
-fn yields(record: Option<&Record>, disk: &crate::DiskFacts, since: EntryId) -> bool {
+fn yields(record: Option<&Record>, disk: &DiskFacts, since: EntryId) -> bool {
     record.is_some_and(|record| record.id >= since || record.disk.generation == disk.generation)
 }

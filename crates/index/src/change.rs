@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 pub struct Change {
     /// The entry was removed, before anything else that is told here.
     pub(crate) removed: bool,
+    /// Before all else its files were removed because they were outdated: pin and owner stay for the copy that follows.
+    pub(crate) outdated: bool,
     /// The entry as it is on disk. A record of another generation is replaced by a new one with a new number, which keeps pin
     /// and owner.
     pub(crate) seen: Option<DiskFacts>,
@@ -39,6 +41,12 @@ impl Change {
     #[must_use]
     pub fn removed() -> Self {
         Self { removed: true, ..Self::default() }
+    }
+
+    /// The entry was removed from the disk because the origin has another content. Its pin and owner stay.
+    #[must_use]
+    pub fn outdated() -> Self {
+        Self { outdated: true, ..Self::default() }
     }
 
     /// The entry as it is on disk by now.
@@ -76,6 +84,11 @@ impl Change {
     pub fn merge(&mut self, later: Self) {
         if later.removed {
             *self = later;
+            return;
+        }
+        if later.outdated {
+            let (pinned_until, owner, removed) = (self.pinned_until, self.owner.take(), self.removed);
+            *self = Self { removed, pinned_until, owner, ..later };
             return;
         }
         if later.seen.is_some() {

@@ -5,6 +5,7 @@
 //! files, and a CRC32C of each block. All methods block.
 //!
 //! - [`Index`] is the file. [`Index::open`] never trusts a damaged one: it is moved aside and a new one begun.
+//!   [`IndexPlace`] is where it is kept, for who opens it again and again.
 //! - [`Change`] says what became of one entry; several of one entry merge, many are applied in one transaction.
 //! - [`Record`] is what is known of an entry, [`BlockSums`] the checksums of a run of its blocks.
 //!
@@ -17,6 +18,7 @@ mod change;
 mod error;
 mod index;
 mod open;
+mod place;
 mod record;
 mod record_bytes;
 mod tables;
@@ -27,5 +29,6 @@ pub use change::{Change, Facts};
 pub use error::IndexError;
 pub use index::Index;
 pub use open::{Found, IndexOptions};
+pub use place::{IndexFile, IndexPlace, VolatileIndex};
 pub use record::{DiskFacts, FileChecksum, Generation, OriginFacts, Record, TEXT_LEN_MAX};
 pub use redb::{StorageBackend, backends::InMemoryBackend};

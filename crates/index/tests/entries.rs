@@ -85,6 +85,23 @@ fn another_generation_is_another_entry_that_keeps_pin_and_owner() {
 }
 
 #[test]
+fn an_outdated_copy_leaves_pin_and_owner_to_the_next_one() {
+    let index = index();
+    let mut change = Change::seen(disk(OLD, 100));
+    change.merge(Change::pinned(Some(77)));
+    let old = apply(&index, "/pinned", change).unwrap().after.unwrap();
+    apply(&index, "/plain", Change::seen(disk(OLD, 100)));
+    let waiting = apply(&index, "/pinned", Change::outdated()).unwrap().after.unwrap();
+    assert_eq!((waiting.disk.present_bytes, waiting.pinned_until), (0, Some(77)));
+    assert_ne!(waiting.id, old.id);
+    assert_eq!(apply(&index, "/plain", Change::outdated()).unwrap().after, None);
+    let mut both = Change::outdated();
+    both.merge(Change::seen(disk(NEW, 50)));
+    let new = apply(&index, "/pinned", both).unwrap().after.unwrap();
+    assert_eq!((new.disk.generation, new.pinned_until), (NEW, Some(77)));
+}
+
+#[test]
 fn facts_about_other_files_are_ignored() {
     let index = index();
     assert_eq!(apply(&index, "/a", sums(OLD, &[(0, Some(1))])), None);

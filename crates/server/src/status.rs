@@ -82,7 +82,7 @@ const fn code_of(error: &Error) -> ErrorCode {
             }
             OriginError::RedirectLoop { .. } | OriginError::Protocol { .. } => ErrorCode::SERVER_ERROR,
         },
-        Error::Changed { .. } | Error::Disk { .. } => ErrorCode::IO_ERROR,
+        Error::Changed { .. } | Error::Disk { .. } | Error::NoIndex => ErrorCode::IO_ERROR,
         Error::TooManyOpen { .. } => ErrorCode::OVERLOADED,
         Error::OutOfMemory { .. } => ErrorCode::NO_MEMORY,
         Error::ShuttingDown => ErrorCode::CANCELLED,

@@ -1,7 +1,7 @@
 //! The counters as OpenMetrics text.
 
 use crate::{
-    label::{BlockCheck, CheckResult, Decided, DiskOperation, DropReason, Label, NotKept, PerLabel, RequestKind},
+    label::{CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, PerLabel, RequestKind},
     metrics::{Counters, Metrics},
 };
 use forebay_types::{Outcome, Side};
@@ -49,6 +49,7 @@ impl Collector for Exposition {
         page.origins(&self.0)?;
         page.cache(&self.0)?;
         page.decisions(&self.0)?;
+        page.index(&self.0)?;
         page.budget(&self.0)
     }
 }
@@ -150,11 +151,6 @@ impl Page<'_, '_> {
             "reason",
             &counters.not_kept,
         )?;
-        self.per_label::<BlockCheck, _>(
-            ("forebay_block_checks", "Blocks on disk that were compared with their checksums", None),
-            "result",
-            &counters.block_checks,
-        )?;
         self.per_label::<DropReason, _>(
             ("forebay_files_dropped", "Files that left the cache", None),
             "reason",
@@ -177,6 +173,24 @@ impl Page<'_, '_> {
             ("forebay_negative_hits", "Questions answered by a remembered \"no such file\"", None),
             &counters.negative_hits,
         )
+    }
+
+    fn index(&mut self, counters: &Counters) -> fmt::Result {
+        self.gauge(
+            ("forebay_index_entries", "Entries in the index", None),
+            counters.index_entries.load(Ordering::Relaxed),
+        )?;
+        self.counter(("forebay_index_commits", "Commits to the index", None), &counters.index_commits)?;
+        self.counter(
+            ("forebay_index_errors", "Failures of the index, and notes for it that were lost", None),
+            &counters.index_errors,
+        )?;
+        let now = counters.index_phase.load(Ordering::Relaxed);
+        let mut states = self.family(("forebay_index_state", "1 for how the index is", None), MetricType::Gauge)?;
+        for &phase in IndexPhase::ALL {
+            states.encode_family(&[("state", phase.as_str())])?.encode_gauge(&u64::from(phase.index() == now))?;
+        }
+        Ok(())
     }
 
     fn budget(&mut self, counters: &Counters) -> fmt::Result {
@@ -247,11 +261,14 @@ mod tests {
         metrics.add_disk_sync();
         metrics.add_disk_error(DiskOperation::Write);
         metrics.add_not_kept(NotKept::DiskFull, 5);
-        metrics.add_block_check(BlockCheck::Damaged);
         metrics.add_file_dropped(DropReason::Changed);
         metrics.add_check(CheckResult::FailedServedStale);
         metrics.add_decision(Decided::Bypass);
         metrics.add_negative_hit();
+        metrics.set_index_entries(11);
+        metrics.set_index_phase(IndexPhase::Ready);
+        metrics.add_index_commit();
+        metrics.add_index_error();
         let connection = metrics.open_connection();
         (metrics, connection)
     }
@@ -287,11 +304,15 @@ mod tests {
             "forebay_disk_syncs_total 1",
             "forebay_disk_errors_total{operation=\"write\"} 1",
             "forebay_not_kept_total{reason=\"disk_full\"} 5",
-            "forebay_block_checks_total{result=\"damaged\"} 1",
             "forebay_files_dropped_total{reason=\"changed\"} 1",
             "forebay_validity_checks_total{result=\"failed_served_stale\"} 1",
             "forebay_decisions_total{action=\"bypass\"} 1",
             "forebay_negative_hits_total 1",
+            "forebay_index_entries 11",
+            "forebay_index_commits_total 1",
+            "forebay_index_errors_total 1",
+            "forebay_index_state{state=\"off\"} 0",
+            "forebay_index_state{state=\"ready\"} 1",
         ] {
             assert!(rendered.lines().any(|rendered_line| rendered_line == line), "{line}\nnot in\n{rendered}");
         }

@@ -125,18 +125,6 @@ labels! {
         Decision = "decision",
     }
 
-    /// What came out when a block on disk was compared with its checksum.
-    BlockCheck {
-        /// It is what was written.
-        Intact = "intact",
-        /// It had no checksum: it has one now.
-        Learned = "learned",
-        /// It is not what was written.
-        Damaged = "damaged",
-        /// The disk did not give it.
-        Unreadable = "unreadable",
-    }
-
     /// Why a file was dropped from the cache.
     DropReason {
         /// The origin's file has changed.
@@ -145,6 +133,18 @@ labels! {
         Damaged = "damaged",
         /// The origin has no such file any more.
         Gone = "gone",
+    }
+
+    /// How the index is.
+    IndexPhase {
+        /// Not in use.
+        Off = "off",
+        /// Being opened and read.
+        Loading = "loading",
+        /// In use while it is made again from the disk.
+        Rebuilding = "rebuilding",
+        /// In use, with every entry.
+        Ready = "ready",
     }
 
     /// What became of a copy whose check was due.
@@ -216,8 +216,8 @@ mod tests {
         assert_positions_and_names::<RequestKind>();
         assert_positions_and_names::<DiskOperation>();
         assert_positions_and_names::<NotKept>();
-        assert_positions_and_names::<BlockCheck>();
         assert_positions_and_names::<DropReason>();
+        assert_positions_and_names::<IndexPhase>();
         assert_positions_and_names::<CheckResult>();
         assert_positions_and_names::<Decided>();
         assert_positions_and_names::<Outcome>();

@@ -16,7 +16,7 @@ mod readiness;
 
 pub use access_log::{ACCESS_TARGET, Access};
 pub use admin::{ADMIN_CONNECTIONS_MAX, ADMIN_EXCHANGE_TIME_MAX, ADMIN_HEADER_TIME_MAX, serve_admin};
-pub use label::{BlockCheck, CheckResult, Decided, DiskOperation, DropReason, NotKept, RequestKind};
+pub use label::{CheckResult, Decided, DiskOperation, DropReason, IndexPhase, NotKept, RequestKind};
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{ConnectionGuard, Metrics};
 pub use open_handle::OpenHandle;

@@ -3,7 +3,7 @@
 use crate::{
     exposition::Exposition,
     histogram::AtomicHistogram,
-    label::{BlockCheck, CheckResult, Decided, DiskOperation, DropReason, Label, NotKept, PerLabel, RequestKind},
+    label::{CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, PerLabel, RequestKind},
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
 };
@@ -12,7 +12,7 @@ use std::{
     fmt,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -43,11 +43,15 @@ pub(crate) struct Counters {
     pub(crate) disk_syncs: AtomicU64,
     pub(crate) disk_errors: PerLabel<AtomicU64, { DiskOperation::ALL.len() }>,
     pub(crate) not_kept: PerLabel<AtomicU64, { NotKept::ALL.len() }>,
-    pub(crate) block_checks: PerLabel<AtomicU64, { BlockCheck::ALL.len() }>,
     pub(crate) files_dropped: PerLabel<AtomicU64, { DropReason::ALL.len() }>,
     pub(crate) checks: PerLabel<AtomicU64, { CheckResult::ALL.len() }>,
     pub(crate) decisions: PerLabel<AtomicU64, { Decided::ALL.len() }>,
     pub(crate) negative_hits: AtomicU64,
+    pub(crate) index_entries: AtomicU64,
+    pub(crate) index_commits: AtomicU64,
+    pub(crate) index_errors: AtomicU64,
+    /// Position in [`IndexPhase::ALL`].
+    pub(crate) index_phase: AtomicUsize,
 }
 
 /// The byte budget as the exposition sees it.
@@ -140,17 +144,6 @@ impl Metrics {
         self.0.not_kept.of(reason).fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Counts a block on disk that was compared with its checksum.
-    pub fn add_block_check(&self, result: BlockCheck) {
-        self.0.block_checks.of(result).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Blocks on disk that were compared with their checksums so far, with this result.
-    #[must_use]
-    pub fn block_checks(&self, result: BlockCheck) -> u64 {
-        self.0.block_checks.of(result).load(Ordering::Relaxed)
-    }
-
     /// Counts a file that left the cache.
     pub fn add_file_dropped(&self, reason: DropReason) {
         self.0.files_dropped.of(reason).fetch_add(1, Ordering::Relaxed);
@@ -175,6 +168,26 @@ impl Metrics {
     /// Counts a question that a remembered "no such file" answered.
     pub fn add_negative_hit(&self) {
         self.0.negative_hits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Shows how many entries the index has.
+    pub fn set_index_entries(&self, entries: u64) {
+        self.0.index_entries.store(entries, Ordering::Relaxed);
+    }
+
+    /// Shows how the index is.
+    pub fn set_index_phase(&self, phase: IndexPhase) {
+        self.0.index_phase.store(phase.index(), Ordering::Relaxed);
+    }
+
+    /// Counts a commit to the index.
+    pub fn add_index_commit(&self) {
+        self.0.index_commits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a failure of the index, or a note for it that was lost.
+    pub fn add_index_error(&self) {
+        self.0.index_errors.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Client bytes sent so far under `outcome`.

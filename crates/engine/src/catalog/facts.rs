@@ -1,0 +1,26 @@
+//! What an entry on disk tells about itself, in the words of the index.
+
+use forebay_cache::Cinfo;
+use forebay_index::{DiskFacts, Facts, Generation, OriginFacts};
+use forebay_store::{FileIdentity, OriginMark, VolumeId};
+
+/// An entry as it is on disk: its data file is `identity`, its record `cinfo`. It was last used at `last_use`, in seconds of
+/// the Unix epoch.
+pub(crate) fn disk_facts(volume: VolumeId, identity: FileIdentity, cinfo: &Cinfo, last_use: i64) -> DiskFacts {
+    DiskFacts {
+        volume: volume.0,
+        generation: Generation { inode: identity.inode, created: cinfo.created },
+        file_size: cinfo.geometry.file_size(),
+        block_size: cinfo.geometry.block_size(),
+        present_bytes: cinfo.present_bytes(),
+        last_use,
+        uses: cinfo.access_count,
+    }
+}
+
+/// What a mark tells of the origin's file.
+pub(crate) fn learnt(mark: &OriginMark) -> Facts {
+    let tag = mark.checksum.as_ref().map(|checksum| format!("{}:{}", checksum.algorithm(), checksum.value()));
+    let origin = OriginFacts { endpoint: mark.endpoint.clone(), mtime: mark.mtime, tag };
+    Facts { origin: Some(origin), validated: mark.checked, ..Facts::default() }
+}

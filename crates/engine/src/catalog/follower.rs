@@ -1,0 +1,26 @@
+//! Who keeps an account of entries along with the index.
+
+use forebay_cache::CacheKey;
+use forebay_index::{Applied, Record};
+
+/// Is told of every entry in the index, and of every change, in the order of the changes. The methods run on a worker and must
+/// not wait.
+pub(crate) trait Follower: Send + Sync + 'static {
+    /// What was told so far is void: every entry is told anew.
+    fn begin(&self);
+
+    /// The index has this entry.
+    fn found(&self, key: &CacheKey, record: &Record);
+
+    /// A change was committed.
+    fn changed(&self, applied: &Applied);
+}
+
+/// Nobody.
+impl Follower for () {
+    fn begin(&self) {}
+
+    fn found(&self, _key: &CacheKey, _record: &Record) {}
+
+    fn changed(&self, _applied: &Applied) {}
+}

@@ -1,0 +1,145 @@
+//! The engine's view of the index: what became of entries is noted here at once and gets into the index behind.
+//!
+//! Notes never wait: they are merged in memory and committed once per tick, on the workers. Nothing depends on it: an index
+//! that fails is counted and opened again later, and made again from the disk when something was missed meanwhile.
+
+mod commit;
+mod entry_info;
+mod facts;
+mod follower;
+mod notes;
+mod queries;
+mod run;
+mod state;
+
+pub use entry_info::EntryInfo;
+pub(crate) use facts::{disk_facts, learnt};
+pub(crate) use follower::Follower;
+pub use queries::ENTRIES_PER_PAGE_MAX;
+pub(crate) use run::run;
+pub use state::IndexState;
+
+use crate::{Workers, catalog::notes::Notes, catalog::state::State};
+use forebay_cache::CacheKey;
+use forebay_index::{Change, DiskFacts, Facts, Generation, Index, IndexError, IndexPlace, Record};
+use forebay_telemetry::Metrics;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The engine's view of the index.
+pub(crate) struct Catalog {
+    place: Arc<dyn IndexPlace>,
+    workers: Workers,
+    metrics: Metrics,
+    notes: Mutex<Notes>,
+    state: Mutex<State>,
+    follower: Arc<dyn Follower>,
+    /// Held while a commit is under way, so that changes of one entry are committed in their order.
+    committing: tokio::sync::Mutex<()>,
+}
+
+impl Catalog {
+    /// A catalog whose index is not open yet: see [`run`].
+    pub(crate) fn new(
+        place: Arc<dyn IndexPlace>,
+        workers: Workers,
+        metrics: Metrics,
+        follower: Arc<dyn Follower>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            place,
+            workers,
+            metrics,
+            notes: Mutex::default(),
+            state: Mutex::default(),
+            follower,
+            committing: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// Notes an entry as it is on disk by now.
+    pub(crate) fn note_seen(&self, key: &CacheKey, disk: DiskFacts) {
+        self.note(key, Change::seen(disk));
+    }
+
+    /// Notes what was learnt of an entry whose files are of `generation`.
+    pub(crate) fn note_learnt(&self, key: &CacheKey, generation: Generation, facts: Facts) {
+        self.note(key, Change::learnt(generation, facts));
+    }
+
+    /// Notes that an entry was removed from the disk.
+    pub(crate) fn note_removed(&self, key: &CacheKey) {
+        self.note(key, Change::removed());
+    }
+
+    /// Notes what became of an entry. Never waits; beyond a limit the note is lost, and the index made again from the disk.
+    pub(crate) fn note(&self, key: &CacheKey, change: Change) {
+        if !self.notes().add(key, change) {
+            self.metrics.add_index_error();
+        }
+    }
+
+    /// The index, when it is open.
+    pub(crate) fn index(&self) -> Option<Arc<Index>> {
+        self.state().index.clone()
+    }
+
+    /// How the index is.
+    pub(crate) fn index_state(&self) -> IndexState {
+        self.state().tell()
+    }
+
+    /// The record of an entry, if it has one, with all that was noted of it; `None` while the index is not open.
+    pub(crate) async fn record(self: &Arc<Self>, key: &CacheKey) -> Option<Option<Record>> {
+        self.commit().await;
+        let key = key.clone();
+        self.ask(move |index| index.get(&key)).await
+    }
+
+    /// Up to `limit` entries behind `after` in the order of their keys, and `None` while the index is not open.
+    pub(crate) async fn page(
+        self: &Arc<Self>,
+        after: Option<CacheKey>,
+        limit: usize,
+    ) -> Option<Vec<(CacheKey, Record)>> {
+        self.commit().await;
+        self.ask(move |index| index.page(after.as_ref(), limit)).await
+    }
+
+    /// Asks the index on a worker; `None` when it is not open or fails.
+    pub(crate) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&Index) -> Result<T, IndexError> + Send + 'static,
+    ) -> Option<T> {
+        let index = self.index()?;
+        let asked = Arc::clone(&index);
+        match self.workers.run(move || question(&asked)).await.ok()? {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                self.give_up(&index, &error);
+                None
+            }
+        }
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a failed index out of use, unless that is done already: it is opened again later.
+    fn give_up(&self, failed: &Arc<Index>, error: &IndexError) {
+        self.metrics.add_index_error();
+        let mut state = self.state();
+        if state.index.as_ref().is_some_and(|index| Arc::ptr_eq(index, failed)) {
+            tracing::error!(
+                reason = crate::shared::with_cause(error),
+                "the index failed: going on without it for a while"
+            );
+            state.fail(error.is_damage());
+            self.metrics.set_index_phase(forebay_telemetry::IndexPhase::Off);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What was noted and is not committed yet.
+
+use forebay_cache::CacheKey;
+use forebay_index::Change;
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+
+/// Entries with notes that wait, at most: more come only while the index is not open for long.
+const ENTRIES_MAX: usize = 100_000;
+
+/// Block checksums that wait, at most. Further ones are not kept: those blocks go unchecked.
+const BLOCK_SUMS_MAX: usize = 1 << 20;
+
+/// Notes in the order of their keys, merged into one for each entry.
+#[derive(Default)]
+pub(crate) struct Notes {
+    changes: BTreeMap<CacheKey, Change>,
+    block_sums: usize,
+    /// A note was lost: the index does not know of every entry.
+    has_lost: bool,
+    /// Entries that something was noted of since a slice of a walk was begun, while there is one.
+    since_slice: Option<BTreeSet<CacheKey>>,
+}
+
+impl Notes {
+    /// Adds a note; false when it is lost because there are too many.
+    pub(crate) fn add(&mut self, key: &CacheKey, change: Change) -> bool {
+        if let Some(noted) = &mut self.since_slice {
+            noted.insert(key.clone());
+        }
+        let sums = change.block_sum_count();
+        if sums > 0 && self.block_sums.saturating_add(sums) > BLOCK_SUMS_MAX {
+            return false;
+        }
+        let is_full = self.changes.len() >= ENTRIES_MAX;
+        match self.changes.entry(key.clone()) {
+            Entry::Occupied(mut waiting) => waiting.get_mut().merge(change),
+            Entry::Vacant(_) if is_full => {
+                self.has_lost = true;
+                return false;
+            }
+            Entry::Vacant(place) => drop(place.insert(change)),
+        }
+        self.block_sums = self.block_sums.saturating_add(sums);
+        true
+    }
+
+    /// Takes the first `limit` entries' notes out.
+    pub(crate) fn take(&mut self, limit: usize) -> BTreeMap<CacheKey, Change> {
+        let rest = match self.changes.keys().nth(limit).cloned() {
+            Some(first_left) => self.changes.split_off(&first_left),
+            None => BTreeMap::new(),
+        };
+        let taken = std::mem::replace(&mut self.changes, rest);
+        self.block_sums = self.changes.values().map(Change::block_sum_count).sum();
+        taken
+    }
+
+    /// Puts notes back that could not be committed, before those that came meanwhile.
+    pub(crate) fn put_back(&mut self, taken: BTreeMap<CacheKey, Change>) {
+        for (key, change) in taken {
+            let later = self.changes.remove(&key);
+            self.add(&key, change);
+            if let Some(later) = later {
+                self.add(&key, later);
+            }
+        }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Whether a note was lost since this was last asked.
+    pub(crate) const fn take_has_lost(&mut self) -> bool {
+        std::mem::replace(&mut self.has_lost, false)
+    }
+
+    /// A slice of a walk over the disk begins.
+    pub(crate) fn begin_slice(&mut self) {
+        self.since_slice = Some(BTreeSet::new());
+    }
+
+    /// The slice has ended; the entries that something was noted of since it was begun.
+    pub(crate) fn end_slice(&mut self) -> BTreeSet<CacheKey> {
+        self.since_slice.take().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_index::{Facts, Generation};
+
+    fn key(n: usize) -> CacheKey {
+        CacheKey::from_text(&format!("/f{n:06}")).unwrap()
+    }
+
+    fn sums(count: u64) -> Change {
+        let block_sums = (0..count).map(|block| (block, Some(0))).collect();
+        Change::learnt(Generation { inode: 1, created: 1 }, Facts { block_sums, ..Facts::default() })
+    }
+
+    #[test]
+    fn notes_of_an_entry_merge_and_leave_in_the_order_of_keys() {
+        let mut notes = Notes::default();
+        for n in [3, 1, 2, 1] {
+            assert!(notes.add(&key(n), Change::pinned(Some(1))));
+        }
+        assert_eq!(notes.take(2).into_keys().collect::<Vec<_>>(), [key(1), key(2)]);
+        assert_eq!(notes.take(2).into_keys().collect::<Vec<_>>(), [key(3)]);
+        assert!(notes.is_empty());
+    }
+
+    #[test]
+    fn beyond_the_limit_notes_of_new_entries_are_lost() {
+        let mut notes = Notes::default();
+        for n in 0..ENTRIES_MAX {
+            assert!(notes.add(&key(n), Change::removed()));
+        }
+        assert!(!notes.take_has_lost());
+        assert!(!notes.add(&key(ENTRIES_MAX), Change::removed()));
+        assert!(notes.add(&key(0), Change::pinned(None)));
+        assert!(notes.take_has_lost());
+        assert!(!notes.take_has_lost());
+    }
+
+    #[test]
+    fn beyond_the_limit_block_checksums_are_lost_and_nothing_else() {
+        let mut notes = Notes::default();
+        assert!(notes.add(&key(1), sums(BLOCK_SUMS_MAX as u64)));
+        assert!(!notes.add(&key(2), sums(1)));
+        assert!(notes.add(&key(2), Change::removed()));
+        assert!(!notes.take_has_lost());
+        notes.take(usize::MAX);
+        assert!(notes.add(&key(2), sums(1)));
+    }
+
+    #[test]
+    fn notes_that_come_back_yield_to_later_ones() {
+        let mut notes = Notes::default();
+        notes.add(&key(1), Change::pinned(Some(1)));
+        let taken = notes.take(usize::MAX);
+        notes.add(&key(1), Change::pinned(Some(2)));
+        notes.put_back(taken);
+        assert_eq!(notes.take(usize::MAX)[&key(1)], Change::pinned(Some(2)));
+    }
+
+    #[test]
+    fn a_slice_knows_what_was_noted_beside_it() {
+        let mut notes = Notes::default();
+        notes.add(&key(1), Change::removed());
+        notes.begin_slice();
+        notes.add(&key(2), Change::removed());
+        assert_eq!(notes.end_slice().into_iter().collect::<Vec<_>>(), [key(2)]);
+    }
+}

@@ -1,0 +1,126 @@
+//! The task that opens the index, reads it, and commits what is noted.
+
+use super::{Catalog, commit::broke_off};
+use forebay_cache::CacheKey;
+use forebay_index::{Found, Index, IndexError};
+use forebay_telemetry::IndexPhase;
+use std::{sync::Arc, time::Duration};
+use tokio::time::MissedTickBehavior;
+
+/// How often notes are committed: a crash costs no more than this of what cannot be told from the disk.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Pause before an index that failed is opened again.
+const REOPEN_PAUSE: Duration = Duration::from_secs(10);
+
+/// Entries that are read at a time.
+const LOAD_PAGE: usize = 10_000;
+
+/// Looks after the index, for ever.
+pub(crate) async fn run(catalog: Arc<Catalog>) {
+    loop {
+        match catalog.open().await {
+            Ok(()) => catalog.serve().await,
+            Err(error) => {
+                catalog.metrics.add_index_error();
+                catalog.state().fail(error.is_damage());
+                catalog.metrics.set_index_phase(IndexPhase::Off);
+                tracing::error!(reason = crate::shared::with_cause(&error), "the index cannot be opened");
+            }
+        }
+        tokio::time::sleep(REOPEN_PAUSE).await;
+    }
+}
+
+impl Catalog {
+    /// Opens the index and reads it.
+    async fn open(self: &Arc<Self>) -> Result<(), IndexError> {
+        self.metrics.set_index_phase(IndexPhase::Loading);
+        let is_damaged = self.state().take_is_damaged();
+        let place = Arc::clone(&self.place);
+        let (index, found) = self
+            .on_worker(move || {
+                if is_damaged {
+                    place.discard()?;
+                }
+                place.open()
+            })
+            .await?;
+        match found {
+            Found::Existing => {}
+            Found::Fresh => tracing::info!("beginning a new index"),
+            Found::Replaced { reason } => tracing::warn!(reason, "the index is of no use: beginning a new one"),
+        }
+        // Nobody's changes come between what is read and who is told of it.
+        let _turn = self.committing.lock().await;
+        let index = Arc::new(index);
+        self.state().begin(Arc::clone(&index));
+        self.load(&index).await?;
+        let is_complete = self
+            .on_worker({
+                let index = Arc::clone(&index);
+                move || index.is_complete()
+            })
+            .await?;
+        let (files, state) = {
+            let mut state = self.state();
+            state.loaded(is_complete);
+            (state.files(), state.tell())
+        };
+        self.metrics.set_index_entries(files);
+        self.metrics.set_index_phase(if is_complete { IndexPhase::Ready } else { IndexPhase::Rebuilding });
+        tracing::info!(files, ?state, "the index is open");
+        Ok(())
+    }
+
+    /// Tells the follower of every entry.
+    async fn load(self: &Arc<Self>, index: &Arc<Index>) -> Result<(), IndexError> {
+        self.follower.begin();
+        let mut after: Option<CacheKey> = None;
+        loop {
+            let (catalog, index, from) = (Arc::clone(self), Arc::clone(index), after.take());
+            let last = self.on_worker(move || {
+                let page = index.page(from.as_ref(), LOAD_PAGE)?;
+                for (key, record) in &page {
+                    catalog.follower.found(key, record);
+                    catalog.state().add(record);
+                }
+                Ok(page.into_iter().next_back().map(|(key, _)| key))
+            });
+            after = last.await?;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Commits notes until the index fails.
+    async fn serve(self: &Arc<Self>) {
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while self.index().is_some() {
+            ticks.tick().await;
+            self.commit().await;
+        }
+    }
+
+    /// Commits what is noted and closes the index. Called last.
+    pub(crate) async fn close(self: &Arc<Self>) {
+        self.commit().await;
+        let index = {
+            let mut state = self.state();
+            let index = state.index.take();
+            state.fail(false);
+            index
+        };
+        // Closing syncs. Should the worker break off, the index is found as after a crash.
+        let _ = self.workers.run(move || drop(index)).await;
+    }
+
+    async fn on_worker<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
+    ) -> Result<T, IndexError> {
+        self.workers.run(work).await.unwrap_or_else(|_| Err(broke_off()))
+    }
+}

@@ -1,0 +1,103 @@
+//! How the index is.
+
+use forebay_index::{Applied, Index, Record};
+use std::sync::Arc;
+
+/// How the index is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum IndexState {
+    /// Not in use: nothing is cached, or it has failed and is opened again later.
+    Off,
+    /// Being opened and read.
+    Loading,
+    /// In use while it is made again from the disk.
+    Rebuilding {
+        /// Entries it has so far.
+        files: u64,
+    },
+    /// In use, with every entry.
+    Ready {
+        /// Entries.
+        files: u64,
+        /// Bytes of theirs that are on disk.
+        bytes: u64,
+    },
+}
+
+/// The index and what is known about it as a whole.
+#[derive(Default)]
+pub(crate) struct State {
+    /// When it is open.
+    pub(crate) index: Option<Arc<Index>>,
+    phase: Phase,
+    /// The last one turned out to be damaged.
+    is_damaged: bool,
+    files: u64,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Default, Eq, PartialEq)]
+enum Phase {
+    #[default]
+    Loading,
+    Off,
+    Rebuilding,
+    Ready,
+}
+
+impl State {
+    pub(crate) const fn tell(&self) -> IndexState {
+        match self.phase {
+            Phase::Off => IndexState::Off,
+            Phase::Loading => IndexState::Loading,
+            Phase::Rebuilding => IndexState::Rebuilding { files: self.files },
+            Phase::Ready => IndexState::Ready { files: self.files, bytes: self.bytes },
+        }
+    }
+
+    /// Number of entries.
+    pub(crate) const fn files(&self) -> u64 {
+        self.files
+    }
+
+    /// The index is open, and about to be read.
+    pub(crate) fn begin(&mut self, index: Arc<Index>) {
+        *self = Self { index: Some(index), phase: Phase::Loading, ..Self::default() };
+    }
+
+    /// The index is read; whether it has every entry.
+    pub(crate) const fn loaded(&mut self, is_complete: bool) {
+        self.phase = if is_complete { Phase::Ready } else { Phase::Rebuilding };
+    }
+
+    /// The index is of no use for now.
+    pub(crate) fn fail(&mut self, is_damaged: bool) {
+        *self = Self { phase: Phase::Off, is_damaged, ..Self::default() };
+    }
+
+    /// Whether the index that failed last was damaged, since this was last asked.
+    pub(crate) const fn take_is_damaged(&mut self) -> bool {
+        std::mem::replace(&mut self.is_damaged, false)
+    }
+
+    pub(crate) const fn is_rebuilding(&self) -> bool {
+        matches!(self.phase, Phase::Rebuilding)
+    }
+
+    /// Counts a record that was read.
+    pub(crate) const fn add(&mut self, record: &Record) {
+        self.files = self.files.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(record.disk.present_bytes);
+    }
+
+    /// Counts what a change has done.
+    pub(crate) const fn note(&mut self, applied: &Applied) {
+        if let Some(before) = &applied.before {
+            self.files = self.files.saturating_sub(1);
+            self.bytes = self.bytes.saturating_sub(before.disk.present_bytes);
+        }
+        if let Some(after) = &applied.after {
+            self.add(after);
+        }
+    }
+}

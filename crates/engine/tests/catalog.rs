@@ -1,0 +1,126 @@
+//! What the engine knows of entries from its index.
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
+mod house;
+
+use forebay_cache::CacheKey;
+use forebay_engine::{EntryInfo, IndexState, Options};
+use forebay_index::{IndexFile, IndexOptions};
+use forebay_testkit::MemoryOrigin;
+use forebay_types::ByteRange;
+use house::{House, check, options, run, until};
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+const MIB: u64 = 1 << 20;
+
+/// A house whose index outlives it.
+fn house_with_index(root: &Path) -> House {
+    let index = IndexFile { path: root.join(".forebay/index"), options: IndexOptions::default() };
+    let options = Options { sync_interval: Duration::from_millis(10), index: Arc::new(index), ..options() };
+    House::build_with(root, MemoryOrigin::new(MIB), options)
+}
+
+fn key(path: &str) -> CacheKey {
+    CacheKey::from_text(path).unwrap()
+}
+
+async fn entry(house: &House, path: &str) -> Option<EntryInfo> {
+    until(|| !matches!(house.engine.index_state(), IndexState::Off | IndexState::Loading)).await;
+    house.engine.entry(&key(path)).await.unwrap()
+}
+
+/// Waits until the index tells of an entry what is wanted.
+async fn entry_when(house: &House, path: &str, is_it: impl Fn(&EntryInfo) -> bool) -> EntryInfo {
+    loop {
+        if let Some(entry) = entry(house, path).await.filter(&is_it) {
+            return entry;
+        }
+    }
+}
+
+#[test]
+fn entries_are_told_as_they_grow_and_are_used() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        assert_eq!(entry(&house, "/f").await, None);
+        let handle = house.open("/f").await;
+        check(&handle, ByteRange::at(0, 10)).await;
+        let open = entry_when(&house, "/f", |entry| entry.present_bytes > 0).await;
+        assert_eq!((open.size, open.present_bytes, open.block_size), (MIB, house::BLOCK, house::BLOCK));
+        assert!(open.is_open && !open.is_complete);
+        assert_eq!(open.origin, Some(MemoryOrigin::endpoint()));
+        check(&handle, ByteRange::at(0, MIB)).await;
+        drop(handle);
+        let whole = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
+        assert_eq!((whole.id, whole.present_bytes, whole.uses), (open.id, MIB, 1));
+
+        house.open("/g").await;
+        let page = house.engine.entries(None, 10).await.unwrap();
+        assert_eq!(page.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["/f", "/g"]);
+        assert_eq!(house.engine.entries(Some(&key("/f")), 10).await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn an_index_outlives_the_process() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        let before = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
+        house.engine.shutdown().await;
+        assert_eq!(house.engine.index_state(), IndexState::Off);
+        drop(house);
+
+        let house = house_with_index(root.path());
+        assert_eq!(entry(&house, "/f").await, Some(before));
+        assert_eq!(house.origin.opens(), 0);
+    });
+}
+
+#[test]
+fn an_entry_made_anew_has_another_number() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        let before = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
+        until(|| house::open_data_files(root.path()) == 0).await;
+        fs::remove_file(root.path().join("f.cinfo")).unwrap();
+        let _handle = house.open("/f").await;
+        let after = entry_when(&house, "/f", |entry| entry.id != before.id).await;
+        assert_eq!(after.present_bytes, 0);
+    });
+}
+
+#[test]
+fn a_file_that_changed_at_its_origin_leaves_the_index() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        let handle = house.open("/f").await;
+        check(&handle, ByteRange::at(0, 10)).await;
+        entry_when(&house, "/f", |entry| entry.present_bytes > 0).await;
+        drop(handle);
+        until(|| house::open_data_files(root.path()) == 0).await;
+        house.origin.script(|script| script.mtime += 1);
+        let handle = house.open("/f").await;
+        let read = handle.read_many(&[ByteRange::at(MIB - 10, 10)]).pop().unwrap();
+        assert!(house::collect(read).await.is_err());
+        while entry(&house, "/f").await.is_some() {}
+    });
+}
+
+#[test]
+fn an_index_that_cannot_be_opened_costs_no_read() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join(".forebay/index")).unwrap();
+        let house = house_with_index(root.path());
+        until(|| house.engine.index_state() == IndexState::Off).await;
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        assert!(house.engine.entry(&key("/f")).await.is_err());
+        assert!(house.engine.metrics().render().unwrap().contains("forebay_index_errors_total 1"));
+    });
+}
