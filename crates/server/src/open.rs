@@ -3,7 +3,7 @@
 use crate::{event::Event, exchange::Exchange, status::Failure};
 use forebay_engine::Handle;
 use forebay_proto::{ErrorCode, FileHandle, OpenOptions, ReplyTo, StreamId, request::Open};
-use forebay_types::RequestPath;
+use forebay_types::{RequestPath, Side};
 use std::sync::Arc;
 
 /// A file that has been opened, on its way to the table of its session.
@@ -22,6 +22,9 @@ impl Exchange {
         };
         if open.options.is_write() {
             return self.answer_write(stream_id, &path);
+        }
+        if self.shared.readiness.is_draining() {
+            return self.fail(stream_id, &draining());
         }
         let Some(client) = self.main().map(|main| Arc::clone(&main.client)) else { return };
         if !self.handles.has_room_for(1) {
@@ -59,6 +62,12 @@ impl Exchange {
         let closed = self.handles.remove(name).map(drop).ok_or_else(Failure::not_open);
         self.conclude(stream_id, closed, |reply, (), out| reply.ok(out));
     }
+}
+
+/// Clients that a redirector has sent go back to it and are sent elsewhere.
+fn draining() -> Failure {
+    let text = "the server is draining and opens no more files: try another one";
+    Failure { code: ErrorCode::OVERLOADED, text: text.into(), side: Side::Internal }
 }
 
 fn too_many_files() -> Failure {

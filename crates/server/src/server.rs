@@ -9,6 +9,7 @@ use crate::{
 };
 use forebay_engine::Engine;
 use forebay_net::Listener;
+use forebay_telemetry::Readiness;
 use std::{
     collections::HashMap,
     net::SocketAddr,
@@ -36,6 +37,7 @@ pub struct Server {
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) options: Options,
+    pub(crate) readiness: Readiness,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) buffers: Buffers,
     /// When the server started, in seconds of the Unix epoch.
@@ -62,13 +64,15 @@ struct Refusals {
 const REFUSALS_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Server {
-    /// A server that answers from `engine`.
+    /// A server that answers from `engine`. While `readiness` is draining, new connections are closed at once and opens are
+    /// refused; what is open goes on.
     #[must_use]
-    pub fn new(engine: Engine, options: Options) -> Self {
+    pub fn new(engine: Engine, options: Options, readiness: Readiness) -> Self {
         let connections = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
         let shared = Shared {
             engine,
             options,
+            readiness,
             sessions: Arc::default(),
             buffers: Buffers::new(SHARED_BUFFER_LEN),
             started: forebay_net::clock::now_unix(),
@@ -95,8 +99,12 @@ impl Server {
         connections.drain().await;
     }
 
-    /// Starts to serve a new connection, unless there are too many.
+    /// Starts to serve a new connection, unless the server is draining or there are too many.
     fn admit(&self, stream: TcpStream, peer: SocketAddr, connections: &mut Connections) {
+        if self.shared.readiness.is_draining() {
+            tracing::debug!(%peer, "connection refused: the server is draining");
+            return;
+        }
         let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
             if let Some(refused) = connections.refusals.note(forebay_net::clock::monotonic()) {
                 let limit = self.shared.options.connections_max;

@@ -5,14 +5,15 @@ use std::sync::{
     atomic::{AtomicU8, Ordering},
 };
 
-/// Shared switch between starting, ready and draining. Cheap to clone; all clones are one switch. It starts as not
-/// ready, and once draining it never becomes ready again.
+/// Shared switch between starting, ready, draining and stopping. Cheap to clone; all clones are one switch. It starts as not
+/// ready, draining can be undone, and once stopping it never becomes anything else.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<AtomicU8>);
 
 const STARTING: u8 = 0;
 const READY: u8 = 1;
 const DRAINING: u8 = 2;
+const STOPPING: u8 = 3;
 
 impl Readiness {
     /// Not ready yet.
@@ -21,31 +22,48 @@ impl Readiness {
         Self::default()
     }
 
-    /// Says that connections are accepted. Without effect once draining.
+    /// Says that connections are accepted, for the first time or again after draining. Without effect once stopping.
     pub fn set_ready(&self) {
-        // A failed exchange means that the switch has moved on already, which is what must win.
-        let _moved_on = self.0.compare_exchange(STARTING, READY, Ordering::Relaxed, Ordering::Relaxed);
+        self.advance(READY);
     }
 
-    /// Says that no new work is taken.
+    /// Says that no new work is taken, until [`Readiness::set_ready`]. Without effect once stopping.
     pub fn set_draining(&self) {
-        self.0.store(DRAINING, Ordering::Relaxed);
+        self.advance(DRAINING);
     }
 
-    /// The state in a word, for probes and logs: `starting`, `ready` or `draining`.
+    /// Says that the process is about to end.
+    pub fn set_stopping(&self) {
+        self.0.store(STOPPING, Ordering::Relaxed);
+    }
+
+    /// The state in a word, for probes and logs: `starting`, `ready`, `draining` or `stopping`.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self.0.load(Ordering::Relaxed) {
             STARTING => "starting",
             READY => "ready",
-            _ => "draining",
+            DRAINING => "draining",
+            _ => "stopping",
         }
     }
 
-    /// Whether new work is taken.
+    /// Whether new work is taken, as probes are told.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0.load(Ordering::Relaxed) == READY
+    }
+
+    /// Whether new connections and opens are turned away, so that clients go elsewhere.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == DRAINING
+    }
+
+    fn advance(&self, to: u8) {
+        // A failed update means that the process is stopping, which is what must win.
+        let _stopping =
+            self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| (state != STOPPING).then_some(to));
     }
 }
 
@@ -54,13 +72,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draining_is_final() {
+    fn draining_can_be_undone() {
         let readiness = Readiness::new();
         assert!(!readiness.is_ready());
+        assert!(!readiness.is_draining());
         readiness.set_ready();
         assert!(readiness.clone().is_ready());
         readiness.set_draining();
+        assert_eq!((readiness.is_ready(), readiness.is_draining(), readiness.as_str()), (false, true, "draining"));
         readiness.set_ready();
-        assert_eq!((readiness.is_ready(), readiness.as_str()), (false, "draining"));
+        assert_eq!((readiness.is_ready(), readiness.is_draining(), readiness.as_str()), (true, false, "ready"));
+    }
+
+    #[test]
+    fn stopping_is_final() {
+        let readiness = Readiness::new();
+        readiness.set_stopping();
+        readiness.set_ready();
+        readiness.set_draining();
+        assert_eq!((readiness.is_ready(), readiness.as_str()), (false, "stopping"));
     }
 }

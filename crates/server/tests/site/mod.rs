@@ -13,7 +13,7 @@ use forebay_cache::AllowList;
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, Routes, Writes};
 use forebay_net::Listener;
 use forebay_server::{Options, Server};
-use forebay_telemetry::Metrics;
+use forebay_telemetry::{Metrics, Readiness};
 use forebay_testkit::{FaultyDisk, MemoryOrigin};
 use forebay_types::Lfn;
 use gated_origin::GatedOrigin;
@@ -34,6 +34,7 @@ use tokio::{
 pub(crate) struct Site {
     pub(crate) address: SocketAddr,
     pub(crate) engine: Engine,
+    pub(crate) readiness: Readiness,
     pub(crate) origin: MemoryOrigin,
     /// Whether the origin opens files and lists directories.
     pub(crate) gate: watch::Sender<bool>,
@@ -86,12 +87,13 @@ impl Site {
         let engine = Engine::start(forebay_engine::Options::default(), disk, routes, Metrics::new());
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.address();
-        let server = Server::new(engine.clone(), options);
+        let readiness = Readiness::new();
+        let server = Server::new(engine.clone(), options, readiness.clone());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             server.serve(listener, async { drop(stopped.await) }).await;
         });
-        Self { address, engine, origin, gate, listings, directory, stop: Some(stop), task }
+        Self { address, engine, readiness, origin, gate, listings, directory, stop: Some(stop), task }
     }
 
     /// Puts a file into the served directory.
