@@ -31,6 +31,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-origin", Place::Level(3)),
     ("forebay-engine", Place::Level(4)),
     ("forebay-server", Place::Level(5)),
+    ("forebay-admin", Place::Level(5)),
     ("forebay-config", Place::Level(6)),
     ("forebay", Place::Level(7)),
     ("forebay-testkit", Place::Testkit),

@@ -47,8 +47,12 @@ fn summary(config: &Config) -> Vec<String> {
     for address in &config.server.listen {
         lines.push(format!("listen      {address}"));
     }
-    if let Some(address) = config.admin_listen {
-        lines.push(format!("admin       {address}"));
+    if let Some(address) = config.admin.listen {
+        let api = if config.admin.token_file.is_some() { ", API with token" } else { "" };
+        lines.push(format!("admin       {address}{api}"));
+    }
+    if let Some(socket) = &config.admin.socket {
+        lines.push(format!("admin       {}", socket.display()));
     }
     for export in &config.exports {
         let files = match &export.files {

@@ -1,5 +1,6 @@
 //! How a subcommand ends that did not succeed.
 
+use crate::admin::AdminError;
 use forebay_config::ConfigError;
 use std::{io, process::ExitCode};
 
@@ -12,7 +13,7 @@ const EXIT_USAGE: u8 = 2;
 pub(crate) struct UsageError(pub(crate) String);
 
 /// Tells the user what went wrong, on standard error, and chooses the exit status: 2 for wrong arguments and
-/// configurations, else 1. A reader of our output that has gone away is no failure.
+/// configurations, those of [`AdminError`], else 1. A reader of our output that has gone away is no failure.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let is_reader_gone = error
         .chain()
@@ -22,5 +23,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     eprintln!("forebay: {error:#}");
+    if let Some(error) = error.downcast_ref::<AdminError>() {
+        return ExitCode::from(error.exit_status());
+    }
     if error.is::<UsageError>() || error.is::<ConfigError>() { ExitCode::from(EXIT_USAGE) } else { ExitCode::FAILURE }
 }

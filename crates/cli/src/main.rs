@@ -1,8 +1,10 @@
 //! The `forebay` binary: reads arguments and environment, wires the crates together, and decides nothing else.
 
+mod admin;
 mod check_config;
 mod client;
 mod demo;
+mod documents;
 mod failure;
 mod get;
 mod inspect;
@@ -33,6 +35,13 @@ enum Command {
     Get(get::GetArgs),
     Ls(ls::LsArgs),
     Stat(stat::StatArgs),
+    Status(admin::status::StatusArgs),
+    Prefetch(admin::prefetch::PrefetchArgs),
+    Jobs(admin::jobs::JobsArgs),
+    Drain(admin::drain::DrainArgs),
+    Completions(documents::CompletionsArgs),
+    Man(documents::ManArgs),
+    Openapi(documents::OpenapiArgs),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +53,13 @@ fn main() -> ExitCode {
         Command::Get(args) => get::run(&args),
         Command::Ls(args) => ls::run(&args),
         Command::Stat(args) => stat::run(&args),
+        Command::Status(args) => admin::status::run(&args),
+        Command::Prefetch(args) => admin::prefetch::run(&args),
+        Command::Jobs(args) => admin::jobs::run(&args),
+        Command::Drain(args) => admin::drain::run(&args),
+        Command::Completions(args) => documents::completions(&args),
+        Command::Man(args) => documents::man(&args),
+        Command::Openapi(args) => documents::openapi(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

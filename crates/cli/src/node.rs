@@ -1,21 +1,19 @@
-//! A running server: engine, fronts and admin listener, wired from a configuration.
+//! A running server: engine, fronts and admin port, wired from a configuration.
 
-use anyhow::{Context, anyhow};
+mod admin_port;
+
+use admin_port::AdminPort;
+use anyhow::anyhow;
 use forebay_config::{Config, ExportConfig, ExportFiles, Settings};
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
 use forebay_net::Listener;
 use forebay_origin::{Origin, Pool, RootOrigin};
 use forebay_server::Server;
 use forebay_store::{Disk, LocalDisk, StoreError};
-use forebay_telemetry::{Metrics, Readiness, serve_admin};
+use forebay_telemetry::{Metrics, Readiness};
 use forebay_types::Endpoint;
-use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
-use tokio::{
-    net::TcpListener,
-    sync::watch,
-    task::{JoinHandle, JoinSet},
-    time::timeout,
-};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 /// A running server.
 pub(crate) struct Node {
@@ -24,11 +22,12 @@ pub(crate) struct Node {
     readiness: Readiness,
     /// Where clients connect, with the ports that were picked.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Where the admin listener listens.
-    pub(crate) admin: Option<SocketAddr>,
+    /// Where the admin port is reached.
+    pub(crate) admin: AdminPort,
     stop: watch::Sender<bool>,
     fronts: JoinSet<()>,
-    admin_task: Option<JoinHandle<()>>,
+    /// The admin port answers until the very end, so that probes see the server stop.
+    admin_tasks: JoinSet<()>,
 }
 
 /// Makes the clients of origins.
@@ -56,23 +55,20 @@ impl Node {
         let disk = open_store(settings)?;
         let listeners = listen(settings)?;
         let addresses = listeners.iter().map(Listener::address).collect();
-        let admin_listener = listen_admin(settings).await?;
-        let admin = admin_listener.as_ref().map(TcpListener::local_addr).transpose().context("the admin listener")?;
+        let admin_listeners = admin_port::listen(settings).await?;
+        let admin = admin_listeners.port();
 
         let engine = Engine::start(config.engine.clone(), disk, routes, metrics.clone());
-        let server = Server::new(engine.clone(), config.server.options.clone());
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
+        let server = Server::new(engine.clone(), config.server.options.clone(), readiness.clone());
         let mut fronts = JoinSet::new();
         for listener in listeners {
             let (server, stopped) = (server.clone(), wait_for(stop.subscribe()));
             fronts.spawn(async move { server.serve(listener, stopped).await });
         }
-        let admin_task = admin_listener.map(|listener| {
-            // It answers until the very end, so that probes see the server drain.
-            tokio::spawn(serve_admin(listener, metrics, readiness.clone(), std::future::pending()))
-        });
+        let admin_tasks = admin_listeners.serve(engine.clone(), readiness.clone(), config);
         readiness.set_ready();
-        Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_task })
+        Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_tasks })
     }
 
     /// The server's counters.
@@ -92,7 +88,7 @@ impl Node {
     /// Accepts no more connections, lets requests under way finish for `patience` at most or until `hurry` is ready, and
     /// syncs everything to disk.
     pub(crate) async fn stop(mut self, patience: Duration, hurry: impl Future<Output = ()>) {
-        self.readiness.set_draining();
+        self.readiness.set_stopping();
         self.stop.send_replace(true);
         let drained = timeout(patience, async { while self.fronts.join_next().await.is_some() {} });
         tokio::select! {
@@ -103,9 +99,7 @@ impl Node {
         }
         self.fronts.shutdown().await;
         self.engine.shutdown().await;
-        if let Some(admin) = self.admin_task {
-            admin.abort();
-        }
+        self.admin_tasks.shutdown().await;
     }
 }
 
@@ -163,15 +157,6 @@ fn listen(settings: &Settings) -> anyhow::Result<Vec<Listener>> {
         Listener::bind(address).map_err(|error| unusable(settings, "server.listen", &error, error.is_retryable()))
     };
     settings.config.server.listen.iter().map(bind).collect()
-}
-
-async fn listen_admin(settings: &Settings) -> anyhow::Result<Option<TcpListener>> {
-    let Some(address) = settings.config.admin_listen else { return Ok(None) };
-    let listener = TcpListener::bind(address).await.map_err(|error| {
-        let is_passing = error.kind() == io::ErrorKind::AddrInUse;
-        unusable(settings, "admin.listen", format_args!("cannot listen at {address}: {error}"), is_passing)
-    })?;
-    Ok(Some(listener))
 }
 
 /// An error of a setting that cannot be used: a wrong configuration, unless it may be right when tried again.

@@ -1,4 +1,4 @@
-//! The progress bar of downloads.
+//! The progress bars of downloads and of prefetching.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -7,6 +7,8 @@ const REDRAWS_HZ: u8 = 8;
 
 const TEMPLATE: &str =
     "{msg:.bold} [{bar:30}] {percent:>3}%  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  ETA {eta}";
+
+const FILES_TEMPLATE: &str = "[{bar:30}] {percent:>3}%  {pos} of {len} files  {msg}  ETA {eta}";
 
 /// A bar of `total` bytes on standard error, named `name`. It shows on terminals only.
 pub(crate) fn bar(name: &str, total: u64, is_quiet: bool) -> ProgressBar {
@@ -20,6 +22,17 @@ pub(crate) fn bar(name: &str, total: u64, is_quiet: bool) -> ProgressBar {
     bar
 }
 
+/// A bar of `total` files on standard error; its message tells the bytes. It shows on terminals only.
+pub(crate) fn files_bar(total: u64, is_quiet: bool) -> ProgressBar {
+    if is_quiet {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ));
+    let style = ProgressStyle::with_template(FILES_TEMPLATE).expect("the template is a constant, and a test makes it");
+    bar.set_style(style.progress_chars("=> "));
+    bar
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,5 +41,6 @@ mod tests {
     fn the_template_is_understood() {
         assert_eq!(bar("a", 10, false).length(), Some(10));
         assert!(bar("a", 10, true).is_hidden());
+        assert_eq!(files_bar(10, false).length(), Some(10));
     }
 }

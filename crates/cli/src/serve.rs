@@ -42,6 +42,8 @@ struct ServeFlags {
     memory: Option<String>,
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "config", help = setting_help("admin.listen"))]
     admin_listen: Option<String>,
+    #[arg(long, value_name = "FILE", conflicts_with = "config", help = setting_help("admin.socket"))]
+    admin_socket: Option<String>,
     #[arg(long, value_name = "DIR", conflicts_with = "config", help = setting_help("export.directory"))]
     export_dir: Option<String>,
     #[arg(long, value_name = "refuse|redirect", conflicts_with = "config", help = setting_help("export.writes"))]
@@ -83,8 +85,11 @@ async fn serve(settings: &Settings, file: Option<PathBuf>, log: &LogControl) -> 
 /// Tells where the server is reached: whoever started it waits for these lines.
 fn announce(node: &Node) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    if let Some(admin) = node.admin {
-        writeln!(out, "admin http://{admin}")?;
+    if let Some(address) = node.admin.address {
+        writeln!(out, "admin http://{address}")?;
+    }
+    if let Some(socket) = &node.admin.socket {
+        writeln!(out, "admin unix:{}", socket.display())?;
     }
     if let Some(address) = node.addresses.first() {
         writeln!(out, "ready root://{address}")?;
@@ -125,8 +130,31 @@ fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &Lo
 
 impl From<ServeFlags> for Flags {
     fn from(flags: ServeFlags) -> Self {
-        let ServeFlags { listen, origin, store, forwarding, block_size, memory, admin_listen, export_dir, writes, log } =
-            flags;
-        Self { listen, origins: origin, store, forwarding, block_size, memory, admin_listen, export_dir, writes, log }
+        let ServeFlags {
+            listen,
+            origin,
+            store,
+            forwarding,
+            block_size,
+            memory,
+            admin_listen,
+            admin_socket,
+            export_dir,
+            writes,
+            log,
+        } = flags;
+        Self {
+            listen,
+            origins: origin,
+            store,
+            forwarding,
+            block_size,
+            memory,
+            admin_listen,
+            admin_socket,
+            export_dir,
+            writes,
+            log,
+        }
     }
 }

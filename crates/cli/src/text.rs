@@ -72,6 +72,13 @@ pub(crate) fn rate(count: u64, seconds: f64) -> String {
     format!("{rate:.1} MiB/s")
 }
 
+/// A duration in seconds by its three largest units: `3d 4h 5min`.
+pub(crate) fn long_duration(seconds: u64) -> String {
+    let parts = [("d", seconds / 86_400), ("h", seconds / 3600 % 24), ("min", seconds / 60 % 60), ("s", seconds % 60)];
+    let parts = parts.into_iter().skip_while(|&(unit, count)| count == 0 && unit != "s").take(3);
+    parts.map(|(unit, count)| format!("{count}{unit}")).collect::<Vec<_>>().join(" ")
+}
+
 /// A name without control characters, which could command the terminal.
 pub(crate) fn printable(name: &str) -> Cow<'_, str> {
     if name.contains(char::is_control) {
@@ -119,6 +126,13 @@ mod tests {
         assert_eq!(bytes(1536), "1.5 KiB");
         assert_eq!(bytes(u64::MAX), "16777215.9 TiB");
         assert_eq!(rate(1 << 20, 0.5), "2.0 MiB/s");
+    }
+
+    #[test]
+    fn durations_have_three_units_at_most() {
+        for (seconds, text) in [(0, "0s"), (59, "59s"), (60, "1min 0s"), (3661, "1h 1min 1s"), (90_061, "1d 1h 1min")] {
+            assert_eq!(long_duration(seconds), text);
+        }
     }
 
     #[test]

@@ -15,8 +15,8 @@ use std::{
 pub struct Config {
     /// The `root://` front.
     pub server: ServerConfig,
-    /// Where the admin listener listens; `None` for none.
-    pub admin_listen: Option<SocketAddr>,
+    /// The admin port.
+    pub admin: AdminConfig,
     /// Where files are kept; `None` only when nothing is cached.
     pub store: Option<PathBuf>,
     /// Block size, memory and syncs.
@@ -40,6 +40,19 @@ pub struct ServerConfig {
     pub options: forebay_server::Options,
     /// Time that requests under way have to finish when the server is told to stop.
     pub shutdown_time_max: Duration,
+}
+
+/// The admin port.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AdminConfig {
+    /// Where it listens; `None` for nowhere.
+    pub listen: Option<SocketAddr>,
+    /// The file that holds the token of the administration API.
+    pub token_file: Option<PathBuf>,
+    /// The unix socket of the administration API.
+    pub socket: Option<PathBuf>,
+    /// Number of the group whose members may use the socket.
+    pub socket_group: Option<u32>,
 }
 
 /// A part of the name space.
@@ -98,7 +111,7 @@ impl Default for Config {
                 options: forebay_server::Options::default(),
                 shutdown_time_max: Duration::from_secs(30),
             },
-            admin_listen: None,
+            admin: AdminConfig::default(),
             store: None,
             engine: forebay_engine::Options::default(),
             exports: Vec::new(),

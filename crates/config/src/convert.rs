@@ -1,6 +1,7 @@
 //! From what is written to what it means.
 
 use crate::{
+    admin::read_admin,
     checker::Checker,
     config::Config,
     error::ConfigError,
@@ -37,7 +38,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     let mut checker = Checker::new(source);
     let mut config = Config::default();
     read_server(&raw.server, &mut config, &mut checker);
-    config.admin_listen = checker.read("admin.listen", raw.admin.listen.as_ref(), |text| parse_address(text));
+    config.admin = read_admin(&raw.admin, &mut checker);
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
     config.exports = read_exports(&raw.export, &mut checker);
     read_forwarding(&raw.forwarding, &mut config, &mut checker);
@@ -173,7 +174,7 @@ fn check_whole(raw: &Raw, config: &Config, checker: &mut Checker<'_>) {
     }
 }
 
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.trim().parse().map_err(|_| {
         format!("`{text}` is no address to listen at: write ADDRESS:PORT with an IP address, such as \"0.0.0.0:1094\" or \"[::]:1094\"")
     })

@@ -5,6 +5,7 @@ use crate::{
     error::{ConfigError, Problem},
     settings::Settings,
 };
+use forebay_admin::TokenFile;
 use rustix::fs::{Access, access};
 use std::{fs, path::Path};
 
@@ -15,6 +16,11 @@ pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
         && let Err(text) = check_store(store)
     {
         problems.push(settings.problem_at("store.path", text));
+    }
+    if let Some(path) = &settings.config.admin.token_file
+        && let Err(error) = TokenFile::new(path.clone()).read()
+    {
+        problems.push(settings.problem_at("admin.token_file", error));
     }
     for (index, export) in settings.config.exports.iter().enumerate() {
         if let ExportFiles::Directory(directory) = &export.files

@@ -24,6 +24,8 @@ pub struct Flags {
     pub memory: Option<String>,
     /// `--admin-listen ADDRESS:PORT`.
     pub admin_listen: Option<String>,
+    /// `--admin-socket FILE`.
+    pub admin_socket: Option<String>,
     /// `--log FILTER`.
     pub log: Option<String>,
 }
@@ -36,6 +38,7 @@ impl Flags {
         raw.store.block_size = self.block_size.map(text);
         raw.memory.budget = self.memory.map(text);
         raw.admin.listen = self.admin_listen.map(text);
+        raw.admin.socket = self.admin_socket.map(text);
         raw.forwarding.allow = texts(self.forwarding);
         raw.logging.filter = self.log.map(text);
         let export = RawExport {

@@ -3,6 +3,7 @@
 //! Two steps: a raw mirror of the file, then a typed [`Config`] that cannot be wrong. All settings are declared in one
 //! place, from which the parser, [`example_file`], [`reference()`] and the names of flags in messages come.
 
+mod admin;
 mod checker;
 mod config;
 mod convert;
@@ -18,7 +19,7 @@ mod raw;
 mod settings;
 mod source;
 
-pub use config::{Config, ExportConfig, ExportFiles, LogConfig, OriginConfig, ServerConfig};
+pub use config::{AdminConfig, Config, ExportConfig, ExportFiles, LogConfig, OriginConfig, ServerConfig};
 pub use documents::{example_file, reference, setting_help};
 pub use error::{ConfigError, Problem};
 pub use flags::Flags;

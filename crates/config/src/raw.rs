@@ -99,10 +99,16 @@ section! {
 }
 
 section! {
-    /// The admin listener: `/metrics` (OpenMetrics), `/healthz` and `/readyz` over HTTP. Off unless written.
+    /// The admin port: `/metrics` (OpenMetrics), `/healthz`, `/readyz` and the administration API over HTTP. Off unless written.
     "admin" RawAdmin {
-        /// Address to listen at. It is not protected: keep it on a private network.
+        /// Address to listen at. Metrics and probes are not protected there: keep it on a private network.
         listen: String = Value::none().example(r#""127.0.0.1:9090""#).flag("--admin-listen"),
+        /// File with the token that opens the administration API at that address; not readable by others. Closed unless written.
+        token_file: String = Value::none().sample(r#""/etc/forebay/admin.token""#),
+        /// Unix socket of the administration API, for root and the server's own user, without a token.
+        socket: String = Value::none().sample(r#""/run/forebay/admin.sock""#).flag("--admin-socket"),
+        /// Group whose members may use the socket too: a name of `/etc/group`, or a number.
+        socket_group: String = Value::none().sample(r#""forebay-admin""#),
     }
 }
 

@@ -1,10 +1,9 @@
-//! Counters, histograms, access log, tracing set-up and the admin listener.
+//! Counters, histograms, access log and tracing set-up.
 //!
 //! Nothing here is global: one [`Metrics`] is made at start and handed to whoever counts. Labels are enums with a
 //! fixed set of values, so an update on the hot path is one relaxed atomic addition.
 
 mod access_log;
-mod admin;
 mod exposition;
 mod histogram;
 mod label;
@@ -15,7 +14,6 @@ mod origins;
 mod readiness;
 
 pub use access_log::{ACCESS_TARGET, Access};
-pub use admin::{ADMIN_CONNECTIONS_MAX, ADMIN_EXCHANGE_TIME_MAX, ADMIN_HEADER_TIME_MAX, serve_admin};
 pub use label::{CheckResult, Decided, DiskOperation, DropReason, IndexPhase, NotKept, RequestKind};
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{ConnectionGuard, Metrics};

@@ -196,6 +196,24 @@ impl Metrics {
         self.0.client_bytes.of(outcome).load(Ordering::Relaxed)
     }
 
+    /// Client connections now.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.0.connections.load(Ordering::Relaxed)
+    }
+
+    /// File handles that clients have open now.
+    #[must_use]
+    pub fn open_handles(&self) -> u64 {
+        self.0.open_handles.load(Ordering::Relaxed)
+    }
+
+    /// The byte budget and how much of it is in use; zeros before [`Metrics::watch_budget`].
+    #[must_use]
+    pub fn budget(&self) -> (u64, u64) {
+        self.0.budget.get().map_or((0, 0), |budget| (budget.limit_bytes, (budget.used_bytes)()))
+    }
+
     /// All counters in the OpenMetrics text format 1.0.0, ending with `# EOF`.
     ///
     /// # Errors

@@ -1,0 +1,92 @@
+//! Answers over HTTP.
+
+use crate::problem::{Problem, ProblemKind};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Response, StatusCode,
+    header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE},
+};
+use serde::Serialize;
+use serde_json::json;
+
+/// An answer, whole in memory.
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+const JSON_TYPE: &str = "application/json";
+
+/// Type of problems.
+pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
+
+/// What the `type` of a problem begins with.
+pub(crate) const PROBLEM_PREFIX: &str = "urn:forebay:problem:";
+
+/// Seconds after which it is worth while to try again what may work later.
+const RETRY_SECONDS: &str = "5";
+
+/// An answer of any type.
+pub(crate) fn of(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+/// A result of the API.
+///
+/// # Errors
+/// When it cannot be written as JSON, which is a fault of ours.
+pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Result<Answer, Problem> {
+    match serde_json::to_vec(value) {
+        Ok(body) => Ok(of(status, JSON_TYPE, body)),
+        Err(error) => Err(Problem::new(ProblemKind::Internal, error)),
+    }
+}
+
+/// A success without a result.
+pub(crate) fn nothing() -> Answer {
+    let mut answer = of(StatusCode::NO_CONTENT, JSON_TYPE, Bytes::new());
+    answer.headers_mut().remove(CONTENT_TYPE);
+    answer
+}
+
+/// A result that is at `path` from now on.
+pub(crate) fn at(mut answer: Answer, path: &str) -> Answer {
+    if let Ok(path) = HeaderValue::from_str(path) {
+        answer.headers_mut().insert(LOCATION, path);
+    }
+    answer
+}
+
+/// An error of the API.
+pub(crate) fn problem(problem: &Problem) -> Answer {
+    let Problem { kind, detail } = problem;
+    let body = json!({
+        "type": format!("{PROBLEM_PREFIX}{}", kind.as_str()),
+        "title": kind.title(),
+        "status": kind.status().as_u16(),
+        "detail": detail,
+    });
+    let mut answer = of(kind.status(), PROBLEM_TYPE, body.to_string());
+    match kind {
+        ProblemKind::Unauthorized => {
+            answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        ProblemKind::Unavailable | ProblemKind::TooManyJobs => {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
+        }
+        _ => {}
+    }
+    answer
+}
+
+/// The answer to a method that a path does not have.
+pub(crate) fn method_not_allowed(allowed: &[&str]) -> Answer {
+    let allowed = allowed.join(", ");
+    let mut answer = problem(&Problem::new(ProblemKind::Method, format_args!("this path has {allowed}")));
+    if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+        answer.headers_mut().insert(ALLOW, allowed);
+    }
+    answer
+}

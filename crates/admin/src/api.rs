@@ -1,0 +1,155 @@
+//! The administration of one server: who calls, which operation it is, and its answer.
+
+use crate::{
+    access::{AccessRules, Channel, Denial},
+    answer::{self, Answer},
+    call::{Call, Routed, route},
+    jobs::Jobs,
+    listener::BODY_LEN_MAX,
+    openapi,
+    operation::{API_PREFIX, Operation, OperationId},
+    probes,
+    problem::{Problem, ProblemKind},
+    resources,
+};
+use bytes::Bytes;
+use forebay_engine::Engine;
+use forebay_telemetry::Readiness;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::{
+    Method, Request, StatusCode,
+    body::{Body, Incoming},
+    header::{AUTHORIZATION, CONTENT_TYPE},
+};
+use std::sync::Arc;
+
+/// The administration of a server. Cheap to clone; clones share jobs.
+#[derive(Clone)]
+pub struct Admin {
+    shared: Arc<Shared>,
+}
+
+/// What operations work with.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) readiness: Readiness,
+    pub(crate) jobs: Jobs,
+    /// When the server was started, in seconds of the Unix epoch.
+    pub(crate) started: i64,
+    rules: AccessRules,
+    own_uid: u32,
+}
+
+impl Admin {
+    /// The administration of the server that answers from `engine`.
+    #[must_use]
+    pub fn new(engine: Engine, readiness: Readiness, rules: AccessRules) -> Self {
+        let started = forebay_net::clock::now_unix();
+        let own_uid = rustix::process::geteuid().as_raw();
+        let jobs = Jobs::new(started);
+        Self { shared: Arc::new(Shared { engine, readiness, jobs, started, rules, own_uid }) }
+    }
+
+    /// Answers one request.
+    pub(crate) async fn respond(&self, request: Request<Incoming>, channel: Channel) -> Answer {
+        let path = request.uri().path();
+        let is_api =
+            path.strip_suffix('/').unwrap_or(path) == API_PREFIX.trim_end_matches('/') || path.starts_with(API_PREFIX);
+        if !is_api {
+            let Shared { engine, readiness, .. } = self.shared.as_ref();
+            return probes::respond(request.method(), path, engine.metrics(), readiness);
+        }
+        let (method, path) = (request.method().clone(), path.to_owned());
+        let answer = match self.call(request, channel).await {
+            Ok(answer) => answer,
+            Err(problem) => answer::problem(&problem),
+        };
+        if method != Method::GET && method != Method::HEAD {
+            let (caller, status) = (channel.to_string(), answer.status().as_u16());
+            tracing::info!(caller, %method, path, status, "administration");
+        }
+        answer
+    }
+
+    async fn call(&self, request: Request<Incoming>, channel: Channel) -> Result<Answer, Problem> {
+        self.admit(&request, channel).await?;
+        let (parts, body) = request.into_parts();
+        let (operation, variable) = match route(parts.method.as_str(), parts.uri.path()) {
+            Routed::Operation(operation, variable) => (operation, variable),
+            Routed::OtherMethods(allowed) => return Ok(answer::method_not_allowed(&allowed)),
+            Routed::Nowhere => {
+                let detail = "no such path: /api/v1/openapi.json tells which there are";
+                return Err(Problem::new(ProblemKind::NoSuchPath, detail));
+            }
+        };
+        let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let body = if operation.body.is_some() { read_body(body, content_type).await? } else { Bytes::new() };
+        let call = Call::new(operation, &variable, parts.uri.query().unwrap_or_default(), body)?;
+        self.perform(&call).await
+    }
+
+    async fn admit(&self, request: &Request<Incoming>, channel: Channel) -> Result<(), Problem> {
+        let authorization =
+            request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let shared = Arc::clone(&self.shared);
+        let admitted =
+            tokio::task::spawn_blocking(move || shared.rules.admit(channel, authorization.as_deref(), shared.own_uid));
+        let denial = match admitted.await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(denial)) => denial,
+            Err(error) => return Err(Problem::new(ProblemKind::Internal, error)),
+        };
+        tracing::warn!(caller = %channel, %denial, "administration refused");
+        let kind = match &denial {
+            Denial::Off | Denial::User { .. } => ProblemKind::Forbidden,
+            Denial::NoToken | Denial::WrongToken => ProblemKind::Unauthorized,
+            Denial::TokenFile(_) => ProblemKind::Unavailable,
+        };
+        // Where the file is concerns nobody who has not been let in.
+        let detail = match &denial {
+            Denial::TokenFile(_) => "the token file cannot be used: the server's log tells why".to_owned(),
+            denial => denial.to_string(),
+        };
+        Err(Problem::new(kind, detail))
+    }
+
+    async fn perform(&self, call: &Call) -> Result<Answer, Problem> {
+        let shared = &self.shared;
+        let Operation { id, status, .. } = call.operation;
+        let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::OK);
+        match id {
+            OperationId::Document => Ok(answer::of(status, "application/json", openapi::document())),
+            OperationId::Status => answer::json(status, &resources::status::get(shared).await),
+            OperationId::Prefetch => {
+                let job = resources::prefetch::start(shared, call)?;
+                let path = format!("/api/v1/jobs/{}", job.id);
+                Ok(answer::at(answer::json(status, &job)?, &path))
+            }
+            OperationId::ListJobs => answer::json(status, &resources::jobs::list(shared)),
+            OperationId::GetJob => answer::json(status, &shared.jobs.find(call.variable())?.told()),
+            OperationId::CancelJob => {
+                shared.jobs.cancel_or_forget(call.variable())?;
+                Ok(answer::nothing())
+            }
+            OperationId::Drain => answer::json(status, &resources::drain::begin(shared)),
+            OperationId::Undrain => answer::json(status, &resources::drain::undo(shared)),
+        }
+    }
+}
+
+/// Reads a body of JSON.
+async fn read_body(body: Incoming, content_type: Option<&str>) -> Result<Bytes, Problem> {
+    let media_type = content_type.and_then(|value| value.split(';').next()).map(str::trim);
+    if !media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json")) {
+        return Err(Problem::new(ProblemKind::MediaType, "send the header `Content-Type: application/json`"));
+    }
+    let too_long = || Problem::new(ProblemKind::TooLong, format_args!("at most {BODY_LEN_MAX} bytes"));
+    if body.size_hint().lower() > BODY_LEN_MAX as u64 {
+        return Err(too_long());
+    }
+    match Limited::new(body, BODY_LEN_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
+        Err(error) => Err(Problem::invalid(format_args!("the body did not arrive: {error}"))),
+    }
+}

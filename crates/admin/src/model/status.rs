@@ -1,0 +1,99 @@
+//! How the server is.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the server is.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Status {
+    /// Version of the program.
+    pub version: String,
+    /// When the server was started.
+    pub started: i64,
+    /// How long ago that was, in seconds.
+    pub uptime_seconds: u64,
+    /// Whether it takes work.
+    pub state: State,
+    /// Client connections.
+    pub connections: u64,
+    /// Files that clients have open.
+    pub open_handles: u64,
+    /// Bytes given to clients since the start, by where they came from.
+    pub client_bytes: ByteCounts,
+    /// Share of the bytes given to clients that came from the cache; `null` before the first.
+    pub hit_ratio: Option<f64>,
+    /// Memory for data on its way from origins.
+    pub memory: Memory,
+    /// Room on the file system of the cache, or of what is exported.
+    pub space: Option<Space>,
+    /// Jobs at work.
+    pub jobs_running: u64,
+}
+
+/// Whether a server takes work.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Not yet.
+    Starting,
+    /// It does.
+    Ready,
+    /// Not until draining is undone.
+    Draining,
+    /// Not any more.
+    Stopping,
+}
+
+/// Bytes given to clients.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct ByteCounts {
+    /// From the cache.
+    pub hit: u64,
+    /// Fetched for the read, and kept.
+    pub missed: u64,
+    /// Fetched for another read at the same time.
+    pub coalesced: u64,
+    /// Fetched and not kept.
+    pub bypassed: u64,
+}
+
+/// Memory for data on its way.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Memory {
+    /// At most.
+    pub budget_bytes: u64,
+    /// Now.
+    pub used_bytes: u64,
+}
+
+/// Room on a file system.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Space {
+    /// In all.
+    pub total_bytes: u64,
+    /// Free.
+    pub free_bytes: u64,
+}
+
+impl State {
+    /// The state of this name, as [`forebay_telemetry::Readiness`] tells it.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "starting" => Self::Starting,
+            "ready" => Self::Ready,
+            "draining" => Self::Draining,
+            _ => Self::Stopping,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Draining => "draining",
+            Self::Stopping => "stopping",
+        }
+    }
+}

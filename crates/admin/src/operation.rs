@@ -1,0 +1,261 @@
+//! Every operation of the API, declared once: dispatch and document come from here.
+
+use crate::{
+    model::{Drain, Job, JobList, PrefetchRequest, Status},
+    problem::ProblemKind,
+};
+use schemars::{Schema, SchemaGenerator};
+
+/// What all paths of the API begin with.
+pub(crate) const API_PREFIX: &str = "/api/";
+
+/// An operation.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    /// Which one it is.
+    pub(crate) id: OperationId,
+    /// HTTP method.
+    pub(crate) method: &'static str,
+    /// Path; a part in braces varies. It is the last one and may hold slashes.
+    pub(crate) path: &'static str,
+    /// What it does, in a few words.
+    pub(crate) summary: &'static str,
+    /// What else there is to know.
+    pub(crate) description: &'static str,
+    /// What it takes besides a body.
+    pub(crate) parameters: &'static [Parameter],
+    /// What its body must be; `None` when it takes none.
+    pub(crate) body: Option<SchemaOf>,
+    /// Status code of a success.
+    pub(crate) status: u16,
+    /// What a success tells; `None` for nothing.
+    pub(crate) result: Option<SchemaOf>,
+    /// How it can fail, besides [`PROBLEMS_OF_ALL`].
+    pub(crate) problems: &'static [ProblemKind],
+}
+
+/// Adds the schema of a type to a document.
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// A parameter of an operation.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Where it is written.
+    pub(crate) place: ParameterPlace,
+    /// What it is.
+    pub(crate) description: &'static str,
+    /// Its JSON schema.
+    pub(crate) schema: &'static str,
+    /// A value that shows its form.
+    pub(crate) example: &'static str,
+    /// Whether it has to be written.
+    pub(crate) is_required: bool,
+}
+
+/// Where a parameter is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ParameterPlace {
+    /// In the path.
+    Path,
+    /// Behind the `?`.
+    Query,
+}
+
+impl ParameterPlace {
+    /// As documents call it.
+    #[must_use]
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Query => "query",
+        }
+    }
+}
+
+/// Which operation it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum OperationId {
+    /// The document of the API.
+    Document,
+    /// How the server is.
+    Status,
+    /// Begin to fetch files.
+    Prefetch,
+    /// All jobs.
+    ListJobs,
+    /// One job.
+    GetJob,
+    /// Cancel or forget a job.
+    CancelJob,
+    /// Take no new work.
+    Drain,
+    /// Take work again.
+    Undrain,
+}
+
+impl OperationId {
+    /// Its name in the document.
+    #[must_use]
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Status => "status",
+            Self::Prefetch => "prefetch",
+            Self::ListJobs => "listJobs",
+            Self::GetJob => "getJob",
+            Self::CancelJob => "cancelJob",
+            Self::Drain => "drain",
+            Self::Undrain => "undrain",
+        }
+    }
+}
+
+/// How every operation can fail.
+pub(crate) const PROBLEMS_OF_ALL: [ProblemKind; 5] = [
+    ProblemKind::Invalid,
+    ProblemKind::Unauthorized,
+    ProblemKind::Forbidden,
+    ProblemKind::Internal,
+    ProblemKind::Unavailable,
+];
+
+const JOB_ID: Parameter = Parameter {
+    name: "id",
+    place: ParameterPlace::Path,
+    description: "The job's `id`.",
+    schema: r#"{"type": "string", "minLength": 1, "maxLength": 64}"#,
+    example: "1763766000-1",
+    is_required: true,
+};
+
+/// An operation without parameters, body and result.
+const PLAIN: Operation = Operation {
+    id: OperationId::Document,
+    method: "GET",
+    path: "",
+    summary: "",
+    description: "",
+    parameters: &[],
+    body: None,
+    status: 200,
+    result: None,
+    problems: &[],
+};
+
+/// Every operation.
+pub(crate) const OPERATIONS: &[Operation] = &[
+    Operation {
+        id: OperationId::Document,
+        path: "/api/v1/openapi.json",
+        summary: "This document",
+        result: Some(any_object),
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::Status,
+        path: "/api/v1/status",
+        summary: "How the server is",
+        description: "Whether it takes work, what it serves, what the cache holds.",
+        result: Some(SchemaGenerator::subschema_for::<Status>),
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::Prefetch,
+        method: "POST",
+        path: "/api/v1/prefetch",
+        summary: "Fetch files into the cache",
+        description: "Begins a job that fetches what the cache lacks of each file. Files that are complete cost nothing, so a \
+                      list that was broken off is simply sent again.",
+        body: Some(SchemaGenerator::subschema_for::<PrefetchRequest>),
+        status: 202,
+        result: Some(SchemaGenerator::subschema_for::<Job>),
+        problems: &[
+            ProblemKind::TooLong,
+            ProblemKind::MediaType,
+            ProblemKind::NotSetUp,
+            ProblemKind::Draining,
+            ProblemKind::TooManyJobs,
+        ],
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::ListJobs,
+        path: "/api/v1/jobs",
+        summary: "All jobs that are known",
+        description: "The newest first. Jobs that have ended are remembered until there are too many of them, or the server \
+                      stops.",
+        result: Some(SchemaGenerator::subschema_for::<JobList>),
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::GetJob,
+        path: "/api/v1/jobs/{id}",
+        summary: "How far a job is",
+        parameters: &[JOB_ID],
+        result: Some(SchemaGenerator::subschema_for::<Job>),
+        problems: &[ProblemKind::NoSuchJob],
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::CancelJob,
+        method: "DELETE",
+        path: "/api/v1/jobs/{id}",
+        summary: "Cancel a job, or forget one that has ended",
+        description: "What the job has done stays done.",
+        parameters: &[JOB_ID],
+        status: 204,
+        problems: &[ProblemKind::NoSuchJob],
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::Drain,
+        method: "POST",
+        path: "/api/v1/drain",
+        summary: "Take no new work",
+        description: "`/readyz` says so, new connections are closed, opens are refused in a way that sends clients back to \
+                      their redirector. Files that are open are served to their end. Lasts until it is undone or the server \
+                      stops.",
+        result: Some(SchemaGenerator::subschema_for::<Drain>),
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::Undrain,
+        method: "DELETE",
+        path: "/api/v1/drain",
+        summary: "Take work again",
+        result: Some(SchemaGenerator::subschema_for::<Drain>),
+        ..PLAIN
+    },
+];
+
+fn any_object(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({ "type": "object" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn operations_differ_and_say_what_they_do() {
+        let names: BTreeSet<_> = OPERATIONS.iter().map(|operation| operation.id.as_str()).collect();
+        let places: BTreeSet<_> = OPERATIONS.iter().map(|operation| (operation.method, operation.path)).collect();
+        assert_eq!((names.len(), places.len()), (OPERATIONS.len(), OPERATIONS.len()));
+        for operation in OPERATIONS {
+            assert!(operation.path.starts_with(API_PREFIX), "{}", operation.path);
+            assert!(!operation.summary.is_empty(), "{}", operation.path);
+        }
+    }
+
+    #[test]
+    fn the_part_of_a_path_that_varies_is_declared_and_comes_last() {
+        for Operation { path, parameters, .. } in OPERATIONS {
+            let declared = parameters.iter().find(|parameter| parameter.place == ParameterPlace::Path);
+            let written = path.split_once('{').map(|(_, name)| name);
+            assert_eq!(written, declared.map(|parameter| format!("{}}}", parameter.name)).as_deref(), "{path}");
+        }
+    }
+}

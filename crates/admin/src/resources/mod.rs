@@ -1,0 +1,6 @@
+//! What each operation does: thin adapters between the API's documents and the engine.
+
+pub(crate) mod drain;
+pub(crate) mod jobs;
+pub(crate) mod prefetch;
+pub(crate) mod status;

@@ -1,0 +1,87 @@
+//! Prefetching.
+
+use crate::{
+    api::Shared,
+    call::Call,
+    entry_name::EntryName,
+    job::Progress,
+    model::{Job, JobKind, PREFETCH_NAMES_MAX, PrefetchRequest},
+    problem::{Problem, ProblemKind},
+};
+use forebay_engine::{Client, Engine, Error};
+use forebay_types::{ByteRange, RequestPath};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Files that one job fetches at the same time: enough to keep a link busy while some of them are opened.
+const FILES_AT_ONCE: usize = 4;
+
+/// Bytes asked for at a time.
+const READ_LEN: u64 = 4 << 20;
+
+/// Begins to fetch files.
+///
+/// # Errors
+/// When nothing is cached, the server is draining, or too many jobs run.
+pub(crate) fn start(shared: &Shared, call: &Call) -> Result<Job, Problem> {
+    let PrefetchRequest { names } = call.body()?;
+    if names.is_empty() || names.len() > PREFETCH_NAMES_MAX {
+        let count = names.len();
+        return Err(Problem::invalid(format_args!("{count} names: send 1 to {PREFETCH_NAMES_MAX}")));
+    }
+    if !shared.engine.is_cache() {
+        return Err(Problem::new(ProblemKind::NotSetUp, "this server keeps no files: it exports directories only"));
+    }
+    if shared.readiness.is_draining() {
+        return Err(Problem::new(ProblemKind::Draining, "the server takes no new work: undo the draining first"));
+    }
+    let engine = shared.engine.clone();
+    let total = names.len() as u64;
+    let job = shared.jobs.start(JobKind::Prefetch, Some(total), |progress| async move {
+        fetch_all(&engine, names, &progress).await;
+        Ok(())
+    })?;
+    Ok(job.told())
+}
+
+/// Fetches files, a few at a time. Dropping the future ends what is under way.
+async fn fetch_all(engine: &Engine, names: Vec<String>, progress: &Arc<Progress>) {
+    let mut under_way = JoinSet::new();
+    for name in names {
+        if under_way.len() >= FILES_AT_ONCE {
+            let _ended = under_way.join_next().await;
+        }
+        let (engine, progress) = (engine.clone(), Arc::clone(progress));
+        under_way.spawn(async move { fetch_or_tell(&engine, &name, &progress).await });
+    }
+    while under_way.join_next().await.is_some() {}
+}
+
+async fn fetch_or_tell(engine: &Engine, name: &str, progress: &Progress) {
+    let path = match EntryName::parse(name) {
+        Ok(entry) => entry.path,
+        Err(error) => return progress.file_failed(name, error, false),
+    };
+    match fetch(engine, &path, progress).await {
+        Ok(()) => progress.file_done(),
+        Err(error) => progress.file_failed(name, &error, error.is_retryable()),
+    }
+}
+
+async fn fetch(engine: &Engine, path: &RequestPath, progress: &Progress) -> Result<(), Error> {
+    let client = Client { user: "prefetch".to_owned(), host: "localhost".to_owned() };
+    let handle = engine.open(path, &client).await?;
+    let size = handle.size();
+    progress.add_known_bytes(size);
+    let mut offset = 0;
+    while offset < size {
+        let range = ByteRange::at(offset, READ_LEN).clipped_to(size);
+        for mut read in handle.read_many(&[range]) {
+            while let Some(segment) = read.next().await {
+                progress.add_bytes(segment?.len());
+            }
+        }
+        offset = range.end();
+    }
+    Ok(())
+}

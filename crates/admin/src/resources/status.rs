@@ -1,0 +1,54 @@
+//! How the server is.
+
+use crate::{
+    api::Shared,
+    model::{ByteCounts, Memory, Space, State, Status},
+};
+use forebay_types::Outcome;
+
+/// How the server is now.
+pub(crate) async fn get(shared: &Shared) -> Status {
+    let metrics = shared.engine.metrics();
+    let client_bytes = ByteCounts {
+        hit: metrics.client_bytes(Outcome::Hit),
+        missed: metrics.client_bytes(Outcome::Missed),
+        coalesced: metrics.client_bytes(Outcome::Coalesced),
+        bypassed: metrics.client_bytes(Outcome::Bypassed),
+    };
+    let (budget_bytes, used_bytes) = metrics.budget();
+    let space = shared.engine.space().await.ok();
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: shared.started,
+        uptime_seconds: forebay_net::clock::now_unix().saturating_sub(shared.started).try_into().unwrap_or_default(),
+        state: State::named(shared.readiness.as_str()),
+        connections: metrics.connections(),
+        open_handles: metrics.open_handles(),
+        client_bytes,
+        hit_ratio: hit_ratio(&client_bytes),
+        memory: Memory { budget_bytes, used_bytes },
+        space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
+        jobs_running: shared.jobs.running() as u64,
+    }
+}
+
+/// Share of the bytes that came from the cache.
+fn hit_ratio(bytes: &ByteCounts) -> Option<f64> {
+    let ByteCounts { hit, missed, coalesced, bypassed } = *bytes;
+    let total = hit.saturating_add(missed).saturating_add(coalesced).saturating_add(bypassed);
+    #[expect(clippy::cast_precision_loss, reason = "a ratio is told with a few digits")]
+    let ratio = hit as f64 / total as f64;
+    (total > 0).then_some(ratio)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hit_ratio_counts_all_bytes_and_needs_one() {
+        assert_eq!(hit_ratio(&ByteCounts::default()), None);
+        let bytes = ByteCounts { hit: 6, missed: 1, coalesced: 2, bypassed: 3 };
+        assert_eq!(hit_ratio(&bytes), Some(0.5));
+    }
+}

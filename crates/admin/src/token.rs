@@ -1,0 +1,140 @@
+//! The file that holds the API's token.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// Shortest token in bytes: one that is shorter can be guessed.
+pub const TOKEN_LEN_MIN: usize = 16;
+
+/// Longest token file in bytes; a longer one is something else.
+const FILE_LEN_MAX: u64 = 4096;
+
+/// Permission bits of those who are neither the owner nor in the group.
+const OTHERS: u32 = 0o007;
+
+/// A file whose only line is a token. It is read anew each time, so that replacing the file is enough to change the token.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TokenFile {
+    path: PathBuf,
+}
+
+/// Why a token file is no good.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// It cannot be read.
+    #[error("the token file {} cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Every user of the machine may read or change it.
+    #[error("the token file {} is open to every user of this machine (mode {mode:03o}): run chmod o-rwx on it", path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// What it holds is no token.
+    #[error(
+        "the token file {} holds no token: write one line of {TOKEN_LEN_MIN} or more visible ASCII characters, such as \
+         `openssl rand -hex 32` prints",
+        path.display()
+    )]
+    Content {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl TokenFile {
+    /// The token file at `path`; it is not looked at yet.
+    #[must_use]
+    pub const fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The token. Blocks.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is open to others, or holds no token.
+    pub fn read(&self) -> Result<String, TokenError> {
+        let path = || self.path.clone();
+        let unreadable = |source| TokenError::Unreadable { path: path(), source };
+        // A pipe must not hold up whoever asks.
+        let metadata = std::fs::metadata(&self.path).map_err(unreadable)?;
+        if !metadata.is_file() {
+            return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")));
+        }
+        let file = File::open(&self.path).map_err(unreadable)?;
+        let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
+        if mode & OTHERS != 0 {
+            return Err(TokenError::Exposed { path: path(), mode });
+        }
+        let mut content = Vec::new();
+        file.take(FILE_LEN_MAX).read_to_end(&mut content).map_err(unreadable)?;
+        let token = content.trim_ascii();
+        if token.len() < TOKEN_LEN_MIN || !token.iter().all(u8::is_ascii_graphic) {
+            return Err(TokenError::Content { path: path() });
+        }
+        String::from_utf8(token.to_vec()).map_err(|_| TokenError::Content { path: path() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    fn file(content: &str, mode: u32) -> (tempfile::TempDir, TokenFile) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        (directory, TokenFile::new(path))
+    }
+
+    #[test]
+    fn a_token_is_one_line_of_visible_characters() {
+        for good in ["0123456789abcdef", "0123456789abcdef\n", "  0123456789abcdef\r\n"] {
+            assert_eq!(file(good, 0o640).1.read().unwrap(), "0123456789abcdef");
+        }
+        for bad in
+            ["", "\n", "0123456789abcde", "0123456789abcdef\n0123456789abcdef", "0123456789 abcdef", "0123456789äbcdef"]
+        {
+            let (_directory, file) = file(bad, 0o600);
+            assert!(matches!(file.read(), Err(TokenError::Content { .. })), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_can_reach_is_refused() {
+        for mode in [0o604, 0o602, 0o666] {
+            let (_directory, file) = file("0123456789abcdef", mode);
+            let error = file.read().unwrap_err();
+            assert!(error.to_string().contains(&format!("mode {mode:o}")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_and_a_directory_are_told_with_their_path() {
+        let directory = tempfile::tempdir().unwrap();
+        for path in [directory.path().join("absent"), directory.path().to_owned()] {
+            let error = TokenFile::new(path.clone()).read().unwrap_err();
+            assert!(matches!(error, TokenError::Unreadable { .. }), "{error}");
+            assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Requests to the admin port, one connection each.
+
+use super::{AdminError, address::Address};
+use anyhow::Context;
+use bytes::Bytes;
+use forebay_admin::model::ProblemDocument;
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    Method, Request, StatusCode,
+    client::conn::http1,
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST},
+};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::{future::Future, io, time::Duration};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, UnixStream},
+    time::timeout,
+};
+
+/// Time of a whole request: longer than the server takes for any.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(40);
+
+/// A way to the admin port.
+pub(super) struct Connection {
+    address: Address,
+}
+
+impl Connection {
+    pub(super) const fn new(address: Address) -> Self {
+        Self { address }
+    }
+
+    /// What is at `path`.
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.call(Method::GET, path, None).await
+    }
+
+    /// Sends `body` to `path`; the answer is `null` when there is none.
+    pub(super) async fn post(&self, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        self.call(Method::POST, path, body).await
+    }
+
+    /// Deletes what is at `path`.
+    pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        self.call(Method::DELETE, path, None).await
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let mut request = Request::builder().method(method).uri(path).header(HOST, "forebay");
+        if let Address::Http { authority, token } = &self.address {
+            request = request.header(HOST, authority);
+            if let Some(token) = token {
+                request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+            }
+        }
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let content = body.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+        let request = request.body(Full::new(Bytes::from(content))).context("making the request")?;
+        let exchange = async {
+            match &self.address {
+                Address::Socket(path) => self.exchange(UnixStream::connect(path), request).await,
+                Address::Http { authority, .. } => self.exchange(TcpStream::connect(authority), request).await,
+            }
+        };
+        let exchanged = timeout(REQUEST_TIME_MAX, exchange).await;
+        let (status, content) = exchanged.map_err(|_| self.broken("it does not answer"))??;
+        self.understand(status, &content)
+    }
+
+    async fn exchange<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        connecting: impl Future<Output = io::Result<S>>,
+        request: Request<Full<Bytes>>,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
+        let stream = connecting.await.map_err(|source| {
+            let address = self.address.to_string();
+            match source.kind() {
+                // The group of a socket, as the kernel sees it.
+                io::ErrorKind::PermissionDenied => {
+                    let detail = "this user may not connect: be root or the server's user, or set admin.socket_group";
+                    AdminError::Denied { address, detail: detail.to_owned() }
+                }
+                _ => AdminError::Unreachable { address, source },
+            }
+        })?;
+        let broken = |error: hyper::Error| self.broken(error);
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let driver = tokio::spawn(connection);
+        let answer = sender.send_request(request).await.map_err(broken)?;
+        let status = answer.status();
+        let content = answer.into_body().collect().await.map_err(broken)?.to_bytes();
+        driver.abort();
+        Ok((status, content))
+    }
+
+    fn understand(&self, status: StatusCode, content: &Bytes) -> anyhow::Result<Value> {
+        let strange = |reason: String| AdminError::Strange { address: self.address.to_string(), reason };
+        if status.is_success() {
+            if content.is_empty() {
+                return Ok(Value::Null);
+            }
+            return Ok(serde_json::from_slice(content).map_err(|error| strange(error.to_string()))?);
+        }
+        let problem: ProblemDocument =
+            serde_json::from_slice(content).map_err(|_| strange(format!("it answers {status}")))?;
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            let advice = match &self.address {
+                Address::Http { token: None, .. } => " (--token-file FILE)",
+                _ => "",
+            };
+            let detail = format!("{}{advice}", problem.detail);
+            return Err(AdminError::Denied { address: self.address.to_string(), detail }.into());
+        }
+        Err(AdminError::Problem { problem }.into())
+    }
+
+    fn broken(&self, reason: impl ToString) -> AdminError {
+        AdminError::Broken { address: self.address.to_string(), reason: reason.to_string() }
+    }
+}
+
+/// An answer as what it should be.
+pub(super) fn understood<T: DeserializeOwned>(answer: Value) -> anyhow::Result<T> {
+    serde_json::from_value(answer).context("the server's answer is not understood: is it of another version?")
+}

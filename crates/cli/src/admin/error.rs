@@ -1,0 +1,43 @@
+//! What can go wrong between a command and the server's admin port.
+
+use forebay_admin::model::ProblemDocument;
+use std::io;
+
+/// Why a command could not do its work, as far as the server has to do with it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AdminError {
+    #[error(
+        "cannot reach the server at {address}: {source}; is it running, and is this its admin port (--admin, --config)?"
+    )]
+    Unreachable { address: String, source: io::Error },
+    #[error("the server at {address} broke off: {reason}")]
+    Broken { address: String, reason: String },
+    #[error("not allowed at {address}: {detail}")]
+    Denied { address: String, detail: String },
+    #[error("what answers at {address} is no Forebay administration API: {reason}")]
+    Strange { address: String, reason: String },
+    #[error("{}", problem.detail)]
+    Problem { problem: ProblemDocument },
+    #[error("{done} of {total} done: {advice}")]
+    Partly { done: u64, total: u64, advice: &'static str },
+    #[error("interrupted: {advice}")]
+    Interrupted { advice: &'static str },
+}
+
+impl AdminError {
+    /// The exit status that tells it.
+    pub(crate) const fn exit_status(&self) -> u8 {
+        match self {
+            Self::Unreachable { .. } | Self::Broken { .. } => 3,
+            Self::Denied { .. } => 4,
+            Self::Strange { .. } | Self::Problem { .. } => 1,
+            Self::Partly { .. } => 5,
+            Self::Interrupted { .. } => 130,
+        }
+    }
+
+    /// Whether it is the server's problem of this name.
+    pub(crate) fn is_problem(&self, name: &str) -> bool {
+        matches!(self, Self::Problem { problem } if problem.r#type.rsplit(':').next() == Some(name))
+    }
+}

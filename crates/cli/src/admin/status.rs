@@ -1,0 +1,82 @@
+//! `forebay status`: how a running server is.
+
+use super::{AdminArgs, connection::understood, print_json};
+use crate::text;
+use forebay_admin::model::Status;
+use std::io::{self, Write};
+
+/// Show how a running server is: whether it takes work, what it serves, what the cache holds
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
+    let answer = args.admin.run(async |server| server.get("/api/v1/status").await)?;
+    let mut out = io::stdout().lock();
+    if args.admin.json {
+        return print_json(&mut out, &answer);
+    }
+    print(&mut out, &understood(answer)?)?;
+    Ok(())
+}
+
+fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
+    let Status { version, state, started, uptime_seconds, connections, open_handles, .. } = status;
+    let uptime = text::long_duration(*uptime_seconds);
+    writeln!(out, "server     {}, version {version}, up {uptime} since {} UTC", state.as_str(), text::utc(*started))?;
+    writeln!(out, "clients    {connections} connections, {open_handles} open files")?;
+    let bytes = &status.client_bytes;
+    let ratio =
+        status.hit_ratio.map_or_else(|| "no byte yet".to_owned(), |ratio| format!("{:.1} % hit", 100.0 * ratio));
+    writeln!(
+        out,
+        "served     {ratio}: {} hit, {} missed, {} coalesced, {} bypassed",
+        text::bytes(bytes.hit),
+        text::bytes(bytes.missed),
+        text::bytes(bytes.coalesced),
+        text::bytes(bytes.bypassed)
+    )?;
+    if let Some(space) = &status.space {
+        let (free, total) = (text::bytes(space.free_bytes), text::bytes(space.total_bytes));
+        writeln!(out, "disk       {free} free of {total}")?;
+    }
+    let memory = &status.memory;
+    let (used, budget) = (text::bytes(memory.used_bytes), text::bytes(memory.budget_bytes));
+    writeln!(out, "memory     {used} in use of {budget}")?;
+    writeln!(out, "jobs       {} running", status.jobs_running)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_admin::model::{ByteCounts, Memory, Space, State};
+
+    #[test]
+    fn a_status_has_a_line_for_each_subject() {
+        let status = Status {
+            version: "1.0".to_owned(),
+            started: 0,
+            uptime_seconds: 90_061,
+            state: State::Ready,
+            connections: 3,
+            open_handles: 2,
+            client_bytes: ByteCounts { hit: 1536, missed: 512, coalesced: 0, bypassed: 0 },
+            hit_ratio: Some(0.75),
+            memory: Memory { budget_bytes: 1 << 30, used_bytes: 0 },
+            space: Some(Space { total_bytes: 1 << 40, free_bytes: 1 << 39 }),
+            jobs_running: 1,
+        };
+        let mut out = Vec::new();
+        print(&mut out, &status).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for line in [
+            "server     ready, version 1.0, up 1d 1h 1min since 1970-01-01 00:00:00 UTC",
+            "served     75.0 % hit: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed",
+            "disk       512.0 GiB free of 1.0 TiB",
+        ] {
+            assert!(text.lines().any(|printed| printed == line), "{line} not in {text}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What packages carry along: shell completions, man pages, the description of the administration API.
+
+use crate::Cli;
+use anyhow::Context;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// Print a script that completes commands and options, for a shell to read
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Write the manual pages, one for each command
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Where to put them, such as /usr/share/man/man1; created if need be
+    directory: PathBuf,
+}
+
+/// Print the description of the administration API (OpenAPI 3.1)
+#[derive(Debug, clap::Args)]
+pub(crate) struct OpenapiArgs {}
+
+pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "forebay", &mut script);
+    io::stdout().lock().write_all(&script)?;
+    Ok(())
+}
+
+pub(crate) fn man(args: &ManArgs) -> anyhow::Result<()> {
+    let directory = &args.directory;
+    fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
+    let mut command = Cli::command();
+    // Subcommands get their full names from it.
+    command.build();
+    write_page(&command, directory)?;
+    for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
+        write_page(subcommand, directory)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn openapi(_: &OpenapiArgs) -> anyhow::Result<()> {
+    io::stdout().lock().write_all(forebay_admin::openapi::document().as_bytes())?;
+    Ok(())
+}
+
+fn write_page(command: &clap::Command, directory: &Path) -> anyhow::Result<()> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let path = directory.join(format!("{name}.1"));
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).title(name).render(&mut page)?;
+    fs::write(&path, page).with_context(|| format!("writing {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    fn subcommands() -> Vec<String> {
+        Cli::command().get_subcommands().map(|subcommand| subcommand.get_name().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_arguments_fit_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn completions_of_every_shell_know_every_command() {
+        for shell in Shell::value_variants() {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "forebay", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for name in subcommands() {
+                assert!(script.contains(&name), "{shell}: {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_page_and_is_named_in_the_first() {
+        let directory = tempfile::tempdir().unwrap();
+        man(&ManArgs { directory: directory.path().join("man1") }).unwrap();
+        let page = |name: &str| fs::read_to_string(directory.path().join("man1").join(name)).unwrap();
+        let first = page("forebay.1");
+        for name in subcommands() {
+            let own = page(&format!("forebay-{name}.1"));
+            assert!(own.contains(".TH"), "{name}");
+            assert!(first.contains(&format!("forebay\\-{}", name.replace('-', "\\-"))), "{name}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The admin port of a server: a TCP listener, a unix socket, both, or none.
+
+use super::unusable;
+use anyhow::Context;
+use forebay_admin::{AccessRules, Admin, AdminSocket, TokenFile};
+use forebay_config::{Config, Settings};
+use forebay_engine::Engine;
+use forebay_telemetry::Readiness;
+use std::{future::pending, io, net::SocketAddr, path::PathBuf, sync::Arc};
+use tokio::{net::TcpListener, task::JoinSet};
+
+/// Where the admin port is reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AdminPort {
+    /// Over TCP, with the port that was picked.
+    pub(crate) address: Option<SocketAddr>,
+    /// Over a unix socket.
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// The listeners of the admin port.
+pub(super) struct AdminListeners {
+    tcp: Option<TcpListener>,
+    socket: Option<AdminSocket>,
+    port: AdminPort,
+}
+
+/// Listens at the admin port.
+///
+/// # Errors
+/// When an address or socket cannot be used; says which setting is to blame.
+pub(super) async fn listen(settings: &Settings) -> anyhow::Result<AdminListeners> {
+    let config = &settings.config.admin;
+    let tcp = match config.listen {
+        Some(address) => Some(TcpListener::bind(address).await.map_err(|error| {
+            let is_passing = error.kind() == io::ErrorKind::AddrInUse;
+            unusable(settings, "admin.listen", format_args!("cannot listen at {address}: {error}"), is_passing)
+        })?),
+        None => None,
+    };
+    let socket = match &config.socket {
+        Some(path) => Some(
+            AdminSocket::bind(path, config.socket_group)
+                .map_err(|error| unusable(settings, "admin.socket", &error, error.is_retryable()))?,
+        ),
+        None => None,
+    };
+    let address = tcp.as_ref().map(TcpListener::local_addr).transpose().context("the admin listener")?;
+    let port = AdminPort { address, socket: config.socket.clone() };
+    Ok(AdminListeners { tcp, socket, port })
+}
+
+impl AdminListeners {
+    /// Where they listen.
+    pub(super) fn port(&self) -> AdminPort {
+        self.port.clone()
+    }
+
+    /// Serves them until the tasks are ended.
+    pub(super) fn serve(self, engine: Engine, readiness: Readiness, config: &Config) -> JoinSet<()> {
+        let config = &config.admin;
+        let rules = AccessRules {
+            token_file: config.token_file.clone().map(|path| Arc::new(TokenFile::new(path))),
+            is_group_allowed: config.socket_group.is_some(),
+        };
+        if let (Some(address), true) = (self.port.address, config.token_file.is_some())
+            && !address.ip().is_loopback()
+        {
+            tracing::warn!(%address, "the administration API's token travels unencrypted: reach it through a tunnel");
+        }
+        let admin = Admin::new(engine, readiness, rules);
+        let mut tasks = JoinSet::new();
+        if let Some(listener) = self.tcp {
+            let admin = admin.clone();
+            tasks.spawn(async move { admin.serve_tcp(listener, pending()).await });
+        }
+        if let Some(socket) = self.socket {
+            tasks.spawn(async move { admin.serve_unix(socket, pending()).await });
+        }
+        tasks
+    }
+}
