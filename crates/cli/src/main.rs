@@ -1,6 +1,7 @@
 //! The `forebay` binary: reads arguments and environment, wires the crates together, and decides nothing else.
 
 mod admin;
+mod adopt;
 mod check_config;
 mod client;
 mod demo;
@@ -31,6 +32,7 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     Demo(demo::DemoArgs),
     CheckConfig(check_config::CheckConfigArgs),
+    Adopt(adopt::AdoptArgs),
     Inspect(inspect::InspectArgs),
     Get(get::GetArgs),
     Ls(ls::LsArgs),
@@ -46,6 +48,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Adopt(args) => return adopt::run(&args).unwrap_or_else(|error| failure::report(&error)),
         Command::Serve(args) => serve::run(*args),
         Command::Demo(args) => demo::run(&args),
         Command::CheckConfig(args) => check_config::run(&args),

@@ -40,6 +40,7 @@ mod origin_mark;
 mod prepare;
 mod probe;
 mod removal;
+mod survey;
 mod tree;
 mod xattrs;
 
@@ -49,3 +50,4 @@ pub use error::StoreError;
 pub use local_disk::LocalDisk;
 pub use origin_mark::{MARK_CHECKSUM_LEN_MAX, MarkChecksum, OriginMark, OriginMarkError};
 pub use prepare::{StoreReport, check};
+pub use survey::{Account, Defect, EXAMPLES_MAX, Finding, KINDS_MAX, User, survey};

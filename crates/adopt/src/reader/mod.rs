@@ -20,6 +20,9 @@ const DIRECTIVES_MAX: usize = 20_000;
 /// Most problems that are told; a file that is no configuration has one per line.
 const PROBLEMS_MAX: usize = 50;
 
+/// Directives whose arguments may end in `if CONDITION`.
+const CONDITIONAL: [&str; 5] = ["xrd.port", "all.role", "ofs.role", "all.manager", "all.subcluster"];
+
 /// Where a configuration is read: its files and its environment.
 pub trait Machine: fmt::Debug {
     /// The value of a variable of the environment.
@@ -216,13 +219,24 @@ impl Reader<'_> {
             "set" | "setenv" => self.read_assignment(line, first, rest),
             _ => {
                 let words = self.replaced(&line.place, &line.words);
-                if let Some((name, words)) = words.split_first() {
-                    let place = line.place.clone();
-                    self.directives.push(Directive { place, name: name.clone(), words: words.to_vec() });
-                }
+                self.read_directive(&line.place, &words);
             }
         }
         Next::Line
+    }
+
+    fn read_directive(&mut self, place: &Place, words: &[String]) {
+        let Some((name, mut words)) = words.split_first() else { return };
+        if CONDITIONAL.contains(&name.as_str())
+            && let Some(at) = words.iter().position(|word| word == "if")
+        {
+            let (before, condition) = words.split_at(at);
+            if !self.holds(place, condition.get(1..).unwrap_or_default()) {
+                return;
+            }
+            words = before;
+        }
+        self.directives.push(Directive { place: place.clone(), name: name.clone(), words: words.to_vec() });
     }
 
     fn read_if(&mut self, place: &Place, condition: &[String]) {
@@ -339,6 +353,16 @@ mod tests {
         assert_eq!(read_text(&text("xc*")).unwrap(), ["a.cfg:2 a 1", "a.cfg:10 b"]);
         assert_eq!(read_text(&text("other")).unwrap(), ["a.cfg:4 a 2", "a.cfg:10 b"]);
         assert_eq!(read_text("if other\na 1\nelse\na 2\nfi\n").unwrap(), ["a.cfg:4 a 2"]);
+    }
+
+    #[test]
+    fn some_directives_have_a_condition_of_their_own() {
+        let text = "xrd.port 1094 if exec xrootd\nxrd.port 1213 if exec cmsd\nall.role server if xc*\nx if other\n";
+        assert_eq!(
+            read_text(text).unwrap(),
+            ["a.cfg:1 xrd.port 1094", "a.cfg:3 all.role server", "a.cfg:4 x if other"]
+        );
+        assert!(read_text("xrd.port 1094 if\n").is_err());
     }
 
     #[test]

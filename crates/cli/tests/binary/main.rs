@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics has failed, as it should")]
 
+mod adopt;
 mod check_config;
 mod get;
 mod inspect;

@@ -1,0 +1,131 @@
+//! `forebay adopt`: takes over an XCache from its configuration.
+
+mod machine;
+mod report;
+
+use crate::failure::UsageError;
+use anyhow::{Context, anyhow, bail};
+use forebay_adopt::{Instance, Translation, read, translate};
+use forebay_config::Settings;
+use forebay_net::clock;
+use forebay_store::{Account, survey};
+use machine::ThisMachine;
+use std::{
+    fs::OpenOptions,
+    io::{self, BufWriter, IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// Take over an XCache: say its configuration in Forebay's terms, and look at its directory
+///
+/// Reads an xrootd configuration as xrootd does and prints the equivalent configuration of Forebay, or writes it to
+/// --output. Tells on standard error what becomes of each directive and what is good in the directory of the cache.
+/// Changes nothing there.
+///
+/// Exit status: 0 nothing is to be looked at, 1 failed, 2 wrong arguments or configuration, 3 not written because the
+/// site would be unprotected, 4 done, but read what was told.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub(crate) struct AdoptArgs {
+    /// The configuration of xrootd
+    #[arg(long, value_name = "FILE")]
+    xrootd_config: PathBuf,
+    /// Name of the xrootd instance, as given to it by -n; for `if named` in the configuration
+    #[arg(long, value_name = "NAME", default_value = "anon")]
+    instance: String,
+    /// Full name of the host, for `if HOST` in the configuration [default: the name of this host]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Write the configuration to this file, which must not exist, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print everything and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Write the configuration even though it leaves out what keeps others out or encrypts
+    #[arg(long)]
+    accept_unprotected: bool,
+    /// Do not look at the directory of the cache
+    #[arg(long)]
+    no_check: bool,
+    /// User that will run Forebay, a name or a number: files that it may not use are told
+    #[arg(long, value_name = "USER", conflicts_with = "no_check")]
+    user: Option<String>,
+}
+
+/// Exit status when the site would be unprotected, and when something is to be looked at.
+const EXIT_UNPROTECTED: u8 = 3;
+const EXIT_ATTENTION: u8 = 4;
+
+/// How often progress is told.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// Names between two looks at the clock.
+const NAMES_PER_LOOK: u64 = 256;
+
+pub(crate) fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
+    let source = args.xrootd_config.to_str().ok_or_else(|| UsageError("the path is not UTF-8".to_owned()))?;
+    let instance = Instance {
+        host: args.host.clone().unwrap_or_else(machine::host_name),
+        name: args.instance.clone(),
+        program: "xrootd".to_owned(),
+    };
+    let directives = read(source, &instance, &ThisMachine).context("xrootd does not accept this configuration")?;
+    let translation = translate(&directives, &instance, source);
+    let mut out = BufWriter::new(io::stderr().lock());
+    report::notes(&mut out, &translation.notes)?;
+    out.flush()?;
+    let Some(file) = &translation.file else {
+        bail!("this configuration cannot be taken over:\n{}", translation.refusals.join("\n"));
+    };
+    Settings::parse(Path::new("the configuration made from it"), file.clone())?;
+    let has_defects = check(args, &translation, &mut out)?;
+    out.flush()?;
+    if translation.is_unprotected() && !args.accept_unprotected {
+        if args.dry_run {
+            io::stdout().lock().write_all(file.as_bytes())?;
+        }
+        writeln!(out, "{UNPROTECTED}")?;
+        out.flush()?;
+        return Ok(ExitCode::from(EXIT_UNPROTECTED));
+    }
+    write(args, file)?;
+    let wants_attention = has_defects || translation.notes.iter().any(|note| note.fate.wants_attention());
+    Ok(if wants_attention { ExitCode::from(EXIT_ATTENTION) } else { ExitCode::SUCCESS })
+}
+
+const UNPROTECTED: &str = "not written: the directives marked `unprotected` keep others out or encrypt, and this release of \
+     Forebay does neither. Where a firewall does, say --accept-unprotected";
+
+/// Looks at the directory of the cache; true when something is wrong there.
+fn check(args: &AdoptArgs, translation: &Translation, out: &mut impl Write) -> anyhow::Result<bool> {
+    let Some(store) = translation.store.as_ref().filter(|_| !args.no_check) else { return Ok(false) };
+    let user = args.user.as_deref().map(machine::user).transpose()?;
+    let is_terminal = io::stderr().is_terminal();
+    let (mut names, mut told) = (0, clock::monotonic());
+    let account = survey(Path::new(store), user, &mut |account: &Account| {
+        names += 1;
+        if is_terminal && names % NAMES_PER_LOOK == 0 && told.elapsed() >= PROGRESS_EVERY {
+            told = clock::monotonic();
+            eprintln!("{store}: {} records in {} directories so far", account.records, account.directories);
+        }
+    })
+    .with_context(|| format!("looking at {store}"))?;
+    report::account(out, store, &account, clock::now_unix())?;
+    Ok(!account.defects.is_empty())
+}
+
+fn write(args: &AdoptArgs, file: &str) -> anyhow::Result<()> {
+    let Some(path) = args.output.as_ref().filter(|_| !args.dry_run) else {
+        io::stdout().lock().write_all(file.as_bytes())?;
+        return Ok(());
+    };
+    let mut output =
+        OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => anyhow!("{} exists and is left as it is", path.display()),
+            _ => anyhow!(error).context(format!("creating {}", path.display())),
+        })?;
+    output.write_all(file.as_bytes()).with_context(|| format!("writing {}", path.display()))
+}

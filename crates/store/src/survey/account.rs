@@ -1,0 +1,82 @@
+//! What a survey has found.
+
+use super::Defect;
+use forebay_cache::{Cinfo, CinfoVersion};
+use std::{collections::BTreeMap, fs::Metadata, os::unix::fs::MetadataExt};
+
+/// Bytes of the unit in which stat tells the blocks of a file.
+const STAT_BLOCK_LEN: u64 = 512;
+
+/// Examples that are kept of each defect.
+pub const EXAMPLES_MAX: usize = 3;
+
+/// Block sizes and owners that are told apart; the rest is counted together.
+pub const KINDS_MAX: usize = 32;
+
+/// What a survey has found.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Account {
+    /// Directories, the root among them.
+    pub directories: u64,
+    /// Records, good and bad ones.
+    pub records: u64,
+    /// Good entries.
+    pub good: u64,
+    /// Good entries that hold all of their file.
+    pub complete: u64,
+    /// Good entries that links into spaces lead to.
+    pub linked: u64,
+    /// Bytes of files that good entries hold.
+    pub present_bytes: u64,
+    /// Bytes that the data of good entries takes on disk.
+    pub allocated_bytes: u64,
+    /// Good entries by the version of their record.
+    pub versions: BTreeMap<i32, u64>,
+    /// Good entries by their block size in bytes; `None` for those beyond the first 32 sizes.
+    pub block_sizes: BTreeMap<Option<u64>, u64>,
+    /// Good entries by the owner of their data; `None` for those beyond the first 32 owners.
+    pub owners: BTreeMap<Option<u32>, u64>,
+    /// When a good entry was last changed, in seconds of the Unix epoch; 0 without entries.
+    pub last_change: i64,
+    /// Whether XCache has kept page checksums beside the files. Nobody else reads them.
+    pub has_page_checksums: bool,
+    /// What is wrong.
+    pub defects: BTreeMap<Defect, Finding>,
+}
+
+/// How often a defect was found, and where.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Finding {
+    /// How often.
+    pub count: u64,
+    /// The first ones: paths below the root.
+    pub examples: Vec<String>,
+}
+
+impl Account {
+    /// Counts a good entry.
+    pub(super) fn good(&mut self, cinfo: &Cinfo, version: CinfoVersion, data: &Metadata, is_linked: bool) {
+        self.good += 1;
+        self.complete += u64::from(cinfo.is_complete());
+        self.linked += u64::from(is_linked);
+        self.present_bytes = self.present_bytes.saturating_add(cinfo.present_bytes());
+        self.allocated_bytes = self.allocated_bytes.saturating_add(data.blocks().saturating_mul(STAT_BLOCK_LEN));
+        *self.versions.entry(version.number()).or_default() += 1;
+        count(&mut self.block_sizes, cinfo.geometry.block_size());
+        count(&mut self.owners, data.uid());
+    }
+
+    /// Counts a defect.
+    pub(super) fn note(&mut self, defect: Defect, path: String) {
+        let finding = self.defects.entry(defect).or_default();
+        finding.count += 1;
+        if finding.examples.len() < EXAMPLES_MAX {
+            finding.examples.push(path);
+        }
+    }
+}
+
+fn count<K: Ord + Copy>(counts: &mut BTreeMap<Option<K>, u64>, kind: K) {
+    let is_room = counts.len() < KINDS_MAX || counts.contains_key(&Some(kind));
+    *counts.entry(is_room.then_some(kind)).or_default() += 1;
+}
