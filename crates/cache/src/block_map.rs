@@ -7,11 +7,12 @@ use crate::{
 use forebay_types::{BlockIndex, ByteRange};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which blocks of a file are written to its data file, and which of those are known durable. Shared by all handles of
-/// the file; every method takes `&self` and none waits.
+/// Which blocks of a file are written to its data file, which of those may be given to clients, and which are known durable.
+/// Shared by all handles of the file; every method takes `&self` and none waits.
 ///
 /// A block is set written after its bytes are in the data file. Reading a set bit therefore makes those bytes visible to
-/// the reader's thread.
+/// the reader's thread. Blocks written by this process are trusted. Blocks found on disk are written, but not trusted before
+/// somebody has checked them: [`Self::set_trusted`] when they are what was written, [`Self::forget`] when they are not.
 ///
 /// Sync goes: [`Self::snapshot_written`], sync the data file if the snapshot [`Self::has_unsynced`] blocks, write the snapshot
 /// as the cinfo, [`Self::mark_synced`]. When the data file cannot be synced: [`Self::forget_unsynced`].
@@ -21,37 +22,54 @@ pub struct BlockMap {
     /// The geometry's, which divides to tell it.
     block_count: u64,
     written: Vec<AtomicU64>,
+    /// Never a block that is not written.
+    trusted: Vec<AtomicU64>,
     synced: Vec<AtomicU64>,
     /// Number of bits in `written`; for an instant behind them while they change.
     written_count: AtomicU64,
+    /// Number of bits in `trusted`, likewise; never above it.
+    trusted_count: AtomicU64,
+}
+
+/// What is thought of blocks found on disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Trust {
+    /// They are what was written.
+    Given,
+    /// They are to be checked before their first use.
+    Checked,
 }
 
 impl BlockMap {
     /// The map of a file with no block. The single block of an empty file is there at once.
     #[must_use]
     pub fn new(geometry: Geometry) -> Self {
-        Self::of(geometry, &BlockSet::new(geometry.block_count()))
+        Self::of(geometry, &BlockSet::new(geometry.block_count()), Trust::Given)
     }
 
     /// The map of a file whose blocks in `cinfo` are written and synced. The single block of an empty file is there
-    /// whatever the record says.
+    /// whatever the record says, and there is nothing about it to check.
     #[must_use]
-    pub fn from_cinfo(cinfo: &Cinfo) -> Self {
-        Self::of(cinfo.geometry, &cinfo.blocks)
+    pub fn from_cinfo(cinfo: &Cinfo, trust: Trust) -> Self {
+        Self::of(cinfo.geometry, &cinfo.blocks, trust)
     }
 
-    fn of(geometry: Geometry, blocks: &BlockSet) -> Self {
+    fn of(geometry: Geometry, blocks: &BlockSet, trust: Trust) -> Self {
         let mut blocks = BlockSet::from_words(geometry.block_count(), blocks.words().iter().copied());
         if geometry.file_size() == 0 {
             blocks.insert(BlockIndex(0));
         }
-        let words = || blocks.words().iter().map(|&word| AtomicU64::new(word)).collect();
+        let words = |blocks: &BlockSet| blocks.words().iter().map(|&word| AtomicU64::new(word)).collect();
+        let is_trusted = trust == Trust::Given || geometry.file_size() == 0;
+        let trusted = if is_trusted { blocks.clone() } else { BlockSet::new(geometry.block_count()) };
         Self {
             geometry,
             block_count: geometry.block_count(),
-            written: words(),
-            synced: words(),
+            written: words(&blocks),
+            trusted: words(&trusted),
+            synced: words(&blocks),
             written_count: AtomicU64::new(blocks.count()),
+            trusted_count: AtomicU64::new(trusted.count()),
         }
     }
 
@@ -67,19 +85,20 @@ impl BlockMap {
         self.written_count.load(Ordering::Acquire) == self.block_count
     }
 
-    /// Whether every byte of `range` is in the data file. The range must lie within the file; an empty one is held.
+    /// Whether every byte of `range` is in the data file and trusted. The range must lie within the file; an empty one is
+    /// held.
     ///
     /// The hot path: one load for a complete file, else two or three.
     #[must_use]
     pub fn holds(&self, range: ByteRange) -> bool {
-        if self.is_complete() || range.is_empty() {
+        if self.is_trusted_whole() || range.is_empty() {
             return true;
         }
         let first = self.geometry.index_of(range.start()).0;
         let last = self.geometry.index_of(range.end() - 1).0;
         (first / WORD_BITS..=last / WORD_BITS).all(|word| {
             let mask = mask_in_word(word, first, last);
-            self.written_word(word) & mask == mask
+            self.trusted_word(word) & mask == mask
         })
     }
 
@@ -90,21 +109,28 @@ impl BlockMap {
         self.written.get(word).is_some_and(|bits| bits.load(Ordering::Acquire) & mask != 0)
     }
 
-    /// The end of the bytes that are in the data file without a gap from `offset` on: `offset` itself when that byte is
-    /// missing, at most the file's size.
+    /// Whether block `index` is in the data file and may be given to clients.
+    #[must_use]
+    pub fn is_trusted(&self, index: BlockIndex) -> bool {
+        let (word, mask) = position(index);
+        self.trusted.get(word).is_some_and(|bits| bits.load(Ordering::Acquire) & mask != 0)
+    }
+
+    /// The end of the trusted bytes that are in the data file without a gap from `offset` on: `offset` itself when that byte
+    /// is not among them, at most the file's size.
     #[must_use]
     pub fn present_run(&self, offset: u64) -> u64 {
         let file_size = self.geometry.file_size();
         if offset >= file_size {
             return offset;
         }
-        if self.is_complete() {
+        if self.is_trusted_whole() {
             return file_size;
         }
         let mut index = self.geometry.index_of(offset).0;
         loop {
             let bit = index % WORD_BITS;
-            let ones = u64::from((self.written_word(index / WORD_BITS) >> bit).trailing_ones());
+            let ones = u64::from((self.trusted_word(index / WORD_BITS) >> bit).trailing_ones());
             index += ones;
             if ones < WORD_BITS - bit {
                 break;
@@ -113,7 +139,8 @@ impl BlockMap {
         index.saturating_mul(self.geometry.block_size()).clamp(offset, file_size)
     }
 
-    /// Notes that all bytes of block `index` are in the data file; true when it was not noted before.
+    /// Notes that all bytes of block `index` are in the data file, written by this process and therefore trusted; true when
+    /// it was not noted before.
     ///
     /// # Panics
     /// When the file has no such block.
@@ -126,7 +153,63 @@ impl BlockMap {
             // The count passes each block's bytes on to whoever sees the file complete.
             self.written_count.fetch_add(1, Ordering::AcqRel);
         }
+        self.set_trusted(index);
         added
+    }
+
+    /// Notes that block `index` holds what was written, as far as can be told. A block that is not written is not noted.
+    pub fn set_trusted(&self, index: BlockIndex) {
+        let (word, mask) = position(index);
+        let Some(bits) = self.trusted.get(word).filter(|_| self.is_written(index)) else { return };
+        if bits.fetch_or(mask, Ordering::AcqRel) & mask == 0 {
+            self.trusted_count.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Notes that the blocks of `blocks` hold what was written. Those that are not written are not noted.
+    pub fn trust(&self, blocks: &BlockSet) {
+        for ((trusted, written), &word) in self.trusted.iter().zip(&self.written).zip(blocks.words()) {
+            let word = word & written.load(Ordering::Acquire);
+            let added = word & !trusted.fetch_or(word, Ordering::AcqRel);
+            self.trusted_count.fetch_add(u64::from(added.count_ones()), Ordering::AcqRel);
+        }
+    }
+
+    /// Takes back block `index`, whose bytes on disk are not what was written: it is missing from now on. The caller sees to
+    /// it that no sync of the file is under way, and that nobody writes the block.
+    pub fn forget(&self, index: BlockIndex) {
+        let (word, mask) = position(index);
+        let clear = |words: &[AtomicU64]| {
+            words.get(word).is_some_and(|bits| bits.fetch_and(!mask, Ordering::AcqRel) & mask != 0)
+        };
+        if clear(&self.trusted) {
+            self.trusted_count.fetch_sub(1, Ordering::AcqRel);
+        }
+        if clear(&self.written) {
+            self.written_count.fetch_sub(1, Ordering::AcqRel);
+        }
+        clear(&self.synced);
+    }
+
+    /// Whether some block is written and not trusted.
+    #[must_use]
+    pub fn has_untrusted(&self) -> bool {
+        self.trusted_count.load(Ordering::Acquire) != self.written_count.load(Ordering::Acquire)
+    }
+
+    /// The blocks that are trusted.
+    #[must_use]
+    pub fn snapshot_trusted(&self) -> BlockSet {
+        BlockSet::from_words(self.block_count, self.trusted.iter().map(|word| word.load(Ordering::Acquire)))
+    }
+
+    /// The blocks that are written and not trusted.
+    #[must_use]
+    pub fn snapshot_untrusted(&self) -> BlockSet {
+        let untrusted = |(written, trusted): (&AtomicU64, &AtomicU64)| {
+            written.load(Ordering::Acquire) & !trusted.load(Ordering::Acquire)
+        };
+        BlockSet::from_words(self.block_count, self.written.iter().zip(&self.trusted).map(untrusted))
     }
 
     /// Number of blocks in the data file.
@@ -157,10 +240,14 @@ impl BlockMap {
     /// Takes back every block that is not known durable: after a failed sync the operating system may have dropped its bytes,
     /// and what it gives for them from now on is anybody's guess. The caller sees to it that no more blocks are noted.
     pub fn forget_unsynced(&self) {
-        for (written, synced) in self.written.iter().zip(&self.synced) {
+        for ((written, trusted), synced) in self.written.iter().zip(&self.trusted).zip(&self.synced) {
             let synced = synced.load(Ordering::Acquire);
-            let forgotten = written.fetch_and(synced, Ordering::AcqRel) & !synced;
-            self.written_count.fetch_sub(u64::from(forgotten.count_ones()), Ordering::AcqRel);
+            let forget = |bits: &AtomicU64, count: &AtomicU64| {
+                let forgotten = bits.fetch_and(synced, Ordering::AcqRel) & !synced;
+                count.fetch_sub(u64::from(forgotten.count_ones()), Ordering::AcqRel);
+            };
+            forget(trusted, &self.trusted_count);
+            forget(written, &self.written_count);
         }
     }
 
@@ -173,10 +260,14 @@ impl BlockMap {
         self.written.iter().zip(&self.synced).map(unsynced).map(|word| u64::from(word.count_ones())).sum()
     }
 
-    fn written_word(&self, word: u64) -> u64 {
+    fn is_trusted_whole(&self) -> bool {
+        self.trusted_count.load(Ordering::Acquire) == self.block_count
+    }
+
+    fn trusted_word(&self, word: u64) -> u64 {
         usize::try_from(word)
             .ok()
-            .and_then(|word| self.written.get(word))
+            .and_then(|word| self.trusted.get(word))
             .map_or(0, |bits| bits.load(Ordering::Acquire))
     }
 }
@@ -250,7 +341,10 @@ mod tests {
         assert!(new.is_complete() && new.holds(ByteRange::at(0, 0)));
         assert!(new.snapshot_written().is_full(), "its bit is set when it is stored");
         assert_eq!(new.unsynced_count(), 0);
-        assert!(BlockMap::from_cinfo(&Cinfo::new(geometry, 0, ChecksumState::None)).is_complete());
+        assert!(
+            BlockMap::from_cinfo(&Cinfo::new(geometry, 0, ChecksumState::None), Trust::Checked)
+                .holds(ByteRange::at(0, 0))
+        );
     }
 
     #[test]
@@ -288,13 +382,47 @@ mod tests {
         assert!(map.set_written(BlockIndex(199)) && map.is_complete());
     }
 
+    fn stored(present: impl IntoIterator<Item = u64>, trust: Trust) -> BlockMap {
+        let mut cinfo = Cinfo::new(Geometry::new(10, 1995).unwrap(), 0, ChecksumState::None);
+        for index in present {
+            cinfo.blocks.insert(BlockIndex(index));
+        }
+        BlockMap::from_cinfo(&cinfo, trust)
+    }
+
     #[test]
     fn a_stored_record_is_written_and_synced() {
-        let mut cinfo = Cinfo::new(Geometry::new(10, 1995).unwrap(), 0, ChecksumState::None);
-        cinfo.blocks.insert(BlockIndex(7));
-        let map = BlockMap::from_cinfo(&cinfo);
+        let map = stored([7], Trust::Given);
         assert!(map.holds(ByteRange::between(70, 80)));
         assert_eq!((map.written_count(), map.unsynced_count()), (1, 0));
+    }
+
+    #[test]
+    fn stored_blocks_are_given_to_nobody_before_they_are_checked() {
+        let map = stored(0..200, Trust::Checked);
+        assert!(map.is_complete() && map.is_written(BlockIndex(7)));
+        assert!(!map.is_trusted(BlockIndex(7)) && !map.holds(ByteRange::at(70, 1)));
+        assert_eq!((map.present_run(70), map.snapshot_untrusted().count()), (70, 200));
+        map.set_trusted(BlockIndex(7));
+        map.set_trusted(BlockIndex(7));
+        assert!(map.holds(ByteRange::at(70, 10)) && !map.holds(ByteRange::at(70, 11)));
+        (0..200).for_each(|index| map.set_trusted(BlockIndex(index)));
+        assert!(map.holds(ByteRange::at(0, 1995)) && map.snapshot_untrusted().is_empty());
+    }
+
+    #[test]
+    fn a_damaged_block_is_missing_and_to_be_synced_when_it_is_written_again() {
+        let map = stored(0..200, Trust::Checked);
+        (0..200).for_each(|index| map.set_trusted(BlockIndex(index)));
+        map.forget(BlockIndex(7));
+        map.forget(BlockIndex(7));
+        assert!(!map.is_complete() && !map.is_written(BlockIndex(7)) && !map.holds(ByteRange::at(70, 1)));
+        map.set_trusted(BlockIndex(7));
+        assert!(!map.is_trusted(BlockIndex(7)), "what is not written cannot be trusted");
+        assert!(!map.snapshot_written().contains(BlockIndex(7)));
+        map.set_written(BlockIndex(7));
+        assert!(map.is_complete() && map.holds(ByteRange::at(0, 1995)));
+        assert_eq!(map.unsynced_count(), 1);
     }
 
     #[test]

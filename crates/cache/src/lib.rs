@@ -4,6 +4,7 @@
 //!
 //! - [`Geometry`] cuts a file into blocks; [`BlockSet`] is a plain set of blocks, [`BlockMap`] the shared, atomic one
 //!   that every read of a file asks.
+//! - [`BlockSums`] holds the checksum of each block; [`Crc32cAppend`] makes it of those of its pages.
 //! - [`Cinfo`] is the record beside each data file, with its codec for the formats of XCache.
 //! - [`Replacement`] policies tell which entry is worth least; the [`Ledger`] keeps the sums, [`plan_purge`] tells what has to
 //!   go, and a [`PurgeRun`] picks the victims.
@@ -16,7 +17,9 @@
 mod allow_list;
 mod block_map;
 mod block_set;
+mod block_sums;
 mod cinfo;
+mod crc_append;
 mod decision;
 mod entry_id;
 mod forwarding;
@@ -30,15 +33,18 @@ mod plan;
 mod purge;
 mod read_ahead;
 mod replacement;
+mod trust_memory;
 mod validity;
 
 pub use allow_list::{AllowList, AllowListError};
-pub use block_map::BlockMap;
+pub use block_map::{BlockMap, Trust};
 pub use block_set::BlockSet;
+pub use block_sums::{BlockSums, SUMS_PER_CHUNK, sum_chunk_of};
 pub use cinfo::{
     ACCESSES_KEPT, ACCESSES_LEN_MAX, Access, CINFO_LEN_MAX, ChecksumState, Cinfo, CinfoError, CinfoVersion,
     compact_accesses,
 };
+pub use crc_append::{Crc32cAppend, crc32c_append};
 pub use decision::{Action, CachedCriteria, CgiPattern, Decision, RULES_MAX, Rule, Rules, Subject, Treatment};
 pub use entry_id::EntryId;
 pub use forwarding::{ForwardedPath, ForwardingError};
@@ -48,11 +54,12 @@ pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal};
 pub use negative::{NEGATIVE_BYTES_MAX, NEGATIVE_NAMES_MAX, NegativeAnswers};
 pub use pattern::{PathPattern, PathPatternError};
 pub use placement::{Candidate, placement_hash, placement_order, weight_for_new};
-pub use plan::{BlockState, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};
+pub use plan::{BlockState, CHECK_LEN_MAX, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};
 pub use purge::{
     Budget, DiskSpace, Extent, Footprint, Goal, Headroom, Ledger, Mark, Marks, PurgeRules, PurgeRun, Quota, Scope,
     Victim, headroom, plan_purge,
 };
 pub use read_ahead::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadSettings};
 pub use replacement::{Facts, NewEntry, Policy, Replacement, Shelf};
+pub use trust_memory::{DataFileId, TrustMemory};
 pub use validity::{CheckOutcome, Likeness, Remembered, ValidityCheck, ValidityPolicy, Verdict};

@@ -6,6 +6,9 @@ use forebay_types::{BlockIndex, ByteRange};
 /// Most bytes one fill fetches unless configured otherwise: large enough that the round trip costs little.
 pub const FILL_LEN_MAX: u64 = 4 << 20;
 
+/// Most bytes of one check of blocks on disk: reading them costs a disk a few milliseconds, which is what a reader waits.
+pub const CHECK_LEN_MAX: u64 = 1 << 20;
+
 /// Names a fill in flight, within one file.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FillId(pub u64);
@@ -15,6 +18,8 @@ pub struct FillId(pub u64);
 pub enum BlockState {
     /// In the data file.
     Present,
+    /// In the data file, to be checked before anybody gets it.
+    Unchecked,
     /// Being fetched by this fill.
     InFlight(FillId),
     /// At the origin only.
@@ -26,6 +31,13 @@ pub enum BlockState {
 pub enum Piece {
     /// These bytes are in the data file.
     Hit(ByteRange),
+    /// These bytes are in the data file, when a check finds them whole.
+    Check {
+        /// The whole blocks to check.
+        blocks: ByteRange,
+        /// The bytes this read wants of them.
+        wanted: ByteRange,
+    },
     /// These bytes come with a fill in flight.
     Join {
         /// The fill to wait on.
@@ -47,11 +59,13 @@ pub enum Piece {
 pub struct PlanLimits {
     /// Most bytes of one fill; a fill has at least one block, however large.
     pub fill_len_max: u64,
+    /// Most bytes of one check; likewise.
+    pub check_len_max: u64,
 }
 
 impl Default for PlanLimits {
     fn default() -> Self {
-        Self { fill_len_max: FILL_LEN_MAX }
+        Self { fill_len_max: FILL_LEN_MAX, check_len_max: CHECK_LEN_MAX }
     }
 }
 
@@ -60,7 +74,10 @@ impl Piece {
     #[must_use]
     pub const fn wanted(self) -> ByteRange {
         match self {
-            Self::Hit(range) | Self::Join { range, .. } | Self::Fill { wanted: range, .. } => range,
+            Self::Hit(range)
+            | Self::Join { range, .. }
+            | Self::Check { wanted: range, .. }
+            | Self::Fill { wanted: range, .. } => range,
         }
     }
 
@@ -70,6 +87,11 @@ impl Piece {
             (Self::Hit(a), Self::Hit(b)) => Some(Self::Hit(joined(a, b))),
             (Self::Join { fill, range: a }, Self::Join { fill: other, range: b }) if fill == other => {
                 Some(Self::Join { fill, range: joined(a, b) })
+            }
+            (Self::Check { blocks: a, wanted }, Self::Check { blocks: b, wanted: more })
+                if joined(a, b).len() <= limits.check_len_max =>
+            {
+                Some(Self::Check { blocks: joined(a, b), wanted: joined(wanted, more) })
             }
             (Self::Fill { blocks: a, wanted }, Self::Fill { blocks: b, wanted: more })
                 if joined(a, b).len() <= limits.fill_len_max =>
@@ -99,6 +121,7 @@ pub fn plan_read(
         let wanted = block.intersection(range).expect("blocks_of names blocks that share bytes with the range");
         let piece = match state(index) {
             BlockState::Present => Piece::Hit(wanted),
+            BlockState::Unchecked => Piece::Check { blocks: block, wanted },
             BlockState::InFlight(fill) => Piece::Join { fill, range: wanted },
             BlockState::Missing => Piece::Fill { blocks: block, wanted },
         };
@@ -122,12 +145,14 @@ mod tests {
 
     const FILE_SIZE: u64 = 1995;
 
-    /// One letter for each block of 10 bytes: `x` present, `.` missing, a digit names the fill in flight.
+    /// One letter for each block of 10 bytes: `x` present, `?` unchecked, `.` missing, a digit names the fill in flight. Checks
+    /// take 20 bytes.
     fn plan(blocks: &str, range: ByteRange, fill_len_max: u64) -> Vec<Piece> {
         let geometry = Geometry::new(10, FILE_SIZE).unwrap();
-        plan_read(range, geometry, PlanLimits { fill_len_max }, |index| {
+        plan_read(range, geometry, PlanLimits { fill_len_max, check_len_max: 20 }, |index| {
             match blocks.as_bytes()[usize::try_from(index.0).unwrap()] {
                 b'x' => BlockState::Present,
+                b'?' => BlockState::Unchecked,
                 b'.' => BlockState::Missing,
                 digit => BlockState::InFlight(FillId(u64::from(digit - b'0'))),
             }
@@ -159,6 +184,20 @@ mod tests {
     }
 
     #[test]
+    fn unchecked_blocks_are_checked_whole_and_a_few_at_a_time() {
+        let check = |blocks: (u64, u64), wanted: (u64, u64)| Piece::Check {
+            blocks: ByteRange::between(blocks.0, blocks.1),
+            wanted: ByteRange::between(wanted.0, wanted.1),
+        };
+        let pieces = plan("x???.", ByteRange::between(3, 45), FILL_LEN_MAX);
+        assert_eq!(
+            pieces,
+            [hit(3, 10), check((10, 30), (10, 30)), check((30, 40), (30, 40)), fill((40, 50), (40, 45))]
+        );
+        assert_eq!(plan("?", ByteRange::between(3, 4), FILL_LEN_MAX), [check((0, 10), (3, 4))]);
+    }
+
+    #[test]
     fn fills_end_at_the_limit_and_have_one_block_at_least() {
         let range = ByteRange::between(0, 50);
         let apart = [fill((0, 20), (0, 20)), fill((20, 40), (20, 40)), fill((40, 50), (40, 50))];
@@ -187,7 +226,7 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_cover_the_read_once_and_in_order(
-            blocks in "[x.12]{200}",
+            blocks in "[x?.12]{200}",
             start in 0_u64..2500,
             len in 0_u64..2500,
             fill_len_max in 0_u64..200,

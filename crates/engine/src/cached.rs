@@ -20,6 +20,7 @@ use std::{
     fs::File,
     hash::{DefaultHasher, Hash, Hasher},
     io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -183,9 +184,42 @@ impl CachedFile {
     }
 
     /// Notes blocks that were written, unless they must not be trusted.
-    pub(crate) fn note_written(&self, kept: &Kept, blocks: ByteRange, verified: bool) {
+    pub(crate) fn note_written(&self, kept: &Kept, blocks: ByteRange, sums: &[u32], verified: bool) {
         self.shared.metrics.add_disk_written(blocks.len());
-        kept.note_written(blocks, verified, || !self.is_retired());
+        kept.note_written(blocks, sums, verified, || !self.is_retired());
+    }
+
+    /// Where the data file is, for logs.
+    pub(crate) fn path_on_disk(&self) -> PathBuf {
+        let (disk, key) = (self.shared.disk.as_ref(), self.key());
+        disk.zip(key).map(|(disk, key)| disk.local_path(key)).unwrap_or_default()
+    }
+
+    /// What is stored of the checksums of the blocks in chunk number `chunk`, by position.
+    pub(crate) fn stored_sums(&self, _chunk: u64) -> Vec<(usize, u32)> {
+        Vec::new()
+    }
+
+    /// Has the checksums stored that were noted since the last call.
+    pub(crate) fn store_sums(&self) {
+        if let Some(kept) = &self.kept {
+            kept.sums().take_changed();
+        }
+    }
+
+    /// Remembers which blocks are trusted, so that they are not checked again when the file is opened again.
+    pub(crate) fn remember_trust(&self) {
+        if let Some(kept) = self.kept.as_ref().filter(|_| !self.is_retired()) {
+            self.shared.remember_trust(kept);
+        }
+    }
+
+    /// Counts a failure to read blocks that should be on disk.
+    pub(crate) fn note_read_failure(&self, error: &io::Error) {
+        self.shared.metrics.add_disk_error(DiskOperation::Read);
+        if let (Some(kept), Some(disk)) = (&self.kept, &self.shared.disk) {
+            disk.note_read_failure(kept.data.volume(), error);
+        }
     }
 
     /// Notes blocks that were not written because the disk had failed a moment before.

@@ -1,15 +1,17 @@
 //! Who fetches which blocks of a file.
 
-use crate::fill::Fill;
+use crate::{fill::Fill, integrity::check::Checks};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The fills of one file that are under way. A block is in at most one of them.
+/// The fills and the checks of one file that are under way. A block is in at most one of them.
 #[derive(Default)]
 pub(crate) struct Claims {
     fills: Mutex<Fills>,
+    /// Locked behind the fills by who needs both.
+    checks: Mutex<Checks>,
 }
 
 /// Fills by the offset of their first block.
@@ -37,7 +39,12 @@ impl Claims {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.fills().is_empty()
+        self.fills().is_empty() && self.checks().is_empty()
+    }
+
+    /// The checks, locked: whoever looks for blocks to be checked claims them before letting go.
+    pub(crate) fn checks(&self) -> MutexGuard<'_, Checks> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The fills, locked: whoever looks for missing blocks claims them before letting go.

@@ -1,7 +1,7 @@
 //! Drives a fill from its request to its end: bytes come in, readers get them at once, blocks go to disk beside.
 
 use crate::{Error, budget::Reservation, cached::CachedFile, fill::Fill, kept::Kept, writer::Writer};
-use forebay_origin::Chunks;
+use forebay_origin::{Chunk, Chunks};
 use std::sync::Arc;
 
 /// Drives a fill to its end, whatever happens, and gives its blocks free again.
@@ -46,7 +46,9 @@ async fn receive(
 ) -> Result<(), Error> {
     for (part_index, mut chunks) in streams.into_iter().enumerate() {
         while let Some(chunk) = writer.next(kept, &mut chunks).await {
-            writer.arrived(part_index, fill.add(part_index, reservation.attach(chunk?))?);
+            let Chunk { bytes, page_sums } = chunk?;
+            let chunk = Chunk { bytes: reservation.attach(bytes), page_sums };
+            writer.arrived(part_index, fill.add(part_index, chunk)?);
             writer.start(kept);
         }
         if !fill.has_arrived(part_index) {

@@ -5,6 +5,8 @@
 
 use crate::Error;
 use bytes::Bytes;
+use forebay_cache::{Crc32cAppend, crc32c_append};
+use forebay_origin::Chunk as Arrival;
 use forebay_types::ByteRange;
 use std::{
     collections::VecDeque,
@@ -14,6 +16,9 @@ use tokio::sync::Notify;
 
 /// Unit of checksums on the wire: a demanded range is asked for from the start of its page.
 const PAGE: u64 = 4096;
+
+/// Appends the sums of whole pages.
+static WHOLE_PAGE: Crc32cAppend = Crc32cAppend::of_len(PAGE);
 
 /// Missing blocks that are being fetched.
 pub(crate) struct Fill {
@@ -44,7 +49,7 @@ struct Part {
 
 struct Chunk {
     range: ByteRange,
-    bytes: Bytes,
+    arrival: Arrival,
 }
 
 impl Fill {
@@ -114,14 +119,14 @@ impl Fill {
     }
 
     /// Adds bytes behind those that have arrived of a part; returns up to where it has arrived now.
-    pub(crate) fn add(&self, part_index: usize, bytes: Bytes) -> Result<u64, Error> {
+    pub(crate) fn add(&self, part_index: usize, arrival: Arrival) -> Result<u64, Error> {
         let mut state = self.state();
         let part = state.parts.get_mut(part_index).ok_or(Error::Internal { what: "a fill has no such part" })?;
-        let range = ByteRange::at(part.arrived, bytes.len() as u64);
+        let range = ByteRange::at(part.arrived, arrival.bytes.len() as u64);
         if range.end() > part.range.end() {
             return Err(Error::Internal { what: "an origin sent more than it was asked for" });
         }
-        part.chunks.push_back(Chunk { range, bytes });
+        part.chunks.push_back(Chunk { range, arrival });
         part.arrived = range.end();
         drop(state);
         self.changed.notify_waiters();
@@ -136,9 +141,32 @@ impl Fill {
     /// The bytes of `range`, all of which have arrived, in pieces.
     pub(crate) fn collect(&self, range: ByteRange) -> Vec<Bytes> {
         let state = self.state();
-        let mut parts: Vec<&Part> = state.parts.iter().collect();
-        parts.sort_by_key(|part| part.range.start());
-        parts.iter().flat_map(|part| part.chunks.iter()).filter_map(|chunk| chunk.within(range)).collect()
+        state.chunks().filter_map(|chunk| chunk.within(range)).collect()
+    }
+
+    /// The CRC-32C of each of `blocks`, which follow each other and have all arrived; `None` for those that did not come as
+    /// pages with checksums.
+    pub(crate) fn sums(&self, blocks: &[ByteRange]) -> Vec<Option<u32>> {
+        let state = self.state();
+        let start = blocks.first().map_or(0, |block| block.start());
+        let chunks = state.chunks().filter(|chunk| chunk.range.end() > start);
+        let mut pages = chunks.flat_map(|chunk| chunk.arrival.pages(chunk.range.start())).peekable();
+        let sum_of = |block: &ByteRange| {
+            let (mut sum, mut end) = (0, block.start());
+            while let Some((page, page_sum)) = pages.next_if(|(page, _)| page.end() <= block.end()) {
+                if page.start() == end {
+                    let is_whole = page.len() == PAGE;
+                    sum = if is_whole {
+                        WHOLE_PAGE.append(sum, page_sum)
+                    } else {
+                        crc32c_append(sum, page_sum, page.len())
+                    };
+                    end = page.end();
+                }
+            }
+            (end == block.end()).then_some(sum)
+        };
+        blocks.iter().map(sum_of).collect()
     }
 
     /// Drops the chunks from memory that are on disk as a whole.
@@ -159,6 +187,15 @@ impl Fill {
     }
 }
 
+impl State {
+    /// What has arrived and is still in memory, in order.
+    fn chunks(&self) -> impl Iterator<Item = &Chunk> {
+        let mut parts: Vec<&Part> = self.parts.iter().collect();
+        parts.sort_by_key(|part| part.range.start());
+        parts.into_iter().flat_map(|part| part.chunks.iter())
+    }
+}
+
 impl Part {
     fn new(range: ByteRange) -> Self {
         Self { range, arrived: range.start(), chunks: VecDeque::new() }
@@ -176,7 +213,7 @@ impl Chunk {
         let common = self.range.intersection(range)?;
         let from = usize::try_from(common.start() - self.range.start()).ok()?;
         let to = usize::try_from(common.end() - self.range.start()).ok()?;
-        Some(self.bytes.slice(from..to))
+        Some(self.arrival.bytes.slice(from..to))
     }
 }
 
@@ -199,9 +236,9 @@ mod tests {
     #[test]
     fn bytes_are_handed_out_as_they_arrive_and_from_disk_once_written() {
         let fill = Fill::new(ByteRange::at(0, 8192), ByteRange::at(0, 10));
-        fill.add(0, Bytes::from(vec![1; 4096])).unwrap();
+        fill.add(0, Bytes::from(vec![1; 4096]).into()).unwrap();
         assert!(fill.take_now(ByteRange::at(4096, 1)).is_none());
-        fill.add(0, Bytes::from(vec![2; 10])).unwrap();
+        fill.add(0, Bytes::from(vec![2; 10]).into()).unwrap();
         let Some(Ok(Supply::Memory(bytes))) = fill.take_now(ByteRange::between(4000, 5000)) else {
             panic!("in memory")
         };
@@ -213,7 +250,7 @@ mod tests {
     #[test]
     fn waiters_learn_of_a_failure_but_keep_what_has_arrived() {
         let fill = Fill::new(ByteRange::at(0, 8192), ByteRange::at(0, 10));
-        fill.add(0, Bytes::from(vec![1; 10])).unwrap();
+        fill.add(0, Bytes::from(vec![1; 10]).into()).unwrap();
         fill.end(Err(Error::ShuttingDown));
         runtime().block_on(async {
             assert!(matches!(fill.take(ByteRange::at(0, 1)).await, Ok(Supply::Memory(_))));
@@ -221,9 +258,46 @@ mod tests {
         });
     }
 
+    /// The bytes of `range` of a test file, with the sums of their pages.
+    fn paged(range: ByteRange) -> Arrival {
+        let byte_at = |at: u64| u8::try_from(at * at % 251).unwrap();
+        let bytes: Bytes = (range.start()..range.end()).map(byte_at).collect();
+        let bare = Arrival { bytes, page_sums: vec![0; 100] };
+        let sum = |page: ByteRange| crc32c::crc32c(&(page.start()..page.end()).map(byte_at).collect::<Vec<_>>());
+        let page_sums = bare.pages(range.start()).map(|(page, _)| sum(page)).collect();
+        Arrival { bytes: bare.bytes, page_sums }
+    }
+
+    fn sum_of(range: ByteRange) -> Option<u32> {
+        Some(crc32c::crc32c(&paged(range).bytes))
+    }
+
+    #[test]
+    fn sums_of_blocks_are_made_of_those_of_their_pages() {
+        let fill = Fill::new(ByteRange::at(0, 50_000), ByteRange::at(9000, 10));
+        fill.add(0, paged(ByteRange::between(8192, 30_000))).unwrap();
+        fill.add(0, paged(ByteRange::between(30_000, 50_000))).unwrap();
+        fill.add(1, paged(ByteRange::between(0, 8192))).unwrap();
+        let blocks = [ByteRange::at(0, 16_384), ByteRange::at(16_384, 16_384), ByteRange::between(32_768, 50_000)];
+        assert_eq!(fill.sums(&blocks), blocks.map(sum_of));
+        assert_eq!(fill.sums(&blocks[1..]), [sum_of(blocks[1]), sum_of(blocks[2])]);
+    }
+
+    #[test]
+    fn pages_without_checksums_or_across_blocks_make_no_sum() {
+        let fill = Fill::new(ByteRange::at(0, 30_000), ByteRange::at(0, 10));
+        fill.add(0, paged(ByteRange::at(0, 12_288))).unwrap();
+        fill.add(0, paged(ByteRange::at(12_288, 4096)).bytes.into()).unwrap();
+        fill.add(0, paged(ByteRange::between(16_384, 30_000))).unwrap();
+        let blocks = [ByteRange::at(0, 8192), ByteRange::at(8192, 8192), ByteRange::between(16_384, 30_000)];
+        assert_eq!(fill.sums(&blocks), [sum_of(blocks[0]), None, sum_of(blocks[2])]);
+        let odd = [ByteRange::at(0, 10_000), ByteRange::at(10_000, 6384), ByteRange::between(16_384, 30_000)];
+        assert_eq!(fill.sums(&odd), [None, None, sum_of(odd[2])]);
+    }
+
     #[test]
     fn an_origin_that_sends_too_much_is_caught() {
         let fill = Fill::new(ByteRange::at(0, 10), ByteRange::at(0, 10));
-        assert!(fill.add(0, Bytes::from_static(&[0; 11])).is_err());
+        assert!(fill.add(0, Bytes::from_static(&[0; 11]).into()).is_err());
     }
 }

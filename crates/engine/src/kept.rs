@@ -1,8 +1,8 @@
 //! What the disk holds of an open file, and the record that goes with it.
 
 use crate::account::Bytes;
-use forebay_cache::{BlockMap, Cinfo};
-use forebay_store::{DataFile, Entry, OriginMark};
+use forebay_cache::{BlockMap, BlockSums, Cinfo, DataFileId, Trust};
+use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
 use forebay_types::{BlockIndex, ByteRange};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,6 +13,7 @@ use std::{
 pub(crate) struct Kept {
     pub(crate) data: Arc<dyn DataFile>,
     pub(crate) map: BlockMap,
+    sums: Mutex<BlockSums>,
     record: Mutex<Record>,
     sync_turn: Mutex<()>,
 }
@@ -31,9 +32,9 @@ pub(crate) struct Record {
 }
 
 impl Kept {
-    pub(crate) fn new(entry: Entry) -> Self {
+    pub(crate) fn new(entry: Entry, trust: Trust) -> Self {
         let Entry { data, cinfo, origin } = entry;
-        let map = BlockMap::from_cinfo(&cinfo);
+        let map = BlockMap::from_cinfo(&cinfo, trust);
         let record = Record {
             cinfo,
             mark: origin,
@@ -42,11 +43,22 @@ impl Kept {
             failed_syncs: 0,
             period_start: Bytes::default(),
         };
-        Self { data, map, record: Mutex::new(record), sync_turn: Mutex::new(()) }
+        Self { data, map, sums: Mutex::default(), record: Mutex::new(record), sync_turn: Mutex::new(()) }
     }
 
     pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
+    pub(crate) fn sums(&self) -> MutexGuard<'_, BlockSums> {
+        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names the data file.
+    pub(crate) fn data_file_id(&self) -> DataFileId {
+        let FileIdentity { device, inode } = self.data.identity();
+        DataFileId { device, inode, created: self.record().cinfo.created }
     }
 
     /// Waits for a sync under way; who holds the guard is the only one to sync. Blocking.
@@ -54,19 +66,33 @@ impl Kept {
         self.sync_turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes blocks that were written, if `may_be_kept` still says so under the record's lock.
+    /// Notes blocks that were written, with their checksums in the same order, if `may_be_kept` still says so under the record's lock.
     ///
     /// A sync that sees any of the blocks finds what is noted of them in the record, and one that sees none of them finds
     /// the file dirty again.
-    pub(crate) fn note_written(&self, blocks: ByteRange, verified: bool, may_be_kept: impl Fn() -> bool) {
+    pub(crate) fn note_written(&self, blocks: ByteRange, sums: &[u32], verified: bool, may_be_kept: impl Fn() -> bool) {
         let mut record = self.record();
         if !may_be_kept() {
             return;
         }
         record.cinfo.note_fill(verified, forebay_net::clock::now_unix());
-        for index in self.map.geometry().blocks_of(blocks) {
-            self.map.set_written(BlockIndex(index));
+        let indices = || self.map.geometry().blocks_of(blocks).map(BlockIndex);
+        {
+            let mut known = self.sums();
+            indices().zip(sums).for_each(|(index, sum)| known.set(index, *sum));
         }
+        for index in indices() {
+            self.map.set_written(index);
+        }
+        record.note_change();
+    }
+
+    /// Takes back blocks whose bytes on disk cannot be used: they are missing from now on. Waits for a sync under way, which
+    /// may have them among those it records. Blocking.
+    pub(crate) fn forget(&self, blocks: impl IntoIterator<Item = BlockIndex>) {
+        let _turn = self.sync_turn();
+        let mut record = self.record();
+        blocks.into_iter().for_each(|index| self.map.forget(index));
         record.note_change();
     }
 

@@ -1,7 +1,7 @@
 //! Making an open file: from what the disk holds of it, else from its origin.
 
 use crate::{Error, cached::CachedFile, cached::file_stat, kept::Kept, routes::OriginTarget, shared::Shared};
-use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry};
+use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Trust};
 use forebay_origin::{FileIdentity, OriginError, OriginFile};
 use forebay_store::{Entry, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
@@ -13,7 +13,7 @@ pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Ar
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
     if let Some(entry) = open_entry(&shared, key.clone(), true).await {
         let (geometry, mtime) = (entry.cinfo.geometry, mtime_of(&entry));
-        let kept = Some(Kept::new(entry));
+        let kept = Some(shared.found(entry));
         return Ok(Arc::new(CachedFile::new(shared, target, geometry, mtime, kept, None)));
     }
     let origin_file = target.origin.open(&target.path).await?;
@@ -94,7 +94,7 @@ async fn create_entry(shared: &Arc<Shared>, key: CacheKey, identity: &FileIdenti
     let created = shared.options.workers.run(move || {
         let entry = disk.create_entry(&key, cinfo, Some(mark))?;
         creating.note_entry(&key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
-        Ok::<_, StoreError>(Kept::new(entry))
+        Ok::<_, StoreError>(Kept::new(entry, Trust::Given))
     });
     match created.await {
         Ok(Ok(kept)) => Some(kept),

@@ -1,6 +1,6 @@
 //! How the engine is set up.
 
-use crate::Workers;
+use crate::{IntegrityOptions, Workers};
 use forebay_index::{IndexPlace, VolatileIndex};
 use forebay_types::BlockSize;
 use std::{sync::Arc, time::Duration};
@@ -24,6 +24,8 @@ pub struct Options {
     pub open_wait_max: Duration,
     /// How long nothing is written to the store after a write failed: reads go on without keeping.
     pub disk_pause: Duration,
+    /// How the contents of the disk are checked.
+    pub integrity: IntegrityOptions,
     /// Where blocking work runs.
     pub workers: Workers,
     /// Where the index is kept.
@@ -41,6 +43,7 @@ impl Default for Options {
             open_files_max: 65_536,
             open_wait_max: Duration::from_secs(30),
             disk_pause: Duration::from_secs(10),
+            integrity: IntegrityOptions::default(),
             workers: Workers::Pool,
             index: Arc::new(VolatileIndex),
         }

@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub(crate) enum Piece {
     /// On disk when it was planned.
     Disk(ByteRange),
+    /// On disk, and not checked yet when it was planned.
+    Check(ByteRange),
     /// By a fill, this read's own or another's.
     Fill { fill: Arc<Fill>, range: ByteRange, outcome: Outcome },
     /// Straight from the origin, not kept.

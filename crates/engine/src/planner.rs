@@ -6,11 +6,12 @@ use crate::{
     claims::Fills,
     driver,
     fill::Fill,
+    integrity::check::{self, Checks, covering},
     piece::{Piece, bypassed},
 };
-use forebay_cache::{BlockState, FillId, PlanLimits, plan_read};
+use forebay_cache::{BlockMap, BlockState, CHECK_LEN_MAX, FillId, PlanLimits, plan_read};
 use forebay_telemetry::NotKept;
-use forebay_types::{ByteRange, Outcome};
+use forebay_types::{BlockIndex, ByteRange, Outcome};
 use std::{collections::VecDeque, sync::Arc};
 
 /// Blocks that nobody fetches yet, as bytes, and the first of these bytes that somebody wants.
@@ -19,18 +20,34 @@ type Missing = (ByteRange, ByteRange);
 /// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.
 pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque<Piece>> {
     let mut fills = file.claims().fills();
-    let started = start_fills(file, &mut fills, ranges);
-    ranges.iter().map(|range| pieces(file, &fills, &started, *range)).collect()
+    let mut checks = file.claims().checks();
+    start_checks(file, &fills, &mut checks, ranges);
+    let started = start_fills(file, &mut fills, &checks, ranges);
+    ranges.iter().map(|range| pieces(file, &fills, &checks, &started, *range)).collect()
+}
+
+/// Starts checks of blocks in any of `ranges` that are on disk and not trusted yet.
+fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, ranges: &[ByteRange]) {
+    if !file.kept().is_some_and(|kept| kept.map.has_untrusted()) {
+        return;
+    }
+    for range in ranges {
+        for piece in planned(file, fills, checks, *range) {
+            if let forebay_cache::Piece::Check { blocks, .. } = piece {
+                check::start(file, checks, blocks);
+            }
+        }
+    }
 }
 
 /// Starts fills for what is missing in any of `ranges`; adjacent blocks share one.
-fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, ranges: &[ByteRange]) -> Vec<FillId> {
+fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, ranges: &[ByteRange]) -> Vec<FillId> {
     let shared = file.shared();
     if file.kept().is_none() || file.is_retired() || shared.pause.is_on() {
         return Vec::new();
     }
     let mut missing: Vec<Missing> = Vec::new();
-    for piece in ranges.iter().flat_map(|range| planned(file, fills, *range)) {
+    for piece in ranges.iter().flat_map(|range| planned(file, fills, checks, *range)) {
         if let forebay_cache::Piece::Fill { blocks, wanted } = piece {
             missing.push((blocks, wanted));
         }
@@ -52,25 +69,38 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, ranges: &[ByteRange]) 
     started
 }
 
-fn planned(file: &CachedFile, fills: &Fills, range: ByteRange) -> Vec<forebay_cache::Piece> {
-    let (geometry, limits) = (file.geometry(), PlanLimits { fill_len_max: file.shared().options.fill_len_max });
+fn planned(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<forebay_cache::Piece> {
+    let fill_len_max = file.shared().options.fill_len_max;
+    let (geometry, limits) = (file.geometry(), PlanLimits { fill_len_max, check_len_max: CHECK_LEN_MAX });
     plan_read(range, geometry, limits, |index| {
         // Fills first: a block that its own read's fill has just written is still missed by that read.
         let offset = geometry.range_of(index).start();
         let fill = fills.range(..=offset).next_back().filter(|(_, fill)| fill.blocks().contains(offset));
         match fill {
             Some((start, _)) => BlockState::InFlight(FillId(*start)),
-            None if file.kept().is_some_and(|kept| kept.map.is_written(index)) => BlockState::Present,
-            None => BlockState::Missing,
+            // A check has the last word on its blocks: what it finds missing is off the record when it ends, and not before.
+            None if covering(checks, offset).is_some() => BlockState::Unchecked,
+            None => file.kept().map_or(BlockState::Missing, |kept| state_on_disk(&kept.map, index)),
         }
     })
 }
 
-fn pieces(file: &CachedFile, fills: &Fills, own: &[FillId], range: ByteRange) -> VecDeque<Piece> {
+fn state_on_disk(map: &BlockMap, index: BlockIndex) -> BlockState {
+    if map.is_trusted(index) {
+        BlockState::Present
+    } else if map.is_written(index) {
+        BlockState::Unchecked
+    } else {
+        BlockState::Missing
+    }
+}
+
+fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], range: ByteRange) -> VecDeque<Piece> {
     let mut pieces = VecDeque::new();
-    for piece in planned(file, fills, range) {
+    for piece in planned(file, fills, checks, range) {
         match piece {
             forebay_cache::Piece::Hit(range) => pieces.push_back(Piece::Disk(range)),
+            forebay_cache::Piece::Check { wanted, .. } => pieces.push_back(Piece::Check(wanted)),
             forebay_cache::Piece::Join { fill: id, range } => {
                 let outcome = if own.contains(&id) { Outcome::Missed } else { Outcome::Coalesced };
                 if outcome == Outcome::Coalesced {

@@ -5,6 +5,7 @@ use crate::{
     budget::Reservation,
     cached::CachedFile,
     fill::Supply,
+    integrity::check::covering,
     opened::{Opened, Source},
     piece::{Bypass, Piece, bypassed},
     planner::plan,
@@ -98,6 +99,10 @@ impl Read {
                         return Ok((segment, Outcome::Hit));
                     }
                 }
+                Piece::Check(range) => {
+                    let range = ByteRange::between(position, range.end());
+                    self.next_checked(file, range).await;
+                }
                 Piece::Fill { fill, range, outcome } => {
                     let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
                     match fill.take(range).await? {
@@ -137,6 +142,19 @@ impl Read {
         }
     }
 
+    /// Waits until the first block of the piece in front, whose rest is `range`, has been checked, and plans the piece anew:
+    /// by then the block is as good as written by us, or missing.
+    async fn next_checked(&mut self, file: &Arc<CachedFile>, range: ByteRange) {
+        let check = covering(&file.claims().checks(), range.start()).cloned();
+        if let Some(check) = check {
+            check.ended().await;
+        }
+        self.pieces.pop_front();
+        for piece in plan(file, &[range]).into_iter().flatten().rev() {
+            self.pieces.push_front(piece);
+        }
+    }
+
     /// The next bytes of the piece in front, whose rest is `range` and was on disk when it was planned. `None` when its blocks
     /// were taken back since, because they could not be synced: it has become bypassed pieces.
     fn next_on_disk(&mut self, file: &CachedFile, range: ByteRange) -> Result<Option<Segment>, Error> {
@@ -164,10 +182,10 @@ impl Read {
         };
         let left = ByteRange::between(position, range.end());
         match chunks.next().await {
-            Some(Ok(bytes)) if bytes.len() as u64 > left.len() => {
+            Some(Ok(chunk)) if chunk.bytes.len() as u64 > left.len() => {
                 Err(Error::Internal { what: "an origin sent more than it was asked for" })
             }
-            Some(Ok(bytes)) => Ok(Some(Segment::Memory(reservation.attach(bytes)))),
+            Some(Ok(chunk)) => Ok(Some(Segment::Memory(reservation.attach(chunk.bytes)))),
             Some(Err(error)) => Err(file.note_failure(Error::Origin(error))),
             None if !left.is_empty() => Err(Error::Internal { what: "an origin ended a read before its last byte" }),
             None => {

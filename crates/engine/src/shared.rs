@@ -1,20 +1,23 @@
 //! What all open files share: set-up, budget, disk, counters.
 
 use crate::{
-    Options,
+    CheckPolicy, Options,
     budget::Budget,
     catalog::{Catalog, disk_facts, learnt},
+    integrity::check::CHECKS_MAX,
+    kept::Kept,
 };
-use forebay_cache::{CacheKey, Cinfo};
-use forebay_store::{DataFile, Disk, OriginMark, StoreError};
+use forebay_cache::{CacheKey, Cinfo, Trust, TrustMemory};
+use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, Metrics};
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
+use tokio::sync::Semaphore;
 
 /// What all open files share.
 pub(crate) struct Shared {
@@ -26,7 +29,13 @@ pub(crate) struct Shared {
     pub(crate) catalog: Option<Arc<Catalog>>,
     pub(crate) metrics: Metrics,
     pub(crate) pause: Pause,
+    /// Checks of blocks on disk that may begin.
+    pub(crate) check_places: Semaphore,
+    trust: Mutex<TrustMemory>,
 }
+
+/// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
+const TRUST_MEMORY_BYTES: usize = 32 << 20;
 
 impl Shared {
     pub(crate) fn new(options: Options, disk: Option<Arc<dyn Disk>>, metrics: Metrics) -> Self {
@@ -36,7 +45,38 @@ impl Shared {
         let catalog = disk
             .as_ref()
             .map(|_| Catalog::new(Arc::clone(&options.index), options.workers.clone(), metrics.clone(), Arc::new(())));
-        Self { budget, disk, catalog, metrics, pause: Pause::new(options.disk_pause), options }
+        Self {
+            budget,
+            disk,
+            catalog,
+            metrics,
+            pause: Pause::new(options.disk_pause),
+            check_places: Semaphore::new(CHECKS_MAX),
+            trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
+            options,
+        }
+    }
+
+    /// Takes over an entry that was found on disk. What this process has written or checked of it before is trusted.
+    pub(crate) fn found(&self, entry: Entry) -> Kept {
+        let trust = match self.options.integrity.check {
+            CheckPolicy::FirstRead => Trust::Checked,
+            CheckPolicy::Never => Trust::Given,
+        };
+        let kept = Kept::new(entry, trust);
+        if kept.map.has_untrusted() {
+            self.trust().recall(kept.data_file_id(), &kept.map);
+        }
+        kept
+    }
+
+    /// Remembers what is trusted of a file that is not open any more.
+    pub(crate) fn remember_trust(&self, kept: &Kept) {
+        self.trust().remember(kept.data_file_id(), &kept.map);
+    }
+
+    fn trust(&self) -> MutexGuard<'_, TrustMemory> {
+        self.trust.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes an entry for the index as it is on disk by now, last used at `last_use` (seconds of the Unix epoch).

@@ -66,7 +66,7 @@ async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
 ///
 /// When the data cannot be synced, nothing is known of what was written before: the entry is given up. So it is when its
 /// record cannot be written because of what is in its place.
-fn sync(file: &Arc<CachedFile>) {
+pub(crate) fn sync(file: &Arc<CachedFile>) {
     let Some(kept) = file.kept() else { return };
     let _turn = kept.sync_turn();
     if file.is_retired() {
@@ -74,6 +74,7 @@ fn sync(file: &Arc<CachedFile>) {
     }
     let Some(syncing) = Syncing::begin(kept) else { return };
     let blocks = kept.map.snapshot_written();
+    file.store_sums();
     if kept.map.has_unsynced(&blocks) {
         if let Err(error) = kept.data.sync_data() {
             file.shared().note_disk_failure(DiskOperation::Sync, &error);

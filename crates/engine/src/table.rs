@@ -77,6 +77,7 @@ impl Table {
         let mut slots = self.slots();
         let is_awaited = file.key().and_then(|key| slots.get(key)).is_some_and(|slot| Arc::strong_count(slot) > 1);
         if !is_awaited && file.is_idle() {
+            file.remember_trust();
             remove_exactly(&mut slots, file);
             self.room.notify_waiters();
         }

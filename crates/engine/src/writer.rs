@@ -1,9 +1,8 @@
 //! A fill's way to the disk: blocks are written as they become complete, and their bits set behind the write.
 
-use crate::{cached::CachedFile, fill::Fill, kept::Kept};
-use bytes::Bytes;
-use forebay_origin::{Chunks, OriginError, OriginFile};
-use forebay_types::ByteRange;
+use crate::{cached::CachedFile, fill::Fill, integrity::sums, kept::Kept};
+use forebay_origin::{Chunk, Chunks, OriginError, OriginFile};
+use forebay_types::{BlockIndex, ByteRange};
 use std::{io, sync::Arc};
 use tokio::task::JoinHandle;
 
@@ -13,7 +12,7 @@ pub(crate) struct Writer<'a> {
     fill: &'a Arc<Fill>,
     /// Complete blocks that are not written yet.
     ready: Vec<ByteRange>,
-    writing: Option<(ByteRange, JoinHandle<io::Result<()>>)>,
+    writing: Option<(ByteRange, JoinHandle<io::Result<Vec<u32>>>)>,
     /// Blocks of the first part that are complete once the second part has come.
     split_block: Option<ByteRange>,
     seen: u64,
@@ -32,7 +31,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The next chunk, while a write goes on beside.
-    pub(crate) async fn next(&mut self, kept: &Kept, chunks: &mut Chunks) -> Option<Result<Bytes, OriginError>> {
+    pub(crate) async fn next(&mut self, kept: &Kept, chunks: &mut Chunks) -> Option<Result<Chunk, OriginError>> {
         loop {
             let Some((range, write)) = &mut self.writing else { return chunks.next().await };
             let range = *range;
@@ -82,16 +81,22 @@ impl<'a> Writer<'a> {
         let Some(range) = take_first_run(&mut self.ready) else { return };
         let (data, bytes) = (Arc::clone(&kept.data), self.fill.collect(range));
         assert_eq!(bytes.iter().map(|chunk| chunk.len() as u64).sum::<u64>(), range.len(), "blocks are written whole");
-        let workers = &self.file.shared().options.workers;
-        let write = workers.start(move || data.write_vectored_at(range.start(), &bytes));
+        let geometry = self.file.geometry();
+        let blocks: Vec<ByteRange> =
+            geometry.blocks_of(range).map(|index| geometry.range_of(BlockIndex(index))).collect();
+        let known_sums = self.fill.sums(&blocks);
+        let write = self.file.shared().options.workers.start(move || {
+            let sums = sums::complete(&blocks, &known_sums, &bytes);
+            data.write_vectored_at(range.start(), &bytes).map(|()| sums)
+        });
         self.writing = Some((range, write));
     }
 
-    fn written(&mut self, kept: &Kept, range: ByteRange, result: io::Result<()>) {
+    fn written(&mut self, kept: &Kept, range: ByteRange, result: io::Result<Vec<u32>>) {
         match result {
-            Ok(()) => {
+            Ok(sums) => {
                 // Asked now that the bytes have come: the file may be opened anew at a server without checksums in between.
-                self.file.note_written(kept, range, self.origin.verifies_pages());
+                self.file.note_written(kept, range, &sums, self.origin.verifies_pages());
                 self.fill.release_memory(|chunk| kept.map.holds(chunk));
             }
             Err(error) => self.file.note_write_failure(&error, self.block_count(range)),

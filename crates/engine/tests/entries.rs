@@ -86,6 +86,7 @@ fn bytes_that_could_not_be_synced_are_not_given_from_disk_again() {
         let house = House::build(root.path(), 4 * MIB);
         house.faults.sync_fails.store(true, SeqCst);
         let handle = house.open("/f").await;
+        check(&handle, WHOLE).await;
         let more = ByteRange::at(MIB, MIB);
         check(&handle, more).await;
         until(|| handle.hit(more).is_some()).await;

@@ -24,6 +24,6 @@ mod servers;
 
 pub use error::OriginError;
 pub use options::{Options, PoolOptions};
-pub use origin::{BoxFuture, Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginPath};
+pub use origin::{BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginPath};
 pub use pool::Pool;
 pub use root_origin::RootOrigin;

@@ -2,6 +2,7 @@
 
 use crate::OriginError;
 use bytes::Bytes;
+use forebay_proto::page::pages;
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileStat, Lfn};
 use std::{
     fmt,
@@ -64,11 +65,36 @@ pub trait OriginFile: Send + Sync {
     }
 }
 
+/// Bytes of a file as they arrived.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Chunk {
+    /// The bytes, not empty.
+    pub bytes: Bytes,
+    /// The CRC-32C of each page that has bytes here, as verified; pages end at multiples of 4096 of the file, the first and
+    /// the last one may be here in part and their sums are of that part. None when the bytes came without page checksums.
+    pub page_sums: Vec<u32>,
+}
+
+impl Chunk {
+    /// The pages of this chunk, which lies at `offset` of its file, each with its checksum; none when it came without.
+    pub fn pages(&self, offset: u64) -> impl Iterator<Item = (ByteRange, u32)> {
+        let range = ByteRange::at(offset, u64::try_from(self.bytes.len()).unwrap_or(u64::MAX));
+        pages(range).zip(self.page_sums.iter().copied())
+    }
+}
+
+impl From<Bytes> for Chunk {
+    /// Bytes that came without page checksums.
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, page_sums: Vec::new() }
+    }
+}
+
 /// The bytes of one range as they arrive: verified, in order of offset, none missing, or an error that ends the stream.
 ///
 /// Dropping it tells the origin client that nobody wants the rest.
 pub struct Chunks {
-    receiver: mpsc::UnboundedReceiver<Result<Bytes, OriginError>>,
+    receiver: mpsc::UnboundedReceiver<Result<Chunk, OriginError>>,
     /// What feeds the stream, when that is done by whoever asks for the next bytes.
     driver: Option<BoxFuture<'static, ()>>,
 }
@@ -76,7 +102,7 @@ pub struct Chunks {
 impl Chunks {
     /// A stream and the sender that feeds it.
     #[must_use]
-    pub fn channel() -> (mpsc::UnboundedSender<Result<Bytes, OriginError>>, Self) {
+    pub fn channel() -> (mpsc::UnboundedSender<Result<Chunk, OriginError>>, Self) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (sender, Self { receiver, driver: None })
     }
@@ -100,11 +126,11 @@ impl Chunks {
     }
 
     /// The next bytes, never empty; `None` after the last byte of the range or after an error.
-    pub async fn next(&mut self) -> Option<Result<Bytes, OriginError>> {
+    pub async fn next(&mut self) -> Option<Result<Chunk, OriginError>> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, OriginError>>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, OriginError>>> {
         if let Poll::Ready(chunk) = self.receiver.poll_recv(context) {
             return Poll::Ready(chunk);
         }

@@ -154,7 +154,7 @@ impl SimFile {
                 }
                 let len = origin.dice().within(1..=50_000).min(rest.len());
                 let chunk = ByteRange::at(rest.start(), len);
-                if sender.send(Ok(Bytes::from(content.bytes(chunk)))).is_err() {
+                if sender.send(Ok(Bytes::from(content.bytes(chunk)).into())).is_err() {
                     return;
                 }
                 rest = ByteRange::between(chunk.end(), rest.end());

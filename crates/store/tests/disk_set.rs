@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
 use bytes::Bytes;
-use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Geometry, Health, HealthLimits};
+use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Geometry, Health, HealthLimits, Trust};
 use forebay_store::{Clock, Disk, DiskSet, Entry, LocalDisk, OriginMark, StoreError, VolumeId, VolumeSpec};
 use forebay_testkit::{DiskFaults, FaultyDisk};
 use forebay_types::{BlockIndex, Endpoint, Lfn};
@@ -113,7 +113,7 @@ fn mark(mtime: i64) -> Option<OriginMark> {
 }
 
 fn fill(disk: &dyn Disk, key: &CacheKey, entry: &Entry, blocks: u64) {
-    let map = BlockMap::from_cinfo(&entry.cinfo);
+    let map = BlockMap::from_cinfo(&entry.cinfo, Trust::Given);
     for index in (0..blocks).map(BlockIndex) {
         let block = map.geometry().range_of(index);
         let bytes = Bytes::from(vec![7; usize::try_from(block.len()).unwrap()]);

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
 use bytes::Bytes;
-use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Fault, Geometry, Health};
+use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Fault, Geometry, Health, Trust};
 use forebay_store::{Disk, Entry, LocalDisk, OriginMark, StoreError, VolumeId, check};
 use forebay_types::{BlockIndex, Endpoint, Lfn};
 use std::{
@@ -47,7 +47,7 @@ fn mark() -> OriginMark {
 
 /// Writes block `index`, full of `byte`, and syncs it in the documented order.
 fn write_block(disk: &LocalDisk, key: &CacheKey, entry: &Entry, index: u64, byte: u8) -> Result<(), StoreError> {
-    let map = BlockMap::from_cinfo(&entry.cinfo);
+    let map = BlockMap::from_cinfo(&entry.cinfo, Trust::Given);
     let block = map.geometry().range_of(BlockIndex(index));
     let bytes = Bytes::from(vec![byte; usize::try_from(block.len()).unwrap()]);
     entry.data.write_vectored_at(block.start(), &[bytes]).unwrap();

@@ -1,7 +1,9 @@
 //! The counters as OpenMetrics text.
 
 use crate::{
-    label::{CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, PerLabel, RequestKind},
+    label::{
+        BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, PerLabel, RequestKind,
+    },
     metrics::{Counters, Metrics},
 };
 use forebay_types::{Outcome, Side};
@@ -151,6 +153,11 @@ impl Page<'_, '_> {
             "reason",
             &counters.not_kept,
         )?;
+        self.per_label::<BlockCheck, _>(
+            ("forebay_block_checks", "Blocks on disk that were compared with their checksums", None),
+            "result",
+            &counters.block_checks,
+        )?;
         self.per_label::<DropReason, _>(
             ("forebay_files_dropped", "Files that left the cache", None),
             "reason",
@@ -261,6 +268,7 @@ mod tests {
         metrics.add_disk_sync();
         metrics.add_disk_error(DiskOperation::Write);
         metrics.add_not_kept(NotKept::DiskFull, 5);
+        metrics.add_block_check(BlockCheck::Damaged);
         metrics.add_file_dropped(DropReason::Changed);
         metrics.add_check(CheckResult::FailedServedStale);
         metrics.add_decision(Decided::Bypass);
@@ -304,6 +312,7 @@ mod tests {
             "forebay_disk_syncs_total 1",
             "forebay_disk_errors_total{operation=\"write\"} 1",
             "forebay_not_kept_total{reason=\"disk_full\"} 5",
+            "forebay_block_checks_total{result=\"damaged\"} 1",
             "forebay_files_dropped_total{reason=\"changed\"} 1",
             "forebay_validity_checks_total{result=\"failed_served_stale\"} 1",
             "forebay_decisions_total{action=\"bypass\"} 1",

@@ -125,6 +125,18 @@ labels! {
         Decision = "decision",
     }
 
+    /// What came out when a block on disk was compared with its checksum.
+    BlockCheck {
+        /// It is what was written.
+        Intact = "intact",
+        /// It had no checksum: it has one now.
+        Learned = "learned",
+        /// It is not what was written.
+        Damaged = "damaged",
+        /// The disk did not give it.
+        Unreadable = "unreadable",
+    }
+
     /// Why a file was dropped from the cache.
     DropReason {
         /// The origin's file has changed.
@@ -216,6 +228,7 @@ mod tests {
         assert_positions_and_names::<RequestKind>();
         assert_positions_and_names::<DiskOperation>();
         assert_positions_and_names::<NotKept>();
+        assert_positions_and_names::<BlockCheck>();
         assert_positions_and_names::<DropReason>();
         assert_positions_and_names::<IndexPhase>();
         assert_positions_and_names::<CheckResult>();

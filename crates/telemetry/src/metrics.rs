@@ -3,7 +3,9 @@
 use crate::{
     exposition::Exposition,
     histogram::AtomicHistogram,
-    label::{CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, PerLabel, RequestKind},
+    label::{
+        BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, PerLabel, RequestKind,
+    },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
 };
@@ -43,6 +45,7 @@ pub(crate) struct Counters {
     pub(crate) disk_syncs: AtomicU64,
     pub(crate) disk_errors: PerLabel<AtomicU64, { DiskOperation::ALL.len() }>,
     pub(crate) not_kept: PerLabel<AtomicU64, { NotKept::ALL.len() }>,
+    pub(crate) block_checks: PerLabel<AtomicU64, { BlockCheck::ALL.len() }>,
     pub(crate) files_dropped: PerLabel<AtomicU64, { DropReason::ALL.len() }>,
     pub(crate) checks: PerLabel<AtomicU64, { CheckResult::ALL.len() }>,
     pub(crate) decisions: PerLabel<AtomicU64, { Decided::ALL.len() }>,
@@ -142,6 +145,17 @@ impl Metrics {
     /// Counts blocks, or parts of them, that came from an origin and were not kept.
     pub fn add_not_kept(&self, reason: NotKept, blocks: u64) {
         self.0.not_kept.of(reason).fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Counts a block on disk that was compared with its checksum.
+    pub fn add_block_check(&self, result: BlockCheck) {
+        self.0.block_checks.of(result).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Blocks on disk that were compared with their checksums so far, with this result.
+    #[must_use]
+    pub fn block_checks(&self, result: BlockCheck) -> u64 {
+        self.0.block_checks.of(result).load(Ordering::Relaxed)
     }
 
     /// Counts a file that left the cache.

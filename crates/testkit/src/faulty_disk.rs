@@ -20,6 +20,8 @@ use std::{
 pub struct DiskFaults {
     /// Writes of data fail: no space is left.
     pub full: AtomicBool,
+    /// Reads of data through the store fail.
+    pub read_fails: AtomicBool,
     /// Data cannot be synced.
     pub sync_fails: AtomicBool,
     /// Syncs of data do not end as long as this is set.
@@ -180,6 +182,9 @@ impl DataFile for FaultyFile {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.faults.check_broken()?;
+        if self.faults.read_fails.load(SeqCst) {
+            return Err(io::Error::other("told to fail"));
+        }
         self.data.read_exact_at(buffer, offset)
     }
 

@@ -3,8 +3,9 @@
 use crate::bytes_at;
 use bytes::Bytes;
 use forebay_origin::{
-    BoxFuture, Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
+    BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
 };
+use forebay_proto::page::{crc32c, pages};
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
@@ -178,7 +179,7 @@ impl MemoryFile {
             let mut gate = state.gate.subscribe();
             let mut offset = range.start();
             while offset < range.end() {
-                let Script { chunk_len, read_error, ends_at, .. } = lock(&state.script).clone();
+                let Script { chunk_len, read_error, ends_at, verifies_pages, .. } = lock(&state.script).clone();
                 let sent = offset - range.start();
                 let Ok(open) = gate.wait_for(|open| *open > sent).await.map(|open| *open) else { return };
                 if let Some((_, error)) = read_error.filter(|(fails_at, _)| offset >= *fails_at) {
@@ -191,13 +192,20 @@ impl MemoryFile {
                 }
                 let left = (end - offset).min(open - sent);
                 let len = usize::try_from(left).unwrap_or(usize::MAX).min(chunk_len);
-                let _ = sender.send(Ok(Bytes::from(bytes_at(offset, len))));
+                let _ = sender.send(Ok(chunk_at(offset, len, verifies_pages)));
                 offset += len as u64;
                 tokio::task::yield_now().await;
             }
         });
         chunks
     }
+}
+
+/// The `len` bytes from `offset` on, with the checksums of their pages if they are `verified`.
+fn chunk_at(offset: u64, len: usize, verified: bool) -> Chunk {
+    let sum = |page: ByteRange| crc32c(&bytes_at(page.start(), usize::try_from(page.len()).unwrap_or_default()));
+    let page_sums = if verified { pages(ByteRange::at(offset, len as u64)).map(sum).collect() } else { Vec::new() };
+    Chunk { bytes: Bytes::from(bytes_at(offset, len)), page_sums }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -101,12 +101,12 @@ impl PartFile {
         let mut chunks = source.file.read(tail);
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk?;
-            let mut ours = vec![0; chunk.len()];
+            let mut ours = vec![0; chunk.bytes.len()];
             self.file.read_exact_at(&mut ours, offset).with_context(|| self.doing("reading"))?;
-            if ours != chunk {
+            if ours != chunk.bytes {
                 return Ok(false);
             }
-            offset += chunk.len() as u64;
+            offset += chunk.bytes.len() as u64;
         }
         Ok(offset == tail.end())
     }

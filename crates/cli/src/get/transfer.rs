@@ -50,9 +50,9 @@ async fn fetch(file: &dyn OriginFile, range: ByteRange, pieces: mpsc::Sender<Byt
         let Some((request, mut chunks)) = ahead.pop_front() else { return Ok(()) };
         let mut received = 0;
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk?;
-            received += chunk.len() as u64;
-            if pieces.send(chunk).await.is_err() {
+            let bytes = chunk?.bytes;
+            received += bytes.len() as u64;
+            if pieces.send(bytes).await.is_err() {
                 return Ok(());
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{
     inlet::Inlet,
-    pages,
+    pages::{self, Sums},
     pending::{Event, Owed, Sink},
     reader::ReadError,
 };
@@ -47,7 +47,7 @@ pub(super) async fn read_bytes(inlet: &mut Inlet, owed: &mut Owed, header: Respo
             fill(inlet, &mut buffer, rest_len, 1).await?;
             let bytes = buffer.split();
             rest_len = rest_len.saturating_sub(bytes.len());
-            offset = tell_data(owed, offset, bytes, Vec::new());
+            offset = tell_data(owed, offset, bytes, Sums::default());
         }
     }
     let is_last = header.status == Status::OK;
@@ -96,8 +96,8 @@ async fn read_piece_of_pages(inlet: &mut Inlet, owed: &Owed, piece: ByteRange) -
         fill(inlet, &mut buffer, rest_len, first_len).await?;
         let whole_len = if buffer.len() < rest_len { pages::whole_len(rest.start(), buffer.len()) } else { rest_len };
         let mut bytes = buffer.split_to(whole_len);
-        let bad_pages = pages::unpack(&mut bytes, rest.start());
-        rest = ByteRange::between(tell_data(owed, rest.start(), bytes, bad_pages), rest.end());
+        let sums = pages::unpack(&mut bytes, rest.start());
+        rest = ByteRange::between(tell_data(owed, rest.start(), bytes, sums), rest.end());
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ pub(super) async fn read_elements(
         if owed.is_wanted() {
             let mut bytes = BytesMut::with_capacity(len);
             inlet.append(&mut bytes, len).await?;
-            tell_data(owed, element.offset, bytes, Vec::new());
+            tell_data(owed, element.offset, bytes, Sums::default());
         } else {
             inlet.discard(u64::from(element.len)).await?;
         }
@@ -133,9 +133,10 @@ pub(super) async fn read_elements(
 }
 
 /// Tells of file bytes; returns the offset behind them.
-fn tell_data(owed: &Owed, offset: u64, bytes: BytesMut, bad_pages: Vec<u64>) -> u64 {
+fn tell_data(owed: &Owed, offset: u64, bytes: BytesMut, sums: Sums) -> u64 {
     let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-    owed.tell(Event::Data { offset, bytes, bad_pages });
+    let Sums { page_sums, bad_pages } = sums;
+    owed.tell(Event::Data { offset, bytes, page_sums, bad_pages });
     end
 }
 

@@ -12,12 +12,21 @@ pub(super) fn whole_len(offset: u64, received_len: usize) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }
 
-/// Verifies whole pages that begin at file offset `offset` and drops their checksums from between them; returns the
-/// offsets of those that do not match.
-pub(super) fn unpack(encoded: &mut BytesMut, offset: u64) -> Vec<u64> {
+/// What came with pages.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub(super) struct Sums {
+    /// The checksum of each page.
+    pub(super) page_sums: Vec<u32>,
+    /// The offsets of the pages that do not match theirs.
+    pub(super) bad_pages: Vec<u64>,
+}
+
+/// Verifies whole pages that begin at file offset `offset` and takes their checksums from between them.
+pub(super) fn unpack(encoded: &mut BytesMut, offset: u64) -> Sums {
     let encoded_len = u64::try_from(encoded.len()).unwrap_or(u64::MAX);
     assert!(data_len(offset, encoded_len).is_some(), "the caller takes whole pages only");
-    let mut bad_pages = Vec::new();
+    let page_count = encoded.len().div_ceil(CHECKSUM_BYTES.saturating_add(PAGE_BYTES)).saturating_add(1);
+    let mut sums = Sums { page_sums: Vec::with_capacity(page_count), bad_pages: Vec::new() };
     let (mut from, mut to, mut at) = (0, 0, offset);
     while let Some((checksum, data_max)) =
         encoded.get(from..).and_then(|rest| rest.split_first_chunk::<CHECKSUM_BYTES>())
@@ -26,8 +35,9 @@ pub(super) fn unpack(encoded: &mut BytesMut, offset: u64) -> Vec<u64> {
         let page_len = usize::try_from(PAGE_LEN - at % PAGE_LEN).unwrap_or(usize::MAX).min(data_max.len());
         let data = data_max.get(..page_len).unwrap_or_default();
         if crc32c(data) != checksum {
-            bad_pages.push(at);
+            sums.bad_pages.push(at);
         }
+        sums.page_sums.push(checksum);
         let start = from.saturating_add(CHECKSUM_BYTES);
         encoded.copy_within(start..start.saturating_add(page_len), to);
         from = start.saturating_add(page_len);
@@ -35,18 +45,25 @@ pub(super) fn unpack(encoded: &mut BytesMut, offset: u64) -> Vec<u64> {
         at = at.saturating_add(u64::try_from(page_len).unwrap_or(u64::MAX));
     }
     encoded.truncate(to);
-    bad_pages
+    sums
 }
 
 const CHECKSUM_BYTES: usize = size_of::<u32>();
 
+const PAGE_BYTES: usize = 4096;
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_proto::page::encode_pages;
+    use forebay_proto::page::{encode_pages, pages};
+    use forebay_types::ByteRange;
 
     fn file(len: usize) -> Vec<u8> {
         (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
+    }
+
+    fn page_position(at: u64, offset: u64) -> usize {
+        usize::try_from(at - offset).unwrap()
     }
 
     #[test]
@@ -56,8 +73,13 @@ mod tests {
             let mut encoded = Vec::new();
             encode_pages(offset, &data, &mut encoded);
             let mut bytes = BytesMut::from(&encoded[..]);
-            assert!(unpack(&mut bytes, offset).is_empty(), "{offset} {len}");
+            let sums = unpack(&mut bytes, offset);
             assert_eq!(bytes, data, "{offset} {len}");
+            let range = ByteRange::at(offset, data.len() as u64);
+            let of_page =
+                |page: ByteRange| crc32c(&data[page_position(page.start(), offset)..page_position(page.end(), offset)]);
+            let page_sums = pages(range).map(of_page).collect();
+            assert_eq!(sums, Sums { page_sums, bad_pages: Vec::new() }, "{offset} {len}");
         }
     }
 
@@ -67,7 +89,7 @@ mod tests {
         encode_pages(100, &file(10_000), &mut encoded);
         encoded[4 + 3996 + 4 + 7] ^= 1;
         let mut bytes = BytesMut::from(&encoded[..]);
-        assert_eq!(unpack(&mut bytes, 100), [4096]);
+        assert_eq!(unpack(&mut bytes, 100).bad_pages, [4096]);
         assert_eq!(bytes.len(), 10_000);
     }
 

@@ -24,6 +24,8 @@ pub(crate) enum Event {
         offset: u64,
         /// The bytes, not empty except for an empty element.
         bytes: BytesMut,
+        /// The checksum that came with each page among them; none when they came without.
+        page_sums: Vec<u32>,
         /// Offsets of the pages among them that do not match their checksums.
         bad_pages: Vec<u64>,
     },

@@ -1,7 +1,7 @@
 //! Puts what arrives in any order into the order in which readers get it.
 
 use super::job::Job;
-use bytes::Bytes;
+use crate::Chunk;
 use forebay_types::ByteRange;
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ struct Part {
     job: usize,
     asked: ByteRange,
     missing: ByteRange,
-    held: Vec<Bytes>,
+    held: Vec<Chunk>,
 }
 
 /// Bytes that do not continue what has arrived of their part.
@@ -61,9 +61,9 @@ impl Assembly {
     ///
     /// # Errors
     /// [`Misplaced`] when they leave a gap or are more than the part has.
-    pub(crate) fn take(&mut self, number: usize, offset: u64, bytes: Bytes, jobs: &mut [Job]) -> Result<(), Misplaced> {
+    pub(crate) fn take(&mut self, number: usize, offset: u64, chunk: Chunk, jobs: &mut [Job]) -> Result<(), Misplaced> {
         let part = self.parts.get_mut(number).ok_or(Misplaced)?;
-        let len = u64::try_from(bytes.len()).map_err(|_| Misplaced)?;
+        let len = u64::try_from(chunk.bytes.len()).map_err(|_| Misplaced)?;
         if offset != part.missing.start() || len > part.missing.len() {
             return Err(Misplaced);
         }
@@ -71,12 +71,12 @@ impl Assembly {
         let queue = self.queues.get_mut(part.job).ok_or(Misplaced)?;
         let job = jobs.get_mut(part.job).ok_or(Misplaced)?;
         if queue.front() != Some(&number) {
-            part.held.push(bytes);
+            part.held.push(chunk);
             return Ok(());
         }
-        job.deliver(bytes);
+        job.deliver(chunk);
         while let Some(front) = queue.front().and_then(|&front| self.parts.get_mut(front)) {
-            front.held.drain(..).for_each(|bytes| job.deliver(bytes));
+            front.held.drain(..).for_each(|chunk| job.deliver(chunk));
             if !front.missing.is_empty() {
                 break;
             }
@@ -90,6 +90,7 @@ impl Assembly {
 mod tests {
     use super::*;
     use crate::Chunks;
+    use bytes::Bytes;
 
     async fn drain(jobs: Vec<Job>, chunks: Vec<Chunks>) -> Vec<Vec<u8>> {
         drop(jobs);
@@ -97,11 +98,15 @@ mod tests {
         for mut chunks in chunks {
             let mut bytes = Vec::new();
             while let Some(chunk) = chunks.next().await {
-                bytes.extend_from_slice(&chunk.unwrap());
+                bytes.extend_from_slice(&chunk.unwrap().bytes);
             }
             read.push(bytes);
         }
         read
+    }
+
+    fn sent(bytes: &'static [u8]) -> Chunk {
+        Bytes::from_static(bytes).into()
     }
 
     fn jobs(ranges: &[ByteRange]) -> (Vec<Job>, Vec<Chunks>) {
@@ -122,13 +127,13 @@ mod tests {
         let second = assembly.add(0, ByteRange::at(2, 2));
         let third = assembly.add(0, ByteRange::at(4, 2));
         let other = assembly.add(1, ByteRange::at(100, 2));
-        assembly.take(third, 4, Bytes::from_static(b"ef"), &mut jobs).unwrap();
-        assembly.take(second, 2, Bytes::from_static(b"c"), &mut jobs).unwrap();
-        assembly.take(other, 100, Bytes::from_static(b"xy"), &mut jobs).unwrap();
+        assembly.take(third, 4, sent(b"ef"), &mut jobs).unwrap();
+        assembly.take(second, 2, sent(b"c"), &mut jobs).unwrap();
+        assembly.take(other, 100, sent(b"xy"), &mut jobs).unwrap();
         assert_eq!(jobs[0].remaining(), ByteRange::at(0, 6));
-        assembly.take(first, 0, Bytes::from_static(b"ab"), &mut jobs).unwrap();
+        assembly.take(first, 0, sent(b"ab"), &mut jobs).unwrap();
         assert_eq!(jobs[0].remaining(), ByteRange::at(3, 3));
-        assembly.take(second, 3, Bytes::from_static(b"d"), &mut jobs).unwrap();
+        assembly.take(second, 3, sent(b"d"), &mut jobs).unwrap();
         assert_eq!(drain(jobs, chunks).await, [b"abcdef".to_vec(), b"xy".to_vec()]);
     }
 
@@ -137,10 +142,10 @@ mod tests {
         let (mut jobs, _chunks) = jobs(&[ByteRange::at(0, 4)]);
         let mut assembly = Assembly::default();
         let part = assembly.add(0, ByteRange::at(0, 4));
-        assert_eq!(assembly.take(part, 1, Bytes::from_static(b"b"), &mut jobs), Err(Misplaced));
-        assert_eq!(assembly.take(part, 0, Bytes::from_static(b"abcde"), &mut jobs), Err(Misplaced));
-        assembly.take(part, 0, Bytes::from_static(b"ab"), &mut jobs).unwrap();
-        assert_eq!(assembly.take(part, 0, Bytes::from_static(b"ab"), &mut jobs), Err(Misplaced));
+        assert_eq!(assembly.take(part, 1, sent(b"b"), &mut jobs), Err(Misplaced));
+        assert_eq!(assembly.take(part, 0, sent(b"abcde"), &mut jobs), Err(Misplaced));
+        assembly.take(part, 0, sent(b"ab"), &mut jobs).unwrap();
+        assert_eq!(assembly.take(part, 0, sent(b"ab"), &mut jobs), Err(Misplaced));
         assert_eq!(assembly.missing(part), ByteRange::at(2, 2));
     }
 }

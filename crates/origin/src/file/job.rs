@@ -1,7 +1,6 @@
 //! One range that a caller reads.
 
-use crate::OriginError;
-use bytes::Bytes;
+use crate::{Chunk, OriginError};
 use forebay_types::ByteRange;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -9,12 +8,12 @@ use tokio::sync::mpsc::UnboundedSender;
 #[derive(Debug)]
 pub(crate) struct Job {
     remaining: ByteRange,
-    sender: UnboundedSender<Result<Bytes, OriginError>>,
+    sender: UnboundedSender<Result<Chunk, OriginError>>,
     failure: Option<OriginError>,
 }
 
 impl Job {
-    pub(crate) const fn new(range: ByteRange, sender: UnboundedSender<Result<Bytes, OriginError>>) -> Self {
+    pub(crate) const fn new(range: ByteRange, sender: UnboundedSender<Result<Chunk, OriginError>>) -> Self {
         Self { remaining: range, sender, failure: None }
     }
 
@@ -24,13 +23,13 @@ impl Job {
     }
 
     /// Delivers the bytes that come next.
-    pub(crate) fn deliver(&mut self, bytes: Bytes) {
-        let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    pub(crate) fn deliver(&mut self, chunk: Chunk) {
+        let len = u64::try_from(chunk.bytes.len()).unwrap_or(u64::MAX);
         assert!(len <= self.remaining.len(), "nobody delivers more than was asked for");
         self.remaining = ByteRange::between(self.remaining.start().saturating_add(len), self.remaining.end());
-        if !bytes.is_empty() {
+        if !chunk.bytes.is_empty() {
             // A reader that has left shows in `is_open`.
-            let _ = self.sender.send(Ok(bytes));
+            let _ = self.sender.send(Ok(chunk));
         }
     }
 

@@ -7,25 +7,39 @@ use crate::{
     connection::{Connection, Event, Message, Sink, Submission, Ticket},
 };
 use bytes::BytesMut;
-use forebay_proto::{Request, Status, page::PAGE_LEN, request::PageRead};
+use forebay_proto::{
+    Request, Status,
+    page::{PAGE_LEN, crc32c},
+    request::PageRead,
+};
 use forebay_types::ByteRange;
 use tokio::{sync::mpsc, time::timeout};
 
 const DOING: &str = "asking again for a damaged page";
 
-/// Replaces the pages at the offsets `bad_pages` of `bytes`, which begin at file offset `offset`, with what the server
-/// says when it is told that they were damaged.
+/// Pages that have arrived.
+pub(super) struct Arrived {
+    /// Offset of the first byte in the file.
+    pub(super) offset: u64,
+    pub(super) bytes: BytesMut,
+    /// The checksum of each page.
+    pub(super) page_sums: Vec<u32>,
+}
+
+/// Replaces the pages at the offsets `bad_pages`, and their checksums, with what the server says when it is told that they
+/// were damaged.
 ///
 /// # Errors
 /// `Corrupt` when a page is damaged again, or the error that came instead of it.
 pub(super) async fn repair(
     opened: &OpenHandle,
-    bytes: &mut BytesMut,
-    offset: u64,
+    arrived: &mut Arrived,
     bad_pages: &[u64],
     options: &Options,
 ) -> Result<(), OriginError> {
-    let end = offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    let Arrived { offset, bytes, page_sums } = arrived;
+    let offset = *offset;
+    let end = offset.saturating_add(to_u64(bytes.len()));
     tracing::warn!(endpoint = %opened.connection.endpoint(), offset, pages = ?bad_pages, "pages arrived damaged");
     for &page_start in bad_pages {
         let page_end = (page_start - page_start % PAGE_LEN).saturating_add(PAGE_LEN).min(end);
@@ -37,6 +51,11 @@ pub(super) async fn repair(
         let target = position.and_then(|position| bytes.get_mut(position..)?.get_mut(..page.len()));
         let target = target.filter(|target| !target.is_empty());
         target.ok_or_else(|| protocol(&opened.connection, "no page in reply to a page read"))?.copy_from_slice(&page);
+        let sum =
+            usize::try_from(page_start / PAGE_LEN - offset / PAGE_LEN).ok().and_then(|page| page_sums.get_mut(page));
+        if let Some(sum) = sum {
+            *sum = crc32c(&page);
+        }
     }
     Ok(())
 }

@@ -6,14 +6,13 @@ use super::{
     job::Job,
     open_handle::OpenHandle,
     plan::{Form, Planned},
-    repair::repair,
+    repair::{Arrived, repair},
 };
 use crate::{
-    Options, OriginError,
+    Chunk, Options, OriginError,
     call::{lost, pause, protocol, refused, timed_out},
     connection::{Event, Events, Message, Sink, Submission, Ticket},
 };
-use bytes::{Bytes, BytesMut};
 use forebay_proto::{
     ErrorCode, Request, Status,
     request::{PageRead, Prereads, Read, ReadElement},
@@ -215,7 +214,9 @@ impl<'a> Round<'a> {
             return;
         }
         match event {
-            Event::Data { offset, bytes, bad_pages } => self.handle_data(tag, offset, bytes, &bad_pages).await,
+            Event::Data { offset, bytes, page_sums, bad_pages } => {
+                self.handle_data(tag, Arrived { offset, bytes, page_sums }, &bad_pages).await;
+            }
             Event::Reply { status: Status::WAITRESP, .. } => {
                 if let Some(request) = self.under_way.get_mut(&tag) {
                     request.is_deferred = true;
@@ -228,19 +229,21 @@ impl<'a> Round<'a> {
         }
     }
 
-    async fn handle_data(&mut self, tag: usize, offset: u64, mut bytes: BytesMut, bad_pages: &[u64]) {
-        self.metrics.add_bytes(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+    async fn handle_data(&mut self, tag: usize, mut arrived: Arrived, bad_pages: &[u64]) {
+        self.metrics.add_bytes(u64::try_from(arrived.bytes.len()).unwrap_or(u64::MAX));
         let mut error = None;
         if !bad_pages.is_empty() {
-            error = repair(self.opened, &mut bytes, offset, bad_pages, self.options).await.err();
+            error = repair(self.opened, &mut arrived, bad_pages, self.options).await.err();
         }
+        let Arrived { offset, bytes, page_sums } = arrived;
         let Some(request) = self.under_way.get_mut(&tag) else { return };
         request.progress_at = Instant::now();
         request.has_begun = true;
         if request.planned.form != Form::Pages {
             self.file.note_unverified();
         }
-        if error.is_none() && !place(&mut self.assembly, self.jobs, &request.planned, offset, bytes.freeze()) {
+        let chunk = Chunk { bytes: bytes.freeze(), page_sums };
+        if error.is_none() && !place(&mut self.assembly, self.jobs, &request.planned, offset, chunk) {
             error = Some(protocol(&self.opened.connection, "file bytes at another offset than asked for"));
         }
         if let Some(error) = error {
@@ -383,13 +386,13 @@ impl Drop for Round<'_> {
 }
 
 /// Puts bytes where a request asked for them; `false` when it did not.
-fn place(assembly: &mut Assembly, jobs: &mut [Job], planned: &Planned, offset: u64, bytes: Bytes) -> bool {
-    let len = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+fn place(assembly: &mut Assembly, jobs: &mut [Job], planned: &Planned, offset: u64, chunk: Chunk) -> bool {
+    let len = u64::try_from(chunk.bytes.len()).unwrap_or(u64::MAX);
     let part = match planned.form {
         Form::Pages | Form::Range => planned.parts.first(),
         Form::Vector => planned.parts.iter().find(|&&part| assembly.missing(part) == ByteRange::at(offset, len)),
     };
-    part.is_some_and(|&part| assembly.take(part, offset, bytes, jobs).is_ok())
+    part.is_some_and(|&part| assembly.take(part, offset, chunk, jobs).is_ok())
 }
 
 /// The length of a part, which is far below 2^31.

@@ -70,8 +70,8 @@ pub(crate) async fn drain(mut chunks: Chunks) -> Result<Vec<u8>, (Vec<u8>, Origi
         while let Some(chunk) = chunks.next().await {
             match chunk {
                 Ok(chunk) => {
-                    assert!(!chunk.is_empty(), "chunks are never empty");
-                    bytes.extend_from_slice(&chunk);
+                    assert!(!chunk.bytes.is_empty(), "chunks are never empty");
+                    bytes.extend_from_slice(&chunk.bytes);
                 }
                 Err(error) => return Err((bytes, error)),
             }

@@ -1,0 +1,179 @@
+//! Which blocks of files that are not open any more this process has written or checked.
+
+use crate::{BlockMap, BlockSet, block_set::words_for};
+use std::collections::HashMap;
+
+/// Names the data file of an entry as long as the entry lives.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct DataFileId {
+    /// Number of the file system.
+    pub device: u64,
+    /// Number of the file in it.
+    pub inode: u64,
+    /// When the entry was created, in seconds of the Unix epoch: numbers of files are used again.
+    pub created: i64,
+}
+
+/// Remembers the trusted blocks of files that were closed, so that a file opened again is not checked again.
+///
+/// Bounded: files are remembered in two generations; when the younger one is full the older one is forgotten, and what has
+/// not been asked for since is checked once more. Everything takes the same short time.
+#[derive(Debug)]
+pub struct TrustMemory {
+    young: Generation,
+    old: Generation,
+    generation_bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Generation {
+    files: HashMap<DataFileId, Trusted>,
+    bytes: usize,
+}
+
+/// The trusted blocks of one file.
+#[derive(Clone, Debug)]
+enum Trusted {
+    /// All that were there.
+    All,
+    These(Box<BlockSet>),
+}
+
+/// Bytes that a remembered file takes: its place in the table, which is half empty at worst.
+const FILE_BYTES: usize = 2 * (size_of::<DataFileId>() + size_of::<Trusted>() + 1);
+
+impl TrustMemory {
+    /// A memory of about `bytes_max` bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        Self { young: Generation::default(), old: Generation::default(), generation_bytes_max: bytes_max / 2 }
+    }
+
+    /// Remembers which blocks of `map` are trusted.
+    pub fn remember(&mut self, file: DataFileId, map: &BlockMap) {
+        let trusted = map.snapshot_trusted();
+        if map.snapshot_untrusted().is_empty() {
+            self.insert(file, Trusted::All);
+        } else if !trusted.is_empty() {
+            self.insert(file, Trusted::These(Box::new(trusted)));
+        }
+    }
+
+    /// Trusts those blocks of `map` again that were trusted when the file was remembered.
+    pub fn recall(&mut self, file: DataFileId, map: &BlockMap) {
+        let known = match self.young.files.get(&file) {
+            Some(trusted) => trusted.clone(),
+            None => {
+                let Some(trusted) = self.old.remove(&file) else { return };
+                self.insert(file, trusted.clone());
+                trusted
+            }
+        };
+        match known {
+            Trusted::All => map.trust(&map.snapshot_written()),
+            Trusted::These(blocks) => map.trust(&blocks),
+        }
+    }
+
+    fn insert(&mut self, file: DataFileId, trusted: Trusted) {
+        self.old.remove(&file);
+        self.young.insert(file, trusted);
+        if self.young.bytes > self.generation_bytes_max {
+            self.old = std::mem::take(&mut self.young);
+        }
+    }
+}
+
+impl Generation {
+    fn insert(&mut self, file: DataFileId, trusted: Trusted) {
+        self.remove(&file);
+        self.bytes += trusted.bytes();
+        self.files.insert(file, trusted);
+    }
+
+    fn remove(&mut self, file: &DataFileId) -> Option<Trusted> {
+        let trusted = self.files.remove(file)?;
+        self.bytes -= trusted.bytes();
+        Some(trusted)
+    }
+}
+
+impl Trusted {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::All => FILE_BYTES,
+            Self::These(blocks) => FILE_BYTES + size_of::<BlockSet>() + words_for(blocks.len()) * size_of::<u64>(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ChecksumState, Cinfo, Geometry, Trust};
+    use forebay_types::BlockIndex;
+
+    fn found(present: impl IntoIterator<Item = u64>) -> BlockMap {
+        let mut cinfo = Cinfo::new(Geometry::new(10, 1995).unwrap(), 0, ChecksumState::None);
+        for index in present {
+            cinfo.blocks.insert(BlockIndex(index));
+        }
+        BlockMap::from_cinfo(&cinfo, Trust::Checked)
+    }
+
+    fn file(inode: u64) -> DataFileId {
+        DataFileId { device: 1, inode, created: 1_700_000_000 }
+    }
+
+    fn trusted_of(memory: &mut TrustMemory, file: DataFileId) -> u64 {
+        let map = found(0..200);
+        memory.recall(file, &map);
+        200 - map.snapshot_untrusted().count()
+    }
+
+    #[test]
+    fn blocks_that_were_trusted_are_trusted_again() {
+        let mut memory = TrustMemory::new(1 << 20);
+        let map = found(0..200);
+        map.set_trusted(BlockIndex(3));
+        memory.remember(file(1), &map);
+        assert_eq!(trusted_of(&mut memory, file(1)), 1);
+        (0..200).for_each(|index| map.set_trusted(BlockIndex(index)));
+        memory.remember(file(1), &map);
+        assert_eq!(trusted_of(&mut memory, file(1)), 200);
+        assert_eq!(trusted_of(&mut memory, file(2)), 0);
+        assert_eq!(trusted_of(&mut memory, DataFileId { created: 7, ..file(1) }), 0, "the number is used again");
+    }
+
+    #[test]
+    fn blocks_that_are_gone_do_not_come_back() {
+        let mut memory = TrustMemory::new(1 << 20);
+        let map = found(0..200);
+        map.set_trusted(BlockIndex(3));
+        memory.remember(file(1), &map);
+        let map = found(4..200);
+        memory.recall(file(1), &map);
+        assert!(!map.is_written(BlockIndex(3)) && !map.is_trusted(BlockIndex(3)));
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_forgotten_and_the_memory_is_bounded() {
+        let mut memory = TrustMemory::new(100 * FILE_BYTES);
+        let map = found(0..200);
+        (0..200).for_each(|index| map.set_trusted(BlockIndex(index)));
+        for inode in 0..1000 {
+            memory.remember(file(inode), &map);
+            assert!(memory.young.files.len() + memory.old.files.len() <= 103);
+            assert_eq!(trusted_of(&mut memory, file(0)), 200, "asked for again and again");
+        }
+        assert_eq!(trusted_of(&mut memory, file(500)), 0);
+        assert_eq!(trusted_of(&mut memory, file(999)), 200);
+    }
+
+    #[test]
+    fn a_file_of_which_nothing_is_trusted_takes_no_room() {
+        let mut memory = TrustMemory::new(1 << 20);
+        memory.remember(file(1), &found(0..200));
+        assert_eq!(memory.young.bytes, 0);
+    }
+}
