@@ -15,6 +15,12 @@ const NAME_LEN_MAX: usize = LFN_COMPONENT_LEN_MAX - CINFO_SUFFIX.len();
 /// First components that belong to the cache itself: XCache's statistics and page checksums, and our own files.
 const RESERVED_TOP: [&str; 3] = ["pfc-stats", ".xrdt", ".forebay"];
 
+/// Whether `name`, directly below the store's root, belongs to the cache itself and holds no entries.
+#[must_use]
+pub fn is_reserved_top(name: &str) -> bool {
+    RESERVED_TOP.contains(&name)
+}
+
 /// First component of keys that name their origin.
 const FORWARDING_TOP: &str = "root:";
 

@@ -50,7 +50,7 @@ pub use entry_id::EntryId;
 pub use forwarding::{ForwardedPath, ForwardingError};
 pub use geometry::{BLOCKS_MAX, Geometry, GeometryError};
 pub use health::{DiskHealth, Fault, Health, HealthLimits};
-pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal};
+pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal, is_reserved_top};
 pub use negative::{NEGATIVE_BYTES_MAX, NEGATIVE_NAMES_MAX, NegativeAnswers};
 pub use pattern::{PathPattern, PathPatternError};
 pub use placement::{Candidate, placement_hash, placement_order, weight_for_new};

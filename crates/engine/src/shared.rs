@@ -42,9 +42,15 @@ impl Shared {
         let budget = Budget::new(options.budget_bytes);
         let watched = budget.clone();
         metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
-        let catalog = disk
-            .as_ref()
-            .map(|_| Catalog::new(Arc::clone(&options.index), options.workers.clone(), metrics.clone(), Arc::new(())));
+        let catalog = disk.as_ref().map(|disk| {
+            Catalog::new(
+                Arc::clone(&options.index),
+                Arc::clone(disk),
+                options.workers.clone(),
+                metrics.clone(),
+                Arc::new(()),
+            )
+        });
         Self {
             budget,
             disk,

@@ -5,7 +5,7 @@ mod house;
 
 use forebay_cache::CacheKey;
 use forebay_engine::{EntryInfo, IndexState, Options};
-use forebay_index::{IndexFile, IndexOptions};
+use forebay_index::{Change, Index, IndexFile, IndexOptions};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::ByteRange;
 use house::{House, check, options, run, until};
@@ -109,6 +109,63 @@ fn a_file_that_changed_at_its_origin_leaves_the_index() {
         let read = handle.read_many(&[ByteRange::at(MIB - 10, 10)]).pop().unwrap();
         assert!(house::collect(read).await.is_err());
         while entry(&house, "/f").await.is_some() {}
+    });
+}
+
+async fn ready(house: &House) -> (u64, u64) {
+    until(|| matches!(house.engine.index_state(), IndexState::Ready { .. })).await;
+    match house.engine.index_state() {
+        IndexState::Ready { files, bytes } => (files, bytes),
+        other => unreachable!("ready a moment before: {other:?}"),
+    }
+}
+
+#[test]
+fn a_lost_or_damaged_index_is_made_again_from_the_disk() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        for path in ["/a/f", "/a/g", "/b"] {
+            check(&house.open(path).await, ByteRange::at(0, MIB)).await;
+        }
+        let before = entry_when(&house, "/a/g", |entry| entry.is_complete && !entry.is_open).await;
+        house.engine.shutdown().await;
+        drop(house);
+        fs::write(root.path().join("a/alone"), "a file without a record").unwrap();
+
+        for damage in [None, Some("no index")] {
+            match damage {
+                None => fs::remove_file(root.path().join(".forebay/index")).unwrap(),
+                Some(text) => fs::write(root.path().join(".forebay/index"), text).unwrap(),
+            }
+            let house = house_with_index(root.path());
+            assert_eq!(ready(&house).await, (3, 3 * MIB));
+            let after = entry(&house, "/a/g").await.unwrap();
+            assert_eq!(EntryInfo { id: before.id, last_use: before.last_use, ..after.clone() }, before);
+            // The record's file tells when it was written, which is a moment later.
+            assert!((before.last_use..before.last_use + 60).contains(&after.last_use));
+            assert_eq!(house.origin.opens(), 0);
+            house.engine.shutdown().await;
+        }
+    });
+}
+
+#[test]
+fn a_walk_over_the_disk_that_was_broken_off_is_begun_again() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
+        house.engine.shutdown().await;
+        drop(house);
+        let (index, _) = Index::open(&root.path().join(".forebay/index"), IndexOptions::default()).unwrap();
+        index.apply([(&key("/f"), &Change::removed())]).unwrap();
+        index.forget_walks().unwrap();
+        drop(index);
+
+        let house = house_with_index(root.path());
+        assert_eq!(ready(&house).await, (1, MIB));
     });
 }
 

@@ -53,9 +53,12 @@ impl<'t> Writer<'t> {
                 .filter(|record| record.pinned_until.is_some() || record.owner.is_some())
                 .map(|record| self.without_files(record));
         }
-        if let Some(disk) = &change.seen
-            && !(change.walked_since.is_some_and(|since| yields(now.as_ref(), disk, since)))
+        if let (Some(since), Some(disk)) = (change.walked_since, &change.seen)
+            && now.as_ref().is_some_and(|record| is_newer(record, disk, since))
         {
+            return Ok(None);
+        }
+        if let Some(disk) = &change.seen {
             now = Some(match now {
                 Some(record) if record.disk.generation == disk.generation => Record { disk: disk.clone(), ..record },
                 replaced => {
@@ -88,7 +91,12 @@ impl<'t> Writer<'t> {
         Ok(self.next_id)
     }
 
-    pub(crate) fn set_meta(&mut self, name: &'static str, value: u64) -> Result<(), IndexError> {
+    /// Forgets the numbers whose names begin with `prefix`.
+    pub(crate) fn clear_meta(&mut self, prefix: &str) -> Result<(), IndexError> {
+        self.meta.retain(|name, _| !name.starts_with(prefix)).map_err(Error::store(OPERATION))
+    }
+
+    pub(crate) fn set_meta(&mut self, name: &str, value: u64) -> Result<(), IndexError> {
         self.meta.insert(name, value).map_err(Error::store(OPERATION))?;
         Ok(())
     }
@@ -171,7 +179,7 @@ impl<'t> Writer<'t> {
     }
 }
 
-/// Whether what a walk of the disk found is older than the record that is there.
-fn yields(record: Option<&Record>, disk: &DiskFacts, since: EntryId) -> bool {
-    record.is_some_and(|record| record.id >= since || record.disk.generation == disk.generation)
+/// Whether a record is newer than what a walk of the disk found that began when `since` was the next number.
+fn is_newer(record: &Record, found: &DiskFacts, since: EntryId) -> bool {
+    record.id >= since || (record.disk.generation == found.generation && record.disk.volume == found.volume)
 }

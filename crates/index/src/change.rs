@@ -14,8 +14,8 @@ pub struct Change {
     /// The entry as it is on disk. A record of another generation is replaced by a new one with a new number, which keeps pin
     /// and owner.
     pub(crate) seen: Option<DiskFacts>,
-    /// What `seen` was found by a walk of the disk: it yields to a record that is numbered from here on, and to one of the
-    /// same generation.
+    /// All of this was found by a walk of the disk, and yields to a record that is numbered from here on or is about the same
+    /// files.
     pub(crate) walked_since: Option<EntryId>,
     /// What is known of the files of this generation, and of no other.
     pub(crate) facts: Option<(Generation, Facts)>,
@@ -55,11 +55,12 @@ impl Change {
         Self { seen: Some(disk), ..Self::default() }
     }
 
-    /// The entry as a walk of the disk found it, which began when `since` was the next number. What was noted meanwhile is
-    /// newer and stays.
+    /// The entry as a walk of the disk found it, which began when `since` was the next number, and what it told. What was
+    /// noted meanwhile is newer and stays.
     #[must_use]
-    pub fn walked(disk: DiskFacts, since: EntryId) -> Self {
-        Self { seen: Some(disk), walked_since: Some(since), ..Self::default() }
+    pub fn walked(disk: DiskFacts, facts: Facts, since: EntryId) -> Self {
+        let generation = disk.generation;
+        Self { seen: Some(disk), walked_since: Some(since), facts: Some((generation, facts)), ..Self::default() }
     }
 
     /// More is known of the entry's files. Ignored when the record is about others, or there is none.

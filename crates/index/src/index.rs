@@ -4,14 +4,16 @@ use crate::{
     Applied, BlockSums, Change, IndexError, Record,
     apply::Writer,
     error::IndexError as Error,
-    tables::{ENTRIES, KEYS, META_COMPLETE, SUMS},
+    tables::{ENTRIES, KEYS, META_WALKED, SUMS},
 };
 use forebay_cache::{CacheKey, EntryId};
 use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _};
 use std::{
     fmt,
     ops::Bound,
+    os::unix::ffi::OsStrExt,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -120,20 +122,29 @@ impl Index {
         Ok(applied)
     }
 
-    /// Whether every entry on disk has a record: false from the beginning until [`Self::set_complete`].
+    /// Whether every entry on disk number `volume`, with its root at `root`, has a record: false until
+    /// [`Self::set_walked`].
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn is_complete(&self) -> Result<bool, IndexError> {
-        self.guarded(|| Ok(self.meta(META_COMPLETE)? == Some(1)))
+    pub fn is_walked(&self, volume: u16, root: &Path) -> Result<bool, IndexError> {
+        self.guarded(|| Ok(self.meta(&walked_name(volume))? == Some(mark_of(root))))
     }
 
-    /// Notes whether every entry on disk has a record.
+    /// Notes that a walk over a disk has ended.
     ///
     /// # Errors
     /// When the index cannot be written.
-    pub fn set_complete(&self, is_complete: bool) -> Result<(), IndexError> {
-        self.write(|writer| writer.set_meta(META_COMPLETE, u64::from(is_complete)))
+    pub fn set_walked(&self, volume: u16, root: &Path) -> Result<(), IndexError> {
+        self.write(|writer| writer.set_meta(&walked_name(volume), mark_of(root)))
+    }
+
+    /// Notes that entries may be missing: every disk is to be walked again.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn forget_walks(&self) -> Result<(), IndexError> {
+        self.write(|writer| writer.clear_meta(META_WALKED))
     }
 
     fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T, IndexError>) -> Result<T, IndexError> {
@@ -170,6 +181,15 @@ impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Index").field("next_id", &self.next_id()).finish_non_exhaustive()
     }
+}
+
+fn walked_name(volume: u16) -> String {
+    format!("{META_WALKED}{volume}")
+}
+
+/// Tells one root from another.
+fn mark_of(root: &Path) -> u64 {
+    u64::from(crc32c::crc32c(root.as_os_str().as_bytes()))
 }
 
 fn key_of(name: &[u8]) -> Result<CacheKey, IndexError> {

@@ -2,7 +2,7 @@
 
 use crate::{
     Index, IndexError,
-    tables::{FORMAT, META, META_COMPLETE, META_FORMAT, META_NEXT_ID},
+    tables::{FORMAT, META, META_FORMAT, META_NEXT_ID},
 };
 use redb::{Database, ReadableDatabase as _, StorageBackend, backends::FileBackend};
 use std::{
@@ -128,10 +128,7 @@ fn open_backend(backend: impl StorageBackend, options: IndexOptions) -> Result<(
 
 impl Index {
     fn initialize(&self) -> Result<(), IndexError> {
-        self.write(|writer| {
-            writer.set_meta(META_FORMAT, FORMAT)?;
-            writer.set_meta(META_COMPLETE, 0)
-        })
+        self.write(|writer| writer.set_meta(META_FORMAT, FORMAT))
     }
 
     /// A number about the index itself.

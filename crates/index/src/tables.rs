@@ -23,5 +23,5 @@ pub(crate) const META_FORMAT: &str = "format";
 /// The number of the next entry.
 pub(crate) const META_NEXT_ID: &str = "next_id";
 
-/// 1 when every entry on disk has a record.
-pub(crate) const META_COMPLETE: &str = "complete";
+/// Followed by the number of a disk: a CRC32C of its root's path, once every entry on it has a record.
+pub(crate) const META_WALKED: &str = "walked ";

@@ -7,7 +7,7 @@ use forebay_index::{
     OriginFacts, SUMS_PER_CHUNK,
 };
 use forebay_types::Endpoint;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 const OLD: Generation = Generation { inode: 1, created: 100 };
 const NEW: Generation = Generation { inode: 2, created: 200 };
@@ -149,28 +149,33 @@ fn a_walk_yields_to_what_was_noted_meanwhile() {
     apply(&index, "/noted", Change::seen(disk(NEW, 20)));
     apply(&index, "/stale", Change::pinned(Some(1)));
     for name in ["/noted", "/new"] {
-        apply(&index, name, Change::walked(disk(OLD, 30), since));
+        apply(&index, name, Change::walked(disk(OLD, 30), Facts::default(), since));
     }
-    apply(&index, "/stale", Change::walked(disk(NEW, 40), since));
+    apply(&index, "/stale", Change::walked(disk(NEW, 40), Facts::default(), since));
     let present = |name: &str| index.get(&key(name)).unwrap().unwrap().disk.present_bytes;
     assert_eq!((present("/noted"), present("/new"), present("/stale")), (20, 30, 40));
     // The same files: what was noted of them is newer than what the walk saw.
     apply(&index, "/new", Change::seen(disk(OLD, 50)));
-    apply(&index, "/new", Change::walked(disk(OLD, 30), index.next_id()));
+    apply(&index, "/new", Change::walked(disk(OLD, 30), Facts::default(), index.next_id()));
     assert_eq!(present("/new"), 50);
 }
 
 #[test]
-fn numbers_and_completeness_outlive_the_process() {
+fn numbers_and_walks_outlive_the_process() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("own/index");
     let (index, found) = Index::open(&path, IndexOptions::default()).unwrap();
-    assert_eq!((found, index.is_complete().unwrap()), (Found::Fresh, false));
+    let (first, second) = (Path::new("/one"), Path::new("/two"));
+    assert_eq!((found, index.is_walked(0, first).unwrap()), (Found::Fresh, false));
     apply(&index, "/a", Change::seen(disk(OLD, 0)));
     apply(&index, "/a", Change::removed());
-    index.set_complete(true).unwrap();
+    index.set_walked(0, first).unwrap();
+    index.set_walked(1, second).unwrap();
     drop(index);
     let (index, found) = Index::open(&path, IndexOptions::default()).unwrap();
-    assert_eq!((found, index.is_complete().unwrap()), (Found::Existing, true));
-    assert_eq!(index.next_id(), EntryId(1));
+    assert_eq!((found, index.next_id()), (Found::Existing, EntryId(1)));
+    assert!(index.is_walked(0, first).unwrap() && index.is_walked(1, second).unwrap());
+    assert!(!index.is_walked(1, first).unwrap(), "the disks have changed places");
+    index.forget_walks().unwrap();
+    assert!(!index.is_walked(0, first).unwrap() && !index.is_walked(1, second).unwrap());
 }

@@ -4,7 +4,7 @@ use crate::{crash::Unsynced, dice::Dice, world::World};
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_store::{
-    DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
 };
 use std::{
     fs::File,
@@ -128,6 +128,10 @@ impl Disk for SimDisk {
 
     fn volumes(&self) -> Vec<VolumeInfo> {
         self.disk.volumes()
+    }
+
+    fn scan(&self, volume: VolumeId) -> Result<Box<dyn Scan>, StoreError> {
+        self.disk.scan(volume)
     }
 
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError> {

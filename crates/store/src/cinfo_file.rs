@@ -14,7 +14,10 @@ use std::{
     ffi::OsString,
     fs::File,
     io::Write,
-    os::{fd::OwnedFd, unix::fs::FileExt},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{FileExt, MetadataExt},
+    },
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -29,6 +32,8 @@ const STAGING_ATTEMPTS_MAX: u32 = 1000;
 pub(crate) struct StoredCinfo {
     pub(crate) cinfo: Result<Cinfo, CinfoError>,
     pub(crate) origin: Option<OriginMark>,
+    /// When it was written or touched last, in seconds of the Unix epoch.
+    pub(crate) modified: i64,
 }
 
 /// Writes records: as a whole, or not at all.
@@ -46,7 +51,7 @@ pub(crate) fn read(spot: &Spot) -> Result<Option<StoredCinfo>, StoreError> {
     };
     let mut bytes = vec![0; usize::try_from(metadata.len().min(CINFO_LEN_MAX)).unwrap_or(usize::MAX)];
     file.read_exact_at(&mut bytes, 0).map_err(StoreError::io("reading", &spot.path))?;
-    Ok(Some(StoredCinfo { cinfo: Cinfo::decode(&bytes), origin: xattrs::origin(&file) }))
+    Ok(Some(StoredCinfo { cinfo: Cinfo::decode(&bytes), origin: xattrs::origin(&file), modified: metadata.mtime() }))
 }
 
 impl CinfoWriter {

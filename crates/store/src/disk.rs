@@ -1,6 +1,6 @@
 //! What the rest of the cache asks of a disk.
 
-use crate::{OriginMark, StoreError};
+use crate::{OriginMark, Scan, StoreError};
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo, Health};
 use std::{fmt, fs::File, io, path::PathBuf, sync::Arc, time::Duration};
@@ -84,6 +84,12 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn due_probes(&self) -> Vec<VolumeId> {
         Vec::new()
     }
+
+    /// Begins a walk over all entries of `volume`.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn scan(&self, volume: VolumeId) -> Result<Box<dyn Scan>, StoreError>;
 
     /// Writes, syncs and reads back a small file on `volume`; a disk of several is back in use when that succeeds.
     ///

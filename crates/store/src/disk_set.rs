@@ -4,10 +4,13 @@ mod copies;
 mod remembered;
 mod volume;
 mod watched_file;
+mod watched_scan;
 
 use crate::{
-    DataFile, Disk, Entry, OriginMark, Space, StoreError, VolumeId, VolumeInfo,
-    disk_set::{copies::is_better, remembered::Remembered, volume::Volume, watched_file::WatchedFile},
+    DataFile, Disk, Entry, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    disk_set::{
+        copies::is_better, remembered::Remembered, volume::Volume, watched_file::WatchedFile, watched_scan::WatchedScan,
+    },
 };
 use forebay_cache::{
     CacheKey, Candidate, Cinfo, Health, HealthLimits, placement_hash, placement_order, weight_for_new,
@@ -259,6 +262,12 @@ impl Disk for DiskSet {
         if let Some(volume) = self.volume(volume) {
             volume.note_failure(error);
         }
+    }
+
+    fn scan(&self, volume: VolumeId) -> Result<Box<dyn Scan>, StoreError> {
+        let volume = self.volume(volume).ok_or(StoreError::NoVolume)?;
+        let scan = volume.run(|disk| disk.scan(volume.id()))?;
+        Ok(Box::new(WatchedScan::new(Arc::clone(volume), scan)))
     }
 
     fn due_probes(&self) -> Vec<VolumeId> {

@@ -1,11 +1,12 @@
 //! Entries on a local file system.
 
 use crate::{
-    DataFile, Disk, Entry, OriginMark, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
     cinfo_file::{self, CinfoWriter},
     data_file::LocalFile,
     prepare, probe,
     removal::{UnsyncedRemovals, by_directory, remove_empty_directories, remove_unsynced},
+    scan::TreeScan,
     tree::{Place, Spot, Tree},
     xattrs::Attributes,
 };
@@ -263,6 +264,10 @@ impl Disk for LocalDisk {
         let (id, path) = (self.volume, self.tree.path().to_owned());
         let (space, latency) = (self.space().ok(), Duration::ZERO);
         vec![VolumeInfo { id, path, weight: 1, space, health: Health::Healthy, errors: 0, latency }]
+    }
+
+    fn scan(&self, _volume: VolumeId) -> Result<Box<dyn Scan>, StoreError> {
+        Ok(Box::new(TreeScan::new(self.tree.clone(), self.volume)))
     }
 
     fn probe(&self, _volume: VolumeId) -> Result<(), StoreError> {

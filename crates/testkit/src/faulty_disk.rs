@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_store::{
-    DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
 };
 use std::{
     fs::File,
@@ -151,6 +151,10 @@ impl Disk for FaultyDisk {
 
     fn volumes(&self) -> Vec<VolumeInfo> {
         self.disk.volumes()
+    }
+
+    fn scan(&self, volume: VolumeId) -> Result<Box<dyn Scan>, StoreError> {
+        self.disk.scan(volume)
     }
 
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError> {

@@ -18,8 +18,8 @@ impl Catalog {
     /// Commits what a walk over the disk has found since a slice of it was begun, and what is noted.
     pub(super) async fn commit_slice(self: &Arc<Self>, mut walked: BTreeMap<CacheKey, Change>) {
         let _turn = self.committing.lock().await;
-        // What is noted now goes first; what is noted from now on goes later.
         while !self.notes().is_empty() && self.commit_some(BTreeMap::new()).await {}
+        // What is noted from now on is committed later, and wins.
         for noted in self.notes().end_slice() {
             walked.remove(&noted);
         }

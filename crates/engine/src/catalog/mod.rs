@@ -9,6 +9,7 @@ mod facts;
 mod follower;
 mod notes;
 mod queries;
+mod rebuild;
 mod run;
 mod state;
 
@@ -22,12 +23,14 @@ pub use state::IndexState;
 use crate::{Workers, catalog::notes::Notes, catalog::state::State};
 use forebay_cache::CacheKey;
 use forebay_index::{Change, DiskFacts, Facts, Generation, Index, IndexError, IndexPlace, Record};
+use forebay_store::Disk;
 use forebay_telemetry::Metrics;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The engine's view of the index.
 pub(crate) struct Catalog {
     place: Arc<dyn IndexPlace>,
+    disk: Arc<dyn Disk>,
     workers: Workers,
     metrics: Metrics,
     notes: Mutex<Notes>,
@@ -41,12 +44,14 @@ impl Catalog {
     /// A catalog whose index is not open yet: see [`run`].
     pub(crate) fn new(
         place: Arc<dyn IndexPlace>,
+        disk: Arc<dyn Disk>,
         workers: Workers,
         metrics: Metrics,
         follower: Arc<dyn Follower>,
     ) -> Arc<Self> {
         Arc::new(Self {
             place,
+            disk,
             workers,
             metrics,
             notes: Mutex::default(),
@@ -64,11 +69,6 @@ impl Catalog {
     /// Notes what was learnt of an entry whose files are of `generation`.
     pub(crate) fn note_learnt(&self, key: &CacheKey, generation: Generation, facts: Facts) {
         self.note(key, Change::learnt(generation, facts));
-    }
-
-    /// Notes that an entry was removed from the disk.
-    pub(crate) fn note_removed(&self, key: &CacheKey) {
-        self.note(key, Change::removed());
     }
 
     /// Notes what became of an entry. Never waits; beyond a limit the note is lost, and the index made again from the disk.

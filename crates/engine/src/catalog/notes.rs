@@ -71,6 +71,11 @@ impl Notes {
         self.changes.is_empty()
     }
 
+    /// Remembers that the index misses something.
+    pub(crate) const fn note_lost(&mut self) {
+        self.has_lost = true;
+    }
+
     /// Whether a note was lost since this was last asked.
     pub(crate) const fn take_has_lost(&mut self) -> bool {
         std::mem::replace(&mut self.has_lost, false)

@@ -1,6 +1,6 @@
 //! The task that opens the index, reads it, and commits what is noted.
 
-use super::{Catalog, commit::broke_off};
+use super::{Catalog, commit::broke_off, rebuild::WalkedTo};
 use forebay_cache::CacheKey;
 use forebay_index::{Found, Index, IndexError};
 use forebay_telemetry::IndexPhase;
@@ -9,6 +9,9 @@ use tokio::time::MissedTickBehavior;
 
 /// How often notes are committed: a crash costs no more than this of what cannot be told from the disk.
 const TICK: Duration = Duration::from_millis(500);
+
+/// Ticks between looks for disks that have come back and were not walked over yet.
+const LOOK_TICKS: u32 = 120;
 
 /// Pause before an index that failed is opened again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(10);
@@ -56,20 +59,9 @@ impl Catalog {
         let index = Arc::new(index);
         self.state().begin(Arc::clone(&index));
         self.load(&index).await?;
-        let is_complete = self
-            .on_worker({
-                let index = Arc::clone(&index);
-                move || index.is_complete()
-            })
-            .await?;
-        let (files, state) = {
-            let mut state = self.state();
-            state.loaded(is_complete);
-            (state.files(), state.tell())
-        };
+        let files = self.state().files();
         self.metrics.set_index_entries(files);
-        self.metrics.set_index_phase(if is_complete { IndexPhase::Ready } else { IndexPhase::Rebuilding });
-        tracing::info!(files, ?state, "the index is open");
+        tracing::info!(files, "the index is open");
         Ok(())
     }
 
@@ -94,13 +86,29 @@ impl Catalog {
         }
     }
 
-    /// Commits notes until the index fails.
+    /// Commits notes, and walks over disks whose entries are not in the index, until the index fails.
     async fn serve(self: &Arc<Self>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut walk = self.begin_walk().await;
+        let mut ticks_to_look = LOOK_TICKS;
         while self.index().is_some() {
+            if let Some(walking) = walk.take() {
+                walk = match self.walk_on(walking).await {
+                    WalkedTo::Slice(walk) => Some(walk),
+                    WalkedTo::End => self.begin_walk().await,
+                    WalkedTo::Failure => None,
+                };
+                continue;
+            }
             ticks.tick().await;
             self.commit().await;
+            ticks_to_look = ticks_to_look.saturating_sub(1);
+            let has_lost = self.notes().take_has_lost();
+            if has_lost || ticks_to_look == 0 {
+                ticks_to_look = LOOK_TICKS;
+                walk = if has_lost { self.begin_anew().await } else { self.begin_walk().await };
+            }
         }
     }
 
@@ -117,7 +125,7 @@ impl Catalog {
         let _ = self.workers.run(move || drop(index)).await;
     }
 
-    async fn on_worker<T: Send + 'static>(
+    pub(super) async fn on_worker<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, IndexError> + Send + 'static,
     ) -> Result<T, IndexError> {

@@ -65,9 +65,11 @@ impl State {
         *self = Self { index: Some(index), phase: Phase::Loading, ..Self::default() };
     }
 
-    /// The index is read; whether it has every entry.
-    pub(crate) const fn loaded(&mut self, is_complete: bool) {
-        self.phase = if is_complete { Phase::Ready } else { Phase::Rebuilding };
+    /// The index is read and in use; whether it has every entry.
+    pub(crate) const fn serve(&mut self, is_complete: bool) {
+        if self.index.is_some() {
+            self.phase = if is_complete { Phase::Ready } else { Phase::Rebuilding };
+        }
     }
 
     /// The index is of no use for now.
@@ -78,10 +80,6 @@ impl State {
     /// Whether the index that failed last was damaged, since this was last asked.
     pub(crate) const fn take_is_damaged(&mut self) -> bool {
         std::mem::replace(&mut self.is_damaged, false)
-    }
-
-    pub(crate) const fn is_rebuilding(&self) -> bool {
-        matches!(self.phase, Phase::Rebuilding)
     }
 
     /// Counts a record that was read.

@@ -1,0 +1,163 @@
+//! Making the index again from what is on disk, while files are served.
+//!
+//! A disk is walked over in slices; what a slice has found is committed together with nothing that was noted of the same
+//! entries since the slice was begun, for that is newer. Between slices there is a pause, so that reads keep most of the disk.
+
+use super::{Catalog, disk_facts, learnt};
+use forebay_cache::{CacheKey, EntryId};
+use forebay_index::{Change, Facts};
+use forebay_store::{Scan, ScanSlice, ScannedEntry, StoreError, VolumeId, VolumeInfo};
+use forebay_telemetry::{DiskOperation, IndexPhase};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+/// Names that are examined before the next commit of what was found.
+const SLICE_NAMES: usize = 4096;
+
+/// Names that are examined by one call: short of what a slow disk needs longer for than a disk may be silent.
+const STEP_NAMES: usize = 256;
+
+/// Longest pause between slices.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// A walk over one disk.
+pub(super) struct Walk {
+    volume: VolumeId,
+    root: PathBuf,
+    scan: Box<dyn Scan>,
+    /// The next number when the walk began.
+    since: EntryId,
+    files: u64,
+    orphans: u64,
+    unusable: u64,
+}
+
+/// How far a walk has come.
+pub(super) enum WalkedTo {
+    /// The end of a slice.
+    Slice(Walk),
+    /// Its end.
+    End,
+    /// A failure: it is begun again later.
+    Failure,
+}
+
+impl Catalog {
+    /// Begins a walk over the first disk whose entries are not all in the index, if there is one that can be read.
+    pub(super) async fn begin_walk(self: &Arc<Self>) -> Option<Walk> {
+        let walk = self.find_walk().await;
+        self.state().serve(walk.is_none());
+        if self.index().is_some() {
+            self.metrics.set_index_phase(if walk.is_none() { IndexPhase::Ready } else { IndexPhase::Rebuilding });
+        }
+        if let Some(walk) = &walk {
+            tracing::info!(disk = %walk.root.display(), "making the index again from what is on the disk");
+        }
+        walk
+    }
+
+    /// Begins walks over all disks: the index has missed something.
+    pub(super) async fn begin_anew(self: &Arc<Self>) -> Option<Walk> {
+        tracing::warn!("more became of entries than could be noted: the index is made again");
+        if self.ask(forebay_index::Index::forget_walks).await.is_none() {
+            self.notes().note_lost();
+            return None;
+        }
+        self.begin_walk().await
+    }
+
+    async fn find_walk(self: &Arc<Self>) -> Option<Walk> {
+        let index = self.index()?;
+        let (asked, disk) = (Arc::clone(&index), Arc::clone(&self.disk));
+        let found = self.on_worker(move || {
+            let since = asked.next_id();
+            for VolumeInfo { id, path, health, .. } in disk.volumes() {
+                if health.is_online() && !asked.is_walked(id.0, &path)? {
+                    return Ok(Some((id, path, disk.scan(id), since)));
+                }
+            }
+            Ok(None)
+        });
+        match found.await {
+            Ok(None) => None,
+            Ok(Some((volume, root, Ok(scan), since))) => {
+                Some(Walk { volume, root, scan, since, files: 0, orphans: 0, unusable: 0 })
+            }
+            Ok(Some((_, root, Err(error), _))) => {
+                self.note_walk_failure(&root, &error);
+                None
+            }
+            Err(error) => {
+                self.give_up(&index, &error);
+                None
+            }
+        }
+    }
+
+    /// Walks on for a slice, commits what it has found, and pauses.
+    pub(super) async fn walk_on(self: &Arc<Self>, walk: Walk) -> WalkedTo {
+        let began = forebay_net::clock::monotonic();
+        self.notes().begin_slice();
+        let (mut walk, found) = match self.workers.run(move || walk.slice()).await {
+            Ok((walk, Ok(found))) => (walk, found),
+            Ok((walk, Err(error))) => {
+                self.notes().end_slice();
+                self.note_walk_failure(&walk.root, &error);
+                return WalkedTo::Failure;
+            }
+            Err(_) => {
+                self.notes().end_slice();
+                return WalkedTo::Failure;
+            }
+        };
+        walk.files += found.entries.len() as u64;
+        walk.orphans += found.orphans;
+        walk.unusable += found.unusable;
+        let changes = found.entries.iter().map(|entry| change_of(entry, walk.since)).collect::<BTreeMap<_, _>>();
+        self.commit_slice(changes).await;
+        if found.is_last {
+            self.end_walk(walk).await;
+            return WalkedTo::End;
+        }
+        let took = forebay_net::clock::monotonic().saturating_duration_since(began);
+        tokio::time::sleep((took / 2).min(PAUSE_MAX)).await;
+        WalkedTo::Slice(walk)
+    }
+
+    async fn end_walk(self: &Arc<Self>, walk: Walk) {
+        let Walk { volume, root, files, orphans, unusable, .. } = walk;
+        tracing::info!(disk = %root.display(), files, orphans, unusable, "the index has every entry on the disk");
+        self.ask(move |index| index.set_walked(volume.0, &root)).await;
+    }
+
+    fn note_walk_failure(&self, root: &std::path::Path, error: &StoreError) {
+        self.metrics.add_disk_error(DiskOperation::Read);
+        tracing::warn!(disk = %root.display(), %error, "the disk cannot be walked over: tried again in a minute");
+    }
+}
+
+impl Walk {
+    fn slice(mut self) -> (Self, Result<ScanSlice, StoreError>) {
+        let mut all = ScanSlice::default();
+        for _ in 0..SLICE_NAMES / STEP_NAMES {
+            match self.scan.next_slice(STEP_NAMES) {
+                Ok(step) => {
+                    all.entries.extend(step.entries);
+                    all.orphans += step.orphans;
+                    all.unusable += step.unusable;
+                    all.is_last = step.is_last;
+                }
+                Err(error) => return (self, Err(error)),
+            }
+            if all.is_last {
+                break;
+            }
+        }
+        (self, Ok(all))
+    }
+}
+
+fn change_of(entry: &ScannedEntry, since: EntryId) -> (CacheKey, Change) {
+    let disk = disk_facts(entry.volume, entry.identity, &entry.cinfo, entry.last_use);
+    let facts = entry.origin.as_ref().map_or_else(Facts::default, learnt);
+    (entry.key.clone(), Change::walked(disk, facts, since))
+}

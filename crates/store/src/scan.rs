@@ -1,0 +1,224 @@
+//! Walking over all entries of a disk.
+
+use crate::{
+    FileIdentity, OriginMark, StoreError, VolumeId,
+    cinfo_file::{self, StoredCinfo},
+    tree::{Place, Tree},
+};
+use forebay_cache::{CINFO_SUFFIX, CacheKey, Cinfo, is_reserved_top};
+use rustix::fs::{Dir, FileType};
+use std::{collections::BTreeSet, os::fd::OwnedFd, sync::Arc};
+
+/// A walk over the entries of one disk, in the order of their directories. Entries that come and go meanwhile may be
+/// missed. All methods block.
+pub trait Scan: Send {
+    /// Examines up to `limit` further names, and tells what was found. What cannot be read is passed over and counted.
+    ///
+    /// # Errors
+    /// When the disk fails as a whole; the walk cannot go on.
+    fn next_slice(&mut self, limit: usize) -> Result<ScanSlice, StoreError>;
+}
+
+/// What a part of a walk has found.
+#[derive(Debug, Default)]
+pub struct ScanSlice {
+    /// Entries that can be used.
+    pub entries: Vec<ScannedEntry>,
+    /// Data files without a record, and records without data.
+    pub orphans: u64,
+    /// Records that cannot be read, names that no entry has, directories that cannot be listed.
+    pub unusable: u64,
+    /// Whether this was the last part.
+    pub is_last: bool,
+}
+
+/// An entry as a walk finds it.
+#[derive(Clone, Debug)]
+pub struct ScannedEntry {
+    /// Its key.
+    pub key: CacheKey,
+    /// The disk it is on.
+    pub volume: VolumeId,
+    /// The data file.
+    pub identity: FileIdentity,
+    /// The record.
+    pub cinfo: Cinfo,
+    /// What the origin's file looked like, where the record tells.
+    pub origin: Option<OriginMark>,
+    /// When the entry was last used, in seconds of the Unix epoch.
+    pub last_use: i64,
+}
+
+/// A walk over a directory of a local file system.
+pub(crate) struct TreeScan {
+    tree: Tree,
+    volume: VolumeId,
+    /// Directories that are being walked, the innermost last.
+    levels: Vec<Level>,
+}
+
+/// A directory and what is left to do in it.
+struct Level {
+    /// Open while it is the innermost one: trees may be deeper than a process may have files open.
+    directory: Option<Arc<OwnedFd>>,
+    /// Path below the root, with a slash behind it unless it is the root.
+    path: String,
+    /// In the reverse of their order.
+    work: Vec<Work>,
+}
+
+enum Work {
+    /// A directory.
+    Enter(String),
+    /// An entry, by the name of its data file.
+    Examine(String),
+}
+
+/// Names of a directory, sorted out.
+#[derive(Default)]
+struct Listing {
+    directories: BTreeSet<String>,
+    files: BTreeSet<String>,
+    unusable: u64,
+}
+
+impl TreeScan {
+    pub(crate) const fn new(tree: Tree, volume: VolumeId) -> Self {
+        Self { tree, volume, levels: Vec::new() }
+    }
+
+    /// Goes into the directory `path`; what it holds is added to `slice` as far as names alone tell.
+    fn enter(&mut self, path: String, slice: &mut ScanSlice) -> Result<(), StoreError> {
+        let name = path.trim_end_matches('/');
+        let listed = self.tree.directory(name).and_then(|directory| Ok((Listing::read(&directory)?, directory)));
+        let (listing, directory) = match listed {
+            Ok(listed) => listed,
+            Err(errno) if path.is_empty() => return Err(StoreError::io("listing", self.tree.path())(errno)),
+            Err(errno) => {
+                tracing::warn!(directory = %self.tree.path().join(name).display(), error = %errno, "not listed");
+                slice.unusable += 1;
+                return Ok(());
+            }
+        };
+        slice.unusable += listing.unusable;
+        let mut work = Vec::new();
+        for name in &listing.files {
+            match name.strip_suffix(CINFO_SUFFIX) {
+                Some(data) if listing.files.contains(data) => work.push(Work::Examine(data.to_owned())),
+                None if listing.files.contains(&format!("{name}{CINFO_SUFFIX}")) => {}
+                _ => slice.orphans += 1,
+            }
+        }
+        let is_own = |name: &str| path.is_empty() && is_reserved_top(name);
+        work.extend(listing.directories.into_iter().filter(|name| !is_own(name)).map(Work::Enter));
+        work.sort_by(|a, b| b.name().cmp(a.name()));
+        if let Some(above) = self.levels.last_mut() {
+            above.directory = None;
+        }
+        self.levels.push(Level { directory: Some(directory), path, work });
+        Ok(())
+    }
+
+    /// Looks at the entry `name` of the innermost directory.
+    fn examine(&mut self, name: &str, slice: &mut ScanSlice) {
+        let Some(level) = self.levels.last_mut() else { return };
+        let key = CacheKey::from_text(&format!("/{}{name}", level.path));
+        let directory = level.directory.take().or_else(|| self.tree.directory(level.path.trim_end_matches('/')).ok());
+        let (Some(key), Some(directory)) = (key, directory) else {
+            slice.unusable += 1;
+            return;
+        };
+        let place = self.tree.place_in(&directory, &key);
+        level.directory = Some(directory);
+        match read(&place) {
+            Ok(Some((StoredCinfo { cinfo: Ok(cinfo), origin, modified }, identity))) => {
+                slice.entries.push(ScannedEntry {
+                    key,
+                    volume: self.volume,
+                    identity,
+                    cinfo,
+                    origin,
+                    last_use: modified,
+                });
+            }
+            Ok(None) => slice.orphans += 1,
+            Ok(Some((StoredCinfo { cinfo: Err(error), .. }, _))) => {
+                tracing::debug!(%key, %error, "record passed over");
+                slice.unusable += 1;
+            }
+            Err(error) => {
+                tracing::debug!(%key, %error, "entry passed over");
+                slice.unusable += 1;
+            }
+        }
+    }
+}
+
+impl Scan for TreeScan {
+    fn next_slice(&mut self, limit: usize) -> Result<ScanSlice, StoreError> {
+        let mut slice = ScanSlice::default();
+        if self.levels.is_empty() {
+            self.enter(String::new(), &mut slice)?;
+        }
+        for _ in 0..limit {
+            let Some(level) = self.levels.last_mut() else { break };
+            match level.work.pop() {
+                Some(Work::Enter(name)) => {
+                    let path = format!("{}{name}/", level.path);
+                    self.enter(path, &mut slice)?;
+                }
+                Some(Work::Examine(name)) => self.examine(&name, &mut slice),
+                None => drop(self.levels.pop()),
+            }
+        }
+        slice.is_last = self.levels.is_empty();
+        Ok(slice)
+    }
+}
+
+impl Work {
+    fn name(&self) -> &str {
+        match self {
+            Self::Enter(name) | Self::Examine(name) => name,
+        }
+    }
+}
+
+impl Listing {
+    fn read(directory: &OwnedFd) -> rustix::io::Result<Self> {
+        let mut listing = Self::default();
+        for entry in Dir::read_from(directory)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else {
+                listing.unusable += 1;
+                continue;
+            };
+            if name == "." || name == ".." {
+                continue;
+            }
+            let file_type = match entry.file_type() {
+                FileType::Unknown => type_of(directory, name),
+                known => known,
+            };
+            match file_type {
+                FileType::Directory => drop(listing.directories.insert(name.to_owned())),
+                // A link may lead into a space of XCache.
+                FileType::RegularFile | FileType::Symlink => drop(listing.files.insert(name.to_owned())),
+                _ => listing.unusable += 1,
+            }
+        }
+        Ok(listing)
+    }
+}
+
+/// For file systems that do not tell it with the name.
+fn type_of(directory: &OwnedFd, name: &str) -> FileType {
+    let stat = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+}
+
+/// The record at a place and the data file it is about; `None` when one of them is missing.
+fn read(place: &Place) -> Result<Option<(StoredCinfo, FileIdentity)>, StoreError> {
+    let Some(stored) = cinfo_file::read(&place.cinfo()?)? else { return Ok(None) };
+    Ok(place.data()?.identity()?.map(|identity| (stored, identity)))
+}
