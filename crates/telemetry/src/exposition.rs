@@ -91,6 +91,9 @@ impl Page<'_, '_> {
             ("forebay_open_handles", "Files held open by clients", None),
             counters.open_handles.load(Ordering::Relaxed),
         )?;
+        // None outside of a runtime.
+        let tasks = tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks());
+        self.gauge(("forebay_tasks", "Tasks of the runtime that have not ended", None), tasks as u64)?;
         self.gauge(
             ("forebay_connections", "Open client connections", None),
             counters.connections.load(Ordering::Relaxed),
@@ -302,6 +305,7 @@ mod tests {
             "forebay_origin_errors_total{origin=\"origin.example:1094\"} 1",
             "forebay_origin_errors_total{origin=\"other\"} 0",
             "forebay_open_handles 0",
+            "forebay_tasks 0",
             "forebay_connections 1",
             "forebay_connections_accepted_total 1",
             "forebay_budget_bytes 1073741824",
