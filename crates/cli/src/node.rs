@@ -46,6 +46,8 @@ impl Node {
     pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Self> {
         let config = &settings.config;
         let metrics = Metrics::new();
+        let runtime = tokio::runtime::Handle::current().metrics();
+        metrics.watch_tasks(move || runtime.num_alive_tasks() as u64);
         let origins = Origins {
             options: config.origin.options.clone(),
             pool: Pool::new(config.origin.pool.clone()),

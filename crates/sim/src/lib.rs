@@ -12,6 +12,7 @@ mod content;
 mod crash;
 mod dice;
 mod disk;
+mod index;
 mod origin;
 mod phase;
 mod scenario;

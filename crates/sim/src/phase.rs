@@ -5,6 +5,7 @@ use crate::{
     content::Content,
     dice::Dice,
     disk::SimDisk,
+    index::SimIndex,
     origin::SimOrigin,
     scenario::{Scenario, event, populate},
     verdict::{Failure, Summary},
@@ -62,16 +63,18 @@ pub fn run(seed: u64) -> Result<Summary, Failure> {
 }
 
 fn live(world: &World, dice: &mut Dice) -> anyhow::Result<()> {
-    let directory = tempfile::Builder::new().prefix("forebay-sim-").tempdir_in(place())?;
+    let directory = tempfile::Builder::new().prefix("forebay-sim-").tempdir_in(memory_or_disk())?;
     let root = directory.path().join("store");
     let scenario = Scenario::draw(dice);
     populate(world, dice);
+    let index = SimIndex::new(world.clone(), dice.split());
     let mut now = START;
     for _ in 0..scenario.phases {
         let lasts = dice.millis(500..=25_000);
         now += i64::try_from(lasts.as_secs()).unwrap_or(0) + 3600;
         let mut dice = dice.split();
-        phase(world, &scenario, &root, now, lasts, &mut dice)?;
+        let place = Place { root: &root, index: &index };
+        phase(world, &scenario, place, now, lasts, &mut dice)?;
         check_store(world, &root)?;
         if !world.state().findings.is_empty() {
             break;
@@ -81,20 +84,27 @@ fn live(world: &World, dice: &mut Dice) -> anyhow::Result<()> {
 }
 
 /// A file system in memory, if there is one: nothing here depends on a real disk.
-fn place() -> std::path::PathBuf {
+fn memory_or_disk() -> std::path::PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
+/// What outlives a phase.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    root: &'a Path,
+    index: &'a SimIndex,
 }
 
 fn phase(
     world: &World,
     scenario: &Scenario,
-    root: &Path,
+    place: Place<'_>,
     now: i64,
     lasts: Duration,
     dice: &mut Dice,
 ) -> anyhow::Result<()> {
-    let disk = Arc::new(SimDisk::open(root, world.clone(), dice.split()).context("opening the store")?);
+    let disk = Arc::new(SimDisk::open(place.root, world.clone(), dice.split()).context("opening the store")?);
     let unsynced = disk.shared();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().context("a runtime")?;
@@ -103,7 +113,7 @@ fn phase(
     runtime.block_on(async {
         forebay_net::clock::simulation::start_at(now);
         world.state().is_over = false;
-        let engine = start_engine(world, scenario.options(world, dice), disk, dice.split())?;
+        let engine = start_engine(world, scenario.options(world, place.index, dice), disk, dice.split())?;
         let mut clients = JoinSet::new();
         for number in 0..scenario.clients {
             let (world, dice, engine) = (world.clone(), dice.split(), engine.clone());
@@ -124,8 +134,10 @@ fn phase(
     if crashes {
         world.state().summary.crashes += 1;
         unsynced.unsynced().crash(dice).context("losing what was not synced")?;
+        place.index.crash(dice);
     }
     unsynced.unsynced().forget();
+    place.index.settle();
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     content::Content,
     dice::Dice,
+    index::SimIndex,
     world::{OriginFileState, World},
 };
 use forebay_engine::{Options, Workers};
@@ -45,7 +46,7 @@ impl Scenario {
     }
 
     /// The engine's set-up; the delays of its disk are drawn as the world is at the time.
-    pub(crate) fn options(&self, world: &World, dice: &mut Dice) -> Options {
+    pub(crate) fn options(&self, world: &World, index: &SimIndex, dice: &mut Dice) -> Options {
         let (world, dice) = (world.clone(), Mutex::new(dice.split()));
         let delay = move || {
             let longest_ms = world.state().disk_delay_ms;
@@ -61,6 +62,7 @@ impl Scenario {
             open_files_max: self.open_files_max,
             disk_pause: self.disk_pause,
             workers: Workers::Inline(Arc::new(delay)),
+            index: Arc::new(index.clone()),
             ..Options::default()
         }
     }

@@ -4,7 +4,7 @@ use crate::{
     label::{
         BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, PerLabel, RequestKind,
     },
-    metrics::{Counters, Metrics},
+    metrics::{Counters, Metrics, Tasks},
 };
 use forebay_types::{Outcome, Side};
 use prometheus_client::{
@@ -91,9 +91,9 @@ impl Page<'_, '_> {
             ("forebay_open_handles", "Files held open by clients", None),
             counters.open_handles.load(Ordering::Relaxed),
         )?;
-        // None outside of a runtime.
-        let tasks = tokio::runtime::Handle::try_current().map_or(0, |runtime| runtime.metrics().num_alive_tasks());
-        self.gauge(("forebay_tasks", "Tasks of the runtime that have not ended", None), tasks as u64)?;
+        if let Some(Tasks(alive)) = counters.tasks.get() {
+            self.gauge(("forebay_tasks", "Tasks of the runtime that have not ended", None), alive())?;
+        }
         self.gauge(
             ("forebay_connections", "Open client connections", None),
             counters.connections.load(Ordering::Relaxed),
@@ -265,6 +265,7 @@ mod tests {
         origin.add_request(RequestKind::Pgread);
         origin.add_error();
         metrics.watch_budget(1 << 30, || 12345);
+        metrics.watch_tasks(|| 42);
         metrics.add_fills_started(3);
         metrics.add_fills_coalesced(2);
         metrics.add_disk_written(65536);
@@ -305,7 +306,7 @@ mod tests {
             "forebay_origin_errors_total{origin=\"origin.example:1094\"} 1",
             "forebay_origin_errors_total{origin=\"other\"} 0",
             "forebay_open_handles 0",
-            "forebay_tasks 0",
+            "forebay_tasks 42",
             "forebay_connections 1",
             "forebay_connections_accepted_total 1",
             "forebay_budget_bytes 1073741824",

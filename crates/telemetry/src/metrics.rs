@@ -39,6 +39,7 @@ pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
     pub(crate) budget: OnceLock<Budget>,
+    pub(crate) tasks: OnceLock<Tasks>,
     pub(crate) fills_started: AtomicU64,
     pub(crate) fills_coalesced: AtomicU64,
     pub(crate) disk_written_bytes: AtomicU64,
@@ -61,6 +62,15 @@ pub(crate) struct Counters {
 pub(crate) struct Budget {
     pub(crate) limit_bytes: u64,
     pub(crate) used_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+/// Tells how many tasks of the runtime have not ended.
+pub(crate) struct Tasks(pub(crate) Box<dyn Fn() -> u64 + Send + Sync>);
+
+impl fmt::Debug for Tasks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tasks").finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for Budget {
@@ -115,6 +125,11 @@ impl Metrics {
     /// Shows the byte budget; `used_bytes` is asked at each scrape. Only the first call counts.
     pub fn watch_budget(&self, limit_bytes: u64, used_bytes: impl Fn() -> u64 + Send + Sync + 'static) {
         self.0.budget.get_or_init(|| Budget { limit_bytes, used_bytes: Box::new(used_bytes) });
+    }
+
+    /// Shows the number of tasks; `alive` is asked at each scrape. Only the first call counts.
+    pub fn watch_tasks(&self, alive: impl Fn() -> u64 + Send + Sync + 'static) {
+        self.0.tasks.get_or_init(|| Tasks(Box::new(alive)));
     }
 
     /// Counts blocks whose fill was started.
