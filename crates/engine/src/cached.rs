@@ -11,7 +11,7 @@ use crate::{
     shared::Shared,
 };
 use forebay_cache::{CacheKey, Geometry};
-use forebay_index::Change;
+use forebay_index::{Change, Facts};
 use forebay_origin::{FileIdentity, OriginError, OriginFile};
 use forebay_store::OriginMark;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
@@ -195,15 +195,20 @@ impl CachedFile {
         disk.zip(key).map(|(disk, key)| disk.local_path(key)).unwrap_or_default()
     }
 
-    /// What is stored of the checksums of the blocks in chunk number `chunk`, by position.
-    pub(crate) fn stored_sums(&self, _chunk: u64) -> Vec<(usize, u32)> {
-        Vec::new()
+    /// What is stored of the checksums of the blocks in chunk number `chunk`, by position; `None` when there is no index that
+    /// tells. Blocking.
+    pub(crate) fn stored_sums(&self, kept: &Kept, chunk: u64) -> Option<Vec<(usize, u32)>> {
+        let (catalog, key) = (self.shared.catalog.as_ref()?, self.key()?);
+        catalog.block_sums(key, kept.generation(), chunk)
     }
 
     /// Has the checksums stored that were noted since the last call.
-    pub(crate) fn store_sums(&self) {
-        if let Some(kept) = &self.kept {
-            kept.sums().take_changed();
+    pub(crate) fn store_sums(&self, kept: &Kept) {
+        let (Some(catalog), Some(key)) = (&self.shared.catalog, self.key()) else { return };
+        let sums = kept.sums().take_changed();
+        if !sums.is_empty() {
+            let block_sums = sums.into_iter().map(|(index, sum)| (index.0, Some(sum))).collect();
+            catalog.note_learnt(key, kept.generation(), Facts { block_sums, ..Facts::default() });
         }
     }
 

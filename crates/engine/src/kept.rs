@@ -2,6 +2,7 @@
 
 use crate::account::Bytes;
 use forebay_cache::{BlockMap, BlockSums, Cinfo, DataFileId, Trust};
+use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
 use forebay_types::{BlockIndex, ByteRange};
 use std::{
@@ -53,6 +54,11 @@ impl Kept {
     /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
     pub(crate) fn sums(&self) -> MutexGuard<'_, BlockSums> {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the index knows the files by.
+    pub(crate) fn generation(&self) -> Generation {
+        Generation { inode: self.data.identity().inode, created: self.record().cinfo.created }
     }
 
     /// Names the data file.

@@ -36,7 +36,7 @@ pub use engine::{Engine, Space, WritePolicy};
 pub use error::Error;
 pub use forebay_origin::{Checksum, ListDetail};
 pub use handle::Handle;
-pub use integrity::{CheckPolicy, IntegrityOptions};
+pub use integrity::{CheckPolicy, ChecksumAlgorithm, ChecksumAlgorithmError, IntegrityOptions};
 pub use opened::Client;
 pub use options::Options;
 pub use read::Read;

@@ -1,6 +1,6 @@
 //! An exported directory: files of this machine, read only, never outside the directory.
 
-use crate::Error;
+use crate::{ChecksumAlgorithm, Error, integrity::digest::Digest};
 use forebay_origin::{Checksum, ListDetail};
 use forebay_types::{DirEntry, FileKind, FileStat, Lfn};
 use rustix::fs::{
@@ -74,17 +74,17 @@ impl LocalTree {
     pub(crate) fn checksum(&self, lfn: &Lfn, algorithm: Option<&str>) -> Result<Checksum, Error> {
         let (file, stat) = self.open_file(lfn)?;
         let algorithm = algorithm.unwrap_or("adler32").to_ascii_lowercase();
-        let mut sum = Sum::new(&algorithm)
-            .ok_or_else(|| Error::Unsupported { what: format!("checksum {}", algorithm.escape_debug()) })?;
+        let unsupported = |_| Error::Unsupported { what: format!("checksum {}", algorithm.escape_debug()) };
+        let mut digest = Digest::new(ChecksumAlgorithm::parse(&algorithm).map_err(unsupported)?);
         let mut buffer = vec![0; CHECKSUM_PIECE];
         let mut offset = 0;
         while offset < stat.size {
             let len = file.read_at(&mut buffer, offset).map_err(|error| disk_error(&error, lfn, "reading"))?;
             let Some(piece) = buffer.get(..len).filter(|piece| !piece.is_empty()) else { break };
-            sum.add(piece);
+            digest.update(piece);
             offset += len as u64;
         }
-        Ok(Checksum { algorithm, value: sum.value() })
+        Ok(Checksum { algorithm, value: digest.value() })
     }
 
     /// Bytes in all and free on the file system of the directory.
@@ -101,36 +101,6 @@ impl LocalTree {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         openat2(&self.root, relative, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
             .map_err(|errno| error_of(errno, lfn, "opening"))
-    }
-}
-
-/// A checksum under way.
-enum Sum {
-    Adler32(simd_adler32::Adler32),
-    Crc32c(u32),
-}
-
-impl Sum {
-    fn new(algorithm: &str) -> Option<Self> {
-        match algorithm {
-            "adler32" => Some(Self::Adler32(simd_adler32::Adler32::new())),
-            "crc32c" => Some(Self::Crc32c(0)),
-            _ => None,
-        }
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        match self {
-            Self::Adler32(sum) => sum.write(bytes),
-            Self::Crc32c(sum) => *sum = crc32c::crc32c_append(*sum, bytes),
-        }
-    }
-
-    fn value(&self) -> String {
-        match self {
-            Self::Adler32(sum) => format!("{:08x}", sum.finish()),
-            Self::Crc32c(sum) => format!("{sum:08x}"),
-        }
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) fn sync(file: &Arc<CachedFile>) {
     }
     let Some(syncing) = Syncing::begin(kept) else { return };
     let blocks = kept.map.snapshot_written();
-    file.store_sums();
+    file.store_sums(kept);
     if kept.map.has_unsynced(&blocks) {
         if let Err(error) = kept.data.sync_data() {
             file.shared().note_disk_failure(DiskOperation::Sync, &error);

@@ -1,23 +1,50 @@
 //! What a disk gives back is compared with what was written to it.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
+
 mod house;
 
+use forebay_cache::Cinfo;
 use forebay_engine::{CheckPolicy, IntegrityOptions, Options};
+use forebay_index::{IndexFile, IndexOptions};
 use forebay_telemetry::BlockCheck;
 use forebay_testkit::MemoryOrigin;
-use forebay_types::{ByteRange, Outcome};
+use forebay_types::{BlockIndex, ByteRange, Outcome};
 use house::{BLOCK, House, check, collect, open_data_files, options, run, until};
-use std::{path::Path, sync::atomic::Ordering::SeqCst};
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::Path,
+    sync::{Arc, atomic::Ordering::SeqCst},
+};
 
 const MIB: u64 = 1 << 20;
 const WHOLE: ByteRange = ByteRange::at(0, MIB);
 const BLOCKS: u64 = MIB / BLOCK;
 
+/// Options with an index that outlives the engine.
+fn with_index(root: &Path) -> Options {
+    let index = IndexFile { path: root.join(".forebay/index"), options: IndexOptions::default() };
+    Options { index: Arc::new(index), ..options() }
+}
+
+fn restart(root: &Path) -> House {
+    House::build_with(root, MemoryOrigin::new(MIB), with_index(root))
+}
+
 /// Leaves all of `/f` on disk.
 async fn keep(root: &Path) {
-    let house = House::build(root, MIB);
+    let house = restart(root);
     check(&house.open("/f").await, WHOLE).await;
     house.engine.shutdown().await;
+}
+
+/// Changes a byte on disk.
+fn flip(file: &Path, offset: u64) {
+    let file = File::options().read(true).write(true).open(file).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], offset).unwrap();
 }
 
 fn checked(house: &House, result: BlockCheck) -> u64 {
@@ -29,7 +56,7 @@ fn blocks_found_on_disk_are_checked_once_and_given_from_there() {
     run(async {
         let root = tempfile::tempdir().unwrap();
         keep(root.path()).await;
-        let house = House::build(root.path(), MIB);
+        let house = restart(root.path());
         let handle = house.open("/f").await;
         assert!(handle.hit(ByteRange::at(0, 1)).is_none(), "nobody has looked at it yet");
         let ranges = [ByteRange::at(5, 10), ByteRange::at(2 * BLOCK, BLOCK), ByteRange::at(0, MIB)];
@@ -38,7 +65,7 @@ fn blocks_found_on_disk_are_checked_once_and_given_from_there() {
         }
         check(&handle, WHOLE).await;
         assert!(handle.hit(WHOLE).is_some());
-        assert_eq!(checked(&house, BlockCheck::Intact) + checked(&house, BlockCheck::Learned), BLOCKS);
+        assert_eq!(checked(&house, BlockCheck::Intact), BLOCKS);
         assert_eq!(house.bytes(Outcome::Missed), 0);
         assert_eq!(house.origin.opens(), 0, "the origin was not needed");
     });
@@ -62,7 +89,8 @@ fn nothing_is_checked_when_nobody_wants_it() {
         let root = tempfile::tempdir().unwrap();
         keep(root.path()).await;
         let integrity = IntegrityOptions { check: CheckPolicy::Never };
-        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), Options { integrity, ..options() });
+        let options = Options { integrity, ..with_index(root.path()) };
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), options);
         assert!(house.open("/f").await.hit(WHOLE).is_some());
     });
 }
@@ -72,7 +100,7 @@ fn a_block_that_the_disk_does_not_give_is_fetched_again() {
     run(async {
         let root = tempfile::tempdir().unwrap();
         keep(root.path()).await;
-        let house = House::build(root.path(), MIB);
+        let house = restart(root.path());
         house.faults.read_fails.store(true, SeqCst);
         let handle = house.open("/f").await;
         check(&handle, ByteRange::at(BLOCK + 7, 2 * BLOCK)).await;
@@ -82,5 +110,95 @@ fn a_block_that_the_disk_does_not_give_is_fetched_again() {
         check(&handle, WHOLE).await;
         assert!(handle.hit(WHOLE).is_some());
         assert_eq!(house.origin.asked().iter().map(|range| range.len()).sum::<u64>(), 3 * BLOCK);
+    });
+}
+
+#[test]
+fn an_on_disk_checksum_error_is_a_refetch_and_not_a_client_error() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        keep(root.path()).await;
+        flip(&root.path().join("f"), 3 * BLOCK + 5);
+        let house = restart(root.path());
+        let handle = house.open("/f").await;
+        // Several readers at once, of one range and of several: nobody sees it, and it is fetched once.
+        let part = ByteRange::between(2 * BLOCK + 1, 5 * BLOCK);
+        let vector = async {
+            for read in handle.read_many(&[ByteRange::at(3 * BLOCK, 10), ByteRange::at(0, 10)]) {
+                collect(read).await.unwrap();
+            }
+        };
+        tokio::join!(check(&handle, WHOLE), check(&handle, part), check(&handle, ByteRange::at(3 * BLOCK, 6)), vector);
+        assert_eq!(house.origin.asked(), [ByteRange::at(3 * BLOCK, BLOCK)]);
+        assert_eq!((checked(&house, BlockCheck::Damaged), checked(&house, BlockCheck::Intact)), (1, BLOCKS - 1));
+        until(|| handle.hit(WHOLE).is_some()).await;
+        house.engine.shutdown().await;
+        drop((handle, house));
+
+        let house = restart(root.path());
+        check(&house.open("/f").await, WHOLE).await;
+        assert_eq!(checked(&house, BlockCheck::Intact), BLOCKS, "it was written again, with its checksum");
+        assert_eq!(house.origin.opens(), 0);
+    });
+}
+
+#[test]
+fn a_damaged_block_is_off_the_record_before_it_is_written_again() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        keep(root.path()).await;
+        flip(&root.path().join("f"), 3 * BLOCK);
+        let house = restart(root.path());
+        house.origin.let_through(0);
+        let handle = house.open("/f").await;
+        let mut read = handle.read_many(&[ByteRange::at(3 * BLOCK, 10)]).pop().unwrap();
+        let reading = tokio::spawn(async move { read.next().await });
+        until(|| !house.origin.asked().is_empty()).await;
+        let cinfo = Cinfo::decode(&fs::read(root.path().join("f.cinfo")).unwrap()).unwrap();
+        assert!(!cinfo.blocks.contains(BlockIndex(3)));
+        assert_eq!(cinfo.blocks.count(), BLOCKS - 1);
+        house.origin.let_through(u64::MAX);
+        reading.await.unwrap().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn without_its_index_a_cache_learns_the_checksums_anew() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        keep(root.path()).await;
+        fs::remove_file(root.path().join(".forebay/index")).unwrap();
+        let house = restart(root.path());
+        check(&house.open("/f").await, WHOLE).await;
+        assert_eq!(checked(&house, BlockCheck::Learned), BLOCKS);
+        assert_eq!(house.origin.opens(), 0);
+        house.engine.shutdown().await;
+        drop(house);
+
+        flip(&root.path().join("f"), 0);
+        let house = restart(root.path());
+        check(&house.open("/f").await, WHOLE).await;
+        assert_eq!((checked(&house, BlockCheck::Intact), checked(&house, BlockCheck::Damaged)), (BLOCKS - 1, 1));
+    });
+}
+
+#[test]
+fn holes_and_ends_that_are_gone_are_fetched_again() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        keep(root.path()).await;
+        let data = File::options().write(true).open(root.path().join("f")).unwrap();
+        data.set_len(5 * BLOCK).unwrap();
+        data.set_len(MIB).unwrap();
+        let house = restart(root.path());
+        check(&house.open("/f").await, WHOLE).await;
+        assert_eq!(checked(&house, BlockCheck::Damaged), BLOCKS - 5);
+        house.engine.shutdown().await;
+        drop(house);
+
+        data.set_len(5 * BLOCK).unwrap();
+        let house = restart(root.path());
+        check(&house.open("/f").await, WHOLE).await;
+        assert_eq!(house.bytes(Outcome::Missed), MIB, "data that is too short is no entry");
     });
 }

@@ -131,6 +131,8 @@ labels! {
         Intact = "intact",
         /// It had no checksum: it has one now.
         Learned = "learned",
+        /// There was no index to tell its checksum: it is taken as it is.
+        Skipped = "skipped",
         /// It is not what was written.
         Damaged = "damaged",
         /// The disk did not give it.

@@ -12,6 +12,7 @@ mod queries;
 mod rebuild;
 mod run;
 mod state;
+mod sums;
 
 pub use entry_info::EntryInfo;
 pub(crate) use facts::{disk_facts, learnt};

@@ -9,7 +9,7 @@ use crate::{cached::CachedFile, kept::Kept, sync};
 use forebay_cache::sum_chunk_of;
 use forebay_telemetry::BlockCheck;
 use forebay_types::{BlockIndex, ByteRange};
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Checks of one file that are under way, by the offset of their first block. A block is in at most one of them.
@@ -17,6 +17,9 @@ pub(crate) type Checks = BTreeMap<u64, Arc<Check>>;
 
 /// Checks of the whole process at the same time: each holds a thread and [`READ_LEN`] bytes.
 pub(crate) const CHECKS_MAX: usize = 32;
+
+/// How long a check right after a start waits for the index to be open. Without it nothing can be told of a block.
+const INDEX_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Blocks that are being checked.
 pub(crate) struct Check {
@@ -87,6 +90,9 @@ impl Drop for Ending<'_> {
 async fn run(file: Arc<CachedFile>, check: Arc<Check>) {
     let _ending = Ending { file: &file, check: &check };
     let shared = file.shared();
+    if let Some(catalog) = &shared.catalog {
+        catalog.settled(INDEX_WAIT_MAX).await;
+    }
     // The semaphore is never closed: there is always a place in the end.
     let _place = shared.check_places.acquire().await;
     let (checked, blocks) = (Arc::clone(&file), check.blocks);
@@ -122,9 +128,10 @@ fn untrusted(kept: &Kept, blocks: ByteRange) -> impl Iterator<Item = BlockIndex>
 
 /// Compares one block with its sum; a sum that is not known is learned.
 fn check_block(file: &CachedFile, kept: &Kept, index: BlockIndex, buffer: &mut [u8]) -> Result<BlockCheck, Reason> {
+    let Some(known) = known_sum(file, kept, index) else { return Ok(BlockCheck::Skipped) };
     let range = kept.map.geometry().range_of(index);
     let found = of_block(kept.data.as_ref(), range, buffer).map_err(Reason::Unreadable)?;
-    match known_sum(file, kept, index) {
+    match known {
         Some(expected) if expected == found => Ok(BlockCheck::Intact),
         Some(expected) => Err(Reason::Mismatch { expected, found }),
         None => {
@@ -134,14 +141,14 @@ fn check_block(file: &CachedFile, kept: &Kept, index: BlockIndex, buffer: &mut [
     }
 }
 
-/// The sum of a block, from memory or from where sums are stored.
-fn known_sum(file: &CachedFile, kept: &Kept, index: BlockIndex) -> Option<u32> {
+/// The sum of a block, from memory or from the index. The outer `None`: there is no index that would know.
+fn known_sum(file: &CachedFile, kept: &Kept, index: BlockIndex) -> Option<Option<u32>> {
     if !kept.sums().is_loaded(index) {
         let chunk = sum_chunk_of(index);
-        let stored = file.stored_sums(chunk);
+        let stored = file.stored_sums(kept, chunk)?;
         kept.sums().load(chunk, stored);
     }
-    kept.sums().get(index)
+    Some(kept.sums().get(index))
 }
 
 /// Takes damaged blocks out of the map and, before anybody writes them again, out of the cinfo. Blocking.

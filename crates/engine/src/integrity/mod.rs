@@ -5,7 +5,9 @@
 //! sees it.
 
 pub(crate) mod check;
+pub(crate) mod digest;
 mod options;
 pub(crate) mod sums;
 
+pub use digest::{ChecksumAlgorithm, ChecksumAlgorithmError};
 pub use options::{CheckPolicy, IntegrityOptions};

@@ -1,0 +1,53 @@
+//! How fast work in the background goes.
+
+use std::time::{Duration, Instant};
+
+/// Spreads work over time, so that it takes no more than a given rate.
+#[derive(Debug)]
+pub struct Pace {
+    /// Bytes in a second.
+    rate: u64,
+    /// When what was begun so far is paid for.
+    due: Option<Instant>,
+}
+
+impl Pace {
+    /// A pace of `rate` bytes in a second; 0 is one byte.
+    #[must_use]
+    pub fn new(rate: u64) -> Self {
+        Self { rate: rate.max(1), due: None }
+    }
+
+    /// How long to wait before work on `bytes` bytes may begin at `now`. Idle time is not saved up.
+    pub fn wait_for(&mut self, bytes: u64, now: Instant) -> Duration {
+        let begin = self.due.map_or(now, |due| due.max(now));
+        let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate);
+        self.due = begin.checked_add(Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)));
+        begin.saturating_duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_spread_and_idle_time_is_not_saved_up() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut pace = Pace::new(1000);
+        assert_eq!(pace.wait_for(500, at(0)), Duration::ZERO);
+        assert_eq!(pace.wait_for(500, at(0)), Duration::from_millis(500));
+        assert_eq!(pace.wait_for(100, at(600)), Duration::from_millis(400));
+        assert_eq!(pace.wait_for(100, at(5000)), Duration::ZERO);
+        assert_eq!(pace.wait_for(100, at(5000)), Duration::from_millis(100));
+    }
+
+    #[test]
+    fn a_pace_of_nothing_is_slow_but_no_fault() {
+        let mut pace = Pace::new(0);
+        let now = Instant::now();
+        pace.wait_for(u64::MAX, now);
+        pace.wait_for(u64::MAX, now);
+    }
+}
