@@ -120,6 +120,8 @@ impl Admin {
         match id {
             OperationId::Document => Ok(answer::of(status, "application/json", openapi::document())),
             OperationId::Status => answer::json(status, &resources::status::get(shared).await),
+            OperationId::ListFiles => answer::json(status, &resources::files::list(shared, call).await?),
+            OperationId::GetFile => answer::json(status, &resources::files::get(shared, call).await?),
             OperationId::Prefetch => {
                 let job = resources::prefetch::start(shared, call)?;
                 let path = format!("/api/v1/jobs/{}", job.id);

@@ -7,7 +7,7 @@ use crate::{
 use bytes::Bytes;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 /// A call of an operation. What it is called with is as written: not yet understood, but no parameter is unknown.
 #[derive(Clone, Debug)]
@@ -15,6 +15,7 @@ pub(crate) struct Call {
     pub(crate) operation: &'static Operation,
     /// The path's variable part, decoded.
     variable: String,
+    query: BTreeMap<String, String>,
     body: Bytes,
 }
 
@@ -89,12 +90,28 @@ impl Call {
                 return Err(Problem::invalid(format_args!("the parameter `{name}` is written twice")));
             }
         }
-        Ok(Self { operation, variable, body })
+        Ok(Self { operation, variable, query: values, body })
     }
 
     /// The path's variable part.
     pub(crate) fn variable(&self) -> &str {
         &self.variable
+    }
+
+    /// A parameter, when it is written.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.query.get(name).map(String::as_str)
+    }
+
+    /// A parameter as a number or the like, when it is written.
+    ///
+    /// # Errors
+    /// When it cannot be understood.
+    pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let parse = |text: &str| {
+            text.parse().map_err(|error| Problem::invalid(format_args!("the parameter `{name}`: {error}")))
+        };
+        self.text(name).map(parse).transpose()
     }
 
     /// The body.

@@ -1,7 +1,7 @@
 //! Every operation of the API, declared once: dispatch and document come from here.
 
 use crate::{
-    model::{Drain, Job, JobList, PrefetchRequest, Status},
+    model::{Drain, FileDetail, FileList, Job, JobList, PrefetchRequest, Status},
     problem::ProblemKind,
 };
 use schemars::{Schema, SchemaGenerator};
@@ -81,6 +81,10 @@ pub(crate) enum OperationId {
     Document,
     /// How the server is.
     Status,
+    /// Files of the cache.
+    ListFiles,
+    /// One file of the cache.
+    GetFile,
     /// Begin to fetch files.
     Prefetch,
     /// All jobs.
@@ -102,6 +106,8 @@ impl OperationId {
         match self {
             Self::Document => "document",
             Self::Status => "status",
+            Self::ListFiles => "listFiles",
+            Self::GetFile => "getFile",
             Self::Prefetch => "prefetch",
             Self::ListJobs => "listJobs",
             Self::GetJob => "getJob",
@@ -128,6 +134,25 @@ const JOB_ID: Parameter = Parameter {
     schema: r#"{"type": "string", "minLength": 1, "maxLength": 64}"#,
     example: "1763766000-1",
     is_required: true,
+};
+
+const FILE_NAME: Parameter = Parameter {
+    name: "name",
+    place: ParameterPlace::Path,
+    description: "The file's name without its first slash; slashes may be written as they are or as `%2F`.",
+    schema: r#"{"type": "string", "minLength": 1, "maxLength": 4096}"#,
+    example: "store/mc/file.root",
+    is_required: true,
+};
+
+const PATTERN: Parameter = Parameter {
+    name: "pattern",
+    place: ParameterPlace::Query,
+    description: "Only files whose whole name matches: `*` stands for any characters within a component, `?` for one of them, \
+                  `**` for any characters.",
+    schema: r#"{"type": "string", "maxLength": 4096}"#,
+    example: "/store/**.root",
+    is_required: false,
 };
 
 /// An operation without parameters, body and result.
@@ -159,6 +184,43 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         summary: "How the server is",
         description: "Whether it takes work, what it serves, what the cache holds.",
         result: Some(SchemaGenerator::subschema_for::<Status>),
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::ListFiles,
+        path: "/api/v1/files",
+        summary: "Files of the cache",
+        description: "In the order of their names, a page at a time. While the index is made again, files that it has not come \
+                      to are missing.",
+        parameters: &[
+            PATTERN,
+            Parameter {
+                name: "after",
+                place: ParameterPlace::Query,
+                description: "Only files behind this name: what `next` of the page before says.",
+                schema: r#"{"type": "string", "maxLength": 4096}"#,
+                example: "/store/mc/file.root",
+                is_required: false,
+            },
+            Parameter {
+                name: "limit",
+                place: ParameterPlace::Query,
+                description: "Files of the page at most.",
+                schema: r#"{"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}"#,
+                example: "100",
+                is_required: false,
+            },
+        ],
+        result: Some(SchemaGenerator::subschema_for::<FileList>),
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::GetFile,
+        path: "/api/v1/files/{name}",
+        summary: "One file of the cache, with its blocks and accesses",
+        parameters: &[FILE_NAME],
+        result: Some(SchemaGenerator::subschema_for::<FileDetail>),
+        problems: &[ProblemKind::NotCached],
         ..PLAIN
     },
     Operation {

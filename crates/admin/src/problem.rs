@@ -53,6 +53,8 @@ problem_kinds! {
     Forbidden = "forbidden", FORBIDDEN, "The API is not open to this caller";
     /// There is no such path below `/api/`.
     NoSuchPath = "no-such-path", NOT_FOUND, "The API has no such path";
+    /// The cache has no such file.
+    NotCached = "not-cached", NOT_FOUND, "The cache has no such file";
     /// There is no such job; it may have ended long ago, or before the server was started.
     NoSuchJob = "no-such-job", NOT_FOUND, "There is no such job";
     /// The path has other methods.

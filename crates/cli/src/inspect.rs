@@ -3,6 +3,7 @@
 mod json_form;
 mod text_form;
 
+use crate::admin::{self, AdminArgs};
 use anyhow::{Context, anyhow};
 use forebay_cache::{CINFO_LEN_MAX, CINFO_SUFFIX, Cinfo, CinfoVersion};
 use std::{
@@ -16,11 +17,15 @@ use std::{
 /// Show the record (cinfo) of a cached file: sizes, blocks present, accesses. Times are UTC
 #[derive(Debug, clap::Args)]
 pub(crate) struct InspectArgs {
-    /// The cinfo, or the data file beside it. Versions 2, 3 and 4 are read
+    /// The cinfo, or the data file beside it. Versions 2, 3 and 4 are read. With --cached: the name of a file of a running cache,
+    /// as clients ask for it
     path: PathBuf,
-    /// Print JSON, with the keys of xrdpfc_print
+    /// Ask the running server
     #[arg(long)]
-    json: bool,
+    cached: bool,
+    // With --json, the keys are those of xrdpfc_print, and with --cached those of the API.
+    #[command(flatten)]
+    admin: AdminArgs,
 }
 
 /// What was found on disk.
@@ -40,9 +45,12 @@ enum DataFile {
 }
 
 pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {
+    if args.cached {
+        return admin::files::inspect(&args.admin, &args.path.to_string_lossy());
+    }
     let record = read(&args.path)?;
     let mut out = BufWriter::new(io::stdout().lock());
-    if args.json {
+    if args.admin.json {
         serde_json::to_writer(&mut out, &json_form::json(&record))?;
         writeln!(out)?;
     } else {

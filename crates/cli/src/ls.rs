@@ -1,6 +1,7 @@
-//! `forebay ls`: what is in a directory of a server.
+//! `forebay ls`: what is in a directory of a server, or in a running cache.
 
 use crate::{
+    admin::{self, AdminArgs},
     client::{FileUrl, block_on},
     text,
 };
@@ -8,18 +9,28 @@ use forebay_origin::{ListDetail, Origin, OriginError};
 use forebay_types::{DirEntry, FileKind};
 use std::io::{self, BufWriter, Write};
 
-/// List a directory of a server
+/// List what a running cache holds, or a directory of a server
+///
+/// Without a URL, files of the cache are listed: the share of each that is there, `o` for open, `p` for pinned, its size, its last
+/// use (UTC) and its name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
+    /// A pattern of cached files, such as '/store/**.root' [default: all]; or a directory of any server,
     /// root://HOST:PORT//path (the port may be left out: 1094)
-    url: String,
-    /// Also tell kind, size and time of last change (UTC)
+    #[arg(value_name = "PATTERN|URL")]
+    what: Option<String>,
+    /// Of a URL: also tell kind, size and time of last change (UTC)
     #[arg(short)]
     long: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
 }
 
 pub(crate) fn run(args: &LsArgs) -> anyhow::Result<()> {
-    let url = FileUrl::parse(&args.url)?;
+    let Some(url) = args.what.as_deref().filter(|what| what.contains("://")) else {
+        return admin::files::list(&args.admin, args.what.as_deref());
+    };
+    let url = FileUrl::parse(url)?;
     let detail = if args.long { ListDetail::Stats } else { ListDetail::Names };
     let mut entries = block_on(list(&url, detail))?;
     entries.sort_by(|a, b| a.name.cmp(&b.name));

@@ -23,6 +23,7 @@ mod options;
 mod piece;
 mod planner;
 mod read;
+mod record;
 mod routes;
 mod segment;
 mod shared;

@@ -50,7 +50,7 @@ fn unkept(shared: &Arc<Shared>, target: OriginTarget, origin_file: Arc<dyn Origi
 }
 
 /// What the disk holds under `key`, if anything; a disk that fails holds nothing.
-async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: bool) -> Option<Entry> {
+pub(crate) async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: bool) -> Option<Entry> {
     let disk = Arc::clone(shared.disk.as_ref()?);
     let opening = Arc::clone(shared);
     let opened = shared.options.workers.run(move || {

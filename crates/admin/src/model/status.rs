@@ -26,6 +26,8 @@ pub struct Status {
     pub memory: Memory,
     /// Room on the file system of the cache, or of what is exported.
     pub space: Option<Space>,
+    /// The list of what the cache holds.
+    pub index: Index,
     /// Jobs at work.
     pub jobs_running: u64,
 }
@@ -42,6 +44,44 @@ pub enum State {
     Draining,
     /// Not any more.
     Stopping,
+}
+
+/// The list of what the cache holds.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Index {
+    /// How it is.
+    pub state: IndexState,
+    /// Files it has, as far as it tells.
+    pub files: Option<u64>,
+    /// Bytes of theirs that are on disk, as far as it tells.
+    pub bytes: Option<u64>,
+}
+
+/// How the index is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IndexState {
+    /// Nothing is cached, or it failed and is opened again later.
+    Off,
+    /// It is being read.
+    Loading,
+    /// In use while it is made again from the disk.
+    Rebuilding,
+    /// In use, with every file.
+    Ready,
+}
+
+impl IndexState {
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Loading => "loading",
+            Self::Rebuilding => "rebuilding",
+            Self::Ready => "ready",
+        }
+    }
 }
 
 /// Bytes given to clients.

@@ -2,7 +2,7 @@
 
 use crate::{
     api::Shared,
-    model::{ByteCounts, Memory, Space, State, Status},
+    model::{ByteCounts, Index, IndexState, Memory, Space, State, Status},
 };
 use forebay_types::Outcome;
 
@@ -28,7 +28,18 @@ pub(crate) async fn get(shared: &Shared) -> Status {
         hit_ratio: hit_ratio(&client_bytes),
         memory: Memory { budget_bytes, used_bytes },
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
+        index: index(shared),
         jobs_running: shared.jobs.running() as u64,
+    }
+}
+
+fn index(shared: &Shared) -> Index {
+    use forebay_engine::IndexState as Told;
+    match shared.engine.index_state() {
+        Told::Off => Index { state: IndexState::Off, files: None, bytes: None },
+        Told::Loading => Index { state: IndexState::Loading, files: None, bytes: None },
+        Told::Rebuilding { files } => Index { state: IndexState::Rebuilding, files: Some(files), bytes: None },
+        Told::Ready { files, bytes } => Index { state: IndexState::Ready, files: Some(files), bytes: Some(bytes) },
     }
 }
 

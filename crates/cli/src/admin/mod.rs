@@ -4,6 +4,7 @@ mod address;
 mod connection;
 pub(crate) mod drain;
 mod error;
+pub(crate) mod files;
 pub(crate) mod jobs;
 pub(crate) mod prefetch;
 pub(crate) mod status;
@@ -34,7 +35,7 @@ pub(crate) struct AdminArgs {
     config: Option<PathBuf>,
     /// Print JSON, as the API tells it
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl AdminArgs {

@@ -45,13 +45,17 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     let memory = &status.memory;
     let (used, budget) = (text::bytes(memory.used_bytes), text::bytes(memory.budget_bytes));
     writeln!(out, "memory     {used} in use of {budget}")?;
+    let index = &status.index;
+    let files = index.files.map_or_else(String::new, |files| format!(", {files} files"));
+    let bytes = index.bytes.map_or_else(String::new, |bytes| format!(" of {}", text::bytes(bytes)));
+    writeln!(out, "index      {}{files}{bytes}", index.state.as_str())?;
     writeln!(out, "jobs       {} running", status.jobs_running)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_admin::model::{ByteCounts, Memory, Space, State};
+    use forebay_admin::model::{ByteCounts, Index, IndexState, Memory, Space, State};
 
     #[test]
     fn a_status_has_a_line_for_each_subject() {
@@ -66,6 +70,7 @@ mod tests {
             hit_ratio: Some(0.75),
             memory: Memory { budget_bytes: 1 << 30, used_bytes: 0 },
             space: Some(Space { total_bytes: 1 << 40, free_bytes: 1 << 39 }),
+            index: Index { state: IndexState::Ready, files: Some(3), bytes: Some(1536) },
             jobs_running: 1,
         };
         let mut out = Vec::new();
@@ -74,6 +79,7 @@ mod tests {
         for line in [
             "server     ready, version 1.0, up 1d 1h 1min since 1970-01-01 00:00:00 UTC",
             "served     75.0 % hit: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed",
+            "index      ready, 3 files of 1.5 KiB",
             "disk       512.0 GiB free of 1.0 TiB",
         ] {
             assert!(text.lines().any(|printed| printed == line), "{line} not in {text}");

@@ -1,0 +1,184 @@
+//! Files of the cache.
+
+use super::scan::Scan;
+use crate::{
+    api::Shared,
+    call::Call,
+    entry_name::EntryName,
+    model::{
+        BLOCK_RUNS_MAX, BlockRun, CachedFile, FILES_PER_PAGE_MAX, FileAccess, FileChecksum, FileDetail, FileList,
+        FileRecord,
+    },
+    problem::{Problem, ProblemKind},
+};
+use forebay_cache::{CacheKey, Cinfo, PathPattern};
+use forebay_engine::EntryInfo;
+use forebay_types::BlockIndex;
+
+/// Files of a page unless told otherwise.
+const FILES_PER_PAGE: usize = 100;
+
+/// Pages of the index that one call reads at most, so that it ends in time: a page without a match is an answer too.
+const INDEX_PAGES_MAX: usize = 50;
+
+/// A page of files.
+///
+/// # Errors
+/// When a parameter is wrong, or the index is not in use.
+pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<FileList, Problem> {
+    let limit = call.parsed("limit")?.unwrap_or(FILES_PER_PAGE);
+    if !(1..=FILES_PER_PAGE_MAX).contains(&limit) {
+        return Err(Problem::invalid(format_args!("the parameter `limit`: write 1 to {FILES_PER_PAGE_MAX}")));
+    }
+    let after = call.text("after").map(key_of).transpose()?;
+    let mut scan = Scan::new(pattern_of(call)?, after);
+    let mut files: Vec<CachedFile> = Vec::new();
+    for _ in 0..INDEX_PAGES_MAX {
+        let Some(page) = scan.next_page(&shared.engine).await? else { break };
+        let room = limit - files.len();
+        let is_full = page.len() > room;
+        files.extend(page.into_iter().take(room).map(told));
+        if is_full || files.len() == limit {
+            let next = if is_full { files.last().map(|file| file.name.clone()) } else { position(&scan) };
+            return Ok(FileList { files, next });
+        }
+    }
+    Ok(FileList { files, next: position(&scan) })
+}
+
+/// One file.
+///
+/// # Errors
+/// When there is no such file, or the index is not in use.
+pub(crate) async fn get(shared: &Shared, call: &Call) -> Result<FileDetail, Problem> {
+    let key = key_of(call.variable())?;
+    let entry = shared.engine.entry(&key).await?.ok_or_else(|| not_cached(&key))?;
+    let record = match shared.engine.record(&key).await {
+        // Files may have millions of blocks.
+        Some(cinfo) => tokio::task::spawn_blocking(move || told_record(&cinfo)).await.ok(),
+        None => None,
+    };
+    Ok(FileDetail { file: told(entry), record })
+}
+
+/// The key of a file as a call names it, the first `/` left out or not.
+///
+/// # Errors
+/// When the cache can hold no file of this name.
+pub(crate) fn key_of(name: &str) -> Result<CacheKey, Problem> {
+    let rooted = if name.starts_with('/') { name.to_owned() } else { format!("/{name}") };
+    EntryName::parse(&rooted).map(|name| name.key).map_err(Problem::invalid)
+}
+
+/// The pattern of a call, when there is one.
+///
+/// # Errors
+/// When it is no pattern.
+pub(crate) fn pattern_of(call: &Call) -> Result<Option<PathPattern>, Problem> {
+    let parse = |text| PathPattern::parse(text).map_err(Problem::invalid);
+    call.text("pattern").map(parse).transpose()
+}
+
+pub(crate) fn not_cached(key: &CacheKey) -> Problem {
+    Problem::new(ProblemKind::NotCached, format_args!("{key} is not in the cache"))
+}
+
+fn position(scan: &Scan) -> Option<String> {
+    scan.position().map(|key| key.as_str().to_owned())
+}
+
+fn told(entry: EntryInfo) -> CachedFile {
+    CachedFile {
+        name: entry.key.as_str().to_owned(),
+        size: entry.size,
+        present_bytes: entry.present_bytes,
+        block_size: entry.block_size,
+        is_complete: entry.is_complete,
+        is_open: entry.is_open,
+        created: entry.created,
+        last_use: entry.last_use,
+        uses: entry.uses,
+        validated: entry.validated,
+        pinned_until: entry.pinned_until,
+        owner: entry.owner,
+        volume: entry.volume.0,
+        origin: entry.origin.map(|origin| origin.to_string()),
+        origin_mtime: entry.origin_mtime,
+        origin_checksum: entry.origin_checksum,
+        checksums: entry
+            .checksums
+            .into_iter()
+            .map(|checksum| FileChecksum { algorithm: checksum.algorithm, value: checksum.value })
+            .collect(),
+    }
+}
+
+fn told_record(cinfo: &Cinfo) -> FileRecord {
+    let (present, is_cut) = runs(cinfo);
+    FileRecord {
+        blocks_total: cinfo.geometry.block_count(),
+        blocks_present: cinfo.blocks.count(),
+        present,
+        is_cut,
+        checksum: cinfo.checksum.as_str().to_owned(),
+        access_count: cinfo.access_count,
+        accesses: cinfo
+            .accesses
+            .iter()
+            .map(|access| FileAccess {
+                attached: access.attached,
+                detached: access.detached,
+                opens: access.opens,
+                hit_bytes: access.hit_bytes,
+                missed_bytes: access.missed_bytes,
+                bypassed_bytes: access.bypassed_bytes,
+            })
+            .collect(),
+    }
+}
+
+/// The blocks that are present as runs, and whether there are more than are told.
+fn runs(cinfo: &Cinfo) -> (Vec<BlockRun>, bool) {
+    let mut runs: Vec<BlockRun> = Vec::new();
+    for index in (0..cinfo.geometry.block_count()).filter(|&index| cinfo.blocks.contains(BlockIndex(index))) {
+        if let Some(run) = runs.last_mut().filter(|run| run.first + run.count == index) {
+            run.count += 1;
+        } else if runs.len() == BLOCK_RUNS_MAX {
+            return (runs, true);
+        } else {
+            runs.push(BlockRun { first: index, count: 1 });
+        }
+    }
+    (runs, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_cache::{ChecksumState, Geometry};
+
+    #[test]
+    fn blocks_are_told_as_runs_up_to_a_limit() {
+        let with = |count: u64, present: &dyn Fn(u64) -> bool| {
+            let mut cinfo = Cinfo::new(Geometry::new(4096, count * 4096).unwrap(), 0, ChecksumState::None);
+            for index in (0..count).filter(|&index| present(index)) {
+                cinfo.blocks.insert(BlockIndex(index));
+            }
+            runs(&cinfo)
+        };
+        let run = |first, count| BlockRun { first, count };
+        assert_eq!(with(4, &|_| false), (vec![], false));
+        assert_eq!(with(4, &|_| true), (vec![run(0, 4)], false));
+        assert_eq!(with(6, &|index| index != 2 && index != 5), (vec![run(0, 2), run(3, 2)], false));
+        assert!(!with(2000, &|index| index % 2 == 0).1);
+        let (most, is_cut) = with(2002, &|index| index % 2 == 0);
+        assert_eq!((most.len(), is_cut), (BLOCK_RUNS_MAX, true));
+    }
+
+    #[test]
+    fn names_may_leave_out_the_first_slash() {
+        assert_eq!(key_of("store/a").unwrap(), key_of("/store/a").unwrap());
+        assert_eq!(key_of("root:/h:1/a").unwrap().as_str(), "/root:/h:1/a");
+        assert_eq!(key_of("../a").unwrap_err().kind, ProblemKind::Invalid);
+    }
+}

@@ -1,0 +1,182 @@
+//! Files of a running cache: `forebay ls` and `forebay inspect --cached`.
+
+use super::{AdminArgs, connection::understood, print_json};
+use crate::{failure::UsageError, text};
+use forebay_admin::{
+    EntryName,
+    model::{CachedFile, FILES_PER_PAGE_MAX, FileDetail, FileList, FileRecord},
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use std::io::{self, BufWriter, Write};
+
+/// What is not written as it is in the path or query of a request.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Lists files, a page at a time.
+pub(crate) fn list(args: &AdminArgs, pattern: Option<&str>) -> anyhow::Result<()> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    args.run(async |server| {
+        let mut query = format!("?limit={FILES_PER_PAGE_MAX}");
+        if let Some(pattern) = pattern {
+            query.push_str(&format!("&pattern={}", encoded(pattern)));
+        }
+        let mut after = String::new();
+        loop {
+            let answer = server.get(&format!("/api/v1/files{query}{after}")).await?;
+            let page: FileList = understood(answer)?;
+            for file in &page.files {
+                if args.json {
+                    // One object a line: a list of all would have to be held in memory.
+                    serde_json::to_writer(&mut out, file)?;
+                    writeln!(out)?;
+                } else {
+                    writeln!(out, "{}", line(file))?;
+                }
+            }
+            let Some(next) = page.next else { return Ok(()) };
+            after = format!("&after={}", encoded(&next));
+        }
+    })?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Shows one file.
+pub(crate) fn inspect(args: &AdminArgs, name: &str) -> anyhow::Result<()> {
+    let path = path_of(name)?;
+    let answer = args.run(async |server| server.get(&path).await)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    if args.json {
+        print_json(&mut out, &answer)?;
+    } else {
+        print(&mut out, &understood(answer)?)?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Where the API has the file of this name.
+pub(super) fn path_of(name: &str) -> anyhow::Result<String> {
+    let key = EntryName::parse(name).map_err(|error| UsageError(format!("`{}`: {error}", text::printable(name))))?.key;
+    Ok(format!("/api/v1/files{}", encoded(key.as_str())))
+}
+
+/// A text as it stands in a request.
+pub(super) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+fn line(file: &CachedFile) -> String {
+    let open = if file.is_open { 'o' } else { '-' };
+    let pinned = if file.pinned_until.is_some() { 'p' } else { '-' };
+    let (size, used) = (text::bytes(file.size), text::utc(file.last_use));
+    format!("{:>6} {open}{pinned} {size:>10} {used} {}", share(file), text::printable(&file.name))
+}
+
+/// The share of a file that is there; never rounded up to all of it.
+fn share(file: &CachedFile) -> String {
+    if file.is_complete {
+        return "100%".to_owned();
+    }
+    let permille = u128::from(file.present_bytes) * 1000 / u128::from(file.size.max(1));
+    format!("{}.{}%", permille / 10, permille % 10)
+}
+
+fn print(out: &mut impl Write, detail: &FileDetail) -> io::Result<()> {
+    let FileDetail { file, record } = detail;
+    writeln!(out, "name       {}", text::printable(&file.name))?;
+    writeln!(out, "file size  {} ({})", file.size, text::bytes(file.size))?;
+    writeln!(
+        out,
+        "present    {} ({}), in blocks of {}",
+        text::bytes(file.present_bytes),
+        share(file),
+        text::bytes(file.block_size)
+    )?;
+    writeln!(out, "open       {}", if file.is_open { "yes" } else { "no" })?;
+    writeln!(out, "created    {} UTC", text::utc(file.created))?;
+    writeln!(out, "last use   {} UTC, {} uses", text::utc(file.last_use), file.uses)?;
+    if let Some(until) = file.pinned_until {
+        writeln!(out, "pinned     until {} UTC", text::utc(until))?;
+    }
+    if let Some(origin) = &file.origin {
+        let changed = file.origin_mtime.map_or_else(String::new, |mtime| format!(", changed {} UTC", text::utc(mtime)));
+        writeln!(out, "origin     {}{changed}", text::printable(origin))?;
+    }
+    for checksum in &file.checksums {
+        writeln!(out, "checksum   {} {}", text::printable(&checksum.algorithm), text::printable(&checksum.value))?;
+    }
+    writeln!(out, "disk       {}", file.volume)?;
+    record.as_ref().map_or(Ok(()), |record| print_record(out, record))
+}
+
+fn print_record(out: &mut impl Write, record: &FileRecord) -> io::Result<()> {
+    writeln!(out, "blocks     {} of {}, checksums {}", record.blocks_present, record.blocks_total, record.checksum)?;
+    let mut runs: Vec<String> =
+        record.present.iter().take(RUNS_SHOWN).map(|run| format!("{}+{}", run.first, run.count)).collect();
+    if record.is_cut || record.present.len() > RUNS_SHOWN {
+        runs.push("...".to_owned());
+    }
+    writeln!(out, "runs       {} (first block + number)", runs.join(" "))?;
+    writeln!(out, "accesses   {} in all, {} on record", record.access_count, record.accesses.len())?;
+    for access in &record.accesses {
+        writeln!(
+            out,
+            "           {} to {}: {} opens, {} hit, {} missed, {} bypassed",
+            text::utc(access.attached),
+            access.detached.map_or_else(|| "-".to_owned(), text::utc),
+            access.opens,
+            text::bytes(access.hit_bytes),
+            text::bytes(access.missed_bytes),
+            text::bytes(access.bypassed_bytes),
+        )?;
+    }
+    Ok(())
+}
+
+/// Runs of blocks that are shown; JSON has them all.
+const RUNS_SHOWN: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(size: u64, present_bytes: u64) -> CachedFile {
+        CachedFile {
+            name: "/store/a".to_owned(),
+            size,
+            present_bytes,
+            block_size: 4096,
+            is_complete: present_bytes == size,
+            is_open: true,
+            created: 0,
+            last_use: 0,
+            uses: 1,
+            validated: None,
+            pinned_until: Some(5),
+            owner: None,
+            volume: 0,
+            origin: None,
+            origin_mtime: None,
+            origin_checksum: None,
+            checksums: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_what_is_complete_is_told_as_such() {
+        for (size, present, share_told) in
+            [(100_000, 99_999, "99.9%"), (100_000, 100_000, "100%"), (3, 1, "33.3%"), (0, 0, "100%")]
+        {
+            assert_eq!(share(&file(size, present)), share_told);
+        }
+        assert_eq!(line(&file(2048, 1024)), " 50.0% op    2.0 KiB 1970-01-01 00:00:00 /store/a");
+    }
+
+    #[test]
+    fn names_become_paths_of_the_api() {
+        assert_eq!(path_of("root://c//store/a b?x=1").unwrap(), "/api/v1/files/store/a%20b");
+        assert_eq!(path_of("root://c//root://o//f").unwrap(), "/api/v1/files/root%3A/o%3A1094/f");
+        assert!(path_of("store/a").unwrap_err().is::<UsageError>());
+    }
+}
