@@ -139,7 +139,12 @@ mod tests {
 
     fn routes() -> Routes {
         let source = ExportSource::Directory("/".into());
-        let export = Export { prefix: Lfn::parse("/").unwrap(), source, writes: Writes::Refuse };
+        let export = Export {
+            prefix: Lfn::parse("/").unwrap(),
+            source,
+            writes: Writes::Refuse,
+            validity: forebay_cache::ValidityPolicy::default(),
+        };
         Routes::new(vec![export], forebay_cache::AllowList::default(), Arc::new(|_| unreachable!("no origin"))).unwrap()
     }
 

@@ -218,6 +218,12 @@ impl BlockMap {
         self.written_count.load(Ordering::Acquire)
     }
 
+    /// Bytes of the blocks in the data file.
+    #[must_use]
+    pub fn written_bytes(&self) -> u64 {
+        self.geometry.bytes_of(self.written_count(), self.is_written(BlockIndex(self.block_count - 1)))
+    }
+
     /// The blocks written so far: what a cinfo may hold after the data file has been synced.
     #[must_use]
     pub fn snapshot_written(&self) -> BlockSet {

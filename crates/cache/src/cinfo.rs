@@ -101,10 +101,8 @@ impl Cinfo {
     /// Bytes that are there.
     #[must_use]
     pub fn present_bytes(&self) -> u64 {
-        let whole = self.blocks.count().saturating_mul(self.geometry.block_size());
-        let last = self.blocks.last().map_or(0, |last| self.geometry.range_of(last).len());
-        let is_last_of_file = self.blocks.last().is_some_and(|last| last.0 + 1 == self.geometry.block_count());
-        if is_last_of_file { whole - self.geometry.block_size() + last } else { whole }
+        let has_last = self.blocks.last().is_some_and(|last| last.0 + 1 == self.geometry.block_count());
+        self.geometry.bytes_of(self.blocks.count(), has_last)
     }
 
     /// The least length in bytes that the data file must have to hold the blocks that are there.

@@ -85,6 +85,14 @@ impl Geometry {
         ByteRange::at(index.0.saturating_mul(self.block_size), self.block_size).clipped_to(self.file_size)
     }
 
+    /// The bytes of `count` blocks, of which the last one of the file is one or not.
+    #[must_use]
+    pub const fn bytes_of(self, count: u64, has_last: bool) -> u64 {
+        let last = BlockIndex(self.block_count() - 1);
+        let missing = if has_last { self.block_size - self.range_of(last).len() } else { 0 };
+        count.saturating_mul(self.block_size).saturating_sub(missing)
+    }
+
     /// The indices of the blocks that `range` touches; none for an empty range.
     #[must_use]
     pub const fn blocks_of(self, range: ByteRange) -> Range<u64> {
@@ -132,5 +140,6 @@ mod tests {
         assert_eq!(geometry.blocks_of(ByteRange::between(9, 11)), 0..2);
         assert_eq!(geometry.blocks_of(ByteRange::at(9, 0)), 0..0);
         assert_eq!(geometry.widen(ByteRange::between(11, 21)), ByteRange::between(10, 25));
+        assert_eq!((geometry.bytes_of(2, false), geometry.bytes_of(2, true), geometry.bytes_of(3, true)), (20, 15, 25));
     }
 }

@@ -75,7 +75,14 @@ pub enum Likeness {
     Different,
     /// Of the same size with another time of change: another file, unless it is a replica at another server.
     OtherTime,
+    /// Of the same size and time of change, but changed so shortly before it was cached that it may have changed once more
+    /// within that second.
+    TooYoung,
 }
+
+/// How long before its entry was created a file must have been changed last, in seconds, for its time of change to tell it
+/// from what it becomes: times are whole seconds, and the entry is created a moment after the file was opened.
+const AGE_MIN: i64 = 2;
 
 impl Default for ValidityPolicy {
     fn default() -> Self {
@@ -105,7 +112,7 @@ impl ValidityPolicy {
             Some(CheckOutcome::Gone) => Verdict::Drop,
             Some(CheckOutcome::Failed) => {
                 let served_max = self.stale_max.map(|stale_max| seconds(period).saturating_add(seconds(stale_max)));
-                if served_max.is_none_or(|max| age <= max) { Verdict::ServeStale } else { Verdict::Refuse }
+                if served_max.is_none_or(|max| age.max(0) < max) { Verdict::ServeStale } else { Verdict::Refuse }
             }
             None if (0..seconds(period)).contains(&age) => Verdict::Serve,
             None => Verdict::Ask,
@@ -122,6 +129,9 @@ impl Remembered {
     pub fn compare(&self, size: u64, mtime: i64) -> Likeness {
         match self.mtime {
             _ if size != self.size => Likeness::Different,
+            Some(remembered) if remembered == mtime && mtime > self.created.saturating_sub(AGE_MIN) => {
+                Likeness::TooYoung
+            }
             Some(remembered) if remembered == mtime => Likeness::Same,
             Some(_) => Likeness::OtherTime,
             None if mtime <= self.created => Likeness::Same,
@@ -184,13 +194,15 @@ mod tests {
         for (policy, now, verdict) in [
             (each(Some(HOUR)), 0, Verdict::ServeStale),
             (each(Some(HOUR)), -5, Verdict::ServeStale),
-            (each(Some(HOUR)), 3600, Verdict::ServeStale),
-            (each(Some(HOUR)), 3601, Verdict::Refuse),
+            (each(Some(HOUR)), 3599, Verdict::ServeStale),
+            (each(Some(HOUR)), 3600, Verdict::Refuse),
+            (each(Some(Duration::ZERO)), 0, Verdict::Refuse),
+            (each(Some(Duration::ZERO)), -5, Verdict::Refuse),
             (each(Some(Duration::ZERO)), 1, Verdict::Refuse),
-            (each(Some(Duration::MAX)), i64::MAX, Verdict::ServeStale),
+            (each(Some(Duration::MAX)), i64::MAX - 1, Verdict::ServeStale),
             (each(None), i64::MAX, Verdict::ServeStale),
-            (hourly, 7200, Verdict::ServeStale),
-            (hourly, 7201, Verdict::Refuse),
+            (hourly, 7199, Verdict::ServeStale),
+            (hourly, 7200, Verdict::Refuse),
         ] {
             assert_eq!(policy.decide(0, now, Some(Failed)), verdict, "{policy:?} {now}");
         }
@@ -205,6 +217,9 @@ mod tests {
             (told, 11, 100, Likeness::Different),
             (told, 10, 101, Likeness::OtherTime),
             (told, 10, 99, Likeness::OtherTime),
+            (Remembered { mtime: Some(498), ..told }, 10, 498, Likeness::Same),
+            (Remembered { mtime: Some(499), ..told }, 10, 499, Likeness::TooYoung),
+            (Remembered { mtime: Some(499), ..told }, 10, 600, Likeness::OtherTime),
             (untold, 10, 500, Likeness::Same),
             (untold, 10, 501, Likeness::Different),
             (untold, 9, 1, Likeness::Different),

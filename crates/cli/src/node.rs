@@ -111,18 +111,19 @@ impl Origins {
     }
 
     fn routes(&self, settings: &Settings) -> anyhow::Result<Routes> {
-        let Config { exports, forwarding, .. } = &settings.config;
+        let Config { exports, forwarding, decisions, .. } = &settings.config;
         let origins = self.clone();
         let factory: OriginFactory = Arc::new(move |server| origins.client(vec![server.clone()]));
         let routes = exports.iter().map(|export| self.export(export)).collect();
-        Routes::new(routes, forwarding.clone(), factory).map_err(|error| match &error {
+        let routes = Routes::new(routes, forwarding.clone(), factory).map_err(|error| match &error {
             RouteError::Overlap { prefix } => blame(settings, |export| export.path == *prefix, "path", &error),
             RouteError::Directory { directory, .. } => {
                 let is_it =
                     |export: &ExportConfig| matches!(&export.files, ExportFiles::Directory(it) if it == directory);
                 blame(settings, is_it, "directory", &error)
             }
-        })
+        })?;
+        Ok(routes.with_decisions(decisions.clone()))
     }
 
     fn export(&self, export: &ExportConfig) -> Export {
@@ -133,7 +134,7 @@ impl Origins {
                 ExportSource::Origin { origin: self.client(servers), server: first.clone() }
             }
         };
-        Export { prefix: export.path.clone(), source, writes: export.writes }
+        Export { prefix: export.path.clone(), source, writes: export.writes, validity: export.validity }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The typed configuration: what the rest of the program uses, and what cannot be wrong.
 
-use forebay_cache::AllowList;
-use forebay_engine::Writes;
+use forebay_cache::{AllowList, ValidityPolicy};
+use forebay_engine::{DecisionOptions, Writes};
 use forebay_telemetry::LogFormat;
 use forebay_types::{Endpoint, Lfn};
 use std::{
@@ -25,6 +25,8 @@ pub struct Config {
     pub exports: Vec<ExportConfig>,
     /// Origins that clients may name.
     pub forwarding: AllowList,
+    /// What is decided about opens.
+    pub decisions: DecisionOptions,
     /// How origins are used.
     pub origin: OriginConfig,
     /// The log.
@@ -64,6 +66,8 @@ pub struct ExportConfig {
     pub files: ExportFiles,
     /// What happens to writes.
     pub writes: Writes,
+    /// How copies of its files are kept valid.
+    pub validity: ValidityPolicy,
 }
 
 /// Where the files of an export come from.
@@ -116,6 +120,7 @@ impl Default for Config {
             engine: forebay_engine::Options::default(),
             exports: Vec::new(),
             forwarding: AllowList::default(),
+            decisions: DecisionOptions::default(),
             origin: OriginConfig::default(),
             logging: LogConfig { format: LogFormat::default(), filter: "info".to_owned() },
         }

@@ -4,13 +4,14 @@ use crate::{
     admin::read_admin,
     checker::Checker,
     config::Config,
+    decisions::read_decisions,
     error::ConfigError,
     exports::read_exports,
     origin_url::parse_origin_url,
     raw::{Raw, RawForwarding, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
     source::Source,
 };
-use forebay_cache::AllowList;
+use forebay_cache::{AllowList, ReadAheadSettings};
 use forebay_telemetry::LogFormat;
 use forebay_types::{BlockSize, ByteSize};
 use std::{convert::Infallible, net::SocketAddr, path::PathBuf};
@@ -42,6 +43,8 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
     config.exports = read_exports(&raw.export, &mut checker);
     read_forwarding(&raw.forwarding, &mut config, &mut checker);
+    let read_ahead = ReadAheadSettings::default();
+    config.decisions = read_decisions(&raw.decision, &raw.rule, &raw.forwarding, read_ahead, &mut checker);
     read_origin(&raw.origin, &mut config, &mut checker);
     read_logging(&raw.logging, &mut config, &mut checker);
     check_whole(raw, &config, &mut checker);
@@ -194,7 +197,7 @@ pub(crate) fn parse_path(text: &str) -> Result<PathBuf, &'static str> {
     Ok(PathBuf::from(text))
 }
 
-fn parse_block_size(text: &str) -> Result<BlockSize, String> {
+pub(crate) fn parse_block_size(text: &str) -> Result<BlockSize, String> {
     let size: ByteSize = text.parse().map_err(|error: forebay_types::ByteSizeError| error.to_string())?;
     BlockSize::new(size.0)
         .map_err(|_| format!("`{text}` is no block size: write a multiple of 4KiB from 4KiB to 512MiB"))

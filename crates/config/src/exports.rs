@@ -4,6 +4,7 @@ use crate::{
     checker::Checker,
     config::{ExportConfig, ExportFiles},
     convert::{parse_path, read_origins},
+    decisions::{RawValidity, read_validity},
     raw::RawExport,
 };
 use forebay_engine::Writes;
@@ -38,7 +39,8 @@ pub(crate) fn read_exports(raw: &[Spanned<RawExport>], checker: &mut Checker<'_>
         }
         seen.push((path.clone(), checker.source().place("export.path", Some(&span))));
         if let (Some(files), writes) = (read_files(export, &span, checker), read_writes(export, checker)) {
-            exports.push(ExportConfig { path, files, writes });
+            let validity = read_validity(&validity_of(export), checker);
+            exports.push(ExportConfig { path, files, writes, validity });
         }
     }
     exports
@@ -73,6 +75,15 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
             checker.refuse("export.origins", Some(span), text);
             None
         }
+    }
+}
+
+fn validity_of(export: &RawExport) -> RawValidity<'_> {
+    RawValidity {
+        names: ["export.validity", "export.stale_max", "export.compare_checksum"],
+        validity: export.validity.as_ref(),
+        stale_max: export.stale_max.as_ref(),
+        compare_checksum: export.compare_checksum.as_ref(),
     }
 }
 

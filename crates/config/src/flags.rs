@@ -42,10 +42,10 @@ impl Flags {
         raw.forwarding.allow = texts(self.forwarding);
         raw.logging.filter = self.log.map(text);
         let export = RawExport {
-            path: None,
             origins: texts(self.origins),
             directory: self.export_dir.map(text),
             writes: self.writes.map(text),
+            ..RawExport::default()
         };
         if export.origins.is_some() || export.directory.is_some() || export.writes.is_some() {
             raw.export.push(Spanned::new(0..0, export));

@@ -7,6 +7,7 @@ mod admin;
 mod checker;
 mod config;
 mod convert;
+mod decisions;
 mod declare;
 mod documents;
 mod duration;

@@ -17,24 +17,28 @@ pub(crate) struct Raw {
     pub(crate) memory: RawMemory,
     pub(crate) export: Vec<Spanned<RawExport>>,
     pub(crate) forwarding: RawForwarding,
+    pub(crate) decision: RawDecision,
+    pub(crate) rule: Vec<Spanned<RawRule>>,
     pub(crate) origin: RawOrigin,
     pub(crate) logging: RawLogging,
 }
 
 /// All tables, in the order of the example file.
-pub(crate) const SECTIONS: [Section; 8] = [
+pub(crate) const SECTIONS: [Section; 10] = [
     RawServer::SECTION,
     RawAdmin::SECTION,
     RawStore::SECTION,
     RawMemory::SECTION,
     RawExport::SECTION,
     RawForwarding::SECTION,
+    RawDecision::SECTION,
+    RawRule::SECTION,
     RawOrigin::SECTION,
     RawLogging::SECTION,
 ];
 
 /// The tables that may be written several times, as `[[export]]`.
-pub(crate) const LIST_SECTIONS: [&str; 1] = ["export"];
+pub(crate) const LIST_SECTIONS: [&str; 2] = ["export", "rule"];
 
 /// The declaration of `table.key`.
 pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
@@ -50,10 +54,14 @@ impl Raw {
             self.store.written(),
             self.memory.written(),
             self.forwarding.written(),
+            self.decision.written(),
             self.origin.written(),
             self.logging.written(),
         ];
-        let lists = [in_list("export", self.export.iter().map(|export| export.get_ref().written()))];
+        let lists = [
+            in_list("export", self.export.iter().map(|export| export.get_ref().written())),
+            in_list("rule", self.rule.iter().map(|rule| rule.get_ref().written())),
+        ];
         let tables = tables.into_iter().flatten().map(|(name, span)| (name.to_owned(), span));
         tables.chain(lists.into_iter().flatten()).collect()
     }
@@ -146,6 +154,14 @@ section! {
         directory: String = Value::none().sample(r#""/srv/data""#).flag("--export-dir").live(),
         /// What happens to clients that want to write: `refuse`, or `redirect` them to the first origin.
         writes: String = Value::default(r#""refuse""#).flag("--writes").live(),
+        /// How often copies are compared with their origin when they are opened: `immutable` for never, `each-open`, or how old a
+        /// good check may be, such as `"1h"`.
+        validity: String = Value::default(r#""immutable""#).live(),
+        /// How long a copy whose check is due is served while the origin cannot be asked; `unlimited`, or `"0s"` for not at all.
+        stale_max: String = Value::default(r#""1h""#).live(),
+        /// Whether files are told apart by the origin's checksum too, beside size and time of change: a question more for each check
+        /// and each new copy.
+        compare_checksum: bool = Value::default("false").live(),
     }
 }
 
@@ -154,6 +170,60 @@ section! {
     "forwarding" RawForwarding {
         /// Origins that clients may name: `HOST`, `HOST:PORT` or `HOST:*`; `*` in HOST stands for any run of characters.
         allow: Texts = Value::default("[]").example(r#"["*.example.org:1094"]"#).flag("--forwarding").live(),
+        /// As `validity` of an export.
+        validity: String = Value::default(r#""immutable""#).live(),
+        /// As `stale_max` of an export.
+        stale_max: String = Value::default(r#""1h""#).live(),
+        /// As `compare_checksum` of an export.
+        compare_checksum: bool = Value::default("false").live(),
+    }
+}
+
+section! {
+    /// What is decided about opens of files of origins, beside the rules.
+    "decision" RawDecision {
+        /// A file that is there in part counts as cached when it is not larger than this, or this much of it is there, and
+        /// `cached_fraction_min` of it is. It matters to clients that ask whether a file is cached, or want it `only-if-cached`.
+        cached_size_min: String = Value::default(r#""1MiB""#).live(),
+        /// See `cached_size_min`: from 0.0 to 1.0. Complete files always count as cached.
+        cached_fraction_min: f64 = Value::default("1.0").live(),
+        /// How long a name that an origin has not is remembered; `"0s"` for not at all. Reading the file again forgets all.
+        negative_time: String = Value::default(r#""5s""#).live(),
+        /// How long an open waits for its copy to be compared with the origin; then the check counts as failed.
+        check_time_max: String = Value::default(r#""10s""#).live(),
+    }
+}
+
+section! {
+    /// A rule on what becomes of opens of files of origins. May be written several times: the first one that matches decides, and
+    /// without one files are cached. A condition that is not written holds for every open.
+    "rule" RawRule {
+        /// Paths: `*` is any run of characters within a component, `?` one of them, `**` any run across components. The path of a
+        /// file whose origin the client names is `/root:/HOST:PORT/path`.
+        path: String = Value::none().sample(r#""/store/user/**""#).live(),
+        /// Least size of the file. Where it decides, and the file is not in the cache, the origin is asked for its size first.
+        size_min: String = Value::none().sample(r#""100GiB""#).live(),
+        /// Largest size of the file.
+        size_max: String = Value::none().sample(r#""4KiB""#).live(),
+        /// User name of the client, as it gave it (nothing proves it); `*` is any run of characters.
+        user: String = Value::none().sample(r#""prod*""#).live(),
+        /// Address of the client; `*` is any run of characters.
+        host: String = Value::none().sample(r#""192.0.2.*""#).live(),
+        /// Opaque data of the request, all of it: each `key=value`, or `key` for any value; `*` is any run of characters.
+        cgi: Texts = Value::none().sample(r#"["cache=no"]"#).live(),
+        /// What becomes of the open: `cache`; `bypass` reads from the origin and keeps nothing; `redirect` sends the client to the
+        /// origin, which it must be able to reach.
+        action: String = Value::default(r#""cache""#).live(),
+        /// Block size of files that are new in the cache, instead of that of the store; files already there keep theirs.
+        block_size: String = Value::none().sample(r#""1MiB""#).live(),
+        /// Whether files are read ahead.
+        read_ahead: bool = Value::none().sample("false").live(),
+        /// How far an open file is read ahead at most.
+        window_max: String = Value::none().sample(r#""64MiB""#).live(),
+        /// Once this many percent of a file are in the cache, the rest is fetched too; 1 to 100.
+        complete_after: u64 = Value::none().sample("30").live(),
+        /// How much of a file is fetched: `on-demand`, `while-open`, `to-end`.
+        fill: String = Value::none().sample(r#""to-end""#).live(),
     }
 }
 

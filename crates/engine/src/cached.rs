@@ -10,10 +10,10 @@ use crate::{
     routes::OriginTarget,
     shared::Shared,
 };
-use forebay_cache::{CacheKey, Geometry};
+use forebay_cache::{CacheKey, Cinfo, Geometry, Remembered};
 use forebay_index::{Change, Facts};
-use forebay_origin::{FileIdentity, OriginError, OriginFile};
-use forebay_store::OriginMark;
+use forebay_origin::{Checksum, FileIdentity, OriginError, OriginFile};
+use forebay_store::{MarkChecksum, OriginMark};
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
 use forebay_types::{ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome};
 use std::{
@@ -22,10 +22,10 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::sync::watch;
 
@@ -39,10 +39,20 @@ pub(crate) struct CachedFile {
     origin_file: Coalesced<Arc<dyn OriginFile>>,
     claims: Claims,
     account: Account,
+    checked: Mutex<Checked>,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
     retired: AtomicBool,
     discarded: watch::Sender<bool>,
+}
+
+/// When a file was last found to be its origin's.
+#[derive(Clone, Copy)]
+struct Checked {
+    /// In seconds of the Unix epoch.
+    unix: i64,
+    /// `None` when that was before this process had it open.
+    at: Option<Instant>,
 }
 
 /// Failed syncs in a row after which a file that nobody has open is let go: what they were to record is fetched again. Else
@@ -58,6 +68,7 @@ impl CachedFile {
         kept: Option<Kept>,
         origin_file: Option<Arc<dyn OriginFile>>,
     ) -> Self {
+        let checked = if origin_file.is_some() { Checked::now() } else { Checked::of(kept.as_ref()) };
         Self {
             shared,
             target,
@@ -67,6 +78,7 @@ impl CachedFile {
             origin_file: origin_file.map_or_else(Coalesced::default, Coalesced::ready),
             claims: Claims::default(),
             account: Account::default(),
+            checked: Mutex::new(checked),
             users: AtomicU64::new(0),
             retired: AtomicBool::new(false),
             discarded: watch::Sender::new(false),
@@ -118,8 +130,13 @@ impl CachedFile {
     }
 
     pub(crate) fn stat(&self) -> FileStat {
-        let cached = self.kept.as_ref().is_some_and(|kept| kept.map.is_complete());
-        file_stat(&self.target, self.size(), self.mtime, cached)
+        file_stat(&self.target, self.size(), self.mtime, self.counts_as_cached())
+    }
+
+    /// Whether the file counts as cached by the settings of who has opened it first.
+    pub(crate) fn counts_as_cached(&self) -> bool {
+        let criteria = &self.target.decisions.options.cached;
+        self.kept.as_ref().is_some_and(|kept| criteria.are_met(kept.map.written_bytes(), self.size()))
     }
 
     pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
@@ -148,6 +165,7 @@ impl CachedFile {
         let open = || async {
             let file = self.target.origin.open(&self.target.path).await?;
             if self.matches(&file.identity()) {
+                self.note_checked(forebay_net::clock::now_unix());
                 Ok(file)
             } else {
                 self.retire(DropReason::Changed);
@@ -159,7 +177,7 @@ impl CachedFile {
 
     /// Whether the origin's file is the one whose blocks are here: of the same size, and unchanged at the same server.
     /// (Replicas of one file at several servers have change times of their own.)
-    fn matches(&self, identity: &FileIdentity) -> bool {
+    pub(crate) fn matches(&self, identity: &FileIdentity) -> bool {
         if identity.size != self.size() {
             return false;
         }
@@ -238,6 +256,90 @@ impl CachedFile {
         self.shared.metrics.add_not_kept(reason, blocks);
         self.shared.note_disk_failure(DiskOperation::Write, error);
     }
+}
+
+// What is known of the file at its origin.
+impl CachedFile {
+    /// When the file was last found to be its origin's, in seconds of the Unix epoch.
+    pub(crate) fn last_check(&self) -> i64 {
+        self.checked().unix
+    }
+
+    /// Whether it was found to be its origin's since `began`.
+    pub(crate) fn was_checked_since(&self, began: Instant) -> bool {
+        self.checked().at.is_some_and(|at| at >= began)
+    }
+
+    /// Notes that the file was its origin's at `now` (seconds of the Unix epoch).
+    pub(crate) fn note_checked(&self, now: i64) {
+        *self.checked() = Checked { unix: now, at: Some(forebay_net::clock::monotonic()) };
+        self.change_mark(|mark| mark.checked = Some(now));
+    }
+
+    /// What tells the file from another one under its name.
+    pub(crate) fn remembered(&self) -> Remembered {
+        let size = self.size();
+        self.kept.as_ref().map_or(Remembered { size, mtime: Some(self.mtime), created: i64::MAX }, |kept| {
+            let record = kept.record();
+            Remembered { size, mtime: record.mark.as_ref().map(|mark| mark.mtime), created: record.cinfo.created }
+        })
+    }
+
+    /// What the file looked like at its origin, if that is known.
+    pub(crate) fn mark(&self) -> Option<OriginMark> {
+        self.kept.as_ref().and_then(|kept| kept.record().mark.clone())
+    }
+
+    /// Notes where the file is at its origin, and when it was changed there.
+    pub(crate) fn note_identity(&self, identity: &FileIdentity) {
+        let Some(kept) = &self.kept else { return };
+        let mut record = kept.record();
+        let known = record.mark.take();
+        record.mark = Some(OriginMark {
+            checked: known.as_ref().and_then(|mark| mark.checked),
+            checksum: known.and_then(|mark| mark.checksum),
+            ..OriginMark::new(identity.endpoint.clone(), identity.mtime)
+        });
+        record.note_change();
+    }
+
+    /// Notes the origin's checksum of the file.
+    pub(crate) fn note_checksum(&self, checksum: &Checksum) {
+        self.change_mark(|mark| mark.checksum = MarkChecksum::new(&checksum.algorithm, &checksum.value));
+    }
+
+    fn change_mark(&self, change: impl FnOnce(&mut OriginMark)) {
+        let Some(kept) = &self.kept else { return };
+        let mut record = kept.record();
+        if let Some(mark) = &mut record.mark {
+            change(mark);
+            record.note_change();
+        }
+    }
+
+    fn checked(&self) -> MutexGuard<'_, Checked> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Checked {
+    fn now() -> Self {
+        Self { unix: forebay_net::clock::now_unix(), at: Some(forebay_net::clock::monotonic()) }
+    }
+
+    /// What the record on disk tells: an entry is created when its file was opened at the origin.
+    fn of(kept: Option<&Kept>) -> Self {
+        let unix = kept.map_or(i64::MIN, |kept| {
+            let record = kept.record();
+            last_check_of(&record.cinfo, record.mark.as_ref())
+        });
+        Self { unix, at: None }
+    }
+}
+
+/// When an entry was last found to be its origin's file, in seconds of the Unix epoch: at the latest when it was created.
+pub(crate) fn last_check_of(cinfo: &Cinfo, mark: Option<&OriginMark>) -> i64 {
+    mark.and_then(|mark| mark.checked).unwrap_or(cinfo.created)
 }
 
 // Clients come and go.

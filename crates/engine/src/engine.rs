@@ -1,12 +1,8 @@
 //! The engine: the one thing a front talks to.
 
 use crate::{
-    Client, Error, Handle, Options,
-    cached::CachedFile,
-    catalog,
-    loader::{load, load_unkept, stat_on_disk},
+    Error, Options, catalog,
     local::disk_error,
-    opened::Source,
     routes::{OriginTarget, Routes, Target, Writes},
     shared::{Shared, with_cause},
     sync,
@@ -15,7 +11,7 @@ use crate::{
 use forebay_origin::{Checksum, ListDetail};
 use forebay_store::{Disk, StoreError};
 use forebay_telemetry::Metrics;
-use forebay_types::{DirEntry, Endpoint, FileStat, Lfn, RequestPath};
+use forebay_types::{DirEntry, Endpoint, Lfn, RequestPath};
 use std::{
     io,
     sync::{Arc, Mutex, PoisonError, RwLock},
@@ -113,53 +109,6 @@ impl Engine {
         self.routes().is_cache()
     }
 
-    /// Opens a file for reading.
-    ///
-    /// A file that the cache holds, even in part, is opened without asking its origin.
-    ///
-    /// # Errors
-    /// When no export covers the path, or the origin or the exported directory has no such readable file.
-    pub async fn open(&self, path: &RequestPath, client: &Client) -> Result<Handle, Error> {
-        let metrics = self.metrics();
-        match self.routes().resolve(path)? {
-            Target::Local { tree, lfn } => {
-                let (file, stat) = self
-                    .blocking(&lfn, {
-                        let lfn = lfn.clone();
-                        move || tree.open_file(&lfn)
-                    })
-                    .await?;
-                Ok(Handle::new(Source::Local { file, stat }, path.lfn.clone(), client, metrics))
-            }
-            Target::Origin(target) => {
-                let file = self.open_cached(target).await?;
-                Ok(Handle::new(Source::Cached(file), path.lfn.clone(), client, metrics))
-            }
-        }
-    }
-
-    /// What is known of a path: from the cache when it holds the file, else from the origin.
-    ///
-    /// # Errors
-    /// As for [`Engine::open`].
-    pub async fn stat(&self, path: &RequestPath) -> Result<FileStat, Error> {
-        match self.routes().resolve(path)? {
-            Target::Local { tree, lfn } => {
-                self.blocking(&lfn, {
-                    let lfn = lfn.clone();
-                    move || tree.stat(&lfn)
-                })
-                .await
-            }
-            Target::Origin(target) => {
-                if let Some(stat) = self.cached_stat(&target).await {
-                    return Ok(stat);
-                }
-                Ok(target.origin.stat(&target.path).await?)
-            }
-        }
-    }
-
     /// The entries of a directory, as the origin lists them.
     ///
     /// # Errors
@@ -201,7 +150,12 @@ impl Engine {
     /// When no export covers the path.
     pub fn write_policy(&self, path: &RequestPath) -> Result<WritePolicy, Error> {
         Ok(match self.routes().resolve(path)? {
-            Target::Origin(OriginTarget { writes: Writes::Redirect, server, .. }) => WritePolicy::Redirect(server),
+            Target::Origin(OriginTarget { writes: Writes::Redirect, server, key, decisions, .. }) => {
+                if let Some(key) = key {
+                    decisions.forget_missing(&key);
+                }
+                WritePolicy::Redirect(server)
+            }
             Target::Origin(_) | Target::Local { .. } => WritePolicy::Refuse,
         })
     }
@@ -228,7 +182,7 @@ impl Engine {
     }
 
     /// Runs blocking work; a panic in it costs this request.
-    async fn blocking<T: Send + 'static>(
+    pub(crate) async fn blocking<T: Send + 'static>(
         &self,
         lfn: &Lfn,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -247,25 +201,8 @@ impl Engine {
         &self.inner.table
     }
 
-    fn routes(&self) -> Arc<Routes> {
+    pub(crate) fn routes(&self) -> Arc<Routes> {
         Arc::clone(&self.inner.routes.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    async fn open_cached(&self, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
-        let shared = Arc::clone(&self.inner.shared);
-        let Some(key) = target.key.clone() else {
-            let file = load_unkept(&shared, target).await?;
-            file.attach();
-            return Ok(file);
-        };
-        self.inner.table.attach(&key, move || load(Arc::clone(&shared), target.clone())).await
-    }
-
-    async fn cached_stat(&self, target: &OriginTarget) -> Option<FileStat> {
-        match self.inner.table.find(target.key.as_ref()?) {
-            Some(file) => Some(file.stat()),
-            None => stat_on_disk(&self.inner.shared, target).await,
-        }
     }
 }
 

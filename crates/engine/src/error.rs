@@ -67,6 +67,26 @@ pub enum Error {
         /// The file.
         lfn: Lfn,
     },
+    /// The copy in the cache could not be compared with its origin for too long.
+    #[error(
+        "{lfn} was last found unchanged {seconds} s ago, and its origin {origin} cannot be asked now: try again later ({reason})"
+    )]
+    Stale {
+        /// The file.
+        lfn: Lfn,
+        /// The origin.
+        origin: Endpoint,
+        /// Age of the last good check in seconds.
+        seconds: u64,
+        /// Why the origin cannot be asked.
+        reason: String,
+    },
+    /// The client wants the file only if it is in the cache, and it is not.
+    #[error("{lfn} is not in the cache")]
+    NotCached {
+        /// The file.
+        lfn: Lfn,
+    },
     /// The disk of the cache, or of an exported directory, failed.
     #[error("{doing} {lfn}: {reason}")]
     Disk {
@@ -111,9 +131,11 @@ impl Error {
             Self::Path(_) | Self::NotFound { .. } | Self::IsDirectory { .. } | Self::NotDirectory { .. } => {
                 Side::Client
             }
-            Self::Forwarding { .. } | Self::Unsupported { .. } | Self::TooManyOpen { .. } => Side::Client,
+            Self::Forwarding { .. } | Self::Unsupported { .. } | Self::TooManyOpen { .. } | Self::NotCached { .. } => {
+                Side::Client
+            }
             Self::NotExported { .. } | Self::ForwardingDenied { .. } | Self::NotReadable { .. } => Side::Authorization,
-            Self::Origin(_) | Self::Changed { .. } => Side::Origin,
+            Self::Origin(_) | Self::Changed { .. } | Self::Stale { .. } => Side::Origin,
             Self::Disk { .. } | Self::NoIndex => Side::Disk,
             Self::OutOfMemory { .. } | Self::ShuttingDown | Self::Internal { .. } => Side::Internal,
         }
@@ -125,6 +147,7 @@ impl Error {
         match self {
             Self::Origin(error) => error.is_retryable(),
             Self::Changed { .. }
+            | Self::Stale { .. }
             | Self::TooManyOpen { .. }
             | Self::OutOfMemory { .. }
             | Self::NoIndex
@@ -138,6 +161,7 @@ impl Error {
             | Self::IsDirectory { .. }
             | Self::NotDirectory { .. }
             | Self::NotReadable { .. }
+            | Self::NotCached { .. }
             | Self::Disk { .. }
             | Self::Internal { .. } => false,
         }

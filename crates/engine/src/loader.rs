@@ -1,9 +1,15 @@
 //! Making an open file: from what the disk holds of it, else from its origin.
 
-use crate::{Error, cached::CachedFile, cached::file_stat, kept::Kept, routes::OriginTarget, shared::Shared};
-use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Trust};
-use forebay_origin::{FileIdentity, OriginError, OriginFile};
-use forebay_store::{Entry, OriginMark, StoreError};
+use crate::{
+    Error,
+    cached::{CachedFile, file_stat, last_check_of},
+    kept::Kept,
+    routes::OriginTarget,
+    shared::Shared,
+};
+use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered, Trust};
+use forebay_origin::{OriginError, OriginFile};
+use forebay_store::{Entry, MarkChecksum, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
 use forebay_types::{BlockSize, FileStat};
 use std::{os::unix::fs::MetadataExt, sync::Arc};
@@ -16,9 +22,21 @@ pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Ar
         let kept = Some(shared.found(entry));
         return Ok(Arc::new(CachedFile::new(shared, target, geometry, mtime, kept, None)));
     }
-    let origin_file = target.origin.open(&target.path).await?;
+    // Before the open: when the file changes in between, the next check finds another checksum and no harm is done.
+    let checksum = if target.validity.compares_checksum {
+        shared.questions.checksum(&target, None).await.ok().flatten()
+    } else {
+        None
+    };
+    let origin_file = open_at_origin(&target).await?;
     let identity = origin_file.identity();
-    let Some(kept) = create_entry(&shared, key, &identity).await else {
+    let mark = OriginMark {
+        checksum: checksum.and_then(|checksum| MarkChecksum::new(&checksum.algorithm, &checksum.value)),
+        ..OriginMark::new(identity.endpoint.clone(), identity.mtime)
+    };
+    let block_size = target.treatment.block_size.unwrap_or(shared.options.block_size);
+    let geometry = Geometry::of_new_file(block_size, identity.size).ok();
+    let Some(kept) = create_entry(&shared, key, geometry, mark).await else {
         return Ok(Arc::new(unkept(&shared, target, origin_file)?));
     };
     let geometry = kept.map.geometry();
@@ -26,17 +44,42 @@ pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Ar
     Ok(Arc::new(file))
 }
 
-/// A file whose name cannot be kept, opened at its origin.
+/// Opens a file at its origin; a name that is not there is remembered.
+async fn open_at_origin(target: &OriginTarget) -> Result<Arc<dyn OriginFile>, OriginError> {
+    let opened = target.origin.open(&target.path).await;
+    if let (Err(error), Some(key)) = (&opened, &target.key) {
+        target.decisions.note_answer(key, error);
+    }
+    opened
+}
+
+/// A file that is not to be kept, opened at its origin.
 pub(crate) async fn load_unkept(shared: &Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
     shared.metrics.add_not_kept(NotKept::Decision, 1);
-    let origin_file = target.origin.open(&target.path).await?;
+    let origin_file = open_at_origin(&target).await?;
     Ok(Arc::new(unkept(shared, target, origin_file)?))
 }
 
-/// What is known of a file that is on disk but not open.
-pub(crate) async fn stat_on_disk(shared: &Arc<Shared>, target: &OriginTarget) -> Option<FileStat> {
+/// A file that is on disk and that nobody has open.
+pub(crate) struct ClosedCopy {
+    pub(crate) stat: FileStat,
+    /// When it was last found to be its origin's, in seconds of the Unix epoch.
+    pub(crate) last_check: i64,
+    /// What tells it from another file under its name.
+    pub(crate) remembered: Remembered,
+}
+
+/// What the disk holds of a file, if anything.
+pub(crate) async fn closed_copy(shared: &Arc<Shared>, target: &OriginTarget) -> Option<ClosedCopy> {
     let entry = open_entry(shared, target.key.clone()?, false).await?;
-    Some(file_stat(target, entry.cinfo.geometry.file_size(), mtime_of(&entry), entry.cinfo.is_complete()))
+    let (cinfo, mark) = (&entry.cinfo, entry.origin.as_ref());
+    let size = cinfo.geometry.file_size();
+    let is_cached = target.decisions.options.cached.are_met(cinfo.present_bytes(), size);
+    Some(ClosedCopy {
+        stat: file_stat(target, size, mtime_of(&entry), is_cached),
+        last_check: last_check_of(cinfo, mark),
+        remembered: Remembered { size, mtime: mark.map(|mark| mark.mtime), created: cinfo.created },
+    })
 }
 
 /// A file that is passed through without keeping it.
@@ -81,15 +124,18 @@ fn mtime_of(entry: &Entry) -> i64 {
 }
 
 /// Makes a new entry on disk; `None`, and counted, when the disk does not take it.
-async fn create_entry(shared: &Arc<Shared>, key: CacheKey, identity: &FileIdentity) -> Option<Kept> {
+async fn create_entry(
+    shared: &Arc<Shared>,
+    key: CacheKey,
+    geometry: Option<Geometry>,
+    mark: OriginMark,
+) -> Option<Kept> {
     let disk = Arc::clone(shared.disk.as_ref()?);
     if shared.pause.is_on() {
         shared.metrics.add_not_kept(NotKept::DiskError, 1);
         return None;
     }
-    let geometry = Geometry::of_new_file(shared.options.block_size, identity.size).ok()?;
-    let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
-    let mark = OriginMark::new(identity.endpoint.clone(), identity.mtime);
+    let cinfo = Cinfo::new(geometry?, forebay_net::clock::now_unix(), ChecksumState::Net);
     let creating = Arc::clone(shared);
     let created = shared.options.workers.run(move || {
         let entry = disk.create_entry(&key, cinfo, Some(mark))?;

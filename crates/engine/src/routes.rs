@@ -1,10 +1,11 @@
 //! Which export or origin a path belongs to.
 
-use crate::{Error, local::LocalTree};
-use forebay_cache::{AllowList, CacheKey, ForwardedPath};
+use crate::{DecisionOptions, Error, decisions::Decisions, local::LocalTree};
+use forebay_cache::{AllowList, CacheKey, ForwardedPath, Treatment, ValidityPolicy};
 use forebay_origin::{Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn, RequestPath};
 use std::{
+    borrow::Cow,
     collections::HashMap,
     fmt,
     path::PathBuf,
@@ -47,6 +48,8 @@ pub struct Export {
     pub source: ExportSource,
     /// What happens to writes.
     pub writes: Writes,
+    /// How copies of its files are kept valid.
+    pub validity: ValidityPolicy,
 }
 
 /// Two exports of one prefix, or a directory that cannot be exported.
@@ -73,6 +76,7 @@ pub struct Routes {
     exports: Vec<Route>,
     forwarding: AllowList,
     factory: OriginFactory,
+    decisions: Arc<Decisions>,
     named: Mutex<HashMap<Endpoint, Arc<dyn Origin>>>,
 }
 
@@ -80,6 +84,7 @@ struct Route {
     prefix: Lfn,
     source: Source,
     writes: Writes,
+    validity: ValidityPolicy,
 }
 
 enum Source {
@@ -103,7 +108,16 @@ pub(crate) struct OriginTarget {
     pub(crate) path: OriginPath,
     pub(crate) key: Option<CacheKey>,
     pub(crate) writes: Writes,
+    pub(crate) validity: ValidityPolicy,
+    pub(crate) decisions: Arc<Decisions>,
+    /// What the rules say of the open.
+    pub(crate) treatment: Treatment,
+    /// Whether the client named the origin.
+    pub(crate) is_forwarded: bool,
 }
+
+/// Opaque data of clients that want a file only if it is in the cache. XCache accepts it with and without a value.
+const ONLY_IF_CACHED: &str = "only-if-cached";
 
 /// Most origins remembered that paths have named; beyond it the memory is cleared, which costs a new client each.
 const NAMED_ORIGINS_MAX: usize = 4096;
@@ -125,10 +139,17 @@ impl Routes {
                     LocalTree::open(&directory).map_err(|source| RouteError::Directory { directory, source })?,
                 )),
             };
-            routes.push(Route { prefix: export.prefix, source, writes: export.writes });
+            routes.push(Route { prefix: export.prefix, source, writes: export.writes, validity: export.validity });
         }
         routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.as_str().len()));
-        Ok(Self { exports: routes, forwarding, factory, named: Mutex::new(HashMap::new()) })
+        let decisions = Arc::new(Decisions::new(DecisionOptions::default()));
+        Ok(Self { exports: routes, forwarding, factory, decisions, named: Mutex::new(HashMap::new()) })
+    }
+
+    /// The same name space with other decisions about opens.
+    #[must_use]
+    pub fn with_decisions(self, options: DecisionOptions) -> Self {
+        Self { decisions: Arc::new(Decisions::new(options)), ..self }
     }
 
     /// Bytes in all and free where the first exported directory is.
@@ -172,6 +193,10 @@ impl Routes {
                 key: CacheKey::fixed(&path.lfn).ok(),
                 path: OriginPath { lfn: path.lfn.clone(), cgi: cgi_for_origin(&path.cgi) },
                 writes: route.writes,
+                validity: route.validity,
+                decisions: Arc::clone(&self.decisions),
+                treatment: Treatment::default(),
+                is_forwarded: false,
             }),
         })
     }
@@ -186,6 +211,10 @@ impl Routes {
             key: CacheKey::forwarded(endpoint, &lfn).ok(),
             path: OriginPath { lfn, cgi: cgi_for_origin(cgi) },
             writes: Writes::Refuse,
+            validity: self.decisions.options.forwarding_validity,
+            decisions: Arc::clone(&self.decisions),
+            treatment: Treatment::default(),
+            is_forwarded: true,
         }))
     }
 
@@ -215,11 +244,32 @@ fn relative_to(lfn: &Lfn, prefix: &Lfn) -> Result<Lfn, Error> {
     Ok(Lfn::parse(if rest.is_empty() { "/" } else { rest })?)
 }
 
+impl OriginTarget {
+    /// The path as rules know it: with the origin before it when the client named one.
+    pub(crate) fn rule_path(&self) -> Cow<'_, str> {
+        if self.is_forwarded {
+            Cow::Owned(format!("/root:/{}{}", self.server, self.path.lfn))
+        } else {
+            Cow::Borrowed(self.path.lfn.as_str())
+        }
+    }
+}
+
+/// Whether the client wants a file only if it is in the cache.
+pub(crate) fn is_only_if_cached(cgi: &str) -> bool {
+    cgi.split('&').any(|pair| pair.split('=').next() == Some(ONLY_IF_CACHED))
+}
+
 /// The client's opaque data without what concerns only the hop to this server.
 fn cgi_for_origin(cgi: &str) -> String {
     let kept = |pair: &&str| {
         let key = pair.split('=').next().unwrap_or_default();
-        !(pair.is_empty() || key.starts_with("xrd.") || key.starts_with("xrdcl.") || key == "tried" || key == "triedrc")
+        !(pair.is_empty()
+            || key.starts_with("xrd.")
+            || key.starts_with("xrdcl.")
+            || key == "tried"
+            || key == "triedrc"
+            || key == ONLY_IF_CACHED)
     };
     cgi.split('&').filter(kept).collect::<Vec<_>>().join("&")
 }
@@ -232,6 +282,19 @@ mod tests {
     fn hop_by_hop_opaque_data_stays_here() {
         assert_eq!(cgi_for_origin("xrd.wantprot=unix&a=1&tried=h&xrdcl.x=2&triedrc=enoent&b=%20&c"), "a=1&b=%20&c");
         assert_eq!(cgi_for_origin(""), "");
+        assert_eq!(cgi_for_origin("only-if-cached&a=1&only-if-cached=1"), "a=1");
+    }
+
+    #[test]
+    fn a_wish_for_cached_files_is_known_by_its_key() {
+        for (cgi, is_wish) in [
+            ("only-if-cached", true),
+            ("a=1&only-if-cached=1", true),
+            ("only-if-cached-not", false),
+            ("a=only-if-cached", false),
+        ] {
+            assert_eq!(is_only_if_cached(cgi), is_wish, "{cgi}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::{
     catalog::{Catalog, disk_facts, learnt},
     integrity::check::CHECKS_MAX,
     kept::Kept,
+    questions::Questions,
 };
 use forebay_cache::{CacheKey, Cinfo, Trust, TrustMemory};
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError};
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
     trust: Mutex<TrustMemory>,
+    pub(crate) questions: Questions,
 }
 
 /// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
@@ -59,6 +61,7 @@ impl Shared {
             pause: Pause::new(options.disk_pause),
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
+            questions: Questions::default(),
             options,
         }
     }

@@ -28,13 +28,16 @@ impl Table {
         Self { slots: Mutex::new(BTreeMap::new()), files_max, wait_max, room: Notify::new() }
     }
 
-    /// The file of `key`, attached for one more client; `load` makes it when the table does not have it.
+    /// The file of `key`, attached for one more client; `load` makes it when the table does not have it, and `admit` says
+    /// whether the client may have it. When `admit` retires it, it is loaded anew.
     ///
     /// A load goes on when its client leaves: there is never a second one that meets the rest of it on the disk.
-    pub(crate) async fn attach<L, F>(&self, key: &CacheKey, load: L) -> Result<Arc<CachedFile>, Error>
+    pub(crate) async fn attach<L, F, A, B>(&self, key: &CacheKey, load: L, admit: A) -> Result<Arc<CachedFile>, Error>
     where
         L: Fn() -> F + Clone + Send + 'static,
         F: Future<Output = Result<Arc<CachedFile>, Error>> + Send + 'static,
+        A: Fn(Arc<CachedFile>) -> B,
+        B: Future<Output = Result<(), Error>>,
     {
         loop {
             let slot = self.slot_when_room(key).await?;
@@ -45,6 +48,9 @@ impl Table {
                     return Err(error);
                 }
             };
+            if !file.is_retired() {
+                admit(Arc::clone(&file)).await?;
+            }
             if file.is_retired() {
                 file.discarded().await;
                 remove_exactly(&mut self.slots(), &file);

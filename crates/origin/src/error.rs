@@ -120,6 +120,12 @@ impl OriginError {
         }
     }
 
+    /// Whether the server has no such file.
+    #[must_use]
+    pub const fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { code, .. } if matches!(ErrorCode(*code), ErrorCode::NOT_FOUND))
+    }
+
     /// Whether asking again later can help, be it the same server or another one.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
@@ -163,8 +169,7 @@ impl OriginError {
 
     /// Whether a redirector that sent us to this server may know a better one. It may also be wrong on who has a file.
     pub(crate) const fn is_worth_asking_redirector(&self) -> bool {
-        self.is_retryable()
-            || matches!(self, Self::Refused { code, .. } if matches!(ErrorCode(*code), ErrorCode::NOT_FOUND))
+        self.is_retryable() || self.is_not_found()
     }
 }
 

@@ -6,9 +6,9 @@ use crate::{
     sessions::{BindError, Owner},
     status::Failure,
 };
-use forebay_engine::Client;
+use forebay_engine::{Client, Redirects};
 use forebay_proto::{
-    ErrorCode, ReplyTo, Request, ServerSession, SessionId, StreamId,
+    Abilities, ErrorCode, ReplyTo, Request, ServerSession, SessionId, StreamId,
     request::{Bind, Login},
 };
 use forebay_telemetry::RequestKind;
@@ -72,7 +72,10 @@ impl Exchange {
                 tracing::debug!(peer = %self.peer, user = client.user, "logged in");
                 self.output.encode(|out| session.accept_login(stream_id, login, opened.id(), out));
                 let accepts_deferred = session.accepts_deferred_answers();
-                self.role = Role::Main(Main::new(opened, Arc::new(client), accepts_deferred, events.clone()));
+                let redirects =
+                    if login.ability.contains(Abilities::FULL_URL) { Redirects::ToUrls } else { Redirects::ToServers };
+                self.role =
+                    Role::Main(Main::new(opened, Arc::new(client), accepts_deferred, redirects, events.clone()));
             }
             Err(error) => {
                 tracing::error!(%error, "no session id can be made");

@@ -10,7 +10,7 @@ use crate::{
     sessions::{BoundStream, Session},
     status::Failure,
 };
-use forebay_engine::{Client, Handle};
+use forebay_engine::{Client, Handle, Redirects};
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
 use forebay_telemetry::Metrics;
 use forebay_types::Outcome;
@@ -60,6 +60,8 @@ pub(crate) struct Main {
     pub(crate) client: Arc<Client>,
     /// Whether the client understands answers that were put off.
     pub(crate) accepts_deferred_answers: bool,
+    /// Which redirects the client can follow.
+    pub(crate) redirects: Redirects,
     events: Events,
 }
 
@@ -68,9 +70,10 @@ impl Main {
         session: Session,
         client: Arc<Client>,
         accepts_deferred_answers: bool,
+        redirects: Redirects,
         events: Events,
     ) -> Self {
-        Self { session, client, accepts_deferred_answers, events }
+        Self { session, client, accepts_deferred_answers, redirects, events }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Opens and closes.
 
 use crate::{event::Event, exchange::Exchange, status::Failure};
-use forebay_engine::Handle;
+use forebay_engine::{Handle, Opening, Redirects};
 use forebay_proto::{ErrorCode, FileHandle, OpenOptions, ReplyTo, StreamId, request::Open};
 use forebay_types::{RequestPath, Side};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) struct Opened {
 }
 
 impl Exchange {
-    /// Starts to open a file; for writing, the client is refused or sent to the origin.
+    /// Starts to open a file; where the rules say so, the client is sent to the origin. For writing, the client is refused or sent to the origin.
     pub(crate) fn open(&mut self, stream_id: StreamId, open: &Open<'_>) {
         let path = match RequestPath::parse(open.path) {
             Ok(path) => path,
@@ -30,11 +30,19 @@ impl Exchange {
         if !self.handles.has_room_for(1) {
             return self.fail(stream_id, &too_many_files());
         }
+        let redirects = self.main().map_or(Redirects::Never, |main| main.redirects);
         let (engine, options) = (self.shared.engine.clone(), open.options);
         self.start_answer(stream_id, |mut answer| async move {
-            match answer.wait_for(engine.open(&path, &client)).await {
+            match answer.wait_for(engine.open_or_redirect(&path, &client, redirects)).await {
+                Ok(Opening::Redirect(redirect)) => {
+                    let send = |reply: ReplyTo, out: &mut Vec<u8>| match &redirect.url {
+                        Some(url) => reply.redirect_to_url(url, out),
+                        None => reply.redirect_to_host(&redirect.server, "", out),
+                    };
+                    answer.finish(send).await;
+                }
                 // A connection that has ended drops the handle, and so closes the file.
-                Ok(handle) => {
+                Ok(Opening::File(handle)) => {
                     let opened = Opened { reply: answer.reply(), options, handle };
                     let _ = answer.hand_over(Event::Opened(opened)).await;
                 }

@@ -12,7 +12,7 @@ use crate::{
     world::{World, file_at},
 };
 use anyhow::Context;
-use forebay_cache::{AllowList, CacheKey};
+use forebay_cache::{AllowList, CacheKey, ValidityPolicy};
 use forebay_engine::{Engine, Export, ExportSource, Options, OriginFactory, Routes, Writes};
 use forebay_store::{Disk, LocalDisk};
 use forebay_telemetry::Metrics;
@@ -144,7 +144,8 @@ fn phase(
 fn start_engine(world: &World, options: Options, disk: Arc<dyn Disk>, dice: Dice) -> anyhow::Result<Engine> {
     let origin: Arc<dyn forebay_origin::Origin> = Arc::new(SimOrigin::new(world.clone(), dice));
     let source = ExportSource::Origin { origin: Arc::clone(&origin), server: SimOrigin::endpoint() };
-    let export = Export { prefix: Lfn::parse("/")?, source, writes: Writes::Refuse };
+    let export =
+        Export { prefix: Lfn::parse("/")?, source, writes: Writes::Refuse, validity: ValidityPolicy::default() };
     let factory: OriginFactory = Arc::new(move |_| Arc::clone(&origin));
     let routes = Routes::new(vec![export], AllowList::parse::<&str>(&[])?, factory)?;
     Ok(Engine::start(options, Some(disk), routes, Metrics::new()))

@@ -3,7 +3,8 @@
 
 use forebay_cache::AllowList;
 use forebay_engine::{
-    Client, Engine, Export, ExportSource, Handle, Options, OriginFactory, Read, Routes, Segment, Writes,
+    Client, DecisionOptions, Engine, Export, ExportSource, Handle, Options, OriginFactory, Read, Routes, Segment,
+    Writes,
 };
 use forebay_store::StoreError;
 use forebay_telemetry::Metrics;
@@ -38,13 +39,19 @@ impl House {
     }
 
     pub(crate) fn build_with(root: &Path, origin: MemoryOrigin, options: Options) -> Self {
+        Self::build_under(root, origin, options, DecisionOptions::default())
+    }
+
+    /// A house under other decisions; its export is kept valid as the files of forwarded origins are.
+    pub(crate) fn build_under(root: &Path, origin: MemoryOrigin, options: Options, decisions: DecisionOptions) -> Self {
+        let validity = decisions.forwarding_validity;
         let (disk, faults) = open_disk(root);
         let source = ExportSource::Origin { origin: Arc::new(origin.clone()), server: MemoryOrigin::endpoint() };
-        let export = Export { prefix: Lfn::parse("/").expect("a root"), source, writes: Writes::Redirect };
+        let export = Export { prefix: Lfn::parse("/").expect("a root"), source, writes: Writes::Redirect, validity };
         let named = origin.clone();
         let factory: OriginFactory = Arc::new(move |_| Arc::new(named.clone()));
         let allowed = AllowList::parse(&["memory"]).expect("a host name");
-        let routes = Routes::new(vec![export], allowed, factory).expect("one export");
+        let routes = Routes::new(vec![export], allowed, factory).expect("one export").with_decisions(decisions);
         Self { engine: Engine::start(options, Some(disk), routes, Metrics::new()), origin, faults }
     }
 

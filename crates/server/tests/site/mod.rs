@@ -9,7 +9,7 @@ mod peer;
 #[allow(unused_imports, reason = "each test file uses its own part of this module")]
 pub(crate) use peer::{Answer, Frame, HANDSHAKE, Peer, element, open, pgread, pgread_by, protocol, read, read_by};
 
-use forebay_cache::AllowList;
+use forebay_cache::{AllowList, ValidityPolicy};
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, Routes, Writes};
 use forebay_net::Listener;
 use forebay_server::{Options, Server};
@@ -78,7 +78,8 @@ impl Site {
         let is_cache = matches!(source, ExportSource::Origin { .. });
         let writes = if is_cache { Writes::Redirect } else { Writes::Refuse };
         let prefix = if is_cache { "/store" } else { "/" };
-        let export = Export { prefix: Lfn::parse(prefix).unwrap(), source, writes };
+        let export =
+            Export { prefix: Lfn::parse(prefix).unwrap(), source, writes, validity: ValidityPolicy::default() };
         let named = origin.clone();
         let factory: OriginFactory = Arc::new(move |_| Arc::new(named.clone()));
         let allowed = AllowList::parse(if is_cache { &["memory"] } else { &[] }).unwrap();

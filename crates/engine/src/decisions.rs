@@ -1,0 +1,81 @@
+//! What is decided about opens, beside where their paths lead.
+
+use forebay_cache::{CacheKey, CachedCriteria, NegativeAnswers, Rules, ValidityPolicy};
+use forebay_origin::OriginError;
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// What is decided about opens, beside where their paths lead. It is replaced together with the name space.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecisionOptions {
+    /// What becomes of opens of files of origins.
+    pub rules: Rules,
+    /// When a file that is there in part counts as cached.
+    pub cached: CachedCriteria,
+    /// How long a name that an origin has not is remembered; zero for not at all.
+    pub negative_time: Duration,
+    /// How long an open waits for its copy to be compared with the origin; then the check has failed.
+    pub check_time_max: Duration,
+    /// How copies of files are kept valid whose origin the client names.
+    pub forwarding_validity: ValidityPolicy,
+}
+
+/// The options at work, and the names that origins have not.
+pub(crate) struct Decisions {
+    pub(crate) options: DecisionOptions,
+    negatives: Mutex<NegativeAnswers<OriginError>>,
+}
+
+/// Longest text of an origin that is remembered, in characters: it bounds the memory for names that are not there.
+const TEXT_LEN_MAX: usize = 256;
+
+impl Default for DecisionOptions {
+    fn default() -> Self {
+        Self {
+            rules: Rules::default(),
+            cached: CachedCriteria::default(),
+            negative_time: Duration::from_secs(5),
+            check_time_max: Duration::from_secs(10),
+            forwarding_validity: ValidityPolicy::default(),
+        }
+    }
+}
+
+impl Decisions {
+    pub(crate) fn new(options: DecisionOptions) -> Self {
+        Self { negatives: Mutex::new(NegativeAnswers::new(options.negative_time)), options }
+    }
+
+    /// The origin's answer if it was asked for this file a moment ago and has none.
+    pub(crate) fn missing(&self, key: &CacheKey) -> Option<OriginError> {
+        self.negatives().get(key.as_str(), forebay_net::clock::monotonic())
+    }
+
+    /// Remembers an origin's answer, if it is that there is no such file.
+    pub(crate) fn note_answer(&self, key: &CacheKey, error: &OriginError) {
+        let OriginError::Refused { endpoint, code, text } = error else { return };
+        if error.is_not_found() {
+            let text = text.chars().take(TEXT_LEN_MAX).collect();
+            let answer = OriginError::Refused { endpoint: endpoint.clone(), code: *code, text };
+            self.negatives().note(key.as_str(), answer, forebay_net::clock::monotonic());
+        }
+    }
+
+    /// Forgets that there is no such file: somebody is about to write it.
+    pub(crate) fn forget_missing(&self, key: &CacheKey) {
+        self.negatives().forget(key.as_str());
+    }
+
+    fn negatives(&self) -> MutexGuard<'_, NegativeAnswers<OriginError>> {
+        self.negatives.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Decisions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.options.fmt(f)
+    }
+}

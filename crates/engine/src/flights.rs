@@ -1,0 +1,138 @@
+//! Questions asked once for all who want to know the same at the same time.
+
+use crate::Error;
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::watch;
+
+/// Questions under way, each under the name of what it is about. Who asks while one is under way gets its answer; nothing is
+/// remembered behind the answer.
+pub(crate) struct Flights<K, T> {
+    under_way: Mutex<BTreeMap<K, watch::Receiver<Option<T>>>>,
+}
+
+/// Takes a question off the list when it is answered, or its task has broken off.
+struct Landing<K: Ord, T> {
+    flights: Arc<Flights<K, T>>,
+    name: K,
+}
+
+impl<K, T> Default for Flights<K, T> {
+    fn default() -> Self {
+        Self { under_way: Mutex::default() }
+    }
+}
+
+impl<K, T> Flights<K, T>
+where
+    K: Clone + Ord + Send + 'static,
+    T: Clone + Send + Sync + 'static,
+{
+    /// The answer to the question about `name`, which `ask` asks unless it is under way. It goes on when those who wait for
+    /// it leave.
+    ///
+    /// # Errors
+    /// When the question broke off.
+    pub(crate) async fn join<F>(self: &Arc<Self>, name: &K, ask: impl FnOnce() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut answer = self.answer_to(name, ask);
+        let answered = answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
+        answered.ok_or(Error::Internal { what: "a question to an origin broke off" })
+    }
+
+    fn answer_to<F>(self: &Arc<Self>, name: &K, ask: impl FnOnce() -> F) -> watch::Receiver<Option<T>>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut under_way = self.under_way();
+        if let Some(answer) = under_way.get(name) {
+            return answer.clone();
+        }
+        let (sender, answer) = watch::channel(None);
+        under_way.insert(name.clone(), answer.clone());
+        let (landing, question) = (Landing { flights: Arc::clone(self), name: name.clone() }, ask());
+        tokio::spawn(async move {
+            let answer = question.await;
+            // Off the list first: who asks from now on asks anew.
+            drop(landing);
+            sender.send_replace(Some(answer));
+        });
+        answer
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, BTreeMap<K, watch::Receiver<Option<T>>>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Ord, T> Drop for Landing<K, T> {
+    fn drop(&mut self) {
+        self.flights.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+    #[tokio::test]
+    async fn a_question_under_way_answers_all_who_ask_it() {
+        let (flights, asked) = (Arc::new(Flights::<u8, u32>::default()), Arc::new(AtomicU32::new(0)));
+        let ask = || {
+            let asked = Arc::clone(&asked);
+            async move {
+                tokio::task::yield_now().await;
+                asked.fetch_add(1, SeqCst)
+            }
+        };
+        let (first, second, other) = tokio::join!(flights.join(&1, ask), flights.join(&1, ask), flights.join(&2, ask));
+        assert_eq!(first, second);
+        assert_ne!(first, other);
+        assert_eq!(asked.load(SeqCst), 2);
+        assert_eq!(flights.join(&1, ask).await, Ok(2), "an answer is not remembered");
+        assert!(flights.under_way().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_question_goes_on_without_the_one_who_asked_it() {
+        let (flights, (open, opened)) = (Arc::new(Flights::<u8, u32>::default()), watch::channel(false));
+        let ask = || {
+            let mut opened = opened.clone();
+            async move {
+                opened.wait_for(|open| *open).await.unwrap();
+                7
+            }
+        };
+        let mut left = Box::pin(flights.join(&1, ask));
+        assert!(polled_once(left.as_mut()).await.is_none());
+        drop(left);
+        let second = flights.join(&1, || async { panic!("it is under way") });
+        open.send_replace(true);
+        assert_eq!(second.await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_question_that_breaks_off_is_an_error_and_may_be_asked_again() {
+        let flights = Arc::new(Flights::<u8, u32>::default());
+        let broken = flights.join(&1, || async { panic!("told to panic") }).await;
+        assert!(matches!(broken, Err(Error::Internal { .. })));
+        assert_eq!(flights.join(&1, || async { 1 }).await, Ok(1));
+    }
+
+    /// What a future gives when it is polled once.
+    async fn polled_once<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+        std::future::poll_fn(|context| {
+            std::task::Poll::Ready(match std::pin::Pin::new(&mut future).poll(context) {
+                std::task::Poll::Ready(output) => Some(output),
+                std::task::Poll::Pending => None,
+            })
+        })
+        .await
+    }
+}

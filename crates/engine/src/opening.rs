@@ -1,0 +1,225 @@
+//! How files are opened and looked at: the rules come first, then what is here, then the origin.
+
+use crate::{
+    Client, Engine, Error, Handle,
+    cached::CachedFile,
+    loader::{closed_copy, load, load_unkept},
+    opened::Source,
+    routes::{OriginTarget, Target, is_only_if_cached},
+    validity::{Asking, admit, stat_closed},
+};
+use forebay_cache::{Action, CacheKey, Decision, Subject, Treatment};
+use forebay_telemetry::Decided;
+use forebay_types::{Endpoint, FileStat, RequestPath};
+use std::{sync::Arc, time::Instant};
+
+/// What an open leads to.
+#[derive(Clone)]
+pub enum Opening {
+    /// To an open file.
+    File(Handle),
+    /// To the origin, where the client is to open the file itself.
+    Redirect(Redirect),
+}
+
+/// Where a client finds a file instead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Redirect {
+    /// The origin.
+    pub server: Endpoint,
+    /// The file's URL when its path there is not the one that the client has asked for.
+    pub url: Option<String>,
+}
+
+/// Which redirects a client can follow. Who cannot is served from the origin without keeping anything.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Redirects {
+    /// None.
+    Never,
+    /// To the same path at another server.
+    ToServers,
+    /// To any URL.
+    ToUrls,
+}
+
+impl Engine {
+    /// Opens a file for reading. Where the rules send clients to the origin, the file is served from there and not kept.
+    ///
+    /// A file that the cache holds, even in part, is opened without asking its origin unless its copy is due to be checked.
+    ///
+    /// # Errors
+    /// When no export covers the path, the origin or the exported directory has no such readable file, the copy could not be
+    /// checked for too long, or only a cached file is wanted and it is not.
+    pub async fn open(&self, path: &RequestPath, client: &Client) -> Result<Handle, Error> {
+        match self.open_or_redirect(path, client, Redirects::Never).await? {
+            Opening::File(handle) => Ok(handle),
+            Opening::Redirect(_) => Err(Error::Internal { what: "a redirect where none was wanted" }),
+        }
+    }
+
+    /// Opens a file for reading, or tells where the client is to open it.
+    ///
+    /// # Errors
+    /// As for [`Engine::open`].
+    pub async fn open_or_redirect(
+        &self,
+        path: &RequestPath,
+        client: &Client,
+        redirects: Redirects,
+    ) -> Result<Opening, Error> {
+        let source = match self.routes().resolve(path)? {
+            Target::Local { tree, lfn } => {
+                let opened = self.blocking(&lfn.clone(), move || tree.open_file(&lfn)).await;
+                opened.map(|(file, stat)| Source::Local { file, stat })?
+            }
+            Target::Origin(mut target) => {
+                let began = forebay_net::clock::monotonic();
+                target.treatment = self.treatment(&target, path, client).await?;
+                let redirect = target.redirect(redirects);
+                let decided = match (target.treatment.action, &redirect) {
+                    (Action::Cache, _) => Decided::Cache,
+                    (Action::Redirect, Some(_)) => Decided::Redirect,
+                    (Action::Bypass | Action::Redirect, _) => Decided::Bypass,
+                };
+                self.metrics().add_decision(decided);
+                if let Some(redirect) = redirect {
+                    return Ok(Opening::Redirect(redirect));
+                }
+                Source::Cached(self.open_target(target, is_only_if_cached(&path.cgi), began).await?)
+            }
+        };
+        Ok(Opening::File(Handle::new(source, path.lfn.clone(), client, self.metrics())))
+    }
+
+    /// What is known of a path: from the cache when it holds the file and that is not due to be checked, else from the origin.
+    ///
+    /// # Errors
+    /// As for [`Engine::open`].
+    pub async fn stat(&self, path: &RequestPath) -> Result<FileStat, Error> {
+        match self.routes().resolve(path)? {
+            Target::Local { tree, lfn } => self.blocking(&lfn.clone(), move || tree.stat(&lfn)).await,
+            Target::Origin(target) => {
+                let began = forebay_net::clock::monotonic();
+                if let Some(file) = target.key.as_ref().and_then(|key| self.table().find(key)) {
+                    admit(&file, &target, began, Asking::AsNeeded).await?;
+                    if !file.is_retired() {
+                        return Ok(file.stat());
+                    }
+                } else if let Some(copy) = closed_copy(self.shared(), &target).await {
+                    return stat_closed(self.shared(), &target, &copy).await;
+                }
+                self.stat_at_origin(&target).await
+            }
+        }
+    }
+
+    /// What the rules say of an open. Where they depend on the size of a file that is not here, its origin is asked.
+    async fn treatment(&self, target: &OriginTarget, path: &RequestPath, client: &Client) -> Result<Treatment, Error> {
+        let (rules, rule_path) = (&target.decisions.options.rules, target.rule_path());
+        let subject = Subject { path: &rule_path, user: &client.user, host: &client.host, cgi: &path.cgi, size: None };
+        if let Decision::Treat(treatment) = rules.decide(&subject) {
+            return Ok(treatment);
+        }
+        let here = match target.key.as_ref().and_then(|key| self.table().find(key)) {
+            Some(file) => Some(file.size()),
+            None => closed_copy(self.shared(), target).await.map(|copy| copy.stat.size),
+        };
+        let size = match here {
+            Some(size) => size,
+            None if is_only_if_cached(&path.cgi) => return Err(not_cached(target)),
+            None => self.stat_at_origin(target).await?.size,
+        };
+        match rules.decide(&Subject { size: Some(size), ..subject }) {
+            Decision::Treat(treatment) => Ok(treatment),
+            Decision::NeedsSize => Err(Error::Internal { what: "rules that no size satisfies" }),
+        }
+    }
+
+    async fn open_target(
+        &self,
+        target: OriginTarget,
+        only_if_cached: bool,
+        began: Instant,
+    ) -> Result<Arc<CachedFile>, Error> {
+        let key = target.key.clone().filter(|_| target.treatment.action == Action::Cache);
+        if only_if_cached {
+            let key = key.ok_or_else(|| not_cached(&target))?;
+            if !self.counts_as_cached(&target, &key).await {
+                return Err(not_cached(&target));
+            }
+            return self.open_cached(target, &key, Asking::Never, began).await;
+        }
+        self.check_not_missing(&target)?;
+        match key {
+            Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began).await,
+            None => {
+                let file = load_unkept(self.shared(), target).await?;
+                file.attach();
+                Ok(file)
+            }
+        }
+    }
+
+    async fn open_cached(
+        &self,
+        target: OriginTarget,
+        key: &CacheKey,
+        asking: Asking,
+        began: Instant,
+    ) -> Result<Arc<CachedFile>, Error> {
+        let shared = self.shared();
+        let load = {
+            let (shared, target) = (Arc::clone(shared), target.clone());
+            move || load(Arc::clone(&shared), target.clone())
+        };
+        let admit = |file| {
+            let target = &target;
+            async move { admit(&file, target, began, asking).await }
+        };
+        self.table().attach(key, load, admit).await
+    }
+
+    async fn counts_as_cached(&self, target: &OriginTarget, key: &CacheKey) -> bool {
+        match self.table().find(key) {
+            Some(file) => file.counts_as_cached(),
+            None => closed_copy(self.shared(), target).await.is_some_and(|copy| copy.stat.cached),
+        }
+    }
+
+    async fn stat_at_origin(&self, target: &OriginTarget) -> Result<FileStat, Error> {
+        self.check_not_missing(target)?;
+        self.shared().questions.stat(target).await
+    }
+
+    /// Fails when the origin was asked for the file a moment ago and has none.
+    fn check_not_missing(&self, target: &OriginTarget) -> Result<(), Error> {
+        match target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
+            Some(error) => {
+                self.metrics().add_negative_hit();
+                Err(error.into())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl OriginTarget {
+    /// Where the client is sent, when the rules say so and it can follow.
+    fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
+        let is_wanted = self.treatment.action == Action::Redirect;
+        match redirects {
+            Redirects::ToServers | Redirects::ToUrls if is_wanted && !self.is_forwarded => {
+                Some(Redirect { server: self.server.clone(), url: None })
+            }
+            Redirects::ToUrls if is_wanted => {
+                let url = format!("root://{}/{}", self.server, self.path.lfn);
+                Some(Redirect { server: self.server.clone(), url: Some(url) })
+            }
+            _ => None,
+        }
+    }
+}
+
+fn not_cached(target: &OriginTarget) -> Error {
+    Error::NotCached { lfn: target.path.lfn.clone() }
+}
