@@ -61,7 +61,10 @@ pub use purge::{
     Budget, DiskSpace, Extent, Footprint, Goal, Headroom, Ledger, Mark, Marks, PurgeRules, PurgeRun, Quota, Scope,
     Victim, headroom, plan_purge,
 };
-pub use read_ahead::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadSettings};
+pub use read_ahead::{
+    FillPolicy, FillPolicyError, LinkEstimate, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadLedger,
+    ReadAheadSettings, Recogniser, Worth, ZONES_MAX,
+};
 pub use replacement::{Facts, NewEntry, Policy, Replacement, Shelf};
 pub use trust_memory::{DataFileId, TrustMemory};
 pub use validity::{CheckOutcome, Likeness, Remembered, ValidityCheck, ValidityPolicy, Verdict};

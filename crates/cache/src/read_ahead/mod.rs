@@ -1,5 +1,19 @@
 //! Reading ahead: what is fetched of a file before anybody asks for it.
+//!
+//! - [`Recogniser`] follows the reads of one handle: sequential ones ([`runs`]), strides and vectors that repeat ([`repeats`]).
+//! - [`ReadAheadBounds`] tells how far it may go: as far as the link wants ([`LinkEstimate`]), as long as it is of use
+//!   ([`ReadAheadLedger`]), and never farther than the administrator decides ([`ReadAheadSettings`]).
 
+mod bounds;
+mod ledger;
+mod link;
+mod recogniser;
+mod repeats;
+mod runs;
 mod settings;
 
+pub use bounds::ReadAheadBounds;
+pub use ledger::{ReadAheadLedger, Worth};
+pub use link::LinkEstimate;
+pub use recogniser::{Recogniser, ZONES_MAX};
 pub use settings::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadSettings};

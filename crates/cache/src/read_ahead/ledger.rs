@@ -1,0 +1,224 @@
+//! What reading ahead of a file was good for.
+
+use crate::{
+    Geometry,
+    block_set::{WORD_BITS, position, words_for},
+};
+use forebay_types::{BlockIndex, ByteRange};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// The blocks of a file that were fetched ahead and that nobody has read yet, and the sums of it. Shared by all handles of the
+/// file; every method takes `&self` and none waits.
+#[derive(Debug)]
+pub struct ReadAheadLedger {
+    geometry: Geometry,
+    /// Made when the first block is fetched ahead.
+    unread: OnceLock<Vec<AtomicU64>>,
+    unread_count: AtomicU64,
+    /// Bytes fetched ahead, and those of them that were read; both halved from time to time, so that the past fades.
+    fetched: AtomicU64,
+    used: AtomicU64,
+}
+
+/// How far reading ahead may go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Worth {
+    /// As far as the link wants.
+    Full,
+    /// The window is divided by this.
+    Reduced(u64),
+    /// Not at all: half of it or more was fetched in vain.
+    Off,
+}
+
+/// Bytes fetched ahead before they are judged.
+const JUDGED_FROM: u64 = 2 << 20;
+
+/// Bytes fetched ahead after which the past counts half.
+const HORIZON: u64 = 64 << 20;
+
+impl ReadAheadLedger {
+    /// The ledger of a file of which nothing was fetched ahead.
+    #[must_use]
+    pub const fn new(geometry: Geometry) -> Self {
+        Self {
+            geometry,
+            unread: OnceLock::new(),
+            unread_count: AtomicU64::new(0),
+            fetched: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes that the blocks of `blocks` are being fetched ahead.
+    pub fn note_fetched(&self, blocks: ByteRange) {
+        let unread = self.unread.get_or_init(|| {
+            let words = words_for(self.geometry.block_count());
+            std::iter::repeat_with(AtomicU64::default).take(words).collect()
+        });
+        for index in self.geometry.blocks_of(blocks) {
+            let (word, mask) = position(BlockIndex(index));
+            if unread.get(word).is_some_and(|bits| bits.fetch_or(mask, Relaxed) & mask == 0) {
+                self.unread_count.fetch_add(1, Relaxed);
+            }
+        }
+        if self.fetched.fetch_add(blocks.len(), Relaxed).saturating_add(blocks.len()) >= HORIZON {
+            self.fade();
+        }
+    }
+
+    /// Notes that a client reads `range`; the bytes of the blocks in it that were fetched ahead and not read before.
+    ///
+    /// The hot path: one load when nothing is unread. Takes no lock and allocates nothing.
+    pub fn note_read(&self, range: ByteRange) -> u64 {
+        if self.unread_count.load(Relaxed) == 0 {
+            return 0;
+        }
+        let used = self.take(range);
+        self.used.fetch_add(used, Relaxed);
+        used
+    }
+
+    /// Takes back blocks that could not be fetched; their bytes.
+    pub fn forget(&self, blocks: ByteRange) -> u64 {
+        let forgotten = self.take(blocks);
+        let _ = self.fetched.fetch_update(Relaxed, Relaxed, |fetched| Some(fetched.saturating_sub(forgotten)));
+        forgotten
+    }
+
+    /// Nobody is left to read what was fetched ahead: the bytes that were fetched in vain.
+    pub fn give_up(&self) -> u64 {
+        if self.unread_count.load(Relaxed) == 0 {
+            return 0;
+        }
+        self.take(ByteRange::at(0, self.geometry.file_size()))
+    }
+
+    /// What reading ahead is worth, when `expected` of the bytes fetched ahead are likely to be read still.
+    #[must_use]
+    pub fn worth(&self, expected: u64) -> Worth {
+        let (fetched, used) = (self.fetched.load(Relaxed), self.used.load(Relaxed));
+        if fetched < JUDGED_FROM {
+            return Worth::Full;
+        }
+        let wasted = fetched.saturating_sub(used).saturating_sub(expected);
+        match wasted.saturating_mul(8) / fetched {
+            0..=1 => Worth::Full,
+            2..=3 => Worth::Reduced(4),
+            _ => Worth::Off,
+        }
+    }
+
+    /// Lets the past count half: after that, what was off may be tried again.
+    pub fn fade(&self) {
+        for sum in [&self.fetched, &self.used] {
+            let _ = sum.fetch_update(Relaxed, Relaxed, |bytes| Some(bytes / 2));
+        }
+    }
+
+    /// Takes the unread blocks of `range`; their bytes.
+    fn take(&self, range: ByteRange) -> u64 {
+        let Some(unread) = self.unread.get() else { return 0 };
+        let blocks = self.geometry.blocks_of(range.clipped_to(self.geometry.file_size()));
+        let (mut bytes, mut index) = (0, blocks.start);
+        while index < blocks.end {
+            let (word, _) = position(BlockIndex(index));
+            let word_end = (index / WORD_BITS + 1).saturating_mul(WORD_BITS).min(blocks.end);
+            if unread.get(word).is_some_and(|bits| bits.load(Relaxed) != 0) {
+                bytes += (index..word_end).map(|index| self.take_block(unread, BlockIndex(index))).sum::<u64>();
+            }
+            index = word_end;
+        }
+        bytes
+    }
+
+    fn take_block(&self, unread: &[AtomicU64], index: BlockIndex) -> u64 {
+        let (word, mask) = position(index);
+        let Some(bits) = unread.get(word) else { return 0 };
+        if bits.load(Relaxed) & mask == 0 || bits.fetch_and(!mask, Relaxed) & mask == 0 {
+            return 0;
+        }
+        self.unread_count.fetch_sub(1, Relaxed);
+        self.geometry.range_of(index).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A file of 200 MiB in blocks of 1 MiB, and one byte.
+    fn ledger() -> ReadAheadLedger {
+        ReadAheadLedger::new(Geometry::new(MIB, 200 * MIB + 1).unwrap())
+    }
+
+    #[test]
+    fn each_block_is_used_once() {
+        let ledger = ledger();
+        ledger.note_fetched(ByteRange::between(60 * MIB, 70 * MIB));
+        assert_eq!(ledger.note_read(ByteRange::between(50 * MIB, 60 * MIB + 1)), MIB);
+        assert_eq!(ledger.note_read(ByteRange::between(60 * MIB, 66 * MIB)), 5 * MIB);
+        assert_eq!(ledger.give_up(), 4 * MIB);
+        assert_eq!(ledger.note_read(ByteRange::at(0, 200 * MIB)), 0);
+    }
+
+    #[test]
+    fn the_last_block_counts_as_short_as_it_is() {
+        let ledger = ledger();
+        ledger.note_fetched(ByteRange::between(199 * MIB, 200 * MIB + 1));
+        assert_eq!(ledger.note_read(ByteRange::at(199 * MIB, u64::MAX)), MIB + 1);
+    }
+
+    #[test]
+    fn what_could_not_be_fetched_is_no_waste() {
+        let ledger = ledger();
+        ledger.note_fetched(ByteRange::at(0, 8 * MIB));
+        assert_eq!(ledger.forget(ByteRange::at(0, 8 * MIB)), 8 * MIB);
+        assert_eq!((ledger.give_up(), ledger.worth(0)), (0, Worth::Full));
+    }
+
+    #[test]
+    fn the_worth_falls_with_the_share_that_nobody_reads() {
+        for (read_mib, worth) in [(32, Worth::Full), (25, Worth::Full), (24, Worth::Reduced(4)), (16, Worth::Off)] {
+            let ledger = ledger();
+            ledger.note_fetched(ByteRange::at(0, 32 * MIB));
+            ledger.note_read(ByteRange::at(0, read_mib * MIB));
+            assert_eq!(ledger.worth(0), worth, "{read_mib} of 32 MiB");
+        }
+    }
+
+    #[test]
+    fn what_is_likely_to_be_read_still_is_no_waste() {
+        let ledger = ledger();
+        ledger.note_fetched(ByteRange::at(0, 16 * MIB));
+        assert_eq!(ledger.worth(0), Worth::Off);
+        assert_eq!(ledger.worth(16 * MIB), Worth::Full);
+    }
+
+    #[test]
+    fn little_is_not_judged_and_what_faded_is_tried_again() {
+        let ledger = ledger();
+        ledger.note_fetched(ByteRange::at(0, JUDGED_FROM - MIB));
+        assert_eq!(ledger.worth(0), Worth::Full);
+        ledger.note_fetched(ByteRange::at(JUDGED_FROM - MIB, MIB));
+        assert_eq!(ledger.worth(0), Worth::Off);
+        ledger.fade();
+        assert_eq!(ledger.worth(0), Worth::Full);
+    }
+
+    #[test]
+    fn an_old_success_does_not_pay_for_ever() {
+        let ledger = ledger();
+        for start in (0..100).map(|index| index * MIB) {
+            ledger.note_fetched(ByteRange::at(start, MIB));
+            ledger.note_read(ByteRange::at(start, MIB));
+        }
+        ledger.note_fetched(ByteRange::between(100 * MIB, 190 * MIB));
+        assert_ne!(ledger.worth(0), Worth::Full);
+    }
+}

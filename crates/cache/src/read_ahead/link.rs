@@ -1,0 +1,124 @@
+//! What is known of the way to an origin: how long it is, and how much it carries.
+
+use std::time::Duration;
+
+/// Latency and rate of the way to an origin, from the answers that came over it.
+///
+/// Both follow a better measurement quickly and a worse one slowly: an answer that queued behind others tells nothing of the
+/// way, and a reader that asks for little shows little of what the way carries.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LinkEstimate {
+    latency_us: Option<u64>,
+    bytes_per_s: Option<u64>,
+}
+
+/// How many times what is under way at full rate is asked for ahead: twice, so that a rate that was measured while too little
+/// was asked for doubles until it is that of the link.
+const FACTOR: u64 = 2;
+
+/// A better value counts as one in this many, a worse one as one in that many.
+const BETTER_SHARE: u64 = 2;
+const WORSE_SHARE: u64 = 32;
+
+const US_PER_S: u64 = 1_000_000;
+
+impl LinkEstimate {
+    /// Notes how long the first byte of an answer took.
+    pub fn note_latency(&mut self, latency: Duration) {
+        let sample = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX).max(1);
+        self.latency_us = Some(self.latency_us.map_or(sample, |latency| {
+            approached(latency, sample, if sample < latency { BETTER_SHARE } else { WORSE_SHARE })
+        }));
+    }
+
+    /// Notes that `bytes` came over the link within `time`.
+    pub fn note_rate(&mut self, bytes: u64, time: Duration) {
+        let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
+        let sample = bytes.saturating_mul(US_PER_S) / time_us;
+        self.bytes_per_s =
+            Some(self.bytes_per_s.map_or(sample, |rate| {
+                approached(rate, sample, if sample > rate { BETTER_SHARE } else { WORSE_SHARE })
+            }));
+    }
+
+    /// Time to the first byte of an answer, once one was measured.
+    #[must_use]
+    pub fn latency(&self) -> Option<Duration> {
+        self.latency_us.map(Duration::from_micros)
+    }
+
+    /// Bytes per second, once they were measured.
+    #[must_use]
+    pub const fn bytes_per_s(&self) -> Option<u64> {
+        self.bytes_per_s
+    }
+
+    /// Bytes to have asked for so that the link is never idle: latency times rate, times two. `None` before both are known.
+    #[must_use]
+    pub fn window(&self) -> Option<u64> {
+        let (latency_us, bytes_per_s) = (self.latency_us?, self.bytes_per_s?);
+        let under_way = u128::from(latency_us) * u128::from(bytes_per_s) / u128::from(US_PER_S);
+        Some(u64::try_from(under_way).unwrap_or(u64::MAX).saturating_mul(FACTOR))
+    }
+}
+
+/// `value` moved towards `sample` by one part in `share`, and by one at least.
+const fn approached(value: u64, sample: u64, share: u64) -> u64 {
+    let step = value.abs_diff(sample).div_ceil(share);
+    if sample > value { value.saturating_add(step) } else { value.saturating_sub(step) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(latency_ms: u64, bytes: u64, time_ms: u64) -> LinkEstimate {
+        let mut link = LinkEstimate::default();
+        link.note_latency(Duration::from_millis(latency_ms));
+        link.note_rate(bytes, Duration::from_millis(time_ms));
+        link
+    }
+
+    #[test]
+    fn the_window_is_twice_latency_times_rate() {
+        assert_eq!(LinkEstimate::default().window(), None);
+        assert_eq!(link(50, 100_000_000, 1000).window(), Some(10_000_000));
+    }
+
+    #[test]
+    fn a_link_that_answers_at_once_has_a_window_too() {
+        assert!(link(0, 1 << 20, 0).window().is_some_and(|window| window > 0));
+    }
+
+    #[test]
+    fn an_answer_that_queued_moves_the_latency_little() {
+        let mut link = link(10, 1, 1);
+        link.note_latency(Duration::from_millis(330));
+        assert_eq!(link.latency(), Some(Duration::from_millis(20)));
+        link.note_latency(Duration::from_millis(10));
+        assert_eq!(link.latency(), Some(Duration::from_millis(15)));
+    }
+
+    #[test]
+    fn a_reader_that_asks_for_little_moves_the_rate_little() {
+        let mut link = link(10, 1_000_000, 1000);
+        link.note_rate(0, Duration::from_secs(1));
+        assert_eq!(link.bytes_per_s(), Some(968_750));
+        link.note_rate(2_000_000, Duration::from_secs(1));
+        assert_eq!(link.bytes_per_s(), Some(1_484_375));
+    }
+
+    #[test]
+    fn a_rate_that_only_the_window_holds_down_doubles() {
+        let (latency, mut window) = (Duration::from_millis(50), 128_u64 << 10);
+        let mut link = LinkEstimate::default();
+        link.note_latency(latency);
+        let mut rounds = 0;
+        while window < 16 << 20 {
+            link.note_rate(window, latency);
+            window = link.window().unwrap();
+            rounds += 1;
+        }
+        assert!(rounds <= 12, "{rounds} rounds");
+    }
+}

@@ -1,0 +1,173 @@
+//! What one handle's reads have in common.
+
+use crate::{
+    Geometry,
+    read_ahead::{bounds::ReadAheadBounds, repeats::Repeats, runs::Runs},
+};
+use forebay_types::ByteRange;
+
+/// Recognises what one handle of a file will read next.
+///
+/// Order of calls: [`Self::handle_read`] for each read that was not answered from the cache as a whole, [`Self::handle_hit`] for
+/// reads in one of the [`Self::zones`]; both tell what to fetch ahead. What of it is not fetched is told to
+/// [`Self::handle_refusal`].
+#[derive(Debug)]
+pub struct Recogniser {
+    geometry: Geometry,
+    runs: Runs,
+    strides: Repeats,
+    vectors: Repeats,
+}
+
+/// Zones of one handle at most; more readers than that are not followed by their hits.
+pub const ZONES_MAX: usize = 4;
+
+/// A vector of which at least one byte in this many is read is taken for a read of all of it.
+const DENSE: u64 = 2;
+
+impl Recogniser {
+    /// Knows nothing yet of the reads of a file.
+    #[must_use]
+    pub fn new(geometry: Geometry) -> Self {
+        Self { geometry, runs: Runs::default(), strides: Repeats::default(), vectors: Repeats::default() }
+    }
+
+    /// Notes a read of several ranges, or of one; what is to be fetched ahead: whole blocks within the file, in order of
+    /// offset, no two with bytes in common.
+    pub fn handle_read(&mut self, ranges: &[ByteRange], bounds: ReadAheadBounds) -> Vec<ByteRange> {
+        let file_size = self.geometry.file_size();
+        let ranges: Vec<_> =
+            ranges.iter().map(|range| range.clipped_to(file_size)).filter(|it| !it.is_empty()).collect();
+        if bounds.is_off() || ranges.is_empty() {
+            return Vec::new();
+        }
+        match as_one(&ranges) {
+            Some(read) => match self.runs.handle_read(read, self.geometry, bounds) {
+                Some(advice) => some(advice),
+                None if ranges.len() == 1 => self.strides.handle_read(&ranges, self.geometry, bounds),
+                None => Vec::new(),
+            },
+            None => self.vectors.handle_read(&ranges, self.geometry, bounds),
+        }
+    }
+
+    /// Notes a read in one of the zones that was answered from the cache; what is to be fetched ahead, as for a read.
+    pub fn handle_hit(&mut self, range: ByteRange, bounds: ReadAheadBounds) -> Vec<ByteRange> {
+        if bounds.is_off() || range.is_empty() {
+            return Vec::new();
+        }
+        if self.runs.zones(self.geometry).any(|zone| zone.intersection(range).is_some()) {
+            return self.runs.handle_read(range, self.geometry, bounds).map_or_else(Vec::new, some);
+        }
+        let advice = self.vectors.handle_hit(range, self.geometry, bounds);
+        if advice.is_empty() { self.strides.handle_hit(range, self.geometry, bounds) } else { advice }
+    }
+
+    /// Notes that `refused`, which the last advice named, is not fetched.
+    pub fn handle_refusal(&mut self, refused: ByteRange) {
+        self.runs.handle_refusal(refused);
+        self.strides.handle_refusal(refused.start(), self.geometry);
+        self.vectors.handle_refusal(refused.start(), self.geometry);
+    }
+
+    /// Where a read, even one that is answered from the cache, tells that there is more to fetch ahead.
+    pub fn zones(&self) -> impl Iterator<Item = ByteRange> {
+        let repeats = [&self.vectors, &self.strides].into_iter().filter_map(|repeats| repeats.zone(self.geometry));
+        repeats.chain(self.runs.zones(self.geometry)).take(ZONES_MAX)
+    }
+
+    /// Bytes that were to be fetched ahead and that their reader has not come to.
+    #[must_use]
+    pub fn expected(&self) -> u64 {
+        self.runs.expected() + self.strides.expected(self.geometry) + self.vectors.expected(self.geometry)
+    }
+}
+
+/// A read as one range: it is one, or it leaves out little.
+fn as_one(ranges: &[ByteRange]) -> Option<ByteRange> {
+    let start = ranges.iter().map(|range| range.start()).min()?;
+    let hull = ByteRange::between(start, ranges.iter().map(|range| range.end()).max()?);
+    let bytes = ranges.iter().fold(0_u64, |sum, range| sum.saturating_add(range.len()));
+    (bytes.saturating_mul(DENSE) >= hull.len()).then_some(hull)
+}
+
+fn some(range: ByteRange) -> Vec<ByteRange> {
+    if range.is_empty() { Vec::new() } else { vec![range] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_ahead::{ReadAheadSettings, Worth};
+    use proptest::prelude::*;
+
+    const BLOCK: u64 = 4096;
+    const MIB: u64 = 1 << 20;
+
+    fn bounds(window_max: u64) -> ReadAheadBounds {
+        let settings = ReadAheadSettings { window_max, ..ReadAheadSettings::default() };
+        ReadAheadBounds::new(&settings, Some(u64::MAX), Worth::Full)
+    }
+
+    #[test]
+    fn a_dense_vector_is_a_read_of_all_of_it() {
+        let mut recogniser = Recogniser::new(Geometry::new(BLOCK, 10 * MIB).unwrap());
+        let vector = |at: u64| [ByteRange::at(at, 8 * BLOCK), ByteRange::at(at + 12 * BLOCK, 4 * BLOCK)];
+        for at in [0, 16 * BLOCK] {
+            assert!(recogniser.handle_read(&vector(at), bounds(MIB)).is_empty());
+        }
+        assert_eq!(recogniser.handle_read(&vector(32 * BLOCK), bounds(MIB)), [ByteRange::at(48 * BLOCK, 16 * BLOCK)]);
+    }
+
+    #[test]
+    fn nothing_is_advised_when_reading_ahead_is_off() {
+        let mut recogniser = Recogniser::new(Geometry::new(BLOCK, 10 * MIB).unwrap());
+        for at in 0..10 {
+            assert!(recogniser.handle_read(&[ByteRange::at(at * BLOCK, BLOCK)], bounds(0)).is_empty());
+        }
+    }
+
+    /// A read that is likely to be part of a pattern.
+    fn reads() -> impl Strategy<Value = Vec<Vec<ByteRange>>> {
+        let range = (0_u64..600, 1_u64..100).prop_map(|(start, len)| ByteRange::at(start * 1024, len * 1024));
+        let sequence = (0_u64..600, 1_u64..60, 0_u64..90, 1_usize..20).prop_map(|(start, len, step, count)| {
+            let starts = (0..).map(|index| start + index * step).take(count);
+            starts.map(|start| vec![ByteRange::at(start * 1024, len * 1024)]).collect::<Vec<_>>()
+        });
+        let vectors = (prop::collection::vec(range, 1..6), 0_u64..90, 1_usize..8).prop_map(|(shape, step, count)| {
+            let shift = |by: u64| shape.iter().map(|it| ByteRange::at(it.start() + by * 1024, it.len())).collect();
+            (0..).map(|index| shift(index * step)).take(count).collect::<Vec<_>>()
+        });
+        prop::collection::vec(prop_oneof![sequence, vectors], 1..6).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn advice_is_aligned_within_the_file_disjoint_and_bounded(
+            reads in reads(),
+            file_size in 1_u64..600_000,
+            window_max in 0_u64..400_000,
+            refuses in any::<bool>(),
+        ) {
+            let mut recogniser = Recogniser::new(Geometry::new(BLOCK, file_size).unwrap());
+            for read in &reads {
+                let mut advice = recogniser.handle_read(read, bounds(window_max));
+                let hit = recogniser.zones().next().map(|zone| ByteRange::at(zone.start(), 10));
+                prop_assert!(recogniser.zones().count() <= ZONES_MAX);
+                if let Some(hit) = hit {
+                    let more = recogniser.handle_hit(hit, bounds(window_max));
+                    advice = if more.is_empty() { advice } else { more };
+                }
+                prop_assert!(advice.iter().map(|range| range.len()).sum::<u64>() <= window_max);
+                prop_assert!(advice.windows(2).all(|pair| pair[0].end() <= pair[1].start()));
+                for range in &advice {
+                    prop_assert!(range.start() % BLOCK == 0 && !range.is_empty());
+                    prop_assert!(range.end() <= file_size && (range.end() % BLOCK == 0 || range.end() == file_size));
+                }
+                if let Some(last) = advice.last().filter(|_| refuses) {
+                    recogniser.handle_refusal(*last);
+                }
+            }
+        }
+    }
+}
