@@ -48,6 +48,13 @@ impl Budget {
         Some(Reservation { permit })
     }
 
+    /// Reserves memory for `bytes` that nobody has asked for yet: only while half of the budget stays free behind it.
+    pub(crate) fn try_reserve_spare(&self, bytes: u64) -> Option<Reservation> {
+        let free = (self.units.available_permits() as u64).saturating_mul(UNIT);
+        let kept_free = u64::from(self.total_units) / 2 * UNIT;
+        (free.saturating_sub(bytes) >= kept_free && free >= bytes).then(|| self.try_reserve(bytes)).flatten()
+    }
+
     /// Reserves memory for `bytes`, waiting in line until it is free. What is larger than the whole budget counts as the
     /// whole budget: it is served alone. `None` only when the engine is gone.
     pub(crate) async fn reserve(&self, bytes: u64) -> Option<Reservation> {

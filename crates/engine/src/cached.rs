@@ -7,6 +7,7 @@ use crate::{
     claims::Claims,
     coalesced::Coalesced,
     kept::{Kept, Record},
+    read_ahead::FileReadAhead,
     routes::OriginTarget,
     shared::Shared,
 };
@@ -40,6 +41,7 @@ pub(crate) struct CachedFile {
     claims: Claims,
     account: Account,
     checked: Mutex<Checked>,
+    read_ahead: FileReadAhead,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
     retired: AtomicBool,
@@ -69,7 +71,10 @@ impl CachedFile {
         origin_file: Option<Arc<dyn OriginFile>>,
     ) -> Self {
         let checked = if origin_file.is_some() { Checked::now() } else { Checked::of(kept.as_ref()) };
+        let link = shared.limits.link(&target.server);
+        let settings = target.treatment.read_ahead.unwrap_or(shared.options.read_ahead.settings);
         Self {
+            read_ahead: FileReadAhead::new(settings, link, geometry),
             shared,
             target,
             geometry,
@@ -111,6 +116,10 @@ impl CachedFile {
 
     pub(crate) const fn claims(&self) -> &Claims {
         &self.claims
+    }
+
+    pub(crate) const fn read_ahead(&self) -> &FileReadAhead {
+        &self.read_ahead
     }
 
     pub(crate) fn budget(&self) -> &Budget {
@@ -364,6 +373,9 @@ impl CachedFile {
     pub(crate) fn detach(&self, open_for: Duration) -> u64 {
         let mut record = self.kept.as_ref().map(Kept::record);
         let users_before = self.users.fetch_sub(1, Ordering::AcqRel);
+        if users_before == 1 {
+            self.read_ahead.note_all_left(self);
+        }
         let Some(record) = &mut record else { return users_before };
         self.refresh_access(record);
         if let Some(access) = record.cinfo.accesses.last_mut() {
@@ -384,7 +396,12 @@ impl CachedFile {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.users.load(Ordering::Acquire) > 0
+        self.users() > 0
+    }
+
+    /// Clients that have the file open.
+    pub(crate) fn users(&self) -> u64 {
+        self.users.load(Ordering::Acquire)
     }
 
     /// Whether the file may leave the table: nobody has it open, and all of it that is to be on disk is there, or cannot be
@@ -398,7 +415,10 @@ impl CachedFile {
         if self.is_retired() {
             return *self.discarded.borrow();
         }
-        !self.is_open() && self.claims.is_empty() && self.kept.as_ref().is_none_or(is_done)
+        !self.is_open()
+            && !self.read_ahead.is_completing()
+            && self.claims.is_empty()
+            && self.kept.as_ref().is_none_or(is_done)
     }
 
     pub(crate) fn is_retired(&self) -> bool {

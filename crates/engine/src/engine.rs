@@ -75,6 +75,7 @@ impl Engine {
     /// Waits for fills that are under way, for a bounded time, and syncs everything to disk. Called last, when no front
     /// serves any more.
     pub async fn shutdown(&self) {
+        self.inner.shared.limits.stop();
         let files = self.inner.table.files();
         let fills_ended = async {
             for file in &files {
@@ -214,6 +215,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.shared.limits.stop();
         for task in self.take_tasks() {
             task.abort();
         }

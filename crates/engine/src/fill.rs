@@ -89,12 +89,21 @@ impl Fill {
 
     /// Waits until the fill has ended, one way or the other.
     pub(crate) async fn ended(&self) {
+        // How it ended is not asked.
+        let _ = self.result().await;
+    }
+
+    /// Waits until the fill has ended, and tells how.
+    ///
+    /// # Errors
+    /// When it failed.
+    pub(crate) async fn result(&self) -> Result<(), Error> {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.state().end.is_some() {
-                return;
+            if let Some(result) = self.state().end.clone() {
+                return result;
             }
             changed.await;
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     Client, Read,
+    cached::CachedFile,
     opened::{Opened, Source},
 };
 use forebay_telemetry::Metrics;
@@ -39,11 +40,16 @@ impl Handle {
 
     /// The file to send `range` from, when all its bytes are on disk; the bytes are accounted as hit.
     ///
-    /// `range` is not empty and ends at the file's size at the latest. Takes no lock and allocates nothing.
+    /// `range` is not empty and ends at the file's size at the latest. Takes no lock and
+    /// allocates nothing, but for the few hits that tell that more is to be fetched ahead.
     #[must_use]
     pub fn hit(&self, range: ByteRange) -> Option<&Arc<File>> {
         let file = match &self.opened.source {
-            Source::Cached(file) => file.hit(range)?,
+            Source::Cached(cached) => {
+                let file = cached.hit(range)?;
+                self.opened.note_hit(cached, range);
+                file
+            }
             Source::Local { file, .. } => file,
         };
         self.opened.account(Outcome::Hit, range.len());
@@ -57,6 +63,14 @@ impl Handle {
     #[must_use]
     pub fn read_many(&self, ranges: &[ByteRange]) -> Vec<Read> {
         Read::start(&self.opened, ranges)
+    }
+
+    /// What stands behind the handle, when it is a file of an origin.
+    pub(crate) fn cached(&self) -> Option<&Arc<CachedFile>> {
+        match &self.opened.source {
+            Source::Cached(file) => Some(file),
+            Source::Local { .. } => None,
+        }
     }
 
     /// Bytes given through this handle so far under `outcome`.

@@ -1,8 +1,11 @@
 //! One open of a file: who opened it, what stands behind it, and how many bytes it gave.
 
-use crate::cached::CachedFile;
+use crate::{
+    cached::CachedFile,
+    read_ahead::{Follower, completion},
+};
 use forebay_telemetry::{Access, Metrics, OpenHandle};
-use forebay_types::{FileStat, Lfn, Outcome};
+use forebay_types::{ByteRange, FileStat, Lfn, Outcome};
 use std::{fs::File, sync::Arc, time::Instant};
 
 /// Who opens a file, as far as it is known.
@@ -18,6 +21,7 @@ pub struct Client {
 pub(crate) struct Opened {
     pub(crate) source: Source,
     account: OpenHandle,
+    follower: Follower,
     lfn: Lfn,
     client: Client,
     opened: Instant,
@@ -34,7 +38,8 @@ pub(crate) enum Source {
 impl Opened {
     pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics) -> Self {
         let opened = forebay_net::clock::monotonic();
-        Self { source, account: metrics.open_handle(), lfn, client: client.clone(), opened }
+        let follower = Follower::default();
+        Self { source, account: metrics.open_handle(), follower, lfn, client: client.clone(), opened }
     }
 
     /// Bytes accounted so far under `outcome`.
@@ -48,6 +53,24 @@ impl Opened {
         if let Source::Cached(file) = &self.source {
             file.account(outcome, bytes);
         }
+    }
+}
+
+// What the reads of a file tell of those to come.
+impl Opened {
+    /// Notes a hit.
+    pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) {
+        file.read_ahead().note_read(file, range);
+        self.follower.note_hit(file, range);
+    }
+
+    /// Notes reads that have been planned.
+    pub(crate) fn note_reads(&self, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
+        for range in ranges {
+            file.read_ahead().note_read(file, *range);
+        }
+        self.follower.note_read(file, ranges);
+        completion::start_if_due(file);
     }
 }
 

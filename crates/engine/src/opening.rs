@@ -5,6 +5,7 @@ use crate::{
     cached::CachedFile,
     loader::{closed_copy, load, load_unkept},
     opened::Source,
+    read_ahead::completion,
     routes::{OriginTarget, Target, is_only_if_cached},
     validity::{Asking, admit, stat_closed},
 };
@@ -85,7 +86,12 @@ impl Engine {
                 if let Some(redirect) = redirect {
                     return Ok(Opening::Redirect(redirect));
                 }
-                Source::Cached(self.open_target(target, is_only_if_cached(&path.cgi), began).await?)
+                let only_if_cached = is_only_if_cached(&path.cgi);
+                let file = self.open_target(target, only_if_cached, began).await?;
+                if !only_if_cached {
+                    completion::start_if_due(&file);
+                }
+                Source::Cached(file)
             }
         };
         Ok(Opening::File(Handle::new(source, path.lfn.clone(), client, self.metrics())))

@@ -1,6 +1,6 @@
 //! How the engine is set up.
 
-use crate::{IntegrityOptions, Workers};
+use crate::{IntegrityOptions, ReadAheadOptions, Workers};
 use forebay_index::{IndexPlace, VolatileIndex};
 use forebay_types::BlockSize;
 use std::{sync::Arc, time::Duration};
@@ -22,6 +22,8 @@ pub struct Options {
     pub open_files_max: usize,
     /// How long an open waits for one of these to be free: files that were closed leave when they are synced.
     pub open_wait_max: Duration,
+    /// How files are read ahead and completed.
+    pub read_ahead: ReadAheadOptions,
     /// How long nothing is written to the store after a write failed: reads go on without keeping.
     pub disk_pause: Duration,
     /// How the contents of the disk are checked.
@@ -42,6 +44,7 @@ impl Default for Options {
             read_window: 16 << 20,
             open_files_max: 65_536,
             open_wait_max: Duration::from_secs(30),
+            read_ahead: ReadAheadOptions::default(),
             disk_pause: Duration::from_secs(10),
             integrity: IntegrityOptions::default(),
             workers: Workers::Pool,

@@ -2,12 +2,14 @@
 //! under which they were found missing.
 
 use crate::{
+    budget::Reservation,
     cached::CachedFile,
     claims::Fills,
     driver,
     fill::Fill,
     integrity::check::{self, Checks, covering},
     piece::{Piece, bypassed},
+    read_ahead::Permit,
 };
 use forebay_cache::{BlockMap, BlockState, CHECK_LEN_MAX, FillId, PlanLimits, plan_read};
 use forebay_telemetry::NotKept;
@@ -60,13 +62,34 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
             shared.metrics.add_not_kept(NotKept::Budget, block_count);
             continue;
         };
-        shared.metrics.add_fills_started(block_count);
-        let fill = Arc::new(Fill::new(blocks, wanted));
-        fills.insert(blocks.start(), Arc::clone(&fill));
+        start_fill(file, fills, (blocks, wanted), reservation, None);
         started.push(FillId(blocks.start()));
-        tokio::spawn(driver::run(Arc::clone(file), fill, reservation));
     }
     started
+}
+
+/// Starts a fill of blocks that nobody fetches; with a `permit` when nobody has asked for them yet.
+pub(crate) fn start_fill(
+    file: &Arc<CachedFile>,
+    fills: &mut Fills,
+    (blocks, wanted): Missing,
+    reservation: Reservation,
+    permit: Option<Permit>,
+) -> Arc<Fill> {
+    file.shared().metrics.add_fills_started(file.geometry().blocks_of(blocks).count() as u64);
+    let fill = Arc::new(Fill::new(blocks, wanted));
+    fills.insert(blocks.start(), Arc::clone(&fill));
+    tokio::spawn(driver::run(Arc::clone(file), Arc::clone(&fill), reservation, permit));
+    fill
+}
+
+/// What of `range` is neither here nor under way, in whole blocks, in pieces for one fill each.
+pub(crate) fn missing_in(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<ByteRange> {
+    let blocks_to_fetch = |piece| match piece {
+        forebay_cache::Piece::Fill { blocks, .. } => Some(blocks),
+        _ => None,
+    };
+    planned(file, fills, checks, range).into_iter().filter_map(blocks_to_fetch).collect()
 }
 
 fn planned(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<forebay_cache::Piece> {

@@ -52,6 +52,7 @@ impl Read {
                 read.pieces = pieces;
                 read.planned = part.end();
             }
+            handle.note_reads(file, ranges);
         }
         reads
     }

@@ -7,6 +7,7 @@ use crate::{
     integrity::check::CHECKS_MAX,
     kept::Kept,
     questions::Questions,
+    read_ahead::Limits,
 };
 use forebay_cache::{CacheKey, Cinfo, Trust, TrustMemory};
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError};
@@ -24,6 +25,7 @@ use tokio::sync::Semaphore;
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) budget: Budget,
+    pub(crate) limits: Arc<Limits>,
     /// `None` when nothing is cached: only directories are exported.
     pub(crate) disk: Option<Arc<dyn Disk>>,
     /// What is known of entries; as long as there is a disk.
@@ -53,8 +55,10 @@ impl Shared {
                 Arc::new(()),
             )
         });
+        let limits = Arc::new(Limits::new(&options, metrics.clone()));
         Self {
             budget,
+            limits,
             disk,
             catalog,
             metrics,

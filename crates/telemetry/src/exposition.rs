@@ -2,7 +2,8 @@
 
 use crate::{
     label::{
-        BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, PerLabel, RequestKind,
+        BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, NotReadAhead,
+        PerLabel, ReadAheadEvent, RequestKind,
     },
     metrics::{Counters, Metrics, Tasks},
 };
@@ -52,6 +53,7 @@ impl Collector for Exposition {
         page.cache(&self.0)?;
         page.decisions(&self.0)?;
         page.index(&self.0)?;
+        page.read_ahead(&self.0)?;
         page.budget(&self.0)
     }
 }
@@ -128,6 +130,20 @@ impl Page<'_, '_> {
                 encode_count(&mut requests.encode_family(&labels)?, count)?;
             }
         }
+        let mut latencies = self.family(
+            ("forebay_origin_latency", "Time to the first byte of a read, lately", Some(&Unit::Seconds)),
+            MetricType::Gauge,
+        )?;
+        for (origin, metrics) in &origins {
+            latencies.encode_family(&[("origin", origin)])?.encode_gauge(&metrics.latency().as_secs_f64())?;
+        }
+        let mut rates = self.family(
+            ("forebay_origin_rate", "Bytes per second that the way from the origin carries, lately", None),
+            MetricType::Gauge,
+        )?;
+        for (origin, metrics) in &origins {
+            rates.encode_family(&[("origin", origin)])?.encode_gauge(&metrics.bytes_per_s())?;
+        }
         let mut errors = self.family(("forebay_origin_errors", "Failures of origins", None), MetricType::Counter)?;
         for (origin, metrics) in &origins {
             encode_count(&mut errors.encode_family(&[("origin", origin)])?, metrics.errors())?;
@@ -201,6 +217,23 @@ impl Page<'_, '_> {
             states.encode_family(&[("state", phase.as_str())])?.encode_gauge(&u64::from(phase.index() == now))?;
         }
         Ok(())
+    }
+
+    fn read_ahead(&mut self, counters: &Counters) -> fmt::Result {
+        self.per_label::<ReadAheadEvent, _>(
+            ("forebay_read_ahead", "Bytes fetched ahead of readers, by what became of them", Some(&Unit::Bytes)),
+            "event",
+            &counters.read_ahead,
+        )?;
+        self.per_label::<NotReadAhead, _>(
+            ("forebay_not_read_ahead", "Times that a reader was not read ahead of as far as it should be", None),
+            "reason",
+            &counters.not_read_ahead,
+        )?;
+        self.counter(
+            ("forebay_completion", "Bytes fetched to complete files", Some(&Unit::Bytes)),
+            &counters.completion_bytes,
+        )
     }
 
     fn budget(&mut self, counters: &Counters) -> fmt::Result {
@@ -281,6 +314,10 @@ mod tests {
         metrics.set_index_phase(IndexPhase::Ready);
         metrics.add_index_commit();
         metrics.add_index_error();
+        metrics.add_read_ahead(ReadAheadEvent::Used, 9);
+        metrics.add_not_read_ahead(NotReadAhead::Memory);
+        metrics.add_completion(11);
+        origin.set_link(Duration::from_millis(50), 1_000_000);
         let connection = metrics.open_connection();
         (metrics, connection)
     }
@@ -327,6 +364,11 @@ mod tests {
             "forebay_index_errors_total 1",
             "forebay_index_state{state=\"off\"} 0",
             "forebay_index_state{state=\"ready\"} 1",
+            "forebay_read_ahead_bytes_total{event=\"used\"} 9",
+            "forebay_not_read_ahead_total{reason=\"memory\"} 1",
+            "forebay_completion_bytes_total 11",
+            "forebay_origin_latency_seconds{origin=\"origin.example:1094\"} 0.05",
+            "forebay_origin_rate{origin=\"origin.example:1094\"} 1000000",
         ] {
             assert!(rendered.lines().any(|rendered_line| rendered_line == line), "{line}\nnot in\n{rendered}");
         }

@@ -139,6 +139,32 @@ labels! {
         Unreadable = "unreadable",
     }
 
+    /// What became of bytes that were fetched ahead of a reader.
+    ReadAheadEvent {
+        /// They were asked for.
+        Fetched = "fetched",
+        /// A client has read them.
+        Used = "used",
+        /// The last client has left, and none has read them.
+        Wasted = "wasted",
+        /// They did not come, or were not kept.
+        Failed = "failed",
+    }
+
+    /// Why a reader was not read ahead of.
+    NotReadAhead {
+        /// Most of what was fetched ahead was not read.
+        Wasteful = "wasteful",
+        /// The memory for it is used up.
+        Memory = "memory",
+        /// Enough is under way from the origin.
+        Origin = "origin",
+        /// The disk takes nothing at the moment, or the file has left the cache.
+        Disk = "disk",
+        /// The server is going down.
+        Stopping = "stopping",
+    }
+
     /// Why a file was dropped from the cache.
     DropReason {
         /// The origin's file has changed.
@@ -235,6 +261,8 @@ mod tests {
         assert_positions_and_names::<IndexPhase>();
         assert_positions_and_names::<CheckResult>();
         assert_positions_and_names::<Decided>();
+        assert_positions_and_names::<ReadAheadEvent>();
+        assert_positions_and_names::<NotReadAhead>();
         assert_positions_and_names::<Outcome>();
         assert_positions_and_names::<Side>();
     }

@@ -14,7 +14,10 @@ mod origins;
 mod readiness;
 
 pub use access_log::{ACCESS_TARGET, Access};
-pub use label::{BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, NotKept, RequestKind};
+pub use label::{
+    BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, NotKept, NotReadAhead, ReadAheadEvent,
+    RequestKind,
+};
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{ConnectionGuard, Metrics};
 pub use open_handle::OpenHandle;

@@ -4,7 +4,8 @@ use crate::{
     exposition::Exposition,
     histogram::AtomicHistogram,
     label::{
-        BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, PerLabel, RequestKind,
+        BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, NotReadAhead,
+        PerLabel, ReadAheadEvent, RequestKind,
     },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
@@ -47,6 +48,9 @@ pub(crate) struct Counters {
     pub(crate) disk_errors: PerLabel<AtomicU64, { DiskOperation::ALL.len() }>,
     pub(crate) not_kept: PerLabel<AtomicU64, { NotKept::ALL.len() }>,
     pub(crate) block_checks: PerLabel<AtomicU64, { BlockCheck::ALL.len() }>,
+    pub(crate) read_ahead: PerLabel<AtomicU64, { ReadAheadEvent::ALL.len() }>,
+    pub(crate) not_read_ahead: PerLabel<AtomicU64, { NotReadAhead::ALL.len() }>,
+    pub(crate) completion_bytes: AtomicU64,
     pub(crate) files_dropped: PerLabel<AtomicU64, { DropReason::ALL.len() }>,
     pub(crate) checks: PerLabel<AtomicU64, { CheckResult::ALL.len() }>,
     pub(crate) decisions: PerLabel<AtomicU64, { Decided::ALL.len() }>,
@@ -173,6 +177,21 @@ impl Metrics {
         self.0.block_checks.of(result).load(Ordering::Relaxed)
     }
 
+    /// Counts bytes that were fetched ahead of a reader, by what became of them.
+    pub fn add_read_ahead(&self, event: ReadAheadEvent, bytes: u64) {
+        self.0.read_ahead.of(event).fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a time that a reader was not read ahead of, or not as far as it should be.
+    pub fn add_not_read_ahead(&self, reason: NotReadAhead) {
+        self.0.not_read_ahead.of(reason).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that were asked for to complete a file.
+    pub fn add_completion(&self, bytes: u64) {
+        self.0.completion_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// Counts a file that left the cache.
     pub fn add_file_dropped(&self, reason: DropReason) {
         self.0.files_dropped.of(reason).fetch_add(1, Ordering::Relaxed);
@@ -217,6 +236,12 @@ impl Metrics {
     /// Counts a failure of the index, or a note for it that was lost.
     pub fn add_index_error(&self) {
         self.0.index_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bytes fetched ahead of readers so far, by what became of them.
+    #[must_use]
+    pub fn read_ahead_bytes(&self, event: ReadAheadEvent) -> u64 {
+        self.0.read_ahead.of(event).load(Ordering::Relaxed)
     }
 
     /// Client bytes sent so far under `outcome`.

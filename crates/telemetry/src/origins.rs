@@ -8,6 +8,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 /// Origins that get a label of their own. In forwarding mode clients name the origins, so without a limit they could
@@ -26,6 +27,8 @@ struct OriginCounters {
     bytes: AtomicU64,
     errors: AtomicU64,
     requests: PerLabel<AtomicU64, { RequestKind::ALL.len() }>,
+    latency_us: AtomicU64,
+    bytes_per_s: AtomicU64,
 }
 
 impl OriginMetrics {
@@ -42,6 +45,20 @@ impl OriginMetrics {
     /// Counts a failure: of a connection, a request, or the bytes that came.
     pub fn add_error(&self) {
         self.0.errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Shows what is known of the way from the origin: the time to the first byte of a read, and bytes per second.
+    pub fn set_link(&self, latency: Duration, bytes_per_s: u64) {
+        self.0.latency_us.store(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0.bytes_per_s.store(bytes_per_s, Ordering::Relaxed);
+    }
+
+    pub(crate) fn latency(&self) -> Duration {
+        Duration::from_micros(self.0.latency_us.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn bytes_per_s(&self) -> u64 {
+        self.0.bytes_per_s.load(Ordering::Relaxed)
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -7,8 +7,11 @@ use forebay_origin::{
 };
 use forebay_proto::page::{crc32c, pages};
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{sync::watch, time::Instant};
 
 /// An origin with one file under every path, filled with [`crate::byte_at`].
 #[derive(Clone)]
@@ -19,6 +22,7 @@ pub struct MemoryOrigin {
 struct State {
     script: Mutex<Script>,
     asked: Mutex<Vec<ByteRange>>,
+    link: Mutex<Link>,
     opens: Mutex<u64>,
     /// Bytes of each range that are sent before the stream waits.
     gate: watch::Sender<u64>,
@@ -45,6 +49,20 @@ pub struct Script {
     pub chunk_len: usize,
     /// Whether its bytes were compared with page checksums.
     pub verifies_pages: bool,
+    /// Time before the first byte of each answer.
+    pub latency: Duration,
+    /// What all answers together carry, in bytes per second.
+    pub bytes_per_s: Option<u64>,
+}
+
+/// The way that all answers take.
+#[derive(Default)]
+struct Link {
+    /// When everything that is on it has arrived.
+    free_at: Option<Instant>,
+    /// Bytes asked for that have not been sent, now and at most.
+    outstanding: u64,
+    outstanding_max: u64,
 }
 
 struct MemoryFile {
@@ -65,10 +83,13 @@ impl MemoryOrigin {
             panics: false,
             chunk_len: 10_000,
             verifies_pages: true,
+            latency: Duration::ZERO,
+            bytes_per_s: None,
         };
         let state = State {
             script: Mutex::new(script),
             asked: Mutex::default(),
+            link: Mutex::default(),
             opens: Mutex::default(),
             gate: watch::Sender::new(u64::MAX),
             opens_gate: watch::Sender::new(true),
@@ -101,6 +122,12 @@ impl MemoryOrigin {
     #[must_use]
     pub fn asked(&self) -> Vec<ByteRange> {
         lock(&self.state.asked).clone()
+    }
+
+    /// Most bytes it was asked for and had not sent yet at any time.
+    #[must_use]
+    pub fn outstanding_max(&self) -> u64 {
+        lock(&self.state.link).outstanding_max
     }
 
     /// How often its file was opened.
@@ -175,7 +202,12 @@ impl MemoryFile {
     fn send(&self, range: ByteRange) -> Chunks {
         let (sender, chunks) = Chunks::channel();
         let state = Arc::clone(&self.state);
+        let mut outstanding = Outstanding::new(&state, range.len());
         tokio::spawn(async move {
+            let latency = lock(&state.script).latency;
+            if !latency.is_zero() {
+                tokio::time::sleep(latency).await;
+            }
             let mut gate = state.gate.subscribe();
             let mut offset = range.start();
             while offset < range.end() {
@@ -192,7 +224,11 @@ impl MemoryFile {
                 }
                 let left = (end - offset).min(open - sent);
                 let len = usize::try_from(left).unwrap_or(usize::MAX).min(chunk_len);
+                if let Some(arrival) = state.arrival(len as u64) {
+                    tokio::time::sleep_until(arrival).await;
+                }
                 let _ = sender.send(Ok(chunk_at(offset, len, verifies_pages)));
+                outstanding.sent(len as u64);
                 offset += len as u64;
                 tokio::task::yield_now().await;
             }
@@ -206,6 +242,46 @@ fn chunk_at(offset: u64, len: usize, verified: bool) -> Chunk {
     let sum = |page: ByteRange| crc32c(&bytes_at(page.start(), usize::try_from(page.len()).unwrap_or_default()));
     let page_sums = if verified { pages(ByteRange::at(offset, len as u64)).map(sum).collect() } else { Vec::new() };
     Chunk { bytes: Bytes::from(bytes_at(offset, len)), page_sums }
+}
+
+impl State {
+    /// When `len` bytes have arrived that are sent now, over a link that carries so much.
+    fn arrival(&self, len: u64) -> Option<Instant> {
+        let bytes_per_s = lock(&self.script).bytes_per_s?;
+        let mut link = lock(&self.link);
+        let now = Instant::now();
+        let start = link.free_at.map_or(now, |free_at| free_at.max(now));
+        let arrival = start + Duration::from_nanos(len.saturating_mul(1_000_000_000) / bytes_per_s);
+        link.free_at = Some(arrival);
+        Some(arrival)
+    }
+}
+
+/// Bytes of one answer that have not been sent.
+struct Outstanding {
+    state: Arc<State>,
+    bytes: u64,
+}
+
+impl Outstanding {
+    fn new(state: &Arc<State>, bytes: u64) -> Self {
+        let mut link = lock(&state.link);
+        link.outstanding += bytes;
+        link.outstanding_max = link.outstanding_max.max(link.outstanding);
+        drop(link);
+        Self { state: Arc::clone(state), bytes }
+    }
+
+    fn sent(&mut self, bytes: u64) {
+        self.bytes -= bytes;
+        lock(&self.state.link).outstanding -= bytes;
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        lock(&self.state.link).outstanding -= self.bytes;
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

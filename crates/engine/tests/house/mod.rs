@@ -127,3 +127,11 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
     let bounded = async { tokio::time::timeout(Duration::from_secs(60), test).await };
     runtime.block_on(bounded).expect("the test ends within a minute");
 }
+
+/// Runs a future on one thread with a virtual clock: time passes when everybody waits for it.
+pub(crate) fn run_virtual(test: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    let bounded = async { tokio::time::timeout(Duration::from_secs(3600), test).await };
+    runtime.block_on(bounded).expect("the test ends within a virtual hour");
+}

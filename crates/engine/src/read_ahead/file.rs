@@ -1,0 +1,100 @@
+//! What is fetched ahead of one file's readers, and what became of it.
+
+use crate::{
+    cached::CachedFile,
+    read_ahead::{Link, Permit, Purpose},
+};
+use forebay_cache::{Geometry, ReadAheadBounds, ReadAheadLedger, ReadAheadSettings, Worth};
+use forebay_telemetry::ReadAheadEvent;
+use forebay_types::ByteRange;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+/// Reading ahead of one file.
+pub(crate) struct FileReadAhead {
+    settings: ReadAheadSettings,
+    link: Arc<Link>,
+    ledger: ReadAheadLedger,
+    /// Reads while less was fetched ahead, or nothing, because it had been wasteful.
+    reads_while_less: AtomicU64,
+    /// Whether a task is fetching all that is missing.
+    pub(super) is_completing: AtomicBool,
+}
+
+/// Reads after which a wasteful past counts half, so that reading ahead is tried again in the end.
+const FADE_READS: u64 = 256;
+
+impl FileReadAhead {
+    pub(crate) const fn new(settings: ReadAheadSettings, link: Arc<Link>, geometry: Geometry) -> Self {
+        Self {
+            settings,
+            link,
+            ledger: ReadAheadLedger::new(geometry),
+            reads_while_less: AtomicU64::new(0),
+            is_completing: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) const fn settings(&self) -> &ReadAheadSettings {
+        &self.settings
+    }
+
+    pub(crate) const fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// Whether a task is fetching all that is missing.
+    pub(crate) fn is_completing(&self) -> bool {
+        self.is_completing.load(Ordering::Acquire)
+    }
+
+    /// How far a reader may be read ahead of that has not come to `expected` bytes yet that were fetched ahead of it.
+    /// `None` when that has been wasteful.
+    pub(super) fn bounds(&self, expected: u64) -> Option<ReadAheadBounds> {
+        let worth = self.ledger.worth(expected);
+        let is_to_fade = || self.reads_while_less.fetch_add(1, Ordering::Relaxed) % FADE_READS == FADE_READS - 1;
+        if worth != Worth::Full && is_to_fade() {
+            self.ledger.fade();
+        }
+        (worth != Worth::Off).then(|| ReadAheadBounds::new(&self.settings, self.link.estimate().window(), worth))
+    }
+
+    /// Notes that `blocks` are being fetched.
+    pub(super) fn note_fetched(&self, file: &CachedFile, purpose: Purpose, blocks: ByteRange) {
+        let metrics = &file.shared().metrics;
+        match purpose {
+            Purpose::ReadAhead => {
+                self.ledger.note_fetched(blocks);
+                metrics.add_read_ahead(ReadAheadEvent::Fetched, blocks.len());
+            }
+            Purpose::Completion => metrics.add_completion(blocks.len()),
+        }
+    }
+
+    /// Notes that the fill of `blocks` has ended. What of it is not in the cache is no waste: it was not there to be read.
+    pub(crate) fn note_ended(&self, file: &CachedFile, permit: Permit, blocks: ByteRange) {
+        let is_read_ahead = permit.purpose == Purpose::ReadAhead;
+        drop(permit);
+        if is_read_ahead && !file.kept().is_some_and(|kept| kept.map.holds(blocks)) {
+            file.shared().metrics.add_read_ahead(ReadAheadEvent::Failed, self.ledger.forget(blocks));
+        }
+    }
+
+    /// Notes that a client reads `range`. Takes no lock and allocates nothing.
+    pub(crate) fn note_read(&self, file: &CachedFile, range: ByteRange) {
+        let used = self.ledger.note_read(range);
+        if used > 0 {
+            file.shared().metrics.add_read_ahead(ReadAheadEvent::Used, used);
+        }
+    }
+
+    /// Notes that the last client has left.
+    pub(crate) fn note_all_left(&self, file: &CachedFile) {
+        let wasted = self.ledger.give_up();
+        if wasted > 0 {
+            file.shared().metrics.add_read_ahead(ReadAheadEvent::Wasted, wasted);
+        }
+    }
+}
