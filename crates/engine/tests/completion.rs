@@ -21,6 +21,7 @@ const SIZE: u64 = 20 * MIB + 17;
 fn house(root: &Path, complete_after_percent: Option<u8>, fill: FillPolicy) -> House {
     let origin = MemoryOrigin::new(SIZE);
     origin.script(|script| {
+        script.verifies_pages = false;
         (script.latency, script.bytes_per_s, script.chunk_len) =
             (Duration::from_millis(50), Some(20_000_000), 64 << 10);
     });
