@@ -6,6 +6,7 @@ use admin_port::AdminPort;
 use anyhow::anyhow;
 use forebay_config::{Config, ExportConfig, ExportFiles, Settings};
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
+use forebay_index::{IndexFile, IndexOptions};
 use forebay_net::Listener;
 use forebay_origin::{Origin, Pool, RootOrigin};
 use forebay_server::Server;
@@ -38,6 +39,9 @@ struct Origins {
     metrics: Metrics,
 }
 
+/// Where the index is, below the first disk's directory.
+const INDEX_IN_STORE: &str = ".forebay/index";
+
 impl Node {
     /// Starts a server inside a tokio runtime. It accepts connections when this returns.
     ///
@@ -60,7 +64,7 @@ impl Node {
         let admin_listeners = admin_port::listen(settings).await?;
         let admin = admin_listeners.port();
 
-        let engine = Engine::start(config.engine.clone(), disk, routes, metrics.clone());
+        let engine = Engine::start(engine_options(config, disk.as_deref()), disk, routes, metrics.clone());
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
         let server = Server::new(engine.clone(), config.server.options.clone(), readiness.clone());
         let mut fronts = JoinSet::new();
@@ -153,6 +157,17 @@ fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
         unusable(settings, "store.path", format_args!("{:#}{advice}", anyhow!(error)), is_passing)
     })?;
     Ok(Some(Arc::new(disk)))
+}
+
+/// Set-up of the engine, with its index beside what is kept unless it is to be elsewhere.
+fn engine_options(config: &Config, disk: Option<&dyn Disk>) -> forebay_engine::Options {
+    let in_store = || Some(disk?.volumes().first()?.path.join(INDEX_IN_STORE));
+    let mut options = config.engine.clone();
+    if let Some(path) = config.index.path.clone().or_else(in_store) {
+        let cache_bytes = config.index.cache_bytes;
+        options.index = Arc::new(IndexFile { path, options: IndexOptions { cache_bytes } });
+    }
+    options
 }
 
 fn listen(settings: &Settings) -> anyhow::Result<Vec<Listener>> {

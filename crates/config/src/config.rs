@@ -19,6 +19,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// Where files are kept; `None` only when nothing is cached.
     pub store: Option<PathBuf>,
+    /// Where what is known of cached files is kept.
+    pub index: IndexConfig,
     /// Block size, memory and syncs.
     pub engine: forebay_engine::Options,
     /// Parts of the name space; no two have one path.
@@ -55,6 +57,21 @@ pub struct AdminConfig {
     pub socket: Option<PathBuf>,
     /// Number of the group whose members may use the socket.
     pub socket_group: Option<u32>,
+}
+
+/// Where what is known of cached files is kept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct IndexConfig {
+    /// The file; `None` for the usual place in the store.
+    pub path: Option<PathBuf>,
+    /// Bytes of it that are held in memory at most.
+    pub cache_bytes: usize,
+}
+
+impl Default for IndexConfig {
+    fn default() -> Self {
+        Self { path: None, cache_bytes: 64 << 20 }
+    }
 }
 
 /// A part of the name space.
@@ -117,6 +134,7 @@ impl Default for Config {
             },
             admin: AdminConfig::default(),
             store: None,
+            index: IndexConfig::default(),
             engine: forebay_engine::Options::default(),
             exports: Vec::new(),
             forwarding: AllowList::default(),

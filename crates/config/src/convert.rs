@@ -8,7 +8,7 @@ use crate::{
     error::ConfigError,
     exports::read_exports,
     origin_url::parse_origin_url,
-    raw::{Raw, RawForwarding, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
+    raw::{Raw, RawForwarding, RawIndex, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
     source::Source,
 };
 use forebay_cache::{AllowList, ReadAheadSettings};
@@ -31,6 +31,9 @@ const REQUESTS_OUTSTANDING: (u64, u64) = (1, 65_536);
 const ATTEMPTS: (u64, u64) = (1, 1000);
 const STREAMS: (u64, u64) = (1, 16);
 
+/// Memory for the index in bytes: below it every look-up reads the disk; more than any index has.
+const INDEX_CACHE: (u64, u64) = (4 << 20, 64 << 30);
+
 /// Longest site or host name in bytes: it must fit an answer.
 const NAME_LEN_MAX: usize = 255;
 
@@ -41,6 +44,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     read_server(&raw.server, &mut config, &mut checker);
     config.admin = read_admin(&raw.admin, &mut checker);
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
+    read_index(&raw.index, &mut config, &mut checker);
     config.exports = read_exports(&raw.export, &mut checker);
     read_forwarding(&raw.forwarding, &mut config, &mut checker);
     let read_ahead = ReadAheadSettings::default();
@@ -117,6 +121,16 @@ fn read_store(raw: &RawStore, memory: &RawMemory, config: &mut Config, checker: 
     }
     engine.fill_len_max = engine.fill_len_max.min(share).max(block_len);
     engine.read_window = engine.read_window.min(share).max(block_len);
+}
+
+fn read_index(raw: &RawIndex, config: &mut Config, checker: &mut Checker<'_>) {
+    config.index.path = checker.read("index.path", raw.path.as_ref(), |text| parse_path(text));
+    checker.set(&mut config.index.cache_bytes, "index.cache", raw.cache.as_ref(), |text: &String| {
+        let bytes = text.parse::<ByteSize>().map_err(|error| error.to_string())?;
+        let in_range = (INDEX_CACHE.0..=INDEX_CACHE.1).contains(&bytes.0).then(|| usize::try_from(bytes.0).ok());
+        let [min, max] = [INDEX_CACHE.0, INDEX_CACHE.1].map(ByteSize);
+        in_range.flatten().ok_or_else(|| format!("{bytes} is out of range: write a size from {min} to {max}"))
+    });
 }
 
 fn read_forwarding(raw: &RawForwarding, config: &mut Config, checker: &mut Checker<'_>) {

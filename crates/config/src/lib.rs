@@ -20,7 +20,7 @@ mod raw;
 mod settings;
 mod source;
 
-pub use config::{AdminConfig, Config, ExportConfig, ExportFiles, LogConfig, OriginConfig, ServerConfig};
+pub use config::{AdminConfig, Config, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig, ServerConfig};
 pub use documents::{example_file, reference, setting_help};
 pub use error::{ConfigError, Problem};
 pub use flags::Flags;

@@ -14,6 +14,7 @@ pub(crate) struct Raw {
     pub(crate) server: RawServer,
     pub(crate) admin: RawAdmin,
     pub(crate) store: RawStore,
+    pub(crate) index: RawIndex,
     pub(crate) memory: RawMemory,
     pub(crate) export: Vec<Spanned<RawExport>>,
     pub(crate) forwarding: RawForwarding,
@@ -24,10 +25,11 @@ pub(crate) struct Raw {
 }
 
 /// All tables, in the order of the example file.
-pub(crate) const SECTIONS: [Section; 10] = [
+pub(crate) const SECTIONS: [Section; 11] = [
     RawServer::SECTION,
     RawAdmin::SECTION,
     RawStore::SECTION,
+    RawIndex::SECTION,
     RawMemory::SECTION,
     RawExport::SECTION,
     RawForwarding::SECTION,
@@ -52,6 +54,7 @@ impl Raw {
             self.server.written(),
             self.admin.written(),
             self.store.written(),
+            self.index.written(),
             self.memory.written(),
             self.forwarding.written(),
             self.decision.written(),
@@ -129,6 +132,16 @@ section! {
         block_size: String = Value::default(r#""64KiB""#).flag("--block-size"),
         /// Age at which written blocks are synced and recorded. A crash costs no more than this.
         sync_interval: String = Value::default(r#""5s""#),
+    }
+}
+
+section! {
+    /// The index: what is known of cached files beside their records. It is made again from the disk when it is lost.
+    "index" RawIndex {
+        /// The file; `.forebay/index` on the first disk, unless written. A quick disk suits it well: 1 KiB for each file cached.
+        path: String = Value::none().sample(r#""/var/lib/forebay/index""#),
+        /// Bytes of it that are held in memory at most: 4MiB to 64GiB.
+        cache: String = Value::default(r#""64MiB""#),
     }
 }
 
