@@ -243,6 +243,12 @@ impl BlockMap {
         blocks.words().iter().zip(&self.synced).any(|(&word, synced)| word & !synced.load(Ordering::Acquire) != 0)
     }
 
+    /// Takes back every block: the disk they are on is gone. The caller sees to it that no more blocks are noted.
+    pub fn forget_all(&self) {
+        self.synced.iter().for_each(|synced| synced.store(0, Ordering::Release));
+        self.forget_unsynced();
+    }
+
     /// Takes back every block that is not known durable: after a failed sync the operating system may have dropped its bytes,
     /// and what it gives for them from now on is anybody's guess. The caller sees to it that no more blocks are noted.
     pub fn forget_unsynced(&self) {

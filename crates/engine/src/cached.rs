@@ -14,7 +14,7 @@ use crate::{
 use forebay_cache::{CacheKey, Cinfo, Geometry, Remembered};
 use forebay_index::{Change, Facts};
 use forebay_origin::{Checksum, FileIdentity, OriginError, OriginFile};
-use forebay_store::{MarkChecksum, OriginMark};
+use forebay_store::{MarkChecksum, OriginMark, VolumeId};
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
 use forebay_types::{ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome};
 use std::{
@@ -134,8 +134,14 @@ impl CachedFile {
         self.shared.options.read_window
     }
 
+    /// The disk it is kept on.
+    pub(crate) fn volume(&self) -> Option<VolumeId> {
+        self.kept.as_ref().map(|kept| kept.data.volume())
+    }
+
+    /// Whether nothing is to be written of it for now, if it is kept at all.
     pub(crate) fn is_disk_paused(&self) -> bool {
-        self.shared.pause.is_on()
+        self.volume().is_none_or(|volume| self.shared.is_paused(volume))
     }
 
     pub(crate) fn stat(&self) -> FileStat {
@@ -248,10 +254,7 @@ impl CachedFile {
 
     /// Counts a failure to read blocks that should be on disk.
     pub(crate) fn note_read_failure(&self, error: &io::Error) {
-        self.shared.metrics.add_disk_error(DiskOperation::Read);
-        if let (Some(kept), Some(disk)) = (&self.kept, &self.shared.disk) {
-            disk.note_read_failure(kept.data.volume(), error);
-        }
+        self.shared.note_disk_failure(DiskOperation::Read, self.volume(), error);
     }
 
     /// Notes blocks that were not written because the disk had failed a moment before.
@@ -263,7 +266,7 @@ impl CachedFile {
         let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
         self.shared.metrics.add_not_kept(reason, blocks);
-        self.shared.note_disk_failure(DiskOperation::Write, error);
+        self.shared.note_disk_failure(DiskOperation::Write, self.volume(), error);
     }
 }
 
@@ -432,6 +435,10 @@ impl CachedFile {
         }
         tracing::warn!(lfn = self.lfn().as_str(), reason = reason.as_str(), "dropping a file from the cache");
         self.shared.metrics.add_file_dropped(reason);
+        if reason == DropReason::DiskOffline {
+            self.lose();
+            return;
+        }
         let file = Arc::clone(self);
         tokio::spawn(async move {
             let discarding = Arc::clone(&file);
@@ -443,6 +450,14 @@ impl CachedFile {
         });
     }
 
+    /// Gives up what is on a disk that is gone. The entry stays there, to be found again when the disk comes back.
+    fn lose(&self) {
+        if let Some(kept) = &self.kept {
+            kept.forget_all();
+        }
+        self.discarded.send_replace(true);
+    }
+
     /// Waits until a retired file is off the disk.
     pub(crate) async fn discarded(&self) {
         // The sender lives as long as this file: waiting cannot fail.
@@ -452,7 +467,7 @@ impl CachedFile {
     fn discard_on_disk(&self, reason: DropReason) {
         let (Some(_), Some(key), Some(disk)) = (&self.kept, self.key(), &self.shared.disk) else { return };
         if let Err(error) = disk.remove_entry(key) {
-            self.shared.note_store_failure(DiskOperation::Remove, &error);
+            self.shared.note_store_failure(DiskOperation::Remove, self.volume(), &error);
             return;
         }
         if let Some(catalog) = &self.shared.catalog {

@@ -7,9 +7,10 @@ use crate::{
     shared::{Shared, with_cause},
     sync,
     table::Table,
+    volumes,
 };
 use forebay_origin::{Checksum, ListDetail};
-use forebay_store::{Disk, StoreError};
+use forebay_store::{Disk, StoreError, VolumeInfo};
 use forebay_telemetry::Metrics;
 use forebay_types::{DirEntry, Endpoint, Lfn, RequestPath};
 use std::{
@@ -62,7 +63,8 @@ impl Engine {
         let syncer = tokio::spawn(sync::run(Arc::clone(&table), options.sync_interval, options.workers.clone()));
         let shared = Arc::new(Shared::new(options, disk, metrics));
         let indexer = shared.catalog.as_ref().map(|catalog| tokio::spawn(catalog::run(Arc::clone(catalog))));
-        let tasks = [Some(syncer), indexer].into_iter().flatten().collect();
+        let keeper = tokio::spawn(volumes::run(Arc::clone(&shared), Arc::clone(&table)));
+        let tasks = [Some(syncer), Some(keeper), indexer].into_iter().flatten().collect();
         let inner = Inner { shared, table, routes: RwLock::new(Arc::new(routes)), tasks: Mutex::new(tasks) };
         Self { inner: Arc::new(inner) }
     }
@@ -200,6 +202,12 @@ impl Engine {
 
     pub(crate) fn table(&self) -> &Table {
         &self.inner.table
+    }
+
+    /// The disks of the cache, in the order of their numbers, as they were found a moment ago.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<VolumeInfo> {
+        self.inner.shared.volumes().clone()
     }
 
     pub(crate) fn routes(&self) -> Arc<Routes> {

@@ -107,6 +107,12 @@ impl Kept {
         let _not_between_a_check_and_its_blocks = self.record();
         self.map.forget_unsynced();
     }
+
+    /// Takes back all blocks: their disk is gone.
+    pub(crate) fn forget_all(&self) {
+        let _not_between_a_check_and_its_blocks = self.record();
+        self.map.forget_all();
+    }
 }
 
 impl Record {

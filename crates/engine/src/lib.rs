@@ -23,6 +23,7 @@ mod local;
 mod opened;
 mod opening;
 mod options;
+mod pause;
 mod piece;
 mod planner;
 mod questions;
@@ -35,6 +36,7 @@ mod shared;
 mod sync;
 mod table;
 mod validity;
+mod volumes;
 mod work;
 mod writer;
 

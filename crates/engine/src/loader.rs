@@ -12,7 +12,10 @@ use forebay_origin::{OriginError, OriginFile};
 use forebay_store::{Entry, MarkChecksum, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
 use forebay_types::{BlockSize, FileStat};
-use std::{os::unix::fs::MetadataExt, sync::Arc};
+use std::{os::unix::fs::MetadataExt, sync::Arc, time::Duration};
+
+/// How long an open waits for the disk: one that hangs is offline by then, and its files are misses.
+const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Loads a file into the table: from the disk when it holds a part of it, else from the origin.
 pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
@@ -101,16 +104,20 @@ pub(crate) async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: b
         if let Some(entry) = entry.as_ref().filter(|_| is_access) {
             let now = forebay_net::clock::now_unix();
             if let Err(error) = disk.touch(&key, now) {
-                opening.note_store_failure(DiskOperation::Open, &error);
+                opening.note_store_failure(DiskOperation::Open, Some(entry.volume()), &error);
             }
             opening.note_entry(&key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), now);
         }
         Ok::<_, StoreError>(entry)
     });
-    match opened.await {
+    let Ok(opened) = tokio::time::timeout(DISK_WAIT_MAX, opened).await else {
+        shared.metrics.add_disk_error(DiskOperation::Open);
+        return None;
+    };
+    match opened {
         Ok(Ok(entry)) => entry,
         Ok(Err(error)) => {
-            shared.note_store_failure(DiskOperation::Open, &error);
+            shared.note_store_failure(DiskOperation::Open, None, &error);
             None
         }
         Err(_) => None,
@@ -131,7 +138,7 @@ async fn create_entry(
     mark: OriginMark,
 ) -> Option<Kept> {
     let disk = Arc::clone(shared.disk.as_ref()?);
-    if shared.pause.is_on() {
+    if shared.pauses.are_all_on() {
         shared.metrics.add_not_kept(NotKept::DiskError, 1);
         return None;
     }
@@ -142,12 +149,17 @@ async fn create_entry(
         creating.note_entry(&key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
         Ok::<_, StoreError>(Kept::new(entry, Trust::Given))
     });
-    match created.await {
+    let Ok(created) = tokio::time::timeout(DISK_WAIT_MAX, created).await else {
+        shared.metrics.add_not_kept(NotKept::DiskError, 1);
+        shared.metrics.add_disk_error(DiskOperation::Open);
+        return None;
+    };
+    match created {
         Ok(Ok(kept)) => Some(kept),
         Ok(Err(error)) => {
             let reason = if error.is_out_of_space() { NotKept::DiskFull } else { NotKept::DiskError };
             shared.metrics.add_not_kept(reason, 1);
-            shared.note_store_failure(DiskOperation::Open, &error);
+            shared.note_store_failure(DiskOperation::Open, None, &error);
             None
         }
         Err(_) => None,

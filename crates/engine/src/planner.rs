@@ -45,7 +45,7 @@ fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, rang
 /// Starts fills for what is missing in any of `ranges`; adjacent blocks share one.
 fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, ranges: &[ByteRange]) -> Vec<FillId> {
     let shared = file.shared();
-    if file.kept().is_none() || file.is_retired() || shared.pause.is_on() {
+    if file.is_retired() || file.is_disk_paused() {
         return Vec::new();
     }
     let mut missing: Vec<Missing> = Vec::new();

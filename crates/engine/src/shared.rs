@@ -6,19 +6,14 @@ use crate::{
     catalog::{Catalog, disk_facts, learnt},
     integrity::check::CHECKS_MAX,
     kept::Kept,
+    pause::Pauses,
     questions::Questions,
     read_ahead::Limits,
 };
 use forebay_cache::{CacheKey, Cinfo, Trust, TrustMemory};
-use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError};
+use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics};
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Semaphore;
 
 /// What all open files share.
@@ -31,7 +26,9 @@ pub(crate) struct Shared {
     /// What is known of entries; as long as there is a disk.
     pub(crate) catalog: Option<Arc<Catalog>>,
     pub(crate) metrics: Metrics,
-    pub(crate) pause: Pause,
+    pub(crate) pauses: Pauses,
+    /// What was found out of the disks last.
+    volumes: Mutex<Vec<VolumeInfo>>,
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
     trust: Mutex<TrustMemory>,
@@ -56,13 +53,15 @@ impl Shared {
             )
         });
         let limits = Arc::new(Limits::new(&options, metrics.clone()));
+        let volumes = disk.as_ref().map_or_else(Vec::new, |disk| disk.volumes());
         Self {
             budget,
             limits,
             disk,
             catalog,
             metrics,
-            pause: Pause::new(options.disk_pause),
+            pauses: Pauses::new(options.disk_pause, volumes.iter().map(|volume| volume.id)),
+            volumes: Mutex::new(volumes),
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
             questions: Questions::default(),
@@ -88,6 +87,11 @@ impl Shared {
         self.trust().remember(kept.data_file_id(), &kept.map);
     }
 
+    /// Forgets what was checked of files that are not open: a disk has come back, and who knows as what.
+    pub(crate) fn forget_trust(&self) {
+        *self.trust() = TrustMemory::new(TRUST_MEMORY_BYTES);
+    }
+
     fn trust(&self) -> MutexGuard<'_, TrustMemory> {
         self.trust.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,24 +113,42 @@ impl Shared {
         catalog.note_seen(key, disk);
     }
 
-    /// Counts a failure of the store; when it is the disk that fails, and not one entry, stops writing for a while.
-    pub(crate) fn note_store_failure(&self, operation: DiskOperation, error: &StoreError) {
+    /// What was found out of the disks last.
+    pub(crate) fn volumes(&self) -> MutexGuard<'_, Vec<VolumeInfo>> {
+        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing is to be written to a disk for now: it failed a moment ago, or is known to take nothing.
+    pub(crate) fn is_paused(&self, volume: VolumeId) -> bool {
+        self.pauses.is_on(volume) || !self.disk.as_ref().is_some_and(|disk| disk.is_writable(volume))
+    }
+
+    /// Counts a failure of the store at `volume`, or at whichever disk was tried; when it is the disk that fails, and not one
+    /// entry, stops writing there for a while.
+    pub(crate) fn note_store_failure(&self, operation: DiskOperation, volume: Option<VolumeId>, error: &StoreError) {
         if error.concerns_one_entry() {
             self.metrics.add_disk_error(operation);
             tracing::warn!(operation = operation.as_str(), reason = with_cause(error), "an entry cannot be used");
         } else {
-            self.note_disk_failure(operation, error);
+            self.note_disk_failure(operation, volume, error);
         }
     }
 
-    /// Counts a failure of the disk and stops writing for a while.
-    pub(crate) fn note_disk_failure(&self, operation: DiskOperation, error: &dyn std::error::Error) {
+    /// Counts a failure of a disk and stops writing there for a while; of all disks, when it is not known which one failed.
+    pub(crate) fn note_disk_failure(
+        &self,
+        operation: DiskOperation,
+        volume: Option<VolumeId>,
+        error: &dyn std::error::Error,
+    ) {
         self.metrics.add_disk_error(operation);
-        if self.pause.start() {
+        if self.pauses.start(volume) {
             let reason = with_cause(error);
             let seconds = self.options.disk_pause.as_secs();
+            let disk = volume.map_or_else(|| "each".to_owned(), |volume| volume.to_string());
             tracing::error!(
                 operation = operation.as_str(),
+                disk,
                 reason,
                 seconds,
                 "cache disk failed: reading without keeping"
@@ -138,53 +160,4 @@ impl Shared {
 /// An error and what caused it.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
-}
-
-/// A time in which nothing is written to the disk, after it failed: reads go on without keeping, and nothing is fetched
-/// again and again because it could not be written.
-pub(crate) struct Pause {
-    origin: Instant,
-    length: Duration,
-    /// End of the pause in milliseconds after `origin`.
-    until_ms: AtomicU64,
-}
-
-impl Pause {
-    fn new(length: Duration) -> Self {
-        Self { origin: forebay_net::clock::monotonic(), length, until_ms: AtomicU64::new(0) }
-    }
-
-    /// Begins a pause, or prolongs the one that lasts; `true` when it is a new one.
-    fn start(&self) -> bool {
-        let now_ms = self.now_ms();
-        let length_ms = u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX);
-        self.until_ms.swap(now_ms.saturating_add(length_ms), Relaxed) <= now_ms
-    }
-
-    pub(crate) fn is_on(&self) -> bool {
-        let until_ms = self.until_ms.load(Relaxed);
-        until_ms != 0 && self.now_ms() < until_ms
-    }
-
-    fn now_ms(&self) -> u64 {
-        let elapsed = forebay_net::clock::monotonic().saturating_duration_since(self.origin);
-        u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pause_begins_once_and_ends_by_itself() {
-        let pause = Pause::new(Duration::from_secs(3600));
-        assert!(!pause.is_on());
-        assert!(pause.start());
-        assert!(pause.is_on());
-        assert!(!pause.start());
-        let over = Pause::new(Duration::ZERO);
-        over.start();
-        assert!(!over.is_on());
-    }
 }

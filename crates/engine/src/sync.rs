@@ -5,35 +5,71 @@
 
 use crate::{Workers, cached::CachedFile, kept::Kept, table::Table};
 use forebay_cache::BlockSet;
-use forebay_store::StoreError;
+use forebay_store::{StoreError, VolumeId};
 use forebay_telemetry::{DiskOperation, DropReason};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, task::JoinSet};
 
 /// How often files are looked at.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Files synced at the same time: more would only queue in the disk.
+/// Files of one disk synced at the same time: more would only queue in the disk.
 const SYNCS_MAX: usize = 8;
+
+/// How long a shutdown waits for syncs: what a disk has not taken by then it does not take.
+const FLUSH_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Syncs files as they become due, `interval` after they changed at the latest, for ever.
 pub(crate) async fn run(table: Arc<Table>, interval: Duration, workers: Workers) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut batches: BTreeMap<VolumeId, JoinSet<()>> = BTreeMap::new();
     loop {
         ticks.tick().await;
+        batches.retain(|_, batch| {
+            while batch.try_join_next().is_some() {}
+            !batch.is_empty()
+        });
         let files = table.files();
-        let due = files.iter().filter(|file| is_due(file, interval)).map(Arc::clone).collect();
-        sync_all(due, &workers).await;
+        let due = files.iter().filter(|file| is_due(file, interval)).map(Arc::clone);
+        for (volume, files) in by_volume(due) {
+            // One batch at a time: a disk that hangs keeps nothing waiting but itself.
+            let batch = batches.entry(volume).or_default();
+            if batch.is_empty() {
+                let (table, workers) = (Arc::clone(&table), workers.clone());
+                batch.spawn(async move {
+                    sync_all(files.clone(), &workers).await;
+                    files.iter().for_each(|file| table.remove_if_idle(file));
+                });
+            }
+        }
         for file in &files {
             table.remove_if_idle(file);
         }
     }
 }
 
+fn by_volume(files: impl Iterator<Item = Arc<CachedFile>>) -> BTreeMap<VolumeId, Vec<Arc<CachedFile>>> {
+    let mut by_volume: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for file in files {
+        if let Some(volume) = file.volume() {
+            by_volume.entry(volume).or_default().push(file);
+        }
+    }
+    by_volume
+}
+
 /// Syncs everything that is not on disk yet.
 pub(crate) async fn flush(table: &Table, workers: &Workers) {
-    sync_all(table.files(), workers).await;
+    let batches = by_volume(table.files().into_iter()).into_values().map(|files| {
+        let workers = workers.clone();
+        async move { sync_all(files, &workers).await }
+    });
+    let mut batches: JoinSet<()> = batches.collect();
+    let all = async { while batches.join_next().await.is_some() {} };
+    if tokio::time::timeout(FLUSH_TIME_MAX, all).await.is_err() {
+        tracing::error!("a disk did not take what was to be synced: it is fetched again later");
+    }
 }
 
 fn is_due(file: &CachedFile, interval: Duration) -> bool {
@@ -69,7 +105,7 @@ async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
 pub(crate) fn sync(file: &Arc<CachedFile>) {
     let Some(kept) = file.kept() else { return };
     let _turn = kept.sync_turn();
-    if file.is_retired() {
+    if file.is_retired() || !is_disk_online(file) {
         return;
     }
     let Some(syncing) = Syncing::begin(kept) else { return };
@@ -77,7 +113,7 @@ pub(crate) fn sync(file: &Arc<CachedFile>) {
     file.store_sums(kept);
     if kept.map.has_unsynced(&blocks) {
         if let Err(error) = kept.data.sync_data() {
-            file.shared().note_disk_failure(DiskOperation::Sync, &error);
+            file.shared().note_disk_failure(DiskOperation::Sync, file.volume(), &error);
             file.retire(DropReason::Damaged);
             kept.forget_unsynced();
             return;
@@ -88,12 +124,18 @@ pub(crate) fn sync(file: &Arc<CachedFile>) {
         Ok(()) => syncing.done(),
         Err(StoreError::Superseded { .. }) if file.is_retired() => syncing.done(),
         Err(error) => {
-            file.shared().note_store_failure(DiskOperation::Cinfo, &error);
+            file.shared().note_store_failure(DiskOperation::Cinfo, file.volume(), &error);
             if error.concerns_one_entry() {
                 file.retire(DropReason::Damaged);
             }
         }
     }
+}
+
+/// A file on a disk that is offline is about to be let go: there is nothing to be recorded, and nobody to take it.
+fn is_disk_online(file: &CachedFile) -> bool {
+    let disk = file.shared().disk.as_ref().zip(file.volume());
+    disk.is_some_and(|(disk, volume)| disk.is_online(volume))
 }
 
 fn write_cinfo(file: &CachedFile, kept: &Kept, blocks: BlockSet) -> Result<(), StoreError> {

@@ -68,6 +68,12 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// The disks that entries are kept on, one at least, in the order of their numbers.
     fn volumes(&self) -> Vec<VolumeInfo>;
 
+    /// Whether `volume` is used at all. Never blocks.
+    fn is_online(&self, volume: VolumeId) -> bool {
+        let _ = volume;
+        true
+    }
+
     /// Whether entries on `volume` may be written for now. Never blocks.
     fn is_writable(&self, volume: VolumeId) -> bool {
         let _ = volume;
@@ -152,6 +158,12 @@ impl Entry {
 /// Number of a disk among those of the store: its position in the configuration.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct VolumeId(pub u16);
+
+impl fmt::Display for VolumeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// What is known of a disk of the store.
 #[derive(Clone, Debug, Eq, PartialEq)]

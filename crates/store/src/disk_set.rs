@@ -211,6 +211,19 @@ impl Disk for DiskSet {
         results.into_iter().collect()
     }
 
+    fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
+        keys.iter().for_each(|key| self.remembered.forget(hash_of(key)));
+        let mut results: Vec<_> = keys.iter().map(|_| Ok(())).collect();
+        for volume in self.volumes.iter().filter(|volume| volume.health().is_online()) {
+            for (result, removed) in results.iter_mut().zip(volume.remove_entries(keys)) {
+                if result.is_ok() {
+                    *result = removed;
+                }
+            }
+        }
+        results
+    }
+
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
         let hash = hash_of(key);
         let touch = |volume: &Arc<Volume>| {
@@ -252,6 +265,10 @@ impl Disk for DiskSet {
 
     fn volumes(&self) -> Vec<VolumeInfo> {
         self.volumes.iter().map(|volume| volume.info()).collect()
+    }
+
+    fn is_online(&self, volume: VolumeId) -> bool {
+        self.volume(volume).is_some_and(|volume| volume.health().is_online())
     }
 
     fn is_writable(&self, volume: VolumeId) -> bool {

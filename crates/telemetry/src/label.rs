@@ -171,6 +171,8 @@ labels! {
         Changed = "changed",
         /// The cinfo or the data cannot be trusted.
         Damaged = "damaged",
+        /// Its disk is offline; it is there again when the disk is.
+        DiskOffline = "disk_offline",
         /// The origin has no such file any more.
         Gone = "gone",
     }

@@ -1,7 +1,7 @@
 //! One disk of a set, watched.
 
 use crate::{Disk, Space, StoreError, VolumeId, VolumeInfo, VolumeSpec, disk_set::Clock, error::fault_of};
-use forebay_cache::{DiskHealth, Fault, Health, HealthLimits, placement_hash};
+use forebay_cache::{CacheKey, DiskHealth, Fault, Health, HealthLimits, placement_hash};
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -111,6 +111,18 @@ impl Volume {
     pub(crate) fn run_sync<T>(&self, operation: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         self.check_online()?;
         self.observed(self.limits.sync_hung_after, operation, fault_of)
+    }
+
+    /// Removes entries from the disk. A disk that fails has failed once, however many of the entries that concerns.
+    pub(crate) fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
+        let Ok(results) = self.run(|disk| Ok(disk.remove_entries(keys))) else {
+            return keys.iter().map(|_| Err(StoreError::Offline { path: self.spec.path.clone() })).collect();
+        };
+        let fault = |result: &Result<(), StoreError>| result.as_ref().err().and_then(StoreError::fault);
+        if let Some((fault, Err(error))) = results.iter().find_map(|result| Some((fault(result)?, result))) {
+            self.note(|health, now| health.failed(now, fault), Some(error));
+        }
+        results
     }
 
     /// Takes note of an operation that failed elsewhere.
