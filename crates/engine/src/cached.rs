@@ -253,8 +253,8 @@ impl CachedFile {
     }
 
     /// Counts a failure to read blocks that should be on disk.
-    pub(crate) fn note_read_failure(&self, error: &io::Error) {
-        self.shared.note_disk_failure(DiskOperation::Read, self.volume(), error);
+    pub(crate) fn note_read_failure(&self) {
+        self.shared.metrics.add_disk_error(DiskOperation::Read);
     }
 
     /// Notes blocks that were not written because the disk had failed a moment before.

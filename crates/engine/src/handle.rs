@@ -20,6 +20,14 @@ impl Handle {
         Self { opened: Arc::new(Opened::new(source, lfn, client, metrics)) }
     }
 
+    pub(crate) const fn of(opened: Arc<Opened>) -> Self {
+        Self { opened }
+    }
+
+    pub(crate) const fn opened(&self) -> &Arc<Opened> {
+        &self.opened
+    }
+
     /// What is known of the file, as of its open.
     #[must_use]
     pub fn stat(&self) -> FileStat {

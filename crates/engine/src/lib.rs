@@ -30,6 +30,7 @@ mod questions;
 mod read;
 mod read_ahead;
 mod record;
+mod recovery;
 mod routes;
 mod segment;
 mod shared;

@@ -47,6 +47,10 @@ impl Opened {
         self.account.bytes(outcome)
     }
 
+    pub(crate) const fn lfn(&self) -> &Lfn {
+        &self.lfn
+    }
+
     /// Accounts bytes once: for the handle, the file's history, and the metrics.
     pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
         self.account.account(outcome, bytes);

@@ -1,7 +1,7 @@
 //! One read on its way to a front: planned a window ahead, delivered in order.
 
 use crate::{
-    Error, Segment,
+    Error, Handle, Segment,
     budget::Reservation,
     cached::CachedFile,
     fill::Supply,
@@ -22,6 +22,8 @@ pub struct Read {
     /// Up to where pieces are planned.
     planned: u64,
     pieces: VecDeque<Piece>,
+    /// Whether its bytes were accounted before.
+    is_again: bool,
 }
 
 /// Bypassed pieces of one read that are under way at the same time: enough to keep a long link busy.
@@ -38,6 +40,7 @@ impl Read {
             rest: *range,
             planned: range.start(),
             pieces: VecDeque::new(),
+            is_again: false,
         };
         let mut reads: Vec<Self> = ranges.iter().map(new).collect();
         if let Source::Cached(file) = &handle.source {
@@ -55,6 +58,18 @@ impl Read {
             handle.note_reads(file, ranges);
         }
         reads
+    }
+
+    /// Starts a read of bytes that were given, and accounted, before.
+    pub(crate) fn start_again(handle: &Arc<Opened>, range: ByteRange) -> Self {
+        let (rest, planned) = (range, range.start());
+        Self { handle: Arc::clone(handle), rest, planned, pieces: VecDeque::new(), is_again: true }
+    }
+
+    /// The handle it reads from.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle::of(Arc::clone(&self.handle))
     }
 
     /// The next bytes, in order, never empty; `None` when all of the range has been delivered.
@@ -75,7 +90,9 @@ impl Read {
         };
         Some(match next {
             Ok((segment, outcome)) => {
-                self.handle.account(outcome, segment.len());
+                if !self.is_again {
+                    self.handle.account(outcome, segment.len());
+                }
                 self.rest = ByteRange::between(self.rest.start() + segment.len(), self.rest.end());
                 Ok(segment)
             }

@@ -13,8 +13,8 @@ use std::{
 pub const PAGE_SIZE: u64 = 4096;
 
 /// Whether the first and the last page of the range are in memory. The pages between are not asked: ranges are written
-/// and evicted in runs, and a wrong guess costs one wait, not wrong bytes. `true` also for what cannot be read at all,
-/// so that the read itself reports the error.
+/// and evicted in runs, and a wrong guess costs one wait, not wrong bytes. `false` also for what cannot be read at all:
+/// who reads it elsewhere can still do something about that.
 #[must_use]
 pub fn probe_cached(file: &File, offset: u64, len: u64) -> bool {
     let Some(last) = len.checked_sub(1).map(|behind_first| offset.saturating_add(behind_first)) else {
@@ -47,7 +47,11 @@ pub fn read_nowait_vectored(file: &File, offset: u64, buffers: &mut [IoSliceMut<
 
 fn is_byte_cached(file: &File, offset: u64) -> bool {
     let mut byte = [0];
-    read(file, offset, &mut [IoSliceMut::new(&mut byte)], ReadWriteFlags::NOWAIT) != Err(Errno::AGAIN)
+    match read(file, offset, &mut [IoSliceMut::new(&mut byte)], ReadWriteFlags::NOWAIT) {
+        Ok(_) => true,
+        // Behind the end of the largest file there is nothing to wait for.
+        Err(errno) => is_unsupported(errno) || errno == Errno::INVAL,
+    }
 }
 
 fn read(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>], flags: ReadWriteFlags) -> rustix::io::Result<usize> {
@@ -129,5 +133,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let folder = File::open(directory.path()).unwrap();
         assert!(read_nowait(&folder, 0, &mut [0; 1]).is_err());
+        let unreadable =
+            File::options().write(true).create(true).truncate(false).open(directory.path().join("f")).unwrap();
+        assert!(!probe_cached(&unreadable, 0, 1));
     }
 }

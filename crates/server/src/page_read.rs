@@ -56,8 +56,9 @@ impl Exchange {
             self.start_page_read(stream_id, read, supply, range);
             return Ok(());
         };
+        let handle = handle.clone();
         if let Some(rest) = self.send_cached_pages(stream_id, &file, range).await? {
-            self.start_page_read(stream_id, read, Supply::Disk(Source::disk(&file, rest)), rest);
+            self.start_page_read(stream_id, read, Supply::Disk(Source::disk(&handle, &file, rest)), rest);
         } else {
             self.observe_hit();
         }
@@ -98,7 +99,7 @@ impl Exchange {
         if !is_read {
             // Dropped from the page cache since it was probed. The frame has begun, so there is no way but to wait.
             let data =
-                read_disk(Arc::clone(file), piece).await.map_err(|failure| OutputError::Disk(failure.text.into()))?;
+                read_disk(Arc::clone(file), piece).await.map_err(|error| OutputError::Disk(error.to_string()))?;
             copy_pages(piece, &data, self.output.room(len));
         }
         seal_pages(piece.start(), self.output.room(len));

@@ -48,7 +48,7 @@ impl Exchange {
         if range.len() >= SENDFILE_LEN_MIN && is_probably_cached(file, range) {
             self.output.send_file(&self.stream, file, range).await?;
         } else if range.len() >= SENDFILE_LEN_MIN || !append_cached(&mut self.output, file, range) {
-            let source = Source::disk(file, range);
+            let source = Source::disk(handle, file, range);
             self.output.truncate(waiting_len);
             self.start_read(stream_id, 0, Supply::Disk(source), range);
             return Ok(());

@@ -108,11 +108,11 @@ impl Exchange {
         if range.is_empty() {
             return Ok(());
         }
-        let file = self.handles.get(element.handle).and_then(|handle| handle.hit(range));
-        if file.is_some_and(|file| append_cached(&mut self.output, file, range)) {
+        let hit = self.handles.get(element.handle).and_then(|handle| Some((handle, handle.hit(range)?)));
+        if hit.is_some_and(|(_, file)| append_cached(&mut self.output, file, range)) {
             return Ok(());
         }
-        let on_disk = file.map(|file| Source::disk(file, range));
+        let on_disk = hit.map(|(handle, file)| Source::disk(handle, file, range));
         self.output.truncate(waiting_len);
         Err(on_disk)
     }

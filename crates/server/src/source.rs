@@ -4,18 +4,35 @@ use crate::{answer::Answer, options::DISK_READ_LEN, status::Failure};
 use bytes::Bytes;
 use forebay_engine::{Handle, Read, Segment};
 use forebay_types::{ByteRange, Outcome};
-use std::{fs::File, os::unix::fs::FileExt, sync::Arc};
-use tokio::sync::OwnedSemaphorePermit;
+use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc, time::Duration};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Where the bytes of one read come from, in order, when they are not at hand in the page cache.
 ///
 /// File segments that it gives are in the page cache, as far as anybody knows; others are read from the disk first, by a
 /// thread that may block.
 pub(crate) struct Source {
+    /// Asked again for what the disk does not give.
+    handle: Handle,
     /// A part of a file that was not in the page cache when it was due.
     file: Option<(Arc<File>, ByteRange)>,
-    engine: Option<Read>,
+    /// Reads under way, the one behind the file part last.
+    engine: Vec<Read>,
+    /// How often the disk did not give what it should have.
+    recoveries: u32,
 }
+
+/// Disk failures that one answer survives: what comes from the origin instead is rarely read from the disk again.
+const RECOVERIES_MAX: u32 = 8;
+
+/// Disk reads under way at the same time, at most: more would only queue in the disks, and those of a disk that hangs must
+/// leave threads to the others.
+const DISK_READS_MAX: usize = 256;
+
+/// Time limit of one disk read: a disk that takes longer is given up.
+const DISK_READ_TIME_MAX: Duration = Duration::from_secs(20);
+
+static DISK_READS: Semaphore = Semaphore::const_new(DISK_READS_MAX);
 
 /// What a slow read is answered from.
 pub(crate) enum Supply {
@@ -47,22 +64,26 @@ impl Supply {
         match self {
             Self::Disk(source) => (source, Outcome::Hit),
             Self::Handle(handle) => match handle.hit(range) {
-                Some(file) => (Source::disk(file, range), Outcome::Hit),
-                None => (Source { file: None, engine: handle.read_many(&[range]).pop() }, Outcome::Missed),
+                Some(file) => (Source::disk(&handle, file, range), Outcome::Hit),
+                None => (Source::new(handle.clone(), None, handle.read_many(&[range])), Outcome::Missed),
             },
         }
     }
 }
 
 impl Source {
-    /// A range of a file that is on disk and already accounted.
-    pub(crate) fn disk(file: &Arc<File>, range: ByteRange) -> Self {
-        Self { file: Some((Arc::clone(file), range)), engine: None }
+    const fn new(handle: Handle, file: Option<(Arc<File>, ByteRange)>, engine: Vec<Read>) -> Self {
+        Self { handle, file, engine, recoveries: 0 }
+    }
+
+    /// A range of a file that `handle` has found on disk, and accounted.
+    pub(crate) fn disk(handle: &Handle, file: &Arc<File>, range: ByteRange) -> Self {
+        Self::new(handle.clone(), Some((Arc::clone(file), range)), Vec::new())
     }
 
     /// A read under way in the engine.
-    pub(crate) const fn engine(read: Read) -> Self {
-        Self { file: None, engine: Some(read) }
+    pub(crate) fn engine(read: Read) -> Self {
+        Self::new(read.handle(), None, vec![read])
     }
 
     /// Waits for the next bytes, and takes with them what else is there by then, until there are `len_max` bytes.
@@ -87,15 +108,19 @@ impl Source {
 
     /// The next bytes, never empty; `None` behind the last.
     pub(crate) async fn next(&mut self, answer: &mut Answer) -> Option<Result<Segment, Failure>> {
-        if self.file.is_none() {
-            match answer.wait_for(self.next_of_engine()).await? {
-                Ok(Segment::File { file, range }) => self.file = Some((file, range)),
-                other => return Some(other),
+        loop {
+            if self.file.is_none() {
+                match answer.wait_for(self.next_of_engine()).await? {
+                    Ok(Segment::File { file, range }) => self.file = Some((file, range)),
+                    other => return Some(other),
+                }
             }
-        }
-        match self.cached_part() {
-            Some(segment) => Some(Ok(segment)),
-            None => self.load(answer).await,
+            if let Some(segment) = self.cached_part() {
+                return Some(Ok(segment));
+            }
+            if let Some(loaded) = self.load(answer).await {
+                return Some(loaded);
+            }
         }
     }
 
@@ -116,7 +141,12 @@ impl Source {
     }
 
     async fn next_of_engine(&mut self) -> Option<Result<Segment, Failure>> {
-        Some(self.engine.as_mut()?.next().await?.map_err(Failure::from))
+        loop {
+            if let Some(next) = self.engine.last_mut()?.next().await {
+                return Some(next.map_err(Failure::from));
+            }
+            self.engine.pop();
+        }
     }
 
     /// The next piece of the file part, when the page cache holds it.
@@ -140,14 +170,30 @@ impl Source {
         }
     }
 
-    /// Reads the next piece of the file part from the disk.
+    /// Reads the next piece of the file part from the disk. `None` when the disk does not give it, so that the file part is
+    /// read from the origin.
     async fn load(&mut self, answer: &mut Answer) -> Option<Result<Segment, Failure>> {
-        let (file, range) = self.file.as_ref()?;
-        let (file, piece) = (Arc::clone(file), ByteRange::at(range.start(), range.len().min(DISK_READ_LEN)));
-        self.keep_behind(piece);
+        let (file, range) = self.file.clone()?;
+        let piece = ByteRange::at(range.start(), range.len().min(DISK_READ_LEN));
         let room = answer.room_for_piece(piece.len()).await;
-        let loaded = answer.wait_for(read_disk(file, piece)).await;
-        Some(loaded.map(|bytes| Segment::Memory(Bytes::from_owner(Loaded { bytes, _room: room }))))
+        match answer.wait_for(read_disk(file, piece)).await {
+            Ok(bytes) => {
+                self.keep_behind(piece);
+                Some(Ok(Segment::Memory(Bytes::from_owner(Loaded { bytes, _room: room }))))
+            }
+            Err(error) if self.recoveries < RECOVERIES_MAX => {
+                self.recoveries += 1;
+                self.file = None;
+                match answer.wait_for(self.handle.recover(range, &error)).await {
+                    Ok(read) => {
+                        self.engine.push(read);
+                        None
+                    }
+                    Err(error) => Some(Err(error.into())),
+                }
+            }
+            Err(error) => Some(Err(Failure::disk(&error))),
+        }
     }
 }
 
@@ -157,17 +203,19 @@ impl AsRef<[u8]> for Loaded {
     }
 }
 
-/// Reads a range of a file by a thread that may block.
-pub(crate) async fn read_disk(file: Arc<File>, range: ByteRange) -> Result<Vec<u8>, Failure> {
-    let len =
-        usize::try_from(range.len()).map_err(|_| Failure::internal("a piece of a file does not fit into memory"))?;
+/// Reads a range of a file by a thread that may block, for a bounded time.
+pub(crate) async fn read_disk(file: Arc<File>, range: ByteRange) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(range.len()).map_err(io::Error::other)?;
+    let place = DISK_READS.acquire().await.map_err(io::Error::other)?;
     let read = tokio::task::spawn_blocking(move || {
+        // As long as the read takes, not as long as somebody waits for it.
+        let _place = place;
         let mut bytes = vec![0; len];
         file.read_exact_at(&mut bytes, range.start()).map(|()| bytes)
     });
-    match read.await {
-        Ok(read) => read.map_err(|error| Failure::disk(&error)),
-        Err(_) => Err(Failure::internal("a disk read was given up")),
+    match tokio::time::timeout(DISK_READ_TIME_MAX, read).await {
+        Ok(read) => read.map_err(io::Error::other).flatten(),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the disk takes too long to read")),
     }
 }
 

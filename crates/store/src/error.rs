@@ -150,6 +150,7 @@ pub(crate) fn fault_of(error: &io::Error) -> Option<Fault> {
         Some(errno) if OF_ITS_PLACE.contains(&errno) || PASSING.contains(&errno) => None,
         Some(_) => Some(Fault::Broken),
         None if error.kind() == io::ErrorKind::StorageFull => Some(Fault::Full),
+        None if error.kind() == io::ErrorKind::TimedOut => Some(Fault::Hung),
         // Ours, such as the end of a file that came too early.
         None => None,
     }

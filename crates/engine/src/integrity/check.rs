@@ -165,7 +165,7 @@ fn drop_blocks(file: &Arc<CachedFile>, kept: &Kept, bad: &[Bad]) {
             }
             Reason::Unreadable(error) => {
                 file.shared().metrics.add_block_check(BlockCheck::Unreadable);
-                file.note_read_failure(error);
+                file.note_read_failure();
                 tracing::error!(%path, block, offset, %error, "a block on disk cannot be read: it is fetched again");
             }
         }

@@ -14,7 +14,7 @@ use forebay_engine::{Engine, Export, ExportSource, OriginFactory, Routes, Writes
 use forebay_net::Listener;
 use forebay_server::{Options, Server};
 use forebay_telemetry::{Metrics, Readiness};
-use forebay_testkit::{FaultyDisk, MemoryOrigin};
+use forebay_testkit::{DiskFaults, FaultyDisk, MemoryOrigin};
 use forebay_types::Lfn;
 use gated_origin::GatedOrigin;
 use std::{
@@ -41,6 +41,8 @@ pub(crate) struct Site {
     /// Listings that the origin was asked for.
     pub(crate) listings: Arc<AtomicUsize>,
     pub(crate) directory: TempDir,
+    /// Of the cache's disk, if there is one.
+    pub(crate) faults: Option<Arc<DiskFaults>>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
@@ -84,7 +86,8 @@ impl Site {
         let factory: OriginFactory = Arc::new(move |_| Arc::new(named.clone()));
         let allowed = AllowList::parse(if is_cache { &["memory"] } else { &[] }).unwrap();
         let routes = Routes::new(vec![export], allowed, factory).unwrap();
-        let disk = is_cache.then(|| FaultyDisk::open(directory.path()).unwrap().0 as Arc<dyn forebay_store::Disk>);
+        let (disk, faults) = is_cache.then(|| FaultyDisk::open(directory.path()).unwrap()).unzip();
+        let disk = disk.map(|disk| disk as Arc<dyn forebay_store::Disk>);
         let engine = Engine::start(forebay_engine::Options::default(), disk, routes, Metrics::new());
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.address();
@@ -94,7 +97,7 @@ impl Site {
         let task = tokio::spawn(async move {
             server.serve(listener, async { drop(stopped.await) }).await;
         });
-        Self { address, engine, readiness, origin, gate, listings, directory, stop: Some(stop), task }
+        Self { address, engine, readiness, origin, gate, listings, directory, faults, stop: Some(stop), task }
     }
 
     /// Puts a file into the served directory.
