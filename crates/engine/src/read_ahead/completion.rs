@@ -62,7 +62,7 @@ fn is_due(file: &CachedFile) -> bool {
     settings.is_to_be_completed(kept.map.written_count(), file.geometry().block_count())
         && !kept.map.is_complete()
         && !file.is_retired()
-        && !file.shared().pause.is_on()
+        && !file.is_disk_paused()
         && !file.shared().limits.is_stopping()
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Fetched {
 pub(super) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, fills_max: usize) -> Fetched {
     let shared = file.shared();
     let mut fetched = Fetched::default();
-    if file.kept().is_none() || file.is_retired() || shared.pause.is_on() {
+    if file.is_retired() || file.is_disk_paused() {
         fetched.refused = Some((range.start(), NotReadAhead::Disk));
         return fetched;
     }
