@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +89,16 @@ def xcache(ground: Ground, store: Path, origin_address: str) -> Origin:
     ]
     port = ground.free_port()
     return Origin(port, store, [_start(ground, "xrootd", "xcache", port, lines)])
+
+
+def configured(ground: Ground, configuration: Path, port: int, *, instance: str) -> Origin:
+    """An xrootd with a configuration of its own, as a site runs it: under an instance name."""
+    admin = ground.directory("admin")
+    command: list[str | os.PathLike[str]] = [program("xrootd"), "-c", configuration, "-n", instance]
+    command += ["-p", str(port), "-a", admin, "-s", admin / "pid"]
+    process = Process(f"xrootd-{instance}", command, admin)
+    process.wait_for_line(r"xrootd \S+ initialization completed", within=30)
+    return Origin(port, configuration.parent, [process])
 
 
 def _start(

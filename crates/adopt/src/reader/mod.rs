@@ -62,7 +62,7 @@ pub struct Instance {
 pub struct Directive {
     /// Where it is written.
     pub place: Place,
-    /// Its name, as `pfc.ram`; `setenv` for an assignment to the environment.
+    /// Its name, as `pfc.ram`; `setenv NAME` for an assignment to the environment.
     pub name: String,
     /// What follows the name.
     pub words: Vec<String>,
@@ -263,9 +263,10 @@ impl Reader<'_> {
 
     fn read_assignment(&mut self, line: &Line, first: &str, rest: &[String]) {
         match self.variables.assign(first == "setenv", rest) {
-            Ok(Assigned::Environment { name, value }) => {
+            // The value may be a secret, and is not told.
+            Ok(Assigned::Environment(name)) => {
                 let (place, name) = (line.place.clone(), format!("setenv {name}"));
-                self.directives.push(Directive { place, name, words: vec!["=".to_owned(), value] });
+                self.directives.push(Directive { place, name, words: Vec::new() });
             }
             Ok(Assigned::Option | Assigned::Variable) => {}
             Err(error) => self.refuse(&line.place, error),
@@ -340,7 +341,7 @@ mod tests {
     #[test]
     fn variables_are_replaced_where_they_are_used() {
         let text = "set port = 1094\nset none =\nset -v\nxrd.port $port $none\nsetenv X509_USER_PROXY = /p\n";
-        let expected = ["a.cfg:4 xrd.port 1094", "a.cfg:5 setenv X509_USER_PROXY = /p"];
+        let expected = ["a.cfg:4 xrd.port 1094", "a.cfg:5 setenv X509_USER_PROXY"];
         assert_eq!(read_text(text).unwrap(), expected);
         assert_eq!(read_text("xrd.port $port").unwrap_err(), ["a.cfg:1: the variable port is not defined"]);
     }

@@ -41,10 +41,8 @@ pub(super) enum Assigned {
     /// An option of `set`: how much of the file xrootd repeats in its log.
     Option,
     Variable,
-    Environment {
-        name: String,
-        value: String,
-    },
+    /// A variable of the environment, by name.
+    Environment(String),
 }
 
 impl<'m> Variables<'m> {
@@ -95,8 +93,8 @@ impl<'m> Variables<'m> {
             return Err(VariableError::TooMany);
         }
         let table = if is_environment { &mut self.exported } else { &mut self.set };
-        table.insert(name.to_owned(), value.clone());
-        Ok(if is_environment { Assigned::Environment { name: name.to_owned(), value } } else { Assigned::Variable })
+        table.insert(name.to_owned(), value);
+        Ok(if is_environment { Assigned::Environment(name.to_owned()) } else { Assigned::Variable })
     }
 
     fn value(&self, is_environment: bool, text: &str) -> Result<String, VariableError> {
@@ -224,8 +222,7 @@ mod tests {
         let sandbox = Sandbox::default();
         let mut variables = Variables::new(&sandbox);
         assign(&mut variables, false, "a = one").unwrap();
-        let assigned = assign(&mut variables, true, "B = $a").unwrap();
-        assert_eq!(assigned, Assigned::Environment { name: "B".into(), value: "one".into() });
+        assert_eq!(assign(&mut variables, true, "B = $a"), Ok(Assigned::Environment("B".into())));
         assert_eq!(variables.variable("B"), None);
         assert_eq!(variables.environment("B").as_deref(), Some("one"));
         assert_eq!(assign(&mut variables, false, "c = $B"), Ok(Assigned::Variable));

@@ -90,8 +90,9 @@ fn take_timeouts(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict 
 /// `xrootd.chksum [max N] [chkcgi] NAME... [PROGRAM]`.
 fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     let words = if item.first() == "max" { item.words.get(2..).unwrap_or_default() } else { item.words };
-    let is_name = |word: &&&str| !word.starts_with(['/', '-', '?']) && **word != "chkcgi" && !word.contains(['=', '.']);
-    let names: Vec<_> = words.iter().take_while(is_name).map(|word| (*word).to_owned()).collect();
+    let words: Vec<_> = words.iter().filter(|word| **word != "chkcgi").collect();
+    let is_name = |word: &&&&str| !word.starts_with(['/', '-', '?']) && !word.contains(['=', '.']);
+    let names: Vec<_> = words.iter().take_while(is_name).map(|word| (**word).to_owned()).collect();
     let has_program = words.len() > names.len();
     let verdict = item.take((!names.is_empty()).then_some(names), &mut site.checksums, notes);
     if has_program && verdict.fate == Fate::Honoured {
@@ -119,5 +120,74 @@ pub(super) fn environment(name: &str) -> Verdict {
             "Forebay has no credentials for origins in this release: those that demand some refuse it",
         ),
         _ => Verdict::not_needed("no part of Forebay reads this variable"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        testing::{settings, translated, translated_whole},
+        translation::Fate,
+    };
+
+    fn fate(text: &str) -> Fate {
+        translated(text).notes.last().unwrap().fate
+    }
+
+    #[test]
+    fn what_protects_a_site_is_marked() {
+        for text in [
+            "sec.protocol gsi",
+            "xrootd.seclib libXrdSec.so",
+            "ofs.authorize",
+            "ofs.authlib libXrdAccSciTokens.so",
+            "acc.authdb /etc/authdb",
+            "xrd.allow host *.site.org",
+            "xrd.tls /etc/cert.pem",
+            "xrootd.tls all",
+        ] {
+            assert_eq!(fate(text), Fate::Unprotected, "{text}");
+            assert!(translated(text).is_unprotected());
+        }
+        for text in ["xrd.allow host *", "xrootd.tls none", "all.role server", "xrd.protocol xroot *"] {
+            assert_eq!(fate(text), Fate::NotNeeded, "{text}");
+        }
+        for text in ["xrd.protocol http:80 libXrdHttp.so", "all.role manager", "xrd.port tls 1095", "all.export *"] {
+            assert_eq!(fate(text), Fate::NotHonoured, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_and_times_of_the_server_are_settings() {
+        for (text, setting) in [
+            ("xrd.port 2094", r#"listen = ["[::]:2094"]"#),
+            ("xrd.port any", r#"listen = ["[::]:0"]"#),
+            ("all.sitename A \"B\"", r#"site_name = "A""#),
+            ("xrd.timeout idle 90m hail 20", r#"idle_time_max = "90min""#),
+            ("xrd.timeout idle 90m hail 20", r#"login_time_max = "20s""#),
+            ("xrootd.chksum max 2 chkcgi md5 adler32", r#"checksum_algorithms = ["md5", "adler32"]"#),
+            ("xrootd.chksum adler32 /usr/bin/sum", r#"checksum_algorithms = ["adler32"]"#),
+        ] {
+            let translation = translated(text);
+            assert!(settings(&translation).contains(&setting), "{text}: {:?}", settings(&translation));
+        }
+        assert!(!settings(&translated("xrd.timeout idle 0")).iter().any(|line| line.starts_with("idle_time")));
+        assert_eq!(fate("xrd.port twelve"), Fate::NotHonoured);
+        assert_eq!(fate("xrootd.chksum /usr/bin/sum"), Fate::NotHonoured);
+    }
+
+    #[test]
+    fn exports_are_told_once() {
+        let translation = translated("all.export /\nall.export /a/\nall.export /a r/o");
+        let paths: Vec<_> = settings(&translation).into_iter().filter(|line| line.starts_with("path = \"/")).collect();
+        assert_eq!(paths, [r#"path = "/c""#, r#"path = "/""#, r#"path = "/a""#]);
+        let bare = translated_whole("pss.cachelib default\noss.localroot /c\npss.origin h");
+        assert!(settings(&bare).contains(&r#"path = "/tmp""#));
+    }
+
+    #[test]
+    fn writes_go_on_to_the_origin_where_they_did() {
+        let translation = translated("all.export /a r/o\npfc.writethrough on");
+        assert_eq!(settings(&translation).iter().filter(|line| **line == r#"writes = "redirect""#).count(), 1);
     }
 }
