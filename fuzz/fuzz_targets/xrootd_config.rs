@@ -1,10 +1,10 @@
-//! An xrootd configuration: reading never panics, and ends.
+//! An xrootd configuration: reading and translating it never panics, and ends.
 //!
 //! The input is the main file and, behind a NUL, one that it may go on with.
 
 #![no_main]
 
-use forebay_adopt::{Found, Instance, Machine, read};
+use forebay_adopt::{Found, Instance, Machine, read, translate};
 use libfuzzer_sys::fuzz_target;
 
 /// A machine with two files, one of them the only file of a directory, and one variable in the environment.
@@ -35,5 +35,7 @@ fuzz_target!(|input: &[u8]| {
     let (main, other) = input.split_at(cut);
     let instance = Instance { host: "xc1.site.org".into(), name: "anon".into(), program: "xrootd".into() };
     let machine = TwoFiles { main, other: other.get(1..).unwrap_or_default() };
-    let _ = read("main", &instance, &machine);
+    if let Ok(directives) = read("main", &instance, &machine) {
+        assert_eq!(translate(&directives, &instance, "main", &machine).notes.len(), directives.len());
+    }
 });

@@ -49,9 +49,13 @@ pub(crate) fn translated(text: &str) -> Translation {
 
 /// What is made of the configuration `text`.
 pub(crate) fn translated_whole(text: &str) -> Translation {
+    translated_on(Sandbox::default().with_file("a.cfg", text))
+}
+
+/// What is made of the configuration `a.cfg` of a machine.
+pub(crate) fn translated_on(sandbox: Sandbox) -> Translation {
     let instance = Instance { host: "xc1.site.org".into(), name: "anon".into(), program: "xrootd".into() };
-    let sandbox = Sandbox::default().with_file("a.cfg", text);
-    translate(&read("a.cfg", &instance, &sandbox).unwrap(), &instance, "a.cfg")
+    translate(&read("a.cfg", &instance, &sandbox).unwrap(), &instance, "a.cfg", &sandbox)
 }
 
 /// The lines of the file that are no comments.

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
         program: "xrootd".to_owned(),
     };
     let directives = read(source, &instance, &ThisMachine).context("xrootd does not accept this configuration")?;
-    let translation = translate(&directives, &instance, source);
+    let translation = translate(&directives, &instance, source, &ThisMachine);
     let mut out = BufWriter::new(io::stderr().lock());
     report::notes(&mut out, &translation.notes)?;
     out.flush()?;

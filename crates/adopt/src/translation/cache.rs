@@ -2,8 +2,10 @@
 
 use super::{
     item::Item,
+    lists::{path_pattern, read_list},
     note::Verdict,
-    site::{Notes, Site},
+    site::{Notes, Site, Written},
+    values::size,
 };
 use std::ops::RangeInclusive;
 
@@ -26,8 +28,9 @@ pub(super) fn take(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Option
         "prefetch" | "nramprefetch" if item.first() == "0" => Verdict::not_needed("nothing is read ahead"),
         "prefetch" | "nramprefetch" => Verdict::not_honoured("nothing is read ahead in this release"),
         "diskusage" => Verdict::not_honoured("there is no purge in this release"),
-        "onlyifcached" => Verdict::not_honoured("`only-if-cached` is not known in this release"),
-        "decisionlib" | "purgelib" => Verdict::not_honoured("plug-ins of XCache are not loaded"),
+        "onlyifcached" => take_cached(item, site, notes),
+        "decisionlib" => take_decision(item, site),
+        "purgelib" => Verdict::not_honoured("plug-ins of XCache are not loaded"),
         "spaces" => Verdict::honoured("links into the spaces are followed; new files are plain ones below store.path"),
         "cschk" => take_checksums(item, site, notes),
         _ => return None,
@@ -52,4 +55,45 @@ fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict
         return Verdict::honoured("page checksums beside the files are not read");
     }
     Verdict::honoured("")
+}
+
+/// `pfc.onlyifcached [minsize SIZE] [minfrac F]`.
+fn take_cached(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+    let bytes = item.behind("minsize").map(size);
+    let fraction =
+        item.behind("minfrac").map(|text| text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part)));
+    if bytes == Some(None) || fraction == Some(None) {
+        return Verdict::malformed();
+    }
+    if let Some(bytes) = bytes.flatten() {
+        site.cached_size.write(bytes, item.note, notes);
+    }
+    if let Some(fraction) = fraction.flatten() {
+        site.cached_fraction.write(fraction, item.note, notes);
+    }
+    Verdict::honoured("")
+}
+
+/// `pfc.decisionlib LIBRARY [PARAMETERS]`: the list of patterns of files that are not cached.
+fn take_decision(item: Item<'_>, site: &mut Site) -> Verdict {
+    if item.first().contains("AllowDecision") {
+        return Verdict::not_needed("all files are cached, as without it");
+    }
+    if !item.first().contains("BlacklistDecision") {
+        return Verdict::not_honoured("plug-ins of XCache are not loaded: write what it decides as rules");
+    }
+    let path = item.rest().first().copied().unwrap_or_default();
+    let shells = match read_list(path, item.machine) {
+        Ok(shells) => shells,
+        Err(reason) => return Verdict::not_honoured(reason),
+    };
+    let patterns: Vec<_> = shells.iter().filter_map(|shell| path_pattern(shell)).collect();
+    let odd = shells.iter().find(|shell| path_pattern(shell).is_none());
+    site.uncached.push(Written { value: patterns, note: item.note });
+    match odd {
+        Some(shell) => {
+            Verdict::not_honoured(format!("rules say the same, but for patterns like `{shell}`: add rules for them"))
+        }
+        None => Verdict::honoured(format!("{} patterns of {path}", shells.len())),
+    }
 }

@@ -38,6 +38,10 @@ pub(super) fn compose(site: &Site, mut notes: Notes, instance: &Instance, source
             document.add(table);
         }
         document.add(forwarding(site, &notes));
+        document.add(decision(site, &notes));
+        for table in rules(site, &notes) {
+            document.add(table);
+        }
         document.add(origin(site, &notes));
         tail(&mut document, &notes);
     }
@@ -199,6 +203,30 @@ fn forwarding(site: &Site, notes: &Notes) -> Table {
         table.set("allow", strings(hosts), site.permits.iter().map(|permit| notes.get(permit.note)));
     }
     table
+}
+
+fn decision(site: &Site, notes: &Notes) -> Table {
+    let mut table = Table::new("[decision]");
+    add(&mut table, "cached_size_min", &site.cached_size, notes, |bytes| size_value(*bytes));
+    add(&mut table, "cached_fraction_min", &site.cached_fraction, notes, |fraction| format!("{fraction:?}"));
+    table
+}
+
+fn rules(site: &Site, notes: &Notes) -> Vec<Table> {
+    let is_forwarding = site.origin.value().is_some_and(|origin| origin.is_forwarding);
+    let mut tables = Vec::new();
+    for Written { value: patterns, note } in &site.uncached {
+        let forwarded = |pattern: &String| is_forwarding.then(|| format!("/root:/*{pattern}"));
+        let paths = patterns.iter().flat_map(|pattern| [Some(pattern.clone()), forwarded(pattern)]).flatten();
+        for (index, path) in paths.enumerate() {
+            let mut table = Table::new("[[rule]]");
+            let from = (index == 0).then(|| notes.get(*note));
+            table.set("path", string(&path), from);
+            table.set("action", string("bypass"), None);
+            tables.push(table);
+        }
+    }
+    tables
 }
 
 fn origin(site: &Site, notes: &Notes) -> Table {

@@ -5,6 +5,7 @@ use super::{
     site::{Notes, Setting},
     values::{size, time, time_text},
 };
+use crate::reader::Machine;
 use forebay_types::ByteSize;
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -14,6 +15,7 @@ pub(super) struct Item<'d> {
     pub(super) name: &'d str,
     pub(super) words: &'d [&'d str],
     pub(super) note: NoteId,
+    pub(super) machine: &'d dyn Machine,
 }
 
 impl<'d> Item<'d> {

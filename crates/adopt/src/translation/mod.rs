@@ -5,6 +5,7 @@ mod compose;
 mod document;
 mod fixed;
 mod item;
+mod lists;
 mod note;
 mod proxy;
 mod server;
@@ -14,7 +15,7 @@ mod values;
 
 pub use note::{Fate, Note};
 
-use crate::reader::{Directive, Instance};
+use crate::reader::{Directive, Instance, Machine};
 use item::Item;
 use note::Verdict;
 use site::{Notes, Site};
@@ -41,9 +42,9 @@ impl Translation {
     }
 }
 
-/// Says the directives of `instance` in our terms; `source` names their file.
+/// Says the directives of `instance` in our terms; `source` names their file. Lists that they name are read from `machine`.
 #[must_use]
-pub fn translate(directives: &[Directive], instance: &Instance, source: &str) -> Translation {
+pub fn translate(directives: &[Directive], instance: &Instance, source: &str, machine: &dyn Machine) -> Translation {
     let (mut site, mut notes) = (Site::default(), Notes::default());
     for directive in directives {
         let note = notes.begin(directive);
@@ -53,7 +54,7 @@ pub fn translate(directives: &[Directive], instance: &Instance, source: &str) ->
             server::environment(variable)
         } else {
             let (family, name) = directive.name.split_once('.').unwrap_or(("", &directive.name));
-            judge(family, Item { name, words: &words, note }, &mut site, &mut notes)
+            judge(family, Item { name, words: &words, note, machine }, &mut site, &mut notes)
         };
         notes.decide(note, verdict);
     }

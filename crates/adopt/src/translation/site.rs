@@ -19,6 +19,10 @@ pub(super) struct Site {
     pub(super) is_write_through: Setting<bool>,
     pub(super) client: ClientOptions,
     pub(super) page_reads: Setting<bool>,
+    pub(super) cached_size: Setting<u64>,
+    pub(super) cached_fraction: Setting<f64>,
+    /// Patterns of files that are not cached.
+    pub(super) uncached: Vec<Written<Vec<String>>>,
     pub(super) cache: Setting<()>,
     pub(super) local_root: Setting<String>,
     pub(super) spaces: Vec<Written<Space>>,
