@@ -175,6 +175,15 @@ impl BlockMap {
         }
     }
 
+    /// Notes that block `index` is to be checked before anybody gets it again.
+    pub fn distrust(&self, index: BlockIndex) {
+        let (word, mask) = position(index);
+        let Some(bits) = self.trusted.get(word) else { return };
+        if bits.fetch_and(!mask, Ordering::AcqRel) & mask != 0 {
+            self.trusted_count.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
     /// Takes back block `index`, whose bytes on disk are not what was written: it is missing from now on. The caller sees to
     /// it that no sync of the file is under way, and that nobody writes the block.
     pub fn forget(&self, index: BlockIndex) {
@@ -182,9 +191,7 @@ impl BlockMap {
         let clear = |words: &[AtomicU64]| {
             words.get(word).is_some_and(|bits| bits.fetch_and(!mask, Ordering::AcqRel) & mask != 0)
         };
-        if clear(&self.trusted) {
-            self.trusted_count.fetch_sub(1, Ordering::AcqRel);
-        }
+        self.distrust(index);
         if clear(&self.written) {
             self.written_count.fetch_sub(1, Ordering::AcqRel);
         }

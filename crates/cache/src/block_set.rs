@@ -74,6 +74,15 @@ impl BlockSet {
         Some(BlockIndex(below + WORD_BITS - 1 - u64::from(word.leading_zeros())))
     }
 
+    /// Takes block `index` out; true when it was in the set.
+    pub fn remove(&mut self, index: BlockIndex) -> bool {
+        let (word, mask) = position(index);
+        let Some(bits) = self.words.get_mut(word) else { return false };
+        let was_there = *bits & mask != 0;
+        *bits &= !mask;
+        was_there
+    }
+
     /// The set whose words are `words`; bits behind block `len - 1` are dropped.
     pub(crate) fn from_words(len: u64, words: impl Iterator<Item = u64>) -> Self {
         let mut set = Self { words: words.take(words_for(len)).collect(), len };

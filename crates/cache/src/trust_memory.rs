@@ -75,6 +75,12 @@ impl TrustMemory {
         }
     }
 
+    /// Forgets a file: all its blocks are checked when it is opened again.
+    pub fn forget(&mut self, file: DataFileId) {
+        self.young.remove(&file);
+        self.old.remove(&file);
+    }
+
     fn insert(&mut self, file: DataFileId, trusted: Trusted) {
         self.old.remove(&file);
         self.young.insert(file, trusted);
@@ -143,6 +149,16 @@ mod tests {
         assert_eq!(trusted_of(&mut memory, file(1)), 200);
         assert_eq!(trusted_of(&mut memory, file(2)), 0);
         assert_eq!(trusted_of(&mut memory, DataFileId { created: 7, ..file(1) }), 0, "the number is used again");
+    }
+
+    #[test]
+    fn a_file_that_is_forgotten_is_checked_again() {
+        let mut memory = TrustMemory::new(1 << 20);
+        let map = found(0..200);
+        map.trust(&map.snapshot_written());
+        memory.remember(file(1), &map);
+        memory.forget(file(1));
+        assert_eq!(trusted_of(&mut memory, file(1)), 0);
     }
 
     #[test]

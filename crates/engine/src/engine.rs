@@ -2,6 +2,7 @@
 
 use crate::{
     Error, Options, catalog,
+    integrity::{completion, scrub},
     local::disk_error,
     routes::{OriginTarget, Routes, Target, Writes},
     shared::{Shared, with_cause},
@@ -15,7 +16,7 @@ use forebay_telemetry::Metrics;
 use forebay_types::{DirEntry, Endpoint, Lfn, RequestPath};
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
     time::Duration,
 };
 use tokio::task::JoinHandle;
@@ -24,6 +25,12 @@ use tokio::task::JoinHandle;
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
+}
+
+/// An engine that may be gone by now, as what goes on beside it holds it.
+#[derive(Clone)]
+pub(crate) struct WeakEngine {
+    inner: Weak<Inner>,
 }
 
 struct Inner {
@@ -66,7 +73,13 @@ impl Engine {
         let keeper = tokio::spawn(volumes::run(Arc::clone(&shared), Arc::clone(&table)));
         let tasks = [Some(syncer), Some(keeper), indexer].into_iter().flatten().collect();
         let inner = Inner { shared, table, routes: RwLock::new(Arc::new(routes)), tasks: Mutex::new(tasks) };
-        Self { inner: Arc::new(inner) }
+        let engine = Self { inner: Arc::new(inner) };
+        if engine.inner.shared.disk.is_some() {
+            let weak = WeakEngine { inner: Arc::downgrade(&engine.inner) };
+            engine.inner.add_task(tokio::spawn(scrub::run(weak.clone())));
+            engine.inner.add_task(tokio::spawn(completion::run(weak)));
+        }
+        engine
     }
 
     /// Replaces the name space. Files that are open stay open.
@@ -129,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// A file's checksum: the origin's, or computed for an exported file.
+    /// A file's checksum: from the cache when it holds all of the file, else the origin's; computed for an exported file.
     ///
     /// # Errors
     /// As for [`Engine::open`]; also when the algorithm is not known.
@@ -143,7 +156,12 @@ impl Engine {
                 })
                 .await
             }
-            Target::Origin(target) => Ok(target.origin.checksum(&target.path, algorithm).await?),
+            Target::Origin(target) => {
+                if let Some(checksum) = self.cached_checksum(path, &target, algorithm).await {
+                    return Ok(checksum);
+                }
+                Ok(target.origin.checksum(&target.path, algorithm).await?)
+            }
         }
     }
 
@@ -215,7 +233,17 @@ impl Engine {
     }
 }
 
+impl WeakEngine {
+    pub(crate) fn upgrade(&self) -> Option<Engine> {
+        Some(Engine { inner: self.inner.upgrade()? })
+    }
+}
+
 impl Inner {
+    fn add_task(&self, task: JoinHandle<()>) {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+    }
+
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {
         std::mem::take(&mut self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
     }

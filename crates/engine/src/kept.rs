@@ -1,12 +1,15 @@
 //! What the disk holds of an open file, and the record that goes with it.
 
 use crate::account::Bytes;
-use forebay_cache::{BlockMap, BlockSums, Cinfo, DataFileId, Trust};
+use forebay_cache::{BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
 use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
 use forebay_types::{BlockIndex, ByteRange};
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Instant,
 };
 
@@ -17,6 +20,8 @@ pub(crate) struct Kept {
     sums: Mutex<BlockSums>,
     record: Mutex<Record>,
     sync_turn: Mutex<()>,
+    /// Whether it is known that every block is on disk.
+    is_complete_on_disk: AtomicBool,
 }
 
 /// What goes into the cinfo beside the blocks.
@@ -44,7 +49,15 @@ impl Kept {
             failed_syncs: 0,
             period_start: Bytes::default(),
         };
-        Self { data, map, sums: Mutex::default(), record: Mutex::new(record), sync_turn: Mutex::new(()) }
+        let is_complete_on_disk = AtomicBool::new(map.is_complete());
+        Self {
+            data,
+            map,
+            sums: Mutex::default(),
+            record: Mutex::new(record),
+            sync_turn: Mutex::new(()),
+            is_complete_on_disk,
+        }
     }
 
     pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
@@ -65,6 +78,12 @@ impl Kept {
     pub(crate) fn data_file_id(&self) -> DataFileId {
         let FileIdentity { device, inode } = self.data.identity();
         DataFileId { device, inode, created: self.record().cinfo.created }
+    }
+
+    /// Notes that `blocks` are on disk; true when these are all, for the first time.
+    pub(crate) fn note_synced(&self, blocks: &BlockSet) -> bool {
+        self.map.mark_synced(blocks);
+        blocks.is_full() && !self.is_complete_on_disk.swap(true, Ordering::AcqRel)
     }
 
     /// Waits for a sync under way; who holds the guard is the only one to sync. Blocking.

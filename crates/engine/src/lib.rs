@@ -47,7 +47,7 @@ pub use engine::{Engine, Space, WritePolicy};
 pub use error::Error;
 pub use forebay_origin::{Checksum, ListDetail};
 pub use handle::Handle;
-pub use integrity::{CheckPolicy, ChecksumAlgorithm, ChecksumAlgorithmError, IntegrityOptions};
+pub use integrity::{CheckPolicy, ChecksumAlgorithm, ChecksumAlgorithmError, IntegrityOptions, ScrubState};
 pub use opened::Client;
 pub use opening::{Opening, Redirect, Redirects};
 pub use options::Options;

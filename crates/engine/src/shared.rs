@@ -4,13 +4,13 @@ use crate::{
     CheckPolicy, Options,
     budget::Budget,
     catalog::{Catalog, disk_facts, learnt},
-    integrity::check::CHECKS_MAX,
+    integrity::{check::CHECKS_MAX, completion::Completions, scrub::Scrubber},
     kept::Kept,
     pause::Pauses,
     questions::Questions,
     read_ahead::Limits,
 };
-use forebay_cache::{CacheKey, Cinfo, Trust, TrustMemory};
+use forebay_cache::{CacheKey, Cinfo, DataFileId, Trust, TrustMemory};
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) check_places: Semaphore,
     trust: Mutex<TrustMemory>,
     pub(crate) questions: Questions,
+    pub(crate) scrubber: Scrubber,
+    pub(crate) completions: Completions,
 }
 
 /// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
@@ -65,6 +67,8 @@ impl Shared {
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
             questions: Questions::default(),
+            scrubber: Scrubber::default(),
+            completions: Completions::default(),
             options,
         }
     }
@@ -90,6 +94,11 @@ impl Shared {
     /// Forgets what was checked of files that are not open: a disk has come back, and who knows as what.
     pub(crate) fn forget_trust(&self) {
         *self.trust() = TrustMemory::new(TRUST_MEMORY_BYTES);
+    }
+
+    /// Has all blocks of a file checked when it is opened again.
+    pub(crate) fn forget_trust_of(&self, file: DataFileId) {
+        self.trust().forget(file);
     }
 
     fn trust(&self) -> MutexGuard<'_, TrustMemory> {

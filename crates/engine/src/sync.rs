@@ -147,9 +147,12 @@ fn write_cinfo(file: &CachedFile, kept: &Kept, blocks: BlockSet) -> Result<(), S
     };
     cinfo.blocks = blocks;
     disk.write_cinfo(key, kept.data.as_ref(), &cinfo, mark.as_ref())?;
-    kept.map.mark_synced(&cinfo.blocks);
+    let is_complete_now = kept.note_synced(&cinfo.blocks);
     let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
     file.shared().note_entry(key, kept.data.as_ref(), &cinfo, mark.as_ref(), last_use);
+    if is_complete_now && !file.shared().options.integrity.checksums.is_empty() {
+        file.shared().completions.add(key);
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use crate::{
     Applied, BlockSums, Change, IndexError, Record,
     apply::Writer,
     error::IndexError as Error,
-    tables::{ENTRIES, KEYS, META_WALKED, SUMS},
+    tables::{ENTRIES, KEYS, META_SCRUB_FINISHED, META_SCRUB_LAST, META_WALKED, SUMS},
 };
 use forebay_cache::{CacheKey, EntryId};
 use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _};
@@ -24,6 +24,15 @@ pub struct Index {
     pub(crate) database: Database,
     /// The number of the next entry. Changes within a write, of which there is one at a time.
     pub(crate) next_id: AtomicU64,
+}
+
+/// How far a scrub has come, of all that is on disk in the order of the keys.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ScrubProgress {
+    /// The last entry it has read, while it is under way.
+    pub last: Option<EntryId>,
+    /// When the last one came to its end, in seconds of the Unix epoch.
+    pub finished: Option<i64>,
 }
 
 const OPERATION: &str = "reading";
@@ -145,6 +154,32 @@ impl Index {
     /// When the index cannot be written.
     pub fn forget_walks(&self) -> Result<(), IndexError> {
         self.write(|writer| writer.clear_meta(META_WALKED))
+    }
+
+    /// How far the last scrub has come.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn scrub_progress(&self) -> Result<ScrubProgress, IndexError> {
+        self.guarded(|| {
+            let last = self.meta(META_SCRUB_LAST)?.filter(|&id| id != 0).map(EntryId);
+            let finished = self.meta(META_SCRUB_FINISHED)?.and_then(|time| i64::try_from(time).ok());
+            Ok(ScrubProgress { last, finished })
+        })
+    }
+
+    /// Notes how far a scrub has come.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn set_scrub_progress(&self, progress: ScrubProgress) -> Result<(), IndexError> {
+        self.write(|writer| {
+            writer.set_meta(META_SCRUB_LAST, progress.last.map_or(0, |id| id.0))?;
+            match progress.finished.and_then(|time| u64::try_from(time).ok()) {
+                Some(time) => writer.set_meta(META_SCRUB_FINISHED, time),
+                None => Ok(()),
+            }
+        })
     }
 
     fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T, IndexError>) -> Result<T, IndexError> {

@@ -27,7 +27,7 @@ pub use apply::Applied;
 pub use block_sums::{BlockSums, SUMS_PER_CHUNK};
 pub use change::{Change, Facts};
 pub use error::IndexError;
-pub use index::Index;
+pub use index::{Index, ScrubProgress};
 pub use open::{Found, IndexOptions};
 pub use place::{IndexFile, IndexPlace, VolatileIndex};
 pub use record::{DiskFacts, FileChecksum, Generation, OriginFacts, Record, TEXT_LEN_MAX};

@@ -25,3 +25,9 @@ pub(crate) const META_NEXT_ID: &str = "next_id";
 
 /// Followed by the number of a disk: a CRC32C of its root's path, once every entry on it has a record.
 pub(crate) const META_WALKED: &str = "walked ";
+
+/// The number of the last entry that a scrub under way has read; 0 for none.
+pub(crate) const META_SCRUB_LAST: &str = "scrub_last";
+
+/// When the last scrub came to its end, in seconds of the Unix epoch.
+pub(crate) const META_SCRUB_FINISHED: &str = "scrub_finished";

@@ -2,8 +2,8 @@
 
 use crate::{
     label::{
-        BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, NotReadAhead,
-        PerLabel, ReadAheadEvent, RequestKind,
+        BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept,
+        NotReadAhead, PerLabel, ReadAheadEvent, RequestKind,
     },
     metrics::{Counters, Metrics, Tasks},
 };
@@ -177,6 +177,19 @@ impl Page<'_, '_> {
             "result",
             &counters.block_checks,
         )?;
+        self.counter(
+            ("forebay_scrubbed", "Bytes on disk that scrubs have read", Some(&Unit::Bytes)),
+            &counters.scrubbed_bytes,
+        )?;
+        self.per_label::<ChecksumComparison, _>(
+            (
+                "forebay_checksum_comparisons",
+                "Checksums of complete files that were compared with their origin's",
+                None,
+            ),
+            "result",
+            &counters.checksum_comparisons,
+        )?;
         self.per_label::<DropReason, _>(
             ("forebay_files_dropped", "Files that left the cache", None),
             "reason",
@@ -305,7 +318,9 @@ mod tests {
         metrics.add_disk_sync();
         metrics.add_disk_error(DiskOperation::Write);
         metrics.add_not_kept(NotKept::DiskFull, 5);
-        metrics.add_block_check(BlockCheck::Damaged);
+        metrics.add_block_checks(BlockCheck::Damaged, 1);
+        metrics.add_scrubbed(123);
+        metrics.add_checksum_comparison(ChecksumComparison::Different);
         metrics.add_file_dropped(DropReason::Changed);
         metrics.add_check(CheckResult::FailedServedStale);
         metrics.add_decision(Decided::Bypass);
@@ -355,6 +370,8 @@ mod tests {
             "forebay_disk_errors_total{operation=\"write\"} 1",
             "forebay_not_kept_total{reason=\"disk_full\"} 5",
             "forebay_block_checks_total{result=\"damaged\"} 1",
+            "forebay_scrubbed_bytes_total 123",
+            "forebay_checksum_comparisons_total{result=\"different\"} 1",
             "forebay_files_dropped_total{reason=\"changed\"} 1",
             "forebay_validity_checks_total{result=\"failed_served_stale\"} 1",
             "forebay_decisions_total{action=\"bypass\"} 1",

@@ -165,6 +165,16 @@ labels! {
         Stopping = "stopping",
     }
 
+    /// What came out when the checksum of a complete file was compared with its origin's.
+    ChecksumComparison {
+        /// They are the same.
+        Equal = "equal",
+        /// They differ: the file is dropped.
+        Different = "different",
+        /// They differ, also after the file was fetched anew: the file is kept.
+        Disputed = "disputed",
+    }
+
     /// Why a file was dropped from the cache.
     DropReason {
         /// The origin's file has changed.
@@ -173,6 +183,8 @@ labels! {
         Damaged = "damaged",
         /// Its disk is offline; it is there again when the disk is.
         DiskOffline = "disk_offline",
+        /// Its checksum is not the one that the origin tells.
+        Mismatch = "mismatch",
         /// The origin has no such file any more.
         Gone = "gone",
     }
@@ -259,6 +271,7 @@ mod tests {
         assert_positions_and_names::<DiskOperation>();
         assert_positions_and_names::<NotKept>();
         assert_positions_and_names::<BlockCheck>();
+        assert_positions_and_names::<ChecksumComparison>();
         assert_positions_and_names::<DropReason>();
         assert_positions_and_names::<IndexPhase>();
         assert_positions_and_names::<CheckResult>();

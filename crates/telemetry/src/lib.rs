@@ -15,8 +15,8 @@ mod readiness;
 
 pub use access_log::{ACCESS_TARGET, Access};
 pub use label::{
-    BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, NotKept, NotReadAhead, ReadAheadEvent,
-    RequestKind,
+    BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, NotKept, NotReadAhead,
+    ReadAheadEvent, RequestKind,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{ConnectionGuard, Metrics};

@@ -4,8 +4,8 @@ use crate::{
     exposition::Exposition,
     histogram::AtomicHistogram,
     label::{
-        BlockCheck, CheckResult, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept, NotReadAhead,
-        PerLabel, ReadAheadEvent, RequestKind,
+        BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept,
+        NotReadAhead, PerLabel, ReadAheadEvent, RequestKind,
     },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
@@ -47,6 +47,8 @@ pub(crate) struct Counters {
     pub(crate) disk_syncs: AtomicU64,
     pub(crate) disk_errors: PerLabel<AtomicU64, { DiskOperation::ALL.len() }>,
     pub(crate) not_kept: PerLabel<AtomicU64, { NotKept::ALL.len() }>,
+    pub(crate) scrubbed_bytes: AtomicU64,
+    pub(crate) checksum_comparisons: PerLabel<AtomicU64, { ChecksumComparison::ALL.len() }>,
     pub(crate) block_checks: PerLabel<AtomicU64, { BlockCheck::ALL.len() }>,
     pub(crate) read_ahead: PerLabel<AtomicU64, { ReadAheadEvent::ALL.len() }>,
     pub(crate) not_read_ahead: PerLabel<AtomicU64, { NotReadAhead::ALL.len() }>,
@@ -166,9 +168,25 @@ impl Metrics {
         self.0.not_kept.of(reason).fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// Counts a block on disk that was compared with its checksum.
-    pub fn add_block_check(&self, result: BlockCheck) {
-        self.0.block_checks.of(result).fetch_add(1, Ordering::Relaxed);
+    /// Counts blocks on disk that were compared with their checksums.
+    pub fn add_block_checks(&self, result: BlockCheck, blocks: u64) {
+        self.0.block_checks.of(result).fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that a scrub has read.
+    pub fn add_scrubbed(&self, bytes: u64) {
+        self.0.scrubbed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a comparison of a complete file's checksum with its origin's.
+    pub fn add_checksum_comparison(&self, result: ChecksumComparison) {
+        self.0.checksum_comparisons.of(result).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Comparisons of checksums with those of origins so far, with this result.
+    #[must_use]
+    pub fn checksum_comparisons(&self, result: ChecksumComparison) -> u64 {
+        self.0.checksum_comparisons.of(result).load(Ordering::Relaxed)
     }
 
     /// Blocks on disk that were compared with their checksums so far, with this result.

@@ -5,7 +5,10 @@ use bytes::Bytes;
 use forebay_origin::{
     BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
 };
-use forebay_proto::page::{crc32c, pages};
+use forebay_proto::{
+    ErrorCode,
+    page::{crc32c, pages},
+};
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -47,6 +50,8 @@ pub struct Script {
     pub panics: bool,
     /// Bytes in one chunk.
     pub chunk_len: usize,
+    /// The adler32 it tells of its file; it tells no checksum at all without.
+    pub adler32: Option<String>,
     /// Whether its bytes were compared with page checksums.
     pub verifies_pages: bool,
     /// Time before the first byte of each answer.
@@ -82,6 +87,7 @@ impl MemoryOrigin {
             ends_at: None,
             panics: false,
             chunk_len: 10_000,
+            adler32: None,
             verifies_pages: true,
             latency: Duration::ZERO,
             bytes_per_s: None,
@@ -177,8 +183,11 @@ impl Origin for MemoryOrigin {
         _path: &'a OriginPath,
         algorithm: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
-        let algorithm = algorithm.unwrap_or("adler32").to_owned();
-        Box::pin(async { Ok(Checksum { algorithm, value: "00000001".to_owned() }) })
+        let told = lock(&self.state.script).adler32.clone().filter(|_| algorithm.is_none_or(|name| name == "adler32"));
+        let checksum = told.map(|value| Checksum { algorithm: "adler32".to_owned(), value });
+        let (endpoint, text) = (Self::endpoint(), "no such checksum".to_owned());
+        let code = ErrorCode::UNSUPPORTED.0;
+        Box::pin(async move { checksum.ok_or(OriginError::Refused { endpoint, code, text }) })
     }
 }
 

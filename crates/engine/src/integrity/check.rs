@@ -6,10 +6,10 @@
 
 use super::sums::{READ_LEN, of_block};
 use crate::{cached::CachedFile, kept::Kept, sync};
-use forebay_cache::sum_chunk_of;
-use forebay_telemetry::BlockCheck;
+use forebay_cache::{Geometry, sum_chunk_of};
+use forebay_telemetry::{BlockCheck, Metrics};
 use forebay_types::{BlockIndex, ByteRange};
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Checks of one file that are under way, by the offset of their first block. A block is in at most one of them.
@@ -33,7 +33,8 @@ struct Bad {
     reason: Reason,
 }
 
-enum Reason {
+/// Why a block cannot be used.
+pub(super) enum Reason {
     Mismatch { expected: u32, found: u32 },
     Unreadable(io::Error),
 }
@@ -110,7 +111,7 @@ fn check_blocks(file: &Arc<CachedFile>, blocks: ByteRange) {
         match check_block(file, kept, index, &mut buffer) {
             Ok(result) => {
                 kept.map.set_trusted(index);
-                file.shared().metrics.add_block_check(result);
+                file.shared().metrics.add_block_checks(result, 1);
             }
             Err(reason) => bad.push(Bad { index, reason }),
         }
@@ -130,14 +131,20 @@ fn untrusted(kept: &Kept, blocks: ByteRange) -> impl Iterator<Item = BlockIndex>
 fn check_block(file: &CachedFile, kept: &Kept, index: BlockIndex, buffer: &mut [u8]) -> Result<BlockCheck, Reason> {
     let Some(known) = known_sum(file, kept, index) else { return Ok(BlockCheck::Skipped) };
     let range = kept.map.geometry().range_of(index);
-    let found = of_block(kept.data.as_ref(), range, buffer).map_err(Reason::Unreadable)?;
+    let (found, result) = judge(of_block(kept.data.as_ref(), range, buffer), known)?;
+    if result == BlockCheck::Learned {
+        kept.sums().set(index, found);
+    }
+    Ok(result)
+}
+
+/// Compares the sum of what the disk gives with the one that is known, if one is.
+pub(super) fn judge(found: io::Result<u32>, known: Option<u32>) -> Result<(u32, BlockCheck), Reason> {
+    let found = found.map_err(Reason::Unreadable)?;
     match known {
-        Some(expected) if expected == found => Ok(BlockCheck::Intact),
+        Some(expected) if expected == found => Ok((found, BlockCheck::Intact)),
         Some(expected) => Err(Reason::Mismatch { expected, found }),
-        None => {
-            kept.sums().set(index, found);
-            Ok(BlockCheck::Learned)
-        }
+        None => Ok((found, BlockCheck::Learned)),
     }
 }
 
@@ -155,21 +162,27 @@ fn known_sum(file: &CachedFile, kept: &Kept, index: BlockIndex) -> Option<Option
 fn drop_blocks(file: &Arc<CachedFile>, kept: &Kept, bad: &[Bad]) {
     let path = file.path_on_disk();
     for Bad { index, reason } in bad {
-        let (block, path) = (index.0, path.display());
-        let offset = kept.map.geometry().range_of(*index).start();
-        match reason {
-            Reason::Mismatch { expected, found } => {
-                file.shared().metrics.add_block_check(BlockCheck::Damaged);
-                let (expected, found) = (format!("{expected:08x}"), format!("{found:08x}"));
-                tracing::error!(%path, block, offset, expected, found, "a block on disk is damaged: it is fetched again");
-            }
-            Reason::Unreadable(error) => {
-                file.shared().metrics.add_block_check(BlockCheck::Unreadable);
-                file.note_read_failure();
-                tracing::error!(%path, block, offset, %error, "a block on disk cannot be read: it is fetched again");
-            }
+        report(&file.shared().metrics, &path, kept.map.geometry(), *index, reason);
+        if let Reason::Unreadable(_) = reason {
+            file.note_read_failure();
         }
     }
     kept.forget(bad.iter().map(|bad| bad.index));
     sync::sync(file);
+}
+
+/// Counts and logs a block of the data file at `path` that cannot be used.
+pub(super) fn report(metrics: &Metrics, path: &Path, geometry: Geometry, index: BlockIndex, reason: &Reason) {
+    let (path, block, offset) = (path.display(), index.0, geometry.range_of(index).start());
+    match reason {
+        Reason::Mismatch { expected, found } => {
+            metrics.add_block_checks(BlockCheck::Damaged, 1);
+            let (expected, found) = (format!("{expected:08x}"), format!("{found:08x}"));
+            tracing::error!(%path, block, offset, expected, found, "a block on disk is damaged: it is fetched again");
+        }
+        Reason::Unreadable(error) => {
+            metrics.add_block_checks(BlockCheck::Unreadable, 1);
+            tracing::error!(%path, block, offset, %error, "a block on disk cannot be read: it is fetched again");
+        }
+    }
 }
