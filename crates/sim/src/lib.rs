@@ -16,6 +16,7 @@ mod index;
 mod origin;
 mod phase;
 mod scenario;
+mod store;
 mod verdict;
 mod world;
 

@@ -2,21 +2,21 @@
 
 use crate::{
     client::SimClient,
-    content::Content,
     dice::Dice,
     disk::SimDisk,
     index::SimIndex,
     origin::SimOrigin,
     scenario::{Scenario, event, populate},
+    store::{check, rot},
     verdict::{Failure, Summary},
-    world::{World, file_at},
+    world::World,
 };
 use anyhow::Context;
-use forebay_cache::{AllowList, CacheKey, ValidityPolicy};
+use forebay_cache::AllowList;
 use forebay_engine::{Engine, Export, ExportSource, Options, OriginFactory, Routes, Writes};
-use forebay_store::{Disk, LocalDisk};
+use forebay_store::Disk;
 use forebay_telemetry::Metrics;
-use forebay_types::{BlockIndex, Lfn, Outcome};
+use forebay_types::{Lfn, Outcome};
 use std::{cell::Cell, path::Path, sync::Arc, time::Duration};
 use tokio::{task::JoinSet, time::timeout};
 
@@ -75,7 +75,10 @@ fn live(world: &World, dice: &mut Dice) -> anyhow::Result<()> {
         let mut dice = dice.split();
         let place = Place { root: &root, index: &index };
         phase(world, &scenario, place, now, lasts, &mut dice)?;
-        check_store(world, &root)?;
+        check(world, &root)?;
+        if !world.state().index_has_gaps && dice.one_in(2) {
+            rot(world, &root, &mut dice)?;
+        }
         if !world.state().findings.is_empty() {
             break;
         }
@@ -132,7 +135,10 @@ fn phase(
     // Tasks end wherever they are.
     drop(runtime);
     if crashes {
-        world.state().summary.crashes += 1;
+        let mut state = world.state();
+        state.summary.crashes += 1;
+        state.index_has_gaps = true;
+        drop(state);
         unsynced.unsynced().crash(dice).context("losing what was not synced")?;
         place.index.crash(dice);
     }
@@ -145,7 +151,7 @@ fn start_engine(world: &World, options: Options, disk: Arc<dyn Disk>, dice: Dice
     let origin: Arc<dyn forebay_origin::Origin> = Arc::new(SimOrigin::new(world.clone(), dice));
     let source = ExportSource::Origin { origin: Arc::clone(&origin), server: SimOrigin::endpoint() };
     let export =
-        Export { prefix: Lfn::parse("/")?, source, writes: Writes::Refuse, validity: ValidityPolicy::default() };
+        Export { prefix: Lfn::parse("/")?, source, writes: Writes::Refuse, validity: scenario.validity };
     let factory: OriginFactory = Arc::new(move |_| Arc::clone(&origin));
     let routes = Routes::new(vec![export], AllowList::parse::<&str>(&[])?, factory)?;
     Ok(Engine::start(options, Some(disk), routes, Metrics::new()))
@@ -173,34 +179,13 @@ async fn shut_down(world: &World, engine: &Engine, mut clients: JoinSet<()>, com
             value => world.find(format!("{gauge} is {value:?} at the end")),
         }
     }
+    let index_errors = exposition.lines().find_map(|line| line.strip_prefix("forebay_index_errors_total "));
+    if index_errors != Some("0") {
+        world.state().index_has_gaps = true;
+    }
     let counted: u64 = Outcome::ALL.into_iter().map(|outcome| engine.metrics().client_bytes(outcome)).sum();
     let delivered = world.state().summary.compared_bytes - compared_before;
     if counted != delivered {
         world.find(format!("clients got {delivered} bytes, {counted} are accounted"));
     }
-}
-
-/// Every block that a record names is on disk, and is the one it says.
-fn check_store(world: &World, root: &Path) -> anyhow::Result<()> {
-    let disk = LocalDisk::open(root).context("opening the store to check it")?;
-    let files = world.state().files.len() as u64;
-    for path in (0..files).map(crate::world::path_of) {
-        let key = CacheKey::fixed(&Lfn::parse(&path)?)?;
-        let Some(entry) = disk.open_entry(&key)? else { continue };
-        let geometry = entry.cinfo.geometry;
-        let content = entry.origin.as_ref().zip(file_at(&path));
-        let Some(content) = content.and_then(|(mark, file)| Content::of_mtime(file, mark.mtime)) else {
-            world.find(format!("the entry of {path} does not tell whose content it is"));
-            continue;
-        };
-        for index in (0..geometry.block_count()).map(BlockIndex).filter(|index| entry.cinfo.blocks.contains(*index)) {
-            let block = geometry.range_of(index);
-            let mut bytes = vec![0; usize::try_from(block.len())?];
-            entry.data.read_exact_at(&mut bytes, block.start())?;
-            if let Some(at) = content.first_difference(block.start(), &bytes) {
-                world.find(format!("{content:?}: block {index} is recorded, and differs at {at} on disk"));
-            }
-        }
-    }
-    Ok(())
 }

@@ -1,8 +1,9 @@
 //! What all parts of one simulation share: the origin's files, the faults that last, and what was found.
 
 use crate::{content::Content, dice::mix, verdict::Summary};
+use forebay_types::BlockIndex;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -33,6 +34,10 @@ pub(crate) struct State {
     pub(crate) disk_delay_ms: u64,
     /// Whether clients go on.
     pub(crate) is_over: bool,
+    /// Whether the index may have missed a block's checksum: rot of that block is not to be noticed then.
+    pub(crate) index_has_gaps: bool,
+    /// Blocks that rotted on disk, and have perhaps not been noticed yet.
+    pub(crate) rotten: BTreeSet<(Content, BlockIndex)>,
     /// What happened so far.
     pub(crate) summary: Summary,
     /// What did not hold.
