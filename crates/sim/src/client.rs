@@ -43,11 +43,15 @@ impl SimClient {
             return self.note(stat.is_some_and(|stat| stat.is_ok()));
         }
         let engine = self.engine.clone();
+        let freshest = self.world.state().freshest(file);
         let Some(opened) = self.bounded("open", engine.open(&path, &Client::default())).await else { return };
         self.note(opened.is_ok());
         let Ok(handle) = opened else { return };
         self.world.state().summary.opens += 1;
         let Some(content) = self.content_of(file, &handle) else { return };
+        if freshest.is_some_and(|(events, freshest)| self.world.state().events == events && content < freshest) {
+            self.world.find(format!("{content:?} was opened, the origin had {freshest:?}"));
+        }
         for _ in 0..=self.dice.below(4) {
             self.read(&handle, content).await;
             let pause = self.dice.millis(0..=200);

@@ -1,6 +1,7 @@
 //! Runs the simulation: many seeds, or one again.
 
 use anyhow::bail;
+use forebay_telemetry::LogFormat;
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     thread,
@@ -12,6 +13,9 @@ struct Args {
     /// Simulate this seed alone
     #[arg(long, conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
+    /// Log of that seed's run, as in `info,forebay_engine=debug`
+    #[arg(long, requires = "seed")]
+    log: Option<String>,
     /// How many seeds to simulate
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
@@ -23,6 +27,9 @@ struct Args {
 fn main() -> anyhow::Result<()> {
     let args = <Args as clap::Parser>::parse();
     if let Some(seed) = args.seed {
+        if let Some(filter) = &args.log {
+            forebay_telemetry::init_logging(LogFormat::Text, filter)?;
+        }
         let summary = forebay_sim::run(seed)?;
         println!("seed {seed}: {summary:?}");
         return Ok(());

@@ -12,7 +12,7 @@ use crate::{
     world::World,
 };
 use anyhow::Context;
-use forebay_cache::AllowList;
+use forebay_cache::{AllowList, ValidityCheck};
 use forebay_engine::{Engine, Export, ExportSource, Options, OriginFactory, Routes, Writes};
 use forebay_store::Disk;
 use forebay_telemetry::Metrics;
@@ -79,7 +79,8 @@ fn live(world: &World, dice: &mut Dice) -> anyhow::Result<()> {
         if !world.state().index_has_gaps && dice.one_in(2) {
             rot(world, &root, &mut dice)?;
         }
-        if !world.state().findings.is_empty() {
+        let state = world.state();
+        if !state.findings.is_empty() || (state.index_has_gaps && !state.rotten.is_empty()) {
             break;
         }
     }
@@ -115,8 +116,13 @@ fn phase(
     let compared_before = world.state().summary.compared_bytes;
     runtime.block_on(async {
         forebay_net::clock::simulation::start_at(now);
-        world.state().is_over = false;
-        let engine = start_engine(world, scenario.options(world, place.index, dice), disk, dice.split())?;
+        {
+            let mut state = world.state();
+            state.is_over = false;
+            state.unchecked_until = None;
+            state.checks_each_open = scenario.validity.check == ValidityCheck::EachOpen;
+        }
+        let engine = start_engine(world, scenario, scenario.options(world, place.index, dice), disk, dice.split())?;
         let mut clients = JoinSet::new();
         for number in 0..scenario.clients {
             let (world, dice, engine) = (world.clone(), dice.split(), engine.clone());
@@ -147,11 +153,16 @@ fn phase(
     Ok(())
 }
 
-fn start_engine(world: &World, options: Options, disk: Arc<dyn Disk>, dice: Dice) -> anyhow::Result<Engine> {
+fn start_engine(
+    world: &World,
+    scenario: &Scenario,
+    options: Options,
+    disk: Arc<dyn Disk>,
+    dice: Dice,
+) -> anyhow::Result<Engine> {
     let origin: Arc<dyn forebay_origin::Origin> = Arc::new(SimOrigin::new(world.clone(), dice));
     let source = ExportSource::Origin { origin: Arc::clone(&origin), server: SimOrigin::endpoint() };
-    let export =
-        Export { prefix: Lfn::parse("/")?, source, writes: Writes::Refuse, validity: scenario.validity };
+    let export = Export { prefix: Lfn::parse("/")?, source, writes: Writes::Refuse, validity: scenario.validity };
     let factory: OriginFactory = Arc::new(move |_| Arc::clone(&origin));
     let routes = Routes::new(vec![export], AllowList::parse::<&str>(&[])?, factory)?;
     Ok(Engine::start(options, Some(disk), routes, Metrics::new()))
@@ -162,6 +173,7 @@ async fn shut_down(world: &World, engine: &Engine, mut clients: JoinSet<()>, com
     {
         let mut state = world.state();
         state.is_over = true;
+        state.note_event();
         state.end_faults();
     }
     while let Some(ended) = clients.join_next().await {

@@ -6,6 +6,7 @@ use crate::{
     index::SimIndex,
     world::{OriginFileState, World},
 };
+use forebay_cache::{ValidityCheck, ValidityPolicy};
 use forebay_engine::{Options, Workers};
 use forebay_types::BlockSize;
 use std::{sync::Arc, sync::Mutex, sync::PoisonError, time::Duration};
@@ -14,6 +15,8 @@ use std::{sync::Arc, sync::Mutex, sync::PoisonError, time::Duration};
 pub(crate) struct Scenario {
     pub(crate) clients: u64,
     pub(crate) phases: u64,
+    /// How copies are kept valid.
+    pub(crate) validity: ValidityPolicy,
     block_size: BlockSize,
     budget_bytes: u64,
     fill_len_max: u64,
@@ -32,9 +35,13 @@ const FILES: u64 = 5;
 impl Scenario {
     pub(crate) fn draw(dice: &mut Dice) -> Self {
         let block_size = BlockSize::new(4096 * *dice.pick(&[1, 2, 4, 16])).expect("a multiple of 4 KiB");
+        let period = dice.millis(0..=20_000);
+        let check = *dice.pick(&[ValidityCheck::Never, ValidityCheck::EachOpen, ValidityCheck::Every(period)]);
+        let stale_max = dice.millis(0..=10_000);
         Self {
             clients: dice.within(1..=6),
             phases: dice.within(1..=3),
+            validity: ValidityPolicy { check, stale_max: Some(stale_max), compares_checksum: false },
             block_size,
             budget_bytes: block_size.bytes() * 4 + dice.below(1 << 19),
             fill_len_max: dice.within(4096..=1 << 17),
@@ -88,6 +95,7 @@ pub(crate) fn some_file(dice: &mut Dice) -> u64 {
 /// One thing that happens to the world: a fault begins or ends, or a file changes.
 pub(crate) fn event(world: &World, dice: &mut Dice) {
     let mut state = world.state();
+    state.note_event();
     let file = dice.below(FILES);
     match dice.below(12) {
         0 => state.origin_away = true,

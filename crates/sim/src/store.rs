@@ -37,10 +37,10 @@ pub(crate) fn check(world: &World, root: &Path) -> anyhow::Result<()> {
 pub(crate) fn rot(world: &World, root: &Path, dice: &mut Dice) -> anyhow::Result<()> {
     for Found { entry, content } in entries(world, root)? {
         for index in recorded(&entry) {
-            if !dice.one_in(4) {
+            let block = entry.cinfo.geometry.range_of(index);
+            if block.is_empty() || !dice.one_in(4) {
                 continue;
             }
-            let block = entry.cinfo.geometry.range_of(index);
             let (at, mut byte) = (block.start() + dice.below(block.len()), [0]);
             entry.data.read_exact_at(&mut byte, at)?;
             let flipped = byte.map(|byte| byte ^ (1 << dice.below(8)));

@@ -5,7 +5,9 @@ use forebay_types::BlockIndex;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// What all parts of one simulation share. Cheap to clone.
 #[derive(Clone, Default)]
@@ -20,6 +22,12 @@ pub(crate) struct State {
     pub(crate) files: Vec<OriginFileState>,
     /// Sizes of all versions there ever were.
     pub(crate) sizes: BTreeMap<Content, u64>,
+    /// Until when copies may be served that could not be checked, because the origin failed or was slow before.
+    pub(crate) unchecked_until: Option<Instant>,
+    /// How many things have happened to the world.
+    pub(crate) events: u64,
+    /// Each open must show what the origin has at the time, unless the origin fails.
+    pub(crate) checks_each_open: bool,
     /// Nobody reaches the origin.
     pub(crate) origin_away: bool,
     /// One of so many requests to the origin fails; 0 for none.
@@ -51,6 +59,13 @@ pub(crate) struct OriginFileState {
     pub(crate) is_there: bool,
 }
 
+/// How long an origin that has failed may still show: a question takes its time, and an origin that did not answer is left
+/// alone for a while.
+const UNCHECKED_AFTER_FAILURE: Duration = Duration::from_secs(120);
+
+/// Latency in milliseconds below which every question is answered in time.
+const ANSWERS_IN_TIME_MS: u64 = 1000;
+
 /// Findings kept of one run; the first ones matter.
 const FINDINGS_MAX: usize = 20;
 
@@ -81,6 +96,27 @@ impl State {
         let Some(state) = usize::try_from(file).ok().and_then(|index| self.files.get_mut(index)) else { return };
         state.content.version += 1;
         self.sizes.insert(state.content, size);
+    }
+
+    /// What an open that begins now must show, or newer: the events until now, and the content. `None` when it may show
+    /// anything.
+    pub(crate) fn freshest(&self, file: u64) -> Option<(u64, Content)> {
+        let origin_works = !self.origin_fails() && self.unchecked_until.is_none_or(|until| Instant::now() > until);
+        let (content, _) = self.current(file).filter(|_| self.checks_each_open && origin_works)?;
+        Some((self.events, content))
+    }
+
+    /// Notes that something is about to happen to the world.
+    pub(crate) fn note_event(&mut self) {
+        self.events += 1;
+        if self.origin_fails() {
+            self.unchecked_until = Some(Instant::now() + UNCHECKED_AFTER_FAILURE);
+        }
+    }
+
+    /// Whether the origin may fail to answer a question in time.
+    fn origin_fails(&self) -> bool {
+        self.origin_away || self.origin_fails_one_in > 0 || self.origin_latency_ms > ANSWERS_IN_TIME_MS
     }
 
     /// A file that is there now, with its size.

@@ -18,8 +18,9 @@ pub(crate) type Checks = BTreeMap<u64, Arc<Check>>;
 /// Checks of the whole process at the same time: each holds a thread and [`READ_LEN`] bytes.
 pub(crate) const CHECKS_MAX: usize = 32;
 
-/// How long a check right after a start waits for the index to be open. Without it nothing can be told of a block.
-const INDEX_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long a check right after a start waits for the index to be open: milliseconds, unless its disk hangs. Without it
+/// nothing can be told of a block.
+const INDEX_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Blocks that are being checked.
 pub(crate) struct Check {
