@@ -67,9 +67,9 @@ fn summary(config: &Config) -> Vec<String> {
     if !config.forwarding.is_empty() {
         lines.push("forwarding  to origins on the list".to_owned());
     }
-    if let Some(store) = &config.store {
-        let engine = &config.engine;
-        lines.push(format!("store       {}, blocks of {}", store.display(), engine.block_size));
+    for disk in &config.disks {
+        let weight = if config.disks.len() > 1 { format!(", weight {}", disk.weight) } else { String::new() };
+        lines.push(format!("disk        {}{weight}, blocks of {}", disk.path.display(), config.engine.block_size));
     }
     lines
 }

@@ -4,13 +4,14 @@ mod admin_port;
 
 use admin_port::AdminPort;
 use anyhow::anyhow;
-use forebay_config::{Config, ExportConfig, ExportFiles, Settings};
+use forebay_cache::HealthLimits;
+use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Settings};
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
 use forebay_index::{IndexFile, IndexOptions};
 use forebay_net::Listener;
 use forebay_origin::{Origin, Pool, RootOrigin};
 use forebay_server::Server;
-use forebay_store::{Disk, LocalDisk, StoreError};
+use forebay_store::{Disk, DiskSet, StoreError, VolumeSpec};
 use forebay_telemetry::{Metrics, Readiness};
 use forebay_types::Endpoint;
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
@@ -148,15 +149,26 @@ fn blame(settings: &Settings, is_it: impl Fn(&ExportConfig) -> bool, key: &str, 
     settings.error_at(&format!("export[{index}].{key}"), error).into()
 }
 
-/// Opens the store, if there is one.
+/// Opens the disks, if there are any. When there are several, those that cannot be used are offline until they can.
 fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
-    let Some(path) = &settings.config.store else { return Ok(None) };
-    let disk = LocalDisk::open(path).map_err(|error| {
+    let disks = &settings.config.disks;
+    let Some(first) = disks.first() else { return Ok(None) };
+    let is_one = disks.len() == 1;
+    let spec = |disk: &DiskConfig| {
+        let path = disk.path.clone();
+        if is_one && !disk.is_mounted {
+            VolumeSpec::local(path, disk.weight)
+        } else {
+            VolumeSpec::existing(path, disk.weight, disk.is_mounted)
+        }
+    };
+    let specs = disks.iter().map(spec).collect();
+    let opened = DiskSet::open(specs, HealthLimits::default(), forebay_net::clock::monotonic).map_err(|error| {
         let is_passing = matches!(error, StoreError::Locked { .. }) || error.is_retryable();
         let advice = if is_passing { "" } else { "; choose a directory that this user can write" };
-        unusable(settings, "store.path", format_args!("{:#}{advice}", anyhow!(error)), is_passing)
+        unusable(settings, &first.setting, format_args!("{:#}{advice}", anyhow!(error)), is_passing)
     })?;
-    Ok(Some(Arc::new(disk)))
+    Ok(Some(Arc::new(opened)))
 }
 
 /// Set-up of the engine, with its index beside what is kept unless it is to be elsewhere.

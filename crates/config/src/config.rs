@@ -17,8 +17,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// The admin port.
     pub admin: AdminConfig,
-    /// Where files are kept; `None` only when nothing is cached.
-    pub store: Option<PathBuf>,
+    /// Where files are kept; none only when nothing is cached.
+    pub disks: Vec<DiskConfig>,
     /// Where what is known of cached files is kept.
     pub index: IndexConfig,
     /// Block size, memory and syncs.
@@ -72,6 +72,19 @@ impl Default for IndexConfig {
     fn default() -> Self {
         Self { path: None, cache_bytes: 64 << 20 }
     }
+}
+
+/// A disk on which files are kept.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DiskConfig {
+    /// The setting that names its directory.
+    pub setting: String,
+    /// The directory.
+    pub path: PathBuf,
+    /// Its share of new files, relative to the other disks', for the same room.
+    pub weight: u32,
+    /// Whether the directory must be a mount point.
+    pub is_mounted: bool,
 }
 
 /// A part of the name space.
@@ -133,7 +146,7 @@ impl Default for Config {
                 shutdown_time_max: Duration::from_secs(30),
             },
             admin: AdminConfig::default(),
-            store: None,
+            disks: Vec::new(),
             index: IndexConfig::default(),
             engine: forebay_engine::Options::default(),
             exports: Vec::new(),

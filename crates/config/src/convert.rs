@@ -5,6 +5,7 @@ use crate::{
     checker::Checker,
     config::Config,
     decisions::read_decisions,
+    disks::read_disks,
     error::ConfigError,
     exports::read_exports,
     origin_url::parse_origin_url,
@@ -45,6 +46,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     config.admin = read_admin(&raw.admin, &mut checker);
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
     read_index(&raw.index, &mut config, &mut checker);
+    config.disks = read_disks(&raw.store, &raw.disk, &mut checker);
     config.exports = read_exports(&raw.export, &mut checker);
     read_forwarding(&raw.forwarding, &mut config, &mut checker);
     let read_ahead = ReadAheadSettings::default();
@@ -97,7 +99,6 @@ fn read_server(raw: &RawServer, config: &mut Config, checker: &mut Checker<'_>) 
 }
 
 fn read_store(raw: &RawStore, memory: &RawMemory, config: &mut Config, checker: &mut Checker<'_>) {
-    config.store = checker.read("store.path", raw.path.as_ref(), |text| parse_path(text));
     let engine = &mut config.engine;
     checker.set(&mut engine.block_size, "store.block_size", raw.block_size.as_ref(), |text| parse_block_size(text));
     checker.set_duration(&mut engine.sync_interval, "store.sync_interval", raw.sync_interval.as_ref());
@@ -182,7 +183,7 @@ fn check_whole(raw: &Raw, config: &Config, checker: &mut Checker<'_>) {
             format_args!("nothing is exported: give {origin}, {directory}, or {forwarding}"),
         );
     }
-    if config.is_cache() && raw.store.path.is_none() {
+    if config.is_cache() && raw.store.path.is_none() && raw.disk.is_empty() {
         checker.refuse(
             "store.path",
             None,

@@ -133,8 +133,9 @@ mod tests {
             }
         }
         let config = Settings::parse(Path::new("defaults.toml"), written).unwrap().config;
-        let exports = config.exports.clone();
-        let defaults = Config { store: Some("/s".into()), exports, ..Config::default() };
+        let (disks, exports) = (config.disks.clone(), config.exports.clone());
+        assert_eq!((disks[0].weight, disks[0].is_mounted), (1, false));
+        let defaults = Config { disks, exports, ..Config::default() };
         assert_eq!(format!("{config:?}"), format!("{defaults:?}"));
     }
 

@@ -1,7 +1,7 @@
 //! What a configuration needs of the machine.
 
 use crate::{
-    config::ExportFiles,
+    config::{DiskConfig, ExportFiles},
     error::{ConfigError, Problem},
     settings::Settings,
 };
@@ -12,10 +12,12 @@ use std::{fs, path::Path};
 /// Checks what the configuration needs of the machine, and changes nothing.
 pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
     let mut problems: Vec<Problem> = Vec::new();
-    if let Some(store) = &settings.config.store
-        && let Err(text) = check_store(store)
-    {
-        problems.push(settings.problem_at("store.path", text));
+    let disks = &settings.config.disks;
+    for disk in disks {
+        let checked = if disks.len() > 1 { check_disk(disk) } else { check_store(&disk.path) };
+        if let Err(text) = checked {
+            problems.push(settings.problem_at(&disk.setting, text));
+        }
     }
     if let Some(path) = &settings.config.admin.token_file
         && let Err(error) = TokenFile::new(path.clone()).read()
@@ -30,6 +32,18 @@ pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
         }
     }
     if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+}
+
+/// Whether a disk of several can be used now. The server starts without those that cannot.
+fn check_disk(disk: &DiskConfig) -> Result<(), String> {
+    let shown = disk.path.display();
+    if !disk.path.is_dir() {
+        return Err(format!("{shown} is not a directory: mount the disk, or create the directory"));
+    }
+    if disk.is_mounted && !forebay_store::is_mount_point(&disk.path) {
+        return Err(format!("{shown} is not a mount point: mount the disk"));
+    }
+    check_store(&disk.path)
 }
 
 /// Whether files can be kept below `store`, which may have to be created.

@@ -9,6 +9,7 @@ mod config;
 mod convert;
 mod decisions;
 mod declare;
+mod disks;
 mod documents;
 mod duration;
 mod environment;
@@ -20,7 +21,9 @@ mod raw;
 mod settings;
 mod source;
 
-pub use config::{AdminConfig, Config, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig, ServerConfig};
+pub use config::{
+    AdminConfig, Config, DiskConfig, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig, ServerConfig,
+};
 pub use documents::{example_file, reference, setting_help};
 pub use error::{ConfigError, Problem};
 pub use flags::Flags;

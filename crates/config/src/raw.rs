@@ -14,6 +14,7 @@ pub(crate) struct Raw {
     pub(crate) server: RawServer,
     pub(crate) admin: RawAdmin,
     pub(crate) store: RawStore,
+    pub(crate) disk: Vec<Spanned<RawDisk>>,
     pub(crate) index: RawIndex,
     pub(crate) memory: RawMemory,
     pub(crate) export: Vec<Spanned<RawExport>>,
@@ -25,10 +26,11 @@ pub(crate) struct Raw {
 }
 
 /// All tables, in the order of the example file.
-pub(crate) const SECTIONS: [Section; 11] = [
+pub(crate) const SECTIONS: [Section; 12] = [
     RawServer::SECTION,
     RawAdmin::SECTION,
     RawStore::SECTION,
+    RawDisk::SECTION,
     RawIndex::SECTION,
     RawMemory::SECTION,
     RawExport::SECTION,
@@ -40,7 +42,7 @@ pub(crate) const SECTIONS: [Section; 11] = [
 ];
 
 /// The tables that may be written several times, as `[[export]]`.
-pub(crate) const LIST_SECTIONS: [&str; 2] = ["export", "rule"];
+pub(crate) const LIST_SECTIONS: [&str; 3] = ["disk", "export", "rule"];
 
 /// The declaration of `table.key`.
 pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
@@ -62,6 +64,7 @@ impl Raw {
             self.logging.written(),
         ];
         let lists = [
+            in_list("disk", self.disk.iter().map(|disk| disk.get_ref().written())),
             in_list("export", self.export.iter().map(|export| export.get_ref().written())),
             in_list("rule", self.rule.iter().map(|rule| rule.get_ref().written())),
         ];
@@ -124,14 +127,29 @@ section! {
 }
 
 section! {
-    /// The disk on which files are kept. Needed as soon as anything is cached. An XCache directory may be taken over.
+    /// How files are kept.
     "store" RawStore {
-        /// Directory, created if need be. One process at a time may use it.
-        path: String = Value::none().example(r#""/var/cache/forebay""#).flag("--store"),
+        /// Directory in which files are kept, created if need be: the short form of one `[[disk]]`. One process at a time may
+        /// use it. An XCache directory may be taken over.
+        path: String = Value::none().sample(r#""/var/cache/forebay""#).flag("--store"),
         /// Block size of files that are new in the cache: a multiple of 4KiB from 4KiB to 512MiB.
         block_size: String = Value::default(r#""64KiB""#).flag("--block-size"),
         /// Age at which written blocks are synced and recorded. A crash costs no more than this.
         sync_interval: String = Value::default(r#""5s""#),
+    }
+}
+
+section! {
+    /// A disk on which files are kept; one at least as soon as anything is cached. May be written several times: each file lies
+    /// on one of the disks. One that fails or is absent costs the files it holds, until it is back.
+    "disk" RawDisk {
+        /// Directory of an XCache, or an empty one. When there are several disks it must exist, so that nothing is written
+        /// below a mount point whose file system is not mounted.
+        path: String = Value::none().example(r#""/var/cache/forebay""#),
+        /// Share of new files, relative to the other disks', for the same room; 1 to 1000.
+        weight: u64 = Value::default("1"),
+        /// Whether the directory must be a mount point: otherwise the disk is taken to be absent.
+        mounted: bool = Value::default("false"),
     }
 }
 

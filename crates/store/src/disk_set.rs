@@ -7,10 +7,11 @@ mod watched_file;
 mod watched_scan;
 
 use crate::{
-    DataFile, Disk, Entry, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, LocalDisk, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
     disk_set::{
         copies::is_better, remembered::Remembered, volume::Volume, watched_file::WatchedFile, watched_scan::WatchedScan,
     },
+    is_mount_point,
 };
 use forebay_cache::{
     CacheKey, Candidate, Cinfo, Health, HealthLimits, placement_hash, placement_order, weight_for_new,
@@ -307,7 +308,26 @@ impl VolumeSpec {
     #[must_use]
     pub fn local(path: PathBuf, weight: u32) -> Self {
         let root = path.clone();
-        let open: Opener = Box::new(move |id| Ok(Arc::new(crate::LocalDisk::open_volume(&root, id)?)));
+        let open: Opener = Box::new(move |id| Ok(Arc::new(LocalDisk::open_volume(&root, id)?)));
+        Self { path, weight, open }
+    }
+}
+
+impl VolumeSpec {
+    /// A directory of a local file system that must exist, and be a mount point if `is_mounted`: nothing is to be written where
+    /// the disk should be and is not.
+    #[must_use]
+    pub fn existing(path: PathBuf, weight: u32, is_mounted: bool) -> Self {
+        let root = path.clone();
+        let open: Opener = Box::new(move |id| {
+            if !root.is_dir() {
+                return Err(StoreError::NotADirectory { path: root.clone() });
+            }
+            if is_mounted && !is_mount_point(&root) {
+                return Err(StoreError::NotMounted { path: root.clone() });
+            }
+            Ok(Arc::new(LocalDisk::open_volume(&root, id)?))
+        });
         Self { path, weight, open }
     }
 }

@@ -45,6 +45,12 @@ pub enum StoreError {
         /// The root.
         path: PathBuf,
     },
+    /// Nothing is mounted at the store's path, where something should be.
+    #[error("{path} is not a mount point: its file system is not mounted", path = path.display())]
+    NotMounted {
+        /// The root.
+        path: PathBuf,
+    },
     /// Another directory is at the store's path, or none: a file system was mounted or unmounted there.
     #[error("{path} is not the directory any more that was opened", path = path.display())]
     Replaced {
@@ -101,6 +107,7 @@ impl StoreError {
             Self::Io { .. } => self.errno().is_some_and(|errno| OF_ITS_PLACE.contains(&errno)),
             Self::ForeignLink { .. } | Self::NotAFile { .. } | Self::Superseded { .. } => true,
             Self::NotADirectory { .. }
+            | Self::NotMounted { .. }
             | Self::Replaced { .. }
             | Self::Offline { .. }
             | Self::NoVolume
@@ -113,7 +120,9 @@ impl StoreError {
     pub fn fault(&self) -> Option<Fault> {
         match self {
             Self::Io { source, .. } => fault_of(source),
-            Self::NotADirectory { .. } | Self::Replaced { .. } | Self::Locked { .. } => Some(Fault::Absent),
+            Self::NotADirectory { .. } | Self::NotMounted { .. } | Self::Replaced { .. } | Self::Locked { .. } => {
+                Some(Fault::Absent)
+            }
             Self::ForeignLink { .. }
             | Self::NotAFile { .. }
             | Self::Superseded { .. }
@@ -134,6 +143,7 @@ impl StoreError {
             | Self::NotAFile { .. }
             | Self::Superseded { .. }
             | Self::NotADirectory { .. }
+            | Self::NotMounted { .. }
             | Self::Replaced { .. }
             | Self::Offline { .. }
             | Self::NoVolume

@@ -50,6 +50,6 @@ pub use disk_set::{Clock, DiskSet, Opener, VolumeSpec};
 pub use error::StoreError;
 pub use local_disk::LocalDisk;
 pub use origin_mark::{MARK_CHECKSUM_LEN_MAX, MarkChecksum, OriginMark, OriginMarkError};
-pub use prepare::{StoreReport, check};
+pub use prepare::{StoreReport, check, is_mount_point};
 pub use scan::{Scan, ScanSlice, ScannedEntry};
 pub use survey::{Account, Defect, EXAMPLES_MAX, Finding, KINDS_MAX, User, survey};

@@ -6,7 +6,10 @@ use crate::{
     xattrs,
 };
 use rustix::{
-    fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, fstatvfs, openat, unlinkat},
+    fs::{
+        AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, fstatvfs, openat, stat,
+        statx, unlinkat,
+    },
     io::Errno,
 };
 use std::{
@@ -52,6 +55,19 @@ pub(crate) struct Prepared {
 /// Says what is wrong.
 pub fn check(root: &Path) -> Result<StoreReport, StoreError> {
     prepare(root).map(|prepared| prepared.report)
+}
+
+/// Whether a file system is mounted at `path`. Where the operating system does not tell (Linux before 5.8), another device than
+/// the directory above.
+#[must_use]
+pub fn is_mount_point(path: &Path) -> bool {
+    let told = statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE);
+    match told {
+        Ok(told) if told.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
+            told.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
+        }
+        _ => matches!((stat(path), stat(path.join(".."))), (Ok(it), Ok(above)) if it.st_dev != above.st_dev),
+    }
 }
 
 pub(crate) fn prepare(root: &Path) -> Result<Prepared, StoreError> {
