@@ -351,6 +351,10 @@ mod tests {
         assert!(!map.set_written(BlockIndex(0)));
         assert!(map.is_complete() && map.snapshot_written().is_full());
         assert_eq!(map.written_count(), 200);
+        assert_eq!(
+            (map_of(0..199).written_bytes(), map.written_bytes(), map_of([199]).written_bytes()),
+            (1990, 1995, 5)
+        );
     }
 
     #[test]
@@ -359,7 +363,7 @@ mod tests {
         let new = BlockMap::new(geometry);
         assert!(new.is_complete() && new.holds(ByteRange::at(0, 0)));
         assert!(new.snapshot_written().is_full(), "its bit is set when it is stored");
-        assert_eq!(new.unsynced_count(), 0);
+        assert_eq!((new.unsynced_count(), new.written_bytes()), (0, 0));
         assert!(
             BlockMap::from_cinfo(&Cinfo::new(geometry, 0, ChecksumState::None), Trust::Checked)
                 .holds(ByteRange::at(0, 0))

@@ -9,10 +9,14 @@ mod ledger;
 mod plan;
 mod quota;
 mod run;
+mod untold;
 
 pub use footprint::Footprint;
 pub use ledger::Ledger;
-pub use plan::{Budget, DiskSpace, Extent, Goal, Headroom, Mark, Marks, PurgeRules, Scope, headroom, plan_purge};
+pub use plan::{
+    Budget, DiskSpace, Extent, Goal, Headroom, Mark, Marks, PurgeRules, Scope, headroom, plan_purge,
+    plan_purge_of_full_disk, plan_purge_to,
+};
 pub use quota::Quota;
 pub use run::{PurgeRun, Victim};
 

@@ -52,8 +52,9 @@ pub trait Replacement: fmt::Debug + Send {
     /// Takes in an entry; a second one of the same number is ignored.
     fn insert(&mut self, entry: NewEntry);
 
-    /// Notes that an entry is used at `now_ms`, in milliseconds of the Unix epoch.
-    fn used(&mut self, id: EntryId, now_ms: i64);
+    /// Notes that an entry is in use at `now_ms` (milliseconds of the Unix epoch), and was used `times` times since it was
+    /// last told: 0 when that use is known already and goes on.
+    fn used(&mut self, id: EntryId, now_ms: i64, times: u64);
 
     /// Notes what an entry takes on disk now, in bytes.
     fn resized(&mut self, id: EntryId, bytes: u64);

@@ -219,7 +219,10 @@ impl CachedFile {
     /// Notes blocks that were written, unless they must not be trusted.
     pub(crate) fn note_written(&self, kept: &Kept, blocks: ByteRange, sums: &[u32], verified: bool) {
         self.shared.metrics.add_disk_written(blocks.len());
-        kept.note_written(blocks, sums, verified, || !self.is_retired());
+        let grown = kept.note_written(blocks, sums, verified, || !self.is_retired());
+        if let (Some((before, present)), Some(key)) = (grown, self.key()) {
+            self.shared.purger.note_grown(key, kept.data.volume(), before, present);
+        }
     }
 
     /// Where the data file is, for logs.
@@ -266,7 +269,11 @@ impl CachedFile {
         let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
         self.shared.metrics.add_not_kept(reason, blocks);
-        self.shared.note_disk_failure(DiskOperation::Write, self.volume(), error);
+        if is_full {
+            self.shared.note_disk_full(DiskOperation::Write, self.volume(), error);
+        } else {
+            self.shared.note_disk_failure(DiskOperation::Write, self.volume(), error);
+        }
     }
 }
 
@@ -470,6 +477,7 @@ impl CachedFile {
             self.shared.note_store_failure(DiskOperation::Remove, self.volume(), &error);
             return;
         }
+        self.shared.purger.note_gone(key);
         if let Some(catalog) = &self.shared.catalog {
             catalog.note(key, if reason == DropReason::Changed { Change::outdated() } else { Change::removed() });
         }

@@ -4,6 +4,7 @@ use crate::{
     Error, Options, catalog,
     integrity::{completion, scrub},
     local::disk_error,
+    purger,
     routes::{OriginTarget, Routes, Target, Writes},
     shared::{Shared, with_cause},
     sync,
@@ -71,7 +72,8 @@ impl Engine {
         let shared = Arc::new(Shared::new(options, disk, metrics));
         let indexer = shared.catalog.as_ref().map(|catalog| tokio::spawn(catalog::run(Arc::clone(catalog))));
         let keeper = tokio::spawn(volumes::run(Arc::clone(&shared), Arc::clone(&table)));
-        let tasks = [Some(syncer), Some(keeper), indexer].into_iter().flatten().collect();
+        let purging = shared.disk.is_some().then(|| tokio::spawn(purger::run(Arc::clone(&shared), Arc::clone(&table))));
+        let tasks = [Some(syncer), Some(keeper), indexer, purging].into_iter().flatten().collect();
         let inner = Inner { shared, table, routes: RwLock::new(Arc::new(routes)), tasks: Mutex::new(tasks) };
         let engine = Self { inner: Arc::new(inner) };
         if engine.inner.shared.disk.is_some() {
@@ -218,7 +220,7 @@ impl Engine {
         &self.inner.shared
     }
 
-    pub(crate) fn table(&self) -> &Table {
+    pub(crate) fn table(&self) -> &Arc<Table> {
         &self.inner.table
     }
 

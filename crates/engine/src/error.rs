@@ -103,6 +103,12 @@ pub enum Error {
         /// Files open at most.
         limit: usize,
     },
+    /// The file's old copy is being removed from the cache, and the disk does not come to an end with it.
+    #[error("the old copy is still being removed after {seconds} s: try again later")]
+    Leaving {
+        /// How long the open waited, in seconds.
+        seconds: u64,
+    },
     /// Other reads held all of the memory for too long.
     #[error("no memory was free for {seconds} s: try again later, or give the cache a larger memory budget")]
     OutOfMemory {
@@ -136,7 +142,7 @@ impl Error {
             }
             Self::NotExported { .. } | Self::ForwardingDenied { .. } | Self::NotReadable { .. } => Side::Authorization,
             Self::Origin(_) | Self::Changed { .. } | Self::Stale { .. } => Side::Origin,
-            Self::Disk { .. } | Self::NoIndex => Side::Disk,
+            Self::Disk { .. } | Self::NoIndex | Self::Leaving { .. } => Side::Disk,
             Self::OutOfMemory { .. } | Self::ShuttingDown | Self::Internal { .. } => Side::Internal,
         }
     }
@@ -151,6 +157,7 @@ impl Error {
             | Self::TooManyOpen { .. }
             | Self::OutOfMemory { .. }
             | Self::NoIndex
+            | Self::Leaving { .. }
             | Self::ShuttingDown => true,
             Self::Path(_)
             | Self::NotExported { .. }

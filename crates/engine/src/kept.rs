@@ -95,11 +95,18 @@ impl Kept {
     ///
     /// A sync that sees any of the blocks finds what is noted of them in the record, and one that sees none of them finds
     /// the file dirty again.
-    pub(crate) fn note_written(&self, blocks: ByteRange, sums: &[u32], verified: bool, may_be_kept: impl Fn() -> bool) {
+    pub(crate) fn note_written(
+        &self,
+        blocks: ByteRange,
+        sums: &[u32],
+        verified: bool,
+        may_be_kept: impl Fn() -> bool,
+    ) -> Option<(u64, u64)> {
         let mut record = self.record();
         if !may_be_kept() {
-            return;
+            return None;
         }
+        let before = self.map.written_bytes();
         record.cinfo.note_fill(verified, forebay_net::clock::now_unix());
         let indices = || self.map.geometry().blocks_of(blocks).map(BlockIndex);
         {
@@ -110,6 +117,7 @@ impl Kept {
             self.map.set_written(index);
         }
         record.note_change();
+        Some((before, self.map.written_bytes()))
     }
 
     /// Takes back blocks whose bytes on disk cannot be used: they are missing from now on. Waits for a sync under way, which

@@ -142,10 +142,15 @@ async fn create_entry(
         shared.metrics.add_not_kept(NotKept::DiskError, 1);
         return None;
     }
+    if shared.purger.is_full() {
+        shared.metrics.add_not_kept(NotKept::DiskFull, 1);
+        return None;
+    }
     let cinfo = Cinfo::new(geometry?, forebay_net::clock::now_unix(), ChecksumState::Net);
     let creating = Arc::clone(shared);
     let created = shared.options.workers.run(move || {
         let entry = disk.create_entry(&key, cinfo, Some(mark))?;
+        creating.purger.note_created(&key, entry.volume());
         creating.note_entry(&key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
         Ok::<_, StoreError>(Kept::new(entry, Trust::Given))
     });
@@ -159,7 +164,11 @@ async fn create_entry(
         Ok(Err(error)) => {
             let reason = if error.is_out_of_space() { NotKept::DiskFull } else { NotKept::DiskError };
             shared.metrics.add_not_kept(reason, 1);
-            shared.note_store_failure(DiskOperation::Open, None, &error);
+            if error.is_out_of_space() {
+                shared.note_disk_full(DiskOperation::Open, None, &error);
+            } else {
+                shared.note_store_failure(DiskOperation::Open, None, &error);
+            }
             None
         }
         Err(_) => None,

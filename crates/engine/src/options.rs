@@ -1,6 +1,6 @@
 //! How the engine is set up.
 
-use crate::{IntegrityOptions, ReadAheadOptions, Workers};
+use crate::{IntegrityOptions, PurgeOptions, ReadAheadOptions, Workers};
 use forebay_index::{IndexPlace, VolatileIndex};
 use forebay_types::BlockSize;
 use std::{sync::Arc, time::Duration};
@@ -28,6 +28,8 @@ pub struct Options {
     pub disk_pause: Duration,
     /// How the contents of the disk are checked.
     pub integrity: IntegrityOptions,
+    /// How the cache is kept within bounds.
+    pub purge: PurgeOptions,
     /// Where blocking work runs.
     pub workers: Workers,
     /// Where the index is kept.
@@ -47,6 +49,7 @@ impl Default for Options {
             read_ahead: ReadAheadOptions::default(),
             disk_pause: Duration::from_secs(10),
             integrity: IntegrityOptions::default(),
+            purge: PurgeOptions::default(),
             workers: Workers::Pool,
             index: Arc::new(VolatileIndex),
         }

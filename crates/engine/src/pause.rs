@@ -3,7 +3,7 @@
 use forebay_store::VolumeId;
 use std::{
     collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -20,6 +20,17 @@ impl Pauses {
     pub(crate) fn start(&self, volume: Option<VolumeId>) -> bool {
         let of_it = self.0.iter().filter(|(id, _)| volume.is_none_or(|volume| **id == volume));
         of_it.fold(false, |is_new, (_, pause)| pause.start() || is_new)
+    }
+
+    /// Notes that nothing else is the matter with `volume`, or with all disks, than that it is full.
+    pub(crate) fn note_full(&self, volume: Option<VolumeId>) {
+        let of_it = self.0.iter().filter(|(id, _)| volume.is_none_or(|volume| **id == volume));
+        of_it.for_each(|(_, pause)| pause.note_full());
+    }
+
+    /// Ends the pauses that only wait for room, because there is some now.
+    pub(crate) fn end_of_full(&self) {
+        self.0.values().for_each(Pause::end_of_full);
     }
 
     pub(crate) fn is_on(&self, volume: VolumeId) -> bool {
@@ -39,11 +50,18 @@ struct Pause {
     length: Duration,
     /// End of the pause in milliseconds after `origin`.
     until_ms: AtomicU64,
+    /// It waits for nothing but room.
+    is_for_room: AtomicBool,
 }
 
 impl Pause {
     fn new(length: Duration) -> Self {
-        Self { origin: forebay_net::clock::monotonic(), length, until_ms: AtomicU64::new(0) }
+        Self {
+            origin: forebay_net::clock::monotonic(),
+            length,
+            until_ms: AtomicU64::new(0),
+            is_for_room: AtomicBool::new(false),
+        }
     }
 
     /// Begins a pause, or prolongs the one that lasts; `true` when it is a new one.
@@ -51,6 +69,17 @@ impl Pause {
         let now_ms = self.now_ms();
         let length_ms = u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX);
         self.until_ms.swap(now_ms.saturating_add(length_ms), Relaxed) <= now_ms
+    }
+
+    /// A pause that lasts for another reason goes on lasting.
+    fn note_full(&self) {
+        self.is_for_room.store(!self.is_on() || self.is_for_room.load(Relaxed), Relaxed);
+    }
+
+    fn end_of_full(&self) {
+        if self.is_for_room.swap(false, Relaxed) {
+            self.until_ms.store(0, Relaxed);
+        }
     }
 
     fn is_on(&self) -> bool {
@@ -78,6 +107,19 @@ mod tests {
         let over = Pause::new(Duration::ZERO);
         over.start();
         assert!(!over.is_on());
+    }
+
+    #[test]
+    fn a_pause_for_want_of_room_ends_with_room_and_no_other_does() {
+        let [full, failed] = [VolumeId(0), VolumeId(1)];
+        let pauses = Pauses::new(Duration::from_secs(3600), [full, failed].into_iter());
+        pauses.start(Some(failed));
+        for volume in [full, failed] {
+            pauses.note_full(Some(volume));
+            pauses.start(Some(volume));
+        }
+        pauses.end_of_full();
+        assert!(!pauses.is_on(full) && pauses.is_on(failed));
     }
 
     #[test]

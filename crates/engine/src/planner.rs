@@ -55,9 +55,13 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
         }
     }
     missing.sort_by_key(|(blocks, wanted)| (blocks.start(), wanted.start()));
-    let mut started = Vec::new();
+    let (mut started, is_full) = (Vec::new(), !missing.is_empty() && shared.purger.is_full());
     for (blocks, wanted) in merged(missing, shared.options.fill_len_max) {
         let block_count = file.geometry().blocks_of(blocks).count() as u64;
+        if is_full {
+            shared.metrics.add_not_kept(NotKept::DiskFull, block_count);
+            continue;
+        }
         let Some(reservation) = shared.budget.try_reserve(blocks.len()) else {
             shared.metrics.add_not_kept(NotKept::Budget, block_count);
             continue;

@@ -3,10 +3,11 @@
 use crate::{
     CheckPolicy, Options,
     budget::Budget,
-    catalog::{Catalog, disk_facts, learnt},
+    catalog::{Catalog, Follower, disk_facts, learnt},
     integrity::{check::CHECKS_MAX, completion::Completions, scrub::Scrubber},
     kept::Kept,
     pause::Pauses,
+    purger::Purger,
     questions::Questions,
     read_ahead::Limits,
 };
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) disk: Option<Arc<dyn Disk>>,
     /// What is known of entries; as long as there is a disk.
     pub(crate) catalog: Option<Arc<Catalog>>,
+    /// What entries take, and who goes.
+    pub(crate) purger: Arc<Purger>,
     pub(crate) metrics: Metrics,
     pub(crate) pauses: Pauses,
     /// What was found out of the disks last.
@@ -45,13 +48,14 @@ impl Shared {
         let budget = Budget::new(options.budget_bytes);
         let watched = budget.clone();
         metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
+        let purger = Arc::new(Purger::new(options.purge.clone(), metrics.clone()));
         let catalog = disk.as_ref().map(|disk| {
             Catalog::new(
                 Arc::clone(&options.index),
                 Arc::clone(disk),
                 options.workers.clone(),
                 metrics.clone(),
-                Arc::new(()),
+                Arc::clone(&purger) as Arc<dyn Follower>,
             )
         });
         let limits = Arc::new(Limits::new(&options, metrics.clone()));
@@ -61,6 +65,7 @@ impl Shared {
             limits,
             disk,
             catalog,
+            purger,
             metrics,
             pauses: Pauses::new(options.disk_pause, volumes.iter().map(|volume| volume.id)),
             volumes: Mutex::new(volumes),
@@ -141,6 +146,18 @@ impl Shared {
         } else {
             self.note_disk_failure(operation, volume, error);
         }
+    }
+
+    /// Counts that a disk is full, has room made, and stops writing there until there is some.
+    pub(crate) fn note_disk_full(
+        &self,
+        operation: DiskOperation,
+        volume: Option<VolumeId>,
+        error: &dyn std::error::Error,
+    ) {
+        self.pauses.note_full(volume);
+        self.note_disk_failure(operation, volume, error);
+        self.purger.note_disk_full();
     }
 
     /// Counts a failure of a disk and stops writing there for a while; of all disks, when it is not known which one failed.

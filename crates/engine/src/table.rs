@@ -1,9 +1,10 @@
 //! The table of files that are open, or wait for their last sync.
 
-use crate::{Error, cached::CachedFile, coalesced::Coalesced};
+use crate::{Error, cached::CachedFile, coalesced::Coalesced, leaving::Leaving};
 use forebay_cache::CacheKey;
+use forebay_telemetry::DropReason;
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     future::Future,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,10 +15,22 @@ use tokio::sync::Notify;
 /// Files by cache key. Clients that open one file at the same time share one load.
 pub(crate) struct Table {
     slots: Mutex<BTreeMap<CacheKey, Slot>>,
+    /// Keys without a slot, whose entries are being removed. Changes under the lock of the slots.
+    leaving: Mutex<BTreeSet<CacheKey>>,
     files_max: usize,
     wait_max: Duration,
-    /// Told whenever files have left.
+    /// Told whenever files have left the table, or entries the disk.
     room: Notify,
+}
+
+/// What became of the wish to retire a file.
+pub(crate) enum Retired {
+    /// The table does not have it.
+    NotThere,
+    /// Somebody has it open, or is about to.
+    InUse,
+    /// It is, from now on.
+    Now(Arc<CachedFile>),
 }
 
 type Slot = Arc<Coalesced<Arc<CachedFile>>>;
@@ -25,7 +38,13 @@ type Slot = Arc<Coalesced<Arc<CachedFile>>>;
 impl Table {
     /// A table of at most `files_max` files; who opens one more waits for room, for `wait_max` at most.
     pub(crate) fn new(files_max: usize, wait_max: Duration) -> Self {
-        Self { slots: Mutex::new(BTreeMap::new()), files_max, wait_max, room: Notify::new() }
+        Self {
+            slots: Mutex::new(BTreeMap::new()),
+            leaving: Mutex::new(BTreeSet::new()),
+            files_max,
+            wait_max,
+            room: Notify::new(),
+        }
     }
 
     /// The file of `key`, attached for one more client; `load` makes it when the table does not have it, and `admit` says
@@ -89,6 +108,47 @@ impl Table {
         }
     }
 
+    /// Takes entries for removal, all of `keys` but those that somebody has open, opens or fills, that are not synced yet, or
+    /// are being removed already.
+    pub(crate) fn take_leave(self: &Arc<Self>, keys: impl IntoIterator<Item = CacheKey>) -> Leaving {
+        let mut slots = self.slots();
+        let mut leaving = self.leaving();
+        let mut taken = Vec::new();
+        for key in keys {
+            let is_unused = slots
+                .get(&key)
+                .is_none_or(|slot| Arc::strong_count(slot) == 1 && slot.get().is_none_or(|file| file.is_idle()));
+            if is_unused && leaving.insert(key.clone()) {
+                slots.remove(&key);
+                taken.push(key);
+            }
+        }
+        drop((leaving, slots));
+        Leaving::new(Arc::clone(self), taken)
+    }
+
+    /// Opens may come again: entries are gone.
+    pub(crate) fn left(&self, keys: &[CacheKey]) {
+        let slots = self.slots();
+        let mut leaving = self.leaving();
+        for key in keys {
+            leaving.remove(key);
+        }
+        drop((leaving, slots));
+        self.room.notify_waiters();
+    }
+
+    /// The loaded file of `key`, retired unless somebody has it open or is about to; `force` retires it anyway.
+    pub(crate) fn retire(&self, key: &CacheKey, force: bool) -> Retired {
+        let slots = self.slots();
+        let Some(slot) = slots.get(key) else { return Retired::NotThere };
+        let Some(file) = slot.get().filter(|file| force || (Arc::strong_count(slot) == 1 && !file.is_open())) else {
+            return Retired::InUse;
+        };
+        file.retire(DropReason::Evicted);
+        Retired::Now(Arc::clone(file))
+    }
+
     /// Forgets every file, so that their descriptors are closed.
     pub(crate) fn clear(&self) {
         self.slots().clear();
@@ -104,14 +164,20 @@ impl Table {
                 return Ok(slot);
             }
             if tokio::time::timeout_at(deadline, room).await.is_err() {
+                if self.leaving().contains(key) {
+                    return Err(Error::Leaving { seconds: self.wait_max.as_secs() });
+                }
                 return Err(Error::TooManyOpen { limit: self.files_max });
             }
         }
     }
 
-    /// The slot of `key`; `None` when it is not there and there is no room for it.
+    /// The slot of `key`; `None` when its entry is being removed, or it is not there and there is no room for it.
     fn slot(&self, key: &CacheKey) -> Option<Slot> {
         let mut slots = self.slots();
+        if self.leaving().contains(key) {
+            return None;
+        }
         let has_room = slots.len() < self.files_max;
         match slots.entry(key.clone()) {
             Entry::Occupied(entry) => Some(Arc::clone(entry.get())),
@@ -128,6 +194,10 @@ impl Table {
             slots.remove(key);
             self.room.notify_waiters();
         }
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, BTreeSet<CacheKey>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn slots(&self) -> MutexGuard<'_, BTreeMap<CacheKey, Slot>> {

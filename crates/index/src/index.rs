@@ -64,6 +64,21 @@ impl Index {
         })
     }
 
+    /// The keys of entries; `None` for a number that no entry has any more.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn keys(&self, ids: &[EntryId]) -> Result<Vec<Option<CacheKey>>, IndexError> {
+        self.read(|transaction| {
+            let keys = transaction.open_table(KEYS).map_err(Error::store(OPERATION))?;
+            let key = |id: &EntryId| match keys.get(id.0).map_err(Error::store(OPERATION))? {
+                Some(name) => key_of(name.value()).map(Some),
+                None => Ok(None),
+            };
+            ids.iter().map(key).collect()
+        })
+    }
+
     /// The checksums of chunk `chunk` of the blocks of entry number `id`; none are known when there is no such chunk.
     ///
     /// # Errors

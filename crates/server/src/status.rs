@@ -82,7 +82,7 @@ const fn code_of(error: &Error) -> ErrorCode {
             }
             OriginError::RedirectLoop { .. } | OriginError::Protocol { .. } => ErrorCode::SERVER_ERROR,
         },
-        Error::Changed { .. } | Error::Disk { .. } | Error::NoIndex => ErrorCode::IO_ERROR,
+        Error::Changed { .. } | Error::Disk { .. } | Error::NoIndex | Error::Leaving { .. } => ErrorCode::IO_ERROR,
         Error::Stale { .. } => ErrorCode::NO_SERVER,
         Error::NotCached { .. } => ErrorCode::TIMER_EXPIRED,
         Error::TooManyOpen { .. } => ErrorCode::OVERLOADED,

@@ -50,6 +50,14 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         keys.iter().map(|key| self.remove_entry(key)).collect()
     }
 
+    /// Makes durable what [`Self::remove_entries`] has done so far, so that creating one of these entries anew need not.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn settle_removals(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Notes that the entry of `key` was used at `now` (seconds of the Unix epoch), for the choice of what to purge.
     ///
     /// # Errors

@@ -225,6 +225,12 @@ impl Disk for DiskSet {
         results
     }
 
+    fn settle_removals(&self) -> Result<(), StoreError> {
+        let online = self.volumes.iter().filter(|volume| volume.health().is_online());
+        let settled: Vec<_> = online.map(|volume| volume.run(|disk| disk.settle_removals())).collect();
+        settled.into_iter().collect()
+    }
+
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
         let hash = hash_of(key);
         let touch = |volume: &Arc<Volume>| {

@@ -129,9 +129,7 @@ impl LocalDisk {
 
     /// Removes entries of one directory, given with their positions.
     fn remove_in(&self, directory: &str, keys: &[(usize, &CacheKey)]) -> Vec<(usize, Result<(), StoreError>)> {
-        let names: Vec<&CacheKey> = keys.iter().map(|(_, key)| *key).collect();
-        let noted = self.unsynced_removals.note(&self.tree, &names);
-        let opened = match noted {
+        let opened = match self.unsynced_removals.note(&self.tree, directory, keys) {
             Ok(()) => self.tree.directory(directory),
             Err(error) => {
                 tracing::warn!(%error, "entries are removed one by one");
@@ -239,6 +237,10 @@ impl Disk for LocalDisk {
         }
         results.sort_by_key(|(position, _)| *position);
         results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    fn settle_removals(&self) -> Result<(), StoreError> {
+        self.unsynced_removals.settle(&self.tree)
     }
 
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {

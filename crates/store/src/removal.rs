@@ -7,7 +7,7 @@ use crate::{
 use forebay_cache::CacheKey;
 use rustix::fs::{AtFlags, unlinkat};
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -16,35 +16,72 @@ use std::{
 /// first, so that a crash cannot bring the old record back beside the new data.
 #[derive(Debug, Default)]
 pub(crate) struct UnsyncedRemovals {
-    hashes: Mutex<HashSet<u64>>,
+    removals: Mutex<Removals>,
 }
 
-/// Keys that are remembered at most; then the whole file system is synced once.
+#[derive(Debug, Default)]
+struct Removals {
+    /// Number of the last removal.
+    last: u64,
+    /// By the hash of the key: the number of its last removal.
+    keys: HashMap<u64, u64>,
+    /// By path below the root: the number of the last removal in it.
+    directories: BTreeMap<String, u64>,
+}
+
+/// Keys that are remembered at most; then their directories are synced.
 const UNSYNCED_MAX: usize = 65_536;
 
 impl UnsyncedRemovals {
-    /// Remembers keys whose record is about to be removed.
-    pub(crate) fn note(&self, tree: &Tree, keys: &[&CacheKey]) -> Result<(), StoreError> {
-        let is_full = self.hashes().len().saturating_add(keys.len()) > UNSYNCED_MAX;
-        if is_full {
-            // Taken out first: what is removed during the sync may miss it.
-            let synced = std::mem::take(&mut *self.hashes());
-            rustix::fs::syncfs(tree.root()).map_err(|errno| {
-                self.hashes().extend(synced);
-                StoreError::io("syncing the file system of", tree.path())(errno)
-            })?;
+    /// Remembers keys whose record is about to be removed from `directory`.
+    pub(crate) fn note(&self, tree: &Tree, directory: &str, keys: &[(usize, &CacheKey)]) -> Result<(), StoreError> {
+        if self.removals().keys.len().saturating_add(keys.len()) > UNSYNCED_MAX {
+            self.settle(tree)?;
         }
-        self.hashes().extend(keys.iter().map(|key| hash_of(key)));
+        let mut removals = self.removals();
+        removals.last += 1;
+        let number = removals.last;
+        removals.keys.extend(keys.iter().map(|(_, key)| (hash_of(key), number)));
+        removals.directories.insert(directory.to_owned(), number);
         Ok(())
     }
 
     /// Whether the removal of this key's record may not be on disk yet; the caller syncs the directory now.
     pub(crate) fn take(&self, key: &CacheKey) -> bool {
-        self.hashes().remove(&hash_of(key))
+        self.removals().keys.remove(&hash_of(key)).is_some()
     }
 
-    fn hashes(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.hashes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Syncs the directories of all removals so far.
+    pub(crate) fn settle(&self, tree: &Tree) -> Result<(), StoreError> {
+        let (last, directories) = {
+            let removals = self.removals();
+            (removals.last, removals.directories.keys().cloned().collect::<Vec<_>>())
+        };
+        for directory in directories {
+            sync_directory(tree, &directory)?;
+        }
+        let mut removals = self.removals();
+        removals.keys.retain(|_, number| *number > last);
+        removals.directories.retain(|_, number| *number > last);
+        Ok(())
+    }
+
+    fn removals(&self) -> MutexGuard<'_, Removals> {
+        self.removals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Syncs a directory, or, when it is gone itself, the one above it.
+fn sync_directory(tree: &Tree, path: &str) -> Result<(), StoreError> {
+    let mut rest = path;
+    loop {
+        match tree.directory(rest) {
+            Ok(directory) => {
+                return rustix::fs::fsync(&*directory).map_err(StoreError::io("syncing", &tree.path().join(rest)));
+            }
+            Err(_) if !rest.is_empty() => rest = rest.rsplit_once('/').map_or("", |(parent, _)| parent),
+            Err(errno) => return Err(StoreError::io("opening", tree.path())(errno)),
+        }
     }
 }
 

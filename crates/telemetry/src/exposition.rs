@@ -6,8 +6,9 @@ use crate::{
         NotReadAhead, PerLabel, ReadAheadEvent, RequestKind,
     },
     metrics::{Counters, Metrics, Tasks},
+    purge::PurgeCounters,
 };
-use forebay_types::{Outcome, Side};
+use forebay_types::{Outcome, PurgeReason, Side};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, text},
@@ -54,6 +55,7 @@ impl Collector for Exposition {
         page.decisions(&self.0)?;
         page.index(&self.0)?;
         page.read_ahead(&self.0)?;
+        page.purge(&self.0.purge)?;
         page.budget(&self.0)
     }
 }
@@ -249,6 +251,45 @@ impl Page<'_, '_> {
         )
     }
 
+    fn purge(&mut self, counters: &PurgeCounters) -> fmt::Result {
+        self.per_label::<PurgeReason, _>(
+            ("forebay_purged_files", "Files removed from the cache", None),
+            "reason",
+            &counters.files,
+        )?;
+        self.per_label::<PurgeReason, _>(
+            ("forebay_purged", "Room that removed files took", Some(&Unit::Bytes)),
+            "reason",
+            &counters.bytes,
+        )?;
+        self.counter(
+            (
+                "forebay_purge_refused",
+                "Files that were to be removed and stayed, mostly because they were in use",
+                None,
+            ),
+            &counters.refused,
+        )?;
+        self.counter(("forebay_purges_unmet", "Purges that made less room than was wanted", None), &counters.unmet)?;
+        let family = ("forebay_purge", "Duration of purges", Some(&Unit::Seconds));
+        counters.seconds.encode(self.family(family, MetricType::Histogram)?)?;
+        let level = counters.level();
+        self.gauge(
+            ("forebay_cache_used", "Room that all files of the cache take", Some(&Unit::Bytes)),
+            level.used_bytes,
+        )?;
+        self.gauge(("forebay_cache_used_inodes", "Inodes that all files of the cache take", None), level.used_inodes)?;
+        self.gauge(("forebay_cache_files", "Files in the cache", None), level.files)?;
+        self.gauge(
+            ("forebay_cache_until_purge", "Room that may be taken before a purge is due", Some(&Unit::Bytes)),
+            level.bytes_until_purge,
+        )?;
+        self.gauge(
+            ("forebay_cache_until_purge_inodes", "Inodes that may be taken before a purge is due", None),
+            level.inodes_until_purge,
+        )
+    }
+
     fn budget(&mut self, counters: &Counters) -> fmt::Result {
         let Some(budget) = counters.budget.get() else {
             return Ok(());
@@ -292,7 +333,7 @@ fn encode_count(encoder: &mut MetricEncoder<'_>, count: u64) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::ConnectionGuard;
+    use crate::{metrics::ConnectionGuard, purge::CacheLevel};
     use forebay_types::Endpoint;
     use std::{collections::BTreeSet, time::Duration};
 
@@ -333,6 +374,10 @@ mod tests {
         metrics.add_not_read_ahead(NotReadAhead::Memory);
         metrics.add_completion(11);
         origin.set_link(Duration::from_millis(50), 1_000_000);
+        metrics.add_purged(PurgeReason::Space, 8192);
+        metrics.add_purge_refused(3);
+        metrics.observe_purge(Duration::from_millis(1), false);
+        metrics.set_cache_level(CacheLevel { used_bytes: 12288, used_inodes: 2, files: 1, ..CacheLevel::default() });
         let connection = metrics.open_connection();
         (metrics, connection)
     }
@@ -386,6 +431,16 @@ mod tests {
             "forebay_completion_bytes_total 11",
             "forebay_origin_latency_seconds{origin=\"origin.example:1094\"} 0.05",
             "forebay_origin_rate{origin=\"origin.example:1094\"} 1000000",
+            "forebay_purged_files_total{reason=\"space\"} 1",
+            "forebay_purged_bytes_total{reason=\"space\"} 8192",
+            "forebay_purged_bytes_total{reason=\"evicted\"} 0",
+            "forebay_purge_refused_total 3",
+            "forebay_purges_unmet_total 1",
+            "forebay_purge_seconds_count 1",
+            "forebay_cache_used_bytes 12288",
+            "forebay_cache_used_inodes 2",
+            "forebay_cache_files 1",
+            "forebay_cache_until_purge_bytes 0",
         ] {
             assert!(rendered.lines().any(|rendered_line| rendered_line == line), "{line}\nnot in\n{rendered}");
         }

@@ -185,6 +185,8 @@ labels! {
         DiskOffline = "disk_offline",
         /// Its checksum is not the one that the origin tells.
         Mismatch = "mismatch",
+        /// An administrator asked for its removal.
+        Evicted = "evicted",
         /// The origin has no such file any more.
         Gone = "gone",
     }
@@ -279,6 +281,7 @@ mod tests {
         assert_positions_and_names::<ReadAheadEvent>();
         assert_positions_and_names::<NotReadAhead>();
         assert_positions_and_names::<Outcome>();
+        assert_positions_and_names::<forebay_types::PurgeReason>();
         assert_positions_and_names::<Side>();
     }
 }

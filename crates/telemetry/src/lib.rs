@@ -11,6 +11,7 @@ mod logging;
 mod metrics;
 mod open_handle;
 mod origins;
+mod purge;
 mod readiness;
 
 pub use access_log::{ACCESS_TARGET, Access};
@@ -22,4 +23,5 @@ pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_loggin
 pub use metrics::{ConnectionGuard, Metrics};
 pub use open_handle::OpenHandle;
 pub use origins::{ORIGIN_LABEL_OTHER, ORIGIN_LABELS_MAX, OriginMetrics};
+pub use purge::CacheLevel;
 pub use readiness::Readiness;

@@ -9,6 +9,7 @@ use crate::{
     },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
+    purge::PurgeCounters,
 };
 use forebay_types::{Endpoint, Outcome, Side};
 use std::{
@@ -54,6 +55,7 @@ pub(crate) struct Counters {
     pub(crate) not_read_ahead: PerLabel<AtomicU64, { NotReadAhead::ALL.len() }>,
     pub(crate) completion_bytes: AtomicU64,
     pub(crate) files_dropped: PerLabel<AtomicU64, { DropReason::ALL.len() }>,
+    pub(crate) purge: PurgeCounters,
     pub(crate) checks: PerLabel<AtomicU64, { CheckResult::ALL.len() }>,
     pub(crate) decisions: PerLabel<AtomicU64, { Decided::ALL.len() }>,
     pub(crate) negative_hits: AtomicU64,

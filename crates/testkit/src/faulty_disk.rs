@@ -133,6 +133,17 @@ impl Disk for FaultyDisk {
         self.change("writing")?.write_cinfo(key, data, cinfo, origin)
     }
 
+    fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
+        match self.change("removing") {
+            Ok(disk) => disk.remove_entries(keys),
+            Err(_) => keys.iter().map(|key| self.remove_entry(key)).collect(),
+        }
+    }
+
+    fn settle_removals(&self) -> Result<(), StoreError> {
+        self.disk.settle_removals()
+    }
+
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
         self.change("removing")?.remove_entry(key)
     }

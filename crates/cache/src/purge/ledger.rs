@@ -1,6 +1,6 @@
 //! The sums: what all entries take, by disk and quota, and the policy that orders them.
 
-use super::{Footprint, PurgeRules, Quota, Scope, quota::quota_of};
+use super::{Footprint, PurgeRules, Quota, Scope, quota::quota_of, untold::Untold};
 use crate::{CacheKey, EntryId, Facts, NewEntry, Replacement, Shelf};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,6 +8,9 @@ use std::{
 };
 
 /// All entries of the cache, as far as a purge has to know them. Calls about entries it does not know do nothing.
+///
+/// An entry is known by its number as soon as it has one. What grows on disk before that, or faster than it is told, is known
+/// by its key: the sums are up to date all the time.
 #[derive(Debug)]
 pub struct Ledger {
     policy: Box<dyn Replacement>,
@@ -16,6 +19,7 @@ pub struct Ledger {
     held: BTreeMap<Shelf, Footprint>,
     /// Entries that a purge run is removing.
     leaving: BTreeSet<EntryId>,
+    untold: Untold,
     /// Until when entries are pinned, in seconds of the Unix epoch.
     pins: BTreeMap<EntryId, i64>,
 }
@@ -29,6 +33,7 @@ impl Ledger {
             quotas: rules.quotas.clone(),
             held: BTreeMap::new(),
             leaving: BTreeSet::new(),
+            untold: Untold::default(),
             pins: BTreeMap::new(),
         }
     }
@@ -44,16 +49,31 @@ impl Ledger {
         let facts = Facts { id, shelf, bytes: footprint.bytes, last_use_ms };
         self.policy.insert(NewEntry { facts, uses, key_hash: hash_of(key) });
         *self.held.entry(shelf).or_default() += footprint;
+        self.untold.told(key, present_bytes);
     }
 
-    /// Notes that an entry is used at `now_ms`, in milliseconds of the Unix epoch.
-    pub fn used(&mut self, id: EntryId, now_ms: i64) {
-        self.policy.used(id, now_ms);
+    /// Notes at once that of the entry of `key` on disk number `disk` `present` bytes are there, and `before` were; `None` when
+    /// there was no entry. Whether its quota is exceeded now.
+    pub fn grew(&mut self, key: &CacheKey, disk: u16, before: Option<u64>, present: u64) -> bool {
+        let shelf = Shelf { disk, quota: quota_of(&self.quotas, key) };
+        self.untold.grew(key, shelf, before, present);
+        shelf.quota.is_some_and(|number| self.is_exceeded(number))
     }
 
-    /// Notes how many bytes of an entry are there now; whether its quota is exceeded.
-    pub fn resized(&mut self, id: EntryId, present_bytes: u64) -> bool {
-        let Some(facts) = self.policy.facts(id) else { return false };
+    /// Notes at once that the files of `key` are gone from the disk.
+    pub fn gone(&mut self, key: &CacheKey) {
+        self.untold.gone(key);
+    }
+
+    /// Notes that an entry is in use at `now_ms` (milliseconds of the Unix epoch), and was used `times` times since it was
+    /// last told.
+    pub fn used(&mut self, id: EntryId, now_ms: i64, times: u64) {
+        self.policy.used(id, now_ms, times);
+    }
+
+    /// Notes how many bytes of an entry, whose key is `key`, are there as far as it is told.
+    pub fn resized(&mut self, id: EntryId, key: &CacheKey, present_bytes: u64) {
+        let Some(facts) = self.policy.facts(id) else { return };
         let footprint = Footprint::of_entry(present_bytes);
         self.policy.resized(id, footprint.bytes);
         if !self.leaving.contains(&id) {
@@ -61,11 +81,7 @@ impl Ledger {
             *held -= Footprint::of_facts(facts.bytes);
             *held += footprint;
         }
-        let max_of = |number: u16| self.quotas.get(usize::from(number)).and_then(|quota| quota.max_bytes);
-        facts
-            .shelf
-            .quota
-            .is_some_and(|number| max_of(number).is_some_and(|max_bytes| self.quota_usage(number).bytes > max_bytes))
+        self.untold.told(key, present_bytes);
     }
 
     /// Forgets an entry that is gone; what it took.
@@ -117,19 +133,21 @@ impl Ledger {
     /// What all entries take.
     #[must_use]
     pub fn usage(&self) -> Footprint {
-        self.held.values().copied().sum()
+        self.held.values().copied().sum::<Footprint>() + self.untold.sum(|_| true)
     }
 
     /// What the entries of a disk take.
     #[must_use]
     pub fn disk_usage(&self, disk: u16) -> Footprint {
-        self.held.iter().filter(|(shelf, _)| shelf.disk == disk).map(|(_, held)| *held).sum()
+        let held = self.held.iter().filter(|(shelf, _)| shelf.disk == disk).map(|(_, held)| *held);
+        held.sum::<Footprint>() + self.untold.sum(|shelf| shelf.disk == disk)
     }
 
     /// What the entries of a quota take.
     #[must_use]
     pub fn quota_usage(&self, quota: u16) -> Footprint {
-        self.held.iter().filter(|(shelf, _)| shelf.quota == Some(quota)).map(|(_, held)| *held).sum()
+        let held = self.held.iter().filter(|(shelf, _)| shelf.quota == Some(quota)).map(|(_, held)| *held);
+        held.sum::<Footprint>() + self.untold.sum(|shelf| shelf.quota == Some(quota))
     }
 
     /// Number of entries.
@@ -191,6 +209,11 @@ impl Ledger {
         if !self.pins.contains_key(&id) {
             self.policy.unpark(id);
         }
+    }
+
+    fn is_exceeded(&self, number: u16) -> bool {
+        let max_bytes = self.quotas.get(usize::from(number)).and_then(|quota| quota.max_bytes);
+        max_bytes.is_some_and(|max_bytes| self.quota_usage(number).bytes > max_bytes)
     }
 
     fn leave(&mut self, facts: Facts) {

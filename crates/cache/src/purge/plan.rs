@@ -118,6 +118,9 @@ pub struct Headroom {
     pub until_full: Footprint,
 }
 
+/// The part of all entries that goes when a disk is unexpectedly full.
+const FULL_DISK_PART: u64 = 50;
+
 /// What has to go now: nothing when the list is empty.
 #[must_use]
 pub fn plan_purge(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Vec<Goal> {
@@ -151,6 +154,27 @@ pub fn plan_purge(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> V
     }
     goals.retain(|goal| !goal.to_free.is_zero());
     goals
+}
+
+/// What has to go so that no more than `share` of the budget is used, or of each file system when there is no budget.
+#[must_use]
+pub fn plan_purge_to(share: Share, rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Vec<Goal> {
+    let goal = |scope, bytes| Goal { scope, reason: PurgeReason::Requested, to_free: Footprint { bytes, inodes: 0 } };
+    let over = |extent: Extent| extent.used.saturating_sub(share.of(extent.total));
+    let mut goals = match rules.bytes.total {
+        Some(total) => vec![goal(Scope::All, over(Extent { total, used: ledger.usage().bytes }))],
+        None => disks.iter().map(|disk| goal(Scope::Disk(disk.disk), over(disk.bytes))).collect(),
+    };
+    goals.retain(|goal| !goal.to_free.is_zero());
+    goals
+}
+
+/// What has to go when the disk says that it is full although no mark is passed: a fiftieth of what is there.
+#[must_use]
+pub fn plan_purge_of_full_disk(ledger: &Ledger) -> Vec<Goal> {
+    let bytes = ledger.usage().bytes / FULL_DISK_PART;
+    let to_free = Footprint { bytes, inodes: 0 };
+    if bytes == 0 { Vec::new() } else { vec![Goal { scope: Scope::All, reason: PurgeReason::Space, to_free }] }
 }
 
 /// What may be added before a purge is due, and before nothing may be kept.

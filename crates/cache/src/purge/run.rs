@@ -106,7 +106,7 @@ impl PurgeRun {
     #[must_use]
     pub fn finish(self, ledger: &mut Ledger, now_ms: i64) -> Vec<Goal> {
         for id in self.refused {
-            ledger.used(id, now_ms);
+            ledger.used(id, now_ms, 0);
             ledger.stay(id);
         }
         let unmet = self.goals.into_iter().filter(|progress| !progress.left().is_zero());

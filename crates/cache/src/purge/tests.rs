@@ -136,7 +136,8 @@ fn a_quota_is_brought_below_its_maximum_and_others_are_left_alone() {
     assert_eq!((went, unmet), (vec![30, 31], vec![]));
     assert_eq!(ledger.quota_usage(0).bytes, 19 * GIB);
     assert!(plan_purge(&rules, &[], &ledger).is_empty());
-    assert!(!ledger.resized(EntryId(50), 2 * GIB - 4096) && ledger.resized(EntryId(50), 3 * GIB));
+    assert!(!ledger.grew(&key("/user/50"), 0, Some(GIB), 2 * GIB - 4096));
+    assert!(ledger.grew(&key("/user/50"), 0, Some(2 * GIB), 3 * GIB));
 }
 
 #[test]
@@ -215,6 +216,21 @@ fn a_run_in_which_everything_is_in_use_ends() {
 }
 
 #[test]
+fn a_share_is_purged_to_when_somebody_asks() {
+    let mut ledger = Ledger::new(&PurgeRules::default());
+    fill(&mut ledger, "/data", 0..50, GIB);
+    let share = Share::of_percent(40);
+    let of = |goals: Vec<Goal>| goals.iter().map(|goal| (goal.scope, goal.to_free.bytes)).collect::<Vec<_>>();
+    let budget = rules(100 * GIB, Marks::default());
+    assert_eq!(of(plan_purge_to(share, &budget, &[], &ledger)), [(Scope::All, 10 * GIB)]);
+    assert_eq!(plan_purge_to(Share::of_percent(50), &budget, &[], &ledger), []);
+    let disk = DiskSpace { disk: 3, bytes: Extent { total: 200 * GIB, used: 90 * GIB }, inodes: None };
+    assert_eq!(of(plan_purge_to(share, &PurgeRules::default(), &[disk], &ledger)), [(Scope::Disk(3), 10 * GIB)]);
+    assert_eq!(of(plan_purge_of_full_disk(&ledger)), [(Scope::All, GIB)]);
+    assert_eq!(plan_purge_of_full_disk(&Ledger::new(&budget)), []);
+}
+
+#[test]
 fn old_entries_are_found_in_pieces() {
     let mut ledger = Ledger::new(&PurgeRules::default());
     fill(&mut ledger, "/data", 0..10, 8192);
@@ -229,12 +245,44 @@ fn entries_count_once_whatever_is_told_of_them() {
     ledger.insert(EntryId(1), &key("/f"), 0, 0, 0, 1);
     ledger.insert(EntryId(1), &key("/f"), 0, 100_000, 0, 1);
     assert_eq!(ledger.usage(), Footprint { bytes: 4096, inodes: 2 });
-    ledger.resized(EntryId(1), 4097);
-    ledger.resized(EntryId(2), 4097);
+    ledger.resized(EntryId(1), &key("/f"), 4097);
+    ledger.resized(EntryId(2), &key("/g"), 4097);
     assert_eq!(ledger.usage(), Footprint { bytes: 12288, inodes: 2 });
     assert_eq!(ledger.removed(EntryId(1)), Footprint { bytes: 12288, inodes: 2 });
     assert_eq!(ledger.removed(EntryId(1)), Footprint::ZERO);
     assert_eq!((ledger.usage(), ledger.len()), (Footprint::ZERO, 0));
+}
+
+#[test]
+fn what_grows_counts_at_once_and_once_only() {
+    let mut ledger = Ledger::new(&PurgeRules::default());
+    let bytes = |ledger: &Ledger| ledger.usage().bytes;
+    ledger.grew(&key("/f"), 0, None, 0);
+    assert_eq!(ledger.usage(), Footprint { bytes: 4096, inodes: 2 });
+    ledger.grew(&key("/f"), 0, Some(0), 4096);
+    ledger.grew(&key("/f"), 0, Some(4096), 8192);
+    assert_eq!(bytes(&ledger), 12288);
+    ledger.insert(EntryId(1), &key("/f"), 0, 4096, 0, 1);
+    assert_eq!((ledger.usage(), ledger.len()), (Footprint { bytes: 12288, inodes: 2 }, 1));
+    ledger.resized(EntryId(1), &key("/f"), 8192);
+    assert_eq!(bytes(&ledger), 12288);
+    // An entry that was there before this start.
+    ledger.insert(EntryId(2), &key("/old"), 0, 4096, 0, 1);
+    ledger.grew(&key("/old"), 0, Some(4096), 8192);
+    assert_eq!(bytes(&ledger), 24576);
+    // A new copy in place of one that was never told of.
+    ledger.grew(&key("/g"), 0, None, 0);
+    ledger.grew(&key("/g"), 0, Some(0), 40960);
+    ledger.gone(&key("/g"));
+    ledger.grew(&key("/g"), 0, None, 0);
+    assert_eq!(ledger.usage(), Footprint { bytes: 24576 + 4096, inodes: 6 });
+    ledger.gone(&key("/g"));
+    assert_eq!(
+        (ledger.removed(EntryId(1)), ledger.removed(EntryId(2))),
+        (Footprint { bytes: 12288, inodes: 2 }, Footprint { bytes: 8192, inodes: 2 })
+    );
+    ledger.gone(&key("/old"));
+    assert_eq!(ledger.usage(), Footprint::ZERO);
 }
 
 #[test]

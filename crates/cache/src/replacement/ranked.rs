@@ -106,9 +106,9 @@ impl<R: Rank> Replacement for Ranked<R> {
         }
     }
 
-    fn used(&mut self, id: EntryId, now_ms: i64) {
+    fn used(&mut self, id: EntryId, now_ms: i64, times: u64) {
         self.change(id, |record| {
-            record.uses = record.uses.saturating_add(1);
+            record.uses = record.uses.saturating_add(u8::try_from(times).unwrap_or(u8::MAX));
             record.facts.last_use_ms = record.facts.last_use_ms.max(now_ms);
         });
     }

@@ -122,11 +122,11 @@ impl Replacement for S3Fifo {
         }
     }
 
-    fn used(&mut self, id: EntryId, now_ms: i64) {
+    fn used(&mut self, id: EntryId, now_ms: i64, times: u64) {
         self.latest_ms = self.latest_ms.max(now_ms);
         let Some(slot) = self.entries.slot(id) else { return };
         let Some(record) = self.entries.get_mut(slot) else { return };
-        record.uses = record.uses.saturating_add(1).min(USES_MAX);
+        record.uses = record.uses.saturating_add(u8::try_from(times).unwrap_or(u8::MAX)).min(USES_MAX);
         record.facts.last_use_ms = record.facts.last_use_ms.max(now_ms);
     }
 

@@ -36,7 +36,7 @@ fn lru_takes_the_entry_that_was_not_used_for_the_longest_time() {
     for (id, last_use_ms) in [(1, 30), (2, 10), (3, 20), (4, -5)] {
         lru.insert(entry(id, 1, last_use_ms));
     }
-    lru.used(EntryId(2), 40);
+    lru.used(EntryId(2), 40, 1);
     assert_eq!(order(&mut *lru), [4, 3, 1, 2]);
 }
 
@@ -47,9 +47,9 @@ fn gdsf_takes_large_entries_before_small_ones_and_rare_before_frequent() {
         gdsf.insert(entry(id, bytes, 0));
     }
     for _ in 0..20 {
-        gdsf.used(EntryId(4), 1);
+        gdsf.used(EntryId(4), 1, 1);
     }
-    gdsf.used(EntryId(3), 1);
+    gdsf.used(EntryId(3), 1, 1);
     // Uses per MiB: 1, 1/4, 2/4, 21/64.
     assert_eq!(order(&mut *gdsf), [2, 4, 3, 1]);
 }
@@ -59,7 +59,7 @@ fn gdsf_lets_go_in_the_end_of_what_was_once_popular() {
     let mut gdsf = Policy::Gdsf.build();
     gdsf.insert(entry(0, 4096, 0));
     for _ in 0..9 {
-        gdsf.used(EntryId(0), 0);
+        gdsf.used(EntryId(0), 0, 1);
     }
     // Each victim raises what the next entry starts with.
     let went = (1..100).find(|&id| {
@@ -76,8 +76,8 @@ fn s3_fifo_lets_a_scan_pass_and_keeps_what_is_used_again() {
     let mut s3_fifo = Policy::S3Fifo.build();
     for id in 0..10 {
         s3_fifo.insert(entry(id, 1, i64::try_from(id).unwrap()));
-        s3_fifo.used(EntryId(id), 10);
-        s3_fifo.used(EntryId(id), 10);
+        s3_fifo.used(EntryId(id), 10, 1);
+        s3_fifo.used(EntryId(id), 10, 1);
     }
     let mut went = Vec::new();
     for id in 100..200 {
@@ -106,7 +106,7 @@ fn s3_fifo_spares_an_entry_of_the_main_queue_once_for_each_use() {
     for id in 1..=3 {
         s3_fifo.insert(NewEntry { uses: 2, ..entry(id, 1, i64::try_from(id).unwrap()) });
     }
-    s3_fifo.used(EntryId(1), 10);
+    s3_fifo.used(EntryId(1), 10, 1);
     assert_eq!(order(&mut *s3_fifo), [2, 3, 1]);
 }
 
@@ -119,7 +119,7 @@ fn parked_entries_are_no_victims() {
         }
         replacement.park(EntryId(1));
         replacement.park(EntryId(1));
-        replacement.used(EntryId(1), 5);
+        replacement.used(EntryId(1), 5, 1);
         replacement.resized(EntryId(1), 2);
         assert_eq!(order(&mut *replacement), [2, 3], "{policy:?}");
         assert_eq!(replacement.facts(EntryId(1)).map(|facts| (facts.bytes, facts.last_use_ms)), Some((2, 5)));
@@ -197,7 +197,7 @@ proptest! {
                         replacement.insert(entry(id, bytes, now_ms));
                         model.entry(id).or_insert((bytes, false));
                     }
-                    Event::Used(id) => replacement.used(EntryId(id), now_ms),
+                    Event::Used(id) => replacement.used(EntryId(id), now_ms, 1),
                     Event::Resized(id, bytes) => {
                         replacement.resized(EntryId(id), bytes);
                         if let Some(known) = model.get_mut(&id) {

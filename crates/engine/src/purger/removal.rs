@@ -1,0 +1,56 @@
+//! Removing victims from the disk, a slice at a time.
+
+use crate::{shared::Shared, table::Table};
+use forebay_cache::{CacheKey, Victim};
+use forebay_index::{Change, Index};
+use forebay_telemetry::DiskOperation;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Victims that are removed in one go, on one worker: some milliseconds, so that reads are not held up, and enough that many
+/// of them lie in one directory.
+pub(super) const SLICE: usize = 64;
+
+/// What became of the victims of a slice.
+pub(super) struct Removed {
+    pub(super) gone: Vec<Victim>,
+    /// In use, or not removable.
+    pub(super) stay: Vec<Victim>,
+}
+
+/// Removes victims, as far as nobody uses them. Blocking.
+pub(super) fn remove(shared: &Shared, table: &Arc<Table>, victims: Vec<Victim>) -> Removed {
+    let (Some(disk), Some(catalog)) = (&shared.disk, &shared.catalog) else { return stay(victims) };
+    let Some(index) = catalog.index() else { return stay(victims) };
+    let Some(named) = names(&index, &victims) else { return stay(victims) };
+    let leaving = table.take_leave(named.iter().filter_map(|(_, key)| key.clone()));
+    let results = disk.remove_entries(leaving.keys());
+    let mut went: BTreeSet<&CacheKey> = BTreeSet::new();
+    for (key, result) in leaving.keys().iter().zip(results) {
+        match result {
+            Ok(()) => {
+                shared.purger.note_gone(key);
+                catalog.note(key, Change::removed());
+                went.insert(key);
+            }
+            Err(error) => shared.note_store_failure(DiskOperation::Remove, None, &error),
+        }
+    }
+    let mut removed = Removed { gone: Vec::new(), stay: Vec::new() };
+    for (victim, key) in named {
+        // Who has no key in the index any more is gone already.
+        let is_gone = key.is_none_or(|key| went.contains(&key));
+        if is_gone { removed.gone.push(victim) } else { removed.stay.push(victim) }
+    }
+    removed
+}
+
+/// The victims with their keys; `None` when the index cannot be read.
+fn names(index: &Index, victims: &[Victim]) -> Option<Vec<(Victim, Option<CacheKey>)>> {
+    let ids: Vec<_> = victims.iter().map(|victim| victim.id).collect();
+    let keys = index.keys(&ids).ok()?;
+    Some(victims.iter().copied().zip(keys).collect())
+}
+
+const fn stay(victims: Vec<Victim>) -> Removed {
+    Removed { gone: Vec::new(), stay: victims }
+}
