@@ -12,10 +12,10 @@ use crate::{
     problem::{Problem, ProblemKind},
     resources,
 };
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use forebay_engine::Engine;
 use forebay_telemetry::Readiness;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::{
     Method, Request, StatusCode,
     body::{Body, Incoming},
@@ -39,6 +39,9 @@ pub(crate) struct Shared {
     rules: AccessRules,
     own_uid: u32,
 }
+
+/// Bytes of a body that is too long that are read all the same.
+const DISCARDED_LEN_MAX: usize = 8 * BODY_LEN_MAX;
 
 impl Admin {
     /// The administration of the server that answers from `engine`.
@@ -145,13 +148,30 @@ async fn read_body(body: Incoming, content_type: Option<&str>) -> Result<Bytes, 
     if !media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json")) {
         return Err(Problem::new(ProblemKind::MediaType, "send the header `Content-Type: application/json`"));
     }
-    let too_long = || Problem::new(ProblemKind::TooLong, format_args!("at most {BODY_LEN_MAX} bytes"));
     if body.size_hint().lower() > BODY_LEN_MAX as u64 {
-        return Err(too_long());
+        return Err(refuse_long(body).await);
     }
-    match Limited::new(body, BODY_LEN_MAX).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
-        Err(error) => Err(Problem::invalid(format_args!("the body did not arrive: {error}"))),
+    let mut body = body;
+    let mut content = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Problem::invalid(format_args!("the body did not arrive: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if content.len() + data.len() > BODY_LEN_MAX {
+            return Err(refuse_long(body).await);
+        }
+        content.extend_from_slice(&data);
     }
+    Ok(content.freeze())
+}
+
+/// Reads on for a while, as long as the exchange may take: a client that is still sending would not see the answer.
+async fn refuse_long(mut body: Incoming) -> Problem {
+    let mut discarded = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        discarded += frame.data_ref().map_or(0, Bytes::len);
+        if discarded > DISCARDED_LEN_MAX {
+            break;
+        }
+    }
+    Problem::new(ProblemKind::TooLong, format_args!("at most {BODY_LEN_MAX} bytes"))
 }

@@ -26,8 +26,8 @@ pub const ADMIN_EXCHANGE_TIME_MAX: Duration = Duration::from_secs(30);
 /// Longest body of a request in bytes.
 pub const BODY_LEN_MAX: usize = 4 << 20;
 
-/// Header bytes of a request: a name of 4096 bytes, each written as three.
-const HEADER_LEN_MAX: usize = 16_384;
+/// Header bytes of a request: a name of 4096 characters of four bytes, each byte written as three characters, and more.
+const HEADER_LEN_MAX: usize = 65_536;
 
 /// Pause after an accept failed, for want of descriptors as a rule.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

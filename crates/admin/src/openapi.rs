@@ -104,6 +104,9 @@ fn responses(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
         });
         responses.insert(status.to_string(), response);
     }
+    if !operation.parameters.is_empty() {
+        responses.insert("431".to_owned(), json!({ "description": "The head of the request is too long. No body." }));
+    }
     json!(responses)
 }
 

@@ -48,6 +48,7 @@ pub use decisions::DecisionOptions;
 pub use engine::{Engine, Space, WritePolicy};
 pub use error::Error;
 pub use forebay_origin::{Checksum, ListDetail};
+pub use forebay_store::VolumeInfo;
 pub use handle::Handle;
 pub use integrity::{CheckPolicy, ChecksumAlgorithm, ChecksumAlgorithmError, IntegrityOptions, ScrubState};
 pub use opened::Client;

@@ -18,9 +18,9 @@ pub struct Job {
     pub ended: Option<i64>,
     /// Files dealt with.
     pub files: FileCounts,
-    /// Bytes fetched, or removed.
+    /// Bytes that are in the cache of files that were begun to be fetched, or bytes removed.
     pub bytes: u64,
-    /// Bytes to fetch, as far as they are known: of files that were begun.
+    /// Sizes of the files that were begun to be fetched.
     pub bytes_known: u64,
     /// Files that could not be dealt with, the first hundred of them.
     pub failures: Vec<JobFailure>,

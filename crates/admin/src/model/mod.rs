@@ -13,6 +13,6 @@ pub use file::{
     FileRecord,
 };
 pub use job::{FileCounts, Job, JobFailure, JobKind, JobList, JobState};
-pub use prefetch::{PREFETCH_NAMES_MAX, PrefetchRequest};
+pub use prefetch::{PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest};
 pub use problem::ProblemDocument;
-pub use status::{ByteCounts, Index, IndexState, Memory, Space, State, Status};
+pub use status::{ByteCounts, Index, IndexState, Memory, Space, State, Status, Volume};

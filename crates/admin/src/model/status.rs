@@ -26,6 +26,8 @@ pub struct Status {
     pub memory: Memory,
     /// Room on the file system of the cache, or of what is exported.
     pub space: Option<Space>,
+    /// The disks of the cache.
+    pub volumes: Vec<Volume>,
     /// The list of what the cache holds.
     pub index: Index,
     /// Jobs at work.
@@ -44,6 +46,25 @@ pub enum State {
     Draining,
     /// Not any more.
     Stopping,
+}
+
+/// A disk of the cache.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Volume {
+    /// Its number.
+    pub id: u16,
+    /// The directory that files are kept in.
+    pub path: String,
+    /// Its share of new files, relative to the other disks', for the same room.
+    pub weight: u32,
+    /// Room on it; `null` when it does not tell.
+    pub space: Option<Space>,
+    /// How it does, in a word.
+    pub health: String,
+    /// Operations that failed since the start.
+    pub errors: u64,
+    /// Mean time of operations lately, in seconds.
+    pub latency_seconds: f64,
 }
 
 /// The list of what the cache holds.

@@ -4,7 +4,7 @@ use super::scan::Scan;
 use crate::{
     api::Shared,
     call::Call,
-    entry_name::EntryName,
+    entry_name::{EntryName, EntryNameError},
     model::{
         BLOCK_RUNS_MAX, BlockRun, CachedFile, FILES_PER_PAGE_MAX, FileAccess, FileChecksum, FileDetail, FileList,
         FileRecord,
@@ -30,7 +30,7 @@ pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<FileList, Probl
     if !(1..=FILES_PER_PAGE_MAX).contains(&limit) {
         return Err(Problem::invalid(format_args!("the parameter `limit`: write 1 to {FILES_PER_PAGE_MAX}")));
     }
-    let after = call.text("after").map(key_of).transpose()?;
+    let after = call.text("after").map(|after| parse_key(after).map_err(Problem::invalid)).transpose()?;
     let mut scan = Scan::new(pattern_of(call)?, after);
     let mut files: Vec<CachedFile> = Vec::new();
     for _ in 0..INDEX_PAGES_MAX {
@@ -66,8 +66,12 @@ pub(crate) async fn get(shared: &Shared, call: &Call) -> Result<FileDetail, Prob
 /// # Errors
 /// When the cache can hold no file of this name.
 pub(crate) fn key_of(name: &str) -> Result<CacheKey, Problem> {
+    parse_key(name).map_err(|error| Problem::new(ProblemKind::NotCached, error))
+}
+
+fn parse_key(name: &str) -> Result<CacheKey, EntryNameError> {
     let rooted = if name.starts_with('/') { name.to_owned() } else { format!("/{name}") };
-    EntryName::parse(&rooted).map(|name| name.key).map_err(Problem::invalid)
+    EntryName::parse(&rooted).map(|name| name.key)
 }
 
 /// The pattern of a call, when there is one.
@@ -179,6 +183,6 @@ mod tests {
     fn names_may_leave_out_the_first_slash() {
         assert_eq!(key_of("store/a").unwrap(), key_of("/store/a").unwrap());
         assert_eq!(key_of("root:/h:1/a").unwrap().as_str(), "/root:/h:1/a");
-        assert_eq!(key_of("../a").unwrap_err().kind, ProblemKind::Invalid);
+        assert_eq!(key_of("../a").unwrap_err().kind, ProblemKind::NotCached);
     }
 }

@@ -5,19 +5,19 @@ use crate::{
     call::Call,
     entry_name::EntryName,
     job::Progress,
-    model::{Job, JobKind, PREFETCH_NAMES_MAX, PrefetchRequest},
+    model::{Job, JobKind, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest},
     problem::{Problem, ProblemKind},
 };
 use forebay_engine::{Client, Engine, Error};
-use forebay_types::{ByteRange, RequestPath};
-use std::sync::Arc;
+use forebay_types::RequestPath;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 use tokio::task::JoinSet;
 
 /// Files that one job fetches at the same time: enough to keep a link busy while some of them are opened.
 const FILES_AT_ONCE: usize = 4;
-
-/// Bytes asked for at a time.
-const READ_LEN: u64 = 4 << 20;
 
 /// Begins to fetch files.
 ///
@@ -28,6 +28,9 @@ pub(crate) fn start(shared: &Shared, call: &Call) -> Result<Job, Problem> {
     if names.is_empty() || names.len() > PREFETCH_NAMES_MAX {
         let count = names.len();
         return Err(Problem::invalid(format_args!("{count} names: send 1 to {PREFETCH_NAMES_MAX}")));
+    }
+    if !names.iter().all(|name| (1..=PREFETCH_NAME_LEN_MAX).contains(&name.chars().count())) {
+        return Err(Problem::invalid(format_args!("a name has 1 to {PREFETCH_NAME_LEN_MAX} characters")));
     }
     if !shared.engine.is_cache() {
         return Err(Problem::new(ProblemKind::NotSetUp, "this server keeps no files: it exports directories only"));
@@ -70,18 +73,11 @@ async fn fetch_or_tell(engine: &Engine, name: &str, progress: &Progress) {
 
 async fn fetch(engine: &Engine, path: &RequestPath, progress: &Progress) -> Result<(), Error> {
     let client = Client { user: "prefetch".to_owned(), host: "localhost".to_owned() };
-    let handle = engine.open(path, &client).await?;
-    let size = handle.size();
-    progress.add_known_bytes(size);
-    let mut offset = 0;
-    while offset < size {
-        let range = ByteRange::at(offset, READ_LEN).clipped_to(size);
-        for mut read in handle.read_many(&[range]) {
-            while let Some(segment) = read.next().await {
-                progress.add_bytes(segment?.len());
-            }
-        }
-        offset = range.end();
-    }
-    Ok(())
+    // Bytes that were there before count as known and as done at once.
+    let (done_before, known_before) = (AtomicU64::new(0), AtomicU64::new(0));
+    let tell = |done: u64, size: u64| {
+        progress.add_bytes(done.saturating_sub(done_before.fetch_max(done, Relaxed)));
+        progress.add_known_bytes(size.saturating_sub(known_before.fetch_max(size, Relaxed)));
+    };
+    engine.complete(path, &client, &tell).await
 }

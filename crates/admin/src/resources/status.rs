@@ -2,7 +2,7 @@
 
 use crate::{
     api::Shared,
-    model::{ByteCounts, Index, IndexState, Memory, Space, State, Status},
+    model::{ByteCounts, Index, IndexState, Memory, Space, State, Status, Volume},
 };
 use forebay_types::Outcome;
 
@@ -28,9 +28,23 @@ pub(crate) async fn get(shared: &Shared) -> Status {
         hit_ratio: hit_ratio(&client_bytes),
         memory: Memory { budget_bytes, used_bytes },
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
+        volumes: volumes(shared),
         index: index(shared),
         jobs_running: shared.jobs.running() as u64,
     }
+}
+
+fn volumes(shared: &Shared) -> Vec<Volume> {
+    let told = |volume: forebay_engine::VolumeInfo| Volume {
+        id: volume.id.0,
+        path: volume.path.display().to_string(),
+        weight: volume.weight,
+        space: volume.space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
+        health: volume.health.as_str().to_owned(),
+        errors: volume.errors,
+        latency_seconds: volume.latency.as_secs_f64(),
+    };
+    shared.engine.volumes().into_iter().map(told).collect()
 }
 
 fn index(shared: &Shared) -> Index {

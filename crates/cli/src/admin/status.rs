@@ -42,6 +42,10 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
         let (free, total) = (text::bytes(space.free_bytes), text::bytes(space.total_bytes));
         writeln!(out, "disk       {free} free of {total}")?;
     }
+    for volume in &status.volumes {
+        let (path, health, errors) = (text::printable(&volume.path), &volume.health, volume.errors);
+        writeln!(out, "volume {:<3} {path}: {health}, {errors} errors", volume.id)?;
+    }
     let memory = &status.memory;
     let (used, budget) = (text::bytes(memory.used_bytes), text::bytes(memory.budget_bytes));
     writeln!(out, "memory     {used} in use of {budget}")?;
@@ -69,6 +73,7 @@ mod tests {
             client_bytes: ByteCounts { hit: 1536, missed: 512, coalesced: 0, bypassed: 0 },
             hit_ratio: Some(0.75),
             memory: Memory { budget_bytes: 1 << 30, used_bytes: 0 },
+            volumes: Vec::new(),
             space: Some(Space { total_bytes: 1 << 40, free_bytes: 1 << 39 }),
             index: Index { state: IndexState::Ready, files: Some(3), bytes: Some(1536) },
             jobs_running: 1,

@@ -1,0 +1,107 @@
+"""The commands that talk to a running server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+from harness import clients, forebay
+from harness.admin import Site
+from harness.content import Pattern
+from harness.ground import Ground
+from harness.scripted import ScriptedOrigin
+from harness.waiting import until
+from harness.wire import Request
+
+PATH = "/sizes/many-blocks.bin"
+SMALL = "/sizes/block.bin"
+
+
+def test_status_tells_the_state_in_text_and_json(site: Site) -> None:
+    text = site.command("status").stdout
+    assert text.startswith("server     ready, version ")
+    assert site.command_json("status")["state"] == "ready"
+
+
+def test_ls_and_inspect_show_what_is_cached(site: Site, patterns: dict[str, Pattern]) -> None:
+    clients.fetch("forebay-get", site.ground, site.server.file_url(PATH))
+    listed = until(lambda: "100%" in (now := site.command("ls").stdout) and now, "the file is listed as complete")
+    assert listed.split()[-1] == PATH
+    one = json.loads(site.command("ls", "/sizes/**", "--json").stdout)
+    assert (one["name"], one["size"]) == (PATH, patterns[PATH].size)
+    assert site.command("ls", "/other/**").stdout == ""
+    shown = site.command("inspect", "--cached", site.server.file_url(PATH)).stdout
+    assert f"name       {PATH}\n" in shown
+    assert "runs       0+41 " in shown
+    missing = site.command("inspect", "--cached", "/nothing")
+    assert (missing.returncode, "/nothing is not in the cache" in missing.stderr) == (1, True)
+
+
+def test_prefetch_reads_a_list_and_a_second_run_costs_nothing(site: Site) -> None:
+    names = site.directory / "list"
+    names.write_text(f"# files\n{PATH}\n\n{site.server.file_url(SMALL)}\n")
+    first = site.command("prefetch", "--from", str(names))
+    assert first.returncode == 0, first.stderr
+    assert "2 files complete" in first.stderr
+    origin_bytes = site.server.settled_metrics().origin_bytes
+    assert site.command("prefetch", "--from", str(names)).returncode == 0
+    assert site.server.metrics().origin_bytes == origin_bytes
+
+
+def test_prefetch_names_the_files_it_could_not_fetch(site: Site) -> None:
+    partly = site.command("prefetch", PATH, "/nothing")
+    assert partly.returncode == 5
+    assert "/nothing: " in partly.stderr
+    assert "1 of 2 done" in partly.stderr
+    assert site.command("prefetch", "--from", "/dev/null").returncode == 2
+
+
+def test_interrupting_prefetch_cancels_its_job(ground: Ground) -> None:
+    with ScriptedOrigin({"/slow": Pattern(1 << 20, 3)}) as origin:
+        origin.on(Request.OPEN, lambda _: None)
+        with Site(ground, {"export": [{"origins": [origin.url]}]}) as site:
+            argv = [str(ground.forebay), "prefetch", "/slow", "--admin", str(site.socket)]
+            running = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+            until(lambda: site.get("/jobs")["jobs"], "the job is begun")
+            running.send_signal(signal.SIGINT)
+            _, stderr = running.communicate(timeout=30)
+            assert running.returncode == 130, stderr
+            assert "run the same command to go on" in stderr
+            job = until(lambda: (now := site.get("/jobs")["jobs"][0])["state"] != "running" and now, "it has ended")
+            assert job["state"] == "cancelled"
+
+
+def test_jobs_are_listed_shown_and_forgotten(site: Site) -> None:
+    job = site.command("prefetch", SMALL, "/nothing", "--detach").stdout.strip()
+    ended = until(lambda: " prefetch done, " in (now := site.command("jobs", job).stdout) and now, "the job has ended")
+    assert "1 of 2 files done, 1 not" in ended
+    assert "/nothing: " in ended
+    assert site.command("jobs").stdout.startswith(f"{job} prefetch done")
+    assert site.command("jobs", job, "--cancel").returncode == 0
+    assert site.command("jobs", job).returncode == 1
+
+
+def test_drain_waits_for_open_files_and_is_undone(site: Site) -> None:
+    client = site.server.client()
+    handle = client.open(PATH)
+    assert "draining: 1 files open" in site.command("drain").stdout
+    argv = [str(site.ground.forebay), "drain", "--wait", "--admin", str(site.socket)]
+    waiting = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    client.read(handle, 0, 1).ok()
+    assert waiting.poll() is None
+    client.close()
+    stdout, _ = waiting.communicate(timeout=30)
+    assert "draining: 0 files open" in stdout
+    assert "taking new work" in site.command("drain", "--undo").stdout
+
+
+def test_completions_manual_pages_and_the_api_document_are_generated(ground: Ground) -> None:
+    completions = forebay.run(ground, "completions", "bash")
+    assert completions.returncode == 0
+    assert subprocess.run(["bash", "-n"], input=completions.stdout, text=True, check=False).returncode == 0
+    pages = Path(ground.directory("man"))
+    assert forebay.run(ground, "man", str(pages)).returncode == 0
+    assert "FOREBAY_ADMIN" in (pages / "forebay-prefetch.1").read_text()
+    assert json.loads(forebay.run(ground, "openapi").stdout)["openapi"] == "3.1.0"
