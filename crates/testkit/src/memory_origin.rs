@@ -27,6 +27,7 @@ struct State {
     asked: Mutex<Vec<ByteRange>>,
     link: Mutex<Link>,
     opens: Mutex<u64>,
+    stats: Mutex<u64>,
     /// Bytes of each range that are sent before the stream waits.
     gate: watch::Sender<u64>,
     /// Whether opens are answered.
@@ -40,6 +41,11 @@ pub struct Script {
     pub size: u64,
     /// Its change time.
     pub mtime: i64,
+    /// Which content it has: every byte of [`crate::byte_at`] is changed by it. A file that is open keeps the content that it had
+    /// when it was opened.
+    pub content: u8,
+    /// Stats fail with this.
+    pub stat_error: Option<OriginError>,
     /// Opens fail with this.
     pub open_error: Option<OriginError>,
     /// Reads fail with this once they come to the offset.
@@ -73,6 +79,7 @@ struct Link {
 struct MemoryFile {
     state: Arc<State>,
     identity: FileIdentity,
+    content: u8,
 }
 
 impl MemoryOrigin {
@@ -82,6 +89,8 @@ impl MemoryOrigin {
         let script = Script {
             size,
             mtime: 1_700_000_000,
+            content: 0,
+            stat_error: None,
             open_error: None,
             read_error: None,
             ends_at: None,
@@ -97,6 +106,7 @@ impl MemoryOrigin {
             asked: Mutex::default(),
             link: Mutex::default(),
             opens: Mutex::default(),
+            stats: Mutex::default(),
             gate: watch::Sender::new(u64::MAX),
             opens_gate: watch::Sender::new(true),
         };
@@ -119,7 +129,20 @@ impl MemoryOrigin {
         self.state.gate.send_replace(bytes);
     }
 
-    /// From now on opens are answered, or wait.
+    /// The origin's words for a file that it has not.
+    #[must_use]
+    pub fn no_such_file() -> OriginError {
+        let (code, text) = (ErrorCode::NOT_FOUND.0, "no such file".to_owned());
+        OriginError::Refused { endpoint: Self::endpoint(), code, text }
+    }
+
+    /// The `len` bytes from `offset` on of the file with this content.
+    #[must_use]
+    pub fn bytes_of(content: u8, offset: u64, len: usize) -> Vec<u8> {
+        bytes_at(offset, len).into_iter().map(|byte| byte ^ content).collect()
+    }
+
+    /// From now on opens and stats are answered, or wait.
     pub fn answer_opens(&self, answered: bool) {
         self.state.opens_gate.send_replace(answered);
     }
@@ -134,6 +157,12 @@ impl MemoryOrigin {
     #[must_use]
     pub fn outstanding_max(&self) -> u64 {
         lock(&self.state.link).outstanding_max
+    }
+
+    /// How often it was asked what is known of its file.
+    #[must_use]
+    pub fn stats(&self) -> u64 {
+        *lock(&self.state.stats)
     }
 
     /// How often its file was opened.
@@ -159,15 +188,22 @@ impl Origin for MemoryOrigin {
                 return Err(error);
             }
             let identity = FileIdentity { size: script.size, mtime: script.mtime, endpoint: Self::endpoint() };
-            Ok(Arc::new(MemoryFile { state: Arc::clone(&self.state), identity }) as Arc<dyn OriginFile>)
+            let content = script.content;
+            Ok(Arc::new(MemoryFile { state: Arc::clone(&self.state), identity, content }) as Arc<dyn OriginFile>)
         })
     }
 
     fn stat<'a>(&'a self, _path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
-        let Script { size, mtime, .. } = lock(&self.state.script).clone();
-        let (kind, readable, executable) = (FileKind::File, true, false);
-        let stat = FileStat { id: 1, kind, size, mtime, readable, executable, offline: false, cached: false };
-        Box::pin(async move { Ok(stat) })
+        *lock(&self.state.stats) += 1;
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            // The sender lives as long as this origin: waiting cannot fail.
+            let _ = self.state.opens_gate.subscribe().wait_for(|answered| *answered).await;
+            let Script { size, mtime, stat_error, .. } = lock(&self.state.script).clone();
+            let (kind, readable, executable) = (FileKind::File, true, false);
+            let stat = FileStat { id: 1, kind, size, mtime, readable, executable, offline: false, cached: false };
+            stat_error.map_or(Ok(stat), Err)
+        })
     }
 
     fn list<'a>(
@@ -210,7 +246,7 @@ impl OriginFile for MemoryFile {
 impl MemoryFile {
     fn send(&self, range: ByteRange) -> Chunks {
         let (sender, chunks) = Chunks::channel();
-        let state = Arc::clone(&self.state);
+        let (state, content) = (Arc::clone(&self.state), self.content);
         let mut outstanding = Outstanding::new(&state, range.len());
         tokio::spawn(async move {
             let latency = lock(&state.script).latency;
@@ -236,7 +272,7 @@ impl MemoryFile {
                 if let Some(arrival) = state.arrival(len as u64) {
                     tokio::time::sleep_until(arrival).await;
                 }
-                let _ = sender.send(Ok(chunk_at(offset, len, verifies_pages)));
+                let _ = sender.send(Ok(chunk_at(content, offset, len, verifies_pages)));
                 outstanding.sent(len as u64);
                 offset += len as u64;
                 tokio::task::yield_now().await;
@@ -247,10 +283,12 @@ impl MemoryFile {
 }
 
 /// The `len` bytes from `offset` on, with the checksums of their pages if they are `verified`.
-fn chunk_at(offset: u64, len: usize, verified: bool) -> Chunk {
-    let sum = |page: ByteRange| crc32c(&bytes_at(page.start(), usize::try_from(page.len()).unwrap_or_default()));
+fn chunk_at(content: u8, offset: u64, len: usize, verified: bool) -> Chunk {
+    let sum = |page: ByteRange| {
+        crc32c(&MemoryOrigin::bytes_of(content, page.start(), usize::try_from(page.len()).unwrap_or_default()))
+    };
     let page_sums = if verified { pages(ByteRange::at(offset, len as u64)).map(sum).collect() } else { Vec::new() };
-    Chunk { bytes: Bytes::from(bytes_at(offset, len)), page_sums }
+    Chunk { bytes: Bytes::from(MemoryOrigin::bytes_of(content, offset, len)), page_sums }
 }
 
 impl State {
