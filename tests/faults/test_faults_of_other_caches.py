@@ -15,7 +15,7 @@ from harness.ground import Ground
 from harness.process import give_to_service
 from harness.scripted import MTIME, ScriptedOrigin
 from harness.waiting import until
-from harness.wire import Error
+from harness.wire import CACHED, Error, Request
 
 from .conftest import CONTENT, PATH, PATIENCE
 
@@ -124,3 +124,64 @@ def test_store_that_vanishes_while_running_is_filled_again(restart: Restart, sto
     shutil.rmtree(store / "data")
     for _ in range(2):
         assert_same(read(cache), CONTENT.all(), "read")
+
+
+def test_entry_of_a_directory_does_not_hide_the_origins_directory(restart: Restart, origin: ScriptedOrigin) -> None:
+    cache = restart()
+    read(cache)
+    folder = b"7 4096 19 1600000000\0"
+    origin.on(Request.STAT, lambda exchange: exchange.reply(folder), when=lambda asked: asked.path == "/data")
+    with cache.client() as client:
+        assert cache.data.joinpath("data").is_dir()
+        _, size, flags, mtime, *_ = client.stat("/data").ok().split()
+        assert (size, int(flags) & 2, mtime) == (b"4096", 2, b"1600000000")
+
+
+def test_only_if_cached_is_true_of_cached_files_also_when_the_client_names_the_origin(
+    ground: Ground, origin: ScriptedOrigin
+) -> None:
+    path = f"/root:/{origin.address}{PATH}"
+    with forebay.forwarding_cache(ground) as cache, cache.client() as client:
+        for cgi in ("?only-if-cached", "?a=b&only-if-cached=1"):
+            assert client.try_open(path + cgi).error == Error.TIMER_EXPIRED
+        assert origin.asked(Request.OPEN) == []
+        handle = client.open(path)
+        assert_same(client.read(handle, 0, 3 * BLOCK).ok(), CONTENT.read(0, 3 * BLOCK), "a part")
+        cache.settled_metrics()
+        assert client.try_open(f"{path}?only-if-cached").error == Error.TIMER_EXPIRED
+        assert int(client.stat(path).ok().split()[2]) & CACHED == 0
+        client.read(handle, 0, CONTENT.size).ok()
+        cache.settled_metrics()
+        origin.listener.close()
+        for cgi in ("?only-if-cached", "?a=b&only-if-cached=1"):
+            assert_same(client.read(client.open(path + cgi), 0, CONTENT.size).ok(), CONTENT.all(), "cached")
+        assert int(client.stat(path).ok().split()[2]) & CACHED
+
+
+def test_stale_content_of_the_same_size_is_not_served(ground: Ground, origin: ScriptedOrigin) -> None:
+    export = {"path": "/", "origins": [origin.url], "validity": "each-open"}
+    with forebay.configured(ground, {"export": [export], "origin": PATIENCE}) as cache:
+        assert_same(read(cache), CONTENT.all(), "the first content")
+        changed = Pattern(CONTENT.size, 1234)
+        origin.put(PATH, changed, mtime=MTIME + 1)
+        assert_same(read(cache), changed.all(), "the second content")
+
+
+def test_size_that_cannot_be_learnt_is_not_zero(restart: Restart, origin: ScriptedOrigin) -> None:
+    origin.on(Request.OPEN, lambda exchange: exchange.reply(b"\0\0\0\1"))
+    origin.on(Request.STAT, lambda exchange: exchange.error(Error.FS_ERROR))
+    cache = restart()
+    with cache.client() as client:
+        assert client.try_open(PATH).error is not None
+        assert not list(cache.data.rglob("file.bin*"))
+        origin.behave()
+        opened = until(lambda: (got := client.try_open(PATH)).error is None and got, "the cache recovers")
+        assert_same(client.read(opened.ok()[:4], 0, CONTENT.size).ok(), CONTENT.all(), "after recovery")
+
+
+def test_same_path_at_two_origins_is_two_files(ground: Ground, origin: ScriptedOrigin) -> None:
+    other = Pattern(CONTENT.size, 77)
+    with ScriptedOrigin({PATH: other}) as second, forebay.forwarding_cache(ground) as cache:
+        for _ in range(2):
+            assert_same(read(cache, f"/root:/{origin.address}{PATH}"), CONTENT.all(), "the first origin")
+            assert_same(read(cache, f"/root:/{second.address}{PATH}"), other.all(), "the second origin")

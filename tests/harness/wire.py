@@ -114,6 +114,9 @@ PAGE_IO = 0x200000
 HAVE_TLS = 0x80000000
 GOTO_TLS = 0x40000000
 
+# Flag of a stat text: the file counts as cached.
+CACHED = 0x200
+
 # Options of open.
 OPEN_READ = 0x0010
 OPEN_UPDATE = 0x0020

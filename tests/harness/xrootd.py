@@ -39,14 +39,14 @@ class Origin:
             process.stop()
 
 
-def plain(ground: Ground, data: Path, *, writable: bool = False) -> Origin:
-    """One xrootd serving a directory, with checksums."""
+def plain(ground: Ground, data: Path, *, writable: bool = False, port: int | None = None) -> Origin:
+    """One xrootd serving a directory, with checksums; at a free port unless one is given."""
     lines = [
         "all.export /" if writable else "all.export / r/o",
         f"oss.localroot {data}",
         "xrootd.chksum max 2 adler32 crc32c",
     ]
-    port = ground.free_port()
+    port = port or ground.free_port()
     return Origin(port, data, [_start(ground, "xrootd", "origin", port, lines)])
 
 

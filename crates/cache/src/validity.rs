@@ -49,7 +49,7 @@ pub enum Verdict {
     ServeStale,
     /// Give it up, and start a new copy.
     Replace,
-    /// Give it up: there is no such file any more.
+    /// Serve it to nobody, and give it up: there is no such file any more.
     Drop,
     /// Keep it, and serve it to nobody until a check succeeds.
     Refuse,

@@ -5,7 +5,7 @@
 use crate::{
     Error, cached::CachedFile, loader::ClosedCopy, questions::Questions, routes::OriginTarget, shared::Shared,
 };
-use forebay_cache::{CacheKey, CheckOutcome, Likeness, Verdict};
+use forebay_cache::{CacheKey, CheckOutcome, Likeness, ValidityCheck, Verdict};
 use forebay_origin::{FileIdentity, OriginError};
 use forebay_store::MarkChecksum;
 use forebay_telemetry::{CheckResult, DropReason};
@@ -49,6 +49,9 @@ pub(crate) async fn admit(
     began: Instant,
     asking: Asking,
 ) -> Result<(), Error> {
+    if target.validity.check == ValidityCheck::Never {
+        return Ok(());
+    }
     let due = Due::new(target, file.last_check());
     if !due.must_ask() || file.was_checked_since(began) {
         return Ok(());
@@ -77,7 +80,10 @@ pub(crate) async fn admit(
         }
         (Verdict::Drop, Found::Gone(error)) => {
             metrics.add_check(CheckResult::Gone);
-            file.retire(DropReason::Gone);
+            // A redirector also says so while the server that has the file is away: then the copy waits for its return.
+            if file.mark().is_none_or(|mark| mark.endpoint == *error.endpoint()) {
+                file.retire(DropReason::Gone);
+            }
             Err(error.into())
         }
         (Verdict::Refuse, Found::Failed(error)) => {

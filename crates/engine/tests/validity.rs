@@ -407,3 +407,21 @@ fn only_what_counts_as_cached_is_opened_for_those_who_want_nothing_else() {
         }
     });
 }
+
+#[test]
+fn a_redirector_that_does_not_find_a_file_costs_no_copy() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house(root.path(), DecisionOptions { negative_time: Duration::ZERO, ..each_open() });
+        keep(&house, "/f").await;
+        house.origin.script(|script| {
+            let (code, text) = (3011, "no server has it now".to_owned());
+            let endpoint = "redirector:1094".parse().unwrap();
+            script.stat_error = Some(OriginError::Refused { endpoint, code, text });
+        });
+        assert!(matches!(try_open(&house, "/f").await, Err(Error::Origin(error)) if error.is_not_found()));
+        house.origin.script(|script| script.stat_error = None);
+        assert!(read(&house.open("/f").await, WHOLE).await.unwrap() == content(0, WHOLE));
+        assert_eq!(house.origin.opens(), 1, "nothing is fetched again");
+    });
+}
