@@ -31,7 +31,7 @@ pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Ar
     } else {
         None
     };
-    let origin_file = open_at_origin(&target).await?;
+    let origin_file = open_at_origin(&shared, &target).await?;
     let identity = origin_file.identity();
     let mark = OriginMark {
         checksum: checksum.and_then(|checksum| MarkChecksum::new(&checksum.algorithm, &checksum.value)),
@@ -47,8 +47,12 @@ pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Ar
     Ok(Arc::new(file))
 }
 
-/// Opens a file at its origin; a name that is not there is remembered.
-async fn open_at_origin(target: &OriginTarget) -> Result<Arc<dyn OriginFile>, OriginError> {
+/// Opens a file at its origin; a name that is not there is remembered, also for who came too late to share this question.
+async fn open_at_origin(shared: &Shared, target: &OriginTarget) -> Result<Arc<dyn OriginFile>, OriginError> {
+    if let Some(missing) = target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
+        shared.metrics.add_negative_hit();
+        return Err(missing);
+    }
     let opened = target.origin.open(&target.path).await;
     if let (Err(error), Some(key)) = (&opened, &target.key) {
         target.decisions.note_answer(key, error);
@@ -59,7 +63,7 @@ async fn open_at_origin(target: &OriginTarget) -> Result<Arc<dyn OriginFile>, Or
 /// A file that is not to be kept, opened at its origin.
 pub(crate) async fn load_unkept(shared: &Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
     shared.metrics.add_not_kept(NotKept::Decision, 1);
-    let origin_file = open_at_origin(&target).await?;
+    let origin_file = open_at_origin(shared, &target).await?;
     Ok(Arc::new(unkept(shared, target, origin_file)?))
 }
 

@@ -15,7 +15,7 @@ const WHOLE: ByteRange = ByteRange::at(0, SIZE);
 
 fn rule(path: &str, action: Action) -> Rule {
     let treatment = Treatment { action, ..Treatment::default() };
-    Rule { path: Some(PathPattern::parse(path).unwrap()), treatment, ..Rule::default() }
+    Rule { path: Some(PathPattern::parse(path).expect("a good pattern")), treatment, ..Rule::default() }
 }
 
 fn house(root: &Path, rules: Vec<Rule>) -> House {
@@ -24,13 +24,14 @@ fn house(root: &Path, rules: Vec<Rule>) -> House {
 }
 
 fn decided(metrics: &Metrics, action: &str) -> u64 {
-    let rendered = metrics.render().unwrap();
+    let rendered = metrics.render().expect("counters can be shown");
     let name = format!("forebay_decisions_total{{action=\"{action}\"}} ");
-    rendered.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap()
+    rendered.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).expect("every action shows")
 }
 
 async fn redirect(house: &House, path: &str, redirects: Redirects) -> Option<Redirect> {
-    match house.engine.open_or_redirect(&request(path), &Client::default(), redirects).await.unwrap() {
+    match house.engine.open_or_redirect(&request(path), &Client::default(), redirects).await.expect("the origin has it")
+    {
         Opening::Redirect(redirect) => Some(redirect),
         Opening::File(_) => None,
     }

@@ -117,9 +117,12 @@ fn nobody_reads_a_mixture_when_a_file_changes_while_it_is_read() {
     run(async {
         let root = tempfile::tempdir().unwrap();
         let house = house(root.path(), each_open());
+        let mut handles = Vec::new();
+        for _ in 0..8 {
+            handles.push(house.open("/f").await);
+        }
         let mut readers = Vec::new();
-        for reader in 0..8 {
-            let handle = house.open("/f").await;
+        for (reader, handle) in handles.into_iter().enumerate() {
             let origin = house.origin.clone();
             readers.push(tokio::spawn(async move {
                 let mut got = Vec::new();
