@@ -10,9 +10,10 @@ use crate::{
     exports::read_exports,
     origin_url::parse_origin_url,
     raw::{Raw, RawForwarding, RawIndex, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
+    read_ahead::read_read_ahead,
     source::Source,
 };
-use forebay_cache::{AllowList, ReadAheadSettings};
+use forebay_cache::AllowList;
 use forebay_telemetry::LogFormat;
 use forebay_types::{BlockSize, ByteSize};
 use std::{convert::Infallible, net::SocketAddr, path::PathBuf};
@@ -49,7 +50,8 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     config.disks = read_disks(&raw.store, &raw.disk, &mut checker);
     config.exports = read_exports(&raw.export, &mut checker);
     read_forwarding(&raw.forwarding, &mut config, &mut checker);
-    let read_ahead = ReadAheadSettings::default();
+    read_read_ahead(&raw.read_ahead, &mut config.engine.read_ahead, &mut checker);
+    let read_ahead = config.engine.read_ahead.settings;
     config.decisions = read_decisions(&raw.decision, &raw.rule, &raw.forwarding, read_ahead, &mut checker);
     read_origin(&raw.origin, &mut config, &mut checker);
     read_logging(&raw.logging, &mut config, &mut checker);

@@ -18,6 +18,7 @@ mod exports;
 mod flags;
 mod origin_url;
 mod raw;
+mod read_ahead;
 mod settings;
 mod source;
 

@@ -21,12 +21,13 @@ pub(crate) struct Raw {
     pub(crate) forwarding: RawForwarding,
     pub(crate) decision: RawDecision,
     pub(crate) rule: Vec<Spanned<RawRule>>,
+    pub(crate) read_ahead: RawReadAhead,
     pub(crate) origin: RawOrigin,
     pub(crate) logging: RawLogging,
 }
 
 /// All tables, in the order of the example file.
-pub(crate) const SECTIONS: [Section; 12] = [
+pub(crate) const SECTIONS: [Section; 13] = [
     RawServer::SECTION,
     RawAdmin::SECTION,
     RawStore::SECTION,
@@ -37,6 +38,7 @@ pub(crate) const SECTIONS: [Section; 12] = [
     RawForwarding::SECTION,
     RawDecision::SECTION,
     RawRule::SECTION,
+    RawReadAhead::SECTION,
     RawOrigin::SECTION,
     RawLogging::SECTION,
 ];
@@ -60,6 +62,7 @@ impl Raw {
             self.memory.written(),
             self.forwarding.written(),
             self.decision.written(),
+            self.read_ahead.written(),
             self.origin.written(),
             self.logging.written(),
         ];
@@ -255,6 +258,26 @@ section! {
         complete_after: u64 = Value::none().sample("30").live(),
         /// How much of a file is fetched: `on-demand`, `while-open`, `to-end`.
         fill: String = Value::none().sample(r#""to-end""#).live(),
+    }
+}
+
+section! {
+    /// Fetching before anybody asks: what a reader will read next, and the rest of files. Rules may say otherwise for some files.
+    "read_ahead" RawReadAhead {
+        /// Whether sequential reads, strides and repeated vectors are recognised and read ahead.
+        enabled: bool = Value::default("true"),
+        /// How far an open file is read ahead at most. Less is enough where the way to the origin is short: twice what it carries
+        /// within its latency.
+        window_max: String = Value::default(r#""16MiB""#),
+        /// Bytes that may be under way from one origin without a reader waiting for them.
+        origin_max: String = Value::default(r#""64MiB""#),
+        /// The share of the memory that such bytes may hold, in percent: 0 to 50. Half of the memory stays free for readers.
+        memory_percent: u64 = Value::default("25"),
+        /// Once this many percent of a file are in the cache, the rest is fetched too: 1 to 100. Never, unless written.
+        complete_after: u64 = Value::none().sample("30"),
+        /// How much of a file is fetched: `on-demand` what is read; `while-open` all of it as long as a client has it open;
+        /// `to-end` all of it, also when the last client has left.
+        fill: String = Value::default(r#""on-demand""#),
     }
 }
 
