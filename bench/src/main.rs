@@ -6,6 +6,7 @@ mod file;
 mod floor;
 mod interrupt;
 mod load;
+mod store;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -34,6 +35,14 @@ enum Command {
         path: PathBuf,
         /// Its length, such as 1GiB.
         size: ByteSize,
+    },
+    /// Fill a store with small files that are complete, for measuring what their number costs.
+    MakeStore {
+        /// The store's directory.
+        path: PathBuf,
+        /// How many files; each has 4 KiB, and is read by its path /bench/DDDDDD/NNNNNNNNN.root.
+        #[arg(long, default_value_t = 1_000_000)]
+        files: u64,
     },
     /// Put one load on one server and print a report as JSON.
     Load(LoadArgs),
@@ -99,6 +108,7 @@ struct LoadArgs {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::MakeFile { path, size } => file::make_file(&path, size.0),
+        Command::MakeStore { path, files } => store::make_store(&path, files),
         Command::Load(args) => run_load(&args),
         Command::Compare(options) => compare::run(&options),
         Command::Floor { file, mode, connections } => floor::serve(&file, mode, connections),
