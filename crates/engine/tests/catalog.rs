@@ -9,7 +9,7 @@ use forebay_index::{Change, Index, IndexFile, IndexOptions};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::ByteRange;
 use house::{House, check, options, run, until};
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration};
 
 const MIB: u64 = 1 << 20;
 
@@ -151,6 +151,30 @@ fn a_lost_or_damaged_index_is_made_again_from_the_disk() {
 }
 
 #[test]
+fn entries_that_came_just_before_a_crash_are_found() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        for path in ["/old/f", "/new/f"] {
+            check(&house.open(path).await, ByteRange::at(0, MIB)).await;
+            entry_when(&house, path, |entry| entry.is_complete && !entry.is_open).await;
+        }
+        house.engine.shutdown().await;
+        drop(house);
+        // As a kill between the entry's creation and its commit leaves it.
+        let (index, _) = Index::open(&root.path().join(".forebay/index"), IndexOptions::default()).unwrap();
+        let now = fs::metadata(root.path().join("new/f")).unwrap().mtime();
+        index.begin_use().unwrap();
+        index.apply(now, [(&key("/new/f"), &Change::removed())]).unwrap();
+        drop(index);
+
+        let house = house_with_index(root.path());
+        while ready(&house).await != (2, 2 * MIB) {}
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
 fn a_walk_over_the_disk_that_was_broken_off_is_begun_again() {
     run(async {
         let root = tempfile::tempdir().unwrap();
@@ -160,7 +184,7 @@ fn a_walk_over_the_disk_that_was_broken_off_is_begun_again() {
         house.engine.shutdown().await;
         drop(house);
         let (index, _) = Index::open(&root.path().join(".forebay/index"), IndexOptions::default()).unwrap();
-        index.apply([(&key("/f"), &Change::removed())]).unwrap();
+        index.apply(1, [(&key("/f"), &Change::removed())]).unwrap();
         index.forget_walks().unwrap();
         drop(index);
 

@@ -4,7 +4,10 @@ use crate::{
     Applied, BlockSums, Change, IndexError, Record,
     apply::Writer,
     error::IndexError as Error,
-    tables::{ENTRIES, KEYS, META_SCRUB_FINISHED, META_SCRUB_LAST, META_WALKED, SUMS},
+    tables::{
+        ENTRIES, KEYS, META_COMMITTED, META_IN_USE, META_MISSED_SINCE, META_SCRUB_FINISHED, META_SCRUB_LAST,
+        META_WALKED, SUMS,
+    },
 };
 use forebay_cache::{CacheKey, EntryId};
 use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _};
@@ -127,13 +130,14 @@ impl Index {
         EntryId(self.next_id.load(Ordering::Acquire))
     }
 
-    /// Applies changes, all or none, and tells those that made a difference to a record.
+    /// Applies changes at `now` (seconds of the Unix epoch), all or none, and tells those that made a difference to a record.
     ///
     /// # Errors
     /// When the index cannot be read or written; then none of the changes is applied, or all of them are and the index does
     /// not know.
     pub fn apply<'a>(
         &self,
+        now: i64,
         changes: impl IntoIterator<Item = (&'a CacheKey, &'a Change)>,
     ) -> Result<Vec<Applied>, IndexError> {
         let mut applied = Vec::new();
@@ -141,7 +145,7 @@ impl Index {
             for (key, change) in changes {
                 applied.extend(writer.apply(key, change)?);
             }
-            Ok(())
+            writer.set_meta(META_COMMITTED, now.cast_unsigned())
         })?;
         Ok(applied)
     }
@@ -195,6 +199,48 @@ impl Index {
                 None => Ok(()),
             }
         })
+    }
+
+    /// Takes the index into use. When it was not let go before, what was noted last has not been committed: then entries may
+    /// have come since [`Self::missed_since`].
+    ///
+    /// # Errors
+    /// When the index cannot be read or written.
+    pub fn begin_use(&self) -> Result<(), IndexError> {
+        self.guarded(|| {
+            let was_in_use = self.meta(META_IN_USE)? == Some(1);
+            let missed_since = self.meta(META_MISSED_SINCE)?.or(self.meta(META_COMMITTED)?);
+            self.write(|writer| {
+                if let Some(since) = missed_since.filter(|_| was_in_use) {
+                    writer.set_meta(META_MISSED_SINCE, since)?;
+                }
+                writer.set_meta(META_IN_USE, 1)
+            })
+        })
+    }
+
+    /// Lets the index go: everything that was noted is committed.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn end_use(&self) -> Result<(), IndexError> {
+        self.write(|writer| writer.set_meta(META_IN_USE, 0))
+    }
+
+    /// Since when entries may have come that are not in the index, in seconds of the Unix epoch.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn missed_since(&self) -> Result<Option<i64>, IndexError> {
+        self.guarded(|| Ok(self.meta(META_MISSED_SINCE)?.map(u64::cast_signed)))
+    }
+
+    /// Notes that what was missed has been found.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn forget_missed(&self) -> Result<(), IndexError> {
+        self.write(|writer| writer.clear_meta(META_MISSED_SINCE))
     }
 
     fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T, IndexError>) -> Result<T, IndexError> {

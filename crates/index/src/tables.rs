@@ -23,6 +23,15 @@ pub(crate) const META_FORMAT: &str = "format";
 /// The number of the next entry.
 pub(crate) const META_NEXT_ID: &str = "next_id";
 
+/// When the last commit of changes was, in seconds of the Unix epoch.
+pub(crate) const META_COMMITTED: &str = "committed";
+
+/// 1 while a process uses the index, and after one that was killed.
+pub(crate) const META_IN_USE: &str = "in use";
+
+/// Since when entries may have come that are not in the index, in seconds of the Unix epoch; none without it.
+pub(crate) const META_MISSED_SINCE: &str = "missed since";
+
 /// Followed by the number of a disk: a CRC32C of its root's path, once every entry on it has a record.
 pub(crate) const META_WALKED: &str = "walked ";
 

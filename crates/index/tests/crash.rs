@@ -32,7 +32,7 @@ fn seen(present_bytes: u64) -> Change {
 fn commit_round(index: &Index, count: u64, round: u64) -> bool {
     let keys: Vec<CacheKey> = (0..count).map(key).collect();
     let change = seen(round);
-    index.apply(keys.iter().map(|key| (key, &change))).is_ok()
+    index.apply(1, keys.iter().map(|key| (key, &change))).is_ok()
 }
 
 /// The round that all entries agree on.
@@ -163,7 +163,7 @@ fn a_full_disk_is_an_error_that_opening_again_mends() {
     assert!(commit_round(&index, 10, 1));
     fragile.0.lock().unwrap().writes_left = Some(0);
     let change = seen(2);
-    let error = index.apply([(&key(0), &change)]).unwrap_err();
+    let error = index.apply(1, [(&key(0), &change)]).unwrap_err();
     assert!(error.is_retryable() && !error.is_damage(), "{error}");
     drop(index);
     let (index, _) = Index::with_backend(Fragile::with(fragile.crashed(|_| true), None), OPTIONS).unwrap();

@@ -9,6 +9,9 @@ use forebay_index::{
 use forebay_types::Endpoint;
 use std::{collections::BTreeMap, path::Path};
 
+/// In seconds of the Unix epoch.
+const NOW: i64 = 1_700_000_000;
+
 const OLD: Generation = Generation { inode: 1, created: 100 };
 const NEW: Generation = Generation { inode: 2, created: 200 };
 
@@ -27,7 +30,7 @@ fn disk(generation: Generation, present_bytes: u64) -> DiskFacts {
 }
 
 fn apply(index: &Index, name: &str, change: Change) -> Option<Applied> {
-    let mut applied = index.apply([(&key(name), &change)]).unwrap();
+    let mut applied = index.apply(NOW, [(&key(name), &change)]).unwrap();
     assert!(applied.len() <= 1);
     applied.pop()
 }
@@ -128,7 +131,7 @@ fn pages_come_in_the_order_of_keys() {
     let names = ["/b", "/a/z", "/root:/o:1094/a", "/a", "/a-b"];
     let keys: Vec<CacheKey> = names.iter().map(|name| key(name)).collect();
     let change = Change::seen(disk(OLD, 0));
-    index.apply(keys.iter().map(|key| (key, &change))).unwrap();
+    index.apply(NOW, keys.iter().map(|key| (key, &change))).unwrap();
     let mut seen = Vec::new();
     while let Some((last, _)) = {
         let page = index.page(seen.last(), 2).unwrap();
@@ -178,4 +181,33 @@ fn numbers_and_walks_outlive_the_process() {
     assert!(!index.is_walked(1, first).unwrap(), "the disks have changed places");
     index.forget_walks().unwrap();
     assert!(!index.is_walked(0, first).unwrap() && !index.is_walked(1, second).unwrap());
+}
+
+#[test]
+fn what_was_not_let_go_has_missed_something() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("index");
+    let reopened = || {
+        let index = Index::open(&path, IndexOptions::default()).unwrap().0;
+        index.begin_use().unwrap();
+        index
+    };
+    let index = reopened();
+    assert_eq!(index.missed_since().unwrap(), None);
+    apply(&index, "/a", Change::seen(disk(OLD, 0)));
+    index.end_use().unwrap();
+    drop(index);
+    let index = reopened();
+    assert_eq!(index.missed_since().unwrap(), None);
+    drop(index);
+    let index = reopened();
+    assert_eq!(index.missed_since().unwrap(), Some(NOW));
+    index.apply(NOW + 9, [(&key("/b"), &Change::seen(disk(OLD, 0)))]).unwrap();
+    drop(index);
+    let index = reopened();
+    assert_eq!(index.missed_since().unwrap(), Some(NOW), "nobody has looked since then");
+    index.forget_missed().unwrap();
+    index.end_use().unwrap();
+    drop(index);
+    assert_eq!(reopened().missed_since().unwrap(), None);
 }

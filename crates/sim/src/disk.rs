@@ -130,8 +130,8 @@ impl Disk for SimDisk {
         self.disk.volumes()
     }
 
-    fn scan(&self, volume: VolumeId) -> Result<Box<dyn Scan>, StoreError> {
-        self.disk.scan(volume)
+    fn scan(&self, volume: VolumeId, changed_since: Option<i64>) -> Result<Box<dyn Scan>, StoreError> {
+        self.disk.scan(volume, changed_since)
     }
 
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError> {

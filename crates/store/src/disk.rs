@@ -99,11 +99,12 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Begins a walk over all entries of `volume`.
+    /// Begins a walk over the entries of `volume`: all of them, or those in directories in which something was created or
+    /// removed since a time in seconds of the Unix epoch.
     ///
     /// # Errors
     /// When the disk fails.
-    fn scan(&self, volume: VolumeId) -> Result<Box<dyn Scan>, StoreError>;
+    fn scan(&self, volume: VolumeId, changed_since: Option<i64>) -> Result<Box<dyn Scan>, StoreError>;
 
     /// Writes, syncs and reads back a small file on `volume`; a disk of several is back in use when that succeeds.
     ///

@@ -288,9 +288,9 @@ impl Disk for DiskSet {
         }
     }
 
-    fn scan(&self, volume: VolumeId) -> Result<Box<dyn Scan>, StoreError> {
+    fn scan(&self, volume: VolumeId, changed_since: Option<i64>) -> Result<Box<dyn Scan>, StoreError> {
         let volume = self.volume(volume).ok_or(StoreError::NoVolume)?;
-        let scan = volume.run(|disk| disk.scan(volume.id()))?;
+        let scan = volume.run(|disk| disk.scan(volume.id(), changed_since))?;
         Ok(Box::new(WatchedScan::new(Arc::clone(volume), scan)))
     }
 

@@ -268,8 +268,8 @@ impl Disk for LocalDisk {
         vec![VolumeInfo { id, path, weight: 1, space, health: Health::Healthy, errors: 0, latency }]
     }
 
-    fn scan(&self, _volume: VolumeId) -> Result<Box<dyn Scan>, StoreError> {
-        Ok(Box::new(TreeScan::new(self.tree.clone(), self.volume)))
+    fn scan(&self, _volume: VolumeId, changed_since: Option<i64>) -> Result<Box<dyn Scan>, StoreError> {
+        Ok(Box::new(TreeScan::new(self.tree.clone(), self.volume, changed_since)))
     }
 
     fn probe(&self, _volume: VolumeId) -> Result<(), StoreError> {

@@ -53,6 +53,8 @@ pub struct ScannedEntry {
 pub(crate) struct TreeScan {
     tree: Tree,
     volume: VolumeId,
+    /// Entries of directories without a change since then, in seconds of the Unix epoch, are passed over.
+    changed_since: Option<i64>,
     /// Directories that are being walked, the innermost last.
     levels: Vec<Level>,
 }
@@ -83,8 +85,8 @@ struct Listing {
 }
 
 impl TreeScan {
-    pub(crate) const fn new(tree: Tree, volume: VolumeId) -> Self {
-        Self { tree, volume, levels: Vec::new() }
+    pub(crate) const fn new(tree: Tree, volume: VolumeId, changed_since: Option<i64>) -> Self {
+        Self { tree, volume, changed_since, levels: Vec::new() }
     }
 
     /// Goes into the directory `path`; what it holds is added to `slice` as far as names alone tell.
@@ -102,7 +104,8 @@ impl TreeScan {
         };
         slice.unusable += listing.unusable;
         let mut work = Vec::new();
-        for name in &listing.files {
+        let is_wanted = self.changed_since.is_none_or(|since| changed(&directory).is_none_or(|time| time >= since));
+        for name in listing.files.iter().filter(|_| is_wanted) {
             match name.strip_suffix(CINFO_SUFFIX) {
                 Some(data) if listing.files.contains(data) => work.push(Work::Examine(data.to_owned())),
                 None if listing.files.contains(&format!("{name}{CINFO_SUFFIX}")) => {}
@@ -209,6 +212,11 @@ impl Listing {
         }
         Ok(listing)
     }
+}
+
+/// When a name was created or removed in a directory last, in seconds of the Unix epoch.
+fn changed(directory: &OwnedFd) -> Option<i64> {
+    rustix::fs::fstat(directory).ok().map(|stat| stat.st_mtime)
 }
 
 /// For file systems that do not tell it with the name.

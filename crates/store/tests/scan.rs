@@ -4,7 +4,12 @@
 use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry};
 use forebay_store::{Disk, LocalDisk, OriginMark, ScanSlice, ScannedEntry, VolumeId};
 use forebay_types::Endpoint;
-use std::{fs, os::unix::fs::symlink, path::Path};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    time::{Duration, UNIX_EPOCH},
+};
 
 const NAMES: [&str; 6] = ["/a/b/c", "/a/b.root", "/a.root", "/root:/origin:1094/a/b/c", "/z", "/a-b"];
 
@@ -31,7 +36,7 @@ fn store(root: &Path) -> LocalDisk {
 
 /// Walks to the end in slices of `limit` names.
 fn walk(disk: &dyn Disk, limit: usize) -> ScanSlice {
-    let mut scan = disk.scan(VolumeId(0)).unwrap();
+    let mut scan = disk.scan(VolumeId(0), None).unwrap();
     let mut all = ScanSlice::default();
     while !all.is_last {
         let slice = scan.next_slice(limit).unwrap();
@@ -101,10 +106,24 @@ fn trees_deeper_than_a_process_has_descriptors_are_walked() {
 fn a_walk_goes_on_beside_changes() {
     let root = tempfile::tempdir().unwrap();
     let disk = store(root.path());
-    let mut scan = disk.scan(VolumeId(0)).unwrap();
+    let mut scan = disk.scan(VolumeId(0), None).unwrap();
     let first = scan.next_slice(2).unwrap();
     assert!(!first.is_last);
     fs::remove_dir_all(root.path().join("a")).unwrap();
     fs::remove_dir_all(root.path().join("root:")).unwrap();
     while !scan.next_slice(2).unwrap().is_last {}
+}
+
+#[test]
+fn directories_without_a_change_are_passed_over_when_that_is_wanted() {
+    let root = tempfile::tempdir().unwrap();
+    let disk = store(root.path());
+    let changed = fs::metadata(root.path().join("a/b")).unwrap().modified().unwrap();
+    let since = changed.duration_since(UNIX_EPOCH).unwrap().as_secs().cast_signed() + 1000;
+    let touched = fs::File::open(root.path().join("a")).unwrap();
+    touched.set_modified(UNIX_EPOCH + Duration::from_secs(since.cast_unsigned())).unwrap();
+    let slice = disk.scan(VolumeId(0), Some(since)).unwrap().next_slice(1000).unwrap();
+    assert_eq!(names(&slice.entries), ["/a/b.root"]);
+    let slice = disk.scan(VolumeId(0), Some(since + 1)).unwrap().next_slice(1000).unwrap();
+    assert!(slice.is_last && slice.entries.is_empty());
 }

@@ -33,9 +33,10 @@ impl Catalog {
         let Some(index) = self.index() else { return false };
         let is_of_notes = changes.is_empty();
         let changes = Arc::new(if is_of_notes { self.notes().take(COMMIT_ENTRIES_MAX) } else { changes });
+        let now = forebay_net::clock::now_unix();
         let (catalog, committed, open) = (Arc::clone(self), Arc::clone(&changes), Arc::clone(&index));
         let applied = self.workers.run(move || {
-            let applied = open.apply(committed.iter())?;
+            let applied = open.apply(now, committed.iter())?;
             for change in &applied {
                 catalog.follower.changed(change);
             }

@@ -19,8 +19,14 @@ const STEP_NAMES: usize = 256;
 /// Longest pause between slices.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
+/// How long before the last commit an entry may have come that is not in the index, in seconds: what comes is noted at once,
+/// and committed with the next tick.
+const MISSED_SECONDS_MAX: i64 = 60;
+
 /// A walk over one disk.
 pub(super) struct Walk {
+    /// Only over what changed since then, in seconds of the Unix epoch: all else is in the index.
+    changed_since: Option<i64>,
     volume: VolumeId,
     root: PathBuf,
     scan: Box<dyn Scan>,
@@ -35,22 +41,30 @@ pub(super) struct Walk {
 pub(super) enum WalkedTo {
     /// The end of a slice.
     Slice(Walk),
-    /// Its end.
-    End,
+    /// Its end, on this disk.
+    End(VolumeId),
     /// A failure: it is begun again later.
     Failure,
 }
 
 impl Catalog {
     /// Begins a walk over the first disk whose entries are not all in the index, if there is one that can be read.
-    pub(super) async fn begin_walk(self: &Arc<Self>) -> Option<Walk> {
-        let walk = self.find_walk().await;
-        self.state().serve(walk.is_none());
+    /// After a walk it is one behind `after`.
+    pub(super) async fn begin_walk(self: &Arc<Self>, after: Option<VolumeId>) -> Option<Walk> {
+        let walk = self.find_walk(after).await;
+        let is_complete = walk.as_ref().is_none_or(|walk| walk.changed_since.is_some());
+        self.state().serve(is_complete);
         if self.index().is_some() {
-            self.metrics.set_index_phase(if walk.is_none() { IndexPhase::Ready } else { IndexPhase::Rebuilding });
+            self.metrics.set_index_phase(if is_complete { IndexPhase::Ready } else { IndexPhase::Rebuilding });
         }
-        if let Some(walk) = &walk {
-            tracing::info!(disk = %walk.root.display(), "making the index again from what is on the disk");
+        match &walk {
+            Some(Walk { root, changed_since: None, .. }) => {
+                tracing::info!(disk = %root.display(), "making the index again from what is on the disk");
+            }
+            Some(Walk { root, .. }) => {
+                tracing::info!(disk = %root.display(), "looking for what came just before the last end");
+            }
+            None => {}
         }
         walk
     }
@@ -62,27 +76,35 @@ impl Catalog {
             self.notes().note_lost();
             return None;
         }
-        self.begin_walk().await
+        self.begin_walk(None).await
     }
 
-    async fn find_walk(self: &Arc<Self>) -> Option<Walk> {
+    /// Finds a disk behind `after` to walk over.
+    async fn find_walk(self: &Arc<Self>, after: Option<VolumeId>) -> Option<Walk> {
         let index = self.index()?;
         let (asked, disk) = (Arc::clone(&index), Arc::clone(&self.disk));
         let found = self.on_worker(move || {
             let since = asked.next_id();
-            for VolumeInfo { id, path, health, .. } in disk.volumes() {
-                if health.is_online() && !asked.is_walked(id.0, &path)? {
-                    return Ok(Some((id, path, disk.scan(id), since)));
+            let missed_since = asked.missed_since()?.map(|time| time.saturating_sub(MISSED_SECONDS_MAX));
+            let volumes = disk.volumes().into_iter().filter(|volume| after.is_none_or(|after| volume.id > after));
+            for VolumeInfo { id, path, health, .. } in volumes {
+                let is_walked = asked.is_walked(id.0, &path)?;
+                if health.is_online() && (!is_walked || missed_since.is_some()) {
+                    let changed_since = missed_since.filter(|_| is_walked);
+                    return Ok(Some((id, path, disk.scan(id, changed_since), since, changed_since)));
                 }
+            }
+            if missed_since.is_some() {
+                asked.forget_missed()?;
             }
             Ok(None)
         });
         match found.await {
             Ok(None) => None,
-            Ok(Some((volume, root, Ok(scan), since))) => {
-                Some(Walk { volume, root, scan, since, files: 0, orphans: 0, unusable: 0 })
+            Ok(Some((volume, root, Ok(scan), since, changed_since))) => {
+                Some(Walk { volume, root, scan, since, changed_since, files: 0, orphans: 0, unusable: 0 })
             }
-            Ok(Some((_, root, Err(error), _))) => {
+            Ok(Some((_, root, Err(error), ..))) => {
                 self.note_walk_failure(&root, &error);
                 None
             }
@@ -115,8 +137,9 @@ impl Catalog {
         let changes = found.entries.iter().map(|entry| change_of(entry, walk.since)).collect::<BTreeMap<_, _>>();
         self.commit_slice(changes).await;
         if found.is_last {
+            let volume = walk.volume;
             self.end_walk(walk).await;
-            return WalkedTo::End;
+            return WalkedTo::End(volume);
         }
         let took = forebay_net::clock::monotonic().saturating_duration_since(began);
         tokio::time::sleep((took / 2).min(PAUSE_MAX)).await;
@@ -124,7 +147,11 @@ impl Catalog {
     }
 
     async fn end_walk(self: &Arc<Self>, walk: Walk) {
-        let Walk { volume, root, files, orphans, unusable, .. } = walk;
+        let Walk { volume, root, files, orphans, unusable, changed_since, .. } = walk;
+        if changed_since.is_some() {
+            tracing::info!(disk = %root.display(), files, "looked for what came just before the last end");
+            return;
+        }
         tracing::info!(disk = %root.display(), files, orphans, unusable, "the index has every entry on the disk");
         self.ask(move |index| index.set_walked(volume.0, &root)).await;
     }

@@ -46,7 +46,9 @@ impl Catalog {
                 if is_damaged {
                     place.discard()?;
                 }
-                place.open()
+                let (index, found) = place.open()?;
+                index.begin_use()?;
+                Ok((index, found))
             })
             .await?;
         match found {
@@ -90,13 +92,13 @@ impl Catalog {
     async fn serve(self: &Arc<Self>) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut walk = self.begin_walk().await;
+        let mut walk = self.begin_walk(None).await;
         let mut ticks_to_look = LOOK_TICKS;
         while self.index().is_some() {
             if let Some(walking) = walk.take() {
                 walk = match self.walk_on(walking).await {
                     WalkedTo::Slice(walk) => Some(walk),
-                    WalkedTo::End => self.begin_walk().await,
+                    WalkedTo::End(volume) => self.begin_walk(Some(volume)).await,
                     WalkedTo::Failure => None,
                 };
                 continue;
@@ -107,7 +109,7 @@ impl Catalog {
             let has_lost = self.notes().take_has_lost();
             if has_lost || ticks_to_look == 0 {
                 ticks_to_look = LOOK_TICKS;
-                walk = if has_lost { self.begin_anew().await } else { self.begin_walk().await };
+                walk = if has_lost { self.begin_anew().await } else { self.begin_walk(None).await };
             }
         }
     }
@@ -121,8 +123,15 @@ impl Catalog {
             state.fail(false);
             index
         };
-        // Closing syncs. Should the worker break off, the index is found as after a crash.
-        let _ = self.workers.run(move || drop(index)).await;
+        let is_all_committed = self.notes().is_empty();
+        let closed = self.workers.run(move || match index {
+            Some(index) if is_all_committed => index.end_use(),
+            _ => Ok(()),
+        });
+        // Else it is found as after a crash.
+        if let Ok(Err(error)) = closed.await {
+            tracing::warn!(reason = crate::shared::with_cause(&error), "the index cannot be closed");
+        }
     }
 
     pub(super) async fn on_worker<T: Send + 'static>(
