@@ -1,11 +1,13 @@
-"""A relay in front of a real origin: notes every read that passes, and can cut, refuse or stall the way."""
+"""A relay in front of a real origin: notes every read that passes, and can cut, refuse, stall or lengthen the way."""
 
 from __future__ import annotations
 
 import contextlib
+import queue
 import socket
 import struct
 import threading
+import time
 from dataclasses import dataclass
 
 from .connections import Listener, receive_exactly, reset
@@ -24,10 +26,14 @@ class OriginRead:
 
 
 class Relay:
-    """Passes bytes between its clients and `target`, and understands the requests that go by."""
+    """Passes bytes between its clients and `target`, and understands the requests that go by.
 
-    def __init__(self, target: tuple[str, int]) -> None:
+    Answers arrive `latency` seconds late, as over a long way: what follows closely arrives closely behind.
+    """
+
+    def __init__(self, target: tuple[str, int], *, latency: float = 0.0) -> None:
         self._target = target
+        self._latency = latency
         self._lock = threading.Lock()
         self._reads: list[OriginRead] = []
         self._codes: list[int] = []
@@ -89,7 +95,8 @@ class Relay:
     def _serve(self, client: socket.socket) -> None:
         with socket.create_connection(self._target) as origin:
             origin.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            back = threading.Thread(target=self._answers, args=(origin, client), daemon=True)
+            source = origin if self._latency == 0.0 else self._long_way(origin)
+            back = threading.Thread(target=self._answers, args=(source, client), daemon=True)
             back.start()
             with contextlib.suppress(OSError, EOFError):
                 self._requests(client, origin)
@@ -115,6 +122,33 @@ class Relay:
             elif code == Request.READV:
                 for _, length, offset in struct.iter_unpack(">4siq", payload):
                     self._reads.append(OriginRead(offset, length))
+
+    def _long_way(self, origin: socket.socket) -> socket.socket:
+        """A socket on which the origin's bytes arrive late."""
+        sent, arriving = socket.socketpair()
+        under_way: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+
+        def receive() -> None:
+            data = b" "
+            while data:
+                try:
+                    data = origin.recv(1 << 18)
+                except OSError:
+                    data = b""
+                under_way.put((time.monotonic() + self._latency, data))
+
+        def deliver() -> None:
+            with contextlib.suppress(OSError), sent:
+                while True:
+                    due, data = under_way.get()
+                    time.sleep(max(0.0, due - time.monotonic()))
+                    if not data:
+                        return
+                    sent.sendall(data)
+
+        for work in (receive, deliver):
+            threading.Thread(target=work, daemon=True).start()
+        return arriving
 
     def _answers(self, origin: socket.socket, client: socket.socket) -> None:
         with contextlib.suppress(OSError):
