@@ -9,6 +9,7 @@ use crate::{
     error::ConfigError,
     exports::read_exports,
     origin_url::parse_origin_url,
+    purge::read_purge,
     raw::{Raw, RawForwarding, RawIndex, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
     read_ahead::read_read_ahead,
     source::Source,
@@ -48,6 +49,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
     read_index(&raw.index, &mut config, &mut checker);
     config.disks = read_disks(&raw.store, &raw.disk, &mut checker);
+    config.engine.purge = read_purge(&raw.purge, &raw.quota, &mut checker);
     config.exports = read_exports(&raw.export, &mut checker);
     read_forwarding(&raw.forwarding, &mut config, &mut checker);
     read_read_ahead(&raw.read_ahead, &mut config.engine.read_ahead, &mut checker);

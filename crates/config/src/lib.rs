@@ -17,6 +17,7 @@ mod error;
 mod exports;
 mod flags;
 mod origin_url;
+mod purge;
 mod raw;
 mod read_ahead;
 mod settings;

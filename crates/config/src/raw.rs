@@ -16,6 +16,8 @@ pub(crate) struct Raw {
     pub(crate) store: RawStore,
     pub(crate) disk: Vec<Spanned<RawDisk>>,
     pub(crate) index: RawIndex,
+    pub(crate) purge: RawPurge,
+    pub(crate) quota: Vec<Spanned<RawQuota>>,
     pub(crate) memory: RawMemory,
     pub(crate) export: Vec<Spanned<RawExport>>,
     pub(crate) forwarding: RawForwarding,
@@ -27,12 +29,14 @@ pub(crate) struct Raw {
 }
 
 /// All tables, in the order of the example file.
-pub(crate) const SECTIONS: [Section; 13] = [
+pub(crate) const SECTIONS: [Section; 15] = [
     RawServer::SECTION,
     RawAdmin::SECTION,
     RawStore::SECTION,
     RawDisk::SECTION,
     RawIndex::SECTION,
+    RawPurge::SECTION,
+    RawQuota::SECTION,
     RawMemory::SECTION,
     RawExport::SECTION,
     RawForwarding::SECTION,
@@ -44,7 +48,7 @@ pub(crate) const SECTIONS: [Section; 13] = [
 ];
 
 /// The tables that may be written several times, as `[[export]]`.
-pub(crate) const LIST_SECTIONS: [&str; 3] = ["disk", "export", "rule"];
+pub(crate) const LIST_SECTIONS: [&str; 4] = ["disk", "quota", "export", "rule"];
 
 /// The declaration of `table.key`.
 pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
@@ -59,6 +63,7 @@ impl Raw {
             self.admin.written(),
             self.store.written(),
             self.index.written(),
+            self.purge.written(),
             self.memory.written(),
             self.forwarding.written(),
             self.decision.written(),
@@ -68,6 +73,7 @@ impl Raw {
         ];
         let lists = [
             in_list("disk", self.disk.iter().map(|disk| disk.get_ref().written())),
+            in_list("quota", self.quota.iter().map(|quota| quota.get_ref().written())),
             in_list("export", self.export.iter().map(|export| export.get_ref().written())),
             in_list("rule", self.rule.iter().map(|rule| rule.get_ref().written())),
         ];
@@ -163,6 +169,44 @@ section! {
         path: String = Value::none().sample(r#""/var/lib/forebay/index""#),
         /// Bytes of it that are held in memory at most: 4MiB to 64GiB.
         cache: String = Value::default(r#""64MiB""#),
+    }
+}
+
+section! {
+    /// What is removed to make room, and when. Marks are percentages or sizes: of each file system, or of the budget if there is one.
+    "purge" RawPurge {
+        /// Which files go first: `lru` (longest unused), `s3-fifo` (used only once), `gdsf` (large and rarely used).
+        policy: String = Value::default(r#""lru""#),
+        /// What the cache may take on all disks together; unless written, the file systems are the bounds.
+        budget: String = Value::none().sample(r#""50TiB""#),
+        /// Use above which files are removed.
+        high: String = Value::default(r#""95%""#),
+        /// Use down to which they are removed.
+        low: String = Value::default(r#""90%""#),
+        /// Inodes that the cache may take, two for each file; unless written, the file systems are the bounds.
+        budget_inodes: u64 = Value::none().sample("20000000"),
+        /// Inodes in use above which files are removed: a percentage or a number.
+        inodes_high: String = Value::default(r#""95%""#),
+        /// Inodes in use down to which they are removed.
+        inodes_low: String = Value::default(r#""90%""#),
+        /// Room on each file system that is kept free of the cache, whatever else is said: a percentage or a size.
+        free_min: String = Value::none().sample(r#""100GiB""#),
+        /// Files that were not used for longer are removed, although there is room; never, unless written.
+        age_max: String = Value::none().sample(r#""90d""#),
+        /// How often the room is measured. Writes that meet a mark do not wait for that.
+        interval: String = Value::default(r#""10s""#),
+    }
+}
+
+section! {
+    /// Bounds of a part of the cache. May be written several times; the longest path counts.
+    "quota" RawQuota {
+        /// Files at and below this path; files of origins that clients name are below `/root:/HOST:PORT`.
+        path: String = Value::none().example(r#""/store/user""#),
+        /// What is not taken from these files to make room for others.
+        min: String = Value::none().sample(r#""1TiB""#),
+        /// What these files may take.
+        max: String = Value::none().example(r#""10TiB""#),
     }
 }
 

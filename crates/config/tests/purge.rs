@@ -1,0 +1,69 @@
+//! Bounds of the cache: what is understood, and which contradictions are refused.
+
+use forebay_cache::{Mark, Policy};
+use forebay_config::{Config, Settings};
+use std::{path::Path, time::Duration};
+
+fn parse(text: &str) -> Result<Config, String> {
+    let text = format!("store.path = \"/s\"\nexport = [{{ origins = [\"root://o\"] }}]\n{text}");
+    Settings::parse(Path::new("f.toml"), text).map(|settings| settings.config).map_err(|error| error.to_string())
+}
+
+#[test]
+fn bounds_are_understood() {
+    let config = parse(
+        "[purge]
+policy = \"gdsf\"
+budget = \"2GiB\"
+high = \"92.5%\"
+low = \"1GiB\"
+budget_inodes = 1000
+inodes_high = \"900\"
+inodes_low = \"50%\"
+free_min = \"1%\"
+age_max = \"1h\"
+interval = \"250ms\"
+[[quota]]
+path = \"/a\"
+min = \"1MiB\"
+[[quota]]
+path = \"/a/b\"
+max = \"2MiB\"
+",
+    );
+    let purge = config.unwrap().engine.purge;
+    let rules = &purge.rules;
+    assert_eq!((rules.policy, purge.interval), (Policy::Gdsf, Duration::from_millis(250)));
+    assert_eq!((rules.bytes.total, rules.inodes.total), (Some(2 << 30), Some(1000)));
+    assert_eq!(rules.bytes.marks.high.of(1000), 925);
+    assert_eq!(rules.bytes.marks.low, Mark::Amount(1 << 30));
+    assert_eq!((rules.inodes.marks.high.of(1000), rules.inodes.marks.low.of(1000)), (900, 500));
+    assert_eq!(rules.free_min.map(|mark| mark.of(1000)), Some(10));
+    assert_eq!(rules.age_max, Some(Duration::from_secs(3600)));
+    let quotas: Vec<_> =
+        rules.quotas.iter().map(|quota| (quota.path.as_str(), quota.min_bytes, quota.max_bytes)).collect();
+    assert_eq!(quotas, [("/a", 1 << 20, None), ("/a/b", 0, Some(2 << 20))]);
+}
+
+#[test]
+fn bounds_that_make_no_sense_are_refused() {
+    for (text, needle) in [
+        ("purge.policy = \"fifo\"", "write one of lru, s3-fifo, gdsf"),
+        ("purge.budget = \"0\"", "nothing could be kept"),
+        ("purge.budget = \"90%\"", "is not a size"),
+        ("purge.high = \"101%\"", "is not a percentage"),
+        ("purge.high = \"80%\"", "purge.low is above purge.high"),
+        ("purge.inodes_high = \"1KiB\"", "neither a percentage nor a number"),
+        ("purge = { inodes_high = \"10\", inodes_low = \"11\" }", "purge.inodes_low is above purge.inodes_high"),
+        ("purge = { budget = \"1GiB\", low = \"1GiB\" }", "purge.low is above purge.high"),
+        ("purge.interval = \"1ms\"", "write 100ms to 1h"),
+        ("quota = [{ max = \"1GiB\" }]", "a quota without a path"),
+        ("quota = [{ path = \"/a\" }]", "a quota that bounds nothing"),
+        ("quota = [{ path = \"/a\", min = \"2\", max = \"1\" }]", "less than the min"),
+        ("quota = [{ path = \"/a\", max = \"1\" }, { path = \"/a\", max = \"1\" }]", "a second quota of /a"),
+        ("purge.budget = \"1GiB\"\nquota = [{ path = \"/a\", min = \"1GiB\" }]", "the quotas guarantee 1GiB"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.contains(needle), "{text}: {error}");
+    }
+}
