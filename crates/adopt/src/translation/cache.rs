@@ -5,6 +5,7 @@ use super::{
     lists::{path_pattern, read_list},
     note::Verdict,
     site::{Notes, Site, Written},
+    usage::{take_quotas, take_usage},
     values::size,
 };
 use std::ops::RangeInclusive;
@@ -12,6 +13,9 @@ use std::ops::RangeInclusive;
 /// Block sizes and memory that the settings take, in bytes.
 const BLOCK_SIZES: RangeInclusive<u64> = 4 << 10..=512 << 20;
 const MEMORIES: RangeInclusive<u64> = 16 << 20..=1 << 40;
+
+/// Most blocks of a file that XCache reads ahead.
+const PREFETCH_MAX: u64 = 4096;
 
 pub(super) fn take(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Option<Verdict> {
     Some(match item.name {
@@ -25,12 +29,11 @@ pub(super) fn take(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Option
             };
             item.take(is_on, &mut site.is_write_through, notes)
         }
-        "prefetch" | "nramprefetch" if item.first() == "0" => Verdict::not_needed("nothing is read ahead"),
-        "prefetch" | "nramprefetch" => Verdict::not_honoured("nothing is read ahead in this release"),
-        "diskusage" => Verdict::not_honoured("there is no purge in this release"),
+        "prefetch" | "nramprefetch" => item.take_number(item.first(), 0..=PREFETCH_MAX, &mut site.prefetch, notes),
+        "diskusage" => take_usage(item, site, notes),
         "onlyifcached" => take_cached(item, site, notes),
         "decisionlib" => take_decision(item, site),
-        "purgelib" => Verdict::not_honoured("plug-ins of XCache are not loaded"),
+        "purgelib" => take_quotas(item, site),
         "spaces" => Verdict::honoured("links into the spaces are followed; new files are plain ones below store.path"),
         "cschk" => take_checksums(item, site, notes),
         _ => return None,

@@ -5,6 +5,7 @@ use super::{
     document::{Document, Table, string, strings},
     note::{Fate, Note, Verdict},
     site::{Export, FixedOrigin, Notes, Setting, Site, Written},
+    usage::{Amount, WHOLE},
     values::time_text,
 };
 use crate::reader::Instance;
@@ -34,6 +35,10 @@ pub(super) fn compose(site: &Site, mut notes: Notes, instance: &Instance, source
         document.add(server(site, &notes));
         document.add(store(site, &notes));
         document.add(memory(site, &notes));
+        document.add(purge(site, &notes));
+        for table in quotas(site, &notes) {
+            document.add(table);
+        }
         for table in exports(site, &notes) {
             document.add(table);
         }
@@ -42,6 +47,7 @@ pub(super) fn compose(site: &Site, mut notes: Notes, instance: &Instance, source
         for table in rules(site, &notes) {
             document.add(table);
         }
+        document.add(read_ahead(site, &notes));
         document.add(origin(site, &notes));
         tail(&mut document, &notes);
     }
@@ -161,6 +167,55 @@ fn memory(site: &Site, notes: &Notes) -> Table {
     table
 }
 
+fn purge(site: &Site, notes: &Notes) -> Table {
+    let mut table = Table::new("[purge]");
+    let Some(Written { value: usage, note }) = &site.usage.0 else { return table };
+    let mut from = Some(notes.get(*note));
+    let mut set = |key: &str, value: String| table.set(key, value, from.take());
+    match usage.files {
+        Some((Amount::Bytes(nominal), Amount::Bytes(max))) => {
+            set("budget", size_value(max));
+            set("high", string("100%"));
+            set("low", size_value(nominal.min(max)));
+            if let Amount::Part(high) = usage.high {
+                set("free_min", amount_value(Amount::Part(WHOLE.saturating_sub(high))));
+            }
+        }
+        _ => {
+            set("high", amount_value(usage.high));
+            set("low", amount_value(usage.low));
+        }
+    }
+    if let Some(age) = usage.age_max {
+        set("age_max", time_value(&age));
+    }
+    table
+}
+
+fn quotas(site: &Site, notes: &Notes) -> Vec<Table> {
+    let mut tables = Vec::new();
+    for Written { value: quotas, note } in &site.quotas {
+        for (index, quota) in quotas.iter().enumerate() {
+            let mut table = Table::new("[[quota]]");
+            table.set("path", string(&quota.path), (index == 0).then(|| notes.get(*note)));
+            table.set("max", size_value(quota.bytes), None);
+            tables.push(table);
+        }
+    }
+    tables
+}
+
+/// A part is told in percent.
+fn amount_value(amount: Amount) -> String {
+    match amount {
+        Amount::Bytes(bytes) => size_value(bytes),
+        Amount::Part(part) => {
+            let percent = f64::from(part) * 100.0 / f64::from(WHOLE);
+            string(&format!("{percent}%"))
+        }
+    }
+}
+
 fn exports(site: &Site, notes: &Notes) -> Vec<Table> {
     let Some(Written { value: origin, note }) = &site.origin.0 else { return Vec::new() };
     let (key, files) = match &origin.fixed {
@@ -227,6 +282,17 @@ fn rules(site: &Site, notes: &Notes) -> Vec<Table> {
         }
     }
     tables
+}
+
+/// XCache reads whole files ahead while they are open, or nothing.
+fn read_ahead(site: &Site, notes: &Notes) -> Table {
+    let mut table = Table::new("[read_ahead]");
+    match &site.prefetch.0 {
+        Some(Written { value: 0, note }) => table.set("enabled", "false", [notes.get(*note)]),
+        Some(Written { note, .. }) => table.set("fill", string("while-open"), [notes.get(*note)]),
+        None => table.set_because("fill", string("while-open"), "No pfc.prefetch: XCache fetches whole files."),
+    }
+    table
 }
 
 fn origin(site: &Site, notes: &Notes) -> Table {

@@ -11,6 +11,7 @@ mod proxy;
 mod server;
 mod site;
 mod storage;
+mod usage;
 mod values;
 
 pub use note::{Fate, Note};

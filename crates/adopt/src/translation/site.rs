@@ -1,6 +1,9 @@
 //! What a site has configured, in our terms.
 
-use super::note::{Fate, Note, NoteId, Verdict};
+use super::{
+    note::{Fate, Note, NoteId, Verdict},
+    usage::{Quota, Usage},
+};
 use crate::reader::Directive;
 use forebay_types::Endpoint;
 use std::time::Duration;
@@ -19,6 +22,10 @@ pub(super) struct Site {
     pub(super) is_write_through: Setting<bool>,
     pub(super) client: ClientOptions,
     pub(super) page_reads: Setting<bool>,
+    pub(super) prefetch: Setting<u64>,
+    pub(super) usage: Setting<Usage>,
+    /// The list of the last directive that names one.
+    pub(super) quotas: Vec<Written<Vec<Quota>>>,
     pub(super) cached_size: Setting<u64>,
     pub(super) cached_fraction: Setting<f64>,
     /// Patterns of files that are not cached.
