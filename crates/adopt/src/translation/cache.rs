@@ -5,6 +5,7 @@ use super::{
     lists::{path_pattern, read_list},
     note::Verdict,
     site::{Notes, Site, Written},
+    storage::{PUBLIC, SPACES},
     usage::{take_quotas, take_usage},
     values::size,
 };
@@ -34,7 +35,8 @@ pub(super) fn take(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Option
         "onlyifcached" => take_cached(item, site, notes),
         "decisionlib" => take_decision(item, site),
         "purgelib" => take_quotas(item, site),
-        "spaces" => Verdict::honoured("links into the spaces are followed; new files are plain ones below store.path"),
+        "spaces" if item.words.iter().all(|space| *space == PUBLIC) => Verdict::not_needed("XCache's default"),
+        "spaces" => Verdict::not_honoured(SPACES),
         "cschk" => take_checksums(item, site, notes),
         _ => return None,
     })

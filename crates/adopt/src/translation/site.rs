@@ -32,7 +32,6 @@ pub(super) struct Site {
     pub(super) uncached: Vec<Written<Vec<String>>>,
     pub(super) cache: Setting<()>,
     pub(super) local_root: Setting<String>,
-    pub(super) spaces: Vec<Written<Space>>,
     pub(super) block_size: Setting<u64>,
     pub(super) ram: Setting<u64>,
 }
@@ -74,13 +73,6 @@ pub(super) enum FixedOrigin {
     Directory(String),
     /// One for which there is no client yet.
     Unserved(String),
-}
-
-/// A directory that holds files which names in the tree link to.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Space {
-    pub(super) name: String,
-    pub(super) path: String,
 }
 
 /// Something that a directive says, unless nothing does.
