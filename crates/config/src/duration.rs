@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// Longest duration that is accepted: 30 days. Longer ones are mistakes.
-const DURATION_MAX: Duration = Duration::from_secs(30 * 86_400);
+/// Longest duration that is accepted: a year. Longer ones are mistakes.
+const DURATION_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// A text that is no duration.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "`{text}` is not a duration: write a whole number above 0 and one of ms, s, min, h, d, such as \"30s\"; at most 30d"
+    "`{text}` is not a duration: write a whole number above 0 and one of ms, s, min, h, d, such as \"30s\"; at most 366d"
 )]
 pub(crate) struct DurationError {
     text: String,
@@ -44,8 +44,8 @@ mod tests {
         for (text, ms) in [("1ms", 1), ("30s", 30_000), ("10min", 600_000), ("10 m", 600_000), ("1h", 3_600_000)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(ms)), "{text}");
         }
-        assert_eq!(parse_duration("30d"), Ok(DURATION_MAX));
-        for text in ["", "5", "s", "0s", "-1s", "1.5s", "31d", "1w", "99999999999999999999s", "9999999999999999999d"] {
+        assert_eq!(parse_duration("366d"), Ok(DURATION_MAX));
+        for text in ["", "5", "s", "0s", "-1s", "1.5s", "367d", "1w", "99999999999999999999s", "9999999999999999999d"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }

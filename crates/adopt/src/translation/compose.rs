@@ -5,7 +5,7 @@ use super::{
     document::{Document, Table, string, strings},
     note::{Fate, Note, Verdict},
     site::{Export, FixedOrigin, Notes, Setting, Site, Written},
-    usage::{Amount, WHOLE},
+    usage::{Amount, rest_of},
     values::time_text,
 };
 use crate::reader::Instance;
@@ -178,7 +178,7 @@ fn purge(site: &Site, notes: &Notes) -> Table {
             set("high", string("100%"));
             set("low", size_value(nominal.min(max)));
             if let Amount::Part(high) = usage.high {
-                set("free_min", amount_value(Amount::Part(WHOLE.saturating_sub(high))));
+                set("free_min", amount_value(Amount::Part(rest_of(high))));
             }
         }
         _ => {
@@ -205,14 +205,10 @@ fn quotas(site: &Site, notes: &Notes) -> Vec<Table> {
     tables
 }
 
-/// A part is told in percent.
 fn amount_value(amount: Amount) -> String {
     match amount {
         Amount::Bytes(bytes) => size_value(bytes),
-        Amount::Part(part) => {
-            let percent = f64::from(part) * 100.0 / f64::from(WHOLE);
-            string(&format!("{percent}%"))
-        }
+        Amount::Part(share) => string(&share.to_string()),
     }
 }
 

@@ -92,4 +92,4 @@ impl<'d> Item<'d> {
 }
 
 /// Times that settings take.
-const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30 * 86_400);
+const TIMES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);

@@ -178,7 +178,7 @@ mod tests {
         for (text, setting) in [
             ("ConnectTimeout 20", r#"connect_timeout = "20s""#),
             ("RequestTimeout 0", r#"deadline = "1s""#),
-            ("StreamTimeout 9999999", r#"first_byte_timeout = "30d""#),
+            ("StreamTimeout 99999999", r#"first_byte_timeout = "366d""#),
             ("ParStreamsPerPhyConn 64", "streams = 16"),
             ("ConnectionRetry 0", "attempts = 1"),
         ] {

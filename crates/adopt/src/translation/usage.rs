@@ -7,6 +7,7 @@ use super::{
     site::{Notes, Site, Written},
     values::{size, time},
 };
+use forebay_types::Share;
 use std::time::Duration;
 
 /// How much the cache may take.
@@ -24,8 +25,8 @@ pub(super) struct Usage {
 /// An amount of bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Amount {
-    /// A part of what there is, in millionths.
-    Part(u32),
+    /// A part of what there is.
+    Part(Share),
     /// A number of bytes.
     Bytes(u64),
 }
@@ -36,9 +37,6 @@ pub(super) struct Quota {
     pub(super) path: String,
     pub(super) bytes: u64,
 }
-
-/// Parts of [`Amount::Part`] that make a whole.
-pub(super) const WHOLE: u32 = 1_000_000;
 
 /// `pfc.diskusage LOW HIGH [files BASE NOMINAL MAX] [purgeinterval T] [purgecoldfiles AGE PERIOD]`.
 pub(super) fn take_usage(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
@@ -76,7 +74,7 @@ fn read_usage(item: Item<'_>) -> Option<Usage> {
         Some([]) => return None,
     };
     let is_ordered = match (low, high) {
-        (Amount::Part(low), Amount::Part(high)) => low < high && high <= WHOLE,
+        (Amount::Part(low), Amount::Part(high)) => low < high,
         (Amount::Bytes(low), Amount::Bytes(high)) => low < high,
         _ => true,
     };
@@ -88,13 +86,17 @@ fn amount(text: &str) -> Option<Amount> {
     if text.ends_with(|c: char| c.is_ascii_alphabetic()) {
         return size(text).map(Amount::Bytes);
     }
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    let digits: String = decimals.chars().chain("000000".chars()).take(6).collect();
-    let is_number = !text.trim_matches('.').is_empty() && decimals.bytes().all(|byte| byte.is_ascii_digit());
-    let whole: u32 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let millionths = whole.checked_mul(WHOLE)?.checked_add(digits.parse().ok()?)?;
-    is_number.then_some(Amount::Part(millionths))
+    text.parse().ok().and_then(Share::of_fraction).map(Amount::Part)
 }
+
+/// What is left of the whole.
+pub(super) fn rest_of(share: Share) -> Share {
+    let hundredths = WHOLE.saturating_sub(u32::try_from(share.of(u64::from(WHOLE))).unwrap_or(WHOLE));
+    Share::of_fraction(f64::from(hundredths) / f64::from(WHOLE)).unwrap_or_default()
+}
+
+/// Hundredths of a percent in a whole.
+const WHOLE: u32 = 10_000;
 
 /// `pfc.purgelib LIBRARY [FILE]`: lines of `DIRECTORY SIZE`.
 pub(super) fn take_quotas(item: Item<'_>, site: &mut Site) -> Verdict {
@@ -124,21 +126,53 @@ pub(super) fn take_quotas(item: Item<'_>, site: &mut Site) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        testing::{settings, translated},
+        translation::Fate,
+    };
 
     #[test]
     fn amounts_are_parts_or_bytes() {
+        let part = |text: &str| Amount::Part(text.parse().unwrap());
         for (text, expected) in [
-            ("0.95", Amount::Part(950_000)),
-            (".9", Amount::Part(900_000)),
-            ("1", Amount::Part(WHOLE)),
-            ("0.9998", Amount::Part(999_800)),
+            ("0.95", part("95%")),
+            (".9", part("90%")),
+            ("1", part("100%")),
+            ("0.9998", part("99.98%")),
             ("1.5t", Amount::Bytes(3 << 39)),
             ("10g", Amount::Bytes(10 << 30)),
         ] {
             assert_eq!(amount(text), Some(expected), "{text}");
         }
-        for text in ["", ".", "x", "-1", "0.9.5", "0.9%", "99999999999"] {
+        for text in ["", ".", "x", "-1", "1.1", "0.9.5", "0.9%"] {
             assert_eq!(amount(text), None, "{text}");
+        }
+        assert_eq!(rest_of("92.5%".parse().unwrap()).to_string(), "7.5%");
+    }
+
+    #[test]
+    fn bounds_and_quotas_are_settings() {
+        for (text, expected) in [
+            ("pfc.diskusage 0.85 0.9", vec![r#"high = "90%""#, r#"low = "85%""#]),
+            (
+                "pfc.diskusage 1t 2t purgecoldfiles 20d 10",
+                vec![r#"high = "2TiB""#, r#"low = "1TiB""#, r#"age_max = "20d""#],
+            ),
+            (
+                "pfc.diskusage 0.8 0.9 files 1t 2t 3t",
+                vec![r#"budget = "3TiB""#, r#"high = "100%""#, r#"low = "2TiB""#, r#"free_min = "10%""#],
+            ),
+        ] {
+            let translation = translated(text);
+            let settings = settings(&translation);
+            let begin = settings.iter().position(|line| *line == "[purge]").unwrap();
+            assert_eq!(settings[begin + 1..begin + 1 + expected.len()], expected, "{text}");
+            assert_eq!(translation.notes.last().unwrap().fate, Fate::Honoured, "{text}");
+        }
+        for text in ["0.9 0.8", "0.9", "0.8 0.9 files 1t 2t", "0.8 0.9 purgecoldfiles", "low high"] {
+            let translation = translated(&format!("pfc.diskusage {text}"));
+            assert!(!settings(&translation).contains(&"[purge]"), "{text}");
+            assert_eq!(translation.notes.last().unwrap().fate, Fate::NotHonoured, "{text}");
         }
     }
 }
