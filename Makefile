@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 20
 SEEDS ?= 100000
 FROM ?= 0
 
-.PHONY: help setup build demo test lint python-lint unit doc blackbox fuzz-smoke sim bench clean FORCE
+.PHONY: help setup build demo test lint python-lint unit doc blackbox fuzz-smoke sim soak-purge bench clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -54,6 +54,10 @@ blackbox: setup $(BINARY) ## the release binary against real clients and servers
 
 sim: ## the seeded simulation, SEEDS seeds from FROM on (a thousand of them are part of `make unit`)
 	$(CARGO) run --release --locked -p forebay-sim -- --seeds $(SEEDS) --from $(FROM)
+
+soak-purge: setup $(BINARY) ## purge under load in earnest: 64 clients read 3 GiB through a budget of 2 GiB for five minutes
+	cd tests && PURGE_BUDGET_MIB=2048 PURGE_WORKING_SET_MIB=3072 PURGE_CLIENTS=64 PURGE_SECONDS=300 \
+	  ../$(VENV)/bin/python -m pytest -s crash/test_purge.py
 
 fuzz-smoke: ## every fuzz target for FUZZ_SECONDS; needs a nightly toolchain and cargo-fuzz
 	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \

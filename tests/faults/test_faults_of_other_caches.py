@@ -185,3 +185,38 @@ def test_same_path_at_two_origins_is_two_files(ground: Ground, origin: ScriptedO
         for _ in range(2):
             assert_same(read(cache, f"/root:/{origin.address}{PATH}"), CONTENT.all(), "the first origin")
             assert_same(read(cache, f"/root:/{second.address}{PATH}"), other.all(), "the second origin")
+
+
+def purging(ground: Ground, origin: ScriptedOrigin, **purge: str) -> Forebay:
+    """A cache with bounds that looks at them often."""
+    export = {"path": "/", "origins": [origin.url]}
+    return forebay.configured(ground, {"export": [export], "purge": {"interval": "100ms", **purge}})
+
+
+def test_cold_files_are_purged_although_no_space_is_short(ground: Ground, origin: ScriptedOrigin) -> None:
+    """XCache looks at ages only when it must make room anyway."""
+    with purging(ground, origin, age_max="1s") as cache:
+        read(cache)
+        until(lambda: not (cache.data / PATH[1:]).exists(), "the file is too old")
+        assert cache.metrics().total("forebay_purged_files_total", reason="age") == 1
+        assert cache.metrics().total("forebay_purged_files_total", reason="space") == 0
+        assert_same(read(cache, length=CONTENT.size), CONTENT.all(), "fetched anew")
+
+
+def test_purge_goes_on_while_files_are_written(ground: Ground, origin: ScriptedOrigin) -> None:
+    """In XCache the bytes written since its last look can turn what has to go negative, and nothing goes.
+
+    The proportions are those at which it does so: marks at 850 and 900 of 1000, one unit too much, more being written.
+    """
+    unit = 64 << 10
+    files = {f"/clamp/{n}": Pattern(unit - 4096, n) for n in range(320)}
+    for path, content in files.items():
+        origin.put(path, content)
+    third = unit // 3 // 1024 * 1024
+    marks = {"budget": str(1000 * third), "high": str(900 * third), "low": str(850 * third)}
+    with purging(ground, origin, **marks) as cache:
+        used = "forebay_cache_used_bytes"
+        for path, content in files.items():
+            assert_same(read(cache, path, content.size), content.all(), path)
+        until(lambda: cache.metrics().total("forebay_purged_files_total", reason="space") > 0, "a purge makes room")
+        until(lambda: 0 < cache.metrics().total(used) <= 900 * third, "use is below the high mark")
