@@ -97,6 +97,34 @@ def test_prefetched_files_are_hits(site: Site, patterns: dict[str, Pattern], pla
     assert site.call("GET", f"/api/v1/jobs/{job['id']}").problem == "no-such-job"
 
 
+def test_open_and_pinned_files_are_not_evicted_unless_forced(site: Site, patterns: dict[str, Pattern]) -> None:
+    fetch(site, PATH)
+    wait_until_listed(site, PATH)
+    pin = site.call("PUT", f"/api/v1/pins{PATH}", {"seconds": 600})
+    assert pin.status == 200
+    assert site.call("DELETE", f"/api/v1/files{PATH}").problem == "pinned"
+    assert site.call("DELETE", f"/api/v1/pins{PATH}").status == 204
+    client = site.server.client()
+    handle = client.open(PATH)
+    assert site.call("DELETE", f"/api/v1/files{PATH}").problem == "open"
+    forced = site.call("DELETE", f"/api/v1/files{PATH}?force=true")
+    assert forced.json == {"name": PATH, "bytes": patterns[PATH].size}
+    assert client.read(handle, 0, 1000).ok() == patterns[PATH].read(0, 1000)
+    client.close()
+    until(lambda: site.call("GET", f"/api/v1/files{PATH}").status == 404, "the file has left the index")
+    assert not (site.store / PATH[1:]).exists()
+    fetch(site, PATH)
+
+
+def test_a_scrub_reads_everything_and_finds_nothing_wrong(site: Site, patterns: dict[str, Pattern]) -> None:
+    fetch(site, PATH)
+    until(lambda: site.call("GET", f"/api/v1/files{PATH}").status == 200, "the file is in the index")
+    assert site.call("POST", "/api/v1/scrub").status == 202
+    scrub = until(lambda: (now := site.get("/scrub"))["finished"] is not None and now, "the scrub has ended")
+    assert (scrub["is_running"], scrub["bad_blocks"]) == (False, 0)
+    assert site.get("/status")["scrub"] == scrub
+
+
 def test_a_drained_server_serves_what_is_open_and_nothing_new(site: Site, patterns: dict[str, Pattern]) -> None:
     client = site.server.client()
     handle = client.open(PATH)
@@ -115,7 +143,7 @@ def test_a_drained_server_serves_what_is_open_and_nothing_new(site: Site, patter
 
 
 def test_mistakes_are_told_as_problems(site: Site) -> None:
-    for method, path, body, status, problem in [
+    mistakes: list[tuple[str, str, object, int, str]] = [
         ("GET", "/api/v1/nothing", None, 404, "no-such-path"),
         ("GET", "/api", None, 404, "no-such-path"),
         ("PATCH", "/api/v1/drain", None, 405, "method"),
@@ -129,7 +157,14 @@ def test_mistakes_are_told_as_problems(site: Site) -> None:
         ("POST", "/api/v1/prefetch", b"{", 400, "invalid"),
         ("POST", "/api/v1/prefetch", b" " * ((4 << 20) + 1), 413, "too-long"),
         ("GET", "/api/v1/jobs/1-1", None, 404, "no-such-job"),
-    ]:
+        ("DELETE", "/api/v1/files/nothing", None, 404, "not-cached"),
+        ("DELETE", "/api/v1/files", None, 400, "invalid"),
+        ("DELETE", "/api/v1/files?pattern=/a&force=maybe", None, 400, "invalid"),
+        ("PUT", "/api/v1/pins/nothing", {"seconds": 60}, 404, "not-cached"),
+        ("PUT", "/api/v1/pins/nothing", {"seconds": 0}, 400, "invalid"),
+        ("POST", "/api/v1/purge", {"to": 1.5}, 400, "invalid"),
+    ]
+    for method, path, body, status, problem in mistakes:
         answer = site.call(method, path, body)
         assert (answer.status, answer.problem) == (status, problem), path
     no_json = site.call("POST", "/api/v1/prefetch", b"names=a", headers={"Content-Type": "text/plain"})
@@ -156,6 +191,7 @@ def test_the_api_is_as_its_document_says(ground: Ground, site: Site) -> None:
         "--generation-deterministic",
         "--request-timeout=20",
         "--suppress-health-check=all",
+        "--phases=examples,coverage,fuzzing",
         # A schema cannot tell all that makes a text a path or a pattern.
         "--exclude-checks=positive_data_acceptance",
     ]

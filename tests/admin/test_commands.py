@@ -83,6 +83,39 @@ def test_jobs_are_listed_shown_and_forgotten(site: Site) -> None:
     assert site.command("jobs", job).returncode == 1
 
 
+def test_evict_takes_a_file_or_a_pattern_and_names_what_stays(site: Site, patterns: dict[str, Pattern]) -> None:
+    for path in patterns:
+        clients.fetch("forebay-get", site.ground, site.server.file_url(path))
+    until(lambda: len(site.command("ls").stdout.splitlines()) == len(patterns), "every file is listed")
+    assert "removed" in site.command("evict", site.server.file_url(PATH)).stdout
+    until(lambda: site.command("evict", PATH).returncode == 1, "there is nothing left to evict")
+    pinned = site.command("pin", SMALL, "--for", "1h")
+    assert pinned.stdout.startswith(f"{SMALL} until "), pinned.stderr
+    until(lambda: " -p " in site.command("ls", SMALL).stdout, "the pin is told")
+    partly = site.command("evict", "/sizes/*")
+    assert (partly.returncode, partly.stderr.startswith(f"{SMALL}: it is pinned")) == (5, True), partly.stderr
+    assert site.command("unpin", "/sizes/**").returncode == 0
+    assert site.command("evict", "/sizes/*").returncode == 0
+    until(lambda: site.command("ls").stdout == "", "no file is listed")
+
+
+def test_purge_makes_room(site: Site, patterns: dict[str, Pattern]) -> None:
+    for path in (PATH, SMALL):
+        clients.fetch("forebay-get", site.ground, site.server.file_url(path))
+    until(lambda: len(site.command("ls").stdout.splitlines()) == 2, "both files are listed")
+    until(lambda: site.get("/status")["usage"]["files"] == 2, "both files are accounted")
+    # A file that was closed a moment ago is in use until it is synced.
+    until(lambda: site.command("purge", "--to", "0%") and site.command("ls").stdout == "", "no file is listed")
+    assert site.command("purge", "--to", "80").returncode == 2
+
+
+def test_scrub_waits_for_its_end(site: Site) -> None:
+    clients.fetch("forebay-get", site.ground, site.server.file_url(PATH))
+    done = site.command("scrub", "--wait")
+    assert (done.returncode, "0 blocks damaged" in done.stdout) == (0, True), done.stderr
+    assert "scrub ended " in site.command("scrub", "--show").stdout
+
+
 def test_drain_waits_for_open_files_and_is_undone(site: Site) -> None:
     client = site.server.client()
     handle = client.open(PATH)

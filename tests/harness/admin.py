@@ -14,6 +14,7 @@ from typing import Any
 from .forebay import BLOCK, Forebay, run, write_configuration
 from .ground import Ground
 from .process import give_to_service
+from .waiting import until
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 REQUEST_SECONDS = 30.0
@@ -73,12 +74,17 @@ class Site:
         full["admin"] = {**admin, **full.get("admin", {})}
         self.configuration = write_configuration(ground, full)
         self.server = Forebay(ground, ["--config", str(self.configuration)], store=self.store, admin=True)
+        self.wait_for_index()
 
     def __enter__(self) -> Site:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.server.stop()
+
+    def wait_for_index(self) -> None:
+        """The index is opened behind the start; it stays off where nothing is cached."""
+        until(lambda: self.get("/status")["index"]["state"] not in ("loading", "rebuilding"), "the index is read")
 
     def put_token(self, token: str, mode: int = 0o600) -> None:
         """Replaces the token file."""

@@ -1,6 +1,9 @@
 //! Answers over HTTP.
 
-use crate::problem::{Problem, ProblemKind};
+use crate::{
+    model::Job,
+    problem::{Problem, ProblemKind},
+};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
@@ -51,12 +54,16 @@ pub(crate) fn nothing() -> Answer {
     answer
 }
 
-/// A result that is at `path` from now on.
-pub(crate) fn at(mut answer: Answer, path: &str) -> Answer {
-    if let Ok(path) = HeaderValue::from_str(path) {
+/// A job that was begun, and where it is.
+///
+/// # Errors
+/// As for [`json`].
+pub(crate) fn job(status: StatusCode, job: &Job) -> Result<Answer, Problem> {
+    let mut answer = json(status, job)?;
+    if let Ok(path) = HeaderValue::from_str(&format!("/api/v1/jobs/{}", job.id)) {
         answer.headers_mut().insert(LOCATION, path);
     }
-    answer
+    Ok(answer)
 }
 
 /// An error of the API.

@@ -125,11 +125,17 @@ impl Admin {
             OperationId::Status => answer::json(status, &resources::status::get(shared).await),
             OperationId::ListFiles => answer::json(status, &resources::files::list(shared, call).await?),
             OperationId::GetFile => answer::json(status, &resources::files::get(shared, call).await?),
-            OperationId::Prefetch => {
-                let job = resources::prefetch::start(shared, call)?;
-                let path = format!("/api/v1/jobs/{}", job.id);
-                Ok(answer::at(answer::json(status, &job)?, &path))
+            OperationId::EvictFile => answer::json(status, &resources::evict::one(shared, call).await?),
+            OperationId::EvictFiles => answer::job(status, &resources::evict::matching(shared, call)?),
+            OperationId::Pin => answer::json(status, &resources::pins::put(shared, call).await?),
+            OperationId::Unpin => {
+                resources::pins::delete(shared, call).await?;
+                Ok(answer::nothing())
             }
+            OperationId::Prefetch => answer::job(status, &resources::prefetch::start(shared, call)?),
+            OperationId::Purge => answer::job(status, &resources::purge::start(shared, call)?),
+            OperationId::ScrubState => answer::json(status, &resources::scrub::get(shared)),
+            OperationId::Scrub => answer::json(status, &resources::scrub::start(shared)?),
             OperationId::ListJobs => answer::json(status, &resources::jobs::list(shared)),
             OperationId::GetJob => answer::json(status, &shared.jobs.find(call.variable())?.told()),
             OperationId::CancelJob => {

@@ -69,6 +69,12 @@ impl Progress {
         }
     }
 
+    /// Files were dealt with.
+    pub(crate) fn add_files(&self, done: u64, failed: u64) {
+        self.files_done.fetch_add(done, Relaxed);
+        self.files_failed.fetch_add(failed, Relaxed);
+    }
+
     /// More bytes were fetched, or removed.
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);

@@ -1,7 +1,10 @@
 //! Every operation of the API, declared once: dispatch and document come from here.
 
 use crate::{
-    model::{Drain, FileDetail, FileList, Job, JobList, PrefetchRequest, Status},
+    model::{
+        Drain, EvictedFile, FileDetail, FileList, Job, JobList, Pin, PinRequest, PrefetchRequest, PurgeRequest, Scrub,
+        Status,
+    },
     problem::ProblemKind,
 };
 use schemars::{Schema, SchemaGenerator};
@@ -85,8 +88,22 @@ pub(crate) enum OperationId {
     ListFiles,
     /// One file of the cache.
     GetFile,
+    /// Remove a file from the cache.
+    EvictFile,
+    /// Begin to remove files from the cache.
+    EvictFiles,
+    /// Keep a file from being purged.
+    Pin,
+    /// End a pin.
+    Unpin,
     /// Begin to fetch files.
     Prefetch,
+    /// Begin to remove what is least worth keeping.
+    Purge,
+    /// How the scrub is.
+    ScrubState,
+    /// Begin a scrub.
+    Scrub,
     /// All jobs.
     ListJobs,
     /// One job.
@@ -108,7 +125,14 @@ impl OperationId {
             Self::Status => "status",
             Self::ListFiles => "listFiles",
             Self::GetFile => "getFile",
+            Self::EvictFile => "evictFile",
+            Self::EvictFiles => "evictFiles",
+            Self::Pin => "pin",
+            Self::Unpin => "unpin",
             Self::Prefetch => "prefetch",
+            Self::Purge => "purge",
+            Self::ScrubState => "scrubState",
+            Self::Scrub => "scrub",
             Self::ListJobs => "listJobs",
             Self::GetJob => "getJob",
             Self::CancelJob => "cancelJob",
@@ -152,6 +176,15 @@ const PATTERN: Parameter = Parameter {
                   `**` for any characters.",
     schema: r#"{"type": "string", "maxLength": 4096}"#,
     example: "/store/**.root",
+    is_required: false,
+};
+
+const FORCE: Parameter = Parameter {
+    name: "force",
+    place: ParameterPlace::Query,
+    description: "Also what is open or pinned. Who has a file open goes on reading what was there of it.",
+    schema: r#"{"type": "boolean", "default": false}"#,
+    example: "false",
     is_required: false,
 };
 
@@ -221,6 +254,82 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         parameters: &[FILE_NAME],
         result: Some(SchemaGenerator::subschema_for::<FileDetail>),
         problems: &[ProblemKind::NotCached],
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::EvictFile,
+        method: "DELETE",
+        path: "/api/v1/files/{name}",
+        summary: "Remove a file from the cache",
+        parameters: &[FILE_NAME, FORCE],
+        result: Some(SchemaGenerator::subschema_for::<EvictedFile>),
+        problems: &[ProblemKind::NotCached, ProblemKind::Open, ProblemKind::Pinned],
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::EvictFiles,
+        method: "DELETE",
+        path: "/api/v1/files",
+        summary: "Remove the files that match a pattern",
+        description: "Begins a job. Files that are open or pinned are its failures.",
+        parameters: &[Parameter { is_required: true, ..PATTERN }, FORCE],
+        status: 202,
+        result: Some(SchemaGenerator::subschema_for::<Job>),
+        problems: &[ProblemKind::TooManyJobs],
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::Pin,
+        method: "PUT",
+        path: "/api/v1/pins/{name}",
+        summary: "Keep a file from being purged, for a time",
+        description: "A file that is pinned already is pinned from now on for the new time.",
+        parameters: &[FILE_NAME],
+        body: Some(SchemaGenerator::subschema_for::<PinRequest>),
+        result: Some(SchemaGenerator::subschema_for::<Pin>),
+        problems: &[ProblemKind::NotCached, ProblemKind::TooLong, ProblemKind::MediaType],
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::Unpin,
+        method: "DELETE",
+        path: "/api/v1/pins/{name}",
+        summary: "End the pin of a file",
+        parameters: &[FILE_NAME],
+        status: 204,
+        problems: &[ProblemKind::NotCached],
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::Purge,
+        method: "POST",
+        path: "/api/v1/purge",
+        summary: "Remove the files that are least worth keeping",
+        description: "Begins a job that makes room as the purge does by itself: never what is open or pinned, nor what a quota \
+                      guarantees.",
+        body: Some(SchemaGenerator::subschema_for::<PurgeRequest>),
+        status: 202,
+        result: Some(SchemaGenerator::subschema_for::<Job>),
+        problems: &[ProblemKind::TooLong, ProblemKind::MediaType, ProblemKind::NotSetUp, ProblemKind::TooManyJobs],
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::ScrubState,
+        path: "/api/v1/scrub",
+        summary: "How the scrub is",
+        result: Some(SchemaGenerator::subschema_for::<Scrub>),
+        ..PLAIN
+    },
+    Operation {
+        id: OperationId::Scrub,
+        method: "POST",
+        path: "/api/v1/scrub",
+        summary: "Read everything on disk and check it",
+        description: "Begins a scrub in the background, unless one is under way. Blocks that are damaged are fetched again when \
+                      they are wanted.",
+        status: 202,
+        result: Some(SchemaGenerator::subschema_for::<Scrub>),
+        problems: &[ProblemKind::NotSetUp],
         ..PLAIN
     },
     Operation {

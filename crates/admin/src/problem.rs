@@ -59,6 +59,10 @@ problem_kinds! {
     NoSuchJob = "no-such-job", NOT_FOUND, "There is no such job";
     /// The path has other methods.
     Method = "method", METHOD_NOT_ALLOWED, "The path has other methods";
+    /// The file is open.
+    Open = "open", CONFLICT, "The file is open";
+    /// The file is pinned.
+    Pinned = "pinned", CONFLICT, "The file is pinned";
     /// The server keeps no files, or is not set up for this.
     NotSetUp = "not-set-up", CONFLICT, "The server is not set up for this";
     /// The server is draining.

@@ -33,6 +33,14 @@ pub(crate) fn files_bar(total: u64, is_quiet: bool) -> ProgressBar {
     bar
 }
 
+/// A sign of life on standard error whose message tells how far something is. It shows on terminals only.
+pub(crate) fn spinner(is_quiet: bool) -> ProgressBar {
+    if is_quiet {
+        return ProgressBar::hidden();
+    }
+    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

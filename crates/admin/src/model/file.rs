@@ -9,6 +9,9 @@ pub const FILES_PER_PAGE_MAX: usize = 1000;
 /// Runs of blocks that are told of one file at most.
 pub const BLOCK_RUNS_MAX: usize = 1000;
 
+/// Longest time of a pin in seconds: ten years.
+pub const PIN_SECONDS_MAX: u32 = 315_360_000;
+
 /// A page of files, in the order of their names.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct FileList {
@@ -55,6 +58,33 @@ pub struct CachedFile {
     pub origin_checksum: Option<String>,
     /// Checksums of the whole file.
     pub checksums: Vec<FileChecksum>,
+}
+
+/// A file that was removed from the cache.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct EvictedFile {
+    /// Its name.
+    pub name: String,
+    /// Bytes of it that were there.
+    pub bytes: u64,
+}
+
+/// For how long a file is to be kept.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinRequest {
+    /// Seconds from now; at most ten years.
+    #[schemars(range(min = 1, max = 315_360_000))]
+    pub seconds: u32,
+}
+
+/// A file that is kept from being purged.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Pin {
+    /// Its name.
+    pub name: String,
+    /// Until when.
+    pub until: i64,
 }
 
 /// A checksum of a whole file.

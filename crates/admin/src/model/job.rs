@@ -63,6 +63,10 @@ pub struct JobFailure {
 pub enum JobKind {
     /// Fetch files.
     Prefetch,
+    /// Remove files that match a pattern.
+    Evict,
+    /// Remove the files that are least worth keeping.
+    Purge,
 }
 
 /// How far a job is.
@@ -85,6 +89,8 @@ impl JobKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Prefetch => "prefetch",
+            Self::Evict => "evict",
+            Self::Purge => "purge",
         }
     }
 }

@@ -5,14 +5,18 @@ mod file;
 mod job;
 mod prefetch;
 mod problem;
+mod purge;
+mod scrub;
 mod status;
 
 pub use drain::Drain;
 pub use file::{
-    BLOCK_RUNS_MAX, BlockRun, CachedFile, FILES_PER_PAGE_MAX, FileAccess, FileChecksum, FileDetail, FileList,
-    FileRecord,
+    BLOCK_RUNS_MAX, BlockRun, CachedFile, EvictedFile, FILES_PER_PAGE_MAX, FileAccess, FileChecksum, FileDetail,
+    FileList, FileRecord, PIN_SECONDS_MAX, Pin, PinRequest,
 };
 pub use job::{FileCounts, Job, JobFailure, JobKind, JobList, JobState};
 pub use prefetch::{PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest};
 pub use problem::ProblemDocument;
-pub use status::{ByteCounts, Index, IndexState, Memory, Space, State, Status, Volume};
+pub use purge::PurgeRequest;
+pub use scrub::Scrub;
+pub use status::{ByteCounts, Footprint, Index, IndexState, Memory, Quota, Space, State, Status, Usage, Volume};

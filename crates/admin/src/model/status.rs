@@ -1,5 +1,6 @@
 //! How the server is.
 
+use super::Scrub;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,10 @@ pub struct Status {
     pub space: Option<Space>,
     /// The disks of the cache.
     pub volumes: Vec<Volume>,
+    /// What the cache takes and may take.
+    pub usage: Usage,
+    /// The last check of all that is on disk.
+    pub scrub: Scrub,
     /// The list of what the cache holds.
     pub index: Index,
     /// Jobs at work.
@@ -46,6 +51,45 @@ pub enum State {
     Draining,
     /// Not any more.
     Stopping,
+}
+
+/// What the cache takes and may take.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Usage {
+    /// What all files take, with their records.
+    pub used: Footprint,
+    /// Files.
+    pub files: u64,
+    /// Files that are pinned.
+    pub pinned: u64,
+    /// What may be added before a purge is due; `null` where nothing limits it.
+    pub until_purge: Footprint,
+    /// What may be added before nothing more is kept; `null` where nothing limits it.
+    pub until_full: Footprint,
+    /// By quota, in the order of the configuration.
+    pub quotas: Vec<Quota>,
+}
+
+/// Room on disks.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Footprint {
+    /// Bytes.
+    pub bytes: Option<u64>,
+    /// Inodes.
+    pub inodes: Option<u64>,
+}
+
+/// What the files below a path take.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Quota {
+    /// The path.
+    pub path: String,
+    /// What its files take, with their records.
+    pub used: Footprint,
+    /// Bytes it is guaranteed.
+    pub min_bytes: u64,
+    /// Bytes it may take; `null` for any.
+    pub max_bytes: Option<u64>,
 }
 
 /// A disk of the cache.

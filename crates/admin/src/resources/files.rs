@@ -103,7 +103,7 @@ fn told(entry: EntryInfo) -> CachedFile {
         last_use: entry.last_use,
         uses: entry.uses,
         validated: entry.validated,
-        pinned_until: entry.pinned_until,
+        pinned_until: entry.pinned_until.filter(|&until| until > forebay_net::clock::now_unix()),
         owner: entry.owner,
         volume: entry.volume.0,
         origin: entry.origin.map(|origin| origin.to_string()),

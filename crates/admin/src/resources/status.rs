@@ -1,8 +1,9 @@
 //! How the server is.
 
+use super::scrub;
 use crate::{
     api::Shared,
-    model::{ByteCounts, Index, IndexState, Memory, Space, State, Status, Volume},
+    model::{ByteCounts, Footprint, Index, IndexState, Memory, Quota, Space, State, Status, Usage, Volume},
 };
 use forebay_types::Outcome;
 
@@ -29,8 +30,33 @@ pub(crate) async fn get(shared: &Shared) -> Status {
         memory: Memory { budget_bytes, used_bytes },
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
         volumes: volumes(shared),
+        usage: usage(shared).await,
+        scrub: scrub::get(shared),
         index: index(shared),
         jobs_running: shared.jobs.running() as u64,
+    }
+}
+
+async fn usage(shared: &Shared) -> Usage {
+    let usage = shared.engine.usage().await;
+    let told = |footprint: forebay_cache::Footprint| {
+        // The largest number stands for no limit.
+        let limited = |count: u64| Some(count).filter(|&count| count != u64::MAX);
+        Footprint { bytes: limited(footprint.bytes), inodes: limited(footprint.inodes) }
+    };
+    let quota = |quota: forebay_engine::QuotaUse| Quota {
+        path: quota.path,
+        used: told(quota.used),
+        min_bytes: quota.min_bytes,
+        max_bytes: quota.max_bytes,
+    };
+    Usage {
+        used: told(usage.used),
+        files: usage.files,
+        pinned: usage.pinned,
+        until_purge: told(usage.headroom.until_purge),
+        until_full: told(usage.headroom.until_full),
+        quotas: usage.quotas.into_iter().map(quota).collect(),
     }
 }
 

@@ -43,6 +43,11 @@ impl Connection {
         self.call(Method::POST, path, body).await
     }
 
+    /// Puts `body` at `path`.
+    pub(super) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.call(Method::PUT, path, Some(body)).await
+    }
+
     /// Deletes what is at `path`.
     pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
         self.call(Method::DELETE, path, None).await

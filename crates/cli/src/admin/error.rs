@@ -18,6 +18,8 @@ pub(crate) enum AdminError {
     Strange { address: String, reason: String },
     #[error("{}", problem.detail)]
     Problem { problem: ProblemDocument },
+    #[error("{reason}")]
+    Job { reason: String },
     #[error("{done} of {total} done: {advice}")]
     Partly { done: u64, total: u64, advice: &'static str },
     #[error("interrupted: {advice}")]
@@ -30,7 +32,7 @@ impl AdminError {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => 3,
             Self::Denied { .. } => 4,
-            Self::Strange { .. } | Self::Problem { .. } => 1,
+            Self::Strange { .. } | Self::Problem { .. } | Self::Job { .. } => 1,
             Self::Partly { .. } => 5,
             Self::Interrupted { .. } => 130,
         }

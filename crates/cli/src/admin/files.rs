@@ -1,6 +1,10 @@
-//! Files of a running cache: `forebay ls` and `forebay inspect --cached`.
+//! Files of a running cache: `forebay ls`, `forebay inspect --cached`, and how commands name files.
 
-use super::{AdminArgs, connection::understood, print_json};
+use super::{
+    AdminArgs,
+    connection::{Connection, understood},
+    print_json,
+};
 use crate::{failure::UsageError, text};
 use forebay_admin::{
     EntryName,
@@ -12,33 +16,62 @@ use std::io::{self, BufWriter, Write};
 /// What is not written as it is in the path or query of a request.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Lists files, a page at a time.
+/// Files as a command names them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Named {
+    /// One file.
+    File(String),
+    /// The files whose whole name matches.
+    Pattern(String),
+}
+
+impl Named {
+    /// Reads a path, a URL, or a pattern. A `?` in a URL begins what is no part of the name.
+    pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
+        let is_url = text.contains("://");
+        if is_url && text.contains('*') {
+            return Ok(Self::Pattern(key_of(text)?));
+        }
+        let is_pattern = !is_url && text.contains(['*', '?']);
+        Ok(if is_pattern { Self::Pattern(text.to_owned()) } else { Self::File(key_of(text)?) })
+    }
+}
+
+/// Lists files.
 pub(crate) fn list(args: &AdminArgs, pattern: Option<&str>) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
+    let query = pattern.map_or_else(String::new, |pattern| format!("&pattern={}", encoded(pattern)));
     args.run(async |server| {
-        let mut query = format!("?limit={FILES_PER_PAGE_MAX}");
-        if let Some(pattern) = pattern {
-            query.push_str(&format!("&pattern={}", encoded(pattern)));
-        }
-        let mut after = String::new();
-        loop {
-            let answer = server.get(&format!("/api/v1/files{query}{after}")).await?;
-            let page: FileList = understood(answer)?;
-            for file in &page.files {
-                if args.json {
-                    // One object a line: a list of all would have to be held in memory.
-                    serde_json::to_writer(&mut out, file)?;
-                    writeln!(out)?;
-                } else {
-                    writeln!(out, "{}", line(file))?;
-                }
+        matching(server, &query, |file| {
+            if args.json {
+                // One object a line: a list of all would have to be held in memory.
+                serde_json::to_writer(&mut out, &file)?;
+                writeln!(out)?;
+            } else {
+                writeln!(out, "{}", line(&file))?;
             }
-            let Some(next) = page.next else { return Ok(()) };
-            after = format!("&after={}", encoded(&next));
-        }
+            Ok(())
+        })
+        .await
     })?;
     out.flush()?;
     Ok(())
+}
+
+/// Goes through the files that a query asks for, a page at a time.
+pub(super) async fn matching(
+    server: &Connection,
+    query: &str,
+    mut take: impl FnMut(CachedFile) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut after = String::new();
+    loop {
+        let answer = server.get(&format!("/api/v1/files?limit={FILES_PER_PAGE_MAX}{query}{after}")).await?;
+        let page: FileList = understood(answer)?;
+        page.files.into_iter().try_for_each(&mut take)?;
+        let Some(next) = page.next else { return Ok(()) };
+        after = format!("&after={}", encoded(&next));
+    }
 }
 
 /// Shows one file.
@@ -57,8 +90,18 @@ pub(crate) fn inspect(args: &AdminArgs, name: &str) -> anyhow::Result<()> {
 
 /// Where the API has the file of this name.
 pub(super) fn path_of(name: &str) -> anyhow::Result<String> {
-    let key = EntryName::parse(name).map_err(|error| UsageError(format!("`{}`: {error}", text::printable(name))))?.key;
-    Ok(format!("/api/v1/files{}", encoded(key.as_str())))
+    Ok(format!("/api/v1/files{}", encoded(&key_of(name)?)))
+}
+
+/// Where the API has the pin of the file of this name.
+pub(super) fn pin_path_of(name: &str) -> anyhow::Result<String> {
+    Ok(format!("/api/v1/pins{}", encoded(&key_of(name)?)))
+}
+
+/// The name under which the cache has a file.
+fn key_of(name: &str) -> anyhow::Result<String> {
+    let parsed = EntryName::parse(name).map_err(|error| UsageError(format!("`{}`: {error}", text::printable(name))))?;
+    Ok(parsed.key.as_str().to_owned())
 }
 
 /// A text as it stands in a request.
@@ -171,6 +214,23 @@ mod tests {
             assert_eq!(share(&file(size, present)), share_told);
         }
         assert_eq!(line(&file(2048, 1024)), " 50.0% op    2.0 KiB 1970-01-01 00:00:00 /store/a");
+    }
+
+    #[test]
+    fn patterns_are_told_from_files() {
+        let file = |name: &str| Named::File(name.to_owned());
+        let pattern = |text: &str| Named::Pattern(text.to_owned());
+        for (text, named) in [
+            ("/store/a", file("/store/a")),
+            ("root://c//store/a?x=y", file("/store/a")),
+            ("root://c//root://o//a", file("/root:/o:1094/a")),
+            ("/store/**.root", pattern("/store/**.root")),
+            ("/store/?", pattern("/store/?")),
+            ("root://c//root://o//a/*", pattern("/root:/o:1094/a/*")),
+        ] {
+            assert_eq!(Named::parse(text).unwrap(), named, "{text}");
+        }
+        assert!(Named::parse("store/a").is_err());
     }
 
     #[test]

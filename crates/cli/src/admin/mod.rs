@@ -4,9 +4,13 @@ mod address;
 mod connection;
 pub(crate) mod drain;
 mod error;
+pub(crate) mod evict;
 pub(crate) mod files;
 pub(crate) mod jobs;
+pub(crate) mod pin;
 pub(crate) mod prefetch;
+pub(crate) mod purge;
+pub(crate) mod scrub;
 pub(crate) mod status;
 
 pub(crate) use error::AdminError;

@@ -2,7 +2,7 @@
 
 use super::{AdminArgs, connection::understood, print_json};
 use crate::text;
-use forebay_admin::model::Status;
+use forebay_admin::model::{Status, Usage};
 use std::io::{self, Write};
 
 /// Show how a running server is: whether it takes work, what it serves, what the cache holds
@@ -49,6 +49,7 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     let memory = &status.memory;
     let (used, budget) = (text::bytes(memory.used_bytes), text::bytes(memory.budget_bytes));
     writeln!(out, "memory     {used} in use of {budget}")?;
+    print_usage(out, &status.usage)?;
     let index = &status.index;
     let files = index.files.map_or_else(String::new, |files| format!(", {files} files"));
     let bytes = index.bytes.map_or_else(String::new, |bytes| format!(" of {}", text::bytes(bytes)));
@@ -56,10 +57,26 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     writeln!(out, "jobs       {} running", status.jobs_running)
 }
 
+fn print_usage(out: &mut impl Write, usage: &Usage) -> io::Result<()> {
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "any number of bytes".to_owned(), text::bytes);
+    let (used, room) = (bytes(usage.used.bytes), bytes(usage.until_purge.bytes));
+    writeln!(out, "cache      {} files, {} pinned, {used}; {room} more before a purge", usage.files, usage.pinned)?;
+    for quota in &usage.quotas {
+        let most = quota.max_bytes.map_or_else(|| "any".to_owned(), text::bytes);
+        let (path, used) = (text::printable(&quota.path), bytes(quota.used.bytes));
+        writeln!(out, "quota      {path}: {used}, guaranteed {}, at most {most}", text::bytes(quota.min_bytes))?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_admin::model::{ByteCounts, Index, IndexState, Memory, Space, State};
+    use forebay_admin::model::{ByteCounts, Footprint, Index, IndexState, Memory, Quota, Scrub, Space, State};
+
+    const fn footprint(bytes: Option<u64>) -> Footprint {
+        Footprint { bytes, inodes: None }
+    }
 
     #[test]
     fn a_status_has_a_line_for_each_subject() {
@@ -75,6 +92,28 @@ mod tests {
             memory: Memory { budget_bytes: 1 << 30, used_bytes: 0 },
             volumes: Vec::new(),
             space: Some(Space { total_bytes: 1 << 40, free_bytes: 1 << 39 }),
+            usage: Usage {
+                used: footprint(Some(1536)),
+                files: 3,
+                pinned: 1,
+                until_purge: footprint(None),
+                until_full: footprint(None),
+                quotas: vec![Quota {
+                    path: "/store".to_owned(),
+                    used: footprint(Some(512)),
+                    min_bytes: 0,
+                    max_bytes: Some(1024),
+                }],
+            },
+            scrub: Scrub {
+                is_running: false,
+                started: None,
+                finished: None,
+                files: 0,
+                bytes: 0,
+                bad_blocks: 0,
+                learned_blocks: 0,
+            },
             index: Index { state: IndexState::Ready, files: Some(3), bytes: Some(1536) },
             jobs_running: 1,
         };
@@ -84,6 +123,8 @@ mod tests {
         for line in [
             "server     ready, version 1.0, up 1d 1h 1min since 1970-01-01 00:00:00 UTC",
             "served     75.0 % hit: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed",
+            "cache      3 files, 1 pinned, 1.5 KiB; any number of bytes more before a purge",
+            "quota      /store: 512 B, guaranteed 0 B, at most 1.0 KiB",
             "index      ready, 3 files of 1.5 KiB",
             "disk       512.0 GiB free of 1.0 TiB",
         ] {

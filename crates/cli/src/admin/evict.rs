@@ -1,0 +1,83 @@
+//! `forebay evict`: removes files from a running cache.
+
+use super::{
+    AdminArgs, AdminError,
+    connection::understood,
+    files::{Named, encoded, path_of},
+    jobs::{follow, print_failures},
+    print_json,
+};
+use crate::{progress, text};
+use forebay_admin::model::{EvictedFile, Job};
+use serde_json::Value;
+use std::io;
+
+/// Remove files from a running cache
+///
+/// Files that are open or pinned stay and are named. What is removed is fetched again when somebody asks for it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct EvictArgs {
+    /// A file as clients ask for it, also as a whole URL such as root://CACHE//root://ORIGIN//path; or a pattern such as
+    /// '/store/**.root'
+    #[arg(value_name = "PATH|PATTERN")]
+    what: String,
+    /// Remove also what is open or pinned; who has a file open goes on reading what was there of it
+    #[arg(long)]
+    force: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+pub(crate) fn run(args: &EvictArgs) -> anyhow::Result<()> {
+    match Named::parse(&args.what)? {
+        Named::File(name) => evict_one(args, &name),
+        Named::Pattern(pattern) => evict_matching(args, &pattern),
+    }
+}
+
+fn evict_one(args: &EvictArgs, name: &str) -> anyhow::Result<()> {
+    let path = format!("{}?force={}", path_of(name)?, args.force);
+    let answer = args.admin.run(async |server| server.delete(&path).await)?;
+    if args.admin.json {
+        return print_json(&mut io::stdout().lock(), &answer);
+    }
+    let EvictedFile { name, bytes } = understood(answer)?;
+    println!("{}: {} removed", text::printable(&name), text::bytes(bytes));
+    Ok(())
+}
+
+fn evict_matching(args: &EvictArgs, pattern: &str) -> anyhow::Result<()> {
+    let path = format!("/api/v1/files?pattern={}&force={}", encoded(pattern), args.force);
+    let job = args.admin.run(async |server| {
+        let begun: Job = understood(server.delete(&path).await?)?;
+        let spinner = progress::spinner(args.quiet);
+        let job = follow(server, &begun.id, |job| {
+            spinner.set_message(format!("{} files, {} removed", job.files.done, text::bytes(job.bytes)));
+        });
+        let job = job.await;
+        spinner.finish_and_clear();
+        job
+    })?;
+    conclude(&job, &args.admin, "open or pinned files stay, unless --force is given")
+}
+
+/// Tells what a job that removes files amounted to.
+pub(super) fn conclude(job: &Job, admin: &AdminArgs, advice: &'static str) -> anyhow::Result<()> {
+    if admin.json {
+        print_json(&mut io::stdout().lock(), &serde_json::to_value(job).unwrap_or(Value::Null))?;
+    } else {
+        println!("{} files, {} removed", job.files.done, text::bytes(job.bytes));
+    }
+    print_failures(&mut io::stderr().lock(), job)?;
+    if let Some(error) = &job.error {
+        return Err(AdminError::Job { reason: text::printable(error).into_owned() }.into());
+    }
+    if job.files.failed > 0 {
+        let (done, total) = (job.files.done, job.files.done + job.files.failed);
+        return Err(AdminError::Partly { done, total, advice }.into());
+    }
+    Ok(())
+}
