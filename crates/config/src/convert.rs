@@ -8,6 +8,7 @@ use crate::{
     disks::read_disks,
     error::ConfigError,
     exports::read_exports,
+    integrity::read_integrity,
     origin_url::parse_origin_url,
     purge::read_purge,
     raw::{Raw, RawForwarding, RawIndex, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
@@ -47,6 +48,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     read_server(&raw.server, &mut config, &mut checker);
     config.admin = read_admin(&raw.admin, &mut checker);
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
+    read_integrity(&raw.integrity, &mut config, &mut checker);
     read_index(&raw.index, &mut config, &mut checker);
     config.disks = read_disks(&raw.store, &raw.disk, &mut checker);
     config.engine.purge = read_purge(&raw.purge, &raw.quota, &mut checker);

@@ -16,6 +16,7 @@ mod environment;
 mod error;
 mod exports;
 mod flags;
+mod integrity;
 mod origin_url;
 mod purge;
 mod raw;

@@ -18,6 +18,7 @@ pub(crate) struct Raw {
     pub(crate) index: RawIndex,
     pub(crate) purge: RawPurge,
     pub(crate) quota: Vec<Spanned<RawQuota>>,
+    pub(crate) integrity: RawIntegrity,
     pub(crate) memory: RawMemory,
     pub(crate) export: Vec<Spanned<RawExport>>,
     pub(crate) forwarding: RawForwarding,
@@ -29,7 +30,7 @@ pub(crate) struct Raw {
 }
 
 /// All tables, in the order of the example file.
-pub(crate) const SECTIONS: [Section; 15] = [
+pub(crate) const SECTIONS: &[Section] = &[
     RawServer::SECTION,
     RawAdmin::SECTION,
     RawStore::SECTION,
@@ -37,6 +38,7 @@ pub(crate) const SECTIONS: [Section; 15] = [
     RawIndex::SECTION,
     RawPurge::SECTION,
     RawQuota::SECTION,
+    RawIntegrity::SECTION,
     RawMemory::SECTION,
     RawExport::SECTION,
     RawForwarding::SECTION,
@@ -64,6 +66,7 @@ impl Raw {
             self.store.written(),
             self.index.written(),
             self.purge.written(),
+            self.integrity.written(),
             self.memory.written(),
             self.forwarding.written(),
             self.decision.written(),
@@ -207,6 +210,24 @@ section! {
         min: String = Value::none().sample(r#""1TiB""#),
         /// What these files may take.
         max: String = Value::none().example(r#""10TiB""#),
+    }
+}
+
+section! {
+    /// Whether what the disk gives back is what was written. Damaged blocks are dropped and fetched again.
+    "integrity" RawIntegrity {
+        /// When blocks on disk are compared with their checksums: `first-read`, before their first use after a start, or `never`.
+        check: String = Value::default(r#""first-read""#),
+        /// Bytes in a second that a scrub reads, which looks for damage in what nobody reads.
+        scrub_rate: String = Value::default(r#""20MiB""#),
+        /// Time from the end of a scrub to the begin of the next, or `off`: only when somebody asks for one.
+        scrub_interval: String = Value::default(r#""30d""#),
+        /// Checksums made of files that are complete: `adler32`, `crc32c`, `md5`. The first one answers who names none.
+        checksums: Texts = Value::default(r#"["adler32", "crc32c"]"#),
+        /// Bytes in a second that are read for these.
+        checksum_rate: String = Value::default(r#""200MiB""#),
+        /// Whether they are compared with those of the origin, where it has them. A file that differs is dropped.
+        compare: bool = Value::default("true"),
     }
 }
 
