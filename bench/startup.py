@@ -85,13 +85,14 @@ def xcache(options: argparse.Namespace) -> None:
             "ofs.osslib libXrdPss.so\npss.cachelib libXrdPfc.so\n"
             f"pss.origin 127.0.0.1:{origin}\noss.localroot {options.store}\n"
             "pfc.ram 1g\npfc.prefetch 0\npfc.blocksize 64k\npfc.trace info\n"
-            f"pfc.diskusage 0.98 0.99 files 1g 2g 3g purgeinterval 60\n"
+            "pfc.diskusage 0.98 0.99 files 1g 2g 3g purgeinterval 60\n"
         )
         os.chmod(scratch, 0o755)
-        subprocess.run(["chown", "-R", "daemon:daemon", scratch], check=True)
+        if os.geteuid() == 0:
+            subprocess.run(["chown", "-R", "daemon:daemon", scratch, str(options.store)], check=True)
         log = Path(scratch) / "log"
         began = time.monotonic()
-        command = ["xrootd", "-R", "daemon", "-c", str(config), "-l", str(log)]
+        command = ["xrootd", *(["-R", "daemon"] if os.geteuid() == 0 else []), "-c", str(config), "-l", str(log)]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             first_hit("xcache", "as it is", options, port, began)
@@ -136,7 +137,13 @@ def memory(server: str, start: str, pid: int) -> None:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         name, _, value = line.partition(":")
         if name in ("VmRSS", "VmHWM"):
-            row(server, start, {"VmRSS": "resident", "VmHWM": "resident at most"}[name], int(value.split()[0]) / 1e3, "MB")
+            row(
+                server,
+                start,
+                {"VmRSS": "resident", "VmHWM": "resident at most"}[name],
+                int(value.split()[0]) / 1e3,
+                "MB",
+            )
 
 
 def processor_seconds(pid: int) -> float:
