@@ -13,7 +13,6 @@ use std::{
     sync::{Arc, Mutex, atomic::Ordering::SeqCst},
     time::Duration,
 };
-use tokio::time::sleep;
 
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 20 * MIB + 17;
@@ -35,11 +34,17 @@ fn asked_bytes(house: &House) -> u64 {
     house.origin.asked().iter().map(|range| range.len()).sum()
 }
 
+/// Lets virtual time pass.
+async fn pass(milliseconds: u64) {
+    // sleep: under a paused clock, it takes no time.
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+}
+
 /// Lets virtual time pass until nothing more is asked for.
 async fn until_quiet(house: &House) {
     loop {
         let before = asked_bytes(house);
-        sleep(Duration::from_secs(5)).await;
+        pass(5000).await;
         if asked_bytes(house) == before {
             return;
         }
@@ -83,9 +88,9 @@ fn completing_stops_with_the_last_client_and_resumes_with_the_next() {
         let house = house(root.path(), None, FillPolicy::WhileOpen);
         let handle = house.open("/f").await;
         let other = house.open("/f").await;
-        sleep(Duration::from_millis(300)).await;
+        pass(300).await;
         drop(handle);
-        sleep(Duration::from_millis(100)).await;
+        pass(100).await;
         drop(other);
         until_quiet(&house).await;
         let asked = asked_bytes(&house);
@@ -116,7 +121,7 @@ fn a_restart_ends_a_completion_and_the_next_open_resumes_it() {
         let root = tempfile::tempdir().unwrap();
         let first = house(root.path(), None, FillPolicy::ToEnd);
         drop(first.open("/f").await);
-        sleep(Duration::from_millis(300)).await;
+        pass(300).await;
         first.engine.shutdown().await;
         let asked_first = asked_bytes(&first);
         assert!(asked_first < SIZE);
