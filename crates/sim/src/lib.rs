@@ -13,6 +13,7 @@ mod crash;
 mod dice;
 mod disk;
 mod index;
+mod operator;
 mod origin;
 mod phase;
 mod scenario;

@@ -5,6 +5,7 @@ use crate::{
     dice::Dice,
     disk::SimDisk,
     index::SimIndex,
+    operator::Operator,
     origin::SimOrigin,
     scenario::{Scenario, event, populate},
     store::{check, rot},
@@ -128,6 +129,8 @@ fn phase(
             let (world, dice, engine) = (world.clone(), dice.split(), engine.clone());
             clients.spawn(SimClient { number, world, dice, engine }.run());
         }
+        let (admin_world, admin_dice, admin_engine) = (world.clone(), dice.split(), engine.clone());
+        clients.spawn(Operator { world: admin_world, dice: admin_dice, engine: admin_engine }.run());
         let end = tokio::time::Instant::now() + lasts;
         while tokio::time::Instant::now() < end {
             tokio::time::sleep(dice.millis(1..=5_000)).await;

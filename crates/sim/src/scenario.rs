@@ -6,8 +6,8 @@ use crate::{
     index::SimIndex,
     world::{OriginFileState, World},
 };
-use forebay_cache::{ValidityCheck, ValidityPolicy};
-use forebay_engine::{Options, Workers};
+use forebay_cache::{Budget, FillPolicy, Policy, PurgeRules, ReadAheadSettings, ValidityCheck, ValidityPolicy};
+use forebay_engine::{Options, PurgeOptions, ReadAheadOptions, Workers};
 use forebay_types::BlockSize;
 use std::{sync::Arc, sync::Mutex, sync::PoisonError, time::Duration};
 
@@ -24,6 +24,8 @@ pub(crate) struct Scenario {
     sync_interval: Duration,
     open_files_max: usize,
     disk_pause: Duration,
+    purge: PurgeRules,
+    read_ahead: ReadAheadSettings,
 }
 
 /// Sizes that files have: around blocks of 4 KiB and 64 KiB, empty, and some more.
@@ -49,6 +51,8 @@ impl Scenario {
             sync_interval: dice.millis(100..=8_000),
             open_files_max: usize::try_from(dice.within(3..=20)).unwrap_or(3),
             disk_pause: dice.millis(50..=15_000),
+            purge: purge_rules(dice),
+            read_ahead: read_ahead(dice),
         }
     }
 
@@ -68,10 +72,28 @@ impl Scenario {
             sync_interval: self.sync_interval,
             open_files_max: self.open_files_max,
             disk_pause: self.disk_pause,
+            purge: PurgeOptions { rules: self.purge.clone(), ..PurgeOptions::default() },
+            read_ahead: ReadAheadOptions { settings: self.read_ahead, ..ReadAheadOptions::default() },
             workers: Workers::Inline(Arc::new(delay)),
             index: Arc::new(index.clone()),
             ..Options::default()
         }
+    }
+}
+
+/// Bounds that are met often, or never.
+fn purge_rules(dice: &mut Dice) -> PurgeRules {
+    let policy = *dice.pick(&[Policy::Lru, Policy::S3Fifo, Policy::Gdsf]);
+    let total = dice.one_in(2).then(|| dice.within(20_000..=300_000));
+    let age_max = dice.one_in(4).then(|| dice.millis(1_000..=20_000));
+    PurgeRules { policy, bytes: Budget { total, ..Budget::default() }, age_max, ..PurgeRules::default() }
+}
+
+fn read_ahead(dice: &mut Dice) -> ReadAheadSettings {
+    ReadAheadSettings {
+        enabled: !dice.one_in(4),
+        fill: *dice.pick(&[FillPolicy::OnDemand, FillPolicy::WhileOpen, FillPolicy::ToEnd]),
+        ..ReadAheadSettings::default()
     }
 }
 
