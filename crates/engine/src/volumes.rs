@@ -1,8 +1,9 @@
 //! Looking after the disks: probes, what is known of them, and letting go of files whose disk is gone.
 
 use crate::{shared::Shared, table::Table};
-use forebay_store::{Disk, VolumeId};
-use forebay_telemetry::DropReason;
+use forebay_cache::Health;
+use forebay_store::{Disk, VolumeId, VolumeInfo};
+use forebay_telemetry::{DiskGauges, DropReason};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
@@ -12,6 +13,10 @@ const TICK: Duration = Duration::from_secs(1);
 /// Looks after the disks for ever.
 pub(crate) async fn run(shared: Arc<Shared>, table: Arc<Table>) {
     let Some(disk) = shared.disk.clone() else { return };
+    let watched = Arc::downgrade(&shared);
+    shared.metrics.watch_disks(move || {
+        watched.upgrade().map_or_else(Vec::new, |shared| shared.volumes().iter().map(gauges).collect())
+    });
     let mut keeper = Keeper { shared, table, disk, offline: BTreeSet::new(), measuring: None };
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -20,6 +25,18 @@ pub(crate) async fn run(shared: Arc<Shared>, table: Arc<Table>) {
         keeper.start_probes();
         keeper.lose_files();
         keeper.measure();
+    }
+}
+
+/// What is shown of a disk.
+fn gauges(volume: &VolumeInfo) -> DiskGauges {
+    DiskGauges {
+        path: volume.path.display().to_string(),
+        states: Health::ALL.map(|health| (health.as_str(), health == volume.health)).to_vec(),
+        total_bytes: volume.space.map(|space| space.total_bytes),
+        free_bytes: volume.space.map(|space| space.free_bytes),
+        failures: volume.errors,
+        latency: volume.latency,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The counters as OpenMetrics text.
 
 use crate::{
+    disks::DiskGauges,
     label::{
         BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept,
         NotReadAhead, PerLabel, ReadAheadEvent, RequestKind,
@@ -56,6 +57,7 @@ impl Collector for Exposition {
         page.index(&self.0)?;
         page.read_ahead(&self.0)?;
         page.purge(&self.0.purge)?;
+        page.disks(&self.0)?;
         page.budget(&self.0)
     }
 }
@@ -299,6 +301,48 @@ impl Page<'_, '_> {
         self.gauge(("forebay_budget_used", "Memory that buffers do use", Some(&Unit::Bytes)), used_bytes)
     }
 
+    fn disks(&mut self, counters: &Counters) -> fmt::Result {
+        let Some(disks) = counters.disks.get().map(|disks| (disks.0)()) else {
+            return Ok(());
+        };
+        let mut states =
+            self.family(("forebay_disk_state", "State of each disk: 1 for the one it is in", None), MetricType::Gauge)?;
+        for disk in &disks {
+            for &(state, is_it) in &disk.states {
+                let labels = [("disk", disk.path.as_str()), ("state", state)];
+                states.encode_family(&labels)?.encode_gauge(&u64::from(is_it))?;
+            }
+        }
+        self.per_disk(("forebay_disk", "Size of each disk", Some(&Unit::Bytes)), &disks, |disk| disk.total_bytes)?;
+        self.per_disk(("forebay_disk_free", "Room on each disk", Some(&Unit::Bytes)), &disks, |disk| disk.free_bytes)?;
+        let mut latencies = self.family(
+            ("forebay_disk_latency", "Mean time of operations lately", Some(&Unit::Seconds)),
+            MetricType::Gauge,
+        )?;
+        for disk in &disks {
+            latencies.encode_family(&[("disk", disk.path.as_str())])?.encode_gauge(&disk.latency.as_secs_f64())?;
+        }
+        let mut failures =
+            self.family(("forebay_disk_failures", "Operations that a disk failed", None), MetricType::Counter)?;
+        for disk in &disks {
+            encode_count(&mut failures.encode_family(&[("disk", disk.path.as_str())])?, disk.failures)?;
+        }
+        Ok(())
+    }
+
+    fn per_disk(
+        &mut self,
+        family: Family,
+        disks: &[DiskGauges],
+        value: impl Fn(&DiskGauges) -> Option<u64>,
+    ) -> fmt::Result {
+        let mut encoder = self.family(family, MetricType::Gauge)?;
+        for (disk, value) in disks.iter().filter_map(|disk| Some((disk, value(disk)?))) {
+            encoder.encode_family(&[("disk", disk.path.as_str())])?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
     fn per_label<L: Label, const N: usize>(
         &mut self,
         family: Family,
@@ -352,6 +396,11 @@ mod tests {
         origin.add_request(RequestKind::Pgread);
         origin.add_error();
         metrics.watch_budget(1 << 30, || 12345);
+        metrics.watch_disks(|| {
+            let states = vec![("healthy", false), ("offline", true)];
+            let (total_bytes, latency) = (Some(1 << 40), Duration::from_millis(20));
+            vec![DiskGauges { path: "/d1".to_owned(), states, total_bytes, free_bytes: None, failures: 5, latency }]
+        });
         metrics.watch_tasks(|| 42);
         metrics.add_fills_started(3);
         metrics.add_fills_coalesced(2);
@@ -408,6 +457,11 @@ mod tests {
             "forebay_connections_accepted_total 1",
             "forebay_budget_bytes 1073741824",
             "forebay_budget_used_bytes 12345",
+            "forebay_disk_state{disk=\"/d1\",state=\"healthy\"} 0",
+            "forebay_disk_state{disk=\"/d1\",state=\"offline\"} 1",
+            "forebay_disk_bytes{disk=\"/d1\"} 1099511627776",
+            "forebay_disk_latency_seconds{disk=\"/d1\"} 0.02",
+            "forebay_disk_failures_total{disk=\"/d1\"} 5",
             "forebay_fills_started_total 3",
             "forebay_fills_coalesced_total 2",
             "forebay_disk_written_bytes_total 65536",

@@ -4,6 +4,7 @@
 //! fixed set of values, so an update on the hot path is one relaxed atomic addition.
 
 mod access_log;
+mod disks;
 mod exposition;
 mod histogram;
 mod label;
@@ -15,6 +16,7 @@ mod purge;
 mod readiness;
 
 pub use access_log::{ACCESS_TARGET, Access};
+pub use disks::DiskGauges;
 pub use label::{
     BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, NotKept, NotReadAhead,
     ReadAheadEvent, RequestKind,

@@ -1,6 +1,7 @@
 //! Everything that is counted.
 
 use crate::{
+    disks::{DiskGauges, Disks},
     exposition::Exposition,
     histogram::AtomicHistogram,
     label::{
@@ -42,6 +43,7 @@ pub(crate) struct Counters {
     pub(crate) connections_accepted: AtomicU64,
     pub(crate) budget: OnceLock<Budget>,
     pub(crate) tasks: OnceLock<Tasks>,
+    pub(crate) disks: OnceLock<Disks>,
     pub(crate) fills_started: AtomicU64,
     pub(crate) fills_coalesced: AtomicU64,
     pub(crate) disk_written_bytes: AtomicU64,
@@ -138,6 +140,11 @@ impl Metrics {
     /// Shows the number of tasks; `alive` is asked at each scrape. Only the first call counts.
     pub fn watch_tasks(&self, alive: impl Fn() -> u64 + Send + Sync + 'static) {
         self.0.tasks.get_or_init(|| Tasks(Box::new(alive)));
+    }
+
+    /// Shows the disks of the cache; `look` is asked at each scrape. Only the first call counts.
+    pub fn watch_disks(&self, look: impl Fn() -> Vec<DiskGauges> + Send + Sync + 'static) {
+        self.0.disks.get_or_init(|| Disks(Box::new(look)));
     }
 
     /// Counts blocks whose fill was started.
