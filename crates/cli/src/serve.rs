@@ -57,7 +57,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         Some(file) => Settings::read(file)?,
         None => Settings::from_flags(args.flags.into())?,
     };
-    settings.check_environment()?;
+    settings.check_needed()?;
     let logging = &settings.config.logging;
     let log =
         init_logging(logging.format, &logging.filter).map_err(|error| settings.error_at("logging.filter", error))?;
@@ -104,7 +104,7 @@ fn announce(node: &Node) -> io::Result<()> {
 fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &LogControl) {
     let reread = || {
         let new = Settings::read(file)?;
-        new.check_environment()?;
+        new.check_needed()?;
         node.reload(&new)?;
         log.set_filter(&new.config.logging.filter)?;
         anyhow::Ok(new)

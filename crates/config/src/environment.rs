@@ -9,15 +9,28 @@ use forebay_admin::TokenFile;
 use rustix::fs::{Access, access};
 use std::{fs, path::Path};
 
-/// Checks what the configuration needs of the machine, and changes nothing.
+/// Checks what the configuration names on the machine, and changes nothing.
 pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
+    let mut problems = problems_at_start(settings);
+    if let disks @ [_, _, ..] = settings.config.disks.as_slice() {
+        let bad = disks.iter().filter_map(|disk| Some((disk, check_disk(disk).err()?)));
+        problems.extend(bad.map(|(disk, text)| settings.problem_at(&disk.setting, text)));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+}
+
+/// As [`check`], but for disks of several: a server starts without those that cannot be used.
+pub(crate) fn check_needed(settings: &Settings) -> Result<(), ConfigError> {
+    let problems = problems_at_start(settings);
+    if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+}
+
+fn problems_at_start(settings: &Settings) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
-    let disks = &settings.config.disks;
-    for disk in disks {
-        let checked = if disks.len() > 1 { check_disk(disk) } else { check_store(&disk.path) };
-        if let Err(text) = checked {
-            problems.push(settings.problem_at(&disk.setting, text));
-        }
+    if let [disk] = settings.config.disks.as_slice()
+        && let Err(text) = check_store(&disk.path)
+    {
+        problems.push(settings.problem_at(&disk.setting, text));
     }
     if let Some(path) = &settings.config.admin.token_file
         && let Err(error) = TokenFile::new(path.clone()).read()
@@ -31,10 +44,10 @@ pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
             problems.push(settings.problem_at(&format!("export[{index}].directory"), text));
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+    problems
 }
 
-/// Whether a disk of several can be used now. The server starts without those that cannot.
+/// Whether a disk of several can be used now.
 fn check_disk(disk: &DiskConfig) -> Result<(), String> {
     let shown = disk.path.display();
     if !disk.path.is_dir() {

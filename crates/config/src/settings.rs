@@ -77,6 +77,14 @@ impl Settings {
         environment::check(self)
     }
 
+    /// As [`Self::check_environment`], but for disks of several, without which a server starts.
+    ///
+    /// # Errors
+    /// Names all that is wrong with line and column.
+    pub fn check_needed(&self) -> Result<(), ConfigError> {
+        environment::check_needed(self)
+    }
+
     /// An error of `setting` (`table.key`, or `export[0].key`) that showed only when it was used.
     #[must_use]
     pub fn error_at(&self, setting: &str, text: impl fmt::Display) -> ConfigError {

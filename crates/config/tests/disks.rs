@@ -44,6 +44,7 @@ fn disks_that_cannot_be_used_now_are_told() {
     let absent = format!("[[disk]]\npath = \"{here}\"\nmounted = true\n[[disk]]\npath = \"/nonexistent/d\"\n");
     let error = parse(&absent).unwrap().check_environment().unwrap_err().to_string();
     assert!(error.contains("is not a mount point") && error.contains("/nonexistent/d is not a directory"), "{error}");
+    parse(&absent).unwrap().check_needed().unwrap();
     let one = format!("[[disk]]\npath = \"{here}/new\"\n");
     parse(&one).unwrap().check_environment().unwrap();
 }

@@ -1,0 +1,198 @@
+"""Several disks on file systems of their own: one that fills up, can only be read, or is gone costs its own files only."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import forebay, xrootd
+from harness.content import Pattern, assert_same
+from harness.forebay import Forebay
+from harness.ground import Ground
+from harness.metrics import Metrics
+from harness.relay import Relay
+from harness.waiting import until
+
+FILES = 12
+CONTENT = Pattern(2 << 20, 5)
+DISK_BYTES = 48 << 20
+
+
+@dataclass
+class LoopDisk:
+    """A file system in a file, mounted."""
+
+    image: Path
+    path: Path
+
+    @classmethod
+    def make(cls, ground: Ground, name: str, size: int = DISK_BYTES) -> LoopDisk:
+        """Needs root and loop devices; where there are none the test cannot be run."""
+        image, path = ground.directory("images") / f"{name}.img", ground.directory(name)
+        with image.open("wb") as file:
+            file.truncate(size)
+        disk = cls(image, path)
+        made = subprocess.run(["mke2fs", "-q", "-t", "ext4", "-F", str(image)], capture_output=True, check=False)
+        if made.returncode != 0 or not disk.mount():
+            pytest.skip("no file system can be mounted here")
+        path.chmod(0o777)
+        return disk
+
+    def mount(self) -> bool:
+        """Whether it could be mounted."""
+        command = ["mount", "-o", "loop", str(self.image), str(self.path)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    def abort(self) -> None:
+        """Has the file system turn read-only, as it does itself when it finds that something is wrong."""
+        subprocess.run(["mount", "-o", "remount,abort", str(self.path)], check=True)
+
+    def repair(self) -> None:
+        """Makes it good again, while nobody uses it."""
+        subprocess.run(["umount", str(self.path)], check=True)
+        subprocess.run(["e2fsck", "-fp", str(self.image)], capture_output=True, check=False)
+        assert self.mount()
+
+    def unmount(self) -> None:
+        """Takes it away, whoever has files open on it."""
+        subprocess.run(["umount", "-l", str(self.path)], check=False)
+
+    def holds(self, path: str) -> bool:
+        """Whether a cached file lies on it."""
+        return (self.path / path[1:]).exists()
+
+
+@pytest.fixture(scope="module")
+def origin(ground: Ground) -> xrootd.Origin:
+    """An xrootd with a few files of the same content."""
+    directory = ground.directory("several")
+    for number in range(FILES):
+        CONTENT.write(directory / f"{number}.bin")
+    return xrootd.plain(ground, directory)
+
+
+@pytest.fixture
+def relay(origin: xrootd.Origin) -> Iterator[Relay]:
+    """Counts what the origin is asked."""
+    with Relay(("127.0.0.1", origin.port)) as way:
+        yield way
+
+
+@pytest.fixture
+def disks(ground: Ground) -> Iterator[list[LoopDisk]]:
+    """Two disks."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    made: list[LoopDisk] = []
+    try:
+        for name in ("first", "second"):
+            made.append(LoopDisk.make(ground, name))
+        yield made
+    finally:
+        for disk in made:
+            disk.unmount()
+
+
+PATHS = [f"/{number}.bin" for number in range(FILES)]
+
+
+def start(ground: Ground, origin_url: str, disks: list[LoopDisk]) -> Forebay:
+    """A cache on all disks."""
+    configuration: dict[str, Any] = {
+        "export": [{"origins": [origin_url]}],
+        "disk": [{"path": str(disk.path), "mounted": True} for disk in disks],
+    }
+    return forebay.configured(ground, configuration, store=disks[0].path)
+
+
+def read_all(cache: Forebay, paths: list[str]) -> None:
+    """Opens, reads and checks every file."""
+    with cache.client() as client:
+        for path in paths:
+            handle = client.open(path)
+            assert_same(client.read(handle, 0, CONTENT.size).ok(), CONTENT.read(0, CONTENT.size), path)
+            client.close_file(handle)
+
+
+def state(metrics: Metrics, disk: LoopDisk) -> str:
+    """The state that the metrics tell of a disk."""
+    states = ("healthy", "degraded", "full", "read_only", "offline", "probing")
+    told = [name for name in states if metrics.total("forebay_disk_state", disk=str(disk.path), state=name) == 1]
+    assert len(told) == 1, f"{disk.path} is {told}"
+    return told[0]
+
+
+def hits(cache: Forebay, paths: list[str]) -> int:
+    """Bytes given from the disk when everything is read once more."""
+    before = cache.metrics().client_bytes()["hit"]
+    read_all(cache, paths)
+    return cache.metrics().client_bytes()["hit"] - before
+
+
+def test_files_are_spread_and_found_again(ground: Ground, relay: Relay, disks: list[LoopDisk]) -> None:
+    with start(ground, relay.url, disks) as cache:
+        read_all(cache, PATHS)
+        cache.settled_metrics()
+        assert [state(cache.metrics(), disk) for disk in disks] == ["healthy", "healthy"]
+        assert cache.metrics().total("forebay_disk_bytes", disk=str(disks[0].path)) > 0
+    assert all(sum(disk.holds(path) for disk in disks) == 1 for path in PATHS)
+    assert all(any(disk.holds(path) for path in PATHS) for disk in disks)
+    with start(ground, relay.url, disks[::-1]) as cache:
+        asked = len(relay.reads)
+        assert hits(cache, PATHS) == len(PATHS) * CONTENT.size
+        assert len(relay.reads) == asked
+
+
+def test_disk_that_becomes_read_only_is_read_and_not_written(
+    ground: Ground, relay: Relay, disks: list[LoopDisk]
+) -> None:
+    with start(ground, relay.url, disks) as cache:
+        read_all(cache, PATHS[:8])
+        cache.settled_metrics()
+        on_first = [path for path in PATHS[:8] if disks[0].holds(path)]
+        until(lambda: all((disks[0].path / f"{path[1:]}.cinfo").exists() for path in on_first), "records", within=20)
+        subprocess.run(["sync"], check=True)
+        disks[0].abort()
+        assert hits(cache, on_first) == len(on_first) * CONTENT.size
+        read_all(cache, PATHS)
+        assert not any(disks[0].holds(path) for path in PATHS[8:])
+        until(lambda: state(cache.metrics(), disks[0]) == "read_only", "the metrics tell", within=20)
+        assert state(cache.metrics(), disks[1]) == "healthy"
+    disks[0].repair()
+    with start(ground, relay.url, disks) as cache:
+        assert state(cache.metrics(), disks[0]) == "healthy"
+        assert hits(cache, on_first) == len(on_first) * CONTENT.size
+
+
+def test_absent_disk_is_used_once_it_is_mounted(ground: Ground, relay: Relay, disks: list[LoopDisk]) -> None:
+    with start(ground, relay.url, disks) as cache:
+        read_all(cache, PATHS)
+    on_first = [path for path in PATHS if disks[0].holds(path)]
+    on_second = [path for path in PATHS if disks[1].holds(path)]
+    disks[1].unmount()
+    with start(ground, relay.url, disks) as cache:
+        assert state(cache.metrics(), disks[1]) == "offline"
+        assert hits(cache, on_first) == len(on_first) * CONTENT.size
+        assert not any(disks[1].path.iterdir()), "nothing is written below a bare mount point"
+        assert disks[1].mount()
+        until(lambda: state(cache.metrics(), disks[1]) == "healthy", "it is back", within=60)
+        assert hits(cache, on_second) == len(on_second) * CONTENT.size
+
+
+def test_full_disk_pauses_itself_only(ground: Ground, relay: Relay, disks: list[LoopDisk]) -> None:
+    with (disks[0].path / "ballast").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, os.statvfs(disks[0].path).f_bavail * os.statvfs(disks[0].path).f_frsize)
+    with start(ground, relay.url, disks) as cache:
+        for _ in range(3):
+            read_all(cache, PATHS)
+        cache.settled_metrics()
+        asked = sum(min(read.length, CONTENT.size - read.offset) for read in relay.reads)
+        assert asked <= 2 * len(PATHS) * CONTENT.size, "a full disk must not cause endless fetching"
+        assert hits(cache, PATHS) > 0
+        assert cache.metrics().total("forebay_client_errors_total") == 0
