@@ -156,8 +156,9 @@ def test_disk_that_becomes_read_only_is_read_and_not_written(
         read_all(cache, PATHS[:8])
         cache.settled_metrics()
         on_first = [path for path in PATHS[:8] if disks[0].holds(path)]
-        until(lambda: all((disks[0].path / f"{path[1:]}.cinfo").exists() for path in on_first), "records", within=20)
-        subprocess.run(["sync"], check=True)
+        until(lambda: cache.metrics().total("forebay_disk_syncs_total") >= 8, "all is synced", within=20)
+        # The record follows its data within the same sync.
+        until(lambda: hits(cache, on_first) == len(on_first) * CONTENT.size, "the disk has it all", within=20)
         disks[0].abort()
         assert hits(cache, on_first) == len(on_first) * CONTENT.size
         read_all(cache, PATHS)

@@ -141,7 +141,8 @@ impl CachedFile {
 
     /// Whether nothing is to be written of it for now, if it is kept at all.
     pub(crate) fn is_disk_paused(&self) -> bool {
-        self.volume().is_none_or(|volume| self.shared.is_paused(volume))
+        let is_paused = |kept: &Kept| !kept.data.is_writable() || self.shared.is_paused(kept.data.volume());
+        self.kept.as_ref().is_none_or(is_paused)
     }
 
     pub(crate) fn stat(&self) -> FileStat {

@@ -2,7 +2,10 @@
 
 use crate::{DataFile, FileIdentity, VolumeId};
 use bytes::Bytes;
-use rustix::io::Errno;
+use rustix::{
+    fs::{OFlags, fcntl_getfl},
+    io::Errno,
+};
 use std::{
     fs::{File, Metadata},
     io::{self, IoSlice},
@@ -19,13 +22,15 @@ pub(crate) struct LocalFile {
     file: Arc<File>,
     identity: FileIdentity,
     volume: VolumeId,
+    is_writable: bool,
 }
 
 impl LocalFile {
     /// Takes over an open file on `volume` and what the operating system tells of it.
     pub(crate) fn new(volume: VolumeId, file: File, metadata: &Metadata) -> Self {
         let identity = FileIdentity { device: metadata.dev(), inode: metadata.ino() };
-        Self { file: Arc::new(file), identity, volume }
+        let is_writable = fcntl_getfl(&file).is_ok_and(|flags| flags.contains(OFlags::RDWR));
+        Self { file: Arc::new(file), identity, volume, is_writable }
     }
 }
 
@@ -40,6 +45,10 @@ impl DataFile for LocalFile {
 
     fn volume(&self) -> VolumeId {
         self.volume
+    }
+
+    fn is_writable(&self) -> bool {
+        self.is_writable
     }
 
     fn write_vectored_at(&self, mut offset: u64, chunks: &[Bytes]) -> io::Result<()> {

@@ -124,6 +124,11 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
     /// The disk it is on.
     fn volume(&self) -> VolumeId;
 
+    /// Whether it may be written; `false` when it was opened while its file system could only be read.
+    fn is_writable(&self) -> bool {
+        true
+    }
+
     /// Writes `chunks` one behind the other from `offset` (bytes) on.
     ///
     /// # Errors

@@ -10,12 +10,13 @@ use crate::{
     tree::{Place, Spot, Tree},
     xattrs::Attributes,
 };
-use forebay_cache::{CacheKey, Cinfo, CinfoError, Health};
+use forebay_cache::{CacheKey, Cinfo, CinfoError, Fault, Health};
 use rustix::{
     fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat},
     io::Errno,
 };
 use std::{
+    fs::{File, Metadata},
     hash::{DefaultHasher, Hash, Hasher},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
@@ -178,7 +179,7 @@ impl Disk for LocalDisk {
         let Some(stored) = cinfo_file::read(&place.cinfo()?)? else {
             return Ok(None);
         };
-        let data = place.data()?.open(OFlags::RDWR)?;
+        let data = open_data(&place.data()?)?;
         match (judge(stored.cinfo, data.as_ref().map(|(_, metadata)| metadata.len())), data) {
             (Ok(cinfo), Some((file, metadata))) => Ok(Some(Entry {
                 data: Arc::new(LocalFile::new(self.volume, file, &metadata)),
@@ -274,6 +275,14 @@ impl Disk for LocalDisk {
 
     fn probe(&self, _volume: VolumeId) -> Result<(), StoreError> {
         probe::probe(&self.tree, &self.staging)
+    }
+}
+
+/// Opens a data file, for reading only where nothing else is allowed.
+fn open_data(spot: &Spot) -> Result<Option<(File, Metadata)>, StoreError> {
+    match spot.open(OFlags::RDWR) {
+        Err(error) if error.fault() == Some(Fault::ReadOnly) => spot.open(OFlags::RDONLY),
+        opened => opened,
     }
 }
 

@@ -186,6 +186,10 @@ impl DataFile for FaultyFile {
         self.data.volume()
     }
 
+    fn is_writable(&self) -> bool {
+        self.data.is_writable()
+    }
+
     fn write_vectored_at(&self, offset: u64, chunks: &[Bytes]) -> io::Result<()> {
         self.faults.writes.fetch_add(1, SeqCst);
         if self.faults.full.load(SeqCst) {

@@ -30,6 +30,10 @@ impl DataFile for WatchedFile {
         self.volume.id()
     }
 
+    fn is_writable(&self) -> bool {
+        self.data.is_writable()
+    }
+
     fn write_vectored_at(&self, offset: u64, chunks: &[Bytes]) -> io::Result<()> {
         self.volume.run_on_file(|| self.data.write_vectored_at(offset, chunks))
     }
