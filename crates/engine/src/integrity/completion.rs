@@ -14,6 +14,7 @@ use forebay_types::RequestPath;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 use tokio::sync::mpsc;
 
@@ -23,6 +24,9 @@ const WAITING_MAX: usize = 4096;
 
 /// A file counts as so many bytes at least, so that a flood of small ones does not become one of questions to their origin.
 const FILE_LEN_MIN: u64 = 1 << 20;
+
+/// How long files that are complete right after a start wait for the index to be open.
+const INDEX_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Origins without a checksum of some kind that are remembered, and files whose origin disagrees with itself, at most.
 const REMEMBERED_MAX: usize = 4096;
@@ -71,6 +75,9 @@ pub(crate) async fn run(engine: WeakEngine) {
     let mut pace = Pace::new(options.checksum_rate);
     while let Some(key) = completed.recv().await {
         let Some(engine) = engine.upgrade() else { return };
+        if let Some(catalog) = &engine.shared().catalog {
+            catalog.settled(INDEX_WAIT_MAX).await;
+        }
         let wait = pace.wait_for(FILE_LEN_MIN, forebay_net::clock::monotonic());
         tokio::time::sleep(wait).await;
         let examined = engine.examine(&key, &options.checksums, Behind::Kept, Some(&mut pace)).await;
