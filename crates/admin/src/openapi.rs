@@ -105,6 +105,7 @@ fn responses(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
         responses.insert(status.to_string(), response);
     }
     if !operation.parameters.is_empty() {
+        responses.insert("414".to_owned(), json!({ "description": "The path and parameters are too long. No body." }));
         responses.insert("431".to_owned(), json!({ "description": "The head of the request is too long. No body." }));
     }
     json!(responses)
