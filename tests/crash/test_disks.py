@@ -1,4 +1,4 @@
-"""Several disks on file systems of their own: one that fills up, can only be read, or is gone costs its own files only."""
+"""Several disks on file systems of their own: one that is full, read-only or gone costs its own files only."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ use forebay_engine::{
     Client, DecisionOptions, Engine, Export, ExportSource, Handle, Options, OriginFactory, Read, Routes, Segment,
     Writes,
 };
-use forebay_store::StoreError;
+use forebay_store::{Disk, StoreError};
 use forebay_telemetry::Metrics;
 use forebay_testkit::{DiskFaults, FaultyDisk, MemoryOrigin, bytes_at};
 use forebay_types::{BlockSize, ByteRange, Lfn, Outcome, RequestPath};
@@ -44,8 +44,19 @@ impl House {
 
     /// A house under other decisions; its export is kept valid as the files of forwarded origins are.
     pub(crate) fn build_under(root: &Path, origin: MemoryOrigin, options: Options, decisions: DecisionOptions) -> Self {
-        let validity = decisions.forwarding_validity;
         let (disk, faults) = open_disk(root);
+        Self::build_on(disk, faults, origin, options, decisions)
+    }
+
+    /// A house on a disk that was made elsewhere.
+    pub(crate) fn build_on(
+        disk: Arc<dyn Disk>,
+        faults: Arc<DiskFaults>,
+        origin: MemoryOrigin,
+        options: Options,
+        decisions: DecisionOptions,
+    ) -> Self {
+        let validity = decisions.forwarding_validity;
         let source = ExportSource::Origin { origin: Arc::new(origin.clone()), server: MemoryOrigin::endpoint() };
         let export = Export { prefix: Lfn::parse("/").expect("a root"), source, writes: Writes::Redirect, validity };
         let named = origin.clone();
