@@ -7,6 +7,7 @@ use crate::{
     claims::Claims,
     coalesced::Coalesced,
     kept::{Kept, Record},
+    latch::Latch,
     read_ahead::FileReadAhead,
     routes::OriginTarget,
     shared::Shared,
@@ -28,7 +29,6 @@ use std::{
     },
     time::{Duration, Instant},
 };
-use tokio::sync::watch;
 
 /// A file of an origin, shared by all clients that have it open.
 pub(crate) struct CachedFile {
@@ -45,7 +45,7 @@ pub(crate) struct CachedFile {
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
     retired: AtomicBool,
-    discarded: watch::Sender<bool>,
+    discarded: Latch,
 }
 
 /// When a file was last found to be its origin's.
@@ -86,7 +86,7 @@ impl CachedFile {
             checked: Mutex::new(checked),
             users: AtomicU64::new(0),
             retired: AtomicBool::new(false),
-            discarded: watch::Sender::new(false),
+            discarded: Latch::default(),
         }
     }
 
@@ -424,7 +424,7 @@ impl CachedFile {
             record.is_clean() || record.failed_syncs >= SYNC_ATTEMPTS_MAX
         };
         if self.is_retired() {
-            return *self.discarded.borrow();
+            return self.discarded.is_set();
         }
         !self.is_open()
             && !self.read_ahead.is_completing()
@@ -454,7 +454,7 @@ impl CachedFile {
             if discarded.is_err() {
                 tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
             }
-            file.discarded.send_replace(true);
+            file.discarded.set();
         });
     }
 
@@ -463,13 +463,12 @@ impl CachedFile {
         if let Some(kept) = &self.kept {
             kept.forget_all();
         }
-        self.discarded.send_replace(true);
+        self.discarded.set();
     }
 
     /// Waits until a retired file is off the disk.
     pub(crate) async fn discarded(&self) {
-        // The sender lives as long as this file: waiting cannot fail.
-        let _ = self.discarded.subscribe().wait_for(|done| *done).await;
+        self.discarded.wait().await;
     }
 
     fn discard_on_disk(&self, reason: DropReason) {

@@ -1,23 +1,29 @@
 //! Questions asked once for all who want to know the same at the same time.
 
-use crate::Error;
+use crate::{Error, latch::Latch};
 use std::{
     collections::BTreeMap,
     future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
-use tokio::sync::watch;
 
 /// Questions under way, each under the name of what it is about. Who asks while one is under way gets its answer; nothing is
 /// remembered behind the answer.
 pub(crate) struct Flights<K, T> {
-    under_way: Mutex<BTreeMap<K, watch::Receiver<Option<T>>>>,
+    under_way: Mutex<BTreeMap<K, Arc<Answer<T>>>>,
 }
 
-/// Takes a question off the list when it is answered, or its task has broken off.
+/// What is answered; nothing, once it has come in, when the question broke off.
+struct Answer<T> {
+    value: OnceLock<T>,
+    has_come: Latch,
+}
+
+/// Takes a question off the list when it is answered or its task has broken off, and then tells who waits.
 struct Landing<K: Ord, T> {
     flights: Arc<Flights<K, T>>,
     name: K,
+    answer: Arc<Answer<T>>,
 }
 
 impl<K, T> Default for Flights<K, T> {
@@ -40,32 +46,31 @@ where
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let mut answer = self.answer_to(name, ask);
-        let answered = answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone());
-        answered.ok_or(Error::Internal { what: "a question to an origin broke off" })
+        let answer = self.answer_to(name, ask);
+        answer.has_come.wait().await;
+        answer.value.get().cloned().ok_or(Error::Internal { what: "a question to an origin broke off" })
     }
 
-    fn answer_to<F>(self: &Arc<Self>, name: &K, ask: impl FnOnce() -> F) -> watch::Receiver<Option<T>>
+    fn answer_to<F>(self: &Arc<Self>, name: &K, ask: impl FnOnce() -> F) -> Arc<Answer<T>>
     where
         F: Future<Output = T> + Send + 'static,
     {
         let mut under_way = self.under_way();
         if let Some(answer) = under_way.get(name) {
-            return answer.clone();
+            return Arc::clone(answer);
         }
-        let (sender, answer) = watch::channel(None);
-        under_way.insert(name.clone(), answer.clone());
-        let (landing, question) = (Landing { flights: Arc::clone(self), name: name.clone() }, ask());
+        let answer = Arc::new(Answer { value: OnceLock::new(), has_come: Latch::default() });
+        under_way.insert(name.clone(), Arc::clone(&answer));
+        let landing = Landing { flights: Arc::clone(self), name: name.clone(), answer: Arc::clone(&answer) };
+        let question = ask();
         tokio::spawn(async move {
-            let answer = question.await;
-            // Off the list first: who asks from now on asks anew.
-            drop(landing);
-            sender.send_replace(Some(answer));
+            let value = question.await;
+            landing.answer.value.get_or_init(|| value);
         });
         answer
     }
 
-    fn under_way(&self) -> MutexGuard<'_, BTreeMap<K, watch::Receiver<Option<T>>>> {
+    fn under_way(&self) -> MutexGuard<'_, BTreeMap<K, Arc<Answer<T>>>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,6 +78,8 @@ where
 impl<K: Ord, T> Drop for Landing<K, T> {
     fn drop(&mut self) {
         self.flights.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        // Off the list first: who asks from now on asks anew.
+        self.answer.has_come.set();
     }
 }
 
@@ -80,6 +87,7 @@ impl<K: Ord, T> Drop for Landing<K, T> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use tokio::sync::watch;
 
     #[tokio::test]
     async fn a_question_under_way_answers_all_who_ask_it() {

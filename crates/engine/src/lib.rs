@@ -18,6 +18,7 @@ mod flights;
 mod handle;
 mod integrity;
 mod kept;
+mod latch;
 mod leaving;
 mod loader;
 mod local;

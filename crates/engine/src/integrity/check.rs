@@ -5,12 +5,11 @@
 //! or missing like one that was never there.
 
 use super::sums::{READ_LEN, of_block};
-use crate::{cached::CachedFile, kept::Kept, sync};
+use crate::{cached::CachedFile, kept::Kept, latch::Latch, sync};
 use forebay_cache::{Geometry, sum_chunk_of};
 use forebay_telemetry::{BlockCheck, Metrics};
 use forebay_types::{BlockIndex, ByteRange};
 use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
-use tokio::sync::watch;
 
 /// Checks of one file that are under way, by the offset of their first block. A block is in at most one of them.
 pub(crate) type Checks = BTreeMap<u64, Arc<Check>>;
@@ -25,7 +24,7 @@ const INDEX_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Blocks that are being checked.
 pub(crate) struct Check {
     blocks: ByteRange,
-    ended: watch::Sender<bool>,
+    ended: Latch,
 }
 
 /// A block that cannot be used.
@@ -43,8 +42,7 @@ pub(super) enum Reason {
 impl Check {
     /// Waits until each block of the check is trusted or missing.
     pub(crate) async fn ended(&self) {
-        // The sender lives as long as this check: waiting cannot fail.
-        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+        self.ended.wait().await;
     }
 }
 
@@ -63,7 +61,7 @@ pub(crate) fn start(file: &Arc<CachedFile>, checks: &mut Checks, blocks: ByteRan
             continue;
         }
         let next = checks.range(start..).next().map_or_else(|| blocks.end(), |(next, _)| blocks.end().min(*next));
-        let check = Arc::new(Check { blocks: ByteRange::between(start, next), ended: watch::Sender::new(false) });
+        let check = Arc::new(Check { blocks: ByteRange::between(start, next), ended: Latch::default() });
         checks.insert(start, Arc::clone(&check));
         tokio::spawn(run(Arc::clone(file), check));
         start = next;
@@ -85,7 +83,7 @@ impl Drop for Ending<'_> {
             }
         }
         self.file.claims().checks().remove(&self.check.blocks.start());
-        self.check.ended.send_replace(true);
+        self.check.ended.set();
     }
 }
 
