@@ -99,8 +99,17 @@ impl Engine {
             check_again(&file, generation, &bad).await;
             return;
         }
+        // Who opens it meanwhile waits, and finds it without its damaged blocks. One that is being opened now has them checked.
+        let leaving = self.table().take_leave([key.clone()]);
+        if leaving.keys().is_empty() {
+            return;
+        }
         let (engine, key) = (self.clone(), key.clone());
-        let mended = self.shared().options.workers.run(move || engine.mend_on_disk(&key, generation, &bad)).await;
+        let mended = self.shared().options.workers.run(move || {
+            let _leaving = leaving;
+            engine.mend_on_disk(&key, generation, &bad)
+        });
+        let mended = mended.await;
         if !matches!(mended, Ok(Ok(()))) {
             tracing::error!(?mended, "damaged blocks of an entry could not be dropped");
         }
