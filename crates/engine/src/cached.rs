@@ -6,16 +6,17 @@ use crate::{
     budget::Budget,
     claims::Claims,
     coalesced::Coalesced,
+    identity::LastCheck,
     kept::{Kept, Record},
     latch::Latch,
     read_ahead::FileReadAhead,
     routes::OriginTarget,
     shared::Shared,
 };
-use forebay_cache::{CacheKey, Cinfo, Geometry, Remembered};
+use forebay_cache::{CacheKey, Geometry};
 use forebay_index::{Change, Facts};
-use forebay_origin::{Checksum, FileIdentity, OriginError, OriginFile};
-use forebay_store::{MarkChecksum, OriginMark, VolumeId};
+use forebay_origin::{OriginError, OriginFile};
+use forebay_store::VolumeId;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
 use forebay_types::{ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome};
 use std::{
@@ -24,10 +25,10 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// A file of an origin, shared by all clients that have it open.
@@ -40,21 +41,12 @@ pub(crate) struct CachedFile {
     origin_file: Coalesced<Arc<dyn OriginFile>>,
     claims: Claims,
     account: Account,
-    checked: Mutex<Checked>,
+    last_check: LastCheck,
     read_ahead: FileReadAhead,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
     retired: AtomicBool,
     discarded: Latch,
-}
-
-/// When a file was last found to be its origin's.
-#[derive(Clone, Copy)]
-struct Checked {
-    /// In seconds of the Unix epoch.
-    unix: i64,
-    /// `None` when that was before this process had it open.
-    at: Option<Instant>,
 }
 
 /// Failed syncs in a row after which a file that nobody has open is let go: what they were to record is fetched again. Else
@@ -70,7 +62,7 @@ impl CachedFile {
         kept: Option<Kept>,
         origin_file: Option<Arc<dyn OriginFile>>,
     ) -> Self {
-        let checked = if origin_file.is_some() { Checked::now() } else { Checked::of(kept.as_ref()) };
+        let last_check = if origin_file.is_some() { LastCheck::now() } else { LastCheck::of(kept.as_ref()) };
         let link = shared.limits.link(&target.server);
         let settings = target.treatment.read_ahead.unwrap_or(shared.options.read_ahead.settings);
         Self {
@@ -83,7 +75,7 @@ impl CachedFile {
             origin_file: origin_file.map_or_else(Coalesced::default, Coalesced::ready),
             claims: Claims::default(),
             account: Account::default(),
-            checked: Mutex::new(checked),
+            last_check,
             users: AtomicU64::new(0),
             retired: AtomicBool::new(false),
             discarded: Latch::default(),
@@ -104,6 +96,15 @@ impl CachedFile {
 
     pub(crate) const fn size(&self) -> u64 {
         self.geometry.file_size()
+    }
+
+    /// When the file was last changed, in seconds of the Unix epoch, as of its open.
+    pub(crate) const fn mtime(&self) -> i64 {
+        self.mtime
+    }
+
+    pub(crate) const fn last_check(&self) -> &LastCheck {
+        &self.last_check
     }
 
     pub(crate) const fn geometry(&self) -> Geometry {
@@ -191,22 +192,6 @@ impl CachedFile {
         self.origin_file.get_or_make(open).await
     }
 
-    /// Whether the origin's file is the one whose blocks are here: of the same size, and unchanged at the same server.
-    /// (Replicas of one file at several servers have change times of their own.)
-    pub(crate) fn matches(&self, identity: &FileIdentity) -> bool {
-        if identity.size != self.size() {
-            return false;
-        }
-        let Some(kept) = &self.kept else { return true };
-        let mut record = kept.record();
-        if let Some(mark) = &record.mark {
-            return mark.endpoint != identity.endpoint || mark.mtime == identity.mtime;
-        }
-        record.mark = Some(OriginMark::new(identity.endpoint.clone(), identity.mtime));
-        record.note_change();
-        true
-    }
-
     /// Takes note of an error on the way to the client, and tells it what helps: a changed file is not cached any longer,
     /// and opening it again leads to its new content.
     pub(crate) fn note_failure(self: &Arc<Self>, error: Error) -> Error {
@@ -276,90 +261,6 @@ impl CachedFile {
             self.shared.note_disk_failure(DiskOperation::Write, self.volume(), error);
         }
     }
-}
-
-// What is known of the file at its origin.
-impl CachedFile {
-    /// When the file was last found to be its origin's, in seconds of the Unix epoch.
-    pub(crate) fn last_check(&self) -> i64 {
-        self.checked().unix
-    }
-
-    /// Whether it was found to be its origin's since `began`.
-    pub(crate) fn was_checked_since(&self, began: Instant) -> bool {
-        self.checked().at.is_some_and(|at| at >= began)
-    }
-
-    /// Notes that the file was its origin's at `now` (seconds of the Unix epoch).
-    pub(crate) fn note_checked(&self, now: i64) {
-        *self.checked() = Checked { unix: now, at: Some(forebay_net::clock::monotonic()) };
-        self.change_mark(|mark| mark.checked = Some(now));
-    }
-
-    /// What tells the file from another one under its name.
-    pub(crate) fn remembered(&self) -> Remembered {
-        let size = self.size();
-        self.kept.as_ref().map_or(Remembered { size, mtime: Some(self.mtime), created: i64::MAX }, |kept| {
-            let record = kept.record();
-            Remembered { size, mtime: record.mark.as_ref().map(|mark| mark.mtime), created: record.cinfo.created }
-        })
-    }
-
-    /// What the file looked like at its origin, if that is known.
-    pub(crate) fn mark(&self) -> Option<OriginMark> {
-        self.kept.as_ref().and_then(|kept| kept.record().mark.clone())
-    }
-
-    /// Notes where the file is at its origin, and when it was changed there.
-    pub(crate) fn note_identity(&self, identity: &FileIdentity) {
-        let Some(kept) = &self.kept else { return };
-        let mut record = kept.record();
-        let known = record.mark.take();
-        record.mark = Some(OriginMark {
-            checked: known.as_ref().and_then(|mark| mark.checked),
-            checksum: known.and_then(|mark| mark.checksum),
-            ..OriginMark::new(identity.endpoint.clone(), identity.mtime)
-        });
-        record.note_change();
-    }
-
-    /// Notes the origin's checksum of the file.
-    pub(crate) fn note_checksum(&self, checksum: &Checksum) {
-        self.change_mark(|mark| mark.checksum = MarkChecksum::new(&checksum.algorithm, &checksum.value));
-    }
-
-    fn change_mark(&self, change: impl FnOnce(&mut OriginMark)) {
-        let Some(kept) = &self.kept else { return };
-        let mut record = kept.record();
-        if let Some(mark) = &mut record.mark {
-            change(mark);
-            record.note_change();
-        }
-    }
-
-    fn checked(&self) -> MutexGuard<'_, Checked> {
-        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Checked {
-    fn now() -> Self {
-        Self { unix: forebay_net::clock::now_unix(), at: Some(forebay_net::clock::monotonic()) }
-    }
-
-    /// What the record on disk tells: an entry is created when its file was opened at the origin.
-    fn of(kept: Option<&Kept>) -> Self {
-        let unix = kept.map_or(i64::MIN, |kept| {
-            let record = kept.record();
-            last_check_of(&record.cinfo, record.mark.as_ref())
-        });
-        Self { unix, at: None }
-    }
-}
-
-/// When an entry was last found to be its origin's file, in seconds of the Unix epoch: at the latest when it was created.
-pub(crate) fn last_check_of(cinfo: &Cinfo, mark: Option<&OriginMark>) -> i64 {
-    mark.and_then(|mark| mark.checked).unwrap_or(cinfo.created)
 }
 
 // Clients come and go.

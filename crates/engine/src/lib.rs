@@ -16,6 +16,7 @@ mod error;
 mod fill;
 mod flights;
 mod handle;
+mod identity;
 mod integrity;
 mod kept;
 mod latch;

@@ -2,7 +2,8 @@
 
 use crate::{
     Error,
-    cached::{CachedFile, file_stat, last_check_of},
+    cached::{CachedFile, file_stat},
+    identity::last_check_of,
     kept::Kept,
     routes::OriginTarget,
     shared::Shared,

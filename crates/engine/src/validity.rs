@@ -52,8 +52,8 @@ pub(crate) async fn admit(
     if target.validity.check == ValidityCheck::Never {
         return Ok(());
     }
-    let due = Due::new(target, file.last_check());
-    if !due.must_ask() || file.was_checked_since(began) {
+    let due = Due::new(target, file.last_check().unix());
+    if !due.must_ask() || file.last_check().is_since(began) {
         return Ok(());
     }
     if asking == Asking::Never {
