@@ -25,7 +25,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -38,7 +38,7 @@ pub(crate) struct CachedFile {
     geometry: Geometry,
     mtime: i64,
     kept: Option<Kept>,
-    origin_file: Coalesced<Arc<dyn OriginFile>>,
+    origin_file: Mutex<Arc<Coalesced<Arc<dyn OriginFile>>>>,
     claims: Claims,
     account: Account,
     last_check: LastCheck,
@@ -72,7 +72,7 @@ impl CachedFile {
             geometry,
             mtime,
             kept,
-            origin_file: origin_file.map_or_else(Coalesced::default, Coalesced::ready),
+            origin_file: Mutex::new(Arc::new(origin_file.map_or_else(Coalesced::default, Coalesced::ready))),
             claims: Claims::default(),
             account: Account::default(),
             last_check,
@@ -182,14 +182,20 @@ impl CachedFile {
         let open = || async {
             let file = self.target.origin.open(&self.target.path).await?;
             if self.matches(&file.identity()) {
-                self.note_checked(forebay_net::clock::now_unix());
                 Ok(file)
             } else {
                 self.retire(DropReason::Changed);
                 Err(Error::Changed { lfn: self.lfn().clone() })
             }
         };
-        self.origin_file.get_or_make(open).await
+        let opening = Arc::clone(&self.origin_file.lock().unwrap_or_else(PoisonError::into_inner));
+        opening.get_or_make(open).await
+    }
+
+    /// Closes the file at its origin. An xrootd gives whoever opens a file the one that others have open under its name, whatever
+    /// has been put in its place: nobody gets a new copy as long as the old one is open.
+    fn close_at_origin(&self) {
+        *self.origin_file.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
     }
 
     /// Takes note of an error on the way to the client, and tells it what helps: a changed file is not cached any longer,
@@ -344,6 +350,7 @@ impl CachedFile {
         }
         tracing::warn!(lfn = self.lfn().as_str(), reason = reason.as_str(), "dropping a file from the cache");
         self.shared.metrics.add_file_dropped(reason);
+        self.close_at_origin();
         if reason == DropReason::DiskOffline {
             self.lose();
             return;

@@ -78,6 +78,12 @@ impl CachedFile {
         true
     }
 
+    /// Whether `identity` is that of a replica at another server than the one that the file was taken from.
+    pub(crate) fn is_replica(&self, identity: &FileIdentity) -> bool {
+        let is_elsewhere = |mark: &OriginMark| mark.endpoint != identity.endpoint;
+        identity.size == self.size() && self.mark().as_ref().is_none_or(is_elsewhere)
+    }
+
     /// Notes that the file was its origin's at `now` (seconds of the Unix epoch).
     pub(crate) fn note_checked(&self, now: i64) {
         *self.last_check().checked() = Checked::at(now);

@@ -201,25 +201,20 @@ impl Found {
 async fn compare(file: &Arc<CachedFile>, target: &OriginTarget) -> Result<Found, Error> {
     let questions = &file.shared().questions;
     let Some(key) = &target.key else { return Ok(Found::Unchanged) };
-    let likeness = if file.mark().is_some() {
-        likeness_by_stat(file, target).await?
-    } else {
+    let likeness = likeness_by_stat(file, target).await?;
+    if likeness == Likeness::Same && file.mark().is_none() {
         // An entry that does not tell where it came from learns it, lest a later change be taken for another replica.
-        let identity = questions.identity(target, key).await?;
-        let likeness = file.remembered().compare(identity.size, identity.mtime);
-        if likeness == Likeness::Same {
-            file.note_identity(&identity);
-        }
-        likeness
-    };
+        file.note_identity(&questions.identity(target, key).await?);
+    }
     match likeness {
         Likeness::Different => Ok(Found::Changed),
         _ if target.validity.compares_checksum => compare_checksums(file, target, key, likeness).await,
         Likeness::Same => Ok(Found::Unchanged),
         Likeness::TooYoung => Ok(Found::Changed),
         Likeness::OtherTime => {
+            // Only where it is: an xrootd tells the time of the file that somebody has open already under the name.
             let identity = questions.identity(target, key).await?;
-            Ok(Found::unchanged_if(file.matches(&identity)))
+            Ok(Found::unchanged_if(file.is_replica(&identity)))
         }
     }
 }
@@ -269,7 +264,7 @@ async fn compare_checksums(
 fn is_same_without_checksum(file: &CachedFile, likeness: Likeness, identity: Option<&FileIdentity>) -> bool {
     match likeness {
         Likeness::Same => true,
-        Likeness::OtherTime => identity.is_some_and(|identity| file.matches(identity)),
+        Likeness::OtherTime => identity.is_some_and(|identity| file.is_replica(identity)),
         Likeness::Different | Likeness::TooYoung => false,
     }
 }

@@ -443,3 +443,16 @@ fn a_redirector_that_does_not_find_a_file_costs_no_copy() {
         assert_eq!(house.origin.opens(), 1, "nothing is fetched again");
     });
 }
+
+#[test]
+fn a_server_that_opens_what_others_have_open_does_not_hide_a_change() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house(root.path(), each_open());
+        keep(&house, "/f").await;
+        house.origin.script(|script| script.opened_mtime = Some(script.mtime));
+        change(&house, 1);
+        assert!(read(&house.open("/f").await, WHOLE).await.unwrap() == content(1, WHOLE));
+        assert_eq!(house.engine.metrics().checks(CheckResult::Changed), 1);
+    });
+}

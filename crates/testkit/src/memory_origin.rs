@@ -44,6 +44,8 @@ pub struct Script {
     /// Which content it has: every byte of [`crate::byte_at`] is changed by it. A file that is open keeps the content that it had
     /// when it was opened.
     pub content: u8,
+    /// Opens tell this change time, as those of a server do that gives what others have open under the name.
+    pub opened_mtime: Option<i64>,
     /// Stats fail with this.
     pub stat_error: Option<OriginError>,
     /// Opens fail with this.
@@ -90,6 +92,7 @@ impl MemoryOrigin {
             size,
             mtime: 1_700_000_000,
             content: 0,
+            opened_mtime: None,
             stat_error: None,
             open_error: None,
             read_error: None,
@@ -187,7 +190,8 @@ impl Origin for MemoryOrigin {
             if let Some(error) = script.open_error {
                 return Err(error);
             }
-            let identity = FileIdentity { size: script.size, mtime: script.mtime, endpoint: Self::endpoint() };
+            let mtime = script.opened_mtime.unwrap_or(script.mtime);
+            let identity = FileIdentity { size: script.size, mtime, endpoint: Self::endpoint() };
             let content = script.content;
             Ok(Arc::new(MemoryFile { state: Arc::clone(&self.state), identity, content }) as Arc<dyn OriginFile>)
         })
