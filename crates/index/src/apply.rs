@@ -33,13 +33,16 @@ pub(crate) struct Writer<'t> {
 const OPERATION: &str = "writing to";
 
 impl<'t> Writer<'t> {
-    pub(crate) fn begin(transaction: &'t WriteTransaction, next_id: u64) -> Result<Self, IndexError> {
+    pub(crate) fn begin(transaction: &'t WriteTransaction) -> Result<Self, IndexError> {
         let failed = |error| Error::store::<redb::TableError>(OPERATION)(error);
+        let meta = transaction.open_table(META).map_err(failed)?;
+        // As the write before has left it: memory may not have heard of that one yet.
+        let next_id = meta.get(META_NEXT_ID).map_err(Error::store(OPERATION))?.map_or(0, |number| number.value());
         Ok(Self {
             entries: transaction.open_table(ENTRIES).map_err(failed)?,
             keys: transaction.open_table(KEYS).map_err(failed)?,
             sums: transaction.open_table(SUMS).map_err(failed)?,
-            meta: transaction.open_table(META).map_err(failed)?,
+            meta,
             next_id,
         })
     }

@@ -25,7 +25,7 @@ use std::{
 /// After an error the index must be opened again before it is used further, or, when the error tells of damage, replaced.
 pub struct Index {
     pub(crate) database: Database,
-    /// The number of the next entry. Changes within a write, of which there is one at a time.
+    /// The number of the next entry, as far as writes that have ended tell.
     pub(crate) next_id: AtomicU64,
 }
 
@@ -257,12 +257,12 @@ impl Index {
             // What is free is written with each commit, so that an open after a crash need not read the whole file.
             transaction.set_quick_repair(true);
             let next_id = {
-                let mut writer = Writer::begin(&transaction, self.next_id.load(Ordering::Acquire))?;
+                let mut writer = Writer::begin(&transaction)?;
                 write(&mut writer)?;
                 writer.finish()?
             };
             transaction.commit().map_err(Error::store("committing to"))?;
-            self.next_id.store(next_id, Ordering::Release);
+            self.next_id.fetch_max(next_id, Ordering::AcqRel);
             Ok(())
         })
     }

@@ -164,6 +164,27 @@ fn a_walk_yields_to_what_was_noted_meanwhile() {
 }
 
 #[test]
+fn writers_at_the_same_time_give_no_number_twice() {
+    let index = index();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let index = &index;
+            scope.spawn(move || {
+                for number in 0..50 {
+                    apply(index, &format!("/{writer}/{number}"), Change::seen(disk(OLD, 1)));
+                    index.forget_missed().unwrap();
+                }
+            });
+        }
+    });
+    let ids: Vec<_> = index.page(None, 1000).unwrap().iter().map(|(_, record)| record.id).collect();
+    assert_eq!(ids.len(), 200);
+    let keys = index.keys(&ids).unwrap();
+    assert!(keys.iter().all(Option::is_some));
+    assert_eq!(keys.iter().collect::<std::collections::BTreeSet<_>>().len(), 200);
+}
+
+#[test]
 fn numbers_and_walks_outlive_the_process() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("own/index");
