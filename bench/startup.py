@@ -85,7 +85,7 @@ def xcache(options: argparse.Namespace) -> None:
             "ofs.osslib libXrdPss.so\npss.cachelib libXrdPfc.so\n"
             f"pss.origin 127.0.0.1:{origin}\noss.localroot {options.store}\n"
             "pfc.ram 1g\npfc.prefetch 0\npfc.blocksize 64k\npfc.trace info\n"
-            "pfc.diskusage 0.98 0.99 files 1g 2g 3g purgeinterval 60\n"
+            "pfc.diskusage 0.98 0.99 files 12g 14g 16g purgeinterval 60\n"
         )
         os.chmod(scratch, 0o755)
         if os.geteuid() == 0:
@@ -121,7 +121,9 @@ def first_hit(server: str, start: str, options: argparse.Namespace, port: int, b
     file = options.files // 2
     command = [str(options.load), "load", f"127.0.0.1:{port}", f"/bench/{file // 1000:06}/{file:09}.root"]
     command += ["--file-size", "4KiB", "--size", "4KiB", "--operation", "open-read-close", "--operations", "1"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    # A server may take connections before it takes logins.
+    while subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        time.sleep(POLL_S)
     row(server, start, "first hit served", time.monotonic() - began, "s")
 
 
