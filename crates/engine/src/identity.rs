@@ -93,7 +93,8 @@ impl CachedFile {
     /// What tells the file from another one under its name.
     pub(crate) fn remembered(&self) -> Remembered {
         let size = self.size();
-        self.kept().map_or(Remembered { size, mtime: Some(self.mtime()), created: i64::MAX }, |kept| {
+        let unkept = Remembered { size, mtime: Some(self.mtime()), created: i64::MAX };
+        self.kept().map_or(unkept, |kept| {
             let record = kept.record();
             Remembered { size, mtime: record.mark.as_ref().map(|mark| mark.mtime), created: record.cinfo.created }
         })
