@@ -350,7 +350,10 @@ impl CachedFile {
         }
         tracing::warn!(lfn = self.lfn().as_str(), reason = reason.as_str(), "dropping a file from the cache");
         self.shared.metrics.add_file_dropped(reason);
-        self.close_at_origin();
+        if self.kept.is_some() {
+            // What is not kept has no mark: opened again it might be another content.
+            self.close_at_origin();
+        }
         if reason == DropReason::DiskOffline {
             self.lose();
             return;
