@@ -43,7 +43,12 @@ class Use:
         process = Path(f"/proc/{cache.process.pid}")
         status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
         resident = int(status["VmRSS"].split()[0]) * 1024
-        return cls(len(list((process / "fd").iterdir())), int(status["Threads"]), resident, cache.metrics().total("forebay_tasks"))
+        return cls(
+            len(list((process / "fd").iterdir())),
+            int(status["Threads"]),
+            resident,
+            cache.metrics().total("forebay_tasks"),
+        )
 
 
 @pytest.fixture
