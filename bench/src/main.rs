@@ -6,6 +6,7 @@ mod file;
 mod floor;
 mod interrupt;
 mod load;
+mod process;
 mod store;
 
 use anyhow::{Context as _, Result};

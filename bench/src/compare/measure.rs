@@ -1,11 +1,11 @@
 //! Takes one sample: one row, one server, one round.
 
-use super::process::{Program, Server, wait_for};
 use super::row::{COLD_PIPELINE, COLD_READ_LEN, COLD_SMALL_CONNECTIONS, ColdClient, Row, RowKind, WarmRow};
 use super::scene::{Scene, wait_until_stored};
 use super::servers::{ServerKind, start_floor, store_dir};
 use super::usage::Usage;
 use crate::load::{Bound, Load, LoadFile, LoadOptions, LoadReport, Operation, Order};
+use crate::process::{Program, Server, wait_for};
 use anyhow::{Context as _, Result, ensure};
 use forebay_net::clock;
 use std::net::SocketAddr;

@@ -1,7 +1,6 @@
 //! The side-by-side benchmark: XCache, the plain file server and Forebay on one machine, measured in turn.
 
 mod measure;
-mod process;
 mod record;
 mod row;
 mod scene;

@@ -1,8 +1,8 @@
 //! Keeps a run: raw rows, summary, and the set-up that it was made on.
 
 use super::measure::Sample;
-use super::process::Program;
 use super::servers::Programs;
+use crate::process::Program;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use std::fmt::Write as _;

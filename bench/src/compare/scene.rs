@@ -1,10 +1,10 @@
 //! What a comparison plays on: the files, the running servers, and caches that hold all of it.
 
-use super::process::{Server, make_server_dir, wait_for};
 use super::servers::{EXPORT, Programs, ServerKind, store_dir};
 use super::usage::Usage;
 use crate::file::make_file;
 use crate::load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
+use crate::process::{Server, make_server_dir, wait_for};
 use anyhow::{Context as _, Result, ensure};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};

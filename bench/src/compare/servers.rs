@@ -1,8 +1,8 @@
 //! The servers that are compared: how each is configured and started.
 
-use super::process::{Program, Server, make_server_dir};
 use crate::floor::FloorMode;
 use crate::load::Load;
+use crate::process::{Program, Server, make_server_dir, ready_address};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
 use std::fmt::Write as _;
@@ -138,22 +138,4 @@ pub(crate) fn start_floor(mode: FloorMode, file: &Path, connections: u16, run_di
 /// Where a cache whose files are in `run_dir` keeps what it has fetched.
 pub(crate) fn store_dir(run_dir: &Path) -> PathBuf {
     run_dir.join("store")
-}
-
-fn ready_address(log: &str, prefix: &str) -> Option<SocketAddr> {
-    let (lines, _) = log.rsplit_once('\n')?;
-    lines.lines().find_map(|line| line.strip_prefix(prefix)?.trim_end_matches('/').parse().ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_ready_line_counts_once_it_is_whole() {
-        let expected = Some(SocketAddr::from(([127, 0, 0, 1], 4711)));
-        assert_eq!(ready_address("admin x\nready root://127.0.0.1:4711\n", "ready root://"), expected);
-        assert_eq!(ready_address("ready root://127.0.0.1:47", "ready root://"), None);
-        assert_eq!(ready_address("nothing\n", "ready root://"), None);
-    }
 }

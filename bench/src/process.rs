@@ -124,6 +124,12 @@ pub(crate) fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Result<Opti
     }
 }
 
+/// The address behind `prefix` on the first whole line of a server's `log` that begins with it.
+pub(crate) fn ready_address(log: &str, prefix: &str) -> Option<SocketAddr> {
+    let (lines, _) = log.rsplit_once('\n')?;
+    lines.lines().find_map(|line| line.strip_prefix(prefix)?.trim_end_matches('/').parse().ok())
+}
+
 /// Whether we are root, and so must start the reference server as somebody else.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -153,4 +159,17 @@ fn spawn(program: &Program, log: &Path) -> Result<Child> {
     }
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
     command.spawn().context("cannot run setpriv, which is part of util-linux")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ready_line_counts_once_it_is_whole() {
+        let expected = Some(SocketAddr::from(([127, 0, 0, 1], 4711)));
+        assert_eq!(ready_address("admin x\nready root://127.0.0.1:4711\n", "ready root://"), expected);
+        assert_eq!(ready_address("ready root://127.0.0.1:47", "ready root://"), None);
+        assert_eq!(ready_address("nothing\n", "ready root://"), None);
+    }
 }
