@@ -1,8 +1,8 @@
 //! The floor: the least that any server must do to answer a read.
 //!
-//! One thread receives a frame that has the length of a `read`, takes offset and length from it, and answers with a
-//! header and bytes of an open file, copied or by `sendfile`. No session, no handles, no cache: what a real server
-//! spends more than this is its own doing.
+//! One thread receives frames that have the length of a `read`, takes offset and length from each, and answers with a
+//! header and bytes of an open file, copied or by `sendfile`, or of memory. No session, no handles, no cache: what a
+//! real server spends more than this is its own doing. Requests that arrive together are answered by one `send`.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use forebay_proto::{REQUEST_HEADER_LEN, Request, RequestHeader, ResponseHeader, Status, StreamId};
@@ -10,7 +10,7 @@ use rustix::event::epoll;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{SendFlags, send};
 use std::fs::File;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -18,6 +18,8 @@ use std::path::Path;
 /// How the floor server gets bytes from the file to the socket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub(crate) enum FloorMode {
+    /// One `send` of the header and of bytes that lie in memory: the same ones each time, from the file's beginning.
+    PingPong,
     /// `pread` behind the header, one `send`.
     Copy,
     /// Header with `MSG_MORE`, then `sendfile`.
@@ -33,6 +35,12 @@ const RECEIVE_LEN: usize = 64 * FRAME_LEN;
 /// Longest read that is answered.
 const READ_LEN_MAX: u32 = 64 << 20;
 
+/// Longest read that is answered from memory.
+const MEMORY_LEN_MAX: u64 = 1 << 20;
+
+/// Answers are sent when they have this length, even if more requests have arrived.
+const SEND_LEN: usize = 512 << 10;
+
 const EVENTS_MAX: usize = 64;
 
 /// Serves `connections` connections, then ends when all of them are closed. Prints its address first.
@@ -47,7 +55,11 @@ pub(crate) fn serve(file: &Path, mode: FloorMode, connections: u16) -> Result<()
         stream.set_nodelay(true)?;
         peers.push(Some(Peer { stream, pending: Vec::new() }));
     }
-    let mut answers = Answers { file, mode, out: Vec::new() };
+    let memory = match mode {
+        FloorMode::PingPong => beginning_of(&file)?,
+        FloorMode::Copy | FloorMode::Sendfile => Vec::new(),
+    };
+    let mut answers = Answers { file, memory, mode, out: Vec::new() };
     if let [Some(peer)] = peers.as_mut_slice() {
         while peer.serve(&mut answers)? {}
         return Ok(());
@@ -122,32 +134,77 @@ impl Peer {
 /// What answers are made of.
 struct Answers {
     file: File,
+    /// The beginning of the file, for answers from memory.
+    memory: Vec<u8>,
     mode: FloorMode,
     out: Vec<u8>,
 }
 
 impl Answers {
     fn answer(&mut self, stream: &TcpStream, frames: &[[u8; FRAME_LEN]]) -> Result<()> {
+        match self.mode {
+            FloorMode::PingPong => self.send_memory(stream, frames),
+            FloorMode::Copy => self.send_copies(stream, frames),
+            FloorMode::Sendfile => self.send_file(stream, frames),
+        }
+    }
+
+    fn send_memory(&self, mut stream: &TcpStream, frames: &[[u8; FRAME_LEN]]) -> Result<()> {
+        let mut headers = Vec::with_capacity(frames.len());
         for frame in frames {
             let (stream_id, offset, len) = parse(frame)?;
-            let header = ResponseHeader { stream_id, status: Status::OK, body_len: len }.to_bytes();
-            let len = usize::try_from(len)?;
-            match self.mode {
-                FloorMode::Copy => {
-                    self.out.resize(header.len() + len, 0);
-                    let (head, body) = self.out.split_at_mut(header.len());
-                    head.copy_from_slice(&header);
-                    self.file.read_exact_at(body, offset).context("cannot read the file")?;
-                    (&*stream).write_all(&self.out).context("cannot send")?;
-                }
-                FloorMode::Sendfile => {
-                    ensure!(send(stream, &header, SendFlags::MORE)? == header.len(), "the header did not fit");
-                    send_range(stream, &self.file, offset, len)?;
-                }
-            }
+            ensure!(offset == 0, "only the beginning of the file is in memory");
+            let body = self.memory.get(..usize::try_from(len)?).context("the read is longer than what is in memory")?;
+            headers.push((ResponseHeader { stream_id, status: Status::OK, body_len: len }.to_bytes(), body));
+        }
+        let parts = headers.iter().flat_map(|(header, body)| [IoSlice::new(header), IoSlice::new(body)]);
+        let mut parts: Vec<IoSlice<'_>> = parts.collect();
+        let mut parts = parts.as_mut_slice();
+        while !parts.is_empty() {
+            let sent = stream.write_vectored(parts).context("cannot send")?;
+            IoSlice::advance_slices(&mut parts, sent);
         }
         Ok(())
     }
+
+    fn send_copies(&mut self, mut stream: &TcpStream, frames: &[[u8; FRAME_LEN]]) -> Result<()> {
+        let mut filled = 0;
+        for frame in frames {
+            let (stream_id, offset, len) = parse(frame)?;
+            let header = ResponseHeader { stream_id, status: Status::OK, body_len: len }.to_bytes();
+            let end = filled + header.len() + usize::try_from(len)?;
+            if self.out.len() < end {
+                self.out.resize(end, 0);
+            }
+            let answer = self.out.get_mut(filled..end).context("the buffer is long enough")?;
+            let (head, body) = answer.split_at_mut(header.len());
+            head.copy_from_slice(&header);
+            self.file.read_exact_at(body, offset).context("cannot read the file")?;
+            filled = end;
+            if filled >= SEND_LEN {
+                stream.write_all(self.out.get(..filled).unwrap_or_default()).context("cannot send")?;
+                filled = 0;
+            }
+        }
+        stream.write_all(self.out.get(..filled).unwrap_or_default()).context("cannot send")
+    }
+
+    fn send_file(&self, stream: &TcpStream, frames: &[[u8; FRAME_LEN]]) -> Result<()> {
+        for frame in frames {
+            let (stream_id, offset, len) = parse(frame)?;
+            let header = ResponseHeader { stream_id, status: Status::OK, body_len: len }.to_bytes();
+            ensure!(send(stream, &header, SendFlags::MORE)? == header.len(), "the header did not fit");
+            send_range(stream, &self.file, offset, usize::try_from(len)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What answers from memory are made of.
+fn beginning_of(file: &File) -> Result<Vec<u8>> {
+    let mut memory = Vec::new();
+    file.take(MEMORY_LEN_MAX).read_to_end(&mut memory).context("cannot read the file")?;
+    Ok(memory)
 }
 
 fn send_range(stream: &TcpStream, file: &File, offset: u64, len: usize) -> Result<()> {

@@ -4,6 +4,7 @@ use super::row::{COLD_PIPELINE, COLD_READ_LEN, COLD_SMALL_CONNECTIONS, ColdClien
 use super::scene::{Scene, wait_until_stored};
 use super::servers::{ServerKind, start_floor, store_dir};
 use super::usage::Usage;
+use crate::floor::FloorMode;
 use crate::load::{Bound, Load, LoadFile, LoadOptions, LoadReport, Operation, Order};
 use crate::process::{Program, Server, wait_for};
 use anyhow::{Context as _, Result, ensure};
@@ -66,10 +67,10 @@ impl Measure<'_> {
         let measured = match (row.kind, server.floor_mode()) {
             (RowKind::Warm(warm), Some(mode)) if warm.has_floor() => {
                 let server = start_floor(mode, &self.scene.large_path(), warm.connections, self.scene.dir())?;
-                self.warm(&warm, &server, true)?
+                self.warm(&warm, &server, Some(mode))?
             }
             (_, Some(_)) => return Ok(Outcome::NoPart),
-            (RowKind::Warm(warm), None) => self.warm(&warm, self.scene.server(server)?, false)?,
+            (RowKind::Warm(warm), None) => self.warm(&warm, self.scene.server(server)?, None)?,
             (RowKind::Cold(client), None) if server.is_cache() => match self.cold_cache(client, server)? {
                 Ok(measured) => measured,
                 Err(error) => return Ok(Outcome::Ended { why: format!("{error:#}") }),
@@ -81,21 +82,28 @@ impl Measure<'_> {
         Ok(Outcome::Measured(Sample { row: row.name.clone(), server, round, report, cpu, origin_bytes }))
     }
 
-    fn warm(&self, row: &WarmRow, server: &Server, bare: bool) -> Result<Measured> {
+    fn warm(&self, row: &WarmRow, server: &Server, floor: Option<FloorMode>) -> Result<Measured> {
         let files = &self.scene.files;
+        let (large, order) = match (floor, row.operation) {
+            // It answers from the file's beginning: a file of one read has nothing else.
+            (Some(FloorMode::PingPong), Operation::Read { len }) => {
+                (LoadFile { len: len.into(), ..files.large.clone() }, Order::Random)
+            }
+            _ => (files.large.clone(), row.order),
+        };
         let options = LoadOptions {
             server: server.address(),
             files: match row.operation {
                 Operation::OpenStatClose | Operation::OpenReadClose => files.small.clone(),
                 Operation::Read { .. } | Operation::ReadVector { .. } | Operation::PageRead { .. } => {
-                    vec![files.large.clone()]
+                    vec![large]
                 }
             },
             operation: row.operation,
-            order: row.order,
+            order,
             connections: row.connections,
             pipeline: row.pipeline,
-            bare,
+            bare: floor.is_some(),
         };
         let mut load = Load::prepare(&options)?;
         load.run(Bound::Time(self.time / SETTLE_DIVISOR), self.cancelled)?;

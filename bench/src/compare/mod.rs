@@ -19,6 +19,9 @@ use servers::{Programs, ServerKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// All columns of the table.
+const SERVERS_DEFAULT: &str = "xcache,plain,forebay,floor-ping-pong,floor-copy,floor-sendfile";
+
 /// What to compare, and how long.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareOptions {
@@ -26,7 +29,7 @@ pub(crate) struct CompareOptions {
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
     /// Servers to measure.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "xcache,plain,forebay,floor-copy,floor-sendfile")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = SERVERS_DEFAULT)]
     servers: Vec<ServerKind>,
     /// Rounds; each measures every row on every server. [default: 5, quick: 1]
     #[arg(long)]

@@ -113,7 +113,7 @@ impl Scene {
         match kind {
             ServerKind::Xcache => self.programs.start_xcache(origin, run_dir),
             ServerKind::Forebay => self.programs.start_forebay(origin, run_dir),
-            ServerKind::Plain | ServerKind::FloorCopy | ServerKind::FloorSendfile => {
+            ServerKind::Plain | ServerKind::FloorPingPong | ServerKind::FloorCopy | ServerKind::FloorSendfile => {
                 anyhow::bail!("{} is no cache", kind.as_str())
             }
         }

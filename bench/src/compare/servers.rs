@@ -18,6 +18,8 @@ pub(crate) enum ServerKind {
     Plain,
     /// Forebay.
     Forebay,
+    /// The least that a server must do if it had all bytes in memory.
+    FloorPingPong,
     /// The least that a server must do, bytes copied.
     FloorCopy,
     /// The least that a server must do, with sendfile.
@@ -31,6 +33,7 @@ impl ServerKind {
             Self::Xcache => "XCache",
             Self::Plain => "plain xrootd",
             Self::Forebay => "Forebay",
+            Self::FloorPingPong => "floor (ping-pong)",
             Self::FloorCopy => "floor (copy)",
             Self::FloorSendfile => "floor (sendfile)",
         }
@@ -39,6 +42,7 @@ impl ServerKind {
     /// How the floor server works, if it is one.
     pub(crate) const fn floor_mode(self) -> Option<FloorMode> {
         match self {
+            Self::FloorPingPong => Some(FloorMode::PingPong),
             Self::FloorCopy => Some(FloorMode::Copy),
             Self::FloorSendfile => Some(FloorMode::Sendfile),
             Self::Xcache | Self::Plain | Self::Forebay => None,

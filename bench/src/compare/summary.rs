@@ -36,15 +36,19 @@ type Against = (&'static str, &'static [ServerKind]);
 
 const AGAINST_SERVERS: [Against; 2] =
     [("Forebay : XCache", &[ServerKind::Xcache]), ("Forebay : plain xrootd", &[ServerKind::Plain])];
-const AGAINST_FLOOR: Against = ("Forebay : floor", &[ServerKind::FloorCopy, ServerKind::FloorSendfile]);
+const AGAINST_FLOOR: [Against; 2] = [
+    ("Forebay : ping-pong", &[ServerKind::FloorPingPong]),
+    ("Forebay : floor", &[ServerKind::FloorCopy, ServerKind::FloorSendfile]),
+];
 
 /// The tables of all `samples`, in Markdown.
 pub(crate) fn tables(rows: &[Row], servers: &[ServerKind], samples: &[Sample]) -> String {
     let cells = Cells { servers, samples };
     let [xcache, plain] = AGAINST_SERVERS;
+    let [ping_pong, floor] = AGAINST_FLOOR;
     let cpu = cells.table(
         rows,
-        &[xcache, plain, AGAINST_FLOOR],
+        &[xcache, plain, ping_pong, floor],
         |row, sample| sample.cpu_per_unit(row.unit),
         |row| row.unit.as_str(),
     );
