@@ -120,7 +120,8 @@ def test_a_scrub_reads_everything_and_finds_nothing_wrong(site: Site, patterns: 
     fetch(site, PATH)
     until(lambda: site.call("GET", f"/api/v1/files{PATH}").status == 200, "the file is in the index")
     assert site.call("POST", "/api/v1/scrub").status == 202
-    scrub = until(lambda: (now := site.get("/scrub"))["finished"] is not None and now, "the scrub has ended")
+    scrub = until(lambda: not (now := site.get("/scrub"))["is_running"] and now, "the scrub has ended")
+    assert scrub["finished"] is not None
     assert (scrub["is_running"], scrub["bad_blocks"]) == (False, 0)
     assert site.get("/status")["scrub"] == scrub
 

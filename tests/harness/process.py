@@ -119,6 +119,11 @@ class Process:
             running.remove(self)
 
 
+def as_root(*command: str) -> list[str]:
+    """A command that root runs; who is not root needs `sudo` without a password, as to install the tools."""
+    return list(command) if os.geteuid() == 0 else ["sudo", "-n", *command]
+
+
 def service_ids() -> tuple[int, int] | None:
     """User and group id that servers run as when the suite itself runs as root; None when it does not."""
     if os.geteuid() != 0:

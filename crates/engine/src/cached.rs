@@ -6,7 +6,7 @@ use crate::{
     budget::Budget,
     claims::Claims,
     coalesced::Coalesced,
-    identity::LastCheck,
+    identity::{FromOrigin, LastCheck},
     kept::{Kept, Record},
     latch::Latch,
     read_ahead::FileReadAhead,
@@ -60,9 +60,12 @@ impl CachedFile {
         geometry: Geometry,
         mtime: i64,
         kept: Option<Kept>,
-        origin_file: Option<Arc<dyn OriginFile>>,
+        from_origin: Option<FromOrigin>,
     ) -> Self {
-        let last_check = if origin_file.is_some() { LastCheck::now() } else { LastCheck::of(kept.as_ref()) };
+        let (origin_file, last_check) = match from_origin {
+            Some(FromOrigin { file, asked }) => (Coalesced::ready(file), asked),
+            None => (Coalesced::default(), LastCheck::of(kept.as_ref())),
+        };
         let link = shared.limits.link(&target.server);
         let settings = target.treatment.read_ahead.unwrap_or(shared.options.read_ahead.settings);
         Self {
@@ -72,7 +75,7 @@ impl CachedFile {
             geometry,
             mtime,
             kept,
-            origin_file: Mutex::new(Arc::new(origin_file.map_or_else(Coalesced::default, Coalesced::ready))),
+            origin_file: Mutex::new(Arc::new(origin_file)),
             claims: Claims::default(),
             account: Account::default(),
             last_check,

@@ -5,17 +5,22 @@ use std::{
     collections::BTreeMap,
     future::Future,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Instant,
 };
 
-/// Questions under way, each under the name of what it is about. Who asks while one is under way gets its answer; nothing is
-/// remembered behind the answer.
+/// Questions under way, each under the name of what it is about. Who asks while one is under way gets its answer, if it is
+/// recent enough; nothing is remembered behind the answer.
 pub(crate) struct Flights<K, T> {
     under_way: Mutex<BTreeMap<K, Arc<Answer<T>>>>,
 }
 
+/// How recent an answer must be: whatever is under way will do, or only what was asked at a time or later.
+pub(crate) type Since = Option<Instant>;
+
 /// What is answered; nothing, once it has come in, when the question broke off.
 struct Answer<T> {
     value: OnceLock<T>,
+    asked: Instant,
     has_come: Latch,
 }
 
@@ -37,21 +42,26 @@ where
     K: Clone + Ord + Send + 'static,
     T: Clone + Send + Sync + 'static,
 {
-    /// The answer to the question about `name`, which `ask` asks unless it is under way. It goes on when those who wait for
-    /// it leave.
+    /// The answer to the question about `name`, which `ask` asks unless it is under way. One under way that was asked before
+    /// `since` is waited for, so that there is never more than one. It goes on when those who wait for it leave.
     ///
     /// # Errors
     /// When the question broke off.
-    pub(crate) async fn join<F>(self: &Arc<Self>, name: &K, ask: impl FnOnce() -> F) -> Result<T, Error>
+    pub(crate) async fn join<F>(self: &Arc<Self>, name: &K, since: Since, ask: impl Fn() -> F) -> Result<T, Error>
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let answer = self.answer_to(name, ask);
-        answer.has_come.wait().await;
+        let answer = loop {
+            let answer = self.answer_to(name, &ask);
+            answer.has_come.wait().await;
+            if since.is_none_or(|since| answer.asked >= since) {
+                break answer;
+            }
+        };
         answer.value.get().cloned().ok_or(Error::Internal { what: "a question to an origin broke off" })
     }
 
-    fn answer_to<F>(self: &Arc<Self>, name: &K, ask: impl FnOnce() -> F) -> Arc<Answer<T>>
+    fn answer_to<F>(self: &Arc<Self>, name: &K, ask: &impl Fn() -> F) -> Arc<Answer<T>>
     where
         F: Future<Output = T> + Send + 'static,
     {
@@ -59,7 +69,11 @@ where
         if let Some(answer) = under_way.get(name) {
             return Arc::clone(answer);
         }
-        let answer = Arc::new(Answer { value: OnceLock::new(), has_come: Latch::default() });
+        let answer = Arc::new(Answer {
+            value: OnceLock::new(),
+            asked: forebay_net::clock::monotonic(),
+            has_come: Latch::default(),
+        });
         under_way.insert(name.clone(), Arc::clone(&answer));
         let landing = Landing { flights: Arc::clone(self), name: name.clone(), answer: Arc::clone(&answer) };
         let question = ask();
@@ -87,6 +101,7 @@ impl<K: Ord, T> Drop for Landing<K, T> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+    use std::time::Duration;
     use tokio::sync::watch;
 
     #[tokio::test]
@@ -99,11 +114,12 @@ mod tests {
                 asked.fetch_add(1, SeqCst)
             }
         };
-        let (first, second, other) = tokio::join!(flights.join(&1, ask), flights.join(&1, ask), flights.join(&2, ask));
+        let (first, second, other) =
+            tokio::join!(flights.join(&1, None, ask), flights.join(&1, None, ask), flights.join(&2, None, ask));
         assert_eq!(first, second);
         assert_ne!(first, other);
         assert_eq!(asked.load(SeqCst), 2);
-        assert_eq!(flights.join(&1, ask).await, Ok(2), "an answer is not remembered");
+        assert_eq!(flights.join(&1, None, ask).await, Ok(2), "an answer is not remembered");
         assert!(flights.under_way().is_empty());
     }
 
@@ -117,20 +133,46 @@ mod tests {
                 7
             }
         };
-        let mut left = Box::pin(flights.join(&1, ask));
+        let mut left = Box::pin(flights.join(&1, None, ask));
         assert!(polled_once(left.as_mut()).await.is_none());
         drop(left);
-        let second = flights.join(&1, || async { panic!("it is under way") });
+        let second = flights.join(&1, None, || async { panic!("it is under way") });
         open.send_replace(true);
         assert_eq!(second.await, Ok(7));
     }
 
     #[tokio::test]
+    async fn an_answer_that_may_be_too_old_is_waited_for_and_the_question_asked_again() {
+        let (flights, asked) = (Arc::new(Flights::<u8, u32>::default()), Arc::new(AtomicU32::new(0)));
+        let ask = || {
+            let asked = Arc::clone(&asked);
+            async move {
+                tokio::task::yield_now().await;
+                asked.fetch_add(1, SeqCst)
+            }
+        };
+        let mut first = Box::pin(flights.join(&1, None, ask));
+        assert!(polled_once(first.as_mut()).await.is_none());
+        let later = flights.under_way()[&1].asked + Duration::from_nanos(1);
+        while forebay_net::clock::monotonic() < later {
+            std::hint::spin_loop();
+        }
+        let (first, any, recent, recent_too) = tokio::join!(
+            first,
+            flights.join(&1, None, ask),
+            flights.join(&1, Some(later), ask),
+            flights.join(&1, Some(later), ask),
+        );
+        assert_eq!((first, any, recent, recent_too), (Ok(0), Ok(0), Ok(1), Ok(1)));
+        assert_eq!(asked.load(SeqCst), 2);
+    }
+
+    #[tokio::test]
     async fn a_question_that_breaks_off_is_an_error_and_may_be_asked_again() {
         let flights = Arc::new(Flights::<u8, u32>::default());
-        let broken = flights.join(&1, || async { panic!("told to panic") }).await;
+        let broken = flights.join(&1, None, || async { panic!("told to panic") }).await;
         assert!(matches!(broken, Err(Error::Internal { .. })));
-        assert_eq!(flights.join(&1, || async { 1 }).await, Ok(1));
+        assert_eq!(flights.join(&1, None, || async { 1 }).await, Ok(1));
     }
 
     /// What a future gives when it is polled once.

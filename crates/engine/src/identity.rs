@@ -2,12 +2,19 @@
 
 use crate::{cached::CachedFile, kept::Kept};
 use forebay_cache::{Cinfo, Remembered};
-use forebay_origin::{Checksum, FileIdentity};
+use forebay_origin::{Checksum, FileIdentity, OriginFile};
 use forebay_store::{MarkChecksum, OriginMark};
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
+
+/// A file that was opened at its origin.
+pub(crate) struct FromOrigin {
+    pub(crate) file: Arc<dyn OriginFile>,
+    /// When the origin was asked to open it.
+    pub(crate) asked: LastCheck,
+}
 
 /// When a file was last found to be its origin's.
 pub(crate) struct LastCheck(Mutex<Checked>);
@@ -21,9 +28,10 @@ struct Checked {
 }
 
 impl LastCheck {
-    /// The file was opened at its origin just now.
-    pub(crate) fn now() -> Self {
-        Self(Mutex::new(Checked::at(forebay_net::clock::now_unix())))
+    /// The origin is asked for the file from now on: what it answers may be as old as this.
+    pub(crate) fn begun_now() -> Self {
+        let (unix, at) = (forebay_net::clock::now_unix(), forebay_net::clock::monotonic());
+        Self(Mutex::new(Checked { unix, at: Some(at) }))
     }
 
     /// What the record on disk tells: an entry is created when its file was opened at the origin.
@@ -47,12 +55,6 @@ impl LastCheck {
 
     fn checked(&self) -> MutexGuard<'_, Checked> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Checked {
-    fn at(unix: i64) -> Self {
-        Self { unix, at: Some(forebay_net::clock::monotonic()) }
     }
 }
 
@@ -84,10 +86,10 @@ impl CachedFile {
         identity.size == self.size() && self.mark().as_ref().is_none_or(is_elsewhere)
     }
 
-    /// Notes that the file was its origin's at `now` (seconds of the Unix epoch).
-    pub(crate) fn note_checked(&self, now: i64) {
-        *self.last_check().checked() = Checked::at(now);
-        self.change_mark(|mark| mark.checked = Some(now));
+    /// Notes that the file was its origin's at `unix` (seconds of the Unix epoch), and at `at` or later.
+    pub(crate) fn note_checked(&self, unix: i64, at: Instant) {
+        *self.last_check().checked() = Checked { unix, at: Some(at) };
+        self.change_mark(|mark| mark.checked = Some(unix));
     }
 
     /// What tells the file from another one under its name.

@@ -3,13 +3,13 @@
 use crate::{
     Error,
     cached::{CachedFile, file_stat},
-    identity::last_check_of,
+    identity::{FromOrigin, LastCheck, last_check_of},
     kept::Kept,
     routes::OriginTarget,
     shared::Shared,
 };
 use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered, Trust};
-use forebay_origin::{OriginError, OriginFile};
+use forebay_origin::OriginError;
 use forebay_store::{Entry, MarkChecksum, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
 use forebay_types::{BlockSize, FileStat};
@@ -28,12 +28,12 @@ pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Ar
     }
     // Before the open: when the file changes in between, the next check finds another checksum and no harm is done.
     let checksum = if target.validity.compares_checksum {
-        shared.questions.checksum(&target, None).await.ok().flatten()
+        shared.questions.checksum(&target, None, None).await.ok().flatten()
     } else {
         None
     };
-    let origin_file = open_at_origin(&shared, &target).await?;
-    let identity = origin_file.identity();
+    let opened = open_at_origin(&shared, &target).await?;
+    let identity = opened.file.identity();
     let mark = OriginMark {
         checksum: checksum.and_then(|checksum| MarkChecksum::new(&checksum.algorithm, &checksum.value)),
         ..OriginMark::new(identity.endpoint.clone(), identity.mtime)
@@ -41,31 +41,32 @@ pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Ar
     let block_size = target.treatment.block_size.unwrap_or(shared.options.block_size);
     let geometry = Geometry::of_new_file(block_size, identity.size).ok();
     let Some(kept) = create_entry(&shared, key, geometry, mark).await else {
-        return Ok(Arc::new(unkept(&shared, target, origin_file)?));
+        return Ok(Arc::new(unkept(&shared, target, opened)?));
     };
     let geometry = kept.map.geometry();
-    let file = CachedFile::new(shared, target, geometry, identity.mtime, Some(kept), Some(origin_file));
+    let file = CachedFile::new(shared, target, geometry, identity.mtime, Some(kept), Some(opened));
     Ok(Arc::new(file))
 }
 
 /// Opens a file at its origin; a name that is not there is remembered, also for who came too late to share this question.
-async fn open_at_origin(shared: &Shared, target: &OriginTarget) -> Result<Arc<dyn OriginFile>, OriginError> {
+async fn open_at_origin(shared: &Shared, target: &OriginTarget) -> Result<FromOrigin, OriginError> {
     if let Some(missing) = target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
         shared.metrics.add_negative_hit();
         return Err(missing);
     }
+    let asked = LastCheck::begun_now();
     let opened = target.origin.open(&target.path).await;
     if let (Err(error), Some(key)) = (&opened, &target.key) {
         target.decisions.note_answer(key, error);
     }
-    opened
+    opened.map(|file| FromOrigin { file, asked })
 }
 
 /// A file that is not to be kept, opened at its origin.
 pub(crate) async fn load_unkept(shared: &Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
     shared.metrics.add_not_kept(NotKept::Decision, 1);
-    let origin_file = open_at_origin(shared, &target).await?;
-    Ok(Arc::new(unkept(shared, target, origin_file)?))
+    let opened = open_at_origin(shared, &target).await?;
+    Ok(Arc::new(unkept(shared, target, opened)?))
 }
 
 /// A file that is on disk and that nobody has open.
@@ -91,13 +92,13 @@ pub(crate) async fn closed_copy(shared: &Arc<Shared>, target: &OriginTarget) -> 
 }
 
 /// A file that is passed through without keeping it.
-fn unkept(shared: &Arc<Shared>, target: OriginTarget, origin_file: Arc<dyn OriginFile>) -> Result<CachedFile, Error> {
-    let identity = origin_file.identity();
+fn unkept(shared: &Arc<Shared>, target: OriginTarget, opened: FromOrigin) -> Result<CachedFile, Error> {
+    let identity = opened.file.identity();
     let too_large = |error: forebay_cache::GeometryError| {
         Error::Origin(OriginError::Protocol { endpoint: identity.endpoint.clone(), what: error.to_string() })
     };
     let geometry = Geometry::of_new_file(BlockSize::MAX, identity.size).map_err(too_large)?;
-    Ok(CachedFile::new(Arc::clone(shared), target, geometry, identity.mtime, None, Some(origin_file)))
+    Ok(CachedFile::new(Arc::clone(shared), target, geometry, identity.mtime, None, Some(opened)))
 }
 
 /// What the disk holds under `key`, if anything; a disk that fails holds nothing.

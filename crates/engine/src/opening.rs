@@ -112,7 +112,7 @@ impl Engine {
                         return Ok(file.stat());
                     }
                 } else if let Some(copy) = closed_copy(self.shared(), &target).await {
-                    return stat_closed(self.shared(), &target, &copy).await;
+                    return stat_closed(self.shared(), &target, &copy, began).await;
                 }
                 self.stat_at_origin(&target).await
             }
@@ -194,7 +194,7 @@ impl Engine {
 
     async fn stat_at_origin(&self, target: &OriginTarget) -> Result<FileStat, Error> {
         self.check_not_missing(target)?;
-        self.shared().questions.stat(target).await
+        self.shared().questions.stat(target, None).await
     }
 
     /// Fails when the origin was asked for the file a moment ago and has none.

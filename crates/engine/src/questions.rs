@@ -1,6 +1,10 @@
 //! Questions to origins about their files, each asked once for all who want to know at the same time.
 
-use crate::{Error, flights::Flights, routes::OriginTarget};
+use crate::{
+    Error,
+    flights::{Flights, Since},
+    routes::OriginTarget,
+};
 use forebay_cache::CacheKey;
 use forebay_origin::{Checksum, FileIdentity, OriginError};
 use forebay_types::{Endpoint, FileStat};
@@ -28,8 +32,8 @@ const REST_TIME: Duration = Duration::from_secs(10);
 const RESTING_MAX: usize = 4096;
 
 impl Questions {
-    /// What the origin tells of a name. A name that is not there is remembered.
-    pub(crate) async fn stat(&self, target: &OriginTarget) -> Result<FileStat, Error> {
+    /// What the origin tells of a name, at `since` or later. A name that is not there is remembered.
+    pub(crate) async fn stat(&self, target: &OriginTarget, since: Since) -> Result<FileStat, Error> {
         let Some(key) = &target.key else { return Ok(target.origin.stat(&target.path).await?) };
         let ask = || {
             let (target, key) = (target.clone(), key.clone());
@@ -38,30 +42,37 @@ impl Questions {
                 answer.inspect_err(|error| target.decisions.note_answer(&key, error))
             }
         };
-        Ok(self.stats.join(key, ask).await??)
+        Ok(self.stats.join(key, since, ask).await??)
     }
 
-    /// Which file an open leads to, and at which server.
-    pub(crate) async fn identity(&self, target: &OriginTarget, key: &CacheKey) -> Result<FileIdentity, Error> {
+    /// Which file an open leads to, and at which server, at `since` or later.
+    pub(crate) async fn identity(
+        &self,
+        target: &OriginTarget,
+        key: &CacheKey,
+        since: Since,
+    ) -> Result<FileIdentity, Error> {
         let ask = || {
             let target = target.clone();
             async move { target.origin.open(&target.path).await.map(|file| file.identity()) }
         };
-        Ok(self.identities.join(key, ask).await??)
+        Ok(self.identities.join(key, since, ask).await??)
     }
 
-    /// The origin's checksum of a file, by `algorithm` or the origin's own choice; `None` when it gives none.
+    /// The origin's checksum of a file at `since` or later, by `algorithm` or the origin's own choice; `None` when it gives
+    /// none.
     pub(crate) async fn checksum(
         &self,
         target: &OriginTarget,
         algorithm: Option<&str>,
+        since: Since,
     ) -> Result<Option<Checksum>, Error> {
         let Some(key) = &target.key else { return Ok(None) };
         let ask = || {
             let (target, algorithm) = (target.clone(), algorithm.map(str::to_owned));
             async move { target.origin.checksum(&target.path, algorithm.as_deref()).await }
         };
-        match self.checksums.join(key, ask).await? {
+        match self.checksums.join(key, since, ask).await? {
             Ok(checksum) => Ok(Some(checksum)),
             Err(error) if error.is_retryable() || error.is_not_found() => Err(error.into()),
             Err(_) => Ok(None),

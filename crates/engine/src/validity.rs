@@ -3,7 +3,8 @@
 //! What follows from what is found is decided by `forebay_cache::ValidityPolicy`. A check that fails changes nothing on disk.
 
 use crate::{
-    Error, cached::CachedFile, loader::ClosedCopy, questions::Questions, routes::OriginTarget, shared::Shared,
+    Error, cached::CachedFile, flights::Since, loader::ClosedCopy, questions::Questions, routes::OriginTarget,
+    shared::Shared,
 };
 use forebay_cache::{CacheKey, CheckOutcome, Likeness, ValidityCheck, Verdict};
 use forebay_origin::{FileIdentity, OriginError};
@@ -61,11 +62,11 @@ pub(crate) async fn admit(
         return if due.may_be_served_unchecked() { Ok(()) } else { Err(not_cached()) };
     }
     let metrics = &file.shared().metrics;
-    let found = due.ask(&file.shared().questions, compare(file, target)).await?;
+    let found = due.ask(&file.shared().questions, compare(file, target, began)).await?;
     match (due.verdict(&found), found) {
         (Verdict::Serve, _) => {
             metrics.add_check(CheckResult::Unchanged);
-            file.note_checked(due.now);
+            file.note_checked(due.now, began);
             Ok(())
         }
         (Verdict::ServeStale, Found::Failed(error)) => {
@@ -98,14 +99,19 @@ pub(crate) async fn admit(
 ///
 /// # Errors
 /// As for [`admit`].
-pub(crate) async fn stat_closed(shared: &Shared, target: &OriginTarget, copy: &ClosedCopy) -> Result<FileStat, Error> {
+pub(crate) async fn stat_closed(
+    shared: &Shared,
+    target: &OriginTarget,
+    copy: &ClosedCopy,
+    began: Instant,
+) -> Result<FileStat, Error> {
     let due = Due::new(target, copy.last_check);
     if !due.must_ask() {
         return Ok(copy.stat);
     }
     let mut told = None;
     let question = async {
-        let stat = shared.questions.stat(target).await?;
+        let stat = shared.questions.stat(target, Some(began)).await?;
         told = Some(stat);
         let is_same = stat.kind == FileKind::File && copy.remembered.compare(stat.size, stat.mtime) == Likeness::Same;
         Ok(if is_same { Found::Unchanged } else { Found::Changed })
@@ -197,30 +203,31 @@ impl Found {
     }
 }
 
-/// Compares a copy with the file that its origin has now.
-async fn compare(file: &Arc<CachedFile>, target: &OriginTarget) -> Result<Found, Error> {
+/// Compares a copy with the file that its origin has at `began` or later.
+async fn compare(file: &Arc<CachedFile>, target: &OriginTarget, began: Instant) -> Result<Found, Error> {
+    let since = Some(began);
     let questions = &file.shared().questions;
     let Some(key) = &target.key else { return Ok(Found::Unchanged) };
-    let likeness = likeness_by_stat(file, target).await?;
+    let likeness = likeness_by_stat(file, target, since).await?;
     if likeness == Likeness::Same && file.mark().is_none() {
         // An entry that does not tell where it came from learns it, lest a later change be taken for another replica.
-        file.note_identity(&questions.identity(target, key).await?);
+        file.note_identity(&questions.identity(target, key, since).await?);
     }
     match likeness {
         Likeness::Different => Ok(Found::Changed),
-        _ if target.validity.compares_checksum => compare_checksums(file, target, key, likeness).await,
+        _ if target.validity.compares_checksum => compare_checksums(file, target, key, likeness, since).await,
         Likeness::Same => Ok(Found::Unchanged),
         Likeness::TooYoung => Ok(Found::Changed),
         Likeness::OtherTime => {
             // Only where it is: an xrootd tells the time of the file that somebody has open already under the name.
-            let identity = questions.identity(target, key).await?;
+            let identity = questions.identity(target, key, since).await?;
             Ok(Found::unchanged_if(file.is_replica(&identity)))
         }
     }
 }
 
-async fn likeness_by_stat(file: &Arc<CachedFile>, target: &OriginTarget) -> Result<Likeness, Error> {
-    let stat = file.shared().questions.stat(target).await?;
+async fn likeness_by_stat(file: &Arc<CachedFile>, target: &OriginTarget, since: Since) -> Result<Likeness, Error> {
+    let stat = file.shared().questions.stat(target, since).await?;
     let is_file = stat.kind == FileKind::File;
     Ok(if is_file { file.remembered().compare(stat.size, stat.mtime) } else { Likeness::Different })
 }
@@ -234,14 +241,15 @@ async fn compare_checksums(
     target: &OriginTarget,
     key: &CacheKey,
     likeness: Likeness,
+    since: Since,
 ) -> Result<Found, Error> {
     let questions = &file.shared().questions;
     let identity = match likeness {
-        Likeness::OtherTime => Some(questions.identity(target, key).await?),
+        Likeness::OtherTime => Some(questions.identity(target, key, since).await?),
         Likeness::Same | Likeness::TooYoung | Likeness::Different => None,
     };
     let known = file.mark().and_then(|mark| mark.checksum);
-    let told = questions.checksum(target, known.as_ref().map(MarkChecksum::algorithm)).await?;
+    let told = questions.checksum(target, known.as_ref().map(MarkChecksum::algorithm), since).await?;
     match (known, told) {
         (Some(known), Some(told)) if known.algorithm() == told.algorithm => {
             let is_unchanged = known.value() == told.value;
@@ -251,7 +259,8 @@ async fn compare_checksums(
             Ok(Found::unchanged_if(is_unchanged))
         }
         (None, Some(told)) if likeness == Likeness::Same => {
-            let is_unchanged = likeness_by_stat(file, target).await? == Likeness::Same;
+            let behind_it = Some(forebay_net::clock::monotonic());
+            let is_unchanged = likeness_by_stat(file, target, behind_it).await? == Likeness::Same;
             if is_unchanged {
                 file.note_checksum(&told);
             }

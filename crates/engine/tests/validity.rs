@@ -74,7 +74,7 @@ fn immutable_files_are_never_asked_for() {
 }
 
 #[test]
-fn many_opens_of_a_file_that_is_due_ask_one_question() {
+fn many_opens_of_a_file_that_is_due_share_a_question() {
     run_in_one_thread(async {
         let root = tempfile::tempdir().unwrap();
         let house = house(root.path(), each_open());
@@ -94,7 +94,8 @@ fn many_opens_of_a_file_that_is_due_ask_one_question() {
         for open in opens {
             assert!(open.await.unwrap().is_ok());
         }
-        assert_eq!((house.origin.opens(), house.origin.stats()), (1, 1));
+        // The first one's had been asked before the others began: for them it may tell what is no longer so.
+        assert_eq!((house.origin.opens(), house.origin.stats()), (1, 2));
         assert_eq!(house.engine.metrics().checks(CheckResult::Unchanged), 100);
         drop(opened);
     });

@@ -6,7 +6,7 @@ use crate::{
     error::IndexError as Error,
     tables::{
         ENTRIES, KEYS, META_COMMITTED, META_IN_USE, META_MISSED_SINCE, META_SCRUB_FINISHED, META_SCRUB_LAST,
-        META_WALKED, SUMS,
+        META_SCRUB_READY, META_WALKED, SUMS,
     },
 };
 use forebay_cache::{CacheKey, EntryId};
@@ -36,6 +36,9 @@ pub struct ScrubProgress {
     pub last: Option<EntryId>,
     /// When the last one came to its end, in seconds of the Unix epoch.
     pub finished: Option<i64>,
+    /// When the cache was first ready for one, in seconds of the Unix epoch: the first one is due as long after it as later ones
+    /// are after each other.
+    pub ready_since: Option<i64>,
 }
 
 const OPERATION: &str = "reading";
@@ -182,8 +185,8 @@ impl Index {
     pub fn scrub_progress(&self) -> Result<ScrubProgress, IndexError> {
         self.guarded(|| {
             let last = self.meta(META_SCRUB_LAST)?.filter(|&id| id != 0).map(EntryId);
-            let finished = self.meta(META_SCRUB_FINISHED)?.and_then(|time| i64::try_from(time).ok());
-            Ok(ScrubProgress { last, finished })
+            let time = |meta| Ok(self.meta(meta)?.and_then(|time| i64::try_from(time).ok()));
+            Ok(ScrubProgress { last, finished: time(META_SCRUB_FINISHED)?, ready_since: time(META_SCRUB_READY)? })
         })
     }
 
@@ -194,10 +197,12 @@ impl Index {
     pub fn set_scrub_progress(&self, progress: ScrubProgress) -> Result<(), IndexError> {
         self.write(|writer| {
             writer.set_meta(META_SCRUB_LAST, progress.last.map_or(0, |id| id.0))?;
-            match progress.finished.and_then(|time| u64::try_from(time).ok()) {
-                Some(time) => writer.set_meta(META_SCRUB_FINISHED, time),
-                None => Ok(()),
+            for (meta, time) in [(META_SCRUB_FINISHED, progress.finished), (META_SCRUB_READY, progress.ready_since)] {
+                if let Some(time) = time.and_then(|time| u64::try_from(time).ok()) {
+                    writer.set_meta(meta, time)?;
+                }
             }
+            Ok(())
         })
     }
 

@@ -40,3 +40,6 @@ pub(crate) const META_SCRUB_LAST: &str = "scrub_last";
 
 /// When the last scrub came to its end, in seconds of the Unix epoch.
 pub(crate) const META_SCRUB_FINISHED: &str = "scrub_finished";
+
+/// When the cache was first ready for a scrub, in seconds of the Unix epoch.
+pub(crate) const META_SCRUB_READY: &str = "scrub_ready";

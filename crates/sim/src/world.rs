@@ -63,9 +63,6 @@ pub(crate) struct OriginFileState {
 /// alone for a while.
 const UNCHECKED_AFTER_FAILURE: Duration = Duration::from_secs(120);
 
-/// How long an open takes that others may join, with a slow disk and an origin that answers.
-const OPEN_MAX: Duration = Duration::from_secs(10);
-
 /// Latency in milliseconds below which every question is answered in time.
 const ANSWERS_IN_TIME_MS: u64 = 1000;
 
@@ -112,9 +109,9 @@ impl State {
     /// Notes that something is about to happen to the world.
     pub(crate) fn note_event(&mut self) {
         self.events += 1;
-        // An open may join one that has begun, and asked the origin, before.
-        let settling = if self.origin_fails() { UNCHECKED_AFTER_FAILURE } else { OPEN_MAX };
-        self.unchecked_until = self.unchecked_until.max(Some(Instant::now() + settling));
+        if self.origin_fails() {
+            self.unchecked_until = self.unchecked_until.max(Some(Instant::now() + UNCHECKED_AFTER_FAILURE));
+        }
     }
 
     /// Whether the origin may fail to answer a question in time.

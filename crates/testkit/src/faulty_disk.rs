@@ -18,7 +18,7 @@ use std::{
 /// Faults of a [`FaultyDisk`], to be switched while it is in use.
 #[derive(Debug, Default)]
 pub struct DiskFaults {
-    /// Writes of data fail: no space is left.
+    /// Writes of data fail: no space is left, until entries are removed.
     pub full: AtomicBool,
     /// Reads of data through the store fail.
     pub read_fails: AtomicBool,
@@ -135,7 +135,13 @@ impl Disk for FaultyDisk {
 
     fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
         match self.change("removing") {
-            Ok(disk) => disk.remove_entries(keys),
+            Ok(disk) => {
+                let removed = disk.remove_entries(keys);
+                if removed.iter().any(Result::is_ok) {
+                    self.faults.full.store(false, SeqCst);
+                }
+                removed
+            }
             Err(_) => keys.iter().map(|key| self.remove_entry(key)).collect(),
         }
     }

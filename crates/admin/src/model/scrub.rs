@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// How the scrub is, which reads everything on disk and checks it.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Scrub {
-    /// Whether one is under way.
+    /// Whether one is under way, or about to begin because it was asked for.
     pub is_running: bool,
     /// When the last one was begun, or gone on with after a restart.
     pub started: Option<i64>,

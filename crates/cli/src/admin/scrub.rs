@@ -89,7 +89,7 @@ fn line(scrub: &Scrub) -> String {
     let state = match (scrub.is_running, scrub.finished) {
         (true, _) => "running".to_owned(),
         (false, Some(finished)) => format!("ended {} UTC", text::utc(finished)),
-        (false, None) => "about to begin".to_owned(),
+        (false, None) => "has never run".to_owned(),
     };
     let Scrub { files, bytes, bad_blocks, .. } = scrub;
     format!("scrub {state}: {files} files, {} read, {bad_blocks} blocks damaged", text::bytes(*bytes))

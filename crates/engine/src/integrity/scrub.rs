@@ -5,10 +5,10 @@
 
 use super::{digest::ChecksumAlgorithm, entry::Examined, examination::Behind};
 use crate::{Engine, engine::WeakEngine};
-use forebay_cache::{CacheKey, Pace};
+use forebay_cache::{CacheKey, EntryId, Pace};
 use forebay_index::{Record, ScrubProgress};
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 /// How a scrub is. Times are in seconds of the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ScrubState {
-    /// Whether one is under way.
+    /// Whether one is under way, or about to begin because it was asked for.
     pub is_running: bool,
     /// When the last one was begun, or gone on with after a restart.
     pub started: Option<i64>,
@@ -36,6 +36,8 @@ pub struct ScrubState {
 #[derive(Default)]
 pub(crate) struct Scrubber {
     state: Mutex<ScrubState>,
+    /// What the index knows of the times: see [`ScrubProgress`].
+    ready_since: OnceLock<i64>,
     wanted: Notify,
 }
 
@@ -49,12 +51,36 @@ impl Scrubber {
     fn state(&self) -> MutexGuard<'_, ScrubState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// One is under way from now on; false when one was already.
+    fn begin(&self) -> bool {
+        let mut state = self.state();
+        if state.is_running {
+            return false;
+        }
+        let (started, finished) = (Some(forebay_net::clock::now_unix()), state.finished);
+        *state = ScrubState { is_running: true, started, finished, ..ScrubState::default() };
+        true
+    }
+
+    /// It has ended; `is_whole` when it has read everything.
+    fn end(&self, is_whole: bool) -> ScrubState {
+        let mut state = self.state();
+        state.is_running = false;
+        if is_whole {
+            state.finished = Some(forebay_net::clock::now_unix());
+        }
+        *state
+    }
 }
 
 impl Engine {
     /// Begins a scrub, unless one is under way.
     pub fn start_scrub(&self) {
-        self.shared().scrubber.wanted.notify_one();
+        let scrubber = &self.shared().scrubber;
+        if scrubber.begin() {
+            scrubber.wanted.notify_one();
+        }
     }
 
     /// How the scrub is.
@@ -67,7 +93,9 @@ impl Engine {
         self.shared().catalog.as_ref()?.ask(forebay_index::Index::scrub_progress).await
     }
 
-    async fn set_progress(&self, progress: ScrubProgress) {
+    async fn set_progress(&self, last: Option<EntryId>) {
+        let (finished, ready_since) = (self.scrub_state().finished, self.shared().scrubber.ready_since.get().copied());
+        let progress = ScrubProgress { last, finished, ready_since };
         if let Some(catalog) = &self.shared().catalog {
             // Not kept is not known: then a scrub begins anew.
             let _ = catalog.ask(move |index| index.set_scrub_progress(progress)).await;
@@ -77,7 +105,6 @@ impl Engine {
     /// Reads everything behind `after`. False when the index went away on the way.
     async fn scrub(&self, mut after: Option<CacheKey>) -> bool {
         let shared = self.shared();
-        let finished = self.scrub_state().finished;
         let mut pace = Pace::new(shared.options.integrity.scrub_rate);
         loop {
             let Some(catalog) = &shared.catalog else { return false };
@@ -91,7 +118,7 @@ impl Engine {
                     self.settle(&examined).await;
                 }
             }
-            self.set_progress(ScrubProgress { last: Some(last_record.id), finished }).await;
+            self.set_progress(Some(last_record.id)).await;
             after = Some(last_key);
         }
     }
@@ -115,14 +142,14 @@ pub(crate) async fn run(engine: WeakEngine) {
         let Some(strong) = engine.upgrade() else { return };
         let shared = std::sync::Arc::clone(strong.shared());
         drop(strong);
-        let is_asked = tokio::select! {
+        tokio::select! {
             biased;
-            () = shared.scrubber.wanted.notified() => true,
-            () = tokio::time::sleep(TICK) => false,
-        };
+            () = shared.scrubber.wanted.notified() => {}
+            () = tokio::time::sleep(TICK) => {}
+        }
         drop(shared);
         let Some(strong) = engine.upgrade() else { return };
-        let is_due = is_asked || strong.is_scrub_due();
+        let is_due = strong.scrub_state().is_running || strong.is_scrub_due();
         drop(strong);
         if is_due {
             scrub_once(&engine, None).await;
@@ -135,7 +162,8 @@ impl Engine {
         let Some(interval) = self.shared().options.integrity.scrub_interval else { return false };
         let now = forebay_net::clock::now_unix();
         let interval_seconds = i64::try_from(interval.as_secs()).unwrap_or(i64::MAX);
-        self.scrub_state().finished.is_some_and(|finished| finished.saturating_add(interval_seconds) <= now)
+        let counted_from = self.scrub_state().finished.or_else(|| self.shared().scrubber.ready_since.get().copied());
+        counted_from.is_some_and(|from| from.saturating_add(interval_seconds) <= now)
     }
 }
 
@@ -147,11 +175,14 @@ async fn resume(engine: &WeakEngine) -> Option<Option<CacheKey>> {
     }
     let engine = engine.upgrade()?;
     let progress = engine.progress().await.unwrap_or_default();
-    // The first one is due when the cache has been in use for as long as later ones wait.
-    let finished = progress.finished.unwrap_or_else(forebay_net::clock::now_unix);
-    engine.shared().scrubber.state().finished = Some(finished);
-    if progress.finished.is_none() {
-        engine.set_progress(ScrubProgress { finished: Some(finished), ..progress }).await;
+    engine.shared().scrubber.state().finished = progress.finished;
+    let ready_since = *engine
+        .shared()
+        .scrubber
+        .ready_since
+        .get_or_init(|| progress.ready_since.unwrap_or_else(forebay_net::clock::now_unix));
+    if progress.ready_since != Some(ready_since) {
+        engine.set_progress(progress.last).await;
     }
     let last = progress.last?;
     let found = catalog.ask(move |index| index.get_id(last)).await.flatten();
@@ -160,25 +191,12 @@ async fn resume(engine: &WeakEngine) -> Option<Option<CacheKey>> {
 
 async fn scrub_once(engine: &WeakEngine, after: Option<CacheKey>) {
     let Some(engine) = engine.upgrade() else { return };
-    {
-        let mut state = engine.shared().scrubber.state();
-        let finished = state.finished;
-        let started = Some(forebay_net::clock::now_unix());
-        *state = ScrubState { is_running: true, started, finished, ..ScrubState::default() };
-    }
+    engine.shared().scrubber.begin();
     tracing::info!("a scrub has begun");
     let is_whole = engine.scrub(after).await;
-    let state = {
-        let mut state = engine.shared().scrubber.state();
-        state.is_running = false;
-        if is_whole {
-            state.finished = Some(forebay_net::clock::now_unix());
-        }
-        *state
-    };
+    let ScrubState { files, bytes, bad_blocks, learned_blocks, .. } = engine.shared().scrubber.end(is_whole);
     if is_whole {
-        engine.set_progress(ScrubProgress { last: None, finished: state.finished }).await;
-        let ScrubState { files, bytes, bad_blocks, learned_blocks, .. } = state;
+        engine.set_progress(None).await;
         tracing::info!(files, bytes, bad_blocks, learned_blocks, "a scrub has come to its end");
     } else {
         tracing::warn!("a scrub was broken off: there is no index to go by");
