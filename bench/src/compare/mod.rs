@@ -1,18 +1,18 @@
 //! The side-by-side benchmark: XCache, the plain file server and Forebay on one machine, measured in turn.
 
 mod measure;
-mod record;
+pub(crate) mod record;
 mod row;
-mod scene;
-mod servers;
-mod summary;
-mod usage;
+pub(crate) mod scene;
+pub(crate) mod servers;
+pub(crate) mod summary;
+pub(crate) mod usage;
 
 use crate::interrupt;
 use anyhow::{Context as _, Result, ensure};
 use forebay_types::ByteSize;
 use measure::{Measure, Outcome, Sample};
-use record::SetUp;
+use record::{Machine, SetUp};
 use row::{CpuUnit, Row, RowKind};
 use scene::{FileSizes, Scene};
 use servers::{Programs, ServerKind};
@@ -104,7 +104,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     println!("{}\n{tables}", set_up.summary());
     let keep_in = match &options.out {
         None if options.quick => return Ok(()),
-        None => set_up.run_dir(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("runs")),
+        None => set_up.machine.run_dir(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("runs")),
         Some(out) => out.clone(),
     };
     record::keep(&keep_in, &set_up, &samples, &tables)?;
@@ -128,7 +128,11 @@ impl Plan {
         let default_seconds = if options.quick { 0.2 } else { 1.0 };
         let seconds = options.seconds.unwrap_or(default_seconds);
         Ok(Self {
-            programs: programs(options)?,
+            programs: Programs::find(
+                options.xrootd_prefix.as_deref(),
+                options.forebay.as_deref(),
+                options.servers.contains(&ServerKind::Forebay),
+            )?,
             rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }),
             time: Duration::try_from_secs_f64(seconds).context("the duration makes no sense")?,
             sizes: FileSizes {
@@ -140,34 +144,19 @@ impl Plan {
     }
 
     fn set_up(&self) -> SetUp {
-        let mut set_up = SetUp::find(&self.programs);
-        set_up.rounds = self.rounds;
-        set_up.seconds_per_run = self.time.as_secs_f64();
-        set_up.large_file_bytes = self.sizes.large_len;
-        set_up.cold_file_bytes = self.sizes.cold_len;
-        set_up.cold_small_files = self.sizes.cold_small_files;
-        set_up
+        SetUp {
+            machine: Machine::find(&self.programs),
+            rounds: self.rounds,
+            seconds_per_run: self.time.as_secs_f64(),
+            large_file_bytes: self.sizes.large_len,
+            cold_file_bytes: self.sizes.cold_len,
+            cold_small_files: self.sizes.cold_small_files,
+        }
     }
-}
-
-/// Where the programs are. Servers are started in directories of their own, so all paths are absolute.
-fn programs(options: &CompareOptions) -> Result<Programs> {
-    let mut forebay = std::env::current_exe()?.with_file_name("forebay");
-    if let Some(path) = &options.forebay {
-        forebay.clone_from(path);
-    }
-    if options.servers.contains(&ServerKind::Forebay) {
-        forebay = absolute(&forebay).context("build it with `cargo build --release -p forebay`")?;
-    }
-    let xrootd_prefix = options.xrootd_prefix.as_deref().map(absolute).transpose()?;
-    if let Some(prefix) = &xrootd_prefix {
-        absolute(&prefix.join("bin/xrootd"))?;
-    }
-    Ok(Programs { xrootd_prefix, forebay })
 }
 
 /// The absolute form of a path to something that is there.
-fn absolute(path: &Path) -> Result<PathBuf> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     path.canonicalize().with_context(|| format!("cannot find {}", path.display()))
 }
 

@@ -12,6 +12,18 @@ use std::process::{Command, Stdio};
 /// What a run was made on and with.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SetUp {
+    #[serde(flatten)]
+    pub(crate) machine: Machine,
+    pub(crate) rounds: u32,
+    pub(crate) seconds_per_run: f64,
+    pub(crate) large_file_bytes: u64,
+    pub(crate) cold_file_bytes: u64,
+    pub(crate) cold_small_files: u32,
+}
+
+/// The machine, the programs and the command of a run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Machine {
     date: String,
     host: String,
     processor: String,
@@ -22,14 +34,9 @@ pub(crate) struct SetUp {
     xrootd: String,
     forebay: String,
     command: Vec<String>,
-    pub(crate) rounds: u32,
-    pub(crate) seconds_per_run: f64,
-    pub(crate) large_file_bytes: u64,
-    pub(crate) cold_file_bytes: u64,
-    pub(crate) cold_small_files: u32,
 }
 
-impl SetUp {
+impl Machine {
     /// Looks at the machine and the programs. What cannot be found out is `unknown`: it does not stop a run.
     pub(crate) fn find(programs: &Programs) -> Self {
         let forebay = Program {
@@ -52,11 +59,6 @@ impl SetUp {
             xrootd: said(&programs.xrootd("xrootd", &[Path::new("-v")])),
             forebay: said(&forebay),
             command: std::env::args().collect(),
-            rounds: 0,
-            seconds_per_run: 0.0,
-            large_file_bytes: 0,
-            cold_file_bytes: 0,
-            cold_small_files: 0,
         }
     }
 
@@ -68,10 +70,10 @@ impl SetUp {
         names.find(|path| !path.exists()).unwrap_or_else(|| runs.join(name))
     }
 
-    /// The set-up in Markdown.
+    /// The machine in a line.
     pub(crate) fn summary(&self) -> String {
         format!(
-            "{} {}: {} × {}, {}, Linux {}; xrootd {}, {}, commit {}. Median of {} rounds of {} s.\n",
+            "{} {}: {} × {}, {}, Linux {}; xrootd {}, {}, commit {}.",
             self.date,
             self.host,
             self.processors,
@@ -81,22 +83,33 @@ impl SetUp {
             self.xrootd,
             self.forebay,
             self.commit,
-            self.rounds,
-            self.seconds_per_run,
         )
+    }
+}
+
+impl SetUp {
+    /// The set-up in Markdown.
+    pub(crate) fn summary(&self) -> String {
+        format!("{} Median of {} rounds of {} s.\n", self.machine.summary(), self.rounds, self.seconds_per_run)
     }
 }
 
 /// Writes `raw.csv`, `summary.md` and `setup.json` into `dir`.
 pub(crate) fn keep(dir: &Path, set_up: &SetUp, samples: &[Sample], tables: &str) -> Result<()> {
+    let summary = format!("# Side by side\n\n{}\n{tables}", set_up.summary());
+    keep_texts(dir, set_up, &raw(samples), &summary)
+}
+
+/// Writes the raw rows and the summary of a run into `dir`, and what it was made on.
+pub(crate) fn keep_texts(dir: &Path, set_up: &impl Serialize, raw: &str, summary: &str) -> Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let write = |name: &str, text: String| {
+    let write = |name: &str, text: &str| {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    write("raw.csv", raw(samples))?;
-    write("setup.json", serde_json::to_string_pretty(set_up)? + "\n")?;
-    write("summary.md", format!("# Side by side\n\n{}\n{tables}", set_up.summary()))
+    write("raw.csv", raw)?;
+    write("setup.json", &(serde_json::to_string_pretty(set_up)? + "\n"))?;
+    write("summary.md", summary)
 }
 
 fn raw(samples: &[Sample]) -> String {

@@ -1,5 +1,6 @@
 //! The servers that are compared: how each is configured and started.
 
+use super::absolute;
 use crate::floor::FloorMode;
 use crate::load::Load;
 use crate::process::{Program, Server, make_server_dir, ready_address};
@@ -71,6 +72,23 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
+    /// Finds the programs: Forebay, when it `needs_forebay`, beside this program unless it is told where. Servers are started in
+    /// directories of their own, so all paths are absolute.
+    pub(crate) fn find(xrootd_prefix: Option<&Path>, forebay: Option<&Path>, needs_forebay: bool) -> Result<Self> {
+        let mut forebay = match forebay {
+            Some(path) => path.to_owned(),
+            None => std::env::current_exe()?.with_file_name("forebay"),
+        };
+        if needs_forebay {
+            forebay = absolute(&forebay).context("build it with `cargo build --release -p forebay`")?;
+        }
+        let xrootd_prefix = xrootd_prefix.map(absolute).transpose()?;
+        if let Some(prefix) = &xrootd_prefix {
+            absolute(&prefix.join("bin/xrootd"))?;
+        }
+        Ok(Self { xrootd_prefix, forebay })
+    }
+
     /// Program `name` of the chosen XRootD, with the library path that it needs.
     pub(crate) fn xrootd(&self, name: &str, args: &[&Path]) -> Program {
         let args = args.iter().map(|arg| arg.as_os_str().to_owned()).collect();
