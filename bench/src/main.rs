@@ -7,7 +7,9 @@ mod floor;
 mod interrupt;
 mod load;
 mod process;
+mod scale;
 mod store;
+mod stress;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -15,10 +17,12 @@ use compare::CompareOptions;
 use floor::FloorMode;
 use forebay_types::ByteSize;
 use load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
+use scale::ScaleArgs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use stress::StressArgs;
 
 /// Load generator and side-by-side benchmark.
 #[derive(Debug, Parser)]
@@ -49,6 +53,10 @@ enum Command {
     Load(LoadArgs),
     /// Start XCache, the plain server and Forebay side by side, measure them in turn and print a table.
     Compare(Box<CompareOptions>),
+    /// Measure each server with thousands of idle connections beside busy ones.
+    Scale(ScaleArgs),
+    /// Have hundreds of jobs at a time visit files by chance, on each server, cold and warm.
+    Stress(StressArgs),
     /// Answer reads of one file with the least possible work.
     #[command(hide = true)]
     Floor {
@@ -112,6 +120,8 @@ fn main() -> ExitCode {
         Command::MakeStore { path, files } => store::make_store(&path, files),
         Command::Load(args) => run_load(&args),
         Command::Compare(options) => compare::run(&options),
+        Command::Scale(args) => scale::run(&args),
+        Command::Stress(args) => stress::run(&args),
         Command::Floor { file, mode, connections } => floor::serve(&file, mode, connections),
     };
     match done {

@@ -1,6 +1,7 @@
 //! The side-by-side benchmark: XCache, the plain file server and Forebay on one machine, measured in turn.
 
 mod measure;
+pub(crate) mod memory;
 pub(crate) mod record;
 mod row;
 pub(crate) mod scene;

@@ -119,6 +119,25 @@ impl Scene {
         }
     }
 
+    /// Starts one more server of a kind, with its files in `run_dir`.
+    pub(crate) fn start(&self, kind: ServerKind, run_dir: &Path) -> Result<Server> {
+        match kind {
+            ServerKind::Plain => self.programs.start_plain(&self.root(), run_dir),
+            _ => self.start_cache(kind, run_dir),
+        }
+    }
+
+    /// Makes `count` further files of `len` bytes at the origin.
+    pub(crate) fn make_files(&self, name: &str, count: u32, len: u64) -> Result<Vec<LoadFile>> {
+        let dir = self.root().join(EXPORT);
+        let make = |index| -> Result<LoadFile> {
+            let name = format!("{name}-{index:05}");
+            make_file(&dir.join(&name), len)?;
+            Ok(LoadFile { path: format!("/{EXPORT}/{name}"), len })
+        };
+        (0..count).map(make).collect()
+    }
+
     /// A server that runs through all rounds.
     pub(crate) fn server(&self, kind: ServerKind) -> Result<&Server> {
         let found = self.servers.iter().find(|(other, _)| *other == kind);
@@ -132,7 +151,12 @@ impl Scene {
 
     /// The large file as the origin's disk has it.
     pub(crate) fn large_path(&self) -> PathBuf {
-        self.dir.path().join("origin").join(self.files.large.path.trim_start_matches('/'))
+        self.root().join(self.files.large.path.trim_start_matches('/'))
+    }
+
+    /// What the origin exports a directory of.
+    fn root(&self) -> PathBuf {
+        self.dir.path().join("origin")
     }
 
     /// Where everything lies.
@@ -141,22 +165,31 @@ impl Scene {
     }
 
     fn read_everything(&self, server: SocketAddr, cancelled: &AtomicBool) -> Result<()> {
-        for file in std::iter::once(&self.files.large).chain(&self.files.small) {
-            let options = LoadOptions {
-                server,
-                files: vec![file.clone()],
-                operation: Operation::Read { len: WARM_READ_LEN },
-                order: Order::Sequential,
-                connections: 1,
-                pipeline: 1,
-                bare: false,
-            };
-            let reads = file.len.div_ceil(WARM_READ_LEN.into());
-            let report = Load::prepare(&options)?.run(Bound::Operations(reads), cancelled)?;
-            ensure!(report.bytes == file.len, "read {} of {} bytes of {}", report.bytes, file.len, file.path);
-        }
-        Ok(())
+        read_files(server, std::iter::once(&self.files.large).chain(&self.files.small), cancelled)
     }
+}
+
+/// Reads `files` from end to end, over one connection at a time.
+pub(crate) fn read_files<'a>(
+    server: SocketAddr,
+    files: impl IntoIterator<Item = &'a LoadFile>,
+    cancelled: &AtomicBool,
+) -> Result<()> {
+    for file in files {
+        let options = LoadOptions {
+            server,
+            files: vec![file.clone()],
+            operation: Operation::Read { len: WARM_READ_LEN },
+            order: Order::Sequential,
+            connections: 1,
+            pipeline: 1,
+            bare: false,
+        };
+        let reads = file.len.div_ceil(WARM_READ_LEN.into());
+        let report = Load::prepare(&options)?.run(Bound::Operations(reads), cancelled)?;
+        ensure!(report.bytes == file.len, "read {} of {} bytes of {}", report.bytes, file.len, file.path);
+    }
+    Ok(())
 }
 
 /// Waits until the files below `store` occupy at least `expected` bytes of disk.

@@ -2,7 +2,7 @@
 
 use super::job::{Job, LoadFile, Turn, open};
 use super::reply::ReplyReader;
-use super::slot::{Reply, Slot};
+use super::slot::{Reply, Slot, Step};
 use crate::content::Content;
 use anyhow::{Context as _, Result, bail, ensure};
 use forebay_net::clock;
@@ -19,6 +19,8 @@ const SET_UP_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct Completed {
     /// The slot that is free now.
     pub(super) slot: usize,
+    /// Its last request.
+    pub(super) step: Step,
     /// Bytes of data that came.
     pub(super) bytes: u64,
     /// When it began.
@@ -110,11 +112,13 @@ impl Connection {
     }
 
     /// Goes on with what was received, until an operation is complete or nothing more is to be done.
-    pub(super) fn next_completed(&mut self, job: &Job) -> Result<Option<Completed>> {
+    pub(super) fn next_completed(&mut self, job: &mut Job) -> Result<Option<Completed>> {
         while let Some((index, reply)) = self.finished.pop() {
             let slot = self.slots.get_mut(index).context("an answer belongs to a slot")?;
+            let step = slot.step;
             if job.advance(slot, stream_id(index), reply, &mut self.out)? == Turn::Complete {
-                return Ok(Some(Completed { slot: index, bytes: slot.operation_bytes, started: slot.started }));
+                let Slot { operation_bytes: bytes, started, .. } = *slot;
+                return Ok(Some(Completed { slot: index, step, bytes, started }));
             }
         }
         Ok(None)

@@ -1,6 +1,7 @@
 //! What a connection does over and over: the requests of an operation, and what follows each answer.
 
 use super::slot::{Reply, Slot, Step};
+use super::visits::Visits;
 use super::workload::Offsets;
 use crate::content::Content;
 use anyhow::{Context as _, Result, bail, ensure};
@@ -29,6 +30,8 @@ pub(super) enum Job {
     PageRead { handle: FileHandle, offsets: Offsets },
     /// Opens and closes one file after the other.
     Files { queue: FileQueue, while_open: WhileOpen },
+    /// Visits files by chance; each request is an operation.
+    Visits(Visits),
 }
 
 /// What is done with a file between open and close.
@@ -99,13 +102,14 @@ impl Job {
                 slot.file = queue.take();
                 open(slot, stream_id, queue.file(slot.file)?, out);
             }
+            Self::Visits(visits) => visits.begin(slot, stream_id, out)?,
         }
         Ok(())
     }
 
     /// Goes on with the operation in `slot` after `reply`; a further request goes to `out`.
     pub(super) fn advance(
-        &self,
+        &mut self,
         slot: &mut Slot,
         stream_id: StreamId,
         reply: Reply,
@@ -115,9 +119,16 @@ impl Job {
         if let Reply::Data { len } = reply {
             slot.operation_bytes += len;
         }
-        let Self::Files { queue, while_open } = self else {
-            ensure!(matches!(reply, Reply::Data { .. }), "unexpected answer to {}", step.name());
-            return Ok(Turn::Complete);
+        let (queue, while_open) = match self {
+            Self::Files { queue, while_open } => (queue, while_open),
+            Self::Visits(visits) => {
+                visits.advance(slot, reply)?;
+                return Ok(Turn::Complete);
+            }
+            Self::Read { .. } | Self::ReadVector { .. } | Self::PageRead { .. } => {
+                ensure!(matches!(reply, Reply::Data { .. }), "unexpected answer to {}", step.name());
+                return Ok(Turn::Complete);
+            }
         };
         let file = queue.file(slot.file)?;
         match (reply, while_open) {
@@ -152,13 +163,15 @@ pub(super) fn open(slot: &mut Slot, stream_id: StreamId, file: &LoadFile, out: &
     Request::Open(request).encode(stream_id, out);
 }
 
-fn read(slot: &mut Slot, stream_id: StreamId, handle: FileHandle, offset: u64, len: u32, out: &mut Vec<u8>) {
+/// Asks for a range of an open file.
+pub(super) fn read(slot: &mut Slot, stream_id: StreamId, handle: FileHandle, offset: u64, len: u32, out: &mut Vec<u8>) {
     slot.begin(Step::Read, offset, u64::from(len));
     let request = Read { handle, offset, len, path_id: 0, prereads: Prereads::default() };
     Request::Read(request).encode(stream_id, out);
 }
 
-fn close(slot: &mut Slot, stream_id: StreamId, out: &mut Vec<u8>) {
+/// Gives an open file up.
+pub(super) fn close(slot: &mut Slot, stream_id: StreamId, out: &mut Vec<u8>) {
     slot.begin(Step::Close, 0, 0);
     Request::Close(Close { handle: slot.handle }).encode(stream_id, out);
 }

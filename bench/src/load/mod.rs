@@ -4,14 +4,19 @@
 //! spends on a run is spent on the operations measured and on nothing else.
 
 mod connection;
+mod crowd;
 mod job;
 mod latency;
 mod poller;
 mod reply;
 mod slot;
+mod stress;
+mod visits;
 mod workload;
 
+pub(crate) use crowd::Crowd;
 pub(crate) use job::LoadFile;
+pub(crate) use stress::{Stress, StressOptions, StressReport};
 pub(crate) use workload::{Operation, Order};
 
 use crate::content::Content;
@@ -185,7 +190,7 @@ impl Run {
     /// Counts what is complete on a connection and begins the next operations. Always true: there was progress.
     fn serve(&mut self, connection: &mut Connection, job: &mut Job) -> Result<bool> {
         let now = clock::monotonic();
-        while let Some(Completed { slot, bytes, started }) = connection.next_completed(job)? {
+        while let Some(Completed { slot, bytes, started, .. }) = connection.next_completed(job)? {
             self.completed += 1;
             self.bytes += bytes;
             self.latencies.record(now - started);

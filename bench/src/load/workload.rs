@@ -95,15 +95,15 @@ impl Offsets {
 
 /// Numbers without visible order, the same ones for the same seed (xorshift64*).
 #[derive(Clone, Debug)]
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    const fn new(seed: u64) -> Self {
+    pub(super) const fn new(seed: u64) -> Self {
         Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 
     /// A number below `end`, which is at least 1 and fits into 32 bits.
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;

@@ -1,0 +1,234 @@
+//! The stress test: hundreds of jobs at a time that visit files by chance, on each server, cold and warm.
+
+use crate::compare::absolute;
+use crate::compare::memory::Memory;
+use crate::compare::record::{Machine, keep_texts};
+use crate::compare::scene::{FileSizes, Scene, read_files, wait_until_stored};
+use crate::compare::servers::{Programs, ServerKind, store_dir};
+use crate::compare::usage::Usage;
+use crate::interrupt;
+use crate::load::{LoadFile, Stress, StressOptions, StressReport};
+use crate::process::{Server, wait_for};
+use anyhow::{Context as _, Result};
+use forebay_types::ByteSize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// What to put under stress, and how much of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StressArgs {
+    /// Servers to measure.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "plain,xcache,forebay")]
+    servers: Vec<ServerKind>,
+    /// Whether the caches hold the files; the plain server is measured once.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "cold,warm")]
+    stores: Vec<Store>,
+    /// Jobs at a time, each with a connection of its own.
+    #[arg(long, default_value_t = 750)]
+    jobs: u16,
+    /// Files that each job visits, one after the other.
+    #[arg(long, default_value_t = 2)]
+    visits: u32,
+    /// Files in the list that jobs choose from.
+    #[arg(long, default_value_t = 128)]
+    files: u32,
+    /// Length of each file.
+    #[arg(long, default_value = "24MiB")]
+    file_size: ByteSize,
+    /// The same seed makes the same choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Installation of XRootD to measure instead of the one in the search path.
+    #[arg(long)]
+    xrootd_prefix: Option<PathBuf>,
+    /// The program `forebay`. [default: beside this program]
+    #[arg(long)]
+    forebay: Option<PathBuf>,
+    /// Where to put files and caches; others must be able to reach it.
+    #[arg(long)]
+    work_dir: Option<PathBuf>,
+    /// Where to keep the run. [default: nowhere]
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// What a cache holds at first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+enum Store {
+    /// Nothing.
+    Cold,
+    /// All files.
+    Warm,
+}
+
+/// What one server did.
+struct Line {
+    server: ServerKind,
+    store: Option<Store>,
+    /// What was measured, or why nothing was.
+    outcome: Result<Measured, String>,
+}
+
+struct Measured {
+    report: StressReport,
+    cpu: Duration,
+    /// The most memory that was resident, in bytes.
+    peak: u64,
+    origin_bytes: u64,
+}
+
+/// How long the end of a process may come behind the end of its connections.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Measures the servers in turn, prints the table and keeps the run.
+pub(crate) fn run(args: &StressArgs) -> Result<()> {
+    let cancelled = interrupt::flag()?;
+    let needs_forebay = args.servers.contains(&ServerKind::Forebay);
+    let programs = Programs::find(args.xrootd_prefix.as_deref(), args.forebay.as_deref(), needs_forebay)?;
+    let machine = Machine::find(&programs);
+    let work_dir = absolute(&args.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
+    let scene = Scene::set_up(&work_dir, programs, FileSizes { large_len: 0, cold_len: 0, cold_small_files: 0 })?;
+    let files = scene.make_files("stress", args.files, args.file_size.0)?;
+    rustix::fs::sync();
+    let stress = StressTest { args, scene: &scene, files: &files, cancelled };
+    let mut lines = Vec::new();
+    for &server in &args.servers {
+        let stores = if server.is_cache() { args.stores.iter().copied().map(Some).collect() } else { vec![None] };
+        for store in stores {
+            let outcome = stress.measure(server, store)?;
+            lines.push(Line { server, store, outcome });
+            eprintln!("{}", lines.last().map(Line::row).unwrap_or_default().trim_end());
+        }
+    }
+    let summary = format!("# Stress\n\n{}\n\n{}\n{}", machine.summary(), stress.title(), table(&lines));
+    println!("{summary}");
+    match &args.out {
+        None => Ok(()),
+        Some(out) => keep_texts(out, &machine, &raw(&lines), &summary),
+    }
+}
+
+struct StressTest<'a> {
+    args: &'a StressArgs,
+    scene: &'a Scene,
+    files: &'a [LoadFile],
+    cancelled: &'a AtomicBool,
+}
+
+impl StressTest<'_> {
+    fn title(&self) -> String {
+        let StressArgs { jobs, visits, files, file_size, seed, .. } = self.args;
+        format!(
+            "{jobs} jobs at a time, each {visits} times: one of {files} files of {file_size} by chance, 0 to 1024 reads of 0 to \
+             128 KiB at any offset, close. Seed {seed}. Every byte is compared.\n"
+        )
+    }
+
+    /// Measures one server that is started for it. The inner error tells what it did instead of answering.
+    fn measure(&self, kind: ServerKind, store: Option<Store>) -> Result<Result<Measured, String>> {
+        let dir = tempfile::Builder::new().prefix("stress-").tempdir_in(self.scene.dir())?;
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        let run_dir = dir.path().join("server");
+        let mut server = self.scene.start(kind, &run_dir)?;
+        if store == Some(Store::Warm) {
+            eprintln!("warming {}", kind.as_str());
+            read_files(server.address(), self.files, self.cancelled)?;
+            wait_until_stored(&store_dir(&run_dir), self.files.iter().map(|file| file.len).sum())?;
+            rustix::fs::sync();
+        }
+        let measured = self.run(&server);
+        let has_ended = |server: &mut Server| Ok(server.check_alive().err());
+        let is_complete = matches!(&measured, Ok(measured) if measured.report.errors == 0);
+        if !is_complete && let Ok(end) = wait_for(END_TIMEOUT, || has_ended(&mut server)) {
+            return Ok(Err(format!("{end:#}")));
+        }
+        measured.map(Ok).with_context(|| format!("stress on {}", kind.as_str()))
+    }
+
+    fn run(&self, server: &Server) -> Result<Measured> {
+        let stress = Stress::prepare(&StressOptions {
+            server: server.address(),
+            files: self.files.to_vec(),
+            jobs: self.args.jobs,
+            visits: self.args.visits,
+            seed: self.args.seed,
+        })?;
+        Memory::reset_peak(server.pid())?;
+        let (before, origin_before) = (Usage::of(server.pid())?, self.scene.origin_usage()?);
+        let report = stress.run(self.cancelled)?;
+        let cpu = Usage::of(server.pid())?.cpu_since(&before);
+        let origin_bytes = self.scene.origin_usage()?.read_bytes_since(&origin_before);
+        Ok(Measured { report, cpu, peak: Memory::of(server.pid())?.peak, origin_bytes })
+    }
+}
+
+impl Line {
+    #[expect(clippy::cast_precision_loss, reason = "counts of one run are far below 2^52")]
+    fn row(&self) -> String {
+        const MIB: f64 = (1_u64 << 20) as f64;
+        let name = match self.store {
+            None => format!("{}, direct", self.server.as_str()),
+            Some(Store::Cold) => format!("{}, cold", self.server.as_str()),
+            Some(Store::Warm) => format!("{}, warm", self.server.as_str()),
+        };
+        match &self.outcome {
+            Err(why) => {
+                let why = why.lines().next().unwrap_or_default();
+                format!("| {name} | – | – | – | – | – | – | – | – | {why} |\n")
+            }
+            Ok(Measured { report, cpu, peak, origin_bytes }) => format!(
+                "| {name} | {:.0} | {:.0} | {:.1} | {:.1} | {:.0} | {:.2} | {:.0} | {:.0} | {}{} |\n",
+                report.visits as f64 * 3600.0 / report.wall_s,
+                report.bytes as f64 / MIB / report.wall_s,
+                report.read_p50_us / 1e3,
+                report.read_p99_us / 1e3,
+                report.read_max_us / 1e3,
+                cpu.as_secs_f64() * 1024.0 * MIB / report.bytes as f64,
+                *peak as f64 / MIB,
+                if self.store.is_some() { *origin_bytes as f64 / MIB } else { 0.0 },
+                report.errors,
+                report.first_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default(),
+            ),
+        }
+    }
+}
+
+fn table(lines: &[Line]) -> String {
+    let mut text = "| server | files/h | MiB/s | read p50, ms | read p99, ms | read max, ms | CPU, s/GiB | peak memory, MiB | \
+                    from the origin, MiB | jobs failed |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        .to_owned();
+    lines.iter().for_each(|line| text.push_str(&line.row()));
+    text
+}
+
+fn raw(lines: &[Line]) -> String {
+    let mut text =
+        "server,store,visits,reads,bytes,wall_s,first_done_s,cpu_s,read_p50_us,read_p99_us,read_max_us,open_p99_us,\
+                    peak_bytes,origin_bytes,errors\n"
+            .to_owned();
+    for line in lines {
+        let store = line.store.map_or_else(|| "direct".to_owned(), |store| format!("{store:?}").to_lowercase());
+        let Ok(Measured { report: r, cpu, peak, origin_bytes }) = &line.outcome else { continue };
+        // Writing to a string cannot fail.
+        writeln!(
+            text,
+            "{},{store},{},{},{},{:.3},{:.3},{:.3},{:.1},{:.1},{:.1},{:.1},{peak},{origin_bytes},{}",
+            line.server.as_str(),
+            r.visits,
+            r.reads,
+            r.bytes,
+            r.wall_s,
+            r.first_done_s,
+            cpu.as_secs_f64(),
+            r.read_p50_us,
+            r.read_p99_us,
+            r.read_max_us,
+            r.open_p99_us,
+            r.errors,
+        )
+        .ok();
+    }
+    text
+}
