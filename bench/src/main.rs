@@ -6,6 +6,7 @@ mod file;
 mod floor;
 mod interrupt;
 mod load;
+mod path;
 mod process;
 mod scale;
 mod store;
@@ -17,6 +18,7 @@ use compare::CompareOptions;
 use floor::FloorMode;
 use forebay_types::ByteSize;
 use load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
+use path::{PathOptions, RelayOptions};
 use scale::ScaleArgs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -57,6 +59,11 @@ enum Command {
     Scale(ScaleArgs),
     /// Have hundreds of jobs at a time visit files by chance, on each server, cold and warm.
     Stress(StressArgs),
+    /// Measure cold reads over long paths: two network namespaces and a relay between them. Needs root.
+    Path(Box<PathOptions>),
+    /// Move packets between two network interfaces.
+    #[command(hide = true)]
+    Relay(RelayOptions),
     /// Answer reads of one file with the least possible work.
     #[command(hide = true)]
     Floor {
@@ -122,6 +129,8 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(&options),
         Command::Scale(args) => scale::run(&args),
         Command::Stress(args) => stress::run(&args),
+        Command::Path(options) => path::run(&options),
+        Command::Relay(options) => path::relay(options),
         Command::Floor { file, mode, connections } => floor::serve(&file, mode, connections),
     };
     match done {

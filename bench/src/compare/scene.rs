@@ -1,12 +1,12 @@
 //! What a comparison plays on: the files, the running servers, and caches that hold all of it.
 
-use super::servers::{EXPORT, Programs, ServerKind, store_dir};
+use super::servers::{EXPORT, Programs, ServerKind, XcacheSettings, store_dir};
 use super::usage::Usage;
 use crate::file::make_file;
 use crate::load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
 use crate::process::{Server, make_server_dir, wait_for};
 use anyhow::{Context as _, Result, ensure};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -83,7 +83,7 @@ impl Scene {
             small: small.collect::<Result<_>>()?,
             cold_small: cold_small.collect::<Result<_>>()?,
         };
-        let plain = programs.start_plain(&root, &dir.path().join("plain"))?;
+        let plain = programs.start_plain(Ipv4Addr::LOCALHOST.into(), &root, &dir.path().join("plain"))?;
         Ok(Self { programs, files, servers: vec![(ServerKind::Plain, plain)], dir })
     }
 
@@ -111,7 +111,7 @@ impl Scene {
         std::fs::create_dir_all(run_dir)?;
         let origin = self.server(ServerKind::Plain)?.address();
         match kind {
-            ServerKind::Xcache => self.programs.start_xcache(origin, run_dir),
+            ServerKind::Xcache => self.programs.start_xcache(origin, XcacheSettings::WITHOUT_PREFETCH, run_dir),
             ServerKind::Forebay => self.programs.start_forebay(origin, run_dir),
             ServerKind::Plain | ServerKind::FloorPingPong | ServerKind::FloorCopy | ServerKind::FloorSendfile => {
                 anyhow::bail!("{} is no cache", kind.as_str())
@@ -122,7 +122,7 @@ impl Scene {
     /// Starts one more server of a kind, with its files in `run_dir`.
     pub(crate) fn start(&self, kind: ServerKind, run_dir: &Path) -> Result<Server> {
         match kind {
-            ServerKind::Plain => self.programs.start_plain(&self.root(), run_dir),
+            ServerKind::Plain => self.programs.start_plain(Ipv4Addr::LOCALHOST.into(), &self.root(), run_dir),
             _ => self.start_cache(kind, run_dir),
         }
     }

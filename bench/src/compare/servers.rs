@@ -7,7 +7,7 @@ use crate::process::{Program, Server, make_server_dir, ready_address};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
 use std::fmt::Write as _;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 /// A column of the table.
@@ -62,6 +62,21 @@ pub(crate) const EXPORT: &str = "bench";
 /// Memory for buffers that each cache may use.
 const MEMORY: (&str, &str) = ("1g", "1GiB");
 
+/// What of an XCache's settings is not its default.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct XcacheSettings {
+    /// Blocks that may be fetched ahead of one file's readers at a time.
+    pub(crate) prefetch: Option<u32>,
+    /// Length of a block in bytes.
+    pub(crate) block_len: Option<u64>,
+}
+
+impl XcacheSettings {
+    /// With the default block size and without prefetching, which rows on a warm cache do not need; cold rows would otherwise
+    /// measure how far it runs ahead.
+    pub(crate) const WITHOUT_PREFETCH: Self = Self { prefetch: Some(0), block_len: None };
+}
+
 /// Where programs are found.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
@@ -102,36 +117,39 @@ impl Programs {
         Program { path, args, env, refuses_root: true }
     }
 
-    /// Starts the file server that exports `root`/bench; its own files go to `run_dir`.
-    pub(crate) fn start_plain(&self, root: &Path, run_dir: &Path) -> Result<Server> {
+    /// Starts the file server that exports `root`/bench at an address of this host; its own files go to `run_dir`.
+    pub(crate) fn start_plain(&self, host: IpAddr, root: &Path, run_dir: &Path) -> Result<Server> {
         let config = format!("oss.localroot {}\n", root.display());
-        self.start_xrootd(ServerKind::Plain.as_str(), run_dir, &config)
+        self.start_xrootd(ServerKind::Plain.as_str(), host, run_dir, &config)
     }
 
     /// Starts an XCache in front of `origin` that keeps everything in `run_dir`.
-    ///
-    /// The block size is XCache's own default. Prefetching is off: the rows on a warm cache do not need it, and cold rows
-    /// would otherwise measure how far it runs ahead.
-    pub(crate) fn start_xcache(&self, origin: SocketAddr, run_dir: &Path) -> Result<Server> {
+    pub(crate) fn start_xcache(&self, origin: SocketAddr, settings: XcacheSettings, run_dir: &Path) -> Result<Server> {
         let store = store_dir(run_dir);
         make_server_dir(&store)?;
         let mut config = format!("oss.localroot {}\nofs.osslib libXrdPss.so\n", store.display());
         write!(config, "pss.cachelib libXrdPfc.so\npss.origin {origin}\n")?;
-        write!(config, "pfc.ram {}\npfc.prefetch 0\npfc.diskusage 0.98 0.99\n", MEMORY.0)?;
-        self.start_xrootd(ServerKind::Xcache.as_str(), run_dir, &config)
+        write!(config, "pfc.ram {}\npfc.diskusage 0.98 0.99\n", MEMORY.0)?;
+        if let Some(blocks) = settings.prefetch {
+            writeln!(config, "pfc.prefetch {blocks}")?;
+        }
+        if let Some(block_len) = settings.block_len {
+            writeln!(config, "pfc.blocksize {block_len}")?;
+        }
+        self.start_xrootd(ServerKind::Xcache.as_str(), Ipv4Addr::LOCALHOST.into(), run_dir, &config)
     }
 
-    fn start_xrootd(&self, name: &'static str, run_dir: &Path, config: &str) -> Result<Server> {
+    fn start_xrootd(&self, name: &'static str, host: IpAddr, run_dir: &Path, config: &str) -> Result<Server> {
         make_server_dir(run_dir)?;
         // The reference server tells nowhere which port it was given, so it is told one that was free a moment ago.
-        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let port = TcpListener::bind((host, 0))?.local_addr()?.port();
         let config_path = run_dir.join("xrootd.cfg");
         let dir = run_dir.display();
         let text =
             format!("all.export /{EXPORT} r/o\nall.adminpath {dir}\nall.pidpath {dir}\nxrd.port {port}\n{config}");
         std::fs::write(&config_path, text).with_context(|| format!("cannot write {}", config_path.display()))?;
         let program = self.xrootd("xrootd", &[Path::new("-c"), &config_path]);
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let address = SocketAddr::new(host, port);
         Server::start(name, &program, &run_dir.join("log"), |_| Load::answers(address).then_some(address))
     }
 

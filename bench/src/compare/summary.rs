@@ -6,10 +6,10 @@ use super::servers::ServerKind;
 use std::fmt::Write as _;
 
 const GIB: f64 = (1_u64 << 30) as f64;
-const MIB: f64 = (1_u64 << 20) as f64;
+pub(crate) const MIB: f64 = (1_u64 << 20) as f64;
 
 /// What stands in a cell without a measurement.
-const NOTHING: &str = "–";
+pub(crate) const NOTHING: &str = "–";
 
 impl Sample {
     /// Processor time of the server in the unit of the row.
@@ -113,7 +113,7 @@ impl Cells<'_> {
     }
 }
 
-fn push_line(text: &mut String, first: &str, second: &str, rest: &[String]) {
+pub(crate) fn push_line(text: &mut String, first: &str, second: &str, rest: &[String]) {
     // Writing to a string cannot fail.
     writeln!(text, "| {first} | {second} | {} |", rest.join(" | ")).ok();
 }
@@ -123,7 +123,7 @@ fn nothing() -> String {
 }
 
 /// Three significant digits, whole above a hundred.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let decimals = match value {
         value if value < 1.0 => 3,
         value if value < 10.0 => 2,
@@ -134,7 +134,7 @@ fn number(value: f64) -> String {
 }
 
 /// The middle of `values`: of an even number of them, the mean of both in the middle. None without values.
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let upper = values.get(values.len() / 2)?;
     let lower = values.get((values.len() - 1) / 2)?;

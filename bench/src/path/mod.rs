@@ -1,0 +1,174 @@
+//! Cold reads over a long path: two hosts on one machine, and a program between them that delays packets and limits their
+//! rate. TCP is the system's own, so windows, slow start and losses are real.
+
+mod link;
+mod measure;
+mod namespace;
+mod relay;
+mod row;
+mod scene;
+mod summary;
+
+use crate::compare::{
+    absolute,
+    record::{Machine, keep_texts},
+    servers::Programs,
+};
+use crate::interrupt;
+use anyhow::{Context as _, Result, ensure};
+use forebay_types::ByteSize;
+use link::LinkShape;
+use measure::{Measure, Sample};
+use namespace::Tuning;
+use row::{Task, Way};
+use scene::{Files, Scene};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to measure over which paths.
+#[derive(Clone, Debug, clap::Args, Serialize)]
+pub(crate) struct PathOptions {
+    /// Round-trip times in milliseconds.
+    #[arg(long, value_delimiter = ',', default_value = "10,50,150")]
+    rtt: Vec<u64>,
+    /// What the path carries in each direction, in Mbit/s.
+    #[arg(long, default_value_t = 1_000)]
+    mbit: u64,
+    /// Bytes that may wait at the narrowest point; what comes to a full queue is lost.
+    #[arg(long, default_value = "4MiB", value_parser = bytes)]
+    queue: u64,
+    /// How TCP finds its rate.
+    #[arg(long, default_value = "cubic")]
+    congestion_control: String,
+    /// Most bytes that TCP buffers for one connection, in each direction.
+    #[arg(long, default_value = "64MiB", value_parser = bytes)]
+    tcp_buffer: u64,
+    /// What to do; everything by default.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    #[serde(skip)]
+    tasks: Vec<Task>,
+    /// Through what: direct, forebay, xcache (with its defaults), or xcache-SIZE (that block size, prefetching 64 blocks).
+    #[arg(long, value_delimiter = ',', default_value = "direct,forebay,xcache,xcache-64k,xcache-256k,xcache-1m")]
+    #[serde(skip)]
+    ways: Vec<Way>,
+    /// Rounds; each does every task in every way.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Length of the file that is copied and read at random.
+    #[arg(long, default_value = "256MiB", value_parser = bytes)]
+    file_size: u64,
+    /// How many files of 1 MiB are read.
+    #[arg(long, default_value_t = 2_000)]
+    files: u32,
+    /// Reads of each row that is told in milliseconds.
+    #[arg(long, default_value_t = 100)]
+    operations: u32,
+    /// Installation of XRootD to measure instead of the one in the search path.
+    #[arg(long)]
+    xrootd_prefix: Option<PathBuf>,
+    /// The program `forebay`. [default: beside this program]
+    #[arg(long)]
+    forebay: Option<PathBuf>,
+    /// Where to put files and caches; others must be able to reach it.
+    #[arg(long)]
+    work_dir: Option<PathBuf>,
+    /// Where to keep the run. [default: nowhere]
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// What the relay between the two hosts is told.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct RelayOptions {
+    /// Time that a packet is on its way, in microseconds.
+    #[arg(long)]
+    delay_us: u64,
+    /// What the line carries in each direction.
+    #[arg(long)]
+    bytes_per_second: u64,
+    /// Bytes that may wait before the line.
+    #[arg(long)]
+    queue: u64,
+}
+
+#[derive(Serialize)]
+struct SetUp<'a> {
+    #[serde(flatten)]
+    machine: Machine,
+    path: &'a PathOptions,
+}
+
+/// Moves packets between the interfaces that it was given.
+pub(crate) fn relay(options: RelayOptions) -> Result<()> {
+    relay::run(LinkShape {
+        delay: Duration::from_micros(options.delay_us),
+        bytes_per_s: options.bytes_per_second,
+        queue_bytes_max: options.queue,
+    })
+}
+
+/// Measures all that `options` ask for, prints the tables and keeps the run if that is wanted.
+pub(crate) fn run(options: &PathOptions) -> Result<()> {
+    let cancelled = interrupt::flag()?;
+    ensure!(!options.ways.is_empty(), "there is no way to measure");
+    let needs_forebay = options.ways.contains(&Way::Forebay);
+    let programs = Programs::find(options.xrootd_prefix.as_deref(), options.forebay.as_deref(), needs_forebay)?;
+    let machine = Machine::find(&programs);
+    let tasks = if options.tasks.is_empty() { Task::ALL.to_vec() } else { options.tasks.clone() };
+    let work_dir = absolute(&options.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
+    let files = Files::make(&work_dir, options.file_size, options.files, options.operations)?;
+    let tuning = Tuning { tcp_buffer_len_max: options.tcp_buffer };
+    let mut samples = Vec::new();
+    let mut failures = Vec::new();
+    for &rtt_ms in &options.rtt {
+        let scene = Scene::set_up(&files, &programs, options.shape(rtt_ms), tuning, &options.congestion_control)?;
+        let measure = Measure { scene: &scene, files: &files, rtt_ms, operations: options.operations, cancelled };
+        for round in 1..=options.rounds {
+            for &task in &tasks {
+                for &way in &options.ways {
+                    let taken = measure.sample(task, way, round);
+                    ensure!(!cancelled.load(std::sync::atomic::Ordering::Relaxed), "interrupted");
+                    match taken {
+                        Ok(sample) => {
+                            tell(&sample);
+                            samples.push(sample);
+                        }
+                        Err(error) if matches!(way, Way::Xcache(_)) => {
+                            let failure = format!("{}, {}, {rtt_ms} ms: {error:#}", way.name(), task.title());
+                            eprintln!("{failure}");
+                            failures.push(failure);
+                        }
+                        Err(error) => return Err(error.context(format!("{} {}", task.name(), way.name()))),
+                    }
+                }
+            }
+        }
+    }
+    let tables = summary::tables(&samples, &options.ways) + &crate::compare::summary::failures(&failures);
+    println!("{}\n\n{tables}", machine.summary());
+    let Some(out) = &options.out else { return Ok(()) };
+    let text = format!("# Over a long path\n\n{}\n\n{tables}", machine.summary());
+    keep_texts(out, &SetUp { machine, path: options }, &summary::raw(&samples), &text)
+}
+
+impl PathOptions {
+    /// A path with this round-trip time.
+    const fn shape(&self, rtt_ms: u64) -> LinkShape {
+        LinkShape {
+            delay: Duration::from_micros(rtt_ms * 1_000 / 2),
+            bytes_per_s: self.mbit * 1_000_000 / 8,
+            queue_bytes_max: self.queue,
+        }
+    }
+}
+
+fn tell(sample: &Sample) {
+    let Sample { rtt_ms, task, way, round, origin_bytes, .. } = sample;
+    let (value, unit) = (sample.value(), task.unit().as_str());
+    eprintln!("{rtt_ms:4} ms {round} {:9} {:28} {value:9.2} {unit:6} {origin_bytes:12}", task.name(), way.name());
+}
+
+fn bytes(text: &str) -> Result<u64> {
+    Ok(text.parse::<ByteSize>().context("a size")?.0)
+}
