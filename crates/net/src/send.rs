@@ -3,7 +3,7 @@
 //! Each function tries at once and waits only when the socket's buffer is full. None is cancel safe: a dropped future
 //! may have sent a part, so the connection must then be closed. The caller is the only writer of its socket.
 
-use forebay_types::Side;
+use forebay_types::{ByteRange, Side};
 use rustix::{
     io::Errno,
     net::{SendAncillaryBuffer, SendFlags},
@@ -63,21 +63,61 @@ impl SendError {
     }
 }
 
+/// What the kernel is told of what follows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SendHint {
+    /// Nothing: the bytes leave at once.
+    Last,
+    /// More, at once, so that a header leaves in one packet with the beginning of its body. Whatever is sent next without
+    /// this hint flushes both.
+    More,
+}
+
+impl SendHint {
+    const fn flags(self) -> SendFlags {
+        match self {
+            Self::Last => SendFlags::NOSIGNAL,
+            Self::More => SendFlags::NOSIGNAL.union(SendFlags::MORE),
+        }
+    }
+}
+
+/// Sends what the socket takes of `bytes` without waiting, and gives back the rest.
+///
+/// # Errors
+/// [`SendError::Connection`].
+pub fn send_now<'a>(stream: &TcpStream, bytes: &'a [u8], hint: SendHint) -> Result<&'a [u8], SendError> {
+    let send = || retry_interrupted(|| rustix::net::send(stream, bytes, hint.flags()));
+    match stream.try_io(Interest::WRITABLE, send) {
+        Ok(sent_len) => Ok(bytes.get(sent_len..).unwrap_or_default()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(bytes),
+        Err(error) => Err(SendError::Connection(error)),
+    }
+}
+
+/// As [`send_file`], of what the socket takes without waiting by one call; gives back the rest.
+///
+/// # Errors
+/// As for [`send_file`].
+pub fn send_file_now(stream: &TcpStream, file: &File, range: ByteRange) -> Result<ByteRange, SendError> {
+    let send = || send_file_once(stream, file, range);
+    file_rest(range, stream.try_io(Interest::WRITABLE, send))
+}
+
 /// Sends all of `bytes`.
 ///
 /// # Errors
 /// [`SendError::Connection`].
 pub async fn send_all(stream: &TcpStream, bytes: &[u8]) -> Result<(), SendError> {
-    send_flagged(stream, bytes, SendFlags::NOSIGNAL).await
+    send_hinted(stream, bytes, SendHint::Last).await
 }
 
-/// Sends all of `bytes` and tells the kernel that more follows at once, so that a header leaves in one packet with the
-/// beginning of its body. Whatever is sent next without this hint flushes both.
+/// Sends all of `bytes` with [`SendHint::More`].
 ///
 /// # Errors
 /// [`SendError::Connection`].
 pub async fn send_with_more(stream: &TcpStream, bytes: &[u8]) -> Result<(), SendError> {
-    send_flagged(stream, bytes, SendFlags::NOSIGNAL | SendFlags::MORE).await
+    send_hinted(stream, bytes, SendHint::More).await
 }
 
 /// Sends all of `slices`, in order, in as few system calls as there can be. The slices are used up.
@@ -88,7 +128,7 @@ pub async fn send_vectored(stream: &TcpStream, mut slices: &mut [IoSlice<'_>]) -
     IoSlice::advance_slices(&mut slices, 0); // drops empty slices at the front
     while !slices.is_empty() {
         let (batch, behind) = slices.split_at(slices.len().min(SLICES_PER_CALL_MAX));
-        let flags = if behind.is_empty() { SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL | SendFlags::MORE };
+        let flags = if behind.is_empty() { SendHint::Last } else { SendHint::More }.flags();
         let sent_len = stream
             .async_io(Interest::WRITABLE, || {
                 retry_interrupted(|| rustix::net::sendmsg(stream, batch, &mut SendAncillaryBuffer::default(), flags))
@@ -100,37 +140,46 @@ pub async fn send_vectored(stream: &TcpStream, mut slices: &mut [IoSlice<'_>]) -
     Ok(())
 }
 
-/// Sends `len` bytes of `file` from `offset` without copying them through this process. The file's own position is
-/// neither used nor moved. A page that is not in memory blocks the thread: ask [`crate::probe_cached`] first.
+/// Sends a range of `file` without copying it through this process. The file's own position is neither used nor moved. A page
+/// that is not in memory blocks the thread: ask [`crate::probe_cached`] first.
 ///
 /// # Errors
 /// See [`SendError`]; a range that reaches behind the end of the file is [`SendError::UnexpectedEof`].
-pub async fn send_file(stream: &TcpStream, file: &File, offset: u64, len: u64) -> Result<(), SendError> {
-    let end = offset.saturating_add(len);
-    let mut position = offset;
-    while position < end {
-        let remaining = end - position;
-        let call_len = usize::try_from(remaining).unwrap_or(usize::MAX).min(SENDFILE_CALL_LEN_MAX);
-        let sent = stream
-            .async_io(Interest::WRITABLE, || {
-                let mut cursor = position;
-                retry_interrupted(|| rustix::fs::sendfile(stream, file, Some(&mut cursor), call_len))
-            })
-            .await;
-        match sent {
-            Ok(0) => return Err(SendError::UnexpectedEof { offset: position, missing_bytes: remaining }),
-            Ok(sent_len) => position = position.saturating_add(u64::try_from(sent_len).unwrap_or(u64::MAX)),
-            Err(source) if is_of_connection(&source) => return Err(SendError::Connection(source)),
-            Err(source) => return Err(SendError::File { offset: position, len: remaining, source }),
-        }
+pub async fn send_file(stream: &TcpStream, file: &File, range: ByteRange) -> Result<(), SendError> {
+    let mut rest = range;
+    while !rest.is_empty() {
+        let sent = stream.async_io(Interest::WRITABLE, || send_file_once(stream, file, rest)).await;
+        rest = file_rest(rest, sent)?;
     }
     Ok(())
 }
 
-async fn send_flagged(stream: &TcpStream, mut bytes: &[u8], flags: SendFlags) -> Result<(), SendError> {
+fn send_file_once(stream: &TcpStream, file: &File, range: ByteRange) -> io::Result<usize> {
+    let call_len = usize::try_from(range.len()).unwrap_or(usize::MAX).min(SENDFILE_CALL_LEN_MAX);
+    let mut cursor = range.start();
+    retry_interrupted(|| rustix::fs::sendfile(stream, file, Some(&mut cursor), call_len))
+}
+
+/// What remains of `range`, when a call has `sent` so much of it.
+fn file_rest(range: ByteRange, sent: io::Result<usize>) -> Result<ByteRange, SendError> {
+    match sent {
+        Ok(0) if !range.is_empty() => {
+            Err(SendError::UnexpectedEof { offset: range.start(), missing_bytes: range.len() })
+        }
+        Ok(sent_len) => {
+            let sent_len = u64::try_from(sent_len).unwrap_or(u64::MAX);
+            Ok(ByteRange::between(range.start().saturating_add(sent_len).min(range.end()), range.end()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(range),
+        Err(source) if is_of_connection(&source) => Err(SendError::Connection(source)),
+        Err(source) => Err(SendError::File { offset: range.start(), len: range.len(), source }),
+    }
+}
+
+async fn send_hinted(stream: &TcpStream, mut bytes: &[u8], hint: SendHint) -> Result<(), SendError> {
     while !bytes.is_empty() {
         let sent_len = stream
-            .async_io(Interest::WRITABLE, || retry_interrupted(|| rustix::net::send(stream, bytes, flags)))
+            .async_io(Interest::WRITABLE, || retry_interrupted(|| rustix::net::send(stream, bytes, hint.flags())))
             .await
             .map_err(SendError::Connection)?;
         bytes = bytes.get(sent_len..).unwrap_or_default();
@@ -207,7 +256,7 @@ mod tests {
         let file = file_of(&bytes);
         let receiver = tokio::spawn(drain(client));
         send_with_more(&served, b"header").await.unwrap();
-        send_file(&served, &file, 3, (LARGE - 5) as u64).await.unwrap();
+        send_file(&served, &file, ByteRange::at(3, (LARGE - 5) as u64)).await.unwrap();
         drop(served);
         let received = receiver.await.unwrap();
         assert_eq!(received.split_at(6), (&b"header"[..], &bytes[3..LARGE - 2]));
@@ -234,7 +283,7 @@ mod tests {
         send_all(&served, b"").await.unwrap();
         send_vectored(&served, &mut []).await.unwrap();
         send_vectored(&served, &mut [IoSlice::new(b"")]).await.unwrap();
-        send_file(&served, &file_of(b""), 0, 0).await.unwrap();
+        send_file(&served, &file_of(b""), ByteRange::at(0, 0)).await.unwrap();
         drop(served);
         assert!(drain(client).await.is_empty());
     }
@@ -242,7 +291,7 @@ mod tests {
     #[tokio::test]
     async fn a_short_file_is_the_disks_fault() {
         let (_client, served) = pair().await;
-        let error = send_file(&served, &file_of(b"12345"), 2, 10).await.unwrap_err();
+        let error = send_file(&served, &file_of(b"12345"), ByteRange::at(2, 10)).await.unwrap_err();
         assert!(matches!(error, SendError::UnexpectedEof { offset: 5, missing_bytes: 7 }), "{error}");
         assert_eq!(error.side(), Side::Disk);
     }
@@ -257,7 +306,7 @@ mod tests {
             .truncate(true)
             .open(directory.path().join("f"))
             .unwrap();
-        let error = send_file(&served, &write_only, 0, 1).await.unwrap_err();
+        let error = send_file(&served, &write_only, ByteRange::at(0, 1)).await.unwrap_err();
         assert!(matches!(error, SendError::File { offset: 0, len: 1, .. }), "{error}");
     }
 
@@ -267,7 +316,7 @@ mod tests {
         client.set_zero_linger().unwrap();
         drop(client); // resets the connection
         served.ready(Interest::READABLE).await.unwrap();
-        let error = send_file(&served, &file_of(&pattern(100)), 0, 100).await.unwrap_err();
+        let error = send_file(&served, &file_of(&pattern(100)), ByteRange::at(0, 100)).await.unwrap_err();
         assert!(matches!(error, SendError::Connection(_)), "{error}");
         assert_eq!(error.side(), Side::Client);
         assert!(matches!(send_all(&served, b"x").await, Err(SendError::Connection(_))));

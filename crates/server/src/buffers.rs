@@ -1,42 +1,74 @@
-//! Large buffers that connections share.
+//! Buffers that the connections of one thread share.
+//!
+//! A connection holds one only while there is something in it, so that an idle connection holds none, and the next request is
+//! received and answered where the processor's cache still has the last one.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::options::ASSEMBLY_LEN;
+use std::{
+    cell::RefCell,
+    mem,
+    ops::{Deref, DerefMut},
+};
 
-/// Large buffers that connections take while they assemble a large answer, and give back once it is sent.
-///
-/// So there are about as many as answers are assembled at one moment, not one for each connection, and the next answer is
-/// assembled where the processor's cache still holds the last one.
-#[derive(Clone, Debug)]
-pub(crate) struct Buffers {
-    free: Arc<Mutex<Vec<Vec<u8>>>>,
-    buffer_len: usize,
+/// A buffer that goes back to the free ones of its thread when it is dropped. Its bytes are those of whoever had it before.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer(Vec<u8>);
+
+/// The lengths that buffers have, and how many free ones of each length a thread keeps; longer buffers are made when they are
+/// needed and given back to the system.
+const SIZES: [(usize, usize); 3] = [(RECEIVE_BUFFER_LEN, 16), (SMALL_BUFFER_LEN, 16), (LARGE_BUFFER_LEN, 8)];
+
+/// Dozens of pipelined requests.
+pub(crate) const RECEIVE_BUFFER_LEN: usize = 16 << 10;
+
+/// The answers to some dozen small requests.
+pub(crate) const SMALL_BUFFER_LEN: usize = 128 << 10;
+
+/// What is assembled before it is sent, with the page checksums or the element that fills it.
+pub(crate) const LARGE_BUFFER_LEN: usize = ASSEMBLY_LEN + (64 << 10);
+
+thread_local! {
+    static FREE: RefCell<[Vec<Vec<u8>>; SIZES.len()]> = const { RefCell::new([const { Vec::new() }; SIZES.len()]) };
 }
 
-/// Free buffers that are kept; more are given back to the system.
-const FREE_BUFFERS_MAX: usize = 64;
-
-impl Buffers {
-    /// No buffers yet; each will have `buffer_len` bytes.
-    pub(crate) fn new(buffer_len: usize) -> Self {
-        Self { free: Arc::default(), buffer_len }
-    }
-
+impl Buffer {
     /// A buffer of at least `len` bytes, which hold anything.
-    pub(crate) fn take(&self, len: usize) -> Vec<u8> {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut buffer = free.unwrap_or_default();
-        if buffer.len() < len {
-            buffer.resize(len.max(self.buffer_len), 0);
-        }
-        buffer
+    pub(crate) fn of(len: usize) -> Self {
+        let size = SIZES.iter().position(|(size, _)| *size >= len);
+        let Some((index, (size, _))) = size.and_then(|index| Some((index, SIZES.get(index)?))) else {
+            return Self(vec![0; len]);
+        };
+        let free = FREE.with_borrow_mut(|free| free.get_mut(index).and_then(Vec::pop));
+        Self(free.unwrap_or_else(|| vec![0; *size]))
     }
+}
 
-    /// Takes a buffer back. One of unusual size is not kept.
-    pub(crate) fn give(&self, buffer: Vec<u8>) {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if buffer.len() == self.buffer_len && free.len() < FREE_BUFFERS_MAX {
-            free.push(buffer);
-        }
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let bytes = mem::take(&mut self.0);
+        let Some(index) = SIZES.iter().position(|(size, _)| *size == bytes.len()) else { return };
+        // A thread that ends has no free buffers any more.
+        let _ = FREE.try_with(|free| {
+            if let (Ok(mut free), Some((_, kept_max))) = (free.try_borrow_mut(), SIZES.get(index))
+                && let Some(free) = free.get_mut(index).filter(|free| free.len() < *kept_max)
+            {
+                free.push(bytes);
+            }
+        });
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
     }
 }
 
@@ -45,32 +77,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_that_was_given_back_is_taken_again() {
-        let buffers = Buffers::new(100);
-        let mut buffer = buffers.take(50);
-        assert_eq!(buffer, [0; 100]);
-        buffer.fill(7);
-        buffers.give(buffer);
-        assert_eq!(buffers.take(100), [7; 100]);
-        assert_eq!(buffers.take(100), [0; 100]);
+    fn the_next_buffer_of_a_size_is_the_one_given_back_last() {
+        let (mut first, second) = (Buffer::of(1), Buffer::of(1));
+        assert_eq!((first.len(), second.len()), (RECEIVE_BUFFER_LEN, RECEIVE_BUFFER_LEN));
+        first.fill(7);
+        drop(second);
+        drop(first);
+        assert!(Buffer::of(RECEIVE_BUFFER_LEN).iter().all(|&byte| byte == 7));
+        assert_eq!(Buffer::of(RECEIVE_BUFFER_LEN + 1).len(), SMALL_BUFFER_LEN);
+        assert_eq!(Buffer::of(SMALL_BUFFER_LEN + 1).len(), LARGE_BUFFER_LEN);
     }
 
     #[test]
-    fn buffers_of_unusual_size_are_not_kept() {
-        let buffers = Buffers::new(100);
-        let buffer = buffers.take(101);
-        assert_eq!(buffer.len(), 101);
-        buffers.give(buffer);
-        assert_eq!(buffers.take(1).len(), 100);
+    fn an_empty_buffer_takes_none() {
+        drop(Buffer::default());
+        assert_eq!(Buffer::default().len(), 0);
+        let free = FREE.with_borrow(|free| free.iter().map(Vec::len).sum::<usize>());
+        assert_eq!(free, 0);
+    }
+
+    #[test]
+    fn longer_buffers_are_as_long_as_asked_and_not_kept() {
+        let buffer = Buffer::of(LARGE_BUFFER_LEN + 1);
+        assert_eq!(buffer.len(), LARGE_BUFFER_LEN + 1);
+        drop(buffer);
+        assert!(FREE.with_borrow(|free| free.iter().all(Vec::is_empty)));
     }
 
     #[test]
     fn only_so_many_free_buffers_are_kept() {
-        let buffers = Buffers::new(1);
-        for _ in 0..=FREE_BUFFERS_MAX {
-            buffers.give(vec![1]);
+        for (size, kept_max) in SIZES {
+            drop((0..=kept_max).map(|_| Buffer::of(size)).collect::<Vec<_>>());
         }
-        let kept = (0..=FREE_BUFFERS_MAX).filter(|_| buffers.take(1) == [1]).count();
-        assert_eq!(kept, FREE_BUFFERS_MAX);
+        let kept: Vec<usize> = FREE.with_borrow(|free| free.iter().map(Vec::len).collect());
+        assert_eq!(kept, SIZES.map(|(_, kept_max)| kept_max));
     }
 }

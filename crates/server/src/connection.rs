@@ -3,16 +3,15 @@
 use crate::{
     event::{Event, Events},
     exchange::{Exchange, Role},
-    options::{ASSEMBLY_LEN, EVENTS_QUEUED_MAX, RECEIVE_LEN, REQUESTS_PER_TURN},
+    input::Input,
+    options::{ASSEMBLY_LEN, EVENTS_QUEUED_MAX, REQUESTS_PER_TURN},
     output::OutputError,
     server::Shared,
 };
-use bytes::{Buf, BytesMut};
-use forebay_proto::{Fatal, Input, ServerOptions, ServerSession};
+use forebay_proto::{Fatal, Input as Next, ServerOptions, ServerSession};
 use forebay_types::Side;
 use std::{io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 use tokio::{
-    io::AsyncReadExt,
     net::TcpStream,
     sync::mpsc,
     task::{AbortHandle, JoinError},
@@ -38,7 +37,7 @@ pub(crate) async fn serve_connection(
     let _gauge = shared.engine.metrics().open_connection();
     let role = if shared.engine.is_cache() { ServerOptions::CACHE } else { ServerOptions::FILES };
     let connection = Connection {
-        input: BytesMut::new(),
+        input: Input::default(),
         session: ServerSession::new(role),
         deadline: Box::pin(sleep(shared.options.login_time_max)),
         idle_time_max: shared.options.idle_time_max,
@@ -57,8 +56,7 @@ pub(crate) async fn serve_connection(
 }
 
 struct Connection {
-    /// Received, not yet served.
-    input: BytesMut,
+    input: Input,
     session: ServerSession,
     exchange: Exchange,
     receiver: mpsc::Receiver<Event>,
@@ -148,23 +146,21 @@ impl Connection {
 
     /// Serves the requests that have been received, as many as fit into this turn.
     async fn serve_input(&mut self) -> Result<(), End> {
-        while self.served < REQUESTS_PER_TURN && self.may_serve() && !self.input.is_empty() {
+        while self.served < REQUESTS_PER_TURN && self.may_serve() && !self.input.waiting().is_empty() {
             let Self { input, session, exchange, connection, .. } = self;
-            let next = exchange.output.encode(|out| session.handle_input(input, out))?;
+            let next = exchange.output.encode(|out| session.handle_input(input.waiting(), out))?;
             let consumed = match next {
-                Input::NeedMore { at_least } => {
-                    let missing_len = at_least.saturating_sub(input.len());
-                    input.reserve(missing_len.max(RECEIVE_LEN));
+                Next::NeedMore { at_least } => {
                     self.wanted_len = at_least;
                     return Ok(());
                 }
-                Input::Skipped { consumed } => consumed,
-                Input::Request { consumed, stream_id, request } => {
+                Next::Skipped { consumed } => consumed,
+                Next::Request { consumed, stream_id, request } => {
                     exchange.dispatch(session, connection, stream_id, &request).await?;
                     consumed
                 }
             };
-            input.advance(consumed);
+            input.consume(consumed);
             self.wanted_len = 0;
             self.served += 1;
             if exchange.output.len() >= ASSEMBLY_LEN {
@@ -181,7 +177,7 @@ impl Connection {
 
     /// Whether the input that is there may hold a request that can be served now.
     fn has_request(&self) -> bool {
-        self.may_serve() && !self.input.is_empty() && self.input.len() >= self.wanted_len
+        self.may_serve() && !self.input.waiting().is_empty() && self.input.waiting().len() >= self.wanted_len
     }
 
     /// Whether silence ends the connection: before login, and, when configured, while nothing is open or under way.
@@ -199,12 +195,9 @@ impl Connection {
     async fn wait(&mut self) -> Result<(), End> {
         self.put_off_deadline();
         let (may_read, has_deadline) = (self.may_serve(), self.has_deadline());
-        if may_read && self.input.capacity() - self.input.len() < RECEIVE_LEN / 2 {
-            self.input.reserve(RECEIVE_LEN);
-        }
         let has_tasks = !self.exchange.tasks.is_empty();
         tokio::select! {
-            received = self.exchange.stream.read_buf(&mut self.input), if may_read => match received? {
+            received = self.input.receive(&mut self.exchange.stream, self.wanted_len), if may_read => match received? {
                 0 => Err(End::Client),
                 _ => {
                     self.has_heard = true;

@@ -36,6 +36,8 @@ pub(crate) struct Exchange {
     pub(crate) tasks: JoinSet<()>,
     /// When the requests of this turn were received.
     pub(crate) received: std::time::Instant,
+    /// Hits of this turn that are not counted yet.
+    hits: u64,
     /// Whether the client asked to end this very session.
     pub(crate) is_ending: bool,
     assembled: Arc<Semaphore>,
@@ -92,12 +94,13 @@ impl Exchange {
             peer,
             local,
             metrics,
-            output: Output::new(shared.options.write_stall_max, shared.buffers.clone()),
+            output: Output::new(shared.options.write_stall_max),
             handles: HandleTable::new(shared.options.handles_per_session_max),
             shared,
             role: Role::New(events),
             tasks: JoinSet::new(),
             received: forebay_net::clock::monotonic(),
+            hits: 0,
             is_ending: false,
             assembled: Arc::new(Semaphore::new(ASSEMBLED_BYTES_MAX)),
             listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
@@ -146,10 +149,17 @@ impl Exchange {
         }
     }
 
-    /// Counts a read that was answered from the cache without a task of its own.
-    pub(crate) fn observe_hit(&self) {
-        let duration = forebay_net::clock::monotonic().saturating_duration_since(self.received);
-        self.metrics.observe_request(Outcome::Hit, duration);
+    /// Notes a read that was answered from the cache without a task of its own, to be counted by [`Exchange::count_hits`].
+    pub(crate) const fn note_hit(&mut self) {
+        self.hits += 1;
+    }
+
+    /// Counts the hits of this turn: all have taken until now.
+    fn count_hits(&mut self) {
+        if self.hits > 0 {
+            let duration = forebay_net::clock::monotonic().saturating_duration_since(self.received);
+            self.metrics.observe_requests(Outcome::Hit, duration, std::mem::take(&mut self.hits));
+        }
     }
 
     /// The way back of a request that is answered by a task of its own, on this connection.
@@ -204,8 +214,9 @@ impl Exchange {
         self.output.send_frame(&self.stream, frame).await
     }
 
-    /// Sends all answers that wait.
+    /// Sends all answers that wait, and counts the hits among them.
     pub(crate) async fn flush(&mut self) -> Result<(), OutputError> {
+        self.count_hits();
         self.output.flush(&self.stream).await
     }
 }

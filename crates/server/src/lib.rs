@@ -12,6 +12,7 @@ mod dispatch;
 mod event;
 mod exchange;
 mod handles;
+mod input;
 mod meta;
 mod open;
 mod options;

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Client connections served at the same time, bound streams included; more are closed at once. Each costs a
-    /// descriptor and some 32 KiB of memory, up to 100 KiB when its requests or answers are long.
+    /// descriptor and a few KiB of memory while it is idle.
     pub connections_max: usize,
     /// Files that one session may hold open, at most 65 536.
     pub handles_per_session_max: usize,
@@ -64,13 +64,6 @@ pub(crate) const SENDFILE_LEN_MIN: u64 = 16 << 10;
 /// processor's cache.
 pub(crate) const ASSEMBLY_LEN: usize = 512 << 10;
 
-/// Bytes of a buffer that connections share for large answers: room for the page checksums, or for the element that fills
-/// it.
-pub(crate) const SHARED_BUFFER_LEN: usize = ASSEMBLY_LEN + (64 << 10);
-
-/// Bytes of buffer that a connection keeps to itself.
-pub(crate) const OWN_BUFFER_LEN_MAX: usize = 64 << 10;
-
 /// Bytes of a file handed to the kernel at a time: from 64 KiB to 1 MiB, this costs the least processor time in sequential
 /// reads of 1 MiB.
 pub(crate) const SEND_PIECE_LEN: u64 = 256 << 10;
@@ -88,9 +81,6 @@ pub(crate) const LISTINGS_MAX: usize = 4;
 /// Bytes of a file that a slow read takes at a time: to be sent if the page cache holds them, to be read from the disk
 /// otherwise.
 pub(crate) const DISK_READ_LEN: u64 = 1 << 20;
-
-/// Bytes that the input buffer offers to one receive: dozens of pipelined requests.
-pub(crate) const RECEIVE_LEN: usize = 16 << 10;
 
 /// Bytes of [`ASSEMBLED_BYTES_MAX`] that one answer reserves: a frame in the making, and one on its way.
 pub(crate) const ASSEMBLED_PER_ANSWER_MAX: u64 = 4 << 20;

@@ -1,13 +1,13 @@
 //! Answers on their way to one client: small ones collected, large ones handed to the kernel where they are.
 
 use crate::{
-    buffers::Buffers,
+    buffers::{Buffer, LARGE_BUFFER_LEN, SMALL_BUFFER_LEN},
     event::Frame,
-    options::{ASSEMBLY_LEN, OWN_BUFFER_LEN_MAX, SEND_PIECE_LEN, SHARED_BUFFER_LEN},
+    options::{ASSEMBLY_LEN, SEND_PIECE_LEN},
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
-use forebay_net::SendError;
+use forebay_net::{SendError, SendHint};
 use forebay_types::{ByteRange, Side};
 use std::{fs::File, io::IoSlice, time::Duration};
 use tokio::{net::TcpStream, time::timeout};
@@ -17,13 +17,11 @@ use tokio::{net::TcpStream, time::timeout};
 /// Whatever is appended leaves in order: by [`Output::flush`], or together with the next large answer.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// The first `filled` bytes wait; what follows is room that need not be cleared again. While it is longer than
-    /// [`OWN_BUFFER_LEN_MAX`] it belongs to `buffers`.
-    buffer: Vec<u8>,
+    /// The first `filled` bytes wait; what follows is room. It is held only while something waits.
+    buffer: Buffer,
     filled: usize,
     /// Where encoders append before their bytes are moved to the buffer.
     encoded: Vec<u8>,
-    buffers: Buffers,
     stall_max: Duration,
 }
 
@@ -74,13 +72,16 @@ impl Gathered {
 /// Most slices of memory in one sending, as the system limits it.
 const SLICES_PER_SEND: usize = 1024;
 
+/// Room that is kept for encoders.
+const ENCODED_CAPACITY_MAX: usize = 4 << 10;
+
 /// Bytes in memory that are copied to the answers that wait rather than sent at once.
 const COPIED_LEN_MAX: usize = 16 << 10;
 
 impl Output {
     /// No answers; a client that takes nothing for `stall_max` is given up.
-    pub(crate) const fn new(stall_max: Duration, buffers: Buffers) -> Self {
-        Self { buffer: Vec::new(), filled: 0, encoded: Vec::new(), buffers, stall_max }
+    pub(crate) fn new(stall_max: Duration) -> Self {
+        Self { buffer: Buffer::default(), filled: 0, encoded: Vec::new(), stall_max }
     }
 
     /// Bytes that wait.
@@ -92,9 +93,14 @@ impl Output {
     pub(crate) fn encode<T>(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         let mut encoded = std::mem::take(&mut self.encoded);
         let result = encode(&mut encoded);
-        self.append(&encoded);
-        encoded.clear();
-        self.encoded = encoded;
+        if !encoded.is_empty() {
+            self.append(&encoded);
+            encoded.clear();
+        }
+        // A listing may have been long.
+        if encoded.capacity() <= ENCODED_CAPACITY_MAX {
+            self.encoded = encoded;
+        }
         result
     }
 
@@ -114,32 +120,27 @@ impl Output {
         &mut self.buffer[self.filled..end]
     }
 
-    fn grow(&mut self, len: usize) {
-        if len <= OWN_BUFFER_LEN_MAX {
-            self.buffer.resize(len.next_power_of_two(), 0);
-            return;
+    /// Sees to it that `len` bytes can be appended without moving what waits.
+    pub(crate) fn expect(&mut self, len: usize) {
+        let end = self.filled + len.min(LARGE_BUFFER_LEN);
+        if self.buffer.len() < end {
+            self.grow(end);
         }
-        let mut grown = self.buffers.take(len);
-        for (to, from) in grown.iter_mut().zip(self.waiting()) {
-            *to = *from;
-        }
-        self.release(grown);
     }
 
-    /// Puts `buffer` in place of the one in use, which goes back to where it came from.
-    fn release(&mut self, buffer: Vec<u8>) {
-        let old = std::mem::replace(&mut self.buffer, buffer);
-        if old.len() > OWN_BUFFER_LEN_MAX {
-            self.buffers.give(old);
+    #[cold]
+    fn grow(&mut self, len: usize) {
+        let mut grown = Buffer::of(len.max(SMALL_BUFFER_LEN));
+        if let Some(start) = grown.get_mut(..self.filled) {
+            start.copy_from_slice(self.waiting());
         }
+        self.buffer = grown;
     }
 
     /// Forgets what waits, because it has been sent.
     fn clear(&mut self) {
         self.filled = 0;
-        if self.buffer.len() > OWN_BUFFER_LEN_MAX {
-            self.release(Vec::new());
-        }
+        self.buffer = Buffer::default();
     }
 
     /// Appends `len` bytes of the room that was filled.
@@ -173,8 +174,11 @@ impl Output {
     pub(crate) async fn flush(&mut self, stream: &TcpStream) -> Result<(), OutputError> {
         if self.filled > 0 {
             // Each piece has its time: what waits may be long, and the client slow.
-            for piece in self.waiting().chunks(SHARED_BUFFER_LEN) {
-                within(self.stall_max, forebay_net::send_all(stream, piece)).await?;
+            for piece in self.waiting().chunks(LARGE_BUFFER_LEN) {
+                let rest = forebay_net::send_now(stream, piece, SendHint::Last)?;
+                if !rest.is_empty() {
+                    within(self.stall_max, forebay_net::send_all(stream, rest)).await?;
+                }
             }
             self.clear();
         }
@@ -189,14 +193,20 @@ impl Output {
         range: ByteRange,
     ) -> Result<(), OutputError> {
         if self.filled > 0 {
-            within(self.stall_max, forebay_net::send_with_more(stream, self.waiting())).await?;
+            let rest = forebay_net::send_now(stream, self.waiting(), SendHint::More)?;
+            if !rest.is_empty() {
+                within(self.stall_max, forebay_net::send_with_more(stream, rest)).await?;
+            }
             self.clear();
         }
         let mut position = range.start();
         while position < range.end() {
-            let len = (range.end() - position).min(SEND_PIECE_LEN);
-            within(self.stall_max, forebay_net::send_file(stream, file, position, len)).await?;
-            position += len;
+            let piece = ByteRange::at(position, (range.end() - position).min(SEND_PIECE_LEN));
+            let rest = forebay_net::send_file_now(stream, file, piece)?;
+            if !rest.is_empty() {
+                within(self.stall_max, forebay_net::send_file(stream, file, rest)).await?;
+            }
+            position = piece.end();
         }
         Ok(())
     }
@@ -264,7 +274,7 @@ mod tests {
     const STALL_MAX: Duration = Duration::from_secs(60);
 
     fn new_output() -> Output {
-        Output::new(STALL_MAX, Buffers::new(ASSEMBLY_LEN))
+        Output::new(STALL_MAX)
     }
 
     async fn pair() -> (TcpStream, TcpStream) {

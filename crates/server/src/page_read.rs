@@ -60,7 +60,7 @@ impl Exchange {
         if let Some(rest) = self.send_cached_pages(stream_id, &file, range).await? {
             self.start_page_read(stream_id, read, Supply::Disk(Source::disk(&handle, &file, rest)), rest);
         } else {
-            self.observe_hit();
+            self.note_hit();
         }
         Ok(())
     }
@@ -72,6 +72,7 @@ impl Exchange {
         file: &Arc<File>,
         range: ByteRange,
     ) -> Result<Option<ByteRange>, OutputError> {
+        self.output.expect(usize::try_from(encoded_len(range)).unwrap_or(usize::MAX));
         for frame in frames(range) {
             if !probe_cached(file, frame.start(), frame.len()) {
                 return Ok(Some(ByteRange::between(frame.start(), range.end())));

@@ -53,7 +53,7 @@ impl Exchange {
             self.start_read(stream_id, 0, Supply::Disk(source), range);
             return Ok(());
         }
-        self.observe_hit();
+        self.note_hit();
         Ok(())
     }
 

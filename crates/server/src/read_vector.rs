@@ -47,6 +47,7 @@ impl Exchange {
         }
         let frame_start = self.output.len();
         let mut progress = Progress::default();
+        self.output.expect(usize::try_from(read.elements.body_len()).unwrap_or(usize::MAX));
         self.begin_frame(stream_id);
         let mut body_start = self.output.len();
         for element in read.elements.iter() {
@@ -65,7 +66,7 @@ impl Exchange {
         }
         if progress.done == read.elements.len() {
             self.end_frame(stream_id, Status::OK, body_start);
-            self.observe_hit();
+            self.note_hit();
         } else {
             // Nothing of this frame has been sent: the task sends it with the elements that follow.
             let assembled = self.output.behind(body_start).to_vec();

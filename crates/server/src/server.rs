@@ -1,10 +1,9 @@
 //! The server: accepts connections, and sees to their end.
 
 use crate::{
-    buffers::Buffers,
     connection::{Accepted, serve_connection},
     event::{Event, Events},
-    options::{EVENTS_QUEUED_MAX, Options, SHARED_BUFFER_LEN},
+    options::{EVENTS_QUEUED_MAX, Options},
     sessions::Sessions,
 };
 use forebay_engine::Engine;
@@ -39,7 +38,6 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) readiness: Readiness,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) buffers: Buffers,
     /// When the server started, in seconds of the Unix epoch.
     pub(crate) started: i64,
     prepare_requests: AtomicU64,
@@ -74,7 +72,6 @@ impl Server {
             options,
             readiness,
             sessions: Arc::default(),
-            buffers: Buffers::new(SHARED_BUFFER_LEN),
             started: forebay_net::clock::now_unix(),
             prepare_requests: AtomicU64::new(0),
         };

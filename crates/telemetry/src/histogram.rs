@@ -32,11 +32,16 @@ impl Default for AtomicHistogram {
 impl AtomicHistogram {
     /// Counts one duration.
     pub(crate) fn observe(&self, duration: Duration) {
+        self.observe_many(duration, 1);
+    }
+
+    /// Observes `count` times the same.
+    pub(crate) fn observe_many(&self, duration: Duration, count: u64) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get(bucket_of(nanos)) {
-            bucket.fetch_add(1, Ordering::Relaxed);
+            bucket.fetch_add(count, Ordering::Relaxed);
         }
-        self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
+        self.sum_nanos.fetch_add(nanos.saturating_mul(count), Ordering::Relaxed);
     }
 }
 

@@ -1,0 +1,139 @@
+//! What a client has sent and nobody has served yet.
+
+use crate::buffers::{Buffer, RECEIVE_BUFFER_LEN};
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    task::{Poll, ready},
+};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    net::TcpStream,
+};
+
+/// Bytes that have been received and are not served yet.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    buffer: Buffer,
+    /// Where what waits begins and ends in the buffer.
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    /// What waits.
+    #[expect(clippy::indexing_slicing, reason = "start and end are within the buffer; hot path")]
+    pub(crate) fn waiting(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Takes `len` bytes off the front of what waits; with the last of them the buffer goes.
+    pub(crate) fn consume(&mut self, len: usize) {
+        self.start = (self.start + len).min(self.end);
+        if self.start == self.end {
+            *self = Self::default();
+        }
+    }
+
+    /// Receives what is there, once there is something; 0 when nothing more comes. `wanted_len` bytes in all, or more, are
+    /// made room for.
+    pub(crate) async fn receive(&mut self, stream: &mut TcpStream, wanted_len: usize) -> io::Result<usize> {
+        poll_fn(|context| {
+            self.make_room(wanted_len);
+            let mut room = ReadBuf::new(self.buffer.get_mut(self.end..).unwrap_or_default());
+            let polled = Pin::new(&mut *stream).poll_read(context, &mut room);
+            let received_len = room.filled().len();
+            self.end += received_len;
+            if self.start == self.end {
+                // It is taken again when something has come.
+                *self = Self::default();
+            }
+            ready!(polled)?;
+            Poll::Ready(Ok(received_len))
+        })
+        .await
+    }
+
+    /// Makes room for `wanted_len` bytes in all, and for one more.
+    fn make_room(&mut self, wanted_len: usize) {
+        let waiting_len = self.end - self.start;
+        let needed_len = wanted_len.max(waiting_len + 1);
+        if self.buffer.len() - self.start >= needed_len {
+            return;
+        }
+        if self.buffer.len() >= needed_len {
+            self.buffer.copy_within(self.start..self.end, 0);
+        } else {
+            let mut longer = Buffer::of(needed_len.max(RECEIVE_BUFFER_LEN));
+            longer.iter_mut().zip(self.waiting()).for_each(|(to, from)| *to = *from);
+            self.buffer = longer;
+        }
+        (self.start, self.end) = (0, waiting_len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+
+    async fn pair() -> (TcpStream, TcpStream) {
+        let mut listener = forebay_net::Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let client = TcpStream::connect(listener.address()).await.unwrap();
+        (client, listener.accept().await.0)
+    }
+
+    #[tokio::test]
+    async fn what_is_not_consumed_stays_in_front_of_what_comes() {
+        let (mut client, mut served) = pair().await;
+        let mut input = Input::default();
+        client.write_all(b"one two").await.unwrap();
+        while input.waiting().len() < 7 {
+            input.receive(&mut served, 0).await.unwrap();
+        }
+        input.consume(4);
+        assert_eq!(input.waiting(), b"two");
+        client.write_all(b" three").await.unwrap();
+        while input.waiting().len() < 9 {
+            input.receive(&mut served, 9).await.unwrap();
+        }
+        assert_eq!(input.waiting(), b"two three");
+        input.consume(9);
+        assert_eq!(input.buffer.len(), 0, "no buffer is held without need");
+        drop(client);
+        assert_eq!(input.receive(&mut served, 0).await.unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_long_message_arrives_whole_behind_the_end_of_another() {
+        let (mut client, mut served) = pair().await;
+        let message: Vec<u8> = (0..100_000_u32).map(|number| u8::try_from(number % 251).unwrap()).collect();
+        let sent = message.clone();
+        let sender = tokio::spawn(async move {
+            client.write_all(&[b"before", &sent[..]].concat()).await.unwrap();
+            client
+        });
+        let mut input = Input::default();
+        while input.waiting().len() < 6 {
+            input.receive(&mut served, 6).await.unwrap();
+        }
+        input.consume(6);
+        while input.waiting().len() < message.len() {
+            assert!(input.receive(&mut served, message.len()).await.unwrap() > 0);
+        }
+        assert!(input.waiting() == message);
+        drop(sender.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_held_while_nothing_comes() {
+        let (client, mut served) = pair().await;
+        let mut input = Input::default();
+        let receive = input.receive(&mut served, 0);
+        let waited = tokio::time::timeout(std::time::Duration::ZERO, receive).await;
+        assert!(waited.is_err());
+        assert_eq!(input.buffer.len(), 0);
+        drop(client);
+    }
+}
