@@ -9,6 +9,7 @@ mod buffers;
 mod change;
 mod connection;
 mod dispatch;
+mod element_run;
 mod event;
 mod exchange;
 mod handles;

@@ -2,11 +2,11 @@
 
 use crate::{
     answer::{Answer, Gone},
+    element_run::{Run, range_of},
     event::Frame,
     exchange::Exchange,
     options::ASSEMBLY_LEN,
     output::OutputError,
-    read::append_cached,
     source::{Source, append_segment, ended_early},
     status::Failure,
 };
@@ -27,8 +27,8 @@ const SLOW_FRAME_LEN: usize = 512 << 10;
 struct Progress {
     /// Elements assembled or sent.
     done: usize,
-    /// The element behind them, when it was found on disk but not in the page cache.
-    on_disk: Option<Source>,
+    /// The elements behind them that were found on disk, and accounted, but not in the page cache.
+    on_disk: Vec<Source>,
     /// Whether a frame has been sent.
     has_begun: bool,
 }
@@ -50,12 +50,17 @@ impl Exchange {
         self.output.expect(usize::try_from(read.elements.body_len()).unwrap_or(usize::MAX));
         self.begin_frame(stream_id);
         let mut body_start = self.output.len();
-        for element in read.elements.iter() {
-            if let Err(on_disk) = self.append_element(&element) {
-                progress.on_disk = on_disk;
+        let mut elements = read.elements.iter().peekable();
+        while let Some(first) = elements.next() {
+            let mut run = Run::of(first);
+            while let Some(next) = elements.next_if(|next| run.goes_on_with(next)) {
+                run.push(next);
+            }
+            let appended = self.append_run(&run, &mut progress.on_disk);
+            progress.done += appended;
+            if appended < run.elements().len() {
                 break;
             }
-            progress.done += 1;
             if self.output.len() >= ASSEMBLY_LEN && progress.done < read.elements.len() {
                 self.end_frame(stream_id, Status::OKSOFAR, body_start);
                 self.flush().await?;
@@ -100,22 +105,21 @@ impl Exchange {
         self.output.overwrite(body_start - reply.header_len(), &header);
     }
 
-    /// Appends an element, when disk and page cache hold it. Otherwise nothing is appended; what was found on disk, and
-    /// accounted, comes back.
-    fn append_element(&mut self, element: &ReadElement) -> Result<(), Option<Source>> {
-        let waiting_len = self.output.len();
-        self.output.append(&element_header(element));
-        let range = range_of(element);
-        if range.is_empty() {
-            return Ok(());
+    /// Appends the elements of a run that disk and page cache hold, from the first one on, and tells how many. Of those that
+    /// were found on disk, and accounted, but are not in the page cache, `on_disk` gets the sources.
+    fn append_run(&mut self, run: &Run, on_disk: &mut Vec<Source>) -> usize {
+        let Self { handles, output, .. } = self;
+        let elements = run.elements();
+        if run.range().is_empty() {
+            elements.iter().for_each(|element| output.append(&element_header(element)));
+            return elements.len();
         }
-        let hit = self.handles.get(element.handle).and_then(|handle| Some((handle, handle.hit(range)?)));
-        if hit.is_some_and(|(_, file)| append_cached(&mut self.output, file, range)) {
-            return Ok(());
-        }
-        let on_disk = hit.map(|(handle, file)| Source::disk(handle, file, range));
-        self.output.truncate(waiting_len);
-        Err(on_disk)
+        let hit = elements.first().and_then(|first| handles.get(first.handle));
+        let Some((handle, file)) = hit.and_then(|handle| Some((handle, handle.hit(run.range())?))) else { return 0 };
+        let cached = run.read_cached(file, output.room(run.encoded_len(elements.len())));
+        output.commit(run.encoded_len(cached));
+        on_disk.extend(elements.iter().skip(cached).map(|element| Source::disk(handle, file, range_of(element))));
+        cached
     }
 
     fn start_read_vector(
@@ -167,14 +171,11 @@ struct Element {
 }
 
 /// Starts the reads of all elements: those of one file together, so that neighbours become one origin request. The first
-/// element may have been found on disk before.
-fn start_elements(
-    elements: Vec<ReadElement>,
-    handles: &[(FileHandle, Handle)],
-    mut on_disk: Option<Source>,
-) -> Vec<Element> {
+/// elements may have been found on disk before.
+fn start_elements(elements: Vec<ReadElement>, handles: &[(FileHandle, Handle)], on_disk: Vec<Source>) -> Vec<Element> {
+    let mut on_disk = on_disk.into_iter();
     let mut elements: Vec<Element> =
-        elements.into_iter().map(|element| Element { element, source: on_disk.take() }).collect();
+        elements.into_iter().map(|element| Element { element, source: on_disk.next() }).collect();
     for (name, handle) in handles {
         let wanted =
             |element: &Element| element.element.handle == *name && element.element.len > 0 && element.source.is_none();
@@ -238,8 +239,4 @@ fn vector_frame(reply: ReplyTo, status: Status, body: Vec<u8>) -> Frame {
     let mut head = Vec::with_capacity(reply.header_len());
     reply.header(status, u32::try_from(body.len()).unwrap_or(u32::MAX), &mut head);
     Frame { head, body: vec![Segment::Memory(Bytes::from(body))] }
-}
-
-fn range_of(element: &ReadElement) -> ByteRange {
-    ByteRange::at(element.offset, u64::from(element.len))
 }
