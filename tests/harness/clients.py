@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from .ground import Ground, program, proxy_plugin
 
-CLIENT_SECONDS = 60.0
+CLIENT_SECONDS = 120.0
 DRIVERS = Path(__file__).with_name("drivers")
 
 # Stock clients try a dead host for minutes; a test wants to know sooner.
