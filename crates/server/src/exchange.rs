@@ -4,8 +4,9 @@ use crate::{
     answer::{Answer, Defer, Way},
     event::{Events, Frame},
     handles::HandleTable,
-    options::{ASSEMBLED_BYTES_MAX, LISTINGS_MAX},
+    options::LISTINGS_MAX,
     output::{Output, OutputError},
+    room::ConnectionRoom,
     server::Shared,
     sessions::{BoundStream, Session},
     status::Failure,
@@ -40,7 +41,7 @@ pub(crate) struct Exchange {
     hits: u64,
     /// Whether the client asked to end this very session.
     pub(crate) is_ending: bool,
-    assembled: Arc<Semaphore>,
+    room: ConnectionRoom,
     /// How many more directories may be listed at the same time.
     pub(crate) listings: Arc<Semaphore>,
 }
@@ -95,6 +96,7 @@ impl Exchange {
             local,
             metrics,
             output: Output::new(shared.options.write_stall_max),
+            room: ConnectionRoom::new(&shared.room),
             handles: HandleTable::new(shared.options.handles_per_session_max),
             shared,
             role: Role::New(events),
@@ -102,7 +104,6 @@ impl Exchange {
             received: forebay_net::clock::monotonic(),
             hits: 0,
             is_ending: false,
-            assembled: Arc::new(Semaphore::new(ASSEMBLED_BYTES_MAX)),
             listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
         }
     }
@@ -185,7 +186,7 @@ impl Exchange {
             seconds: u32::try_from(options.wait_response_time.as_secs()).unwrap_or(u32::MAX),
         });
         let reply = ReplyTo::direct(stream_id);
-        Ok(Answer::new(reply, way, defer, Arc::clone(&self.assembled), self.metrics.clone()))
+        Ok(Answer::new(reply, way, defer, self.room.clone(), self.metrics.clone()))
     }
 
     /// Answers a request by a task of its own, unless the answer is at hand at once.

@@ -22,6 +22,7 @@ mod page_read;
 mod query;
 mod read;
 mod read_vector;
+mod room;
 mod server;
 mod sessions;
 mod source;

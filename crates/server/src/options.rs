@@ -74,6 +74,9 @@ pub(crate) const EVENTS_QUEUED_MAX: usize = 8;
 /// Bytes of one connection's answers that may be assembled or held back by waiting requests at the same time.
 pub(crate) const ASSEMBLED_BYTES_MAX: usize = 16 << 20;
 
+/// Bytes of all connections' answers that may be assembled or held back at the same time, beyond one answer of each.
+pub(crate) const ASSEMBLED_TOTAL_MAX: usize = 256 << 20;
+
 /// Directory listings of one connection that are made and sent at the same time; further ones wait. A listing is in memory
 /// as a whole, up to some 100 MiB.
 pub(crate) const LISTINGS_MAX: usize = 4;

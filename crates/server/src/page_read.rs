@@ -6,6 +6,7 @@ use crate::{
     exchange::Exchange,
     options::ASSEMBLY_LEN,
     output::OutputError,
+    room::Room,
     source::{Source, Supply, into_bytes, read_disk},
     status::Failure,
 };
@@ -24,7 +25,7 @@ use std::{collections::VecDeque, fs::File, io::IoSliceMut, sync::Arc};
 const PAGES_PER_PIECE: u64 = ASSEMBLY_LEN as u64 / PAGE_LEN;
 
 /// Bytes that are taken at a time of an answer that is still on its way.
-const SLOW_BATCH_LEN: u64 = 1 << 20;
+const SLOW_BATCH_LEN: u64 = 512 << 10;
 
 /// Bytes of a page's checksum.
 const CHECKSUM_BYTES: usize = size_of::<u32>();
@@ -133,9 +134,10 @@ impl Exchange {
 async fn stream_pages(mut answer: Answer, mut source: Source, range: ByteRange) -> Result<(), Gone> {
     let mut arrived = Arrived::default();
     let mut position = range.start();
+    let room = answer.reserved();
     while position < range.end() {
         let batch = source.next_batch(&mut answer, SLOW_BATCH_LEN.min(range.end() - position)).await;
-        if let Err(failure) = batch.segments.into_iter().try_for_each(|segment| arrived.push(segment)) {
+        if let Err(failure) = batch.segments.into_iter().try_for_each(|segment| arrived.push(segment, &room)) {
             return fail(answer, failure).await;
         }
         for frame in frames(whole_pages(position, arrived.len, range.end())) {
@@ -187,9 +189,9 @@ struct Arrived {
 }
 
 impl Arrived {
-    fn push(&mut self, segment: Segment) -> Result<(), Failure> {
+    fn push(&mut self, segment: Segment, room: &[Arc<Room>]) -> Result<(), Failure> {
         self.len += segment.len();
-        self.parts.push_back(into_bytes(segment)?);
+        self.parts.push_back(into_bytes(segment, room)?);
         Ok(())
     }
 

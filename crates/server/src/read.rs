@@ -7,7 +7,7 @@ use crate::{
     handles::HandleTable,
     options::SENDFILE_LEN_MIN,
     output::{Output, OutputError},
-    source::{Batch, Source, Supply, append_segment},
+    source::{Batch, Source, Supply, append_segment, held},
     status::Failure,
 };
 use forebay_engine::{Handle, Segment};
@@ -149,7 +149,9 @@ async fn finish_whole(mut answer: Answer, mut source: Source, batch: Batch, len:
         }
         let rest_len = len.saturating_sub(bytes.len() as u64);
         if rest_len == 0 {
-            return answer.send(read_frame(answer.reply(), vec![Segment::Memory(bytes.into())], len, true)).await;
+            return answer
+                .send(read_frame(answer.reply(), vec![Segment::Memory(held(bytes, answer.reserved()))], len, true))
+                .await;
         }
         batch = source.next_batch(&mut answer, rest_len).await;
     }

@@ -7,10 +7,9 @@ use crate::{
     exchange::Exchange,
     options::ASSEMBLY_LEN,
     output::OutputError,
-    source::{Source, append_segment, ended_early},
+    source::{Source, append_segment, ended_early, held},
     status::Failure,
 };
-use bytes::Bytes;
 use forebay_engine::{Handle, Segment};
 use forebay_proto::{
     ErrorCode, FileHandle, ReplyTo, Status, StreamId,
@@ -206,7 +205,7 @@ async fn answer_read_vector(
         }
         let element_len = usize::try_from(element.len).unwrap_or(usize::MAX);
         if !assembled.is_empty() && assembled.len().saturating_add(element_len) > SLOW_FRAME_LEN && !is_whole {
-            answer.send(vector_frame(answer.reply(), Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
+            answer.send(vector_frame(&answer, Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
         }
         assembled.extend_from_slice(&element_header(&element));
         if let Err(failure) = append_source(&mut assembled, source, element_len, &mut answer).await {
@@ -214,7 +213,7 @@ async fn answer_read_vector(
             return Err(Gone);
         }
     }
-    answer.send(vector_frame(answer.reply(), Status::OK, assembled)).await
+    answer.send(vector_frame(&answer, Status::OK, assembled)).await
 }
 
 /// Appends the `len` bytes of one element.
@@ -235,8 +234,9 @@ async fn append_source(
     Ok(())
 }
 
-fn vector_frame(reply: ReplyTo, status: Status, body: Vec<u8>) -> Frame {
+fn vector_frame(answer: &Answer, status: Status, body: Vec<u8>) -> Frame {
+    let reply = answer.reply();
     let mut head = Vec::with_capacity(reply.header_len());
     reply.header(status, u32::try_from(body.len()).unwrap_or(u32::MAX), &mut head);
-    Frame { head, body: vec![Segment::Memory(Bytes::from(body))] }
+    Frame { head, body: vec![Segment::Memory(held(body, answer.reserved()))] }
 }

@@ -4,6 +4,7 @@ use crate::{
     connection::{Accepted, serve_connection},
     event::{Event, Events},
     options::{EVENTS_QUEUED_MAX, Options},
+    room::TotalRoom,
     sessions::Sessions,
 };
 use forebay_engine::Engine;
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) readiness: Readiness,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) room: TotalRoom,
     /// When the server started, in seconds of the Unix epoch.
     pub(crate) started: i64,
     prepare_requests: AtomicU64,
@@ -72,6 +74,7 @@ impl Server {
             options,
             readiness,
             sessions: Arc::default(),
+            room: TotalRoom::new(),
             started: forebay_net::clock::now_unix(),
             prepare_requests: AtomicU64::new(0),
         };

@@ -1,11 +1,11 @@
 //! Where the bytes of one slow read come from.
 
-use crate::{answer::Answer, options::DISK_READ_LEN, status::Failure};
+use crate::{answer::Answer, options::DISK_READ_LEN, room::Room, status::Failure};
 use bytes::Bytes;
 use forebay_engine::{Handle, Read, Segment};
 use forebay_types::{ByteRange, Outcome};
 use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc, time::Duration};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 /// Where the bytes of one read come from, in order, when they are not at hand in the page cache.
 ///
@@ -52,10 +52,15 @@ pub(crate) struct Batch {
     pub(crate) failure: Option<Failure>,
 }
 
-/// Bytes read from the disk, and the room they take.
-struct Loaded {
+/// Bytes in memory of our own, and the room they take.
+struct Held<R> {
     bytes: Vec<u8>,
-    _room: Option<OwnedSemaphorePermit>,
+    _room: R,
+}
+
+/// `bytes`, which give back `room` when they have been sent.
+pub(crate) fn held<R: Send + 'static>(bytes: Vec<u8>, room: R) -> Bytes {
+    Bytes::from_owner(Held { bytes, _room: room })
 }
 
 impl Supply {
@@ -179,7 +184,7 @@ impl Source {
         match answer.wait_for(read_disk(file, piece)).await {
             Ok(bytes) => {
                 self.keep_behind(piece);
-                Some(Ok(Segment::Memory(Bytes::from_owner(Loaded { bytes, _room: room }))))
+                Some(Ok(Segment::Memory(held(bytes, room))))
             }
             Err(error) if self.recoveries < RECOVERIES_MAX => {
                 self.recoveries += 1;
@@ -197,7 +202,7 @@ impl Source {
     }
 }
 
-impl AsRef<[u8]> for Loaded {
+impl<R> AsRef<[u8]> for Held<R> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -235,14 +240,14 @@ pub(crate) fn append_segment(segment: &Segment, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// The bytes of a segment that [`Source`] has given, in memory.
-pub(crate) fn into_bytes(segment: Segment) -> Result<Bytes, Failure> {
+/// The bytes of a segment that [`Source`] has given, in memory; those that are read for it hold `room`.
+pub(crate) fn into_bytes(segment: Segment, room: &[Arc<Room>]) -> Result<Bytes, Failure> {
     match segment {
         Segment::Memory(bytes) => Ok(bytes),
         Segment::File { .. } => {
             let mut bytes = Vec::new();
             append_segment(&segment, &mut bytes)?;
-            Ok(bytes.into())
+            Ok(held(bytes, room.to_vec()))
         }
     }
 }
