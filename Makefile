@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 20
 SEEDS ?= 100000
 FROM ?= 0
 
-.PHONY: help setup build demo test lint python-lint unit doc blackbox fuzz-smoke sim soak-purge bench clean FORCE
+.PHONY: help setup build demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -29,7 +29,7 @@ build: $(BINARY) ## build the release binary
 demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache; ONCE=1 ends by itself
 	$(VENV)/bin/python -m demo $(BINARY) demo-data $(if $(ONCE),--once)
 
-test: lint unit doc blackbox ## everything a change must pass, fastest first
+test: lint unit doc costs blackbox ## everything a change must pass, fastest first
 	@echo "make test: every step passed"
 
 lint: python-lint ## formatting, lints and house rules
@@ -48,6 +48,11 @@ unit: ## unit and crate tests
 
 doc: ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+costs: $(BINARY) ## instructions and system calls of a read on a warm cache against bench/costs.toml; ACCEPT=1 keeps new ones, FUNCTIONS=20 tells more
+	tests/install-tools.sh
+	$(CARGO) run --quiet --release --locked -p forebay-bench -- costs \
+	  $(if $(ROWS),--rows $(ROWS)) $(if $(ACCEPT),--accept) $(if $(FUNCTIONS),--functions $(FUNCTIONS))
 
 blackbox: setup $(BINARY) ## the release binary against real clients and servers
 	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)

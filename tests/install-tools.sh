@@ -20,6 +20,9 @@ missing() {
         command -v "$program" >/dev/null || echo util-linux
     done
     command -v mount >/dev/null || echo mount
+    for program in valgrind strace; do
+        command -v "$program" >/dev/null || echo "$program"
+    done
 }
 
 mapfile -t packages < <(missing "$@" | sort -u)

@@ -2,6 +2,7 @@
 
 mod compare;
 mod content;
+mod costs;
 mod file;
 mod floor;
 mod interrupt;
@@ -15,6 +16,7 @@ mod stress;
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use compare::CompareOptions;
+use costs::CostsOptions;
 use floor::FloorMode;
 use forebay_types::ByteSize;
 use load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
@@ -64,6 +66,8 @@ enum Command {
     /// Move packets between two network interfaces.
     #[command(hide = true)]
     Relay(RelayOptions),
+    /// Count what operations on a warm cache cost Forebay, in instructions and system calls, and compare with a baseline.
+    Costs(CostsOptions),
     /// Answer reads of one file with the least possible work.
     #[command(hide = true)]
     Floor {
@@ -131,6 +135,7 @@ fn main() -> ExitCode {
         Command::Stress(args) => stress::run(&args),
         Command::Path(options) => path::run(&options),
         Command::Relay(options) => path::relay(options),
+        Command::Costs(options) => costs::run(&options),
         Command::Floor { file, mode, connections } => floor::serve(&file, mode, connections),
     };
     match done {

@@ -116,6 +116,16 @@ impl Load {
 
     /// Runs until `bound`, or fails when `cancelled` becomes true.
     pub(crate) fn run(&mut self, bound: Bound, cancelled: &AtomicBool) -> Result<LoadReport> {
+        self.run_in_step(bound, cancelled, || Ok(()))
+    }
+
+    /// As [`Load::run`], and whenever something was received calls `settle` before anything more is sent.
+    pub(crate) fn run_in_step(
+        &mut self,
+        bound: Bound,
+        cancelled: &AtomicBool,
+        mut settle: impl FnMut() -> Result<()>,
+    ) -> Result<LoadReport> {
         let start = clock::monotonic();
         let mut run = Run { start, bound, begun: 0, completed: 0, bytes: 0, latencies: Latencies::new() };
         for (connection, job) in &mut self.members {
@@ -133,7 +143,11 @@ impl Load {
             let members = &mut self.members;
             let progress = self.poller.wait(|index| {
                 let (connection, job) = members.get_mut(index).context("events come from our connections")?;
-                Ok(connection.receive(&mut self.buffer)? && run.serve(connection, job)?)
+                if !connection.receive(&mut self.buffer)? {
+                    return Ok(false);
+                }
+                settle()?;
+                run.serve(connection, job)
             })?;
             if progress {
                 last_progress = now;

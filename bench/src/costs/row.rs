@@ -1,0 +1,69 @@
+//! What is counted: one operation of each kind that a warm cache answers.
+
+use crate::load::{Operation, Order};
+use anyhow::{Result, bail};
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// Short name, by which it is chosen and kept.
+    pub(crate) name: &'static str,
+    pub(crate) operation: Operation,
+    pub(crate) order: Order,
+    /// Operations that are sent at once; then all answers are awaited.
+    pub(crate) pipeline: u16,
+    /// How often that is done in one slice.
+    pub(crate) batches: u16,
+    /// Slices of which the cheapest one counts. Work that comes with time rather than with requests, such as syncs, falls
+    /// into few of them when they are short.
+    pub(crate) slices: u16,
+}
+
+impl Row {
+    /// Operations in one slice.
+    pub(crate) fn operations(&self) -> u64 {
+        u64::from(self.pipeline) * u64::from(self.batches)
+    }
+}
+
+const fn read(name: &'static str, len: u32, pipeline: u16, batches: u16) -> Row {
+    Row { name, operation: Operation::Read { len }, order: Order::Random, pipeline, batches, slices: 5 }
+}
+
+/// All rows, cheap ones first.
+pub(crate) const ROWS: [Row; 7] = [
+    read("read-4k", 4 << 10, 1, 100),
+    read("read-4k-x16", 4 << 10, 16, 20),
+    read("read-128k", 128 << 10, 1, 50),
+    Row { order: Order::Sequential, ..read("read-1m", 1 << 20, 1, 16) },
+    Row { operation: Operation::PageRead { len: 64 << 10 }, ..read("pgread-64k", 0, 1, 25) },
+    Row { operation: Operation::ReadVector { elements: 64, len: 16 << 10 }, ..read("readv-64x16k", 0, 1, 10) },
+    Row { operation: Operation::OpenStatClose, slices: 20, ..read("open-stat-close", 0, 1, 4) },
+];
+
+/// The rows whose names are among `names`; all of them when there are none.
+pub(crate) fn select(names: &[String]) -> Result<Vec<Row>> {
+    let is_known = |name: &String| ROWS.iter().any(|row| row.name == name);
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        let known = ROWS.map(|row| row.name).join(", ");
+        bail!("there is no row {unknown}; there are {known}");
+    }
+    let is_chosen = |row: &Row| names.is_empty() || names.iter().any(|name| name == row.name);
+    Ok(ROWS.into_iter().filter(is_chosen).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_chosen_by_name_and_come_in_their_own_order() {
+        let names = |wanted: &[&str]| -> Vec<_> {
+            let wanted: Vec<_> = wanted.iter().map(|&name| name.to_owned()).collect();
+            select(&wanted).unwrap().iter().map(|row| row.name).collect()
+        };
+        assert_eq!(names(&["read-1m", "read-4k"]), ["read-4k", "read-1m"]);
+        assert_eq!(names(&[]).len(), ROWS.len());
+        assert!(select(&["read".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! What costs are counted on: files, an origin, and a cache that holds all of them within an instrument.
+
+use super::instrument::{Count as _, Instrument};
+use super::row::Row;
+use crate::file::make_file;
+use crate::load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
+use crate::process::{Program, Server, ready_address};
+use anyhow::{Context as _, Result, bail, ensure};
+use forebay_net::clock;
+use rustix::thread::sched_getaffinity;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Length of the file that is read.
+const LARGE_LEN: u64 = 16 << 20;
+
+/// Files that are opened and closed in turn.
+const SMALL_FILES: u32 = 8;
+const SMALL_FILE_LEN: u64 = 16 << 10;
+
+/// Reads that warm the cache.
+const WARM_READ_LEN: u32 = 1 << 20;
+
+/// How long a server may be at work for one answer, or before it is quiet.
+const QUIET_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Time between two looks at a server at work.
+const LOOK_INTERVAL: Duration = Duration::from_micros(50);
+
+/// A server is quiet when it does no more than this, in instructions or system calls, within [`QUIET_TIME`]. After it was
+/// warmed it makes checksums of files and writes its index, which takes millions.
+const QUIET_COUNT: u64 = 300_000;
+const QUIET_TIME: Duration = Duration::from_millis(300);
+
+/// Files and the origin. All of it goes with this value.
+#[derive(Debug)]
+pub(crate) struct Scene {
+    forebay: PathBuf,
+    large: LoadFile,
+    small: Vec<LoadFile>,
+    origin: Server,
+    // Last, so that the servers are stopped before their files go.
+    dir: TempDir,
+}
+
+impl Scene {
+    /// Makes the files below `work_dir` and starts the program `forebay` to serve them.
+    pub(crate) fn set_up(work_dir: &Path, forebay: &Path) -> Result<Self> {
+        let dir = tempfile::Builder::new()
+            .prefix("forebay-costs-")
+            .tempdir_in(work_dir)
+            .with_context(|| format!("cannot make a directory in {}", work_dir.display()))?;
+        let export = dir.path().join("origin");
+        std::fs::create_dir(&export)?;
+        let make = |name: &str, len| -> Result<LoadFile> {
+            make_file(&export.join(name), len)?;
+            Ok(LoadFile { path: format!("/{name}"), len })
+        };
+        let large = make("large", LARGE_LEN)?;
+        let small = (0..SMALL_FILES).map(|index| make(&format!("small-{index}"), SMALL_FILE_LEN));
+        let small = small.collect::<Result<_>>()?;
+        let program = serve(forebay, &["--export-dir".as_ref(), export.as_os_str()]);
+        let origin = start("origin", &program, &dir.path().join("origin.log"))?;
+        Ok(Self { forebay: forebay.to_owned(), large, small, origin, dir })
+    }
+
+    /// Starts a cache within the instrument that `wrap` makes, and has it fetch everything.
+    pub(crate) fn start_warm<I: Instrument>(
+        &self,
+        name: &'static str,
+        wrap: impl FnOnce(Program, &Path) -> (I, Program),
+        cancelled: &AtomicBool,
+    ) -> Result<Watched<'_, I>> {
+        let dir = self.dir.path().join(name);
+        std::fs::create_dir(&dir)?;
+        let origin = format!("root://{}", self.origin.address());
+        let store = dir.join("store");
+        let args = ["--origin".as_ref(), origin.as_ref(), "--store".as_ref(), store.as_os_str()];
+        let (instrument, program) = wrap(serve(&self.forebay, &args), &dir);
+        let server = start(name, &on_one_processor(program)?, &dir.join("log"))?;
+        let mut watched = Watched { scene: self, server, instrument };
+        watched.warm(cancelled)?;
+        Ok(watched)
+    }
+
+    fn load(&self, row: &Row, server: SocketAddr) -> Result<Load> {
+        let files = match row.operation {
+            Operation::OpenStatClose | Operation::OpenReadClose => self.small.clone(),
+            Operation::Read { .. } | Operation::ReadVector { .. } | Operation::PageRead { .. } => {
+                vec![self.large.clone()]
+            }
+        };
+        let (operation, order, pipeline) = (row.operation, row.order, row.pipeline);
+        Load::prepare(&LoadOptions { server, files, operation, order, connections: 1, pipeline, bare: false })
+    }
+}
+
+/// A warm cache within an instrument.
+#[derive(Debug)]
+pub(crate) struct Watched<'a, I> {
+    scene: &'a Scene,
+    server: Server,
+    instrument: I,
+}
+
+impl<I: Instrument> Watched<'_, I> {
+    /// What the operations of one slice of `row` cost: the cheapest of several slices.
+    ///
+    /// Nothing is sent before every thread of the server sleeps, so that it does the same for each request however quick
+    /// the machine is.
+    pub(crate) fn cheapest_slice(&mut self, row: &Row, cancelled: &AtomicBool) -> Result<I::Count> {
+        let pid = self.server.pid();
+        let mut load = self.scene.load(row, self.server.address())?;
+        let mut slices = Vec::new();
+        // The first slice holds what is done once for each connection.
+        for slice in 0..=row.slices {
+            for _ in 0..row.batches {
+                wait_until_asleep(pid)?;
+                load.run_in_step(Bound::Operations(row.pipeline.into()), cancelled, || wait_until_asleep(pid))?;
+            }
+            wait_until_asleep(pid)?;
+            let count = self.instrument.cut(pid)?;
+            ensure!(count.served() > 0, "no thread of the server waits for sockets");
+            if slice > 0 {
+                slices.push(count);
+            }
+        }
+        slices.into_iter().min_by_key(I::Count::served).context("there is more than one slice")
+    }
+
+    /// Reads everything twice, then waits until what follows from that is done.
+    fn warm(&mut self, cancelled: &AtomicBool) -> Result<()> {
+        let row = |operation| Row { name: "", operation, order: Order::Sequential, pipeline: 1, batches: 1, slices: 1 };
+        let rows = [
+            (row(Operation::Read { len: WARM_READ_LEN }), LARGE_LEN / u64::from(WARM_READ_LEN)),
+            (row(Operation::OpenReadClose), SMALL_FILES.into()),
+        ];
+        for (row, operations) in rows.iter().chain(&rows) {
+            let mut load = self.scene.load(row, self.server.address())?;
+            load.run(Bound::Operations(*operations), cancelled).context("cannot warm the cache")?;
+        }
+        let start = clock::monotonic();
+        self.instrument.cut(self.server.pid())?;
+        loop {
+            std::thread::sleep(QUIET_TIME);
+            self.server.check_alive()?;
+            if self.instrument.cut(self.server.pid())?.total() <= QUIET_COUNT {
+                return Ok(());
+            }
+            ensure!(clock::monotonic() - start < QUIET_TIMEOUT, "the cache does not become quiet");
+        }
+    }
+}
+
+/// `forebay serve` at a free port.
+fn serve(forebay: &Path, args: &[&std::ffi::OsStr]) -> Program {
+    let listen = ["serve", "--listen", "127.0.0.1:0"].map(Into::into);
+    let args = listen.into_iter().chain(args.iter().map(|&arg| arg.to_owned())).collect();
+    Program { path: forebay.to_owned(), args, env: Vec::new(), refuses_root: false }
+}
+
+fn start(name: &'static str, program: &Program, log: &Path) -> Result<Server> {
+    Server::start(name, program, log, |log| ready_address(log, "ready root://"))
+}
+
+/// Lets `program` see a single processor, so that it has one thread for connections and no choice where to run what.
+fn on_one_processor(program: Program) -> Result<Program> {
+    let allowed = sched_getaffinity(None)?;
+    let Some(processor) = (0..rustix::thread::CpuSet::MAX_CPU).find(|&cpu| allowed.is_set(cpu)) else {
+        bail!("there is no processor");
+    };
+    let mut args = vec!["--cpu-list".into(), processor.to_string().into(), program.path.into_os_string()];
+    args.extend(program.args);
+    Ok(Program { path: "taskset".into(), args, ..program })
+}
+
+/// Waits until every thread of process `pid` sleeps: then it has done all there was to do.
+fn wait_until_asleep(pid: u32) -> Result<()> {
+    let start = clock::monotonic();
+    while !is_asleep(pid)? {
+        ensure!(clock::monotonic() - start < QUIET_TIMEOUT, "the server does not come to rest");
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+    Ok(())
+}
+
+fn is_asleep(pid: u32) -> Result<bool> {
+    for task in std::fs::read_dir(format!("/proc/{pid}/task")).context("the server has gone")? {
+        // A thread that has ended is at rest.
+        let Ok(stat) = std::fs::read_to_string(task?.path().join("stat")) else { continue };
+        let state = stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next());
+        if state != Some('S') {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_is_not_asleep() {
+        assert!(!is_asleep(std::process::id()).unwrap());
+    }
+}
