@@ -1,10 +1,14 @@
 //! The CRC-32C of each block of a file, as far as it is known.
 
+use crate::{Crc32cAppend, Geometry, crc32c_append};
 use forebay_types::BlockIndex;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks whose sums are kept together: in memory, and where they are stored.
 pub const SUMS_PER_CHUNK: u64 = 960;
+
+/// Blocks whose sums are put together one by one: a table for them would cost more.
+const APPENDS_WITHOUT_TABLE_MAX: u64 = 32;
 
 /// Bits in a word of [`Chunk::known`].
 const WORD_BITS: usize = u64::BITS as usize;
@@ -61,6 +65,20 @@ impl BlockSums {
         }
     }
 
+    /// The CRC-32C of a file cut by `geometry`, when the sums of all of its blocks are known.
+    #[must_use]
+    pub fn of_file(&self, geometry: Geometry) -> Option<u32> {
+        let is_worth_a_table = geometry.block_count() > APPENDS_WITHOUT_TABLE_MAX;
+        let whole_block = is_worth_a_table.then(|| Crc32cAppend::of_len(geometry.block_size()));
+        (0..geometry.block_count()).map(BlockIndex).try_fold(0, |sum, index| {
+            let (block_sum, len) = (self.get(index)?, geometry.range_of(index).len());
+            Some(match &whole_block {
+                Some(whole_block) if len == geometry.block_size() => whole_block.append(sum, block_sum),
+                _ => crc32c_append(sum, block_sum, len),
+            })
+        })
+    }
+
     /// Sums to be stored: those that were noted since the last call.
     pub fn take_changed(&mut self) -> Vec<(BlockIndex, u32)> {
         let changed = std::mem::take(&mut self.changed).into_iter().map(BlockIndex);
@@ -114,6 +132,21 @@ mod tests {
             assert_eq!(sums.get(BlockIndex(index)), Some(u32::try_from(index).unwrap()));
         }
         assert_eq!(sums.get(BlockIndex(1)), None);
+    }
+
+    #[test]
+    fn the_sum_of_a_file_is_made_of_those_of_its_blocks() {
+        let bytes: Vec<u8> = (0..60_000_u32).map(|at| u8::try_from(at * at % 251).unwrap()).collect();
+        for len in [0, 1, 4096, 10_000, 60_000] {
+            let (geometry, mut sums) = (Geometry::new(1000, len as u64).unwrap(), BlockSums::default());
+            for (index, block) in (0..).zip(bytes[..len].chunks(1000)) {
+                assert_eq!(sums.of_file(geometry), None);
+                sums.set(BlockIndex(index), crc32c::crc32c(block));
+            }
+            if len > 0 {
+                assert_eq!(sums.of_file(geometry), Some(crc32c::crc32c(&bytes[..len])), "{len}");
+            }
+        }
     }
 
     #[test]

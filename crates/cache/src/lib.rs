@@ -4,7 +4,8 @@
 //!
 //! - [`Geometry`] cuts a file into blocks; [`BlockSet`] is a plain set of blocks, [`BlockMap`] the shared, atomic one
 //!   that every read of a file asks.
-//! - [`BlockSums`] holds the checksum of each block; [`Crc32cAppend`] makes it of those of its pages.
+//! - [`BlockSums`] holds the checksum of each block; [`Crc32cAppend`] makes it of those of its pages, [`AdlerPieces`]
+//!   that of a file of those of its pieces.
 //! - [`Cinfo`] is the record beside each data file, with its codec for the formats of XCache.
 //! - [`Replacement`] policies tell which entry is worth least; the [`Ledger`] keeps the sums, [`plan_purge`] tells what has to
 //!   go, and a [`PurgeRun`] picks the victims.
@@ -14,6 +15,7 @@
 //!   remembers which names an origin has not.
 //! - [`CacheKey`] names an entry, [`EntryId`] numbers it; [`ForwardedPath`] and [`AllowList`] serve requests whose path names the origin.
 
+mod adler_pieces;
 mod allow_list;
 mod block_map;
 mod block_set;
@@ -37,6 +39,7 @@ mod replacement;
 mod trust_memory;
 mod validity;
 
+pub use adler_pieces::AdlerPieces;
 pub use allow_list::{AllowList, AllowListError};
 pub use block_map::{BlockMap, Trust};
 pub use block_set::BlockSet;

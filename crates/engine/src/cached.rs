@@ -7,6 +7,7 @@ use crate::{
     claims::Claims,
     coalesced::Coalesced,
     identity::{FromOrigin, LastCheck},
+    integrity::sums::WrittenSums,
     kept::{Kept, Record},
     latch::Latch,
     read_ahead::FileReadAhead,
@@ -212,7 +213,7 @@ impl CachedFile {
     }
 
     /// Notes blocks that were written, unless they must not be trusted.
-    pub(crate) fn note_written(&self, kept: &Kept, blocks: ByteRange, sums: &[u32], verified: bool) {
+    pub(crate) fn note_written(&self, kept: &Kept, blocks: ByteRange, sums: &WrittenSums, verified: bool) {
         self.shared.metrics.add_disk_written(blocks.len());
         let grown = kept.note_written(blocks, sums, verified, || !self.is_retired());
         if let (Some((before, present)), Some(key)) = (grown, self.key()) {

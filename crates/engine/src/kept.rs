@@ -1,7 +1,7 @@
 //! What the disk holds of an open file, and the record that goes with it.
 
-use crate::account::Bytes;
-use forebay_cache::{BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
+use crate::{account::Bytes, integrity::sums::WrittenSums};
+use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
 use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
 use forebay_types::{BlockIndex, ByteRange};
@@ -28,9 +28,13 @@ pub(crate) struct Kept {
 pub(crate) struct Record {
     pub(crate) cinfo: Cinfo,
     pub(crate) mark: Option<OriginMark>,
+    /// The Adler-32 of what this process has written.
+    pub(crate) adler32: AdlerPieces,
     /// When something changed that is not on disk yet.
     pub(crate) dirty_since: Option<Instant>,
     pub(crate) is_syncing: bool,
+    /// Whether the record on disk names any block.
+    pub(crate) names_blocks: bool,
     /// Syncs that have failed since the last one that did not.
     pub(crate) failed_syncs: u32,
     /// The account when the access period began.
@@ -42,8 +46,10 @@ impl Kept {
         let Entry { data, cinfo, origin } = entry;
         let map = BlockMap::from_cinfo(&cinfo, trust);
         let record = Record {
+            names_blocks: cinfo.blocks.last().is_some(),
             cinfo,
             mark: origin,
+            adler32: AdlerPieces::default(),
             dirty_since: None,
             is_syncing: false,
             failed_syncs: 0,
@@ -98,7 +104,7 @@ impl Kept {
     pub(crate) fn note_written(
         &self,
         blocks: ByteRange,
-        sums: &[u32],
+        sums: &WrittenSums,
         verified: bool,
         may_be_kept: impl Fn() -> bool,
     ) -> Option<(u64, u64)> {
@@ -111,7 +117,10 @@ impl Kept {
         let indices = || self.map.geometry().blocks_of(blocks).map(BlockIndex);
         {
             let mut known = self.sums();
-            indices().zip(sums).for_each(|(index, sum)| known.set(index, *sum));
+            indices().zip(&sums.blocks).for_each(|(index, sum)| known.set(index, *sum));
+        }
+        if let Some(sum) = sums.adler32 {
+            record.adler32.add(blocks, sum);
         }
         for index in indices() {
             self.map.set_written(index);

@@ -3,11 +3,21 @@
 //! The order is what a crash survives: first the data is synced, then a cinfo is written whose bits name no block but those
 //! that were written before that sync began. Nothing of this happens on the way of a read or a close.
 
-use crate::{Workers, cached::CachedFile, kept::Kept, table::Table};
-use forebay_cache::BlockSet;
-use forebay_store::{StoreError, VolumeId};
+use crate::{
+    Workers,
+    cached::CachedFile,
+    integrity::{facts_of, sums},
+    kept::Kept,
+    table::Table,
+};
+use forebay_cache::{CacheKey, Cinfo};
+use forebay_store::{DataFile, NewRecord, OriginMark, StoreError, VolumeId};
 use forebay_telemetry::{DiskOperation, DropReason};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, MutexGuard},
+    time::Duration,
+};
 use tokio::{sync::Semaphore, task::JoinSet};
 
 /// How often files are looked at.
@@ -15,6 +25,9 @@ const TICK: Duration = Duration::from_millis(500);
 
 /// Files of one disk synced at the same time: more would only queue in the disk.
 const SYNCS_MAX: usize = 8;
+
+/// Files that are synced together at most: each has a record open meanwhile.
+const BATCH_MAX: usize = 256;
 
 /// How long a shutdown waits for syncs: what a disk has not taken by then it does not take.
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(60);
@@ -87,11 +100,14 @@ fn is_due(file: &CachedFile, interval: Duration) -> bool {
 async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
     let places = Arc::new(Semaphore::new(SYNCS_MAX));
     let mut syncs = JoinSet::new();
-    for file in files {
+    // A few files wait for the disk beside each other, many wait together.
+    let batch_len = if files.len() <= SYNCS_MAX { 1 } else { BATCH_MAX };
+    for batch in files.chunks(batch_len) {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let batch = batch.to_vec();
         let syncing = workers.start(move || {
             let _place = place;
-            sync(&file);
+            sync_together(&batch);
         });
         syncs.spawn(syncing);
     }
@@ -103,33 +119,46 @@ async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
 /// When the data cannot be synced, nothing is known of what was written before: the entry is given up. So it is when its
 /// record cannot be written because of what is in its place.
 pub(crate) fn sync(file: &Arc<CachedFile>) {
-    let Some(kept) = file.kept() else { return };
-    let _turn = kept.sync_turn();
-    if file.is_retired() || !is_disk_online(file) {
-        return;
+    sync_together(std::slice::from_ref(file));
+}
+
+/// Syncs different files, in the order of their keys: whoever has the turn of one of them may wait for that of the next.
+/// Blocking.
+fn sync_together(files: &[Arc<CachedFile>]) {
+    let syncings = files.iter().filter_map(Syncing::begin).collect();
+    let syncings = sync_data(syncings);
+    let Some(disk) = syncings.first().and_then(|syncing| syncing.file.shared().disk.clone()) else { return };
+    let new_records: Vec<NewRecord<'_>> = syncings.iter().map(Syncing::new_record).collect();
+    let written = disk.write_cinfos(&new_records);
+    drop(new_records);
+    for (syncing, written) in syncings.into_iter().zip(written) {
+        syncing.end(written);
     }
-    let Some(syncing) = Syncing::begin(kept) else { return };
-    let blocks = kept.map.snapshot_written();
-    file.store_sums(kept);
-    if kept.map.has_unsynced(&blocks) {
-        if let Err(error) = kept.data.sync_data() {
-            file.shared().note_disk_failure(DiskOperation::Sync, file.volume(), &error);
-            file.retire(DropReason::Damaged);
-            kept.forget_unsynced();
-            return;
-        }
-        file.shared().metrics.add_disk_sync();
-    }
-    match write_cinfo(file, kept, blocks) {
-        Ok(()) => syncing.done(),
-        Err(StoreError::Superseded { .. }) if file.is_retired() => syncing.done(),
-        Err(error) => {
-            file.shared().note_store_failure(DiskOperation::Cinfo, file.volume(), &error);
-            if error.concerns_one_entry() {
+}
+
+/// Makes the data durable of those that have some that is not; those that have failed are out.
+fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
+    let Some(disk) = syncings.first().and_then(|syncing| syncing.file.shared().disk.clone()) else { return Vec::new() };
+    let (unsynced, mut done): (Vec<_>, Vec<_>) =
+        syncings.into_iter().partition(|syncing| syncing.kept.map.has_unsynced(&syncing.cinfo.blocks));
+    let data: Vec<&dyn DataFile> = unsynced.iter().map(|syncing| syncing.kept.data.as_ref()).collect();
+    let results = disk.sync_data_of(&data);
+    drop(data);
+    for (syncing, result) in unsynced.into_iter().zip(results) {
+        let (file, kept) = (syncing.file, syncing.kept);
+        match result {
+            Ok(()) => {
+                file.shared().metrics.add_disk_sync();
+                done.push(syncing);
+            }
+            Err(error) => {
+                file.shared().note_disk_failure(DiskOperation::Sync, file.volume(), &error);
                 file.retire(DropReason::Damaged);
+                kept.forget_unsynced();
             }
         }
     }
+    done
 }
 
 /// A file on a disk that is offline is about to be let go: there is nothing to be recorded, and nobody to take it.
@@ -138,41 +167,70 @@ fn is_disk_online(file: &CachedFile) -> bool {
     disk.is_some_and(|(disk, volume)| disk.is_online(volume))
 }
 
-fn write_cinfo(file: &CachedFile, kept: &Kept, blocks: BlockSet) -> Result<(), StoreError> {
-    let (Some(key), Some(disk)) = (file.key(), &file.shared().disk) else { return Ok(()) };
-    let (mut cinfo, mark) = {
-        let mut record = kept.record();
-        file.refresh_access(&mut record);
-        (record.cinfo.clone(), record.mark.clone())
-    };
-    cinfo.blocks = blocks;
-    disk.write_cinfo(key, kept.data.as_ref(), &cinfo, mark.as_ref())?;
-    let is_complete_now = kept.note_synced(&cinfo.blocks);
-    let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
-    file.shared().note_entry(key, kept.data.as_ref(), &cinfo, mark.as_ref(), last_use);
-    if is_complete_now && !file.shared().options.integrity.checksums.is_empty() {
-        file.shared().completions.add(key);
-    }
-    Ok(())
-}
-
 /// A sync under way: unless it is done in the end, it has failed, and the file stays dirty.
 struct Syncing<'a> {
+    file: &'a Arc<CachedFile>,
+    key: &'a CacheKey,
     kept: &'a Kept,
+    /// What is to be recorded: blocks that were written before the sync of the data.
+    cinfo: Cinfo,
+    mark: Option<OriginMark>,
+    is_first: bool,
     is_done: bool,
+    _turn: MutexGuard<'a, ()>,
 }
 
 impl<'a> Syncing<'a> {
-    /// `None` when there is nothing to sync. What changes from now on makes the file dirty again.
-    fn begin(kept: &'a Kept) -> Option<Self> {
+    /// Waits for a sync of the file under way. `None` when there is nothing to sync. What changes from now on makes the file
+    /// dirty again.
+    fn begin(file: &'a Arc<CachedFile>) -> Option<Self> {
+        let (kept, key) = (file.kept()?, file.key()?);
+        let turn = kept.sync_turn();
+        if file.is_retired() || !is_disk_online(file) {
+            return None;
+        }
         let mut record = kept.record();
         record.dirty_since.take()?;
         record.is_syncing = true;
-        Some(Self { kept, is_done: false })
+        file.refresh_access(&mut record);
+        let cinfo = Cinfo { blocks: kept.map.snapshot_written(), ..record.cinfo.clone() };
+        let (mark, is_first) = (record.mark.clone(), !record.names_blocks);
+        drop(record);
+        file.store_sums(kept);
+        Some(Self { file, key, kept, cinfo, mark, is_first, is_done: false, _turn: turn })
     }
 
-    fn done(mut self) {
-        self.is_done = true;
+    fn new_record(&self) -> NewRecord<'_> {
+        let (data, origin) = (self.kept.data.as_ref(), self.mark.as_ref());
+        NewRecord { key: self.key, data, cinfo: &self.cinfo, origin, is_first: self.is_first }
+    }
+
+    fn end(mut self, written: Result<(), StoreError>) {
+        match written {
+            Ok(()) => {
+                self.is_done = true;
+                self.note_recorded();
+            }
+            Err(StoreError::Superseded { .. }) if self.file.is_retired() => self.is_done = true,
+            Err(error) => {
+                self.file.shared().note_store_failure(DiskOperation::Cinfo, self.file.volume(), &error);
+                if error.concerns_one_entry() {
+                    self.file.retire(DropReason::Damaged);
+                }
+            }
+        }
+    }
+
+    /// Notes that the record is on disk.
+    fn note_recorded(&self) {
+        let Self { file, key, kept, cinfo, mark, .. } = self;
+        kept.record().names_blocks = cinfo.blocks.last().is_some();
+        let is_complete_now = kept.note_synced(&cinfo.blocks);
+        let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
+        file.shared().note_entry(key, kept.data.as_ref(), cinfo, mark.as_ref(), last_use);
+        if is_complete_now {
+            note_complete(file, kept, key);
+        }
     }
 }
 
@@ -187,4 +245,18 @@ impl Drop for Syncing<'_> {
             record.note_change();
         }
     }
+}
+
+/// Sees to the checksums of a file that is complete and on disk as a whole since a moment.
+fn note_complete(file: &CachedFile, kept: &Kept, key: &CacheKey) {
+    let shared = file.shared();
+    let algorithms = &shared.options.integrity.checksums;
+    if algorithms.is_empty() {
+        return;
+    }
+    let checksums = sums::of_file(kept, algorithms);
+    if let (Some(checksums), Some(catalog)) = (&checksums, &shared.catalog) {
+        catalog.note_learnt(key, kept.generation(), facts_of(checksums));
+    }
+    shared.completions.add(key, checksums);
 }

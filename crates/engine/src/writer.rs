@@ -1,6 +1,11 @@
 //! A fill's way to the disk: blocks are written as they become complete, and their bits set behind the write.
 
-use crate::{cached::CachedFile, fill::Fill, integrity::sums, kept::Kept};
+use crate::{
+    cached::CachedFile,
+    fill::Fill,
+    integrity::{ChecksumAlgorithm, sums::WrittenSums},
+    kept::Kept,
+};
 use forebay_origin::{Chunk, Chunks, OriginError, OriginFile};
 use forebay_types::{BlockIndex, ByteRange};
 use std::{io, sync::Arc};
@@ -12,7 +17,7 @@ pub(crate) struct Writer<'a> {
     fill: &'a Arc<Fill>,
     /// Complete blocks that are not written yet.
     ready: Vec<ByteRange>,
-    writing: Option<(ByteRange, JoinHandle<io::Result<Vec<u32>>>)>,
+    writing: Option<(ByteRange, JoinHandle<io::Result<WrittenSums>>)>,
     /// Blocks of the first part that are complete once the second part has come.
     split_block: Option<ByteRange>,
     seen: u64,
@@ -85,14 +90,16 @@ impl<'a> Writer<'a> {
         let blocks: Vec<ByteRange> =
             geometry.blocks_of(range).map(|index| geometry.range_of(BlockIndex(index))).collect();
         let known_sums = self.fill.sums(&blocks);
-        let write = self.file.shared().options.workers.start(move || {
-            let sums = sums::complete(&blocks, &known_sums, &bytes);
+        let options = &self.file.shared().options;
+        let with_adler32 = options.integrity.checksums.contains(&ChecksumAlgorithm::Adler32);
+        let write = options.workers.start(move || {
+            let sums = WrittenSums::new(&blocks, &known_sums, &bytes, with_adler32);
             data.write_vectored_at(range.start(), &bytes).map(|()| sums)
         });
         self.writing = Some((range, write));
     }
 
-    fn written(&mut self, kept: &Kept, range: ByteRange, result: io::Result<Vec<u32>>) {
+    fn written(&mut self, kept: &Kept, range: ByteRange, result: io::Result<WrittenSums>) {
         match result {
             Ok(sums) => {
                 // Asked now that the bytes have come: the file may be opened anew at a server without checksums in between.

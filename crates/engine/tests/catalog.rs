@@ -129,6 +129,7 @@ fn a_lost_or_damaged_index_is_made_again_from_the_disk() {
             check(&house.open(path).await, ByteRange::at(0, MIB)).await;
         }
         let before = entry_when(&house, "/a/g", |entry| entry.is_complete && !entry.is_open).await;
+        let told_by_disk = EntryInfo { checksums: Vec::new(), ..before.clone() };
         house.engine.shutdown().await;
         drop(house);
         fs::write(root.path().join("a/alone"), "a file without a record").unwrap();
@@ -141,7 +142,7 @@ fn a_lost_or_damaged_index_is_made_again_from_the_disk() {
             let house = house_with_index(root.path());
             assert_eq!(ready(&house).await, (3, 3 * MIB));
             let after = entry(&house, "/a/g").await.unwrap();
-            assert_eq!(EntryInfo { id: before.id, last_use: before.last_use, ..after.clone() }, before);
+            assert_eq!(EntryInfo { id: before.id, last_use: before.last_use, ..after.clone() }, told_by_disk);
             // The record's file tells when it was written, which is a moment later.
             assert!((before.last_use..before.last_use + 60).contains(&after.last_use));
             assert_eq!(house.origin.opens(), 0);

@@ -2,7 +2,7 @@
 
 use crate::{
     OriginMark, StoreError,
-    tree::{Spot, create_file},
+    tree::{Place, Spot, create_file},
     xattrs::{self, Attributes},
 };
 use forebay_cache::{CINFO_LEN_MAX, Cinfo, CinfoError};
@@ -44,13 +44,21 @@ pub(crate) struct CinfoWriter {
     next_name: AtomicU64,
 }
 
-/// Reads the record at `spot`, or returns `None` when there is none.
-pub(crate) fn read(spot: &Spot) -> Result<Option<StoredCinfo>, StoreError> {
-    let Some((file, metadata)) = spot.open(OFlags::RDONLY)? else {
+/// A record that is written and not durable yet.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    file: File,
+    /// The directory and the name that it has until it gets the one of the record; `None` when it has that already.
+    staged: Option<(Arc<OwnedFd>, OsString)>,
+}
+
+/// Reads the record of the entry at `place`, or returns `None` when there is none.
+pub(crate) fn read(place: &Place) -> Result<Option<StoredCinfo>, StoreError> {
+    let Some((file, metadata)) = place.open_cinfo(OFlags::RDONLY)? else {
         return Ok(None);
     };
     let mut bytes = vec![0; usize::try_from(metadata.len().min(CINFO_LEN_MAX)).unwrap_or(usize::MAX)];
-    file.read_exact_at(&mut bytes, 0).map_err(StoreError::io("reading", &spot.path))?;
+    file.read_exact_at(&mut bytes, 0).map_err(StoreError::io("reading", &place.cinfo_here().path))?;
     Ok(Some(StoredCinfo { cinfo: Cinfo::decode(&bytes), origin: xattrs::origin(&file), modified: metadata.mtime() }))
 }
 
@@ -59,35 +67,81 @@ impl CinfoWriter {
         Self { staging, keeps_xattrs, next_name: AtomicU64::new(0) }
     }
 
-    /// Writes the first record of an entry, in place and without syncing: it holds no bit that could be lost.
-    pub(crate) fn create(
+    /// Writes the first record of an entry to `file`, which is empty, without syncing: it holds no bit that could be lost.
+    pub(crate) fn write_new(
         &self,
-        spot: &Spot,
+        file: &File,
         carried: &Attributes,
         cinfo: &Cinfo,
         origin: Option<&OriginMark>,
-    ) -> Result<(), StoreError> {
-        let file = spot.create()?;
-        self.fill(&file, carried, cinfo, origin).map_err(StoreError::io("writing", &spot.path))
+    ) -> std::io::Result<()> {
+        self.fill(file, carried, cinfo, origin)
+    }
+
+    /// Writes a record that is to replace the one at `spot`, without making it durable. The first record of an entry that
+    /// names blocks is written over the one without any: when a crash leaves a part of it, that reads as no record, and
+    /// nothing is lost that was promised.
+    pub(crate) fn draft(
+        &self,
+        place: &Place,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+        is_first: bool,
+    ) -> Result<Draft, StoreError> {
+        if is_first && let Some((file, metadata)) = place.open_cinfo(OFlags::RDWR)? {
+            let written = self.overwrite(&file, metadata.len(), cinfo, origin);
+            written.map_err(StoreError::io("writing", &place.cinfo_here().path))?;
+            return Ok(Draft { file, staged: None });
+        }
+        let spot = place.cinfo()?;
+        let directory = if spot.is_linked() { &spot.directory } else { &self.staging };
+        let carried = self.carried(&spot)?;
+        self.write_staged(directory, &carried, cinfo, origin).map_err(StoreError::io("writing", &spot.path))
+    }
+
+    /// Attributes of the record at `spot` that the next one is to have, too.
+    fn carried(&self, spot: &Spot) -> Result<Attributes, StoreError> {
+        match spot.open(OFlags::RDONLY)? {
+            Some((old, _)) if self.keeps_xattrs => {
+                Attributes::foreign(&old).map_err(StoreError::io("reading the attributes of", &spot.path))
+            }
+            _ => Ok(Attributes::default()),
+        }
+    }
+
+    fn write_staged(
+        &self,
+        directory: &Arc<OwnedFd>,
+        carried: &Attributes,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> std::io::Result<Draft> {
+        let (file, name) = self.stage(directory)?;
+        self.fill(&file, carried, cinfo, origin).inspect_err(|_| remove_staged(directory, &name))?;
+        Ok(Draft { file, staged: Some((Arc::clone(directory), name)) })
+    }
+
+    /// Writes a record over one of `old_len` bytes.
+    fn overwrite(&self, file: &File, old_len: u64, cinfo: &Cinfo, origin: Option<&OriginMark>) -> std::io::Result<()> {
+        let mut image = Vec::new();
+        cinfo.encode(&mut image);
+        file.write_all_at(&image, 0)?;
+        let len = u64::try_from(image.len()).map_err(std::io::Error::other)?;
+        if len < old_len {
+            file.set_len(len)?;
+        }
+        if self.keeps_xattrs && xattrs::origin(file).as_ref() != origin {
+            xattrs::describe(file, cinfo.geometry.file_size(), origin)?;
+        }
+        Ok(())
     }
 
     /// Replaces the record at `spot` durably and at once, keeping its foreign attributes.
     pub(crate) fn replace(&self, spot: &Spot, cinfo: &Cinfo, origin: Option<&OriginMark>) -> Result<(), StoreError> {
-        let carried = match spot.open(OFlags::RDONLY)? {
-            Some((old, _)) if self.keeps_xattrs => {
-                Attributes::foreign(&old).map_err(StoreError::io("reading the attributes of", &spot.path))?
-            }
-            _ => Attributes::default(),
-        };
-        let write = |directory: &OwnedFd| {
-            let (file, name) = self.stage(directory)?;
-            self.fill(&file, &carried, cinfo, origin)
-                .and_then(|()| file.sync_all())
-                .and_then(|()| Ok(renameat(directory, &name, &*spot.directory, &spot.name)?))
-                .inspect_err(|_| {
-                    // What is left over has no meaning, and is removed at the next start at the latest.
-                    let _ = unlinkat(directory, &name, AtFlags::empty());
-                })
+        let carried = self.carried(spot)?;
+        let write = |directory: &Arc<OwnedFd>| {
+            let draft = self.write_staged(directory, &carried, cinfo, origin)?;
+            draft.sync().and_then(|()| draft.name(spot)).inspect_err(|_| draft.discard())
         };
         let written = if spot.is_linked() { write(&spot.directory) } else { write(&self.staging) };
         match written {
@@ -127,4 +181,40 @@ impl CinfoWriter {
         }
         Ok(())
     }
+}
+
+impl Draft {
+    /// Makes it durable.
+    pub(crate) fn sync(&self) -> std::io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// Puts it in the place of the record at `spot`.
+    pub(crate) fn name(&self, spot: &Spot) -> std::io::Result<()> {
+        match &self.staged {
+            Some((directory, name)) => Ok(renameat(&**directory, name, &*spot.directory, &spot.name)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes it, unless it has the name of the record.
+    pub(crate) fn discard(&self) {
+        if let Some((directory, name)) = &self.staged {
+            remove_staged(directory, name);
+        }
+    }
+
+    /// Whether it has the name of the record already.
+    pub(crate) const fn is_named(&self) -> bool {
+        self.staged.is_none()
+    }
+
+    pub(crate) const fn file(&self) -> &File {
+        &self.file
+    }
+}
+
+/// What is left over has no meaning, and is removed at the next start at the latest.
+fn remove_staged(directory: &OwnedFd, name: &OsString) {
+    let _ = unlinkat(directory, name, AtFlags::empty());
 }

@@ -28,9 +28,14 @@ pub(crate) struct LocalFile {
 impl LocalFile {
     /// Takes over an open file on `volume` and what the operating system tells of it.
     pub(crate) fn new(volume: VolumeId, file: File, metadata: &Metadata) -> Self {
-        let identity = FileIdentity { device: metadata.dev(), inode: metadata.ino() };
         let is_writable = fcntl_getfl(&file).is_ok_and(|flags| flags.contains(OFlags::RDWR));
-        Self { file: Arc::new(file), identity, volume, is_writable }
+        Self { file: Arc::new(file), identity: identity_of(metadata), volume, is_writable }
+    }
+
+    /// Takes over a file that was created just now, which may be written.
+    pub(crate) fn created(volume: VolumeId, file: File) -> io::Result<Self> {
+        let identity = identity_of(&file.metadata()?);
+        Ok(Self { file: Arc::new(file), identity, volume, is_writable: true })
     }
 }
 
@@ -78,6 +83,10 @@ impl DataFile for LocalFile {
     fn sync_data(&self) -> io::Result<()> {
         self.file.sync_data()
     }
+}
+
+fn identity_of(metadata: &Metadata) -> FileIdentity {
+    FileIdentity { device: metadata.dev(), inode: metadata.ino() }
 }
 
 #[cfg(test)]

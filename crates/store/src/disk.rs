@@ -37,6 +37,19 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         origin: Option<&OriginMark>,
     ) -> Result<(), StoreError>;
 
+    /// Makes durable what was written to `files` before this call, as [`DataFile::sync_data`] does; what became of each, in
+    /// their order. Many files cost less together.
+    fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
+        files.iter().map(|file| file.sync_data()).collect()
+    }
+
+    /// Replaces records as [`Self::write_cinfo`] does, each of another entry; what became of each, in their order. Many records
+    /// cost less together.
+    fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
+        let write = |record: &NewRecord<'_>| self.write_cinfo(record.key, record.data, record.cinfo, record.origin);
+        records.iter().map(write).collect()
+    }
+
     /// Removes the entry of `key`, the record first. No entry is no error.
     ///
     /// # Errors
@@ -147,6 +160,22 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
     /// When the disk fails. Then nothing is known of what was written since the last success: those blocks must not be
     /// recorded, not even after a later success.
     fn sync_data(&self) -> io::Result<()>;
+}
+
+/// A record that is to replace the one of an entry.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRecord<'a> {
+    /// The entry's key.
+    pub key: &'a CacheKey,
+    /// The entry's data file, synced before.
+    pub data: &'a dyn DataFile,
+    /// The record.
+    pub cinfo: &'a Cinfo,
+    /// What the origin's file looked like.
+    pub origin: Option<&'a OriginMark>,
+    /// Whether the record to be replaced is the one that the entry was created with: it names no block, so that it need not
+    /// outlive a crash.
+    pub is_first: bool,
 }
 
 /// An open entry.

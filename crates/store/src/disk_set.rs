@@ -7,7 +7,7 @@ mod watched_file;
 mod watched_scan;
 
 use crate::{
-    DataFile, Disk, Entry, LocalDisk, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, LocalDisk, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
     disk_set::{
         copies::is_better, remembered::Remembered, volume::Volume, watched_file::WatchedFile, watched_scan::WatchedScan,
     },
@@ -201,6 +201,24 @@ impl Disk for DiskSet {
     ) -> Result<(), StoreError> {
         let volume = self.volume(data.volume()).ok_or(StoreError::NoVolume)?;
         volume.run(|disk| disk.write_cinfo(key, data, cinfo, origin))
+    }
+
+    fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
+        let of_one_disk = |files: &[&dyn DataFile]| {
+            let volume = files.first().and_then(|file| self.volume(file.volume()));
+            let missing = || files.iter().map(|_| Err(io::Error::other(StoreError::NoVolume))).collect();
+            volume.map_or_else(missing, |volume| volume.sync_data_of(files))
+        };
+        files.chunk_by(|one, next| one.volume() == next.volume()).flat_map(of_one_disk).collect()
+    }
+
+    fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
+        let of_one_disk = |records: &[NewRecord<'_>]| {
+            let volume = records.first().and_then(|record| self.volume(record.data.volume()));
+            let missing = || records.iter().map(|_| Err(StoreError::NoVolume)).collect();
+            volume.map_or_else(missing, |volume| volume.write_cinfos(records))
+        };
+        records.chunk_by(|one, next| one.data.volume() == next.data.volume()).flat_map(of_one_disk).collect()
     }
 
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {

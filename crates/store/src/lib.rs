@@ -22,6 +22,9 @@
 //! 2. make the data durable ([`DataFile::sync_data`]);
 //! 3. write the snapshot as the cinfo ([`Disk::write_cinfo`]), which replaces the old record as a whole.
 //!
+//! Many files take these steps together, which costs less: [`Disk::sync_data_of`], [`Disk::write_cinfos`]. The first record
+//! that names blocks of an entry is written in place: a part of it that a crash may leave does not match its checksums.
+//!
 //! Blocks written after step 1 wait for the next sync. A crash between any two steps loses bits, never data behind a bit.
 //!
 //! Creating an entry syncs nothing: its record holds no bit, so losing it loses nothing. An old record is durably gone
@@ -42,10 +45,11 @@ mod probe;
 mod removal;
 mod scan;
 mod survey;
+mod together;
 mod tree;
 mod xattrs;
 
-pub use disk::{DataFile, Disk, Entry, FileIdentity, Space, VolumeId, VolumeInfo};
+pub use disk::{DataFile, Disk, Entry, FileIdentity, NewRecord, Space, VolumeId, VolumeInfo};
 pub use disk_set::{Clock, DiskSet, Opener, VolumeSpec};
 pub use error::StoreError;
 pub use local_disk::LocalDisk;

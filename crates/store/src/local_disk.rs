@@ -1,12 +1,13 @@
 //! Entries on a local file system.
 
 use crate::{
-    DataFile, Disk, Entry, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
-    cinfo_file::{self, CinfoWriter},
+    DataFile, Disk, Entry, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    cinfo_file::{self, CinfoWriter, Draft},
     data_file::LocalFile,
     prepare, probe,
     removal::{UnsyncedRemovals, by_directory, remove_empty_directories, remove_unsynced},
     scan::TreeScan,
+    together::WholeSync,
     tree::{Place, Spot, Tree},
     xattrs::Attributes,
 };
@@ -18,6 +19,7 @@ use rustix::{
 use std::{
     fs::{File, Metadata},
     hash::{DefaultHasher, Hash, Hasher},
+    io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -41,6 +43,7 @@ pub struct LocalDisk {
     /// Held while an entry's files are looked up and changed together.
     key_locks: [Mutex<()>; KEY_LOCKS],
     unsynced_removals: UnsyncedRemovals,
+    whole_sync: WholeSync,
     _lock: OwnedFd,
 }
 
@@ -81,6 +84,7 @@ impl LocalDisk {
         }
         Ok(Self {
             volume,
+            whole_sync: WholeSync::of(&prepared.tree)?,
             tree: prepared.tree,
             cinfo_writer: CinfoWriter::new(Arc::clone(&prepared.staging), keeps_xattrs),
             staging: prepared.staging,
@@ -128,6 +132,45 @@ impl LocalDisk {
         })
     }
 
+    /// The place of the entry of `key`, whose data file must be `data`.
+    fn place_of(&self, key: &CacheKey, data: &dyn DataFile) -> Result<Place, StoreError> {
+        let superseded = || StoreError::Superseded { path: self.tree.path_of(key) };
+        let place = self.tree.place(key)?.ok_or_else(superseded)?;
+        if place.data_identity()? == Some(data.identity()) { Ok(place) } else { Err(superseded()) }
+    }
+
+    /// Writes a record that is not durable yet.
+    fn draft(&self, record: &NewRecord<'_>) -> Result<Draft, StoreError> {
+        let _guard = self.lock(record.key);
+        let place = self.place_of(record.key, record.data)?;
+        self.cinfo_writer.draft(&place, record.cinfo, record.origin, record.is_first)
+    }
+
+    /// Makes a record durable, unless it is, and puts it in place.
+    fn settle(&self, record: &NewRecord<'_>, draft: &Draft, is_synced: bool) -> Result<(), StoreError> {
+        let path = self.tree.path_of(record.key);
+        if !is_synced {
+            draft.sync().map_err(StoreError::io("syncing the record of", &path)).inspect_err(|_| draft.discard())?;
+        }
+        if draft.is_named() {
+            return Ok(());
+        }
+        let _guard = self.lock(record.key);
+        let place = self.place_of(record.key, record.data);
+        let spot = place.and_then(|place| place.cinfo()).inspect_err(|_| draft.discard())?;
+        match draft.name(&spot) {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                draft.discard();
+                // The entry lies on another file system, mounted below the root.
+                if Errno::from_io_error(&error) == Some(Errno::XDEV) {
+                    return self.cinfo_writer.replace(&spot, record.cinfo, record.origin);
+                }
+                Err(StoreError::io("replacing", &spot.path)(error))
+            }
+        }
+    }
+
     /// Removes entries of one directory, given with their positions.
     fn remove_in(&self, directory: &str, keys: &[(usize, &CacheKey)]) -> Vec<(usize, Result<(), StoreError>)> {
         let opened = match self.unsynced_removals.note(&self.tree, directory, keys) {
@@ -155,6 +198,11 @@ impl LocalDisk {
         cinfo: &Cinfo,
         origin: Option<&OriginMark>,
     ) -> Result<LocalFile, StoreError> {
+        if !self.unsynced_removals.has(key)
+            && let Some(data) = self.create_where_nothing_is(place, cinfo, origin)?
+        {
+            return Ok(data);
+        }
         let (cinfo_spot, data_spot) = (place.cinfo()?, place.data()?);
         let (cinfo_attributes, data_attributes) =
             (self.space_attributes(&cinfo_spot)?, self.space_attributes(&data_spot)?);
@@ -164,9 +212,27 @@ impl LocalDisk {
         data_spot.remove_file()?;
         let data = data_spot.create()?;
         data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
-        self.cinfo_writer.create(&cinfo_spot, &cinfo_attributes, cinfo, origin)?;
-        let metadata = data.metadata().map_err(StoreError::io("examining", &data_spot.path))?;
-        Ok(LocalFile::new(self.volume, data, &metadata))
+        self.cinfo_writer
+            .write_new(&cinfo_spot.create()?, &cinfo_attributes, cinfo, origin)
+            .map_err(StoreError::io("writing", &cinfo_spot.path))?;
+        LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))
+    }
+
+    /// Creates the files of an entry as long as nothing has one of their names; `None` when something has. The record comes
+    /// first, so that none of another entry is ever beside the new data.
+    fn create_where_nothing_is(
+        &self,
+        place: &Place,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<Option<LocalFile>, StoreError> {
+        let (cinfo_spot, data_spot) = (place.cinfo_here(), place.data_here());
+        let Some(record) = cinfo_spot.create_if_free()? else { return Ok(None) };
+        self.cinfo_writer
+            .write_new(&record, &Attributes::default(), cinfo, origin)
+            .map_err(StoreError::io("writing", &cinfo_spot.path))?;
+        let Some(data) = data_spot.create_if_free()? else { return Ok(None) };
+        LocalFile::created(self.volume, data).map(Some).map_err(StoreError::io("examining", &data_spot.path))
     }
 }
 
@@ -176,10 +242,10 @@ impl Disk for LocalDisk {
         let Some(place) = self.tree.place(key)? else {
             return Ok(None);
         };
-        let Some(stored) = cinfo_file::read(&place.cinfo()?)? else {
+        let Some(stored) = cinfo_file::read(&place)? else {
             return Ok(None);
         };
-        let data = open_data(&place.data()?)?;
+        let data = open_data(&place)?;
         match (judge(stored.cinfo, data.as_ref().map(|(_, metadata)| metadata.len())), data) {
             (Ok(cinfo), Some((file, metadata))) => Ok(Some(Entry {
                 data: Arc::new(LocalFile::new(self.volume, file, &metadata)),
@@ -217,12 +283,28 @@ impl Disk for LocalDisk {
         origin: Option<&OriginMark>,
     ) -> Result<(), StoreError> {
         let _guard = self.lock(key);
-        let superseded = || StoreError::Superseded { path: self.tree.path_of(key) };
-        let place = self.tree.place(key)?.ok_or_else(superseded)?;
-        if place.data()?.identity()? != Some(data.identity()) {
-            return Err(superseded());
-        }
-        self.cinfo_writer.replace(&place.cinfo()?, cinfo, origin)
+        let spot = self.place_of(key, data)?.cinfo()?;
+        self.cinfo_writer.replace(&spot, cinfo, origin)
+    }
+
+    fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
+        self.whole_sync.sync_data(files)
+    }
+
+    fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
+        let draft = |record| {
+            let draft = self.draft(record)?;
+            let is_covered = self.whole_sync.covers(draft.file());
+            Ok((draft, is_covered))
+        };
+        let drafts: Vec<Result<_, StoreError>> = records.iter().map(draft).collect();
+        let are_synced =
+            self.whole_sync.sync_all(drafts.iter().flatten().filter(|(_, is_covered)| *is_covered).count());
+        let settle = |(record, draft): (_, Result<(Draft, bool), StoreError>)| {
+            let (draft, is_covered) = draft?;
+            self.settle(record, &draft, is_covered && are_synced)
+        };
+        records.iter().zip(drafts).map(settle).collect()
     }
 
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
@@ -279,9 +361,9 @@ impl Disk for LocalDisk {
 }
 
 /// Opens a data file, for reading only where nothing else is allowed.
-fn open_data(spot: &Spot) -> Result<Option<(File, Metadata)>, StoreError> {
-    match spot.open(OFlags::RDWR) {
-        Err(error) if error.fault() == Some(Fault::ReadOnly) => spot.open(OFlags::RDONLY),
+fn open_data(place: &Place) -> Result<Option<(File, Metadata)>, StoreError> {
+    match place.open_data(OFlags::RDWR) {
+        Err(error) if error.fault() == Some(Fault::ReadOnly) => place.open_data(OFlags::RDONLY),
         opened => opened,
     }
 }

@@ -46,6 +46,11 @@ impl UnsyncedRemovals {
         Ok(())
     }
 
+    /// Whether the removal of this key's record may not be on disk yet.
+    pub(crate) fn has(&self, key: &CacheKey) -> bool {
+        self.removals().keys.contains_key(&hash_of(key))
+    }
+
     /// Whether the removal of this key's record may not be on disk yet; the caller syncs the directory now.
     pub(crate) fn take(&self, key: &CacheKey) -> bool {
         self.removals().keys.remove(&hash_of(key)).is_some()

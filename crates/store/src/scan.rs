@@ -227,6 +227,6 @@ fn type_of(directory: &OwnedFd, name: &str) -> FileType {
 
 /// The record at a place and the data file it is about; `None` when one of them is missing.
 fn read(place: &Place) -> Result<Option<(StoredCinfo, FileIdentity)>, StoreError> {
-    let Some(stored) = cinfo_file::read(&place.cinfo()?)? else { return Ok(None) };
-    Ok(place.data()?.identity()?.map(|identity| (stored, identity)))
+    let Some(stored) = cinfo_file::read(place)? else { return Ok(None) };
+    Ok(place.data_identity()?.map(|identity| (stored, identity)))
 }

@@ -156,18 +156,58 @@ impl Place {
 
     /// Where the record is.
     pub(crate) fn cinfo(&self) -> Result<Spot, StoreError> {
+        let Spot { name, path, .. } = self.cinfo_here();
+        self.spot(name, path)
+    }
+
+    /// Where the data file is, unless a link leads elsewhere.
+    pub(crate) fn data_here(&self) -> Spot {
+        self.here(OsString::from(&self.name), self.path.clone())
+    }
+
+    /// Where the record is, unless a link leads elsewhere.
+    pub(crate) fn cinfo_here(&self) -> Spot {
         let mut path = self.path.clone().into_os_string();
         path.push(CINFO_SUFFIX);
-        self.spot(OsString::from(format!("{}{CINFO_SUFFIX}", self.name)), path.into())
+        self.here(OsString::from(format!("{}{CINFO_SUFFIX}", self.name)), path.into())
+    }
+
+    /// Opens the data file, or returns `None` when there is none.
+    pub(crate) fn open_data(&self, access: OFlags) -> Result<Option<(File, Metadata)>, StoreError> {
+        self.open(self.data_here(), access)
+    }
+
+    /// Opens the record, or returns `None` when there is none.
+    pub(crate) fn open_cinfo(&self, access: OFlags) -> Result<Option<(File, Metadata)>, StoreError> {
+        self.open(self.cinfo_here(), access)
+    }
+
+    /// Which data file is here, if any.
+    pub(crate) fn data_identity(&self) -> Result<Option<FileIdentity>, StoreError> {
+        match self.data_here().identity()? {
+            Some(identity) => Ok(Some(identity)),
+            // Nothing, or a link.
+            None => self.data()?.identity(),
+        }
+    }
+
+    /// Opens a file that is here, as it mostly is, or where a link leads.
+    fn open(&self, here: Spot, access: OFlags) -> Result<Option<(File, Metadata)>, StoreError> {
+        match here.open(access) {
+            Err(StoreError::NotAFile { .. }) => self.spot(here.name, here.path)?.open(access),
+            opened => opened,
+        }
+    }
+
+    fn here(&self, name: OsString, path: PathBuf) -> Spot {
+        Spot { directory: Arc::clone(&self.directory), name, path, link: None }
     }
 
     fn spot(&self, name: OsString, path: PathBuf) -> Result<Spot, StoreError> {
         let text = match readlinkat(&*self.directory, &name, Vec::new()) {
             Ok(text) => text,
             // No link, or nothing there.
-            Err(Errno::INVAL | Errno::NOENT) => {
-                return Ok(Spot { directory: Arc::clone(&self.directory), name, path, link: None });
-            }
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(self.here(name, path)),
             Err(errno) => return Err(StoreError::io("reading the link", &path)(errno)),
         };
         let target = Path::new(OsStr::from_bytes(text.as_bytes()));
@@ -215,6 +255,15 @@ impl Spot {
     /// Creates the file here, which must not exist.
     pub(crate) fn create(&self) -> Result<File, StoreError> {
         create_file(&self.directory, &self.name).map_err(StoreError::io("creating", &self.path))
+    }
+
+    /// Creates the file here, or returns `None` when there is something.
+    pub(crate) fn create_if_free(&self) -> Result<Option<File>, StoreError> {
+        match create_file(&self.directory, &self.name) {
+            Ok(file) => Ok(Some(file)),
+            Err(Errno::EXIST) => Ok(None),
+            Err(errno) => Err(StoreError::io("creating", &self.path)(errno)),
+        }
     }
 
     /// Which file is here, if any.

@@ -15,6 +15,13 @@ impl Catalog {
         while !self.notes().is_empty() && self.commit_some(BTreeMap::new()).await {}
     }
 
+    /// Commits what is noted of one entry, together with everything else when there is anything.
+    pub(crate) async fn commit_of(self: &Arc<Self>, key: &CacheKey) {
+        // A commit under way may be about it.
+        let _turn = self.committing.lock().await;
+        while self.notes().concern(key) && self.commit_some(BTreeMap::new()).await {}
+    }
+
     /// Commits what a walk over the disk has found since a slice of it was begun, and what is noted.
     pub(super) async fn commit_slice(self: &Arc<Self>, mut walked: BTreeMap<CacheKey, Change>) {
         let _turn = self.committing.lock().await;

@@ -91,7 +91,7 @@ impl Catalog {
 
     /// The record of an entry, if it has one, with all that was noted of it; `None` while the index is not open.
     pub(crate) async fn record(self: &Arc<Self>, key: &CacheKey) -> Option<Option<Record>> {
-        self.commit().await;
+        self.commit_of(key).await;
         let key = key.clone();
         self.ask(move |index| index.get(&key)).await
     }

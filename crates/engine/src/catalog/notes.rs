@@ -66,6 +66,11 @@ impl Notes {
         }
     }
 
+    /// Whether something of the entry waits.
+    pub(crate) fn concern(&self, key: &CacheKey) -> bool {
+        self.changes.contains_key(key)
+    }
+
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()

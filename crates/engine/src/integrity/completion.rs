@@ -1,6 +1,6 @@
 //! Checksums of whole files: made when a file is complete, compared with those of its origin, told to who asks.
 
-use super::{digest::ChecksumAlgorithm, entry::Examined, examination::Behind};
+use super::{digest::ChecksumAlgorithm, examination::Behind};
 use crate::{
     Checksum, Engine,
     engine::WeakEngine,
@@ -33,9 +33,16 @@ const REMEMBERED_MAX: usize = 4096;
 
 /// Files that are complete since a moment, and what is known of origins' checksums.
 pub(crate) struct Completions {
-    sender: mpsc::Sender<CacheKey>,
-    receiver: Mutex<Option<mpsc::Receiver<CacheKey>>>,
+    sender: mpsc::Sender<Completed>,
+    receiver: Mutex<Option<mpsc::Receiver<Completed>>>,
     memory: Mutex<Memory>,
+}
+
+/// A file that is complete.
+struct Completed {
+    key: CacheKey,
+    /// Its checksums, when they were made while it was written.
+    checksums: Option<Vec<Checksum>>,
 }
 
 #[derive(Default)]
@@ -54,10 +61,10 @@ impl Default for Completions {
 }
 
 impl Completions {
-    /// A file is complete and on disk. Never waits.
-    pub(crate) fn add(&self, key: &CacheKey) {
+    /// A file is complete and on disk; its checksums, if they are known, are noted for the index. Never waits.
+    pub(crate) fn add(&self, key: &CacheKey, checksums: Option<Vec<Checksum>>) {
         // Full: the next scrub makes up for it.
-        let _ = self.sender.try_send(key.clone());
+        let _ = self.sender.try_send(Completed { key: key.clone(), checksums });
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -73,8 +80,15 @@ pub(crate) async fn run(engine: WeakEngine) {
     drop(strong);
     let Some(mut completed) = receiver else { return };
     let mut pace = Pace::new(options.checksum_rate);
-    while let Some(key) = completed.recv().await {
+    while let Some(Completed { key, checksums }) = completed.recv().await {
         let Some(engine) = engine.upgrade() else { return };
+        if let Some(checksums) = checksums {
+            if engine.is_to_be_asked(&key, &checksums) {
+                tokio::time::sleep(pace.wait_for(FILE_LEN_MIN, forebay_net::clock::monotonic())).await;
+                engine.settle(&key, &checksums).await;
+            }
+            continue;
+        }
         if let Some(catalog) = &engine.shared().catalog {
             catalog.settled(INDEX_WAIT_MAX).await;
         }
@@ -82,27 +96,40 @@ pub(crate) async fn run(engine: WeakEngine) {
         tokio::time::sleep(wait).await;
         let examined = engine.examine(&key, &options.checksums, Behind::Kept, Some(&mut pace)).await;
         if let Some(examined) = examined {
-            engine.settle(&examined).await;
+            engine.settle(&examined.key, &examined.findings.checksums).await;
         }
     }
 }
 
 impl Engine {
     /// Compares the checksums of a file with those of its origin; drops a file that is not what the origin says.
-    pub(super) async fn settle(&self, examined: &Examined) {
+    pub(super) async fn settle(&self, key: &CacheKey, checksums: &[Checksum]) {
         if !self.shared().options.integrity.compare {
             return;
         }
-        let Some(target) = self.target_of(&examined.key) else { return };
-        for ours in &examined.findings.checksums {
-            let Some(comparison) = self.compare(&examined.key, &target, ours).await else { continue };
+        let Some(target) = self.target_of(key) else { return };
+        for ours in checksums {
+            let Some(comparison) = self.compare(key, &target, ours).await else { continue };
             self.metrics().add_checksum_comparison(comparison);
             match comparison {
                 ChecksumComparison::Equal => return,
-                ChecksumComparison::Different => return self.drop_wrong(&examined.key).await,
+                ChecksumComparison::Different => return self.drop_wrong(key).await,
                 ChecksumComparison::Disputed => {}
             }
         }
+    }
+
+    /// Whether an origin is known of that may have one of these checksums, and that they are compared with.
+    fn is_to_be_asked(&self, key: &CacheKey, checksums: &[Checksum]) -> bool {
+        let Some(target) = self.target_of(key).filter(|_| self.shared().options.integrity.compare) else {
+            return false;
+        };
+        let memory = self.shared().completions.memory();
+        let may_have = |checksum: &Checksum| {
+            let algorithm = ChecksumAlgorithm::parse(&checksum.algorithm);
+            algorithm.is_ok_and(|algorithm| !memory.without.contains(&(target.origin.label().to_owned(), algorithm)))
+        };
+        checksums.iter().any(may_have)
     }
 
     /// A checksum of a complete file in the cache that may be served: the one that is known, else made now. `None` when the
@@ -174,9 +201,15 @@ impl Engine {
             file.retire(DropReason::Mismatch);
             return;
         }
+        // Who opens it meanwhile waits, and fetches it anew. One that is being opened now is left to the next comparison.
+        let leaving = self.table().take_leave([key.clone()]);
+        if leaving.keys().is_empty() {
+            return;
+        }
         self.metrics().add_file_dropped(DropReason::Mismatch);
         let (engine, key) = (self.clone(), key.clone());
         let removing = self.shared().options.workers.run(move || {
+            let _leaving = leaving;
             let shared = engine.shared();
             let Some(disk) = &shared.disk else { return };
             match disk.remove_entry(&key) {
@@ -228,7 +261,7 @@ mod tests {
         let completions = Completions::default();
         let key = CacheKey::from_text("/f").unwrap();
         for _ in 0..=WAITING_MAX {
-            completions.add(&key);
+            completions.add(&key, None);
         }
         assert_eq!(completions.sender.capacity(), 0);
     }

@@ -40,7 +40,7 @@ impl Engine {
     ) -> Option<Examined> {
         let shared = self.shared();
         // What is noted of blocks and not committed yet is to be compared as well.
-        shared.catalog.as_ref()?.commit().await;
+        shared.catalog.as_ref()?.commit_of(key).await;
         let (engine, opening) = (self.clone(), key.clone());
         let Opened { entry, generation, sums } =
             shared.options.workers.run(move || engine.open_for_examination(&opening)).await.ok()??;
@@ -80,13 +80,8 @@ impl Engine {
         let is_open = self.table().find(key).is_some();
         let learned: &[(BlockIndex, u32)] = if is_open { &[] } else { &findings.learned };
         self.metrics().add_block_checks(BlockCheck::Learned, learned.len() as u64);
-        let file_checksum =
-            |checksum: &Checksum| FileChecksum { algorithm: checksum.algorithm.clone(), value: checksum.value.clone() };
-        let facts = Facts {
-            checksums: findings.checksums.iter().map(file_checksum).collect(),
-            block_sums: learned.iter().map(|(index, sum)| (index.0, Some(*sum))).collect(),
-            ..Facts::default()
-        };
+        let block_sums = learned.iter().map(|(index, sum)| (index.0, Some(*sum))).collect();
+        let facts = Facts { block_sums, ..facts_of(&findings.checksums) };
         if facts != Facts::default() {
             catalog.note_learnt(key, *generation, facts);
         }
@@ -169,4 +164,11 @@ fn open_entry(disk: &dyn Disk, key: &CacheKey) -> Result<Option<Entry>, StoreErr
 
 fn generation_of(data: &dyn DataFile, cinfo: &Cinfo) -> Generation {
     Generation { inode: data.identity().inode, created: cinfo.created }
+}
+
+/// What checksums of a file tell the index.
+pub(crate) fn facts_of(checksums: &[Checksum]) -> Facts {
+    let file_checksum =
+        |checksum: &Checksum| FileChecksum { algorithm: checksum.algorithm.clone(), value: checksum.value.clone() };
+    Facts { checksums: checksums.iter().map(file_checksum).collect(), ..Facts::default() }
 }

@@ -13,6 +13,8 @@ mod options;
 pub(crate) mod scrub;
 pub(crate) mod sums;
 
+pub(crate) use entry::facts_of;
+
 pub use digest::{ChecksumAlgorithm, ChecksumAlgorithmError};
 pub use options::{CheckPolicy, IntegrityOptions};
 pub use scrub::ScrubState;

@@ -1,5 +1,7 @@
-//! Sums of blocks, from their bytes where no page checksums came with them.
+//! Sums of blocks, from their bytes where no page checksums came with them, and of whole files from those of what was written.
 
+use super::digest::ChecksumAlgorithm;
+use crate::{Checksum, kept::Kept};
 use bytes::Bytes;
 use forebay_store::DataFile;
 use forebay_types::ByteRange;
@@ -8,8 +10,44 @@ use std::io;
 /// Bytes read from the disk at a time while a sum is made.
 pub(crate) const READ_LEN: usize = 256 << 10;
 
+/// The sums of bytes that are being written.
+#[derive(Debug, Default)]
+pub(crate) struct WrittenSums {
+    /// The CRC-32C of each block.
+    pub(crate) blocks: Vec<u32>,
+    /// The Adler-32 of all of them, where files are to have one.
+    pub(crate) adler32: Option<u32>,
+}
+
+impl WrittenSums {
+    /// The sums of `blocks`, which follow each other and whose bytes are `bytes`; those that are known are taken over.
+    pub(crate) fn new(blocks: &[ByteRange], known: &[Option<u32>], bytes: &[Bytes], with_adler32: bool) -> Self {
+        let adler32 = with_adler32.then(|| {
+            let mut sum = simd_adler32::Adler32::new();
+            bytes.iter().for_each(|piece| sum.write(piece));
+            sum.finish()
+        });
+        Self { blocks: complete(blocks, known, bytes), adler32 }
+    }
+}
+
+/// The `algorithms` of a file, made of what is known of its blocks since they were written; `None` when that is not enough for
+/// one of them.
+pub(crate) fn of_file(kept: &Kept, algorithms: &[ChecksumAlgorithm]) -> Option<Vec<Checksum>> {
+    let geometry = kept.map.geometry();
+    let checksum = |algorithm: &ChecksumAlgorithm| {
+        let sum = match algorithm {
+            ChecksumAlgorithm::Adler32 => kept.record().adler32.sum(geometry.file_size()),
+            ChecksumAlgorithm::Crc32c => kept.sums().of_file(geometry),
+            ChecksumAlgorithm::Md5 => None,
+        };
+        Some(Checksum { algorithm: algorithm.as_str().to_owned(), value: format!("{:08x}", sum?) })
+    };
+    algorithms.iter().map(checksum).collect()
+}
+
 /// The sums of `blocks`, which follow each other and whose bytes are `bytes`; those that are known are taken over.
-pub(crate) fn complete(blocks: &[ByteRange], known: &[Option<u32>], bytes: &[Bytes]) -> Vec<u32> {
+fn complete(blocks: &[ByteRange], known: &[Option<u32>], bytes: &[Bytes]) -> Vec<u32> {
     let mut rest = Pieces { bytes: bytes.iter(), piece: &[] };
     let sums = blocks.iter().zip(known).map(|(block, known)| match known {
         Some(sum) => {
@@ -86,5 +124,13 @@ mod tests {
             let sums = complete(&blocks, &[None, Some(7), None], &pieces);
             assert_eq!(sums, [crc32c::crc32c(&bytes[..100]), 7, crc32c::crc32c(&bytes[200..])]);
         }
+    }
+
+    #[test]
+    fn the_adler32_of_pieces_is_that_of_all_their_bytes() {
+        let pieces = [Bytes::from_static(b"1234"), Bytes::from_static(b"56789")];
+        let sums = |with_adler32| WrittenSums::new(&[ByteRange::at(0, 9)], &[None], &pieces, with_adler32);
+        assert_eq!((sums(true).adler32, sums(true).blocks), (Some(0x091e_01de), vec![0xe306_9283]));
+        assert_eq!(sums(false).adler32, None);
     }
 }

@@ -1,6 +1,8 @@
 //! One disk of a set, watched.
 
-use crate::{Disk, Space, StoreError, VolumeId, VolumeInfo, VolumeSpec, disk_set::Clock, error::fault_of};
+use crate::{
+    DataFile, Disk, NewRecord, Space, StoreError, VolumeId, VolumeInfo, VolumeSpec, disk_set::Clock, error::fault_of,
+};
 use forebay_cache::{CacheKey, DiskHealth, Fault, Health, HealthLimits, placement_hash};
 use std::{
     collections::BTreeMap,
@@ -123,6 +125,35 @@ impl Volume {
             self.note(|health, now| health.failed(now, fault), Some(error));
         }
         results
+    }
+
+    /// Makes files of the disk durable. Those that are synced one by one tell themselves how the disk does.
+    pub(crate) fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
+        let synced = self.patiently(|disk| disk.sync_data_of(files));
+        let offline = || {
+            let error = || StoreError::Offline { path: self.spec.path.clone() };
+            files.iter().map(|_| Err(io::Error::new(io::ErrorKind::NotConnected, error()))).collect()
+        };
+        synced.unwrap_or_else(offline)
+    }
+
+    /// Writes records on the disk. A disk that fails has failed once, however many records that concerns.
+    pub(crate) fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
+        let written = self.patiently(|disk| disk.write_cinfos(records));
+        let offline = || records.iter().map(|_| Err(StoreError::Offline { path: self.spec.path.clone() })).collect();
+        let results = written.unwrap_or_else(offline);
+        let fault = |result: &Result<(), StoreError>| result.as_ref().err().and_then(StoreError::fault);
+        if let Some((fault, Err(error))) = results.iter().find_map(|result| Some((fault(result)?, result))) {
+            self.note(|health, now| health.failed(now, fault), Some(error));
+        }
+        results
+    }
+
+    /// Runs an operation on the disk that may take as long as a sync; `None` when it is offline.
+    fn patiently<T>(&self, operation: impl FnOnce(&dyn Disk) -> T) -> Option<T> {
+        let disk = self.disk().filter(|_| self.health().is_online())?;
+        let _under_way = self.begin(self.limits.sync_hung_after);
+        Some(operation(&*disk))
     }
 
     /// Takes note of an operation that failed elsewhere.
