@@ -1,6 +1,7 @@
 //! File bytes from the socket into the allocations that travel on, a piece at a time.
 
 use super::{
+    buffers,
     inlet::Inlet,
     pages::{self, Sums},
     pending::{Event, Owed, Sink},
@@ -42,10 +43,10 @@ pub(super) async fn read_bytes(inlet: &mut Inlet, owed: &mut Owed, header: Respo
         }
         let mut rest_len = to_usize(piece.len());
         let mut offset = piece.start();
-        let mut buffer = BytesMut::with_capacity(rest_len);
+        let mut buffer = buffers::with_room(rest_len);
         while rest_len > 0 {
             fill(inlet, &mut buffer, rest_len, 1).await?;
-            let bytes = buffer.split();
+            let bytes = if buffer.len() == rest_len { std::mem::take(&mut buffer) } else { buffer.split() };
             rest_len = rest_len.saturating_sub(bytes.len());
             offset = tell_data(owed, offset, bytes, Sums::default());
         }
@@ -89,13 +90,14 @@ pub(super) async fn read_pages(inlet: &mut Inlet, owed: &mut Owed, header: Respo
 
 async fn read_piece_of_pages(inlet: &mut Inlet, owed: &Owed, piece: ByteRange) -> Result<(), ReadError> {
     let mut rest = piece;
-    let mut buffer = BytesMut::with_capacity(to_usize(page::encoded_len(piece)));
+    let mut buffer = buffers::with_room(to_usize(page::encoded_len(piece)));
     while !rest.is_empty() {
         let rest_len = to_usize(page::encoded_len(rest));
         let first_len = page::pages(rest).next().map_or(0, |first| to_usize(page::encoded_len(first)));
         fill(inlet, &mut buffer, rest_len, first_len).await?;
         let whole_len = if buffer.len() < rest_len { pages::whole_len(rest.start(), buffer.len()) } else { rest_len };
-        let mut bytes = buffer.split_to(whole_len);
+        let is_last = whole_len == rest_len;
+        let mut bytes = if is_last { std::mem::take(&mut buffer) } else { buffer.split_to(whole_len) };
         let sums = pages::unpack(&mut bytes, rest.start());
         rest = ByteRange::between(tell_data(owed, rest.start(), bytes, sums), rest.end());
     }

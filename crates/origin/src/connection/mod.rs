@@ -1,5 +1,6 @@
 //! One session with a server: many requests at once over one socket and its parallel streams.
 
+pub(crate) mod buffers;
 mod bulk;
 mod dial;
 mod inlet;

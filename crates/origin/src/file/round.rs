@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Chunk, Options, OriginError,
     call::{lost, pause, protocol, refused, timed_out},
-    connection::{Event, Events, Message, Sink, Submission, Ticket},
+    connection::{Event, Events, Message, Sink, Submission, Ticket, buffers},
 };
 use forebay_proto::{
     ErrorCode, Request, Status,
@@ -242,7 +242,7 @@ impl<'a> Round<'a> {
         if request.planned.form != Form::Pages {
             self.file.note_unverified();
         }
-        let chunk = Chunk { bytes: bytes.freeze(), page_sums };
+        let chunk = Chunk { bytes: buffers::freeze(bytes), page_sums };
         if error.is_none() && !place(&mut self.assembly, self.jobs, &request.planned, offset, chunk) {
             error = Some(protocol(&self.opened.connection, "file bytes at another offset than asked for"));
         }
