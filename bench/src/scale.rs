@@ -84,7 +84,7 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<()> {
     let programs = Programs::find(args.xrootd_prefix.as_deref(), args.forebay.as_deref(), needs_forebay)?;
     let machine = Machine::find(&programs);
     let work_dir = absolute(&args.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
-    let sizes = FileSizes { large_len: args.file_size.0, cold_len: 0, cold_small_files: 0 };
+    let sizes = FileSizes { large_len: args.file_size.0, ..FileSizes::default() };
     let test = ScaleTest { args, scene: &Scene::set_up(&work_dir, programs, sizes)?, cancelled };
     let mut found = Vec::new();
     for &server in &args.servers {

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &StressArgs) -> Result<()> {
     let programs = Programs::find(args.xrootd_prefix.as_deref(), args.forebay.as_deref(), needs_forebay)?;
     let machine = Machine::find(&programs);
     let work_dir = absolute(&args.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
-    let scene = Scene::set_up(&work_dir, programs, FileSizes { large_len: 0, cold_len: 0, cold_small_files: 0 })?;
+    let scene = Scene::set_up(&work_dir, programs, FileSizes::default())?;
     let files = scene.make_files("stress", args.files, args.file_size.0)?;
     rustix::fs::sync();
     let stress = StressTest { args, scene: &scene, files: &files, cancelled };

@@ -1,6 +1,9 @@
 //! Takes one sample: one row, one server, one round.
 
-use super::row::{COLD_PIPELINE, COLD_READ_LEN, COLD_SMALL_CONNECTIONS, ColdClient, Row, RowKind, WarmRow};
+use super::row::{
+    COLD_MEDIUM_CONNECTIONS, COLD_ONE_BY_ONE_MAX, COLD_PIPELINE, COLD_READ_LEN, COLD_SMALL_CONNECTIONS, ColdClient,
+    Row, RowKind, WarmRow,
+};
 use super::scene::{Scene, wait_until_stored};
 use super::servers::{ServerKind, start_floor, store_dir};
 use super::usage::Usage;
@@ -60,6 +63,13 @@ const SETTLE_DIVISOR: u32 = 8;
 
 /// How long the end of a process may come behind the end of its connections.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A server that uses less than this in this time is at rest.
+const REST_CPU_MAX: Duration = Duration::from_millis(10);
+const REST_TIME: Duration = Duration::from_secs(2);
+
+/// How long a server may have something left to do.
+const REST_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Measure<'_> {
     /// Tries to take one sample.
@@ -126,7 +136,7 @@ impl Measure<'_> {
         }
         drop(server);
         rustix::fs::sync();
-        if client == ColdClient::SmallFiles {
+        if matches!(client, ColdClient::SmallFiles | ColdClient::OneByOne) {
             // It goes with the scene: ext4 searches long for inodes that were not deleted a moment ago, which would count
             // against the next cache.
             drop(dir.keep());
@@ -156,11 +166,20 @@ impl Measure<'_> {
                 let small = files.cold_small.as_slice();
                 (small, load(Operation::OpenReadClose, small, COLD_SMALL_CONNECTIONS, 1, small.len() as u64)?)
             }
+            ColdClient::MediumFiles => {
+                let medium = files.cold_medium.as_slice();
+                (medium, load(Operation::OpenReadClose, medium, COLD_MEDIUM_CONNECTIONS, 1, medium.len() as u64)?)
+            }
+            ColdClient::OneByOne => {
+                let few = files.cold_small.get(..COLD_ONE_BY_ONE_MAX).unwrap_or(&files.cold_small);
+                (few, load(Operation::OpenReadClose, few, 1, 1, few.len() as u64)?)
+            }
         };
         let expected = files.iter().map(|file| file.len).sum();
         ensure!(report.bytes == expected, "read {} of {expected} bytes", report.bytes);
         if let Some(store) = store {
             wait_until_stored(store, expected)?;
+            wait_until_at_rest(server)?;
         }
         let cpu = Usage::of(server.pid())?.cpu_since(&before);
         Ok((report, cpu, self.scene.origin_usage()?.read_bytes_since(&origin_before)))
@@ -175,6 +194,19 @@ impl Measure<'_> {
         let latency = wall_s * 1e6;
         Ok(LoadReport { operations: 1, bytes: file.len, wall_s, p50_us: latency, p99_us: latency, max_us: latency })
     }
+}
+
+/// Waits until a server has nothing left to do for what it was asked: records, checksums, an index.
+fn wait_until_at_rest(server: &Server) -> Result<()> {
+    let mut last = (clock::monotonic(), Usage::of(server.pid())?);
+    wait_for(REST_TIMEOUT, || {
+        let now = Usage::of(server.pid())?;
+        if now.cpu_since(&last.1) >= REST_CPU_MAX {
+            last = (clock::monotonic(), now);
+        }
+        Ok((clock::monotonic().saturating_duration_since(last.0) >= REST_TIME).then_some(()))
+    })
+    .context("the server does not come to rest")
 }
 
 /// Runs a client program to its end.

@@ -16,7 +16,7 @@ use measure::{Measure, Outcome, Sample};
 use record::{Machine, SetUp};
 use row::{CpuUnit, Row, RowKind};
 use scene::{FileSizes, Scene};
-use servers::{Programs, ServerKind};
+use servers::{Programs, ServerKind, XcacheSettings};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -47,6 +47,15 @@ pub(crate) struct CompareOptions {
     /// How many small files are read cold. [default: 5000, quick: 500]
     #[arg(long)]
     cold_files: Option<u32>,
+    /// How many files of 1 MiB are read cold. [default: 1000, quick: 50]
+    #[arg(long)]
+    cold_medium_files: Option<u32>,
+    /// Blocks that the server `xcache-tuned` fetches ahead.
+    #[arg(long, default_value_t = 64)]
+    tuned_prefetch: u32,
+    /// Block size of the server `xcache-tuned`. [default: XCache's own]
+    #[arg(long)]
+    tuned_block_size: Option<ByteSize>,
     /// One short round on small files that is not kept: shows that everything works, not how fast it is.
     #[arg(long)]
     quick: bool,
@@ -72,7 +81,12 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     let plan = Plan::new(options)?;
     let set_up = plan.set_up();
     let work_dir = absolute(&options.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
+    let tuned = XcacheSettings {
+        prefetch: Some(options.tuned_prefetch),
+        block_len: options.tuned_block_size.map(|size| size.0),
+    };
     let mut scene = Scene::set_up(&work_dir, plan.programs.clone(), plan.sizes)?;
+    scene.tuned = tuned;
     let is_warm = |row: &Row| matches!(row.kind, RowKind::Warm(_));
     if rows.iter().any(is_warm) {
         for server in options.servers.iter().filter(|server| server.is_cache()) {
@@ -140,6 +154,7 @@ impl Plan {
                 large_len: or(options.file_size, 64 << 20, 1 << 30),
                 cold_len: or(options.cold_size, 64 << 20, 512 << 20),
                 cold_small_files: options.cold_files.unwrap_or(if options.quick { 500 } else { 5_000 }),
+                cold_medium_files: options.cold_medium_files.unwrap_or(if options.quick { 50 } else { 1_000 }),
             },
         })
     }

@@ -42,6 +42,10 @@ pub(crate) enum ColdClient {
     Load,
     /// Our load generator, opening, reading and closing many small files over several connections.
     SmallFiles,
+    /// The same with files of 1 MiB.
+    MediumFiles,
+    /// Our load generator, opening, reading and closing small files one after the other: how long a miss takes.
+    OneByOne,
 }
 
 /// What server time is divided by.
@@ -76,6 +80,10 @@ pub(crate) const COLD_READ_LEN: u32 = 8 << 20;
 pub(crate) const COLD_PIPELINE: u16 = 4;
 /// Connections that read small cold files.
 pub(crate) const COLD_SMALL_CONNECTIONS: u16 = 8;
+/// Connections that read cold files of 1 MiB.
+pub(crate) const COLD_MEDIUM_CONNECTIONS: u16 = 16;
+/// Cold files that are read one after the other, at most.
+pub(crate) const COLD_ONE_BY_ONE_MAX: usize = 1_000;
 
 const CONNECTIONS: [u16; 4] = [1, 8, 64, 256];
 
@@ -105,6 +113,10 @@ pub(crate) fn all() -> Vec<Row> {
     rows.push(cold("cold-read-8m", "cold, 4 × read 8 MiB under way", ColdClient::Load, per_gib));
     let small = "cold, small files: open + read 16 KiB + close, 8 connections";
     rows.push(cold("cold-small", small, ColdClient::SmallFiles, CpuUnit::PerOperation));
+    let medium = "cold, open + read 1 MiB + close, 16 connections";
+    rows.push(cold("cold-medium", medium, ColdClient::MediumFiles, CpuUnit::PerOperation));
+    let one_by_one = "cold, open + read 16 KiB + close, 1 connection";
+    rows.push(cold("cold-one-by-one", one_by_one, ColdClient::OneByOne, CpuUnit::PerOperation));
     rows
 }
 

@@ -20,6 +20,9 @@ const SMALL_FILE_LEN: u64 = 64 << 10;
 /// Length of the many small files that are read cold.
 const COLD_SMALL_FILE_LEN: u64 = 16 << 10;
 
+/// Length of the other files that are read cold.
+const COLD_MEDIUM_FILE_LEN: u64 = 1 << 20;
+
 /// Reads that warm a cache.
 const WARM_READ_LEN: u32 = 1 << 20;
 
@@ -37,14 +40,17 @@ pub(crate) struct Files {
     pub(crate) small: Vec<LoadFile>,
     /// The many small files that are read cold.
     pub(crate) cold_small: Vec<LoadFile>,
+    /// The files of 1 MiB that are read cold.
+    pub(crate) cold_medium: Vec<LoadFile>,
 }
 
 /// How large, and how many.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileSizes {
     pub(crate) large_len: u64,
     pub(crate) cold_len: u64,
     pub(crate) cold_small_files: u32,
+    pub(crate) cold_medium_files: u32,
 }
 
 /// Files and servers. All of it goes with this value.
@@ -54,6 +60,8 @@ pub(crate) struct Scene {
     pub(crate) files: Files,
     /// Servers that run through all rounds.
     servers: Vec<(ServerKind, Server)>,
+    /// Of the tuned XCache; its defaults unless they are set.
+    pub(crate) tuned: XcacheSettings,
     // Last, so that the servers are stopped before their files go.
     dir: TempDir,
 }
@@ -77,14 +85,17 @@ impl Scene {
         let small = (0..SMALL_FILES).map(|index| make(&format!("small-{index:02}"), SMALL_FILE_LEN));
         let cold_small =
             (0..sizes.cold_small_files).map(|index| make(&format!("cold-small-{index:05}"), COLD_SMALL_FILE_LEN));
+        let cold_medium =
+            (0..sizes.cold_medium_files).map(|index| make(&format!("cold-medium-{index:05}"), COLD_MEDIUM_FILE_LEN));
         let files = Files {
             large: make("large", sizes.large_len)?,
             cold: make("cold", sizes.cold_len)?,
             small: small.collect::<Result<_>>()?,
             cold_small: cold_small.collect::<Result<_>>()?,
+            cold_medium: cold_medium.collect::<Result<_>>()?,
         };
         let plain = programs.start_plain(Ipv4Addr::LOCALHOST.into(), &root, &dir.path().join("plain"))?;
-        Ok(Self { programs, files, servers: vec![(ServerKind::Plain, plain)], dir })
+        Ok(Self { programs, files, servers: vec![(ServerKind::Plain, plain)], tuned: XcacheSettings::default(), dir })
     }
 
     /// Starts a cache and has it fetch everything, over one connection: Debian's XCache 5.5.3 crashes when several
@@ -112,6 +123,7 @@ impl Scene {
         let origin = self.server(ServerKind::Plain)?.address();
         match kind {
             ServerKind::Xcache => self.programs.start_xcache(origin, XcacheSettings::WITHOUT_PREFETCH, run_dir),
+            ServerKind::XcacheTuned => self.programs.start_xcache(origin, self.tuned, run_dir),
             ServerKind::Forebay => self.programs.start_forebay(origin, run_dir),
             ServerKind::Plain | ServerKind::FloorPingPong | ServerKind::FloorCopy | ServerKind::FloorSendfile => {
                 anyhow::bail!("{} is no cache", kind.as_str())

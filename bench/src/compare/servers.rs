@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub(crate) enum ServerKind {
     /// The reference cache: xrootd with libXrdPfc.
     Xcache,
+    /// The reference cache with other settings than its defaults.
+    XcacheTuned,
     /// The reference file server, which is also the origin of both caches.
     Plain,
     /// Forebay.
@@ -32,6 +34,7 @@ impl ServerKind {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Xcache => "XCache",
+            Self::XcacheTuned => "XCache, tuned",
             Self::Plain => "plain xrootd",
             Self::Forebay => "Forebay",
             Self::FloorPingPong => "floor (ping-pong)",
@@ -46,13 +49,13 @@ impl ServerKind {
             Self::FloorPingPong => Some(FloorMode::PingPong),
             Self::FloorCopy => Some(FloorMode::Copy),
             Self::FloorSendfile => Some(FloorMode::Sendfile),
-            Self::Xcache | Self::Plain | Self::Forebay => None,
+            Self::Xcache | Self::XcacheTuned | Self::Plain | Self::Forebay => None,
         }
     }
 
     /// Whether it keeps what it has fetched from the origin.
     pub(crate) const fn is_cache(self) -> bool {
-        matches!(self, Self::Xcache | Self::Forebay)
+        matches!(self, Self::Xcache | Self::XcacheTuned | Self::Forebay)
     }
 }
 

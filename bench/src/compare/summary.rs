@@ -34,8 +34,10 @@ impl Sample {
 /// A column that sets Forebay against others: its name, and the servers of which the one with the least counts.
 type Against = (&'static str, &'static [ServerKind]);
 
-const AGAINST_SERVERS: [Against; 2] =
-    [("Forebay : XCache", &[ServerKind::Xcache]), ("Forebay : plain xrootd", &[ServerKind::Plain])];
+const AGAINST_SERVERS: [Against; 2] = [
+    ("Forebay : XCache", &[ServerKind::Xcache, ServerKind::XcacheTuned]),
+    ("Forebay : plain xrootd", &[ServerKind::Plain]),
+];
 const AGAINST_FLOOR: [Against; 2] = [
     ("Forebay : ping-pong", &[ServerKind::FloorPingPong]),
     ("Forebay : floor", &[ServerKind::FloorCopy, ServerKind::FloorSendfile]),
