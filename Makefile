@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 20
 SEEDS ?= 100000
 FROM ?= 0
 
-.PHONY: help setup build demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench clean FORCE
+.PHONY: help setup build demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench micro clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -67,6 +67,9 @@ soak-purge: setup $(BINARY) ## purge under load in earnest: 64 clients read 3 Gi
 fuzz-smoke: ## every fuzz target for FUZZ_SECONDS; needs a nightly toolchain and cargo-fuzz
 	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
 	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; done
+
+micro: ## time each hot function by itself; ONLY=TEXT those whose names hold it
+	$(CARGO) bench --workspace --locked --bench '*' -- $(ONLY)
 
 bench: $(BINARY) ## Forebay, XCache and a plain server side by side; XROOTD_PREFIX=DIR measures another XRootD, BENCH=--quick tries it out
 	tests/install-tools.sh

@@ -47,7 +47,7 @@ const PURE_LEVEL_MAX: u8 = 1;
 const PURE_ALLOWED: [&str; 5] = ["bytes", "crc32c", "md-5", "simd-adler32", "thiserror"];
 
 /// What tests of pure crates may use besides.
-const PURE_ALLOWED_DEV: [&str; 1] = ["proptest"];
+const PURE_ALLOWED_DEV: [&str; 2] = ["divan", "proptest"];
 
 /// Refuses dependencies that point upwards or sideways, and impure ones of pure crates.
 pub(crate) fn check(packages: &[Package], sources: &[Source]) -> Vec<Finding> {
