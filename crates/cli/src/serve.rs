@@ -53,7 +53,7 @@ struct ServeFlags {
 }
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
-    let settings = match &args.config {
+    let mut settings = match &args.config {
         Some(file) => Settings::read(file)?,
         None => Settings::from_flags(args.flags.into())?,
     };
@@ -61,7 +61,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let logging = &settings.config.logging;
     let log =
         init_logging(logging.format, &logging.filter).map_err(|error| settings.error_at("logging.filter", error))?;
-    descriptors::raise_limit(settings.config.server.options.connections_max);
+    let options = &mut settings.config.server.options;
+    options.connections_max = descriptors::raise_limit(options.connections_max);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(serve(&settings, args.config, &log))
 }
