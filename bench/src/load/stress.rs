@@ -11,6 +11,7 @@ use super::{RECEIVE_LEN, STALL_TIMEOUT};
 use crate::content::Content;
 use anyhow::{Context as _, Result, ensure};
 use forebay_net::clock;
+use forebay_proto::Status;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +80,8 @@ impl Stress {
         Ok(Self { members: members.into_iter().map(Some).collect(), poller, buffer: vec![0; RECEIVE_LEN] })
     }
 
-    /// Runs until all jobs are done. A job whose connection breaks or whose request is refused is counted and left out.
+    /// Runs until all jobs are done. A job whose connection breaks, whose request is refused, or that is told to come
+    /// again later is counted and left out.
     ///
     /// # Errors
     /// A wrong byte, a stall of all jobs, or an interruption.
@@ -214,7 +216,11 @@ impl Tally {
     }
 }
 
-/// Whether an answer was wrong, rather than an error or nothing.
+/// Whether an answer was wrong, rather than an error, a wish to come again later, or nothing.
 fn is_wrong(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<ReplyError>().is_some_and(|error| !matches!(error, ReplyError::Refused { .. }))
+    error.downcast_ref::<ReplyError>().is_some_and(|error| match error {
+        ReplyError::Refused { .. } => false,
+        ReplyError::UnexpectedStatus { status, .. } => *status != Status::WAIT,
+        _ => true,
+    })
 }
