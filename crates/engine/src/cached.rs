@@ -19,7 +19,7 @@ use forebay_index::{Change, Facts};
 use forebay_origin::{OriginError, OriginFile};
 use forebay_store::VolumeId;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
-use forebay_types::{ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome};
+use forebay_types::{BlockIndex, ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome};
 use std::{
     fs::File,
     hash::{DefaultHasher, Hash, Hasher},
@@ -259,6 +259,13 @@ impl CachedFile {
     /// Notes blocks that were not written because the disk had failed a moment before.
     pub(crate) fn note_not_written(&self, blocks: u64) {
         self.shared.metrics.add_not_kept(NotKept::DiskError, blocks);
+    }
+
+    /// Notes that what is missing of `blocks` will not be fetched to make them whole.
+    pub(crate) fn note_cut(&self, blocks: ByteRange) {
+        let is_written = |index| self.kept().is_some_and(|kept| kept.map.is_written(BlockIndex(index)));
+        let cut = self.geometry().blocks_of(blocks).filter(|index| !is_written(*index)).count();
+        self.shared.metrics.add_not_kept(NotKept::Link, cut as u64);
     }
 
     pub(crate) fn note_write_failure(&self, error: &io::Error, blocks: u64) {

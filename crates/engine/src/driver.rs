@@ -6,18 +6,20 @@ use crate::{
     cached::CachedFile,
     fill::Fill,
     kept::Kept,
-    read_ahead::{Delivery, Permit},
+    read_ahead::{Delivery, Demand, Permit, Turn},
     writer::Writer,
 };
-use forebay_origin::{Chunk, Chunks};
+use forebay_origin::{Chunk, Chunks, OriginFile};
+use forebay_types::ByteRange;
 use std::sync::Arc;
 
 /// Drives a fill to its end, whatever happens, and gives its blocks free again. It has a `permit` when nobody had asked for its
 /// bytes.
 pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation, permit: Option<Permit>) {
     let broken_off = Err(Error::Internal { what: "a fill broke off" });
+    let demand = permit.is_none().then(|| file.read_ahead().link().demand());
     let mut ending = Ending { file: &file, fill: &fill, permit, result: broken_off };
-    ending.result = drive(&file, &fill, reservation).await.map_err(|error| file.note_failure(error));
+    ending.result = drive(&file, &fill, reservation, demand).await.map_err(|error| file.note_failure(error));
 }
 
 /// Ends a fill also when its driver panics: its blocks may be claimed again, then waiters learn how it ended.
@@ -38,31 +40,74 @@ impl Drop for Ending<'_> {
     }
 }
 
-async fn drive(file: &Arc<CachedFile>, fill: &Arc<Fill>, reservation: Reservation) -> Result<(), Error> {
+async fn drive(
+    file: &Arc<CachedFile>,
+    fill: &Arc<Fill>,
+    mut reservation: Reservation,
+    demand: Option<Demand<'_>>,
+) -> Result<(), Error> {
     let kept = file.kept().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
     let origin = file.origin_file().await?;
-    let mut delivery = file.read_ahead().link().measure();
-    let streams = origin.read_many(&fill.requests());
     let mut writer = Writer::new(file, fill, origin.as_ref());
-    let received = receive(fill, streams, reservation, kept, &mut writer, &mut delivery).await;
-    if received.is_ok() {
-        delivery.end();
+    let (urgent, rest) = fill.stages();
+    let mut received = fetch(file, fill, origin.as_ref(), &urgent, &mut reservation, kept, &mut writer).await;
+    drop(demand);
+    if received.is_ok() && !rest.is_empty() {
+        let turn = turn_for_rest(file, fill).await;
+        received = match &turn {
+            Some(_) => fetch(file, fill, origin.as_ref(), &rest, &mut reservation, kept, &mut writer).await,
+            None => {
+                fill.cut();
+                file.note_cut(fill.blocks());
+                Ok(())
+            }
+        };
     }
     // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
     writer.finish(kept).await;
     received
 }
 
+/// Waits until what nobody wants yet of a fill may be asked for: when the link has room for it, or somebody wants it by now. `None`
+/// when it is not to be fetched.
+async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Option<Option<Turn<'a>>> {
+    let turn = tokio::select! {
+        biased;
+        () = fill.rest_wanted() => None,
+        turn = file.read_ahead().link().turn(fill.blocks().len()) => Some(turn?),
+    };
+    let is_useless = file.is_retired() || file.is_disk_paused() || file.shared().limits.is_stopping();
+    (turn.is_none() || !is_useless).then_some(turn)
+}
+
+/// Asks for one stage of a fill and takes in the answers.
+async fn fetch(
+    file: &CachedFile,
+    fill: &Fill,
+    origin: &dyn OriginFile,
+    stage: &[(usize, ByteRange)],
+    reservation: &mut Reservation,
+    kept: &Kept,
+    writer: &mut Writer<'_>,
+) -> Result<(), Error> {
+    let mut delivery = file.read_ahead().link().measure();
+    let ranges: Vec<ByteRange> = stage.iter().map(|(_, range)| *range).collect();
+    let streams = stage.iter().zip(origin.read_many(&ranges)).map(|((part, range), chunks)| (*part, *range, chunks));
+    receive(fill, streams, reservation, kept, writer, &mut delivery).await?;
+    delivery.end();
+    Ok(())
+}
+
 /// Takes in the answers of all requests, and has complete blocks written beside.
 async fn receive(
     fill: &Fill,
-    streams: Vec<Chunks>,
-    mut reservation: Reservation,
+    streams: impl Iterator<Item = (usize, ByteRange, Chunks)>,
+    reservation: &mut Reservation,
     kept: &Kept,
     writer: &mut Writer<'_>,
     delivery: &mut Delivery<'_>,
 ) -> Result<(), Error> {
-    for (part_index, mut chunks) in streams.into_iter().enumerate() {
+    for (part_index, range, mut chunks) in streams.collect::<Vec<_>>() {
         while let Some(chunk) = writer.next(kept, &mut chunks).await {
             let Chunk { bytes, page_sums } = chunk?;
             delivery.note_bytes(bytes.len() as u64);
@@ -70,7 +115,7 @@ async fn receive(
             writer.arrived(part_index, fill.add(part_index, chunk)?);
             writer.start(kept);
         }
-        if !fill.has_arrived(part_index) {
+        if !fill.has_arrived(part_index, range.end()) {
             return Err(Error::Internal { what: "an origin ended a fill before its last byte" });
         }
     }

@@ -14,6 +14,9 @@ use std::{
 };
 use tokio::sync::Notify;
 
+/// What is asked for together: for each request the part of the fill that it belongs to, and its range.
+pub(crate) type Stage = Vec<(usize, ByteRange)>;
+
 /// Unit of checksums on the wire: a demanded range is asked for from the start of its page.
 const PAGE: u64 = 4096;
 
@@ -23,6 +26,10 @@ static WHOLE_PAGE: Crc32cAppend = Crc32cAppend::of_len(PAGE);
 /// Missing blocks that are being fetched.
 pub(crate) struct Fill {
     blocks: ByteRange,
+    /// What somebody wants of it, in whole pages; the rest may wait until the link has room for it.
+    urgent: ByteRange,
+    /// That somebody wants more by now.
+    rest_wanted: Notify,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -37,6 +44,8 @@ pub(crate) enum Supply {
 
 struct State {
     parts: Vec<Part>,
+    /// What was not urgent will not be fetched.
+    is_cut: bool,
     end: Option<Result<(), Error>>,
 }
 
@@ -63,7 +72,15 @@ impl Fill {
         if first > blocks.start() {
             parts.push(Part::new(ByteRange::between(blocks.start(), first)));
         }
-        Self { blocks, state: Mutex::new(State { parts, end: None }), changed: Notify::new() }
+        let state = Mutex::new(State { parts, is_cut: false, end: None });
+        Self { blocks, urgent: blocks, rest_wanted: Notify::new(), state, changed: Notify::new() }
+    }
+
+    /// Like [`Fill::new`]; but what nobody wants is asked for later, or not at all.
+    pub(crate) fn sparing(blocks: ByteRange, wanted: ByteRange) -> Self {
+        let pages_end = wanted.end().div_ceil(PAGE).saturating_mul(PAGE);
+        let urgent = ByteRange::between(wanted.start() / PAGE * PAGE, pages_end);
+        Self { urgent: urgent.intersection(blocks).unwrap_or(blocks), ..Self::new(blocks, wanted) }
     }
 
     /// The blocks being fetched, as bytes.
@@ -76,6 +93,9 @@ impl Fill {
     /// # Errors
     /// When the fill failed before these bytes arrived.
     pub(crate) async fn take(&self, range: ByteRange) -> Result<Supply, Error> {
+        if range.start() < self.urgent.start() || self.urgent.end() < range.end() {
+            self.rest_wanted.notify_one();
+        }
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -98,6 +118,7 @@ impl Fill {
     /// # Errors
     /// When it failed.
     pub(crate) async fn result(&self) -> Result<(), Error> {
+        self.rest_wanted.notify_one();
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -118,6 +139,8 @@ impl Fill {
         match &state.end {
             None => None,
             Some(Err(error)) => Some(Err(error.clone())),
+            // Where it would be; whoever looks there finds it missing.
+            Some(Ok(())) if state.is_cut => Some(Ok(Supply::OnDisk)),
             Some(Ok(())) => Some(Err(Error::Internal { what: "a fill ended before its last byte" })),
         }
     }
@@ -125,6 +148,32 @@ impl Fill {
     /// The ranges asked for, in order: from the first wanted bytes to the end, then what lies before.
     pub(crate) fn requests(&self) -> Vec<ByteRange> {
         self.state().parts.iter().map(|part| part.range).collect()
+    }
+
+    /// What is asked for at once, and what when the link has room for it or somebody wants it.
+    pub(crate) fn stages(&self) -> (Stage, Stage) {
+        let (mut urgent, mut rest) = (Stage::new(), Stage::new());
+        for (part_index, range) in self.requests().into_iter().enumerate() {
+            match range.intersection(self.urgent) {
+                Some(now) if now.end() < range.end() => {
+                    urgent.push((part_index, now));
+                    rest.push((part_index, ByteRange::between(now.end(), range.end())));
+                }
+                Some(now) => urgent.push((part_index, now)),
+                None => rest.push((part_index, range)),
+            }
+        }
+        (urgent, rest)
+    }
+
+    /// Resolves when somebody wants what is not urgent.
+    pub(crate) async fn rest_wanted(&self) {
+        self.rest_wanted.notified().await;
+    }
+
+    /// Gives up what has not been asked for. What has arrived stays for those who have the fill.
+    pub(crate) fn cut(&self) {
+        self.state().is_cut = true;
     }
 
     /// Adds bytes behind those that have arrived of a part; returns up to where it has arrived now.
@@ -142,9 +191,9 @@ impl Fill {
         Ok(range.end())
     }
 
-    /// Whether a part is there as a whole.
-    pub(crate) fn has_arrived(&self, part_index: usize) -> bool {
-        self.state().parts.get(part_index).is_some_and(|part| part.arrived == part.range.end())
+    /// Whether a part is there up to `end`.
+    pub(crate) fn has_arrived(&self, part_index: usize, end: u64) -> bool {
+        self.state().parts.get(part_index).is_some_and(|part| part.arrived == end)
     }
 
     /// The bytes of `range`, all of which have arrived, in pieces.
@@ -240,6 +289,30 @@ mod tests {
         assert_eq!(fill.requests(), [ByteRange::between(69_632, 131_072), ByteRange::between(65_536, 69_632)]);
         let fill = Fill::new(ByteRange::at(65536, 65536), ByteRange::at(65_540, 10));
         assert_eq!(fill.requests(), [ByteRange::at(65536, 65536)]);
+    }
+
+    #[test]
+    fn what_nobody_wants_may_wait() {
+        let (blocks, wanted) = (ByteRange::at(65_536, 65_536), ByteRange::at(70_000, 10));
+        let (first, head) = (ByteRange::between(69_632, 131_072), ByteRange::between(65_536, 69_632));
+        assert_eq!(Fill::new(blocks, wanted).stages(), (vec![(0, first), (1, head)], vec![]));
+        let (page, rest) = (ByteRange::at(69_632, 4096), ByteRange::between(73_728, 131_072));
+        assert_eq!(Fill::sparing(blocks, wanted).stages(), (vec![(0, page)], vec![(0, rest), (1, head)]));
+        assert_eq!(Fill::sparing(blocks, blocks).stages(), (vec![(0, blocks)], vec![]));
+    }
+
+    #[test]
+    fn who_wants_more_than_is_urgent_says_so_and_looks_elsewhere_when_it_is_given_up() {
+        let fill = Fill::sparing(ByteRange::at(0, 65_536), ByteRange::at(0, 10));
+        fill.add(0, Bytes::from(vec![1; 4096]).into()).unwrap();
+        runtime().block_on(async {
+            assert!(matches!(fill.take(ByteRange::at(0, 4096)).await, Ok(Supply::Memory(_))));
+            fill.cut();
+            fill.end(Ok(()));
+            assert!(matches!(fill.take(ByteRange::at(4096, 1)).await, Ok(Supply::OnDisk)));
+            fill.rest_wanted().await;
+            assert!(matches!(fill.take(ByteRange::at(0, 1)).await, Ok(Supply::Memory(_))), "what has come stays");
+        });
     }
 
     #[test]

@@ -16,8 +16,11 @@ use forebay_telemetry::NotKept;
 use forebay_types::{BlockIndex, ByteRange, Outcome};
 use std::{collections::VecDeque, sync::Arc};
 
-/// Blocks that nobody fetches yet, as bytes, and the first of these bytes that somebody wants.
+/// Blocks that nobody fetches yet, as bytes, and which of these bytes somebody wants.
 type Missing = (ByteRange, ByteRange);
+
+/// Bytes that one request may have fetched besides what it wants, to make its blocks whole, before they count as a burden.
+const SURPLUS_MAX: u64 = 128 << 10;
 
 /// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.
 pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque<Piece>> {
@@ -56,7 +59,10 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
     }
     missing.sort_by_key(|(blocks, wanted)| (blocks.start(), wanted.start()));
     let (mut started, is_full) = (Vec::new(), !missing.is_empty() && shared.purger.is_full());
-    for (blocks, wanted) in merged(missing, shared.options.fill_len_max) {
+    let runs = merged(missing, shared.options.fill_len_max);
+    let surplus: u64 = runs.iter().map(|(blocks, wanted)| blocks.len().saturating_sub(wanted.len())).sum();
+    let make = if surplus > SURPLUS_MAX { Fill::sparing } else { Fill::new };
+    for (blocks, wanted) in runs {
         let block_count = file.geometry().blocks_of(blocks).count() as u64;
         if is_full {
             shared.metrics.add_not_kept(NotKept::DiskFull, block_count);
@@ -66,23 +72,23 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
             shared.metrics.add_not_kept(NotKept::Budget, block_count);
             continue;
         };
-        start_fill(file, fills, (blocks, wanted), reservation, None);
+        start_fill(file, fills, make(blocks, wanted), reservation, None);
         started.push(FillId(blocks.start()));
     }
     started
 }
 
-/// Starts a fill of blocks that nobody fetches; with a `permit` when nobody has asked for them yet.
+/// Starts a fill, of blocks that nobody fetches; with a `permit` when nobody has asked for them yet.
 pub(crate) fn start_fill(
     file: &Arc<CachedFile>,
     fills: &mut Fills,
-    (blocks, wanted): Missing,
+    fill: Fill,
     reservation: Reservation,
     permit: Option<Permit>,
 ) -> Arc<Fill> {
-    file.shared().metrics.add_fills_started(file.geometry().blocks_of(blocks).count() as u64);
-    let fill = Arc::new(Fill::new(blocks, wanted));
-    fills.insert(blocks.start(), Arc::clone(&fill));
+    file.shared().metrics.add_fills_started(file.geometry().blocks_of(fill.blocks()).count() as u64);
+    let fill = Arc::new(fill);
+    fills.insert(fill.blocks().start(), Arc::clone(&fill));
     tokio::spawn(driver::run(Arc::clone(file), Arc::clone(&fill), reservation, permit));
     fill
 }
@@ -143,12 +149,12 @@ fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], ran
     pieces
 }
 
-/// Runs of blocks, sorted by start and perhaps overlapping, as fewest fills of at most `len_max` bytes; each with the first
-/// bytes that somebody wants of it.
+/// Runs of blocks, sorted by start and perhaps overlapping, as fewest fills of at most `len_max` bytes; each with what somebody
+/// wants of it, and what lies in between.
 fn merged(missing: Vec<Missing>, len_max: u64) -> Vec<Missing> {
     let mut runs: Vec<Missing> = Vec::new();
     for (blocks, wanted) in missing {
-        let Some((last, _)) = runs.last_mut().filter(|(last, _)| blocks.start() <= last.end()) else {
+        let Some((last, last_wanted)) = runs.last_mut().filter(|(last, _)| blocks.start() <= last.end()) else {
             runs.push((blocks, wanted));
             continue;
         };
@@ -156,6 +162,7 @@ fn merged(missing: Vec<Missing>, len_max: u64) -> Vec<Missing> {
         let rest = ByteRange::between(last.end(), blocks.end());
         if joined.len() <= len_max {
             *last = joined;
+            *last_wanted = ByteRange::between(last_wanted.start(), wanted.end().max(last_wanted.end()));
         } else if !rest.is_empty() {
             runs.push((rest, rest));
         }
@@ -177,5 +184,8 @@ mod tests {
         assert_eq!(fills(vec![run(0, 4), run(4, 8), run(6, 10), run(12, 16)], 100), [(0, 10), (12, 16)]);
         assert_eq!(fills(vec![run(0, 4), run(4, 8), run(8, 12)], 8), [(0, 8), (8, 12)]);
         assert_eq!(fills(vec![run(0, 8), run(4, 12)], 8), [(0, 8), (8, 12)]);
+        let joined =
+            merged(vec![(ByteRange::at(0, 8), ByteRange::at(2, 1)), (ByteRange::at(8, 8), ByteRange::at(9, 2))], 100);
+        assert_eq!(joined, [(ByteRange::at(0, 16), ByteRange::between(2, 11))]);
     }
 }

@@ -123,6 +123,8 @@ labels! {
         Budget = "budget",
         /// The file is not to be cached.
         Decision = "decision",
+        /// The link to the origin was too busy for the rest of the block, which nobody had asked for.
+        Link = "link",
     }
 
     /// What came out when a block on disk was compared with its checksum.

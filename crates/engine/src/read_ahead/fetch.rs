@@ -34,7 +34,7 @@ pub(super) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, 
         match shared.limits.admit(&shared.budget, read_ahead.link(), purpose, blocks.len()) {
             Ok((permit, reservation)) => {
                 read_ahead.note_fetched(file, purpose, blocks);
-                fetched.fills.push(start_fill(file, &mut fills, (blocks, blocks), reservation, Some(permit)));
+                fetched.fills.push(start_fill(file, &mut fills, Fill::new(blocks, blocks), reservation, Some(permit)));
             }
             Err(reason) => {
                 if purpose == Purpose::ReadAhead {

@@ -1,5 +1,6 @@
 //! The ways to the origins, as their answers show them.
 
+use crate::read_ahead::turns::{Demand, Turn, Turns};
 use forebay_cache::LinkEstimate;
 use forebay_telemetry::{Metrics, OriginMetrics};
 use forebay_types::Endpoint;
@@ -25,6 +26,7 @@ pub(crate) struct Link {
     delivered: AtomicU64,
     /// Bytes under way over it that no reader has asked for yet.
     pub(super) ahead_bytes: AtomicU64,
+    turns: Turns,
     metrics: OriginMetrics,
 }
 
@@ -60,6 +62,7 @@ impl Links {
             estimate: Mutex::default(),
             delivered: AtomicU64::new(0),
             ahead_bytes: AtomicU64::new(0),
+            turns: Turns::new(),
             metrics: self.metrics.origin(server),
         });
         links.insert(server.clone(), Arc::clone(&link));
@@ -77,6 +80,16 @@ impl Link {
     pub(crate) fn measure(&self) -> Delivery<'_> {
         let (asked, delivered_before) = (forebay_net::clock::monotonic(), self.delivered.load(Relaxed));
         Delivery { link: self, asked, delivered_before, has_begun: false }
+    }
+
+    /// Notes that somebody waits for bytes that come over the link, until that is dropped.
+    pub(crate) fn demand(&self) -> Demand<'_> {
+        self.turns.demand()
+    }
+
+    /// Waits until a fill of `bytes` may ask for what nobody waits for. `None` when too many wait already.
+    pub(crate) async fn turn(&self, bytes: u64) -> Option<Turn<'_>> {
+        self.turns.turn(bytes, self.estimate().latency().unwrap_or_default()).await
     }
 
     pub(super) fn note(&self, change: impl FnOnce(&mut LinkEstimate)) {

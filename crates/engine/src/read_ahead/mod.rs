@@ -11,9 +11,11 @@ mod follower;
 mod limits;
 mod link;
 mod options;
+mod turns;
 
 pub(crate) use file::FileReadAhead;
 pub(crate) use follower::Follower;
 pub(crate) use limits::{Limits, Permit, Purpose};
 pub(crate) use link::{Delivery, Link};
 pub use options::ReadAheadOptions;
+pub(crate) use turns::{Demand, Turn};

@@ -1,0 +1,135 @@
+//! When bytes are fetched that nobody waits for, but that make blocks whole.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Lets fills of one link fetch what nobody waits for: one after the other while somebody waits for bytes over the link or did a
+/// moment ago, else all at once.
+///
+/// A request for scattered bytes brings their blocks only where that costs the next one nothing.
+pub(super) struct Turns {
+    /// Fills that somebody waits for.
+    demands: AtomicUsize,
+    last_demand: Mutex<Option<Instant>>,
+    one: Semaphore,
+    waiting_bytes: AtomicU64,
+}
+
+/// Somebody who waits for bytes that come over a link.
+pub(crate) struct Demand<'a>(&'a Turns);
+
+/// Leave to fetch what nobody waits for, until this is dropped.
+pub(crate) struct Turn<'a> {
+    _alone: Option<SemaphorePermit<'a>>,
+    _waiting: Waiting<'a>,
+}
+
+/// Bytes of fills that wait or fetch what nobody waits for; they hold memory.
+struct Waiting<'a> {
+    turns: &'a Turns,
+    bytes: u64,
+}
+
+/// Bytes of fills that may wait for their turn on one link.
+const WAITING_BYTES_MAX: u64 = 16 << 20;
+
+/// Latencies without a demand after which nobody is about to ask for more.
+const QUIET_LATENCIES: u32 = 2;
+
+impl Turns {
+    pub(super) const fn new() -> Self {
+        Self {
+            demands: AtomicUsize::new(0),
+            last_demand: Mutex::new(None),
+            one: Semaphore::const_new(1),
+            waiting_bytes: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn demand(&self) -> Demand<'_> {
+        self.demands.fetch_add(1, Relaxed);
+        Demand(self)
+    }
+
+    /// Waits for the turn of a fill of `bytes` over a link of this `latency`. `None` when too many wait already.
+    pub(super) async fn turn(&self, bytes: u64, latency: Duration) -> Option<Turn<'_>> {
+        let waiting = self.wait(bytes)?;
+        let alone = self.one.acquire().await.ok()?;
+        Some(Turn { _alone: (!self.is_quiet(latency)).then_some(alone), _waiting: waiting })
+    }
+
+    fn wait(&self, bytes: u64) -> Option<Waiting<'_>> {
+        let add = |sum: u64| sum.checked_add(bytes).filter(|sum| *sum <= WAITING_BYTES_MAX);
+        self.waiting_bytes.fetch_update(Relaxed, Relaxed, add).ok()?;
+        Some(Waiting { turns: self, bytes })
+    }
+
+    fn is_quiet(&self, latency: Duration) -> bool {
+        let last_demand = *self.last_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = last_demand.map(|last| forebay_net::clock::monotonic().saturating_duration_since(last));
+        self.demands.load(Relaxed) == 0 && since.is_none_or(|since| since > latency * QUIET_LATENCIES)
+    }
+}
+
+impl Drop for Demand<'_> {
+    fn drop(&mut self) {
+        *self.0.last_demand.lock().unwrap_or_else(PoisonError::into_inner) = Some(forebay_net::clock::monotonic());
+        self.0.demands.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.turns.waiting_bytes.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{future::Future, task::Context};
+
+    const LATENCY: Duration = Duration::from_millis(10);
+
+    fn is_pending(future: impl Future) -> bool {
+        let future = std::pin::pin!(future);
+        future.poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_after_the_other_while_somebody_waits_and_for_a_moment_after() {
+        let turns = Turns::new();
+        let demand = turns.demand();
+        let first = turns.turn(1, LATENCY).await.unwrap();
+        assert!(is_pending(turns.turn(1, LATENCY)));
+        drop(demand);
+        assert!(is_pending(turns.turn(1, LATENCY)));
+        drop(first);
+        let _second = turns.turn(1, LATENCY).await.unwrap();
+        assert!(is_pending(turns.turn(1, LATENCY)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_at_once_when_nobody_waits() {
+        let turns = Turns::new();
+        drop(turns.demand());
+        tokio::time::sleep(3 * LATENCY).await;
+        let _first = turns.turn(1, LATENCY).await.unwrap();
+        let _second = turns.turn(1, LATENCY).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bounded_number_of_bytes_waits() {
+        let turns = Turns::new();
+        let held = turns.turn(WAITING_BYTES_MAX, LATENCY).await.unwrap();
+        assert!(turns.turn(1, LATENCY).await.is_none());
+        drop(held);
+        assert!(turns.turn(1, LATENCY).await.is_some());
+    }
+}
