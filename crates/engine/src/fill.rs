@@ -93,9 +93,7 @@ impl Fill {
     /// # Errors
     /// When the fill failed before these bytes arrived.
     pub(crate) async fn take(&self, range: ByteRange) -> Result<Supply, Error> {
-        if range.start() < self.urgent.start() || self.urgent.end() < range.end() {
-            self.rest_wanted.notify_one();
-        }
+        self.want(range);
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -164,6 +162,13 @@ impl Fill {
             }
         }
         (urgent, rest)
+    }
+
+    /// Notes that somebody wants `range`: what is not urgent of it is asked for now.
+    pub(crate) fn want(&self, range: ByteRange) {
+        if range.start() < self.urgent.start() || self.urgent.end() < range.end() {
+            self.rest_wanted.notify_one();
+        }
     }
 
     /// Resolves when somebody wants what is not urgent.

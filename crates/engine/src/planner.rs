@@ -140,6 +140,8 @@ fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], ran
                     file.shared().metrics.add_fills_coalesced(file.geometry().blocks_of(range).count() as u64);
                 }
                 if let Some(fill) = fills.get(&id.0) {
+                    // Now, not when the read comes to it: it may have many such pieces.
+                    fill.want(range);
                     pieces.push_back(Piece::Fill { fill: Arc::clone(fill), range, outcome });
                 }
             }

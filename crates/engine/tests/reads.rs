@@ -95,6 +95,31 @@ fn wanted_bytes_arrive_before_the_rest_of_their_block() {
 }
 
 #[test]
+fn scattered_reads_do_not_wait_for_the_rest_of_their_blocks() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), 128 * BLOCK);
+        house.origin.let_through(4096);
+        let handle = house.open("/f").await;
+        let ranges: Vec<_> = (0..64).map(|block| ByteRange::at(2 * block * BLOCK, 4096)).collect();
+        for read in handle.read_many(&ranges) {
+            assert_eq!(collect(read).await.unwrap().len(), 4096);
+        }
+        let asked = house.origin.asked();
+        assert_eq!(asked.iter().filter(|range| range.len() == 4096).count(), 64);
+        assert!(asked.len() <= 65, "the rest of one block at a time");
+        check(&handle, ByteRange::at(126 * BLOCK + 4096, 4096)).await;
+        house.origin.let_through(u64::MAX);
+        let blocks = || (0..64).map(|block| ByteRange::at(2 * block * BLOCK, BLOCK));
+        until(|| blocks().all(|block| handle.hit(block).is_some())).await;
+        assert_eq!(house.origin.asked().iter().map(|range| range.len()).sum::<u64>(), 64 * BLOCK);
+        for block in blocks() {
+            check(&handle, block).await;
+        }
+    });
+}
+
+#[test]
 fn a_reader_who_leaves_does_not_cancel_what_others_wait_for() {
     run(async {
         let root = tempfile::tempdir().unwrap();
