@@ -13,10 +13,12 @@ BINARY := target/release/forebay
 # Test processes; most of their time goes into waiting for programs to start.
 WORKERS ?= 3
 FUZZ_SECONDS ?= 20
+ROW ?= read-4k
+PROFILES ?= bench/profiles
 SEEDS ?= 100000
 FROM ?= 0
 
-.PHONY: help setup build demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench micro clean FORCE
+.PHONY: help setup build demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench micro profile clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -70,6 +72,10 @@ fuzz-smoke: ## every fuzz target for FUZZ_SECONDS; needs a nightly toolchain and
 
 micro: ## time each hot function by itself; ONLY=TEXT those whose names hold it
 	$(CARGO) bench --workspace --locked --bench '*' -- $(ONLY)
+
+profile: $(BINARY) ## call tree and flame graph of a warm server at 64 connections, by perf; ROW=read-1m another row, PROFILES=DIR where to
+	$(CARGO) build --quiet --release --locked -p forebay-bench
+	$(PYTHON) bench/profile.py --row $(ROW) --forebay $(BINARY) --load target/release/forebay-bench --out $(PROFILES)
 
 bench: $(BINARY) ## Forebay, XCache and a plain server side by side; XROOTD_PREFIX=DIR measures another XRootD, BENCH=--quick tries it out
 	tests/install-tools.sh
