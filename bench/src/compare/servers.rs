@@ -34,7 +34,7 @@ impl ServerKind {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Xcache => "XCache",
-            Self::XcacheTuned => "XCache, tuned",
+            Self::XcacheTuned => "tuned XCache",
             Self::Plain => "plain xrootd",
             Self::Forebay => "Forebay",
             Self::FloorPingPong => "floor (ping-pong)",
