@@ -74,8 +74,7 @@ impl Scene {
         wrap: impl FnOnce(Program, &Path) -> (I, Program),
         cancelled: &AtomicBool,
     ) -> Result<Watched<'_, I>> {
-        let dir = self.dir.path().join(name);
-        std::fs::create_dir(&dir)?;
+        let dir = tempfile::Builder::new().prefix(name).tempdir_in(&self.dir)?.keep();
         let origin = format!("root://{}", self.origin.address());
         let store = dir.join("store");
         let args = ["--origin".as_ref(), origin.as_ref(), "--store".as_ref(), store.as_os_str()];
