@@ -364,7 +364,7 @@ section! {
         /// Tries of a read of an open file without a byte of progress.
         read_attempts: u64 = Value::default("10"),
         /// Connections of one session with a server: the main one and parallel streams for large reads; 1 to 16.
-        streams: u64 = Value::default("4"),
+        streams: u64 = Value::default("1"),
         /// How long a server that could not be reached is passed over when there is another one.
         circuit_time: String = Value::default(r#""30s""#),
         /// How long a connection that nobody uses is kept.

@@ -9,6 +9,7 @@ use crate::{
     shared::Shared,
 };
 use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered, Trust};
+use forebay_index::Change;
 use forebay_origin::OriginError;
 use forebay_store::{Entry, MarkChecksum, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
@@ -157,6 +158,10 @@ async fn create_entry(
     let created = shared.options.workers.run(move || {
         let entry = disk.create_entry(&key, cinfo, Some(mark))?;
         creating.purger.note_created(&key, entry.volume());
+        if let Some(catalog) = &creating.catalog {
+            // What was known of files under this name is of others, even when these got the inode of those.
+            catalog.note(&key, Change::outdated());
+        }
         creating.note_entry(&key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
         Ok::<_, StoreError>(Kept::new(entry, Trust::Given))
     });

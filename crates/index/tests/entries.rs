@@ -88,6 +88,17 @@ fn another_generation_is_another_entry_that_keeps_pin_and_owner() {
 }
 
 #[test]
+fn files_that_are_made_anew_get_another_number_even_in_the_same_inode() {
+    let index = index();
+    let before = apply(&index, "/f", Change::seen(disk(OLD, 50))).unwrap().after.unwrap();
+    let mut anew = Change::outdated();
+    anew.merge(Change::seen(disk(OLD, 0)));
+    let after = apply(&index, "/f", anew).unwrap().after.unwrap();
+    assert_ne!(after.id, before.id);
+    assert_eq!(after.disk, disk(OLD, 0));
+}
+
+#[test]
 fn an_outdated_copy_leaves_pin_and_owner_to_the_next_one() {
     let index = index();
     let mut change = Change::seen(disk(OLD, 100));

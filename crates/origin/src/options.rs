@@ -51,8 +51,9 @@ impl Default for Options {
 pub struct PoolOptions {
     /// Time limit of making a connection, from name resolution to login: 10 s.
     pub connect_timeout: Duration,
-    /// Sockets of one session: the main one and parallel streams for bulk reads, opened by the first bulk read: 4. One
-    /// stream over a long way is limited by its window. 1 means none besides the main one.
+    /// Sockets of one session: the main one and parallel streams for bulk reads, opened by the first bulk read: 1,
+    /// which means none besides the main one. More share out what is read in order, and over long ways the slowest of them
+    /// then holds up the others.
     pub streams: u8,
     /// How long a server that could not be reached is passed over when there is another one: 30 s.
     pub circuit_time: Duration,
@@ -68,7 +69,7 @@ impl Default for PoolOptions {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(10),
-            streams: 4,
+            streams: 1,
             circuit_time: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(300),
             servers_max: 1024,
