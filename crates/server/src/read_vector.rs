@@ -46,8 +46,8 @@ impl Exchange {
         }
         let frame_start = self.output.len();
         let mut progress = Progress::default();
-        self.output.expect(usize::try_from(read.elements.body_len()).unwrap_or(usize::MAX));
-        self.begin_frame(stream_id);
+        let body_len = usize::try_from(read.elements.body_len()).unwrap_or(usize::MAX);
+        self.begin_frame(stream_id, body_len);
         let mut body_start = self.output.len();
         let mut elements = read.elements.iter().peekable();
         while let Some(first) = elements.next() {
@@ -64,7 +64,7 @@ impl Exchange {
                 self.end_frame(stream_id, Status::OKSOFAR, body_start);
                 self.flush().await?;
                 progress.has_begun = true;
-                self.begin_frame(stream_id);
+                self.begin_frame(stream_id, body_len);
                 body_start = self.output.len();
             }
         }
@@ -91,7 +91,9 @@ impl Exchange {
         Ok(())
     }
 
-    fn begin_frame(&mut self, stream_id: StreamId) {
+    /// Appends the header of a frame, with room for what may follow of a body of `body_len` bytes.
+    fn begin_frame(&mut self, stream_id: StreamId, body_len: usize) {
+        self.output.expect(body_len);
         self.reply(stream_id, |reply, out| reply.header(Status::OKSOFAR, 0, out));
     }
 
