@@ -120,9 +120,9 @@ impl Output {
         &mut self.buffer[self.filled..end]
     }
 
-    /// Sees to it that `len` bytes can be appended without moving what waits.
+    /// Sees to it that `len` bytes, or as many as a long buffer holds, can be appended without moving what waits.
     pub(crate) fn expect(&mut self, len: usize) {
-        let end = self.filled + len.min(LARGE_BUFFER_LEN);
+        let end = self.filled.saturating_add(len).min(LARGE_BUFFER_LEN);
         if self.buffer.len() < end {
             self.grow(end);
         }
