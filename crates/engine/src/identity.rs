@@ -80,8 +80,12 @@ impl CachedFile {
         true
     }
 
-    /// Whether `identity` is that of a replica at another server than the one that the file was taken from.
+    /// Whether `identity` is that of a replica at another server than the one that the file was taken from. Of a file that is
+    /// not kept that is not known, and nothing is lost when it is opened anew.
     pub(crate) fn is_replica(&self, identity: &FileIdentity) -> bool {
+        if self.kept().is_none() {
+            return false;
+        }
         let is_elsewhere = |mark: &OriginMark| mark.endpoint != identity.endpoint;
         identity.size == self.size() && self.mark().as_ref().is_none_or(is_elsewhere)
     }
