@@ -1,7 +1,7 @@
 //! The admin port: metrics and probes for everybody, and the administration API for those who may.
 //!
 //! [`Admin`] answers HTTP on a TCP listener and on a unix socket. `/metrics`, `/healthz` and `/readyz` are open; everything below
-//! `/api/` asks who is calling ([`AccessRules`]). Every operation of the API is declared once, in [`operation`], from which
+//! `/api/` asks who is calling ([`AccessRules`]). Every operation of the API is declared once, in `operation`, from which
 //! come the dispatch and the [`openapi::document`].
 
 mod access;
