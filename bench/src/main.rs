@@ -8,6 +8,7 @@ mod floor;
 mod interrupt;
 mod load;
 mod path;
+mod place;
 mod process;
 mod scale;
 mod store;

@@ -1,19 +1,18 @@
 //! Thousands of idle connections beside a thousand busy ones: what they cost in memory, and what the busy ones feel of them.
 
-use crate::compare::absolute;
 use crate::compare::memory::Memory;
 use crate::compare::record::{Machine, keep_texts};
 use crate::compare::scene::{FileSizes, Scene, read_files, wait_until_stored};
-use crate::compare::servers::{Programs, ServerKind, store_dir};
+use crate::compare::servers::{ServerKind, store_dir};
 use crate::compare::usage::Usage;
 use crate::interrupt;
 use crate::load::{Bound, Crowd, Load, LoadOptions, LoadReport, Operation, Order};
+use crate::place::Place;
 use crate::process::Server;
 use anyhow::{Context as _, Result, ensure};
 use forebay_types::ByteSize;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -41,18 +40,8 @@ pub(crate) struct ScaleArgs {
     /// Length of the file that is read.
     #[arg(long, default_value = "256MiB")]
     file_size: ByteSize,
-    /// Installation of XRootD to measure instead of the one in the search path.
-    #[arg(long)]
-    xrootd_prefix: Option<PathBuf>,
-    /// The program `forebay`. [default: beside this program]
-    #[arg(long)]
-    forebay: Option<PathBuf>,
-    /// Where to put files and caches; others must be able to reach it.
-    #[arg(long)]
-    work_dir: Option<PathBuf>,
-    /// Where to keep the run. [default: nowhere]
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// What was found on one server.
@@ -81,9 +70,9 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<()> {
     allow_descriptors(u64::from(args.idle) + u64::from(args.active) + DESCRIPTORS_SPARE)?;
     let cancelled = interrupt::flag()?;
     let needs_forebay = args.servers.contains(&ServerKind::Forebay);
-    let programs = Programs::find(args.xrootd_prefix.as_deref(), args.forebay.as_deref(), needs_forebay)?;
+    let programs = args.place.programs(needs_forebay)?;
     let machine = Machine::find(&programs);
-    let work_dir = absolute(&args.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
+    let work_dir = args.place.work_dir()?;
     let sizes = FileSizes { large_len: args.file_size.0, ..FileSizes::default() };
     let test = ScaleTest { args, scene: &Scene::set_up(&work_dir, programs, sizes)?, cancelled };
     let mut found = Vec::new();
@@ -96,7 +85,7 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<()> {
     );
     let summary = format!("# Scale\n\n{}\n\n{title}\n\n{}", machine.summary(), tables(args, &found));
     println!("{summary}");
-    match &args.out {
+    match &args.place.out {
         None => Ok(()),
         Some(out) => keep_texts(out, &machine, &raw(&found), &summary),
     }

@@ -1,18 +1,17 @@
 //! The stress test: hundreds of jobs at a time that visit files by chance, on each server, cold and warm.
 
-use crate::compare::absolute;
 use crate::compare::memory::Memory;
 use crate::compare::record::{Machine, keep_texts};
 use crate::compare::scene::{FileSizes, Scene, read_files, wait_until_stored};
-use crate::compare::servers::{Programs, ServerKind, store_dir};
+use crate::compare::servers::{ServerKind, store_dir};
 use crate::compare::usage::Usage;
 use crate::interrupt;
 use crate::load::{LoadFile, Stress, StressOptions, StressReport};
+use crate::place::Place;
 use crate::process::{Server, wait_for};
 use anyhow::{Context as _, Result};
 use forebay_types::ByteSize;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -40,18 +39,8 @@ pub(crate) struct StressArgs {
     /// The same seed makes the same choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Installation of XRootD to measure instead of the one in the search path.
-    #[arg(long)]
-    xrootd_prefix: Option<PathBuf>,
-    /// The program `forebay`. [default: beside this program]
-    #[arg(long)]
-    forebay: Option<PathBuf>,
-    /// Where to put files and caches; others must be able to reach it.
-    #[arg(long)]
-    work_dir: Option<PathBuf>,
-    /// Where to keep the run. [default: nowhere]
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// What a cache holds at first.
@@ -86,9 +75,9 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) fn run(args: &StressArgs) -> Result<()> {
     let cancelled = interrupt::flag()?;
     let needs_forebay = args.servers.contains(&ServerKind::Forebay);
-    let programs = Programs::find(args.xrootd_prefix.as_deref(), args.forebay.as_deref(), needs_forebay)?;
+    let programs = args.place.programs(needs_forebay)?;
     let machine = Machine::find(&programs);
-    let work_dir = absolute(&args.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
+    let work_dir = args.place.work_dir()?;
     let scene = Scene::set_up(&work_dir, programs, FileSizes::default())?;
     let files = scene.make_files("stress", args.files, args.file_size.0)?;
     rustix::fs::sync();
@@ -104,7 +93,7 @@ pub(crate) fn run(args: &StressArgs) -> Result<()> {
     }
     let summary = format!("# Stress\n\n{}\n\n{}\n{}", machine.summary(), stress.title(), table(&lines));
     println!("{summary}");
-    match &args.out {
+    match &args.place.out {
         None => Ok(()),
         Some(out) => keep_texts(out, &machine, &raw(&lines), &summary),
     }

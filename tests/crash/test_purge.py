@@ -25,6 +25,8 @@ SECONDS = float(os.environ.get("PURGE_SECONDS", "12"))
 FILE_MIB = 2
 READ = MIB
 HIGH, LOW = 0.90, 0.80
+# How often it is looked how much the cache takes while the clients read.
+SAMPLE_SECONDS = 0.2
 FILES = {
     f"/set/{n % 16:02}/{n:05}.bin": Pattern(FILE_MIB * MIB - 777 * n, n) for n in range(WORKING_SET_MIB // FILE_MIB)
 }
@@ -83,9 +85,10 @@ def test_budget_holds_under_load(ground: Ground, origin: Forebay) -> None:
         for client in clients:
             client.start()
         peak = 0
-        while any(client.is_alive() for client in clients):
-            peak = max(peak, taken(cache.data))
-            time.sleep(0.2)
+        for client in clients:
+            while client.is_alive():
+                peak = max(peak, taken(cache.data))
+                client.join(SAMPLE_SECONDS)
         assert not failures, failures
         metrics = until(lambda: (now := cache.metrics()).total("forebay_budget_used_bytes") == 0 and now, "fills end")
         got = metrics.client_bytes()

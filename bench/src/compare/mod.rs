@@ -9,7 +9,7 @@ pub(crate) mod servers;
 pub(crate) mod summary;
 pub(crate) mod usage;
 
-use crate::interrupt;
+use crate::{interrupt, place::Place};
 use anyhow::{Context as _, Result, ensure};
 use forebay_types::ByteSize;
 use measure::{Measure, Outcome, Sample};
@@ -59,18 +59,8 @@ pub(crate) struct CompareOptions {
     /// One short round on small files that is not kept: shows that everything works, not how fast it is.
     #[arg(long)]
     quick: bool,
-    /// Installation of XRootD to measure instead of the one in the search path.
-    #[arg(long)]
-    xrootd_prefix: Option<PathBuf>,
-    /// The program `forebay`. [default: beside this program]
-    #[arg(long)]
-    forebay: Option<PathBuf>,
-    /// Where to put files and caches, about four times the length of the file; others must be able to reach it.
-    #[arg(long)]
-    work_dir: Option<PathBuf>,
-    /// Where to keep the run. [default: a new directory in bench/runs, quick: nowhere]
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Starts the servers, measures all rows, prints the tables and keeps the run.
@@ -80,7 +70,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     ensure!(!options.servers.is_empty(), "there is no server to measure");
     let plan = Plan::new(options)?;
     let set_up = plan.set_up();
-    let work_dir = absolute(&options.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
+    let work_dir = options.place.work_dir()?;
     let tuned = XcacheSettings {
         prefetch: Some(options.tuned_prefetch),
         block_len: options.tuned_block_size.map(|size| size.0),
@@ -117,7 +107,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     }
     let tables = summary::tables(&rows, &options.servers, &samples) + &summary::failures(&failures);
     println!("{}\n{tables}", set_up.summary());
-    let keep_in = match &options.out {
+    let keep_in = match &options.place.out {
         None if options.quick => return Ok(()),
         None => set_up.machine.run_dir(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("runs")),
         Some(out) => out.clone(),
@@ -143,11 +133,7 @@ impl Plan {
         let default_seconds = if options.quick { 0.2 } else { 1.0 };
         let seconds = options.seconds.unwrap_or(default_seconds);
         Ok(Self {
-            programs: Programs::find(
-                options.xrootd_prefix.as_deref(),
-                options.forebay.as_deref(),
-                options.servers.contains(&ServerKind::Forebay),
-            )?,
+            programs: options.place.programs(options.servers.contains(&ServerKind::Forebay))?,
             rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }),
             time: Duration::try_from_secs_f64(seconds).context("the duration makes no sense")?,
             sizes: FileSizes {

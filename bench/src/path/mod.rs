@@ -9,12 +9,9 @@ mod row;
 mod scene;
 mod summary;
 
-use crate::compare::{
-    absolute,
-    record::{Machine, keep_texts},
-    servers::Programs,
-};
+use crate::compare::record::{Machine, keep_texts};
 use crate::interrupt;
+use crate::place::Place;
 use anyhow::{Context as _, Result, ensure};
 use forebay_types::ByteSize;
 use link::LinkShape;
@@ -23,7 +20,6 @@ use namespace::Tuning;
 use row::{Task, Way};
 use scene::{Files, Scene};
 use serde::Serialize;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// What to measure over which paths.
@@ -64,18 +60,8 @@ pub(crate) struct PathOptions {
     /// Reads of each row that is told in milliseconds.
     #[arg(long, default_value_t = 100)]
     operations: u32,
-    /// Installation of XRootD to measure instead of the one in the search path.
-    #[arg(long)]
-    xrootd_prefix: Option<PathBuf>,
-    /// The program `forebay`. [default: beside this program]
-    #[arg(long)]
-    forebay: Option<PathBuf>,
-    /// Where to put files and caches; others must be able to reach it.
-    #[arg(long)]
-    work_dir: Option<PathBuf>,
-    /// Where to keep the run. [default: nowhere]
-    #[arg(long)]
-    out: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// What the relay between the two hosts is told.
@@ -113,10 +99,10 @@ pub(crate) fn run(options: &PathOptions) -> Result<()> {
     let cancelled = interrupt::flag()?;
     ensure!(!options.ways.is_empty(), "there is no way to measure");
     let needs_forebay = options.ways.contains(&Way::Forebay);
-    let programs = Programs::find(options.xrootd_prefix.as_deref(), options.forebay.as_deref(), needs_forebay)?;
+    let programs = options.place.programs(needs_forebay)?;
     let machine = Machine::find(&programs);
     let tasks = if options.tasks.is_empty() { Task::ALL.to_vec() } else { options.tasks.clone() };
-    let work_dir = absolute(&options.work_dir.clone().unwrap_or_else(std::env::temp_dir))?;
+    let work_dir = options.place.work_dir()?;
     let files = Files::make(&work_dir, options.file_size, options.files, options.operations)?;
     let tuning = Tuning { tcp_buffer_len_max: options.tcp_buffer };
     let mut samples = Vec::new();
@@ -147,7 +133,7 @@ pub(crate) fn run(options: &PathOptions) -> Result<()> {
     }
     let tables = summary::tables(&samples, &options.ways) + &crate::compare::summary::failures(&failures);
     println!("{}\n\n{tables}", machine.summary());
-    let Some(out) = &options.out else { return Ok(()) };
+    let Some(out) = &options.place.out else { return Ok(()) };
     let text = format!("# Over a long path\n\n{}\n\n{tables}", machine.summary());
     keep_texts(out, &SetUp { machine, path: options }, &summary::raw(&samples), &text)
 }

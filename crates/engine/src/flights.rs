@@ -104,16 +104,19 @@ mod tests {
     use std::time::Duration;
     use tokio::sync::watch;
 
+    /// A question whose answer is how many were asked before it.
+    fn counted(asked: &Arc<AtomicU32>) -> impl Future<Output = u32> + Send + use<> {
+        let asked = Arc::clone(asked);
+        async move {
+            tokio::task::yield_now().await;
+            asked.fetch_add(1, SeqCst)
+        }
+    }
+
     #[tokio::test]
     async fn a_question_under_way_answers_all_who_ask_it() {
         let (flights, asked) = (Arc::new(Flights::<u8, u32>::default()), Arc::new(AtomicU32::new(0)));
-        let ask = || {
-            let asked = Arc::clone(&asked);
-            async move {
-                tokio::task::yield_now().await;
-                asked.fetch_add(1, SeqCst)
-            }
-        };
+        let ask = || counted(&asked);
         let (first, second, other) =
             tokio::join!(flights.join(&1, None, ask), flights.join(&1, None, ask), flights.join(&2, None, ask));
         assert_eq!(first, second);
@@ -144,13 +147,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_may_be_too_old_is_waited_for_and_the_question_asked_again() {
         let (flights, asked) = (Arc::new(Flights::<u8, u32>::default()), Arc::new(AtomicU32::new(0)));
-        let ask = || {
-            let asked = Arc::clone(&asked);
-            async move {
-                tokio::task::yield_now().await;
-                asked.fetch_add(1, SeqCst)
-            }
-        };
+        let ask = || counted(&asked);
         let mut first = Box::pin(flights.join(&1, None, ask));
         assert!(polled_once(first.as_mut()).await.is_none());
         let later = flights.under_way()[&1].asked + Duration::from_nanos(1);
