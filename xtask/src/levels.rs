@@ -24,6 +24,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-proto", Place::Level(1)),
     ("forebay-cache", Place::Level(1)),
     ("forebay-adopt", Place::Level(1)),
+    ("forebay-auth", Place::Level(1)),
     ("forebay-store", Place::Level(2)),
     ("forebay-index", Place::Level(2)),
     ("forebay-net", Place::Level(2)),
@@ -43,8 +44,9 @@ const PLACES: &[(&str, Place)] = &[
 /// Highest level of pure crates: no socket, no file, no clock, no task.
 const PURE_LEVEL_MAX: u8 = 1;
 
-/// What pure crates may use besides each other: containers, errors and hashing.
-const PURE_ALLOWED: [&str; 5] = ["bytes", "crc32c", "md-5", "simd-adler32", "thiserror"];
+/// What pure crates may use besides each other: containers, errors, hashing, and cryptography on what is in memory.
+const PURE_ALLOWED: [&str; 8] =
+    ["bytes", "crc32c", "md-5", "openssl", "serde", "serde_json", "simd-adler32", "thiserror"];
 
 /// What tests of pure crates may use besides.
 const PURE_ALLOWED_DEV: [&str; 2] = ["divan", "proptest"];

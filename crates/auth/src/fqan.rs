@@ -1,0 +1,158 @@
+//! Attributes of a virtual organization: group and role of a member, as VOMS writes them.
+
+use std::fmt;
+
+/// Longest attribute that is read, bytes.
+pub const FQAN_LEN_MAX: usize = 1024;
+
+/// A fully qualified attribute name: `/vo[/group]*[/Role=name][/Capability=name]`.
+///
+/// A role or capability of `NULL` is none.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Fqan {
+    group: String,
+    role: Option<String>,
+    capability: Option<String>,
+}
+
+/// Why a text is no attribute name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum FqanError {
+    /// Longer than [`FQAN_LEN_MAX`].
+    #[error("an attribute name of more than {FQAN_LEN_MAX} bytes")]
+    TooLong,
+    /// It does not begin with a slash and a name.
+    #[error("an attribute name begins with /VO")]
+    NoGroup,
+    /// A part is empty, is `.` or `..`, holds a byte that no name has, or stands after a role or capability.
+    #[error("an attribute name is /VO[/GROUP]...[/Role=NAME][/Capability=NAME]")]
+    BadPart,
+}
+
+impl Fqan {
+    /// Reads the text form.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, FqanError> {
+        if text.len() > FQAN_LEN_MAX {
+            return Err(FqanError::TooLong);
+        }
+        let parts = text.strip_prefix('/').ok_or(FqanError::NoGroup)?;
+        let mut fqan = Self { group: String::new(), role: None, capability: None };
+        for part in parts.split('/') {
+            fqan.take(part)?;
+        }
+        if fqan.group.is_empty() {
+            return Err(FqanError::NoGroup);
+        }
+        Ok(fqan)
+    }
+
+    /// The virtual organization: the first group.
+    #[must_use]
+    pub fn vo(&self) -> &str {
+        self.group.split('/').nth(1).unwrap_or_default()
+    }
+
+    /// The group with its slashes: `/vo` or `/vo/group/subgroup`.
+    #[must_use]
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The role, if it is not `NULL`.
+    #[must_use]
+    pub fn role(&self) -> Option<&str> {
+        self.role.as_deref()
+    }
+
+    /// The capability, if it is not `NULL`.
+    #[must_use]
+    pub fn capability(&self) -> Option<&str> {
+        self.capability.as_deref()
+    }
+
+    fn take(&mut self, part: &str) -> Result<(), FqanError> {
+        let name = |value: &str| (value != "NULL").then(|| value.to_owned());
+        if let Some(role) = part.strip_prefix("Role=") {
+            if self.group.is_empty() || self.role.is_some() || self.capability.is_some() || !is_name(role) {
+                return Err(FqanError::BadPart);
+            }
+            self.role = name(role);
+        } else if let Some(capability) = part.strip_prefix("Capability=") {
+            if self.group.is_empty() || self.capability.is_some() || !is_name(capability) {
+                return Err(FqanError::BadPart);
+            }
+            self.capability = name(capability);
+        } else {
+            if self.role.is_some() || self.capability.is_some() || !is_name(part) {
+                return Err(FqanError::BadPart);
+            }
+            self.group.push('/');
+            self.group.push_str(part);
+        }
+        Ok(())
+    }
+}
+
+fn is_name(part: &str) -> bool {
+    let is_part_of_name = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b'=' | b'"' | b'\\');
+    !matches!(part, "" | "." | "..") && part.bytes().all(is_part_of_name)
+}
+
+impl fmt::Display for Fqan {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.group)?;
+        if let Some(role) = &self.role {
+            write!(out, "/Role={role}")?;
+        }
+        if let Some(capability) = &self.capability {
+            write!(out, "/Capability={capability}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_roles_and_capabilities_are_told_apart() {
+        let fqan = Fqan::parse("/atlas/higgs/prod/Role=production/Capability=NULL").unwrap();
+        assert_eq!(
+            (fqan.vo(), fqan.group(), fqan.role(), fqan.capability()),
+            ("atlas", "/atlas/higgs/prod", Some("production"), None)
+        );
+        assert_eq!(fqan.to_string(), "/atlas/higgs/prod/Role=production");
+    }
+
+    #[test]
+    fn null_roles_are_none() {
+        let fqan = Fqan::parse("/cms/Role=NULL/Capability=NULL").unwrap();
+        assert_eq!((fqan.vo(), fqan.role(), fqan.to_string().as_str()), ("cms", None, "/cms"));
+    }
+
+    #[test]
+    fn texts_that_are_no_attributes_are_refused() {
+        for (text, why) in [
+            ("", FqanError::NoGroup),
+            ("atlas", FqanError::NoGroup),
+            ("/", FqanError::BadPart),
+            ("//atlas", FqanError::BadPart),
+            ("/atlas/../cms", FqanError::BadPart),
+            ("/atlas/", FqanError::BadPart),
+            ("/Role=x", FqanError::BadPart),
+            ("/atlas/Role=", FqanError::BadPart),
+            ("/atlas/Role=a/Role=b", FqanError::BadPart),
+            ("/atlas/Role=a/group", FqanError::BadPart),
+            ("/atlas/a b", FqanError::BadPart),
+            ("/atlas/a\n", FqanError::BadPart),
+        ] {
+            assert_eq!(Fqan::parse(text), Err(why), "{text:?}");
+        }
+        assert_eq!(Fqan::parse(&format!("/{}", "a".repeat(FQAN_LEN_MAX))), Err(FqanError::TooLong));
+    }
+}
