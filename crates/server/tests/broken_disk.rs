@@ -33,10 +33,7 @@ async fn broken_site() -> (Site, Peer, FileHandle) {
 
 /// Bytes given to clients, under whatever outcome.
 fn accounted(site: &Site) -> u64 {
-    [Outcome::Hit, Outcome::Missed, Outcome::Bypassed]
-        .map(|outcome| site.engine.metrics().client_bytes(outcome))
-        .iter()
-        .sum()
+    Outcome::ALL.iter().map(|outcome| site.engine.metrics().client_bytes(*outcome)).sum()
 }
 
 #[test]
