@@ -45,17 +45,23 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let bytes = mem::take(&mut self.0);
-        let Some(index) = SIZES.iter().position(|(size, _)| *size == bytes.len()) else { return };
-        // A thread that ends has no free buffers any more.
-        let _ = FREE.try_with(|free| {
-            if let (Ok(mut free), Some((_, kept_max))) = (free.try_borrow_mut(), SIZES.get(index))
-                && let Some(free) = free.get_mut(index).filter(|free| free.len() < *kept_max)
-            {
-                free.push(bytes);
-            }
-        });
+        if !self.0.is_empty() {
+            keep(mem::take(&mut self.0));
+        }
     }
+}
+
+/// Puts a buffer to the free ones of this thread, unless there are enough of its length.
+fn keep(bytes: Vec<u8>) {
+    let Some(index) = SIZES.iter().position(|(size, _)| *size == bytes.len()) else { return };
+    // A thread that ends has no free buffers any more.
+    let _ = FREE.try_with(|free| {
+        if let (Ok(mut free), Some((_, kept_max))) = (free.try_borrow_mut(), SIZES.get(index))
+            && let Some(free) = free.get_mut(index).filter(|free| free.len() < *kept_max)
+        {
+            free.push(bytes);
+        }
+    });
 }
 
 impl Deref for Buffer {

@@ -126,9 +126,8 @@ impl Connection {
         while let Some(ended) = self.exchange.tasks.try_join_next() {
             ended?;
         }
-        for _ in 0..EVENTS_QUEUED_MAX {
-            let Ok(event) = self.receiver.try_recv() else { break };
-            self.handle_event(event).await?;
+        if !self.receiver.is_empty() {
+            self.handle_events().await?;
         }
         self.exchange.flush().await?;
         if self.exchange.is_ending {
@@ -197,6 +196,14 @@ impl Connection {
         let (may_read, has_deadline) = (self.may_serve(), self.has_deadline());
         let has_tasks = !self.exchange.tasks.is_empty();
         tokio::select! {
+            // Input last: who sends without end still gets answers, and must log in in time.
+            biased;
+            event = self.receiver.recv() => match event {
+                Some(event) => self.handle_event(event).await,
+                None => Err(End::Session),
+            },
+            Some(ended) = self.exchange.tasks.join_next(), if has_tasks => Ok(ended?),
+            () = &mut self.deadline, if has_deadline => Err(End::Silence),
             received = self.input.receive(&mut self.exchange.stream, self.wanted_len), if may_read => match received? {
                 0 => Err(End::Client),
                 _ => {
@@ -204,12 +211,6 @@ impl Connection {
                     Ok(())
                 }
             },
-            event = self.receiver.recv() => match event {
-                Some(event) => self.handle_event(event).await,
-                None => Err(End::Session),
-            },
-            Some(ended) = self.exchange.tasks.join_next(), if has_tasks => Ok(ended?),
-            () = &mut self.deadline, if has_deadline => Err(End::Silence),
         }
     }
 
@@ -219,6 +220,15 @@ impl Connection {
             self.deadline.as_mut().reset(Instant::now() + idle_time_max);
         }
         self.has_heard = false;
+    }
+
+    /// Handles the events that are there, as many as fit into this turn.
+    async fn handle_events(&mut self) -> Result<(), End> {
+        for _ in 0..EVENTS_QUEUED_MAX {
+            let Ok(event) = self.receiver.try_recv() else { break };
+            self.handle_event(event).await?;
+        }
+        Ok(())
     }
 
     async fn handle_event(&mut self, event: Event) -> Result<(), End> {
