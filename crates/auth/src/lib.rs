@@ -3,5 +3,15 @@
 //! Nothing here performs I/O or reads a clock.
 
 mod fqan;
+mod identity;
+mod rights;
+mod scope;
+mod session_key;
+mod unix_time;
 
 pub use fqan::{FQAN_LEN_MAX, Fqan, FqanError};
+pub use identity::{Identity, Method};
+pub use rights::{Right, Rights};
+pub use scope::Scope;
+pub use session_key::{InitVector, SEALED_LEN_MAX, SessionCipher, SessionKey, SessionKeyError};
+pub use unix_time::UnixTime;

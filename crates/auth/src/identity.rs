@@ -1,0 +1,181 @@
+//! Who a client is, as far as it was proven.
+
+use crate::{Fqan, Scope, UnixTime};
+use std::fmt;
+
+/// How an identity was established.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Method {
+    /// Not at all.
+    None,
+    /// By the address the client comes from.
+    Host,
+    /// By the client's word: a user name that nobody checked.
+    Unix,
+    /// By a secret shared with the client.
+    Sss,
+    /// By a certificate in the GSI handshake.
+    Gsi,
+    /// By a certificate in the TLS handshake.
+    Tls,
+    /// By a token, given at login or with a request.
+    Token,
+}
+
+impl Method {
+    /// All methods, the weakest first.
+    pub const ALL: [Self; 7] = [Self::None, Self::Host, Self::Unix, Self::Sss, Self::Gsi, Self::Tls, Self::Token];
+
+    /// The name used in the configuration, in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Host => "host",
+            Self::Unix => "unix",
+            Self::Sss => "sss",
+            Self::Gsi => "gsi",
+            Self::Tls => "tls",
+            Self::Token => "token",
+        }
+    }
+
+    /// The method of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|method| method.as_str() == name)
+    }
+
+    /// Whether what the identity says of its user was proven by a secret that others do not have.
+    #[must_use]
+    pub const fn is_proof(self) -> bool {
+        match self {
+            Self::None | Self::Host | Self::Unix => false,
+            Self::Sss | Self::Gsi | Self::Tls | Self::Token => true,
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// Who a client is. Holds no secret; `Display` gives the name for logs, on one line.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Identity {
+    /// How it was established.
+    pub method: Method,
+    /// The local name of the user: what a grid-mapfile, a keytab or a token's mapping says; with [`Method::Unix`], what the
+    /// client says.
+    pub user: Option<String>,
+    /// The name that the proof carries: distinguished name of the end-entity certificate in slash form, or a token's `sub`.
+    pub subject: Option<String>,
+    /// Who vouches for the subject: distinguished name of the certification authority, or a token's `iss`.
+    pub issuer: Option<String>,
+    /// Attributes of virtual organizations, the primary one first.
+    pub attributes: Vec<Fqan>,
+    /// Groups as the proof names them, the default one first: `wlcg.groups` of a token, groups of a keytab entry.
+    pub groups: Vec<String>,
+    /// What a token was issued for: nothing else is allowed. `None` when nothing narrows the rules.
+    pub scopes: Option<Vec<Scope>>,
+    /// Name or address of the client's host.
+    pub host: String,
+    /// When the proof ends: from this time on it proves nothing.
+    pub expires_at: Option<UnixTime>,
+}
+
+impl Identity {
+    /// Somebody at `host` of whom nothing else is known.
+    #[must_use]
+    pub fn anonymous(host: &str) -> Self {
+        Self::of(Method::None, host)
+    }
+
+    /// Somebody at `host`, established by `method`, about whom nothing is filled in yet.
+    #[must_use]
+    pub fn of(method: Method, host: &str) -> Self {
+        Self {
+            method,
+            user: None,
+            subject: None,
+            issuer: None,
+            attributes: Vec::new(),
+            groups: Vec::new(),
+            scopes: None,
+            host: host.to_owned(),
+            expires_at: None,
+        }
+    }
+
+    /// Whether the proof has ended by `now`.
+    #[must_use]
+    pub fn is_expired(&self, now: UnixTime) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+}
+
+impl fmt::Display for Identity {
+    /// `METHOD[:USER] ["SUBJECT"] [of ISSUER] [ATTRIBUTE or GROUP] at HOST`; what peers wrote is escaped.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.method.as_str())?;
+        if let Some(user) = &self.user {
+            write!(out, ":{}", user.escape_debug())?;
+        }
+        if let Some(subject) = &self.subject {
+            write!(out, " {subject:?}")?;
+        }
+        if let (Method::Token, Some(issuer)) = (self.method, &self.issuer) {
+            write!(out, " of {}", issuer.escape_debug())?;
+        }
+        if let Some(attribute) = self.attributes.first() {
+            write!(out, " {attribute}")?;
+        } else if let Some(group) = self.groups.first() {
+            write!(out, " {}", group.escape_debug())?;
+        }
+        write!(out, " at {}", self.host.escape_debug())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_for_logs_say_who_and_how() {
+        let mut jane = Identity::of(Method::Gsi, "wn1.site.org");
+        jane.user = Some("jane".to_owned());
+        jane.subject = Some("/DC=ch/CN=Jane Doe".to_owned());
+        jane.issuer = Some("/DC=ch/CN=CA".to_owned());
+        jane.attributes = vec![Fqan::parse("/atlas/Role=production").unwrap(), Fqan::parse("/atlas").unwrap()];
+        assert_eq!(jane.to_string(), r#"gsi:jane "/DC=ch/CN=Jane Doe" /atlas/Role=production at wn1.site.org"#);
+        assert_eq!(Identity::anonymous("192.0.2.7").to_string(), "none at 192.0.2.7");
+    }
+
+    #[test]
+    fn names_for_logs_stay_on_one_line() {
+        let mut liar = Identity::of(Method::Token, "h\u{1b}[2J");
+        liar.user = Some("a\nb".to_owned());
+        liar.subject = Some("c\r\"d".to_owned());
+        liar.issuer = Some("https://i\n".to_owned());
+        liar.groups = vec!["/g\0".to_owned()];
+        assert_eq!(liar.to_string(), r#"token:a\nb "c\r\"d" of https://i\n /g\0 at h\u{1b}[2J"#);
+    }
+
+    #[test]
+    fn proofs_end_at_their_time() {
+        let mut identity = Identity::anonymous("h");
+        assert!(!identity.is_expired(UnixTime(i64::MAX)));
+        identity.expires_at = Some(UnixTime(100));
+        assert!(!identity.is_expired(UnixTime(99)));
+        assert!(identity.is_expired(UnixTime(100)));
+    }
+
+    #[test]
+    fn names_lead_back_to_their_methods() {
+        for method in Method::ALL {
+            assert_eq!(Method::from_name(method.as_str()), Some(method));
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The key that both sides of a handshake share.
+
+use openssl::error::ErrorStack;
+use openssl::rand::rand_bytes;
+use openssl::symm::{self, Cipher};
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// Longest text that is encrypted or decrypted, bytes: that of a message of a handshake, and some room.
+pub const SEALED_LEN_MAX: usize = 128 << 10;
+
+/// The ciphers that a key may be for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SessionCipher {
+    /// AES with a key of 16 bytes in CBC mode with PKCS#7 padding.
+    Aes128Cbc,
+    /// AES with a key of 32 bytes in CBC mode with PKCS#7 padding.
+    Aes256Cbc,
+}
+
+impl SessionCipher {
+    /// Length of the key in bytes.
+    #[must_use]
+    pub const fn key_len(self) -> usize {
+        match self {
+            Self::Aes128Cbc => 16,
+            Self::Aes256Cbc => 32,
+        }
+    }
+
+    /// Length of the initialisation vector in bytes.
+    #[must_use]
+    pub const fn iv_len(self) -> usize {
+        match self {
+            Self::Aes128Cbc | Self::Aes256Cbc => 16,
+        }
+    }
+
+    /// The cipher's name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Aes128Cbc => "aes-128-cbc",
+            Self::Aes256Cbc => "aes-256-cbc",
+        }
+    }
+
+    fn openssl(self) -> Cipher {
+        match self {
+            Self::Aes128Cbc => Cipher::aes_128_cbc(),
+            Self::Aes256Cbc => Cipher::aes_256_cbc(),
+        }
+    }
+}
+
+/// Where the initialisation vector comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum InitVector {
+    /// It is made anew for each text, and stands before it.
+    Sent,
+    /// It is all zeros, and is not sent: as peers before version 10400 want it.
+    Zero,
+}
+
+/// A symmetric key agreed on in a handshake: it seals the rest of the handshake, and later signs requests.
+///
+/// Cleared from memory when it is dropped, and never shown.
+#[derive(Clone)]
+pub struct SessionKey {
+    cipher: SessionCipher,
+    key: Zeroizing<Vec<u8>>,
+    init_vector: InitVector,
+}
+
+/// Why a key could not be made, or a text not be sealed or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionKeyError {
+    /// The shared secret is shorter than the cipher's key.
+    #[error("a shared secret of {secret_len} bytes is too short for a key of {key_len}")]
+    SecretTooShort {
+        /// Bytes of the secret.
+        secret_len: usize,
+        /// Bytes that the key needs.
+        key_len: usize,
+    },
+    /// Longer than [`SEALED_LEN_MAX`].
+    #[error("a text of {len} bytes is more than {SEALED_LEN_MAX}")]
+    TooLong {
+        /// Bytes of the text.
+        len: usize,
+    },
+    /// Too short for its initialisation vector, or not what the key has sealed.
+    #[error("the text was not sealed with the key of this session")]
+    NotOurs,
+    /// The crypto library failed.
+    #[error("the crypto library failed to seal")]
+    Library(#[from] ErrorStack),
+}
+
+impl SessionKey {
+    /// Takes the first bytes of `secret` as the key, as all peers do.
+    ///
+    /// # Errors
+    /// When the secret is too short.
+    pub fn new(cipher: SessionCipher, secret: &[u8], init_vector: InitVector) -> Result<Self, SessionKeyError> {
+        let key_len = cipher.key_len();
+        let error = SessionKeyError::SecretTooShort { secret_len: secret.len(), key_len };
+        let key = secret.get(..key_len).ok_or(error)?;
+        Ok(Self { cipher, key: Zeroizing::new(key.to_vec()), init_vector })
+    }
+
+    /// The cipher that the key is for.
+    #[must_use]
+    pub const fn cipher(&self) -> SessionCipher {
+        self.cipher
+    }
+
+    /// Where initialisation vectors come from.
+    #[must_use]
+    pub const fn init_vector(&self) -> InitVector {
+        self.init_vector
+    }
+
+    /// Encrypts `text`; with [`InitVector::Sent`] a random vector stands before the result.
+    ///
+    /// # Errors
+    /// When the text is too long, or the crypto library fails.
+    pub fn seal(&self, text: &[u8]) -> Result<Vec<u8>, SessionKeyError> {
+        if text.len() > SEALED_LEN_MAX {
+            return Err(SessionKeyError::TooLong { len: text.len() });
+        }
+        let mut vector = vec![0; self.cipher.iv_len()];
+        if self.init_vector == InitVector::Sent {
+            rand_bytes(&mut vector)?;
+        }
+        let sealed = symm::encrypt(self.cipher.openssl(), &self.key, Some(&vector), text)?;
+        match self.init_vector {
+            InitVector::Sent => Ok([vector, sealed].concat()),
+            InitVector::Zero => Ok(sealed),
+        }
+    }
+
+    /// Decrypts what [`SessionKey::seal`] of the peer has made. CBC proves nothing about who made it.
+    ///
+    /// # Errors
+    /// When the text is too long, or was not sealed with this key.
+    pub fn open(&self, sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, SessionKeyError> {
+        if sealed.len() > SEALED_LEN_MAX {
+            return Err(SessionKeyError::TooLong { len: sealed.len() });
+        }
+        let zeros = vec![0; self.cipher.iv_len()];
+        let (vector, text) = match self.init_vector {
+            InitVector::Sent => sealed.split_at_checked(self.cipher.iv_len()).ok_or(SessionKeyError::NotOurs)?,
+            InitVector::Zero => (zeros.as_slice(), sealed),
+        };
+        let text = symm::decrypt(self.cipher.openssl(), &self.key, Some(vector), text);
+        text.map(Zeroizing::new).map_err(|_| SessionKeyError::NotOurs)
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "SessionKey({}, {:?})", self.cipher.as_str(), self.init_vector)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(cipher: SessionCipher, init_vector: InitVector) -> SessionKey {
+        SessionKey::new(cipher, &[7; 64], init_vector).unwrap()
+    }
+
+    #[test]
+    fn what_is_sealed_is_opened_with_the_same_key_only() {
+        for cipher in [SessionCipher::Aes128Cbc, SessionCipher::Aes256Cbc] {
+            for vector in [InitVector::Sent, InitVector::Zero] {
+                let sealed = key(cipher, vector).seal(b"a digest of thirty-two bytes....").unwrap();
+                assert_eq!(sealed.len(), if vector == InitVector::Sent { 64 } else { 48 });
+                assert_eq!(key(cipher, vector).open(&sealed).unwrap().as_slice(), b"a digest of thirty-two bytes....");
+                let other = SessionKey::new(cipher, &[8; 64], vector).unwrap();
+                assert!(!other.open(&sealed).is_ok_and(|text| text.as_slice() == b"a digest of thirty-two bytes...."));
+            }
+        }
+    }
+
+    #[test]
+    fn sent_vectors_differ_from_text_to_text() {
+        let key = key(SessionCipher::Aes128Cbc, InitVector::Sent);
+        assert_ne!(key.seal(b"same").unwrap(), key.seal(b"same").unwrap());
+    }
+
+    #[test]
+    fn secrets_and_texts_of_a_wrong_length_are_refused() {
+        let short = SessionKey::new(SessionCipher::Aes128Cbc, &[0; 15], InitVector::Sent);
+        assert!(matches!(short, Err(SessionKeyError::SecretTooShort { secret_len: 15, key_len: 16 })));
+        let key = key(SessionCipher::Aes128Cbc, InitVector::Sent);
+        assert!(matches!(key.open(&[0; 15]), Err(SessionKeyError::NotOurs)));
+        assert!(matches!(key.open(&[0; 16]), Err(SessionKeyError::NotOurs)));
+        assert!(matches!(key.open(&[0; 33]), Err(SessionKeyError::NotOurs)));
+        assert!(matches!(key.seal(&vec![0; SEALED_LEN_MAX + 1]), Err(SessionKeyError::TooLong { .. })));
+        assert!(matches!(key.open(&vec![0; SEALED_LEN_MAX + 1]), Err(SessionKeyError::TooLong { .. })));
+    }
+
+    #[test]
+    fn keys_are_never_shown() {
+        assert_eq!(format!("{:?}", key(SessionCipher::Aes128Cbc, InitVector::Sent)), "SessionKey(aes-128-cbc, Sent)");
+    }
+}
