@@ -30,6 +30,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-net", Place::Level(2)),
     ("forebay-telemetry", Place::Level(2)),
     ("forebay-origin", Place::Level(3)),
+    ("forebay-trust", Place::Level(3)),
     ("forebay-engine", Place::Level(4)),
     ("forebay-server", Place::Level(5)),
     ("forebay-admin", Place::Level(5)),

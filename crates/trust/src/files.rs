@@ -1,0 +1,182 @@
+//! Reading files and directories that administrators keep, within limits.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+/// Longest file that is read: revocation lists of large authorities have some MiB.
+pub const FILE_LEN_MAX: u64 = 64 << 20;
+
+/// Most entries of a directory that are looked at.
+pub const DIRECTORY_ENTRIES_MAX: usize = 20_000;
+
+/// Why a file or directory could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// The system refused.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// What was read.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Longer than [`FILE_LEN_MAX`].
+    #[error("{} is longer than {FILE_LEN_MAX} bytes", path.display())]
+    TooLong {
+        /// What was read.
+        path: PathBuf,
+    },
+    /// More entries than [`DIRECTORY_ENTRIES_MAX`].
+    #[error("{} has more than {DIRECTORY_ENTRIES_MAX} entries", path.display())]
+    TooMany {
+        /// What was listed.
+        path: PathBuf,
+    },
+    /// A secret that others can read.
+    #[error("{} can be read by others (mode {mode:o}): chmod {wanted:o} it", path.display())]
+    Open {
+        /// What was read.
+        path: PathBuf,
+        /// The mode that it has.
+        mode: u32,
+        /// The mode that it should have.
+        wanted: u32,
+    },
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// When it cannot be read, or is too long.
+pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    let failed = |source| FileError::Read { path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_LEN_MAX {
+        return Err(FileError::TooLong { path: path.to_owned() });
+    }
+    Ok(bytes)
+}
+
+/// As [`read`], of a secret: nobody but its owner, and who is in its group when `group_may_read`, may be able to read it.
+///
+/// # Errors
+/// As for [`read`], and when others can read it.
+pub fn read_secret(path: &Path, group_may_read: bool) -> Result<Vec<u8>, FileError> {
+    let failed = |source| FileError::Read { path: path.to_owned(), source };
+    let mode = fs::metadata(path).map_err(failed)?.mode() & 0o777;
+    let wanted = if group_may_read { 0o640 } else { 0o600 };
+    if mode & 0o077 & !wanted != 0 {
+        return Err(FileError::Open { path: path.to_owned(), mode, wanted });
+    }
+    read(path)
+}
+
+/// The paths of what is in a directory, in order.
+///
+/// # Errors
+/// When it cannot be listed, or has too many entries.
+pub fn list(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let failed = |source| FileError::Read { path: path.to_owned(), source };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        if paths.len() == DIRECTORY_ENTRIES_MAX {
+            return Err(FileError::TooMany { path: path.to_owned() });
+        }
+        paths.push(entry.map_err(failed)?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// What shows that a file or directory has changed: files by their inode, size and times, directories by those of all that is in
+/// them, two levels deep.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Fingerprint(Vec<(PathBuf, Option<Seen>)>);
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Seen {
+    inode: u64,
+    len: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// Levels of directories whose entries belong to the fingerprint.
+const DEPTH: usize = 2;
+
+impl Fingerprint {
+    /// The fingerprint that `paths` have now. What cannot be looked at is a part of it, too.
+    #[must_use]
+    pub fn of(paths: &[PathBuf]) -> Self {
+        let mut fingerprint = Self::default();
+        for path in paths {
+            fingerprint.add(path, DEPTH);
+        }
+        fingerprint
+    }
+
+    fn add(&mut self, path: &Path, depth: usize) {
+        let metadata = fs::metadata(path).ok();
+        let seen = metadata.as_ref().map(|found| Seen {
+            inode: found.ino(),
+            len: found.len(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        });
+        self.0.push((path.to_owned(), seen));
+        if depth > 0 && metadata.is_some_and(|found| found.is_dir()) {
+            for entry in list(path).unwrap_or_default() {
+                self.add(&entry, depth - 1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn secrets_that_others_can_read_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (mode, group_may_read, is_read) in [
+            (0o600, false, true),
+            (0o400, false, true),
+            (0o640, false, false),
+            (0o640, true, true),
+            (0o644, true, false),
+        ] {
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read_secret(file.path(), group_may_read).is_ok(), is_read, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_fingerprint_changes_with_what_is_in_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = [directory.path().to_owned()];
+        fs::create_dir(directory.path().join("vo")).unwrap();
+        fs::write(directory.path().join("vo/host.lsc"), "one").unwrap();
+        let first = Fingerprint::of(&paths);
+        assert_eq!(Fingerprint::of(&paths), first);
+        fs::write(directory.path().join("vo/host.lsc"), "other").unwrap();
+        let second = Fingerprint::of(&paths);
+        assert_ne!(second, first);
+        fs::remove_file(directory.path().join("vo/host.lsc")).unwrap();
+        assert_ne!(Fingerprint::of(&paths), second);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named() {
+        let error = read(Path::new("/no/such/file")).unwrap_err();
+        assert!(error.to_string().contains("/no/such/file"), "{error}");
+        assert!(list(Path::new("/no/such/directory")).is_err());
+    }
+}
