@@ -2,13 +2,16 @@
 //!
 //! Nothing here performs I/O or reads a clock.
 
+mod der;
 mod fqan;
 mod identity;
 mod rights;
 mod scope;
 mod session_key;
 mod unix_time;
+pub mod x509;
 
+pub use der::DerError;
 pub use fqan::{FQAN_LEN_MAX, Fqan, FqanError};
 pub use identity::{Identity, Method};
 pub use rights::{Right, Rights};

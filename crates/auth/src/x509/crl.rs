@@ -1,0 +1,99 @@
+//! Revocation lists of authorities.
+
+use crate::UnixTime;
+use crate::der::{self, DerError, tag};
+use crate::x509::certificate::{Certificate, CertificateError, read_extensions};
+use crate::x509::name;
+use openssl::error::ErrorStack;
+use openssl::x509::{CrlStatus, X509Crl, X509KeyUsage};
+use std::fmt;
+
+/// Longest list that is read, bytes: the largest of the grid's authorities have a few megabytes.
+pub const CRL_LEN_MAX: usize = 32 << 20;
+
+/// Why bytes are no revocation list that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CrlError {
+    /// Longer than [`CRL_LEN_MAX`].
+    #[error("a revocation list of {len} bytes, more than {CRL_LEN_MAX}")]
+    TooLong {
+        /// Its bytes.
+        len: usize,
+    },
+    /// It is not the DER of a list.
+    #[error("a revocation list that cannot be read")]
+    Der(#[from] DerError),
+    /// It covers only a part of its authority's certificates, or more than those, in a way that is not supported.
+    #[error("a revocation list with a critical extension that is not supported")]
+    Partial,
+    /// Its extensions cannot be read.
+    #[error("a revocation list whose extensions cannot be read")]
+    Extensions(#[source] CertificateError),
+    /// The crypto library could not read it.
+    #[error("a revocation list that the crypto library cannot read")]
+    Library(#[from] ErrorStack),
+}
+
+/// A list of revoked certificates that was read; whether its authority signed it is asked with each use.
+pub(crate) struct Crl {
+    crl: X509Crl,
+    /// When it was made.
+    pub(crate) made_at: UnixTime,
+    /// When the next one should be there; without it the list does not age.
+    pub(crate) next_at: Option<UnixTime>,
+}
+
+impl Crl {
+    /// Reads PEM or DER.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, CrlError> {
+        if bytes.len() > CRL_LEN_MAX {
+            return Err(CrlError::TooLong { len: bytes.len() });
+        }
+        let is_der = bytes.first() == Some(&tag::SEQUENCE);
+        let crl = if is_der { X509Crl::from_der(bytes)? } else { X509Crl::from_pem(bytes)? };
+        let der = crl.to_der()?;
+        let (made_at, next_at) = read_times(&der)?;
+        Ok(Self { crl, made_at, next_at })
+    }
+
+    /// Whether `authority` made and signed the list.
+    pub(crate) fn is_of(&self, authority: &Certificate) -> bool {
+        let may_sign_lists = || authority.x509().key_usage().is_none_or(|usage| usage.contains(X509KeyUsage::CRL_SIGN));
+        let has_signed = || authority.public_key().is_ok_and(|key| self.crl.verify(&key).unwrap_or(false));
+        name::is_same(self.crl.issuer_name(), authority.subject_name()) && may_sign_lists() && has_signed()
+    }
+
+    /// Whether the list names the certificate, which its authority has signed.
+    pub(crate) fn revokes(&self, certificate: &Certificate) -> bool {
+        matches!(self.crl.get_by_serial(certificate.x509().serial_number()), CrlStatus::Revoked(_))
+    }
+}
+
+impl fmt::Debug for Crl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Crl({} to {:?})", self.made_at, self.next_at)
+    }
+}
+
+/// Reads the times of a list, and refuses critical extensions.
+fn read_times(der: &[u8]) -> Result<(UnixTime, Option<UnixTime>), CrlError> {
+    let mut outer = der::only(der, tag::SEQUENCE)?.elements();
+    let mut fields = outer.expect(tag::SEQUENCE)?.elements();
+    fields.optional(tag::INTEGER)?;
+    fields.expect(tag::SEQUENCE)?;
+    fields.expect(tag::SEQUENCE)?;
+    let made_at = der::time(&fields.element()?)?;
+    let next_at = match (fields.optional(tag::UTC_TIME)?, fields.optional(tag::GENERALIZED_TIME)?) {
+        (Some(time), _) | (None, Some(time)) => Some(der::time(&time)?),
+        (None, None) => None,
+    };
+    fields.optional(tag::SEQUENCE)?;
+    if let Some(wrapped) = fields.optional(tag::context(0))? {
+        let extensions = der::only(wrapped.content, tag::SEQUENCE)?.elements();
+        let extensions = read_extensions(extensions).map_err(CrlError::Extensions)?;
+        if extensions.iter().any(|extension| extension.is_critical) {
+            return Err(CrlError::Partial);
+        }
+    }
+    Ok((made_at, next_at))
+}

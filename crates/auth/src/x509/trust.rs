@@ -1,0 +1,358 @@
+//! Whom we trust, and whether a chain leads there.
+
+use crate::UnixTime;
+use crate::x509::certificate::{Certificate, CertificateError};
+use crate::x509::chain::{CHAIN_CERTIFICATES_MAX, Chain};
+use crate::x509::crl::{Crl, CrlError};
+use crate::x509::signing_policy::{SigningPolicy, SigningPolicyError};
+use crate::x509::utc::Utc;
+use crate::x509::verdict;
+use openssl::error::ErrorStack;
+use openssl::stack::Stack;
+use openssl::x509::store::{X509Store, X509StoreBuilder};
+use openssl::x509::verify::{X509VerifyFlags, X509VerifyParam};
+use openssl::x509::{X509, X509StoreContext};
+use std::collections::HashMap;
+
+/// Most certificates between a chain and the authority at its end.
+const DEPTH_MAX: i32 = 20;
+
+/// OpenSSL's level of strength: RSA keys from 1024 bits on, signatures better than SHA-1.
+const AUTH_LEVEL: i32 = 1;
+
+/// How far the clock of an authority that makes revocation lists may be ahead of ours, seconds.
+const CRL_SKEW_S: i64 = 300;
+
+/// How much a file beside an authority counts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Use {
+    /// It is not looked at.
+    Ignore,
+    /// What it says counts; an authority without it, or with an old one, does too.
+    IfPresent,
+    /// An authority without a current one signs nothing.
+    Require,
+}
+
+/// What a chain must fulfil besides leading to an authority.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct TrustRules {
+    /// Use of revocation lists.
+    pub crls: Use,
+    /// Use of signing policies.
+    pub signing_policies: Use,
+    /// Whether proxies that may not start jobs are good enough. For reading data they are.
+    pub allow_limited: bool,
+}
+
+impl Default for TrustRules {
+    fn default() -> Self {
+        Self { crls: Use::IfPresent, signing_policies: Use::IfPresent, allow_limited: true }
+    }
+}
+
+/// Why a chain is not trusted.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// A certificate has ended.
+    #[error("the certificate of {subject} expired at {}", Utc(*.at))]
+    Expired {
+        /// Whose it is.
+        subject: String,
+        /// Its last second.
+        at: UnixTime,
+    },
+    /// A certificate has not begun.
+    #[error("the certificate of {subject} is valid from {} on only; are the clocks right?", Utc(*.from))]
+    NotYetValid {
+        /// Whose it is.
+        subject: String,
+        /// Its first second.
+        from: UnixTime,
+    },
+    /// No trusted authority has signed the last certificate of the chain.
+    #[error("no trusted certification authority is called {issuer}; is its certificate installed?")]
+    UnknownAuthority {
+        /// Who signed it.
+        issuer: String,
+    },
+    /// A signature is wrong.
+    #[error("the certificate of {subject} was not signed by {issuer}, as it says")]
+    Signature {
+        /// Whose certificate it is.
+        subject: String,
+        /// Who should have signed it.
+        issuer: String,
+    },
+    /// More proxies follow a proxy than it allows.
+    #[error("the proxy {subject} stands deeper than the proxies above it allow")]
+    TooDeep {
+        /// The proxy that is too deep, or the one that forbids it.
+        subject: String,
+    },
+    /// A certificate signed another one and was not meant to.
+    #[error("{subject} signed a certificate, and is no certification authority that may")]
+    NoAuthority {
+        /// Who signed.
+        subject: String,
+    },
+    /// A certificate's key must not sign.
+    #[error("the key usage of the certificate of {subject} does not allow signatures")]
+    KeyUsage {
+        /// Whose it is.
+        subject: String,
+    },
+    /// A key or a signature that can be broken.
+    #[error("the certificate of {subject} has a key or a signature that is too weak ({reason})")]
+    Weak {
+        /// Whose it is.
+        subject: String,
+        /// What the crypto library says.
+        reason: &'static str,
+    },
+    /// The proxy may not start jobs, and such proxies are not allowed here.
+    #[error("the proxy of {subject} is limited, and limited proxies are not accepted here")]
+    Limited {
+        /// The end entity.
+        subject: String,
+    },
+    /// A revocation list names a certificate.
+    #[error("the certificate of {subject} was revoked by {issuer}")]
+    Revoked {
+        /// Whose it is.
+        subject: String,
+        /// Who revoked it.
+        issuer: String,
+    },
+    /// There must be a revocation list, and there is none that the authority has signed.
+    #[error("there is no revocation list of {issuer}, which is required; is fetch-crl running?")]
+    NoCrl {
+        /// Whose list is missing.
+        issuer: String,
+    },
+    /// The revocation list is old, and a current one is required.
+    #[error("the revocation list of {issuer} ended at {}; is fetch-crl running?", Utc(*.at))]
+    CrlExpired {
+        /// Whose list it is.
+        issuer: String,
+        /// When the next one was due.
+        at: UnixTime,
+    },
+    /// The signing policy of an authority does not have the name.
+    #[error("the signing policy of {issuer} does not let it sign for {subject}")]
+    SigningPolicy {
+        /// The authority.
+        issuer: String,
+        /// Whom it signed for.
+        subject: String,
+    },
+    /// There must be a signing policy, and there is none.
+    #[error("there is no signing policy for {issuer}, which is required")]
+    NoSigningPolicy {
+        /// The authority.
+        issuer: String,
+    },
+    /// The chain holds several certificates of one name, and those that verify are not those that the chain seems to have.
+    #[error("the chain of {subject} has several certificates of one name")]
+    AnotherPath {
+        /// The end entity.
+        subject: String,
+    },
+    /// The crypto library refuses it for another reason.
+    #[error("the certificate of {subject} is refused: {reason}")]
+    Other {
+        /// Whose it is.
+        subject: String,
+        /// What the crypto library says.
+        reason: &'static str,
+    },
+    /// A certificate on the way cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The crypto library failed.
+    #[error("the crypto library failed to verify a chain")]
+    Library(#[from] ErrorStack),
+}
+
+/// The certification authorities that are trusted, with their revocation lists and signing policies.
+#[derive(Debug, Default)]
+pub struct TrustAnchors {
+    /// By the hash of the subject.
+    authorities: HashMap<u32, Vec<Certificate>>,
+    crls: Vec<Crl>,
+    policies: Vec<SigningPolicy>,
+}
+
+impl TrustAnchors {
+    /// Trusts nobody yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts the authorities of PEM text, and returns how many they are.
+    ///
+    /// # Errors
+    /// When one of them cannot be read; then none is added.
+    pub fn add_authorities(&mut self, pem: &[u8]) -> Result<usize, CertificateError> {
+        let certificates = X509::stack_from_pem(pem)?;
+        let certificates = certificates.into_iter().map(Certificate::from_x509).collect::<Result<Vec<_>, _>>()?;
+        let count = certificates.len();
+        for certificate in certificates {
+            let known = self.authorities.entry(certificate.x509().subject_name_hash()).or_default();
+            if !known.contains(&certificate) {
+                known.push(certificate);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Adds a revocation list, PEM or DER.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn add_crl(&mut self, bytes: &[u8]) -> Result<(), CrlError> {
+        self.crls.push(Crl::parse(bytes)?);
+        Ok(())
+    }
+
+    /// Adds the signing policy of one or several authorities.
+    ///
+    /// # Errors
+    /// When it is not understood.
+    pub fn add_signing_policy(&mut self, bytes: &[u8]) -> Result<(), SigningPolicyError> {
+        self.policies.push(SigningPolicy::parse(bytes)?);
+        Ok(())
+    }
+
+    /// The authorities, in no order.
+    pub fn authorities(&self) -> impl Iterator<Item = &Certificate> {
+        self.authorities.values().flatten()
+    }
+
+    /// Whether the chain leads to a trusted authority by the rules, at the time `now`.
+    ///
+    /// Costs one check of a signature for each certificate, and one more for each revocation list that is used: 0.1 ms or so.
+    ///
+    /// # Errors
+    /// Why it is not trusted.
+    pub fn verify(&self, chain: &Chain, rules: &TrustRules, now: UnixTime) -> Result<(), TrustError> {
+        if chain.is_limited() && !rules.allow_limited {
+            return Err(TrustError::Limited { subject: chain.subject().to_owned() });
+        }
+        if !chain.leaf().may_sign() {
+            return Err(TrustError::KeyUsage { subject: chain.leaf().subject().to_owned() });
+        }
+        let path = self.path(chain, now)?;
+        let own_len = chain.proxies().len() + 1;
+        if path.get(..own_len) != chain.certificates().get(..own_len) {
+            return Err(TrustError::AnotherPath { subject: chain.subject().to_owned() });
+        }
+        let from_end_entity = path.get(chain.proxies().len()..).unwrap_or_default();
+        for pair in from_end_entity.windows(2) {
+            let [certificate, authority] = pair else { continue };
+            self.check_signing_policy(certificate, authority, rules.signing_policies)?;
+            self.check_revocation(certificate, authority, rules.crls, now)?;
+        }
+        Ok(())
+    }
+
+    /// The way from the chain's leaf to a trusted authority, with all signatures, names and times verified.
+    fn path(&self, chain: &Chain, now: UnixTime) -> Result<Vec<Certificate>, TrustError> {
+        let store = self.store(chain, now)?;
+        let mut between = Stack::new()?;
+        for certificate in chain.certificates().iter().skip(1) {
+            between.push(certificate.to_x509())?;
+        }
+        let mut context = X509StoreContext::new()?;
+        let outcome = context.init(&store, chain.leaf().x509(), &between, |context| {
+            if context.verify_cert()? {
+                let path = context.chain().map(|path| path.iter().map(ToOwned::to_owned).collect::<Vec<_>>());
+                return Ok(Ok(path.unwrap_or_default()));
+            }
+            Ok(Err((context.error(), context.current_cert().map(ToOwned::to_owned))))
+        })?;
+        match outcome {
+            Ok(path) => Ok(path.into_iter().map(Certificate::from_x509).collect::<Result<_, _>>()?),
+            Err((result, certificate)) => {
+                let certificate = certificate.map(Certificate::from_x509).transpose()?;
+                Err(verdict::error(result, certificate.as_ref().unwrap_or_else(|| chain.leaf())))
+            }
+        }
+    }
+
+    /// A store of the authorities that may be on the way up from the chain, and of no others: that is quick to make.
+    fn store(&self, chain: &Chain, now: UnixTime) -> Result<X509Store, ErrorStack> {
+        let mut param = X509VerifyParam::new()?;
+        param.set_flags(X509VerifyFlags::ALLOW_PROXY_CERTS)?;
+        param.set_time(now.0);
+        param.set_depth(DEPTH_MAX);
+        param.set_auth_level(AUTH_LEVEL);
+        let mut store = X509StoreBuilder::new()?;
+        store.set_param(&param)?;
+        let own = chain.certificates().iter().skip(chain.proxies().len());
+        let mut names: Vec<_> = own.map(|certificate| (certificate.x509().issuer_name_hash(), 0_usize)).collect();
+        let mut seen = Vec::new();
+        while let Some((hash, depth)) = names.pop() {
+            if seen.contains(&hash) || depth > CHAIN_CERTIFICATES_MAX {
+                continue;
+            }
+            seen.push(hash);
+            for authority in self.authorities.get(&hash).into_iter().flatten() {
+                names.push((authority.x509().issuer_name_hash(), depth + 1));
+                store.add_cert(authority.to_x509())?;
+            }
+        }
+        Ok(store.build())
+    }
+
+    fn check_signing_policy(
+        &self,
+        certificate: &Certificate,
+        authority: &Certificate,
+        policy_use: Use,
+    ) -> Result<(), TrustError> {
+        if policy_use == Use::Ignore {
+            return Ok(());
+        }
+        let (issuer, subject) = (authority.subject(), certificate.subject());
+        let mut verdicts = self.policies.iter().filter_map(|policy| policy.allows(issuer, subject)).peekable();
+        if verdicts.peek().is_none() {
+            return match policy_use {
+                Use::Require => Err(TrustError::NoSigningPolicy { issuer: issuer.to_owned() }),
+                Use::Ignore | Use::IfPresent => Ok(()),
+            };
+        }
+        if verdicts.any(|is_allowed| is_allowed) {
+            Ok(())
+        } else {
+            Err(TrustError::SigningPolicy { issuer: issuer.to_owned(), subject: subject.to_owned() })
+        }
+    }
+
+    fn check_revocation(
+        &self,
+        certificate: &Certificate,
+        authority: &Certificate,
+        crl_use: Use,
+        now: UnixTime,
+    ) -> Result<(), TrustError> {
+        if crl_use == Use::Ignore {
+            return Ok(());
+        }
+        let issuer = || authority.subject().to_owned();
+        let crls: Vec<_> = self.crls.iter().filter(|crl| crl.is_of(authority)).collect();
+        if crls.iter().any(|crl| crl.revokes(certificate)) {
+            return Err(TrustError::Revoked { subject: certificate.subject().to_owned(), issuer: issuer() });
+        }
+        if crl_use == Use::IfPresent {
+            return Ok(());
+        }
+        let begun = crls.iter().filter(|crl| crl.made_at <= now.plus(CRL_SKEW_S));
+        match begun.map(|crl| crl.next_at.unwrap_or(UnixTime(i64::MAX))).max() {
+            None => Err(TrustError::NoCrl { issuer: issuer() }),
+            Some(at) if at < now => Err(TrustError::CrlExpired { issuer: issuer(), at }),
+            Some(_) => Ok(()),
+        }
+    }
+}
