@@ -149,21 +149,24 @@ impl Admin {
 }
 
 /// Reads a body of JSON.
-async fn read_body(body: Incoming, content_type: Option<&str>) -> Result<Bytes, Problem> {
+async fn read_body(mut body: Incoming, content_type: Option<&str>) -> Result<Bytes, Problem> {
     let media_type = content_type.and_then(|value| value.split(';').next()).map(str::trim);
     if !media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json")) {
+        discard(&mut body).await;
         return Err(Problem::new(ProblemKind::MediaType, "send the header `Content-Type: application/json`"));
     }
+    let too_long = || Problem::new(ProblemKind::TooLong, format_args!("at most {BODY_LEN_MAX} bytes"));
     if body.size_hint().lower() > BODY_LEN_MAX as u64 {
-        return Err(refuse_long(body).await);
+        discard(&mut body).await;
+        return Err(too_long());
     }
-    let mut body = body;
     let mut content = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Problem::invalid(format_args!("the body did not arrive: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if content.len() + data.len() > BODY_LEN_MAX {
-            return Err(refuse_long(body).await);
+            discard(&mut body).await;
+            return Err(too_long());
         }
         content.extend_from_slice(&data);
     }
@@ -171,7 +174,7 @@ async fn read_body(body: Incoming, content_type: Option<&str>) -> Result<Bytes, 
 }
 
 /// Reads on for a while, as long as the exchange may take: a client that is still sending would not see the answer.
-async fn refuse_long(mut body: Incoming) -> Problem {
+async fn discard(body: &mut Incoming) {
     let mut discarded = 0;
     while let Some(Ok(frame)) = body.frame().await {
         discarded += frame.data_ref().map_or(0, Bytes::len);
@@ -179,5 +182,4 @@ async fn refuse_long(mut body: Incoming) -> Problem {
             break;
         }
     }
-    Problem::new(ProblemKind::TooLong, format_args!("at most {BODY_LEN_MAX} bytes"))
 }
