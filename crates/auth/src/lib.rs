@@ -6,6 +6,7 @@ mod der;
 mod fqan;
 mod identity;
 mod rights;
+mod rules;
 mod scope;
 mod session_key;
 mod unix_time;
@@ -15,6 +16,10 @@ pub use der::DerError;
 pub use fqan::{FQAN_LEN_MAX, Fqan, FqanError};
 pub use identity::{Identity, Method};
 pub use rights::{Right, Rights};
+pub use rules::{
+    Conditions, Decision, Explanation, GRANTS_MAX, Grant, Grants, PathTemplate, PathTemplateError, RuleName, ScopeUse,
+    TooManyGrants, Unmet, Verdict, Why,
+};
 pub use scope::Scope;
 pub use session_key::{InitVector, SEALED_LEN_MAX, SessionCipher, SessionKey, SessionKeyError};
 pub use unix_time::UnixTime;

@@ -1,7 +1,6 @@
 //! Which origins clients may name.
 
-use crate::pattern::glob_matches;
-use forebay_types::{Endpoint, XROOTD_PORT};
+use forebay_types::{Endpoint, XROOTD_PORT, glob_matches};
 use std::str::FromStr;
 
 /// Most patterns of a list, and most bytes of a pattern: each forwarded open walks the list.

@@ -1,7 +1,7 @@
 //! What becomes of an open: rules by path, size, client and opaque data.
 
-use crate::{PathPattern, ReadAheadSettings, pattern::glob_matches};
-use forebay_types::BlockSize;
+use crate::{PathPattern, ReadAheadSettings};
+use forebay_types::{BlockSize, glob_matches};
 
 /// Most rules of a list: each open walks it.
 pub const RULES_MAX: usize = 1024;

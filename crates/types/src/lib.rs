@@ -4,6 +4,7 @@
 
 mod block;
 mod endpoint;
+mod glob;
 mod lfn;
 mod outcome;
 mod purge_reason;
@@ -15,6 +16,7 @@ mod stat;
 
 pub use block::{BlockIndex, BlockSize, BlockSizeError};
 pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT};
+pub use glob::glob_matches;
 pub use lfn::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, LfnError, RequestPath};
 pub use outcome::Outcome;
 pub use purge_reason::PurgeReason;
