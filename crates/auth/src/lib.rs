@@ -9,6 +9,7 @@ mod rights;
 mod rules;
 mod scope;
 mod session_key;
+mod token;
 mod unix_time;
 pub mod x509;
 
@@ -22,4 +23,9 @@ pub use rules::{
 };
 pub use scope::Scope;
 pub use session_key::{InitVector, SEALED_LEN_MAX, SessionCipher, SessionKey, SessionKeyError};
+pub use token::{
+    ISSUERS_MAX, Issuer, Issuers, IssuersError, JwtError, KEY_SET_LEN_MAX, KEYS_MAX, KeySet, KeySetError,
+    LEEWAY_SECONDS_MAX, MissingKeys, TOKEN_LEN_MAX, Token, TokenError, TokenProfile, TokenTextError, TokenUser,
+    ZtnError, ZtnParams, parse_ztn_message, without_tokens, ztn_message,
+};
 pub use unix_time::UnixTime;

@@ -1,0 +1,21 @@
+//! Bearer tokens: how they travel, and what they prove.
+
+mod base64url;
+mod bearer;
+mod claims;
+mod issuers;
+mod jwt;
+mod keys;
+mod secret;
+mod ztn;
+
+pub use bearer::without_tokens;
+pub use claims::TokenProfile;
+pub use issuers::{ISSUERS_MAX, Issuer, Issuers, IssuersError, LEEWAY_SECONDS_MAX, MissingKeys, TokenError, TokenUser};
+pub use jwt::JwtError;
+pub use keys::{KEY_SET_LEN_MAX, KEYS_MAX, KeySet, KeySetError};
+pub use secret::{TOKEN_LEN_MAX, Token, TokenTextError};
+pub use ztn::{ZtnError, ZtnParams, parse_ztn_message, ztn_message};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! What a token says: the claims of the WLCG profile (1.x) and of SciTokens (2.0).
+
+use crate::{Fqan, Right, Scope, UnixTime};
+use forebay_types::Lfn;
+use serde::Deserialize;
+
+/// Most scopes and groups that are taken from a token; those behind them are left out.
+const SCOPES_MAX: usize = 256;
+const GROUPS_MAX: usize = 256;
+
+/// Which rules the claims of a token follow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TokenProfile {
+    /// WLCG Common JWT Profiles 1.x.
+    Wlcg,
+    /// SciTokens 2.0, and 1.0 as far as it has an audience.
+    SciTokens,
+}
+
+impl TokenProfile {
+    /// The name used in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wlcg => "wlcg",
+            Self::SciTokens => "scitokens",
+        }
+    }
+
+    /// The audience that stands for every service.
+    pub(super) const fn any_audience(self) -> &'static str {
+        match self {
+            Self::Wlcg => "https://wlcg.cern.ch/jwt/v1/any",
+            Self::SciTokens => "ANY",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Claims {
+    pub(super) iss: String,
+    pub(super) sub: Option<String>,
+    pub(super) aud: Option<Audience>,
+    pub(super) exp: Option<Seconds>,
+    pub(super) nbf: Option<Seconds>,
+    pub(super) iat: Option<Seconds>,
+    #[serde(default)]
+    scope: String,
+    ver: Option<String>,
+    #[serde(rename = "wlcg.ver")]
+    wlcg_ver: Option<String>,
+    #[serde(rename = "wlcg.groups", default)]
+    wlcg_groups: Vec<String>,
+}
+
+/// One audience or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub(super) enum Audience {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// A point in time; fractions of a second are cut off.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Seconds {
+    Whole(i64),
+    Broken(f64),
+}
+
+impl Seconds {
+    #[expect(clippy::cast_possible_truncation, reason = "a time beyond the range is as good as its end")]
+    pub(super) const fn time(self) -> UnixTime {
+        match self {
+            Self::Whole(seconds) => UnixTime(seconds),
+            Self::Broken(seconds) => UnixTime(seconds as i64),
+        }
+    }
+}
+
+impl Audience {
+    pub(super) fn any(&self, mut is_wanted: impl FnMut(&str) -> bool) -> bool {
+        match self {
+            Self::One(audience) => is_wanted(audience),
+            Self::Several(audiences) => audiences.iter().any(|audience| is_wanted(audience)),
+        }
+    }
+}
+
+impl Claims {
+    /// The profile that the claims say they follow; `Err` with the version when nobody here knows it.
+    pub(super) fn profile(&self) -> Result<TokenProfile, &str> {
+        match (self.wlcg_ver.as_deref(), self.ver.as_deref()) {
+            (Some(version), _) if version == "1" || version.starts_with("1.") => Ok(TokenProfile::Wlcg),
+            (Some(version), _) => Err(version),
+            (None, None | Some("scitoken:1.0" | "scitokens:1.0" | "scitoken:2.0" | "scitokens:2.0")) => {
+                Ok(TokenProfile::SciTokens)
+            }
+            (None, Some(version)) => Err(version),
+        }
+    }
+
+    /// What the token may be used for, below `base`; `None` when it says nothing of that: then it tells who somebody is, and
+    /// rules decide by subject and groups. SciTokens always say.
+    pub(super) fn scopes(&self, profile: TokenProfile, base: &Lfn) -> Option<Vec<Scope>> {
+        let words = || self.scope.split_ascii_whitespace();
+        let is_capability = |word: &str| word.starts_with("storage.") || word.starts_with("compute.");
+        if profile == TokenProfile::Wlcg && !words().any(is_capability) {
+            return None;
+        }
+        Some(words().filter_map(|word| scope(word, profile, base)).take(SCOPES_MAX).collect())
+    }
+
+    /// The groups of the WLCG profile that are of the organization `vo`, or all of them; what has not the form of a group is
+    /// left out.
+    pub(super) fn groups(&self, profile: TokenProfile, vo: Option<&str>) -> Vec<String> {
+        if profile != TokenProfile::Wlcg {
+            return Vec::new();
+        }
+        let is_group = |text: &&String| {
+            let group = Fqan::parse(text).ok().filter(|group| group.role().is_none() && group.capability().is_none());
+            group.is_some_and(|group| group.group() == text.as_str() && vo.is_none_or(|vo| group.vo() == vo))
+        };
+        self.wlcg_groups.iter().filter(is_group).take(GROUPS_MAX).cloned().collect()
+    }
+}
+
+/// One word of a scope; `None` when it says nothing of files, or nothing that can be understood.
+fn scope(word: &str, profile: TokenProfile, base: &Lfn) -> Option<Scope> {
+    let (action, path) = word.split_once(':').map_or((word, None), |(action, path)| (action, Some(path)));
+    let (rights, path): (&[Right], _) = match (profile, action) {
+        (TokenProfile::Wlcg, "storage.read" | "storage.stage") => (&[Right::Read, Right::List], path?),
+        (TokenProfile::Wlcg, "storage.create" | "storage.modify" | "storage.poll") => (&[Right::Stat], path?),
+        (TokenProfile::SciTokens, "read") => (&[Right::Read, Right::List], path.unwrap_or("/")),
+        (TokenProfile::SciTokens, "write") => (&[Right::Stat], path.unwrap_or("/")),
+        _ => return None,
+    };
+    // The path must be good by itself, so that it leads nowhere but below the base.
+    let path = Lfn::parse(path).ok()?;
+    let path = Lfn::parse(&format!("{base}/{path}")).ok()?;
+    Some(Scope { rights: rights.iter().copied().collect(), path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims(json: &str) -> Claims {
+        let rest = json.trim_start_matches('{');
+        serde_json::from_str(&format!(r#"{{"iss":"i",{rest}"#)).unwrap()
+    }
+
+    fn scopes(profile: TokenProfile, scope: &str) -> Option<Vec<String>> {
+        let base = Lfn::parse("/base").unwrap();
+        let scopes = claims(&format!(r#"{{"scope":"{scope}"}}"#)).scopes(profile, &base)?;
+        Some(scopes.iter().map(|scope| format!("{}: {}", scope.path, scope.rights)).collect())
+    }
+
+    #[test]
+    fn scopes_of_the_wlcg_profile_are_below_the_base() {
+        let wlcg = |scope| scopes(TokenProfile::Wlcg, scope);
+        assert_eq!(wlcg("storage.read:/"), Some(vec!["/base: read, list, stat".to_owned()]));
+        assert_eq!(wlcg("storage.stage://a//b/"), Some(vec!["/base/a/b: read, list, stat".to_owned()]));
+        assert_eq!(
+            wlcg("storage.create:/a storage.modify:/b"),
+            Some(vec!["/base/a: stat".to_owned(), "/base/b: stat".to_owned()])
+        );
+        for nothing in [
+            "storage.read",
+            "storage.read:",
+            "storage.read:a",
+            "storage.read:/../a",
+            "storage.read:/a/../../b",
+            "storage.write:/",
+            "compute.read",
+            "read:/ storage.x:/",
+        ] {
+            assert_eq!(wlcg(nothing), Some(vec![]), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn tokens_of_the_wlcg_profile_without_capabilities_narrow_nothing() {
+        assert_eq!(scopes(TokenProfile::Wlcg, ""), None);
+        assert_eq!(scopes(TokenProfile::Wlcg, "openid wlcg.groups"), None);
+    }
+
+    #[test]
+    fn scopes_of_scitokens_may_go_without_a_path() {
+        let scitokens = |scope| scopes(TokenProfile::SciTokens, scope);
+        assert_eq!(
+            scitokens("read write:/a"),
+            Some(vec!["/base: read, list, stat".to_owned(), "/base/a: stat".to_owned()])
+        );
+        assert_eq!(scitokens(""), Some(vec![]));
+        assert_eq!(scitokens("storage.read:/ read:/a/.."), Some(vec![]));
+    }
+
+    #[test]
+    fn groups_are_of_the_organization_that_the_issuer_speaks_for() {
+        let claims = claims(
+            r#"{"wlcg.groups":["/cms","/cms/prod","/atlas","cms","/cms/","/cms/../atlas","/cms/Role=x","/cmsx",""]}"#,
+        );
+        assert_eq!(claims.groups(TokenProfile::Wlcg, Some("cms")), ["/cms", "/cms/prod"]);
+        assert_eq!(claims.groups(TokenProfile::Wlcg, None), ["/cms", "/cms/prod", "/atlas", "/cmsx"]);
+        assert!(claims.groups(TokenProfile::SciTokens, None).is_empty());
+    }
+
+    #[test]
+    fn profiles_are_told_by_their_version() {
+        assert_eq!(claims(r#"{"wlcg.ver":"1.0"}"#).profile(), Ok(TokenProfile::Wlcg));
+        assert_eq!(claims(r#"{"wlcg.ver":"1.3","ver":"x"}"#).profile(), Ok(TokenProfile::Wlcg));
+        assert_eq!(claims(r#"{"wlcg.ver":"2.0"}"#).profile(), Err("2.0"));
+        assert_eq!(claims(r#"{"ver":"scitoken:2.0"}"#).profile(), Ok(TokenProfile::SciTokens));
+        assert_eq!(claims(r#"{"sub":"s"}"#).profile(), Ok(TokenProfile::SciTokens));
+        assert_eq!(claims(r#"{"ver":"scitoken:9"}"#).profile(), Err("scitoken:9"));
+    }
+
+    #[test]
+    fn times_may_have_fractions() {
+        assert_eq!(claims(r#"{"exp":12.9}"#).exp.unwrap().time(), UnixTime(12));
+        assert_eq!(claims(r#"{"exp":1e300}"#).exp.unwrap().time(), UnixTime(i64::MAX));
+        assert_eq!(claims(r#"{"exp":-5}"#).exp.unwrap().time(), UnixTime(-5));
+    }
+}

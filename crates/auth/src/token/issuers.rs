@@ -1,0 +1,281 @@
+//! Issuers whose tokens are accepted, and the verification of a token.
+
+use super::claims::{Claims, TokenProfile};
+use super::jwt::{Jwt, JwtError, shown};
+use super::{KeySet, Token};
+use crate::{Identity, Method, UnixTime};
+use forebay_types::{Lfn, Side};
+
+/// Most issuers of a list.
+pub const ISSUERS_MAX: usize = 256;
+
+/// Longest time that clocks may be apart, seconds.
+pub const LEEWAY_SECONDS_MAX: i64 = 300;
+
+/// Somebody whose tokens are accepted.
+#[derive(Clone, Debug)]
+pub struct Issuer {
+    /// Its name, exactly as `iss` of its tokens has it; keys are found from there.
+    pub url: String,
+    /// The names under which its tokens may address this server, besides that which stands for every service.
+    pub audiences: Vec<String>,
+    /// Where its paths begin: scopes are relative to this.
+    pub base_path: Lfn,
+    /// The rules that its tokens must follow; `None` for those that each token names.
+    pub profile: Option<TokenProfile>,
+    /// The organization it speaks for: groups of others are left out. `None` to believe all groups.
+    pub vo: Option<String>,
+    /// The local name of its users.
+    pub user: TokenUser,
+    /// How far its clock may be from ours, seconds; at most [`LEEWAY_SECONDS_MAX`].
+    pub leeway_seconds: i64,
+}
+
+/// The local name of a token's user.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum TokenUser {
+    /// There is none.
+    #[default]
+    None,
+    /// The token's `sub`.
+    Subject,
+    /// This one, for all.
+    Named(String),
+}
+
+/// The issuers whose tokens are accepted, with their keys as far as they are known.
+#[derive(Clone, Debug, Default)]
+pub struct Issuers {
+    issuers: Vec<(Issuer, KeySet)>,
+}
+
+/// Why a list of issuers was refused.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum IssuersError {
+    /// More than [`ISSUERS_MAX`].
+    #[error("{count} token issuers are more than {ISSUERS_MAX}")]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
+    /// One is listed twice.
+    #[error("the token issuer {url} is listed twice")]
+    Twice {
+        /// Its name.
+        url: String,
+    },
+    /// The leeway is negative or too long.
+    #[error("the token issuer {url} has a leeway of {seconds} s: 0 to {LEEWAY_SECONDS_MAX} are possible")]
+    Leeway {
+        /// Its name.
+        url: String,
+        /// What was wanted.
+        seconds: i64,
+    },
+}
+
+/// Why a token was refused. Holds nothing of the token that is secret.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum TokenError {
+    /// It is no token, or its signature was refused.
+    #[error(transparent)]
+    Jwt(#[from] JwtError),
+    /// Nobody accepts tokens of its issuer here.
+    #[error("tokens of the issuer `{issuer}` are not accepted")]
+    UnknownIssuer {
+        /// What the token says.
+        issuer: String,
+    },
+    /// The issuer's keys could not be fetched yet.
+    #[error("the keys of the issuer {issuer} are not known yet")]
+    NoKeys {
+        /// The issuer.
+        issuer: String,
+    },
+    /// It is for another service.
+    #[error("the token is for another service: its audience is none of {expected}")]
+    Audience {
+        /// What the audience may be.
+        expected: String,
+    },
+    /// It says it is of a version or profile that is not accepted.
+    #[error("the token follows another profile or version ({version}) than this server accepts of its issuer")]
+    Profile {
+        /// What it says.
+        version: String,
+    },
+    /// It says no time at which it ends.
+    #[error("the token never expires (no `exp`): such tokens are not accepted")]
+    NoExpiry,
+    /// It has expired.
+    #[error("the token expired {seconds} s ago")]
+    Expired {
+        /// How long ago, seconds.
+        seconds: i64,
+    },
+    /// It is not valid yet, or was issued later than now.
+    #[error("the token is valid in {seconds} s only: are both clocks right?")]
+    NotYet {
+        /// In how many seconds.
+        seconds: i64,
+    },
+}
+
+impl TokenError {
+    /// Whose side the error is on.
+    #[must_use]
+    pub const fn side(&self) -> Side {
+        Side::Authorization
+    }
+
+    /// Whether the same token may be accepted later, once keys were fetched or time has passed.
+    #[must_use]
+    pub const fn is_retryable(&self) -> bool {
+        self.asks_for_keys().is_some() || matches!(self, Self::NotYet { .. })
+    }
+
+    /// Whether newer keys of the issuer might mend it: `Some` with what is missing.
+    #[must_use]
+    pub const fn asks_for_keys(&self) -> Option<MissingKeys> {
+        match self {
+            Self::NoKeys { .. } => Some(MissingKeys::All),
+            Self::Jwt(JwtError::UnknownKey { .. }) => Some(MissingKeys::One),
+            _ => None,
+        }
+    }
+}
+
+/// Which keys of an issuer a token lacks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MissingKeys {
+    /// None is known.
+    All,
+    /// The one that the token names.
+    One,
+}
+
+impl Issuer {
+    /// An issuer named `url`, with its paths below `/`; its tokens must be for every service until audiences are added.
+    #[must_use]
+    pub fn new(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            audiences: Vec::new(),
+            base_path: Lfn::parse("/").expect("the root is a path"),
+            profile: None,
+            vo: None,
+            user: TokenUser::None,
+            leeway_seconds: 30,
+        }
+    }
+
+    fn check_times(&self, claims: &Claims, now: UnixTime) -> Result<UnixTime, TokenError> {
+        let end = claims.exp.ok_or(TokenError::NoExpiry)?.time();
+        if end.plus(self.leeway_seconds) <= now {
+            return Err(TokenError::Expired { seconds: now.seconds_since(end) });
+        }
+        for begin in [claims.nbf, claims.iat].into_iter().flatten().map(|begin| begin.time()) {
+            if now.plus(self.leeway_seconds) < begin {
+                return Err(TokenError::NotYet { seconds: begin.seconds_since(now) });
+            }
+        }
+        Ok(end.plus(self.leeway_seconds))
+    }
+
+    fn check_profile(&self, claims: &Claims) -> Result<TokenProfile, TokenError> {
+        let error = |version: &str| TokenError::Profile { version: shown(version) };
+        let profile = claims.profile().map_err(error)?;
+        if self.profile.is_some_and(|only| only != profile) {
+            return Err(error(profile.as_str()));
+        }
+        Ok(profile)
+    }
+
+    fn check_audience(&self, claims: &Claims, profile: TokenProfile) -> Result<(), TokenError> {
+        let any = profile.any_audience();
+        let is_ours = |audience: &str| audience == any || self.audiences.iter().any(|ours| ours == audience);
+        if claims.aud.as_ref().is_some_and(|audience| audience.any(is_ours)) {
+            return Ok(());
+        }
+        let expected: Vec<_> = self.audiences.iter().map(String::as_str).chain([any]).collect();
+        Err(TokenError::Audience { expected: expected.join(", ") })
+    }
+}
+
+impl Issuers {
+    /// A list of issuers, without keys yet.
+    ///
+    /// # Errors
+    /// When there are too many, or one of them cannot be.
+    pub fn new(issuers: Vec<Issuer>) -> Result<Self, IssuersError> {
+        if issuers.len() > ISSUERS_MAX {
+            return Err(IssuersError::TooMany { count: issuers.len() });
+        }
+        let mut list = Self::default();
+        for issuer in issuers {
+            let url = issuer.url.clone();
+            if list.place_of(&url).is_some() {
+                return Err(IssuersError::Twice { url });
+            }
+            if !(0..=LEEWAY_SECONDS_MAX).contains(&issuer.leeway_seconds) {
+                return Err(IssuersError::Leeway { url, seconds: issuer.leeway_seconds });
+            }
+            list.issuers.push((issuer, KeySet::default()));
+        }
+        Ok(list)
+    }
+
+    /// The issuers, and how many of their keys are known.
+    pub fn iter(&self) -> impl Iterator<Item = (&Issuer, usize)> {
+        self.issuers.iter().map(|(issuer, keys)| (issuer, keys.len()))
+    }
+
+    /// Takes the keys of the issuer `url`, in place of those it had; false when it is not in the list.
+    pub fn set_keys(&mut self, url: &str, keys: KeySet) -> bool {
+        let found = self.issuers.iter_mut().find(|(issuer, _)| issuer.url == url);
+        found.map(|(_, known)| *known = keys).is_some()
+    }
+
+    /// Verifies `token`, which a client at `host` gave, at the time `now`.
+    ///
+    /// # Errors
+    /// Says why it was refused. Callers fetch keys when [`TokenError::asks_for_keys`], and not too often.
+    pub fn verify(&self, token: &Token, host: &str, now: UnixTime) -> Result<Identity, TokenError> {
+        let jwt = Jwt::parse(token)?;
+        let claims: Claims = jwt.claims()?;
+        let place = self.place_of(&claims.iss).and_then(|place| self.issuers.get(place));
+        let (issuer, keys) = place.ok_or_else(|| TokenError::UnknownIssuer { issuer: shown(&claims.iss) })?;
+        if keys.is_empty() {
+            return Err(TokenError::NoKeys { issuer: issuer.url.clone() });
+        }
+        jwt.verify(keys)?;
+        let expires_at = issuer.check_times(&claims, now)?;
+        let profile = issuer.check_profile(&claims)?;
+        issuer.check_audience(&claims, profile)?;
+        let user = match &issuer.user {
+            TokenUser::None => None,
+            TokenUser::Subject => claims.sub.clone(),
+            TokenUser::Named(name) => Some(name.clone()),
+        };
+        Ok(Identity {
+            user,
+            scopes: claims.scopes(profile, &issuer.base_path),
+            groups: claims.groups(profile, issuer.vo.as_deref()),
+            subject: claims.sub,
+            issuer: Some(claims.iss),
+            expires_at: Some(expires_at),
+            ..Identity::of(Method::Token, host)
+        })
+    }
+
+    /// The issuer that a token says it is of, when its tokens are accepted: whose keys to fetch. Proves nothing.
+    #[must_use]
+    pub fn issuer_of(&self, token: &Token) -> Option<&Issuer> {
+        let claims: Claims = Jwt::parse(token).ok()?.claims().ok()?;
+        self.place_of(&claims.iss).and_then(|place| self.issuers.get(place)).map(|(issuer, _)| issuer)
+    }
+
+    fn place_of(&self, url: &str) -> Option<usize> {
+        self.issuers.iter().position(|(issuer, _)| issuer.url == url)
+    }
+}
