@@ -4,6 +4,7 @@
 
 mod der;
 mod fqan;
+pub mod gsi;
 mod identity;
 mod rights;
 mod rules;

@@ -1,0 +1,33 @@
+//! The GSI handshake in both roles: who the peer is by its certificate, and a key that both sides share.
+//!
+//! [`GsiServer`] and [`GsiClient`] take the peer's messages and give ours. They open no socket and read no clock; but each message
+//! costs milliseconds of RSA and Diffie-Hellman, so call them where blocking is allowed, off the threads of async tasks.
+
+mod buffer;
+mod client;
+mod error;
+mod exchange;
+mod peer;
+mod raw_rsa;
+mod secret;
+mod server;
+
+pub use buffer::{BUCKETS_MAX, BUFFER_LEN_MAX, Buffer, BufferError, write_buffer};
+pub use client::{ClientStep, GsiClient, GsiClientSettings};
+pub use error::GsiError;
+pub use exchange::{ExchangeError, GROUP_BITS_MAX, GROUP_BITS_MIN, WEAK_GROUP_BITS_MIN};
+pub use peer::GsiPeer;
+pub use server::{GsiServer, GsiServerSettings, ServerStep};
+
+/// The protocol version that we speak: certificates without a proxy are allowed.
+pub const GSI_VERSION: u32 = 10600;
+
+/// The first version in which the Diffie-Hellman values are signed. Before it, whoever sits between the two sides can share a
+/// key with each.
+pub const GSI_VERSION_SIGNED: u32 = 10400;
+
+/// The oldest version that is understood.
+pub const GSI_VERSION_MIN: u32 = 10000;
+
+/// How long a handshake may take, seconds.
+pub const HANDSHAKE_S_MAX: i64 = 300;

@@ -1,0 +1,78 @@
+//! The signatures of GSI: RSA with padding of PKCS #1 type 1 over the bytes themselves, without a digest.
+//!
+//! Long texts are signed in pieces. Such a signature over bytes that a peer chooses could be one over a digest of something
+//! else; what is signed for a peer is therefore kept shorter than any digest with its name in front.
+
+use openssl::error::ErrorStack;
+use openssl::pkey::{Private, Public};
+use openssl::rsa::{Padding, RsaRef};
+
+/// Longest signed text that is recovered, bytes.
+const RECOVERED_LEN_MAX: usize = 16 << 10;
+
+/// Bytes of a block that the padding takes.
+const PADDING_LEN: usize = 11;
+
+/// Signs a text, block after block.
+pub(crate) fn sign(key: &RsaRef<Private>, text: &[u8]) -> Result<Vec<u8>, ErrorStack> {
+    let block_len = block_len(key.size());
+    let mut signature = Vec::new();
+    for piece in text.chunks(block_len.saturating_sub(PADDING_LEN).max(1)) {
+        let mut block = vec![0; block_len];
+        key.private_encrypt(piece, &mut block, Padding::PKCS1)?;
+        signature.append(&mut block);
+    }
+    Ok(signature)
+}
+
+/// The text that was signed; `None` when the key's owner has signed nothing like it.
+pub(crate) fn recover(key: &RsaRef<Public>, signature: &[u8]) -> Option<Vec<u8>> {
+    let block_len = block_len(key.size());
+    if signature.is_empty() || signature.len() > RECOVERED_LEN_MAX || !signature.len().is_multiple_of(block_len) {
+        return None;
+    }
+    let mut text = Vec::new();
+    for block in signature.chunks(block_len) {
+        let mut piece = vec![0; block_len];
+        let len = key.public_decrypt(block, &mut piece, Padding::PKCS1).ok()?;
+        text.extend_from_slice(piece.get(..len)?);
+    }
+    Some(text)
+}
+
+fn block_len(size: u32) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openssl::rsa::Rsa;
+
+    fn public(key: &Rsa<Private>) -> Rsa<Public> {
+        Rsa::from_public_components(key.n().to_owned().unwrap(), key.e().to_owned().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn texts_of_any_length_are_recovered() {
+        let key = Rsa::generate(1024).unwrap();
+        for len in [1, 8, 117, 118, 1000] {
+            let text = vec![7; len];
+            let signature = sign(&key, &text).unwrap();
+            assert_eq!(signature.len(), len.div_ceil(117) * 128);
+            assert_eq!(recover(&public(&key), &signature), Some(text));
+        }
+    }
+
+    #[test]
+    fn other_signatures_are_not_taken() {
+        let key = Rsa::generate(1024).unwrap();
+        let mut signature = sign(&key, b"text").unwrap();
+        assert_eq!(recover(&public(&Rsa::generate(1024).unwrap()), &signature), None);
+        assert_eq!(recover(&public(&key), &signature[1..]), None);
+        assert_eq!(recover(&public(&key), b""), None);
+        assert_eq!(recover(&public(&key), &signature.repeat(129)), None);
+        signature[5] ^= 1;
+        assert_eq!(recover(&public(&key), &signature), None);
+    }
+}

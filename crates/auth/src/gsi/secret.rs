@@ -1,0 +1,81 @@
+//! Tags that prove who has which key, and the messages that the shared key seals.
+
+use crate::gsi::buffer::{Buffer, bucket};
+use crate::gsi::error::GsiError;
+use crate::gsi::raw_rsa;
+use crate::{SessionCipher, SessionKey};
+use openssl::error::ErrorStack;
+use openssl::memcmp;
+use openssl::pkey::Public;
+use openssl::rand::rand_bytes;
+use openssl::rsa::RsaRef;
+use zeroize::Zeroizing;
+
+/// Bytes of our tags, as of those of all known peers.
+const TAG_LEN: usize = 8;
+
+/// Longest tag that we sign for a peer, bytes. It must stay shorter than any digest with its name: signed without a digest of its
+/// own, such a tag would be our signature under whatever the digest is of.
+const TAG_LEN_MAX: usize = 16;
+
+/// Our ciphers, the one that all peers know first.
+pub(crate) const CIPHERS: [SessionCipher; 2] = [SessionCipher::Aes128Cbc, SessionCipher::Aes256Cbc];
+
+/// A random tag that the peer is to sign.
+pub(crate) struct Tag([u8; TAG_LEN]);
+
+impl Tag {
+    /// Letters, as stock peers send.
+    pub(crate) fn new() -> Result<Self, ErrorStack> {
+        const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789./";
+        let mut tag = [0; TAG_LEN];
+        rand_bytes(&mut tag)?;
+        Ok(Self(tag.map(|byte| LETTERS.get(usize::from(byte & 63)).copied().unwrap_or(b'A'))))
+    }
+
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Checks that the message carries this tag, signed with the key.
+    pub(crate) fn check(&self, message: &Buffer<'_>, key: &RsaRef<Public>) -> Result<(), GsiError> {
+        let signed = message.get(bucket::SIGNED_TAG).ok_or(GsiError::Missing("a signed tag"))?;
+        let tag = raw_rsa::recover(key, signed).ok_or(GsiError::Tag)?;
+        if tag.len() == self.0.len() && memcmp::eq(&tag, &self.0) { Ok(()) } else { Err(GsiError::Tag) }
+    }
+}
+
+impl std::fmt::Debug for Tag {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Tag")
+    }
+}
+
+/// The tag of the peer that we are to sign.
+pub(crate) fn tag_of<'a>(message: &Buffer<'a>) -> Result<&'a [u8], GsiError> {
+    let tag = message.get(bucket::TAG).filter(|tag| (1..=TAG_LEN_MAX).contains(&tag.len()));
+    tag.ok_or(GsiError::Missing("a tag of at most 16 bytes"))
+}
+
+/// The cipher of a name on the wire, with or without the length of its initialisation vector: `aes-128-cbc#16`.
+pub(crate) fn cipher_of(name: &str) -> Option<SessionCipher> {
+    let name = name.split_once('#').map_or(name, |(name, _)| name);
+    CIPHERS.into_iter().find(|cipher| cipher.as_str() == name)
+}
+
+/// Opens the main bucket of a message.
+pub(crate) fn open_main(message: &Buffer<'_>, key: &SessionKey) -> Result<Zeroizing<Vec<u8>>, GsiError> {
+    let sealed = message.get(bucket::MAIN).ok_or(GsiError::Missing("a main part"))?;
+    Ok(key.open(sealed)?)
+}
+
+/// The text of a bucket.
+pub(crate) fn text_of<'a>(message: &Buffer<'a>, bucket: u32, name: &'static str) -> Result<&'a str, GsiError> {
+    let text = message.get(bucket).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    text.map(|text| text.trim_end_matches('\0')).ok_or(GsiError::Missing(name))
+}
+
+/// The number of a bucket.
+pub(crate) fn number_of(message: &Buffer<'_>, bucket: u32) -> Option<u32> {
+    message.get(bucket)?.try_into().ok().map(u32::from_be_bytes)
+}
