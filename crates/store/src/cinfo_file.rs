@@ -209,6 +209,11 @@ impl Draft {
         self.staged.is_none()
     }
 
+    /// Whether it has a name by now.
+    pub(crate) fn is_linked(&self) -> std::io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() > 0)
+    }
+
     pub(crate) const fn file(&self) -> &File {
         &self.file
     }

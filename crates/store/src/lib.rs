@@ -57,3 +57,4 @@ pub use origin_mark::{MARK_CHECKSUM_LEN_MAX, MarkChecksum, OriginMark, OriginMar
 pub use prepare::{StoreReport, check, is_mount_point};
 pub use scan::{Scan, ScanSlice, ScannedEntry};
 pub use survey::{Account, Defect, EXAMPLES_MAX, Finding, KINDS_MAX, User, survey};
+pub use together::SyncCall;

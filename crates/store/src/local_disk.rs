@@ -7,7 +7,7 @@ use crate::{
     prepare, probe,
     removal::{UnsyncedRemovals, by_directory, remove_empty_directories, remove_unsynced},
     scan::TreeScan,
-    together::WholeSync,
+    together::{SyncCall, WholeSync},
     tree::{Place, Spot, Tree},
     xattrs::Attributes,
 };
@@ -95,6 +95,13 @@ impl LocalDisk {
         })
     }
 
+    /// The same disk, whose file system is synced as a whole by `call`, whatever kind it is of. For simulations, which fail as
+    /// they are told.
+    #[must_use]
+    pub fn with_sync_call(self, call: SyncCall) -> Self {
+        Self { whole_sync: self.whole_sync.with_call(call), ..self }
+    }
+
     /// Whether the file system keeps extended attributes, and with them each entry's [`OriginMark`].
     #[must_use]
     pub const fn keeps_xattrs(&self) -> bool {
@@ -153,7 +160,9 @@ impl LocalDisk {
             draft.sync().map_err(StoreError::io("syncing the record of", &path)).inspect_err(|_| draft.discard())?;
         }
         if draft.is_named() {
-            return Ok(());
+            // It was written in the record's place, which may have been taken away since.
+            let is_there = draft.is_linked().map_err(StoreError::io("examining the record of", &path))?;
+            return if is_there { Ok(()) } else { Err(StoreError::Superseded { path }) };
         }
         let _guard = self.lock(record.key);
         let place = self.place_of(record.key, record.data);

@@ -1,27 +1,40 @@
 //! Making many files durable at once.
 //!
 //! A sync of each of many small files costs a wait for the disk, and some work, per file. From a handful of files on, one sync
-//! of their whole file system is cheaper. It tells as much: since Linux 5.8 `syncfs` fails when anything could not be
-//! written to the file system since the last call on the same descriptor. Then each file is asked for itself, and those
-//! answer for themselves that were not written.
+//! of their whole file system is cheaper. It tells as much, once: `syncfs` fails when anything could not be written to the file
+//! system since the last call on the same descriptor, whoever it belongs to, and the next call says nothing of it any more. A
+//! file that failed beside the ones that a call was made for would so be taken for durable later. Therefore the first failure
+//! ends it for as long as the disk is open: from then on each file is asked for itself, and tells its own failures to whoever
+//! has had it open since before.
 
-use crate::{DataFile, StoreError, tree::Tree};
+use crate::{DataFile, FileIdentity, StoreError, tree::Tree};
 use rustix::fs::{fstat, fstatfs, syncfs};
-use std::{io, os::fd::OwnedFd, sync::Arc};
+use std::{
+    fmt,
+    fs::File,
+    io,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 /// Files from which on the file system is synced as a whole.
 pub(crate) const TOGETHER_MIN: usize = 8;
 
+/// Makes everything durable that was written to a file system, and fails when anything could not be written since the last call.
+pub type SyncCall = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
+
 /// The file system of a store.
-#[derive(Debug)]
 pub(crate) struct WholeSync {
-    root: Arc<OwnedFd>,
-    /// Number of the file system; `None` when one of this kind, or an older kernel, may keep a failure to itself.
-    device: Option<u64>,
+    path: PathBuf,
+    /// Number of the file system.
+    device: u64,
+    /// `None` when one of this kind, or an older kernel, may keep a failure to itself, and after a failure. Locked during the
+    /// call: what one call learns no other one may miss.
+    call: Mutex<Option<SyncCall>>,
 }
 
-/// The first Linux whose `syncfs` tells of data that could not be written.
-const TELLING_SINCE: (u32, u32) = (5, 8);
+/// The first Linux whose `syncfs` tells of everything that could not be written: of data since 5.8, of a journal's end since 5.17.
+const TELLING_SINCE: (u32, u32) = (5, 17);
 
 /// Local file systems, by the number of their kind: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs.
 const TELLING_KINDS: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
@@ -31,28 +44,57 @@ impl WholeSync {
         let failed = || StoreError::io("examining the file system of", tree.path());
         let root = tree.directory("").map_err(failed())?;
         let kind = fstatfs(&*root).map_err(failed())?.f_type;
-        let is_telling = u64::try_from(kind).is_ok_and(|kind| TELLING_KINDS.contains(&kind));
+        let is_telling = u64::try_from(kind).is_ok_and(|kind| TELLING_KINDS.contains(&kind))
+            && kernel_version().is_some_and(|version| version >= TELLING_SINCE);
         let device = fstat(&*root).map_err(failed())?.st_dev;
-        let device = (is_telling && kernel_version().is_some_and(|version| version >= TELLING_SINCE)).then_some(device);
-        Ok(Self { root, device })
+        let call: SyncCall = Box::new(move || Ok(syncfs(&*root)?));
+        Ok(Self { path: tree.path().to_owned(), device, call: Mutex::new(is_telling.then_some(call)) })
+    }
+
+    /// The same file system, synced by `call`, which is trusted to tell of failures.
+    pub(crate) fn with_call(self, call: SyncCall) -> Self {
+        Self { call: Mutex::new(Some(call)), ..self }
     }
 
     /// Syncs the data of `files`, together when that is worth it.
     pub(crate) fn sync_data(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
-        if files.iter().all(|file| Some(file.identity().device) == self.device) && self.sync_all(files.len()) {
-            return files.iter().map(|_| Ok(())).collect();
-        }
-        files.iter().map(|file| file.sync_data()).collect()
+        let is_synced = self.sync_all(files.iter().filter(|file| self.has(file.identity())).count());
+        let sync =
+            |file: &&dyn DataFile| if is_synced && self.has(file.identity()) { Ok(()) } else { file.sync_data() };
+        files.iter().map(sync).collect()
     }
 
     /// Syncs the whole file system for the sake of `count` files on it; `false` when each must be synced for itself.
     pub(crate) fn sync_all(&self, count: usize) -> bool {
-        count >= TOGETHER_MIN && self.device.is_some() && syncfs(&*self.root).is_ok()
+        if count < TOGETHER_MIN {
+            return false;
+        }
+        let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        match call.as_ref().map(|call| call()) {
+            Some(Ok(())) => true,
+            Some(Err(error)) => {
+                let path = self.path.display();
+                tracing::warn!(%path, %error, "a file system could not be synced as a whole: each file is, from now on");
+                *call = None;
+                false
+            }
+            None => false,
+        }
     }
 
     /// Whether a file is on this file system.
-    pub(crate) fn covers(&self, file: &std::fs::File) -> bool {
-        self.device.is_some() && fstat(file).is_ok_and(|stat| Some(stat.st_dev) == self.device)
+    pub(crate) fn covers(&self, file: &File) -> bool {
+        fstat(file).is_ok_and(|stat| stat.st_dev == self.device)
+    }
+
+    fn has(&self, file: FileIdentity) -> bool {
+        file.device == self.device
+    }
+}
+
+impl fmt::Debug for WholeSync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WholeSync").field("path", &self.path).field("device", &self.device).finish_non_exhaustive()
     }
 }
 

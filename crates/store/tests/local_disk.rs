@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Fault, Geometry, Health, Trust};
-use forebay_store::{DataFile, Disk, Entry, LocalDisk, NewRecord, OriginMark, StoreError, VolumeId, check};
+use forebay_store::{Disk, Entry, LocalDisk, OriginMark, StoreError, VolumeId, check};
 use forebay_types::{BlockIndex, Endpoint, Lfn};
 use std::{
     fs,
@@ -455,85 +455,4 @@ fn entries_are_created_while_their_directory_is_taken_away() {
         }
     });
     assert!(!store.path("deep").exists());
-}
-
-/// The record of `entry` with its first block.
-fn with_first_block(entry: &Entry) -> Cinfo {
-    let mut cinfo = entry.cinfo.clone();
-    cinfo.blocks.insert(BlockIndex(0));
-    cinfo
-}
-
-#[test]
-fn many_files_become_durable_together() {
-    let store = Store::new();
-    let keys: Vec<CacheKey> = (0..20).map(|number| key(&format!("/d/{number}"))).collect();
-    let entries: Vec<Entry> = keys.iter().map(|key| create(&store.disk, key)).collect();
-    for (key, entry) in keys.iter().zip(&entries) {
-        write_block(&store.disk, key, entry, 1, 7).unwrap();
-        entry.data.write_vectored_at(0, &[Bytes::from(vec![8; 4096])]).unwrap();
-    }
-    let data: Vec<&dyn DataFile> = entries.iter().map(|entry| &*entry.data).collect();
-    assert!(store.disk.sync_data_of(&data).iter().all(Result::is_ok));
-
-    create(&store.disk, &keys[5]);
-    let cinfos: Vec<Cinfo> = entries.iter().map(with_first_block).collect();
-    let record = |number: usize| NewRecord {
-        key: &keys[number],
-        data: &*entries[number].data,
-        cinfo: &cinfos[number],
-        origin: entries[number].origin.as_ref(),
-        is_first: number.is_multiple_of(2),
-    };
-    let written = store.disk.write_cinfos(&(0..20).map(record).collect::<Vec<_>>());
-    for (number, written) in written.into_iter().enumerate() {
-        let found = store.disk.open_entry(&keys[number]).unwrap().unwrap();
-        if number == 5 {
-            assert!(matches!(written, Err(StoreError::Superseded { .. })), "{written:?}");
-            assert!(found.cinfo.blocks.is_empty() && found.cinfo.blocks.last().is_none());
-        } else {
-            written.unwrap();
-            assert_eq!((found.cinfo, found.origin), (cinfos[number].clone(), Some(mark())));
-        }
-    }
-    assert_eq!(fs::read_dir(store.path(".forebay/tmp")).unwrap().count(), 0);
-}
-
-#[test]
-fn the_first_record_keeps_up_with_what_is_known_of_the_origin() {
-    let store = Store::new();
-    let entry = create(&store.disk, &key("/f"));
-    let checked = OriginMark { checked: Some(1_650_000_000), ..mark() };
-    let (cinfo, key, data) = (with_first_block(&entry), key("/f"), &*entry.data);
-    entry.data.write_vectored_at(0, &[Bytes::from(vec![8; 4096])]).unwrap();
-    let record = NewRecord { key: &key, data, cinfo: &cinfo, origin: Some(&checked), is_first: true };
-    store.disk.write_cinfos(&[record]).into_iter().for_each(Result::unwrap);
-    assert_eq!(store.disk.open_entry(&key).unwrap().unwrap().origin, Some(checked));
-}
-
-#[test]
-fn what_a_crash_leaves_of_a_first_record_names_no_block_that_is_not_there() {
-    let store = Store::new();
-    let (key, path) = (key("/f"), store.path("f.cinfo"));
-    let entry = create(&store.disk, &key);
-    entry.data.write_vectored_at(0, &[Bytes::from(vec![8; 4096])]).unwrap();
-    let old = fs::read(&path).unwrap();
-    let cinfo = with_first_block(&entry);
-    let record =
-        NewRecord { key: &key, data: &*entry.data, cinfo: &cinfo, origin: entry.origin.as_ref(), is_first: true };
-    store.disk.write_cinfos(&[record]).into_iter().for_each(Result::unwrap);
-    let new = fs::read(&path).unwrap();
-    let bytes = fs::read(store.path("f")).unwrap();
-    for cut in 0..new.len() {
-        let (mut mixed, mut swapped) = (new[..cut].to_vec(), old[..cut.min(old.len())].to_vec());
-        mixed.extend_from_slice(old.get(cut..).unwrap_or_default());
-        swapped.extend_from_slice(&new[cut.min(old.len())..]);
-        for image in [mixed, swapped, new[..cut].to_vec()] {
-            fs::write(&path, &image).unwrap();
-            fs::write(store.path("f"), &bytes).unwrap();
-            if let Some(found) = store.disk.open_entry(&key).unwrap() {
-                assert!(found.cinfo == cinfo || found.cinfo.blocks.last().is_none(), "cut at {cut}");
-            }
-        }
-    }
 }
