@@ -38,9 +38,14 @@ impl AdlerPieces {
         }
         self.runs.insert(start, (end, sum));
         if self.runs.len() > RUNS_MAX {
-            self.has_given_up = true;
-            self.runs.clear();
+            self.give_up();
         }
+    }
+
+    /// Forgets the pieces, and those that are to come: bytes that one of them stood for have been replaced.
+    pub fn give_up(&mut self) {
+        self.has_given_up = true;
+        self.runs.clear();
     }
 
     /// The sum of a file of `file_size` bytes, when all of its pieces have come.
@@ -107,6 +112,15 @@ mod tests {
         assert_eq!(pieces.sum(9), None);
         pieces.add(ByteRange::at(4, 5), adler32(b"56789"));
         assert_eq!(pieces.sum(9), Some(0x091e_01de));
+    }
+
+    #[test]
+    fn pieces_that_are_given_up_make_no_sum() {
+        let mut pieces = AdlerPieces::default();
+        pieces.add(ByteRange::at(0, 4), 7);
+        pieces.give_up();
+        pieces.add(ByteRange::at(0, 9), adler32(b"123456789"));
+        assert_eq!(pieces.sum(9), None);
     }
 
     #[test]

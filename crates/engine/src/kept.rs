@@ -20,6 +20,7 @@ pub(crate) struct Kept {
     sums: Mutex<BlockSums>,
     record: Mutex<Record>,
     sync_turn: Mutex<()>,
+    noting: Mutex<()>,
     /// Whether it is known that every block is on disk.
     is_complete_on_disk: AtomicBool,
 }
@@ -28,7 +29,7 @@ pub(crate) struct Kept {
 pub(crate) struct Record {
     pub(crate) cinfo: Cinfo,
     pub(crate) mark: Option<OriginMark>,
-    /// The Adler-32 of what this process has written.
+    /// The Adler-32 of what this process has written, as long as nothing of it was taken back.
     pub(crate) adler32: AdlerPieces,
     /// When something changed that is not on disk yet.
     pub(crate) dirty_since: Option<Instant>,
@@ -62,6 +63,7 @@ impl Kept {
             sums: Mutex::default(),
             record: Mutex::new(record),
             sync_turn: Mutex::new(()),
+            noting: Mutex::new(()),
             is_complete_on_disk,
         }
     }
@@ -95,6 +97,12 @@ impl Kept {
     /// Waits for a sync under way; who holds the guard is the only one to sync. Blocking.
     pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
         self.sync_turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held while something of the entry is noted for the index, if the file is not retired by then. Who has retired it waits for
+    /// this once, and notes its end behind.
+    pub(crate) fn noting(&self) -> MutexGuard<'_, ()> {
+        self.noting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes blocks that were written, with their checksums in the same order, if `may_be_kept` still says so under the record's lock.
@@ -134,19 +142,23 @@ impl Kept {
     pub(crate) fn forget(&self, blocks: impl IntoIterator<Item = BlockIndex>) {
         let _turn = self.sync_turn();
         let mut record = self.record();
+        record.adler32.give_up();
         blocks.into_iter().for_each(|index| self.map.forget(index));
         record.note_change();
     }
 
     /// Takes back the blocks that are not known to be on disk, after a failed sync.
     pub(crate) fn forget_unsynced(&self) {
-        let _not_between_a_check_and_its_blocks = self.record();
+        // Not between a check and its blocks.
+        let mut record = self.record();
+        record.adler32.give_up();
         self.map.forget_unsynced();
     }
 
     /// Takes back all blocks: their disk is gone.
     pub(crate) fn forget_all(&self) {
-        let _not_between_a_check_and_its_blocks = self.record();
+        let mut record = self.record();
+        record.adler32.give_up();
         self.map.forget_all();
     }
 }
