@@ -98,6 +98,9 @@ pub struct HealthLimits {
     pub hung_after: Duration,
     /// The same for syncs, which wait for all that was written before.
     pub sync_hung_after: Duration,
+    /// The same for syncs of many files together, which wait for all that was written to their file system: gigabytes at the
+    /// rate of a disk.
+    pub whole_sync_hung_after: Duration,
     /// How long a full disk is not written.
     pub full_pause: Duration,
     /// Time from a disk's failure to its first probe.
@@ -114,6 +117,7 @@ impl Default for HealthLimits {
             slow_after: Duration::from_secs(1),
             hung_after: Duration::from_secs(20),
             sync_hung_after: Duration::from_secs(120),
+            whole_sync_hung_after: Duration::from_secs(900),
             full_pause: Duration::from_secs(10),
             probe_delay_min: Duration::from_secs(5),
             probe_delay_max: Duration::from_secs(300),

@@ -394,7 +394,9 @@ impl CachedFile {
     }
 
     fn discard_on_disk(&self, reason: DropReason) {
-        let (Some(_), Some(key), Some(disk)) = (&self.kept, self.key(), &self.shared.disk) else { return };
+        let (Some(kept), Some(key), Some(disk)) = (&self.kept, self.key(), &self.shared.disk) else { return };
+        // What was noted before is noted before the end, and nothing more is behind it.
+        drop(kept.noting());
         if let Err(error) = disk.remove_entry(key) {
             self.shared.note_store_failure(DiskOperation::Remove, self.volume(), &error);
             return;

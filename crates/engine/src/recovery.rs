@@ -10,8 +10,8 @@ use forebay_telemetry::DropReason;
 use forebay_types::{BlockIndex, ByteRange};
 use std::{io, sync::Arc, time::Duration};
 
-/// How long taking blocks back may take: a sync that hangs on the same disk may be in its way.
-const FORGET_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long taking blocks back may take: a sync on the same disk may be in its way, of many files together, and may hang.
+const FORGET_TIME_MAX: Duration = Duration::from_secs(60);
 
 impl Handle {
     /// Reads `range` once more, because a file that [`Handle::hit`] or a read of this handle gave could not be read there:
@@ -52,7 +52,14 @@ async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::E
         let file = Arc::clone(file);
         shared.options.workers.run(move || file.kept().map(|kept| kept.forget(blocks)))
     };
-    if !matches!(tokio::time::timeout(FORGET_TIME_MAX, forgetting).await, Ok(Ok(_))) {
+    let was_retired = file.is_retired();
+    let is_forgotten = tokio::select! {
+        biased;
+        forgotten = tokio::time::timeout(FORGET_TIME_MAX, forgetting) => matches!(forgotten, Ok(Ok(_))),
+        // Mostly because the disk is offline: then all blocks were taken back.
+        () = file.discarded(), if !was_retired => true,
+    };
+    if !is_forgotten {
         file.retire(DropReason::DiskOffline);
     }
 }

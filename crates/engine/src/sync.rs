@@ -100,11 +100,8 @@ fn is_due(file: &CachedFile, interval: Duration) -> bool {
 async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
     let places = Arc::new(Semaphore::new(SYNCS_MAX));
     let mut syncs = JoinSet::new();
-    // A few files wait for the disk beside each other, many wait together.
-    let batch_len = if files.len() <= SYNCS_MAX { 1 } else { BATCH_MAX };
-    for batch in files.chunks(batch_len) {
+    for batch in batches(files) {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let batch = batch.to_vec();
         let syncing = workers.start(move || {
             let _place = place;
             sync_together(&batch);
@@ -112,6 +109,22 @@ async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
         syncs.spawn(syncing);
     }
     while syncs.join_next().await.is_some() {}
+}
+
+/// Files that are synced in one piece of work: many wait for the disk together, a few beside each other, as those do that gain
+/// nothing by company.
+fn batches(files: Vec<Arc<CachedFile>>) -> Vec<Vec<Arc<CachedFile>>> {
+    let gains = |file: &Arc<CachedFile>| {
+        let (disk, kept) = (file.shared().disk.as_ref(), file.kept());
+        disk.zip(kept).is_some_and(|(disk, kept)| disk.syncs_together(kept.data.as_ref()))
+    };
+    let has_data = |file: &Arc<CachedFile>| file.kept().is_some_and(|kept| kept.map.unsynced_count() > 0);
+    let (together, alone): (Vec<_>, Vec<_>) = files.into_iter().partition(gains);
+    let (with_data, without): (Vec<_>, Vec<_>) = together.into_iter().partition(has_data);
+    let len_of = |files: &[_]| if files.len() <= SYNCS_MAX { 1 } else { BATCH_MAX };
+    let of_len = |files: Vec<_>, len: usize| files.chunks(len).map(<[_]>::to_vec).collect::<Vec<_>>();
+    let lens = [len_of(&with_data), len_of(&without), 1];
+    [with_data, without, alone].into_iter().zip(lens).flat_map(|(files, len)| of_len(files, len)).collect()
 }
 
 /// Syncs one file, after a sync of it that is under way. Blocking.
@@ -186,6 +199,7 @@ impl<'a> Syncing<'a> {
     fn begin(file: &'a Arc<CachedFile>) -> Option<Self> {
         let (kept, key) = (file.kept()?, file.key()?);
         let turn = kept.sync_turn();
+        let _noting = kept.noting();
         if file.is_retired() || !is_disk_online(file) {
             return None;
         }
@@ -221,9 +235,13 @@ impl<'a> Syncing<'a> {
         }
     }
 
-    /// Notes that the record is on disk.
+    /// Notes that the record is on disk, unless the file was retired while it was on its way there.
     fn note_recorded(&self) {
         let Self { file, key, kept, cinfo, mark, .. } = self;
+        let _noting = kept.noting();
+        if file.is_retired() {
+            return;
+        }
         kept.record().names_blocks = cinfo.blocks.last().is_some();
         let is_complete_now = kept.note_synced(&cinfo.blocks);
         let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
@@ -258,5 +276,5 @@ fn note_complete(file: &CachedFile, kept: &Kept, key: &CacheKey) {
     if let (Some(checksums), Some(catalog)) = (&checksums, &shared.catalog) {
         catalog.note_learnt(key, kept.generation(), facts_of(checksums));
     }
-    shared.completions.add(key, checksums);
+    shared.completions.add(key, kept.generation(), checksums);
 }

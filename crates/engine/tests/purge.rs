@@ -4,10 +4,15 @@ mod house;
 
 use forebay_cache::{Budget, CacheKey, Mark, Marks, PurgeRules, Quota};
 use forebay_engine::{Evicted, IndexState, Options, PurgeOptions};
+use forebay_telemetry::BlockCheck;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Lfn, Outcome, PurgeReason};
 use house::{BLOCK, House, check, open_data_files, options, run, until};
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering::SeqCst},
+    time::Duration,
+};
 
 const MIB: u64 = 1 << 20;
 const WHOLE: ByteRange = ByteRange::at(0, MIB);
@@ -237,6 +242,35 @@ fn evictions_tell_what_became_of_the_file() {
 }
 
 #[test]
+fn a_file_that_is_evicted_while_it_is_synced_with_others_is_gone() {
+    const FILES: u64 = 12;
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house(root.path(), unlimited());
+        // As long as one hangs, no other sync begins: then all the others are due together.
+        house.faults.sync_hangs.store(true, SeqCst);
+        keep(&house, "/first").await;
+        until(|| house.faults.syncs.load(SeqCst) == 1).await;
+        for number in 0..FILES {
+            keep(&house, &format!("/d/{number}")).await;
+        }
+        // The first one is for the data, the second one for the records.
+        house.faults.held_whole_sync.store(2, SeqCst);
+        house.faults.sync_hangs.store(false, SeqCst);
+        until(|| house.faults.whole_syncs.load(SeqCst) == 2).await;
+        assert_eq!(house.engine.evict(&key("/d/7"), true).await.unwrap(), Evicted::Removed { bytes: MIB });
+        keep(&house, "/d/7").await;
+        assert_eq!(house.engine.evict(&key("/d/8"), true).await.unwrap(), Evicted::Removed { bytes: MIB });
+        house.faults.held_whole_sync.store(0, SeqCst);
+        settle(&house, root.path(), FILES).await;
+        assert!(!root.path().join("d/8").exists() && root.path().join("d/7").exists());
+        let metrics = house.engine.metrics();
+        check(&house.open("/d/7").await, WHOLE).await;
+        assert_eq!(metrics.block_checks(BlockCheck::Damaged), 0);
+    });
+}
+
+#[test]
 fn removals_that_race_opens_cost_nobody_a_byte() {
     run(async {
         let root = tempfile::tempdir().unwrap();
@@ -285,7 +319,7 @@ fn a_full_disk_is_purged_and_used_again_without_a_pause() {
             keep(&house, &format!("/{number}")).await;
         }
         settle(&house, root.path(), 3).await;
-        house.faults.full.store(true, std::sync::atomic::Ordering::SeqCst);
+        house.faults.full.store(true, SeqCst);
         check(&house.open("/new").await, WHOLE).await;
         until(|| house.engine.metrics().purged_files(PurgeReason::Space) > 0).await;
         let handle = house.open("/newer").await;

@@ -43,6 +43,12 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         files.iter().map(|file| file.sync_data()).collect()
     }
 
+    /// Whether `data` becomes durable at less cost among many files than alone. Never blocks.
+    fn syncs_together(&self, data: &dyn DataFile) -> bool {
+        let _ = data;
+        false
+    }
+
     /// Replaces records as [`Self::write_cinfo`] does, each of another entry; what became of each, in their order. Many records
     /// cost less together.
     fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {

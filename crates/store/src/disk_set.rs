@@ -212,6 +212,11 @@ impl Disk for DiskSet {
         files.chunk_by(|one, next| one.volume() == next.volume()).flat_map(of_one_disk).collect()
     }
 
+    fn syncs_together(&self, data: &dyn DataFile) -> bool {
+        let disk = self.volume(data.volume()).and_then(|volume| volume.disk());
+        disk.is_some_and(|disk| disk.syncs_together(data))
+    }
+
     fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
         let of_one_disk = |records: &[NewRecord<'_>]| {
             let volume = records.first().and_then(|record| self.volume(record.data.volume()));

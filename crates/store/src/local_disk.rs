@@ -300,6 +300,10 @@ impl Disk for LocalDisk {
         self.whole_sync.sync_data(files)
     }
 
+    fn syncs_together(&self, data: &dyn DataFile) -> bool {
+        self.whole_sync.is_for(data)
+    }
+
     fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
         let draft = |record| {
             let draft = self.draft(record)?;

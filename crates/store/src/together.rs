@@ -14,7 +14,10 @@ use std::{
     fs::File,
     io,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 /// Files from which on the file system is synced as a whole.
@@ -28,6 +31,8 @@ pub(crate) struct WholeSync {
     path: PathBuf,
     /// Number of the file system.
     device: u64,
+    /// Whether there is a call.
+    is_used: AtomicBool,
     /// `None` when one of this kind, or an older kernel, may keep a failure to itself, and after a failure. Locked during the
     /// call: what one call learns no other one may miss.
     call: Mutex<Option<SyncCall>>,
@@ -48,12 +53,18 @@ impl WholeSync {
             && kernel_version().is_some_and(|version| version >= TELLING_SINCE);
         let device = fstat(&*root).map_err(failed())?.st_dev;
         let call: SyncCall = Box::new(move || Ok(syncfs(&*root)?));
-        Ok(Self { path: tree.path().to_owned(), device, call: Mutex::new(is_telling.then_some(call)) })
+        let (is_used, call) = (AtomicBool::new(is_telling), Mutex::new(is_telling.then_some(call)));
+        Ok(Self { path: tree.path().to_owned(), device, is_used, call })
     }
 
     /// The same file system, synced by `call`, which is trusted to tell of failures.
     pub(crate) fn with_call(self, call: SyncCall) -> Self {
-        Self { call: Mutex::new(Some(call)), ..self }
+        Self { is_used: AtomicBool::new(true), call: Mutex::new(Some(call)), ..self }
+    }
+
+    /// Whether files like `data` gain when they are synced together.
+    pub(crate) fn is_for(&self, data: &dyn DataFile) -> bool {
+        self.is_used.load(Relaxed) && self.has(data.identity())
     }
 
     /// Syncs the data of `files`, together when that is worth it.
@@ -76,6 +87,7 @@ impl WholeSync {
                 let path = self.path.display();
                 tracing::warn!(%path, %error, "a file system could not be synced as a whole: each file is, from now on");
                 *call = None;
+                self.is_used.store(false, Relaxed);
                 false
             }
             None => false,

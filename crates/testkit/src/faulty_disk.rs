@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_store::{
-    DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, FileIdentity, LocalDisk, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId,
+    VolumeInfo,
 };
 use std::{
     fs::File,
@@ -36,6 +37,10 @@ pub struct DiskFaults {
     pub read_only: AtomicBool,
     /// Syncs of data that were begun.
     pub syncs: AtomicU64,
+    /// Syncs of the whole file system that were begun.
+    pub whole_syncs: AtomicU64,
+    /// The sync of the whole file system with this number, from 1 on, does not end as long as this is set.
+    pub held_whole_sync: AtomicU64,
     /// Writes of data that were tried.
     pub writes: AtomicU64,
 }
@@ -61,7 +66,9 @@ impl FaultyDisk {
     /// When the real disk cannot be opened.
     pub fn open(root: &Path) -> Result<(Arc<Self>, Arc<DiskFaults>), StoreError> {
         let faults = Arc::new(DiskFaults::default());
-        Ok((Arc::new(Self { disk: LocalDisk::open(root)?, faults: Arc::clone(&faults) }), faults))
+        let told = Arc::clone(&faults);
+        let disk = LocalDisk::open(root)?.with_sync_call(Box::new(move || told.sync_all()));
+        Ok((Arc::new(Self { disk, faults: Arc::clone(&faults) }), faults))
     }
 
     fn fail_if(&self, fails: &AtomicBool, operation: &'static str, key: &CacheKey) -> Result<(), StoreError> {
@@ -98,6 +105,25 @@ impl DiskFaults {
         if self.read_only.load(SeqCst) { Err(io::Error::from_raw_os_error(EROFS)) } else { Ok(()) }
     }
 
+    /// What becomes of a sync of the whole file system: nothing is lost by tests that end without a crash.
+    fn sync_all(&self) -> io::Result<()> {
+        let number = self.whole_syncs.fetch_add(1, SeqCst) + 1;
+        while self.held_whole_sync.load(SeqCst) == number {
+            std::thread::yield_now();
+        }
+        self.check_sync()
+    }
+
+    fn check_sync(&self) -> io::Result<()> {
+        while self.sync_hangs.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        if self.sync_fails.load(SeqCst) {
+            return Err(io::Error::other("told to fail"));
+        }
+        self.check_change()
+    }
+
     fn check_change(&self) -> io::Result<()> {
         self.check_broken().and_then(|()| self.check_read_only())
     }
@@ -131,6 +157,23 @@ impl Disk for FaultyDisk {
     ) -> Result<(), StoreError> {
         self.fail_if(&self.faults.cinfo_fails, "writing", key)?;
         self.change("writing")?.write_cinfo(key, data, cinfo, origin)
+    }
+
+    fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
+        self.disk.sync_data_of(files)
+    }
+
+    fn syncs_together(&self, data: &dyn DataFile) -> bool {
+        self.disk.syncs_together(data)
+    }
+
+    fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
+        let check = |record: &NewRecord<'_>| {
+            self.fail_if(&self.faults.cinfo_fails, "writing", record.key)?;
+            self.change("writing").map(|_| ())
+        };
+        let checked: Vec<_> = records.iter().map(check).collect();
+        if checked.iter().any(Result::is_err) { checked } else { self.disk.write_cinfos(records) }
     }
 
     fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
@@ -215,13 +258,7 @@ impl DataFile for FaultyFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.faults.syncs.fetch_add(1, SeqCst);
-        while self.faults.sync_hangs.load(SeqCst) {
-            std::thread::yield_now();
-        }
-        if self.faults.sync_fails.load(SeqCst) {
-            return Err(io::Error::other("told to fail"));
-        }
-        self.faults.check_change()?;
+        self.faults.check_sync()?;
         self.data.sync_data()
     }
 }

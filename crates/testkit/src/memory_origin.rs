@@ -32,6 +32,9 @@ struct State {
     gate: watch::Sender<u64>,
     /// Whether opens are answered.
     opens_gate: watch::Sender<bool>,
+    checksums: Mutex<u64>,
+    /// Whether questions for checksums are answered.
+    checksums_gate: watch::Sender<bool>,
 }
 
 /// What the origin does.
@@ -112,6 +115,8 @@ impl MemoryOrigin {
             stats: Mutex::default(),
             gate: watch::Sender::new(u64::MAX),
             opens_gate: watch::Sender::new(true),
+            checksums: Mutex::default(),
+            checksums_gate: watch::Sender::new(true),
         };
         Self { state: Arc::new(state) }
     }
@@ -148,6 +153,17 @@ impl MemoryOrigin {
     /// From now on opens and stats are answered, or wait.
     pub fn answer_opens(&self, answered: bool) {
         self.state.opens_gate.send_replace(answered);
+    }
+
+    /// From now on questions for checksums are answered, or wait.
+    pub fn answer_checksums(&self, answered: bool) {
+        self.state.checksums_gate.send_replace(answered);
+    }
+
+    /// How often it was asked for a checksum.
+    #[must_use]
+    pub fn checksums(&self) -> u64 {
+        *lock(&self.state.checksums)
     }
 
     /// The ranges it was asked for so far, in order.
@@ -223,11 +239,16 @@ impl Origin for MemoryOrigin {
         _path: &'a OriginPath,
         algorithm: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
-        let told = lock(&self.state.script).adler32.clone().filter(|_| algorithm.is_none_or(|name| name == "adler32"));
-        let checksum = told.map(|value| Checksum { algorithm: "adler32".to_owned(), value });
-        let (endpoint, text) = (Self::endpoint(), "no such checksum".to_owned());
-        let code = ErrorCode::UNSUPPORTED.0;
-        Box::pin(async move { checksum.ok_or(OriginError::Refused { endpoint, code, text }) })
+        Box::pin(async move {
+            *lock(&self.state.checksums) += 1;
+            // The sender lives as long as this origin: waiting cannot fail.
+            let _ = self.state.checksums_gate.subscribe().wait_for(|answered| *answered).await;
+            let told = lock(&self.state.script).adler32.clone();
+            let told = told.filter(|_| algorithm.is_none_or(|name| name == "adler32"));
+            let checksum = told.map(|value| Checksum { algorithm: "adler32".to_owned(), value });
+            let (endpoint, text) = (Self::endpoint(), "no such checksum".to_owned());
+            checksum.ok_or(OriginError::Refused { endpoint, code: ErrorCode::UNSUPPORTED.0, text })
+        })
     }
 }
 

@@ -1,13 +1,13 @@
 //! Checksums of whole files: made when a file is complete, compared with those of its origin, told to who asks.
 
-use super::{digest::ChecksumAlgorithm, examination::Behind};
+use super::{digest::ChecksumAlgorithm, entry::generation_on_disk, examination::Behind};
 use crate::{
     Checksum, Engine,
     engine::WeakEngine,
     routes::{OriginTarget, Target},
 };
 use forebay_cache::{CacheKey, Pace};
-use forebay_index::Change;
+use forebay_index::{Change, Generation};
 use forebay_origin::OriginError;
 use forebay_telemetry::{ChecksumComparison, DiskOperation, DropReason};
 use forebay_types::RequestPath;
@@ -41,6 +41,8 @@ pub(crate) struct Completions {
 /// A file that is complete.
 struct Completed {
     key: CacheKey,
+    /// Which copy of it: by the time that its origin is asked there may be another.
+    generation: Generation,
     /// Its checksums, when they were made while it was written.
     checksums: Option<Vec<Checksum>>,
 }
@@ -62,9 +64,9 @@ impl Default for Completions {
 
 impl Completions {
     /// A file is complete and on disk; its checksums, if they are known, are noted for the index. Never waits.
-    pub(crate) fn add(&self, key: &CacheKey, checksums: Option<Vec<Checksum>>) {
+    pub(crate) fn add(&self, key: &CacheKey, generation: Generation, checksums: Option<Vec<Checksum>>) {
         // Full: the next scrub makes up for it.
-        let _ = self.sender.try_send(Completed { key: key.clone(), checksums });
+        let _ = self.sender.try_send(Completed { key: key.clone(), generation, checksums });
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -80,12 +82,12 @@ pub(crate) async fn run(engine: WeakEngine) {
     drop(strong);
     let Some(mut completed) = receiver else { return };
     let mut pace = Pace::new(options.checksum_rate);
-    while let Some(Completed { key, checksums }) = completed.recv().await {
+    while let Some(Completed { key, generation, checksums }) = completed.recv().await {
         let Some(engine) = engine.upgrade() else { return };
         if let Some(checksums) = checksums {
             if engine.is_to_be_asked(&key, &checksums) {
                 tokio::time::sleep(pace.wait_for(FILE_LEN_MIN, forebay_net::clock::monotonic())).await;
-                engine.settle(&key, &checksums).await;
+                engine.settle(&key, generation, &checksums).await;
             }
             continue;
         }
@@ -96,24 +98,24 @@ pub(crate) async fn run(engine: WeakEngine) {
         tokio::time::sleep(wait).await;
         let examined = engine.examine(&key, &options.checksums, Behind::Kept, Some(&mut pace)).await;
         if let Some(examined) = examined {
-            engine.settle(&examined.key, &examined.findings.checksums).await;
+            engine.settle(&examined.key, examined.generation, &examined.findings.checksums).await;
         }
     }
 }
 
 impl Engine {
-    /// Compares the checksums of a file with those of its origin; drops a file that is not what the origin says.
-    pub(super) async fn settle(&self, key: &CacheKey, checksums: &[Checksum]) {
+    /// Compares the checksums of a copy of a file with those of its origin; drops a copy that is not what the origin says.
+    pub(super) async fn settle(&self, key: &CacheKey, generation: Generation, checksums: &[Checksum]) {
         if !self.shared().options.integrity.compare {
             return;
         }
         let Some(target) = self.target_of(key) else { return };
         for ours in checksums {
-            let Some(comparison) = self.compare(key, &target, ours).await else { continue };
+            let Some(comparison) = self.compare(key, generation, &target, ours).await else { continue };
             self.metrics().add_checksum_comparison(comparison);
             match comparison {
                 ChecksumComparison::Equal => return,
-                ChecksumComparison::Different => return self.drop_wrong(key).await,
+                ChecksumComparison::Different => return self.drop_wrong(key, generation).await,
                 ChecksumComparison::Disputed => {}
             }
         }
@@ -156,8 +158,15 @@ impl Engine {
         examined.findings.checksums.into_iter().next()
     }
 
-    /// Asks the origin for a checksum and compares; `None` when it has none, or does not say now.
-    async fn compare(&self, key: &CacheKey, target: &OriginTarget, ours: &Checksum) -> Option<ChecksumComparison> {
+    /// Asks the origin for a checksum and compares; `None` when it has none, or does not say now, or another copy has taken the
+    /// place of the one that is compared.
+    async fn compare(
+        &self,
+        key: &CacheKey,
+        generation: Generation,
+        target: &OriginTarget,
+        ours: &Checksum,
+    ) -> Option<ChecksumComparison> {
         let completions = &self.shared().completions;
         let algorithm = ChecksumAlgorithm::parse(&ours.algorithm).ok()?;
         let at_origin = (target.origin.label().to_owned(), algorithm);
@@ -178,11 +187,14 @@ impl Engine {
         if !theirs.algorithm.eq_ignore_ascii_case(algorithm.as_str()) {
             return None;
         }
-        let mut memory = completions.memory();
         if same_value(&theirs.value, &ours.value) {
-            memory.dropped.remove(key);
+            completions.memory().dropped.remove(key);
             return Some(ChecksumComparison::Equal);
         }
+        if !self.is_still(key, generation).await {
+            return None;
+        }
+        let mut memory = completions.memory();
         let (expected, found) = (theirs.value.as_str(), ours.value.as_str());
         if memory.dropped.get(key).is_some_and(|before| before == &ours.to_string()) {
             tracing::error!(%key, %algorithm, expected, found, "fetched anew a file is the same again: the checksum that its origin tells is wrong, the file is kept");
@@ -195,10 +207,23 @@ impl Engine {
         Some(ChecksumComparison::Different)
     }
 
-    /// Takes a file out of the cache that is not what its origin says.
-    async fn drop_wrong(&self, key: &CacheKey) {
+    /// Whether the cache has this very copy of a file.
+    async fn is_still(&self, key: &CacheKey, generation: Generation) -> bool {
         if let Some(file) = self.table().find(key) {
-            file.retire(DropReason::Mismatch);
+            return file.kept().is_some_and(|kept| kept.generation() == generation);
+        }
+        let Some(disk) = self.shared().disk.clone() else { return false };
+        let key = key.clone();
+        let found = self.shared().options.workers.run(move || generation_on_disk(disk.as_ref(), &key)).await;
+        matches!(found, Ok(Ok(Some(found))) if found == generation)
+    }
+
+    /// Takes a copy of a file out of the cache that is not what its origin says.
+    async fn drop_wrong(&self, key: &CacheKey, generation: Generation) {
+        if let Some(file) = self.table().find(key) {
+            if file.kept().is_some_and(|kept| kept.generation() == generation) {
+                file.retire(DropReason::Mismatch);
+            }
             return;
         }
         // Who opens it meanwhile waits, and fetches it anew. One that is being opened now is left to the next comparison.
@@ -206,14 +231,21 @@ impl Engine {
         if leaving.keys().is_empty() {
             return;
         }
-        self.metrics().add_file_dropped(DropReason::Mismatch);
         let (engine, key) = (self.clone(), key.clone());
         let removing = self.shared().options.workers.run(move || {
             let _leaving = leaving;
             let shared = engine.shared();
             let Some(disk) = &shared.disk else { return };
-            match disk.remove_entry(&key) {
-                Ok(()) => shared.catalog.iter().for_each(|catalog| catalog.note(&key, Change::removed())),
+            let removed = match generation_on_disk(disk.as_ref(), &key) {
+                Ok(found) if found == Some(generation) => disk.remove_entry(&key),
+                Ok(_) => return,
+                Err(error) => Err(error),
+            };
+            match removed {
+                Ok(()) => {
+                    shared.metrics.add_file_dropped(DropReason::Mismatch);
+                    shared.catalog.iter().for_each(|catalog| catalog.note(&key, Change::removed()));
+                }
                 Err(error) => shared.note_store_failure(DiskOperation::Remove, None, &error),
             }
         });
@@ -261,7 +293,7 @@ mod tests {
         let completions = Completions::default();
         let key = CacheKey::from_text("/f").unwrap();
         for _ in 0..=WAITING_MAX {
-            completions.add(&key, None);
+            completions.add(&key, Generation { inode: 1, created: 1 }, None);
         }
         assert_eq!(completions.sender.capacity(), 0);
     }

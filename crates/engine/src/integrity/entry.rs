@@ -162,6 +162,12 @@ fn open_entry(disk: &dyn Disk, key: &CacheKey) -> Result<Option<Entry>, StoreErr
     disk.open_entry(key)
 }
 
+/// Which copy of a file is on disk. Blocking.
+pub(super) fn generation_on_disk(disk: &dyn Disk, key: &CacheKey) -> Result<Option<Generation>, StoreError> {
+    let entry = open_entry(disk, key)?;
+    Ok(entry.map(|entry| generation_of(entry.data.as_ref(), &entry.cinfo)))
+}
+
 fn generation_of(data: &dyn DataFile, cinfo: &Cinfo) -> Generation {
     Generation { inode: data.identity().inode, created: cinfo.created }
 }

@@ -115,7 +115,7 @@ impl Engine {
                 let examined = self.examine(&key, &algorithms, Behind::Dropped, Some(&mut pace)).await;
                 if let Some(examined) = examined {
                     self.count(&examined);
-                    self.settle(&examined.key, &examined.findings.checksums).await;
+                    self.settle(&examined.key, examined.generation, &examined.findings.checksums).await;
                 }
             }
             self.set_progress(Some(last_record.id)).await;

@@ -129,7 +129,7 @@ impl Volume {
 
     /// Makes files of the disk durable. Those that are synced one by one tell themselves how the disk does.
     pub(crate) fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
-        let synced = self.patiently(|disk| disk.sync_data_of(files));
+        let synced = self.patiently(files.len(), |disk| disk.sync_data_of(files));
         let offline = || {
             let error = || StoreError::Offline { path: self.spec.path.clone() };
             files.iter().map(|_| Err(io::Error::new(io::ErrorKind::NotConnected, error()))).collect()
@@ -139,7 +139,7 @@ impl Volume {
 
     /// Writes records on the disk. A disk that fails has failed once, however many records that concerns.
     pub(crate) fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
-        let written = self.patiently(|disk| disk.write_cinfos(records));
+        let written = self.patiently(records.len(), |disk| disk.write_cinfos(records));
         let offline = || records.iter().map(|_| Err(StoreError::Offline { path: self.spec.path.clone() })).collect();
         let results = written.unwrap_or_else(offline);
         let fault = |result: &Result<(), StoreError>| result.as_ref().err().and_then(StoreError::fault);
@@ -149,10 +149,12 @@ impl Volume {
         results
     }
 
-    /// Runs an operation on the disk that may take as long as a sync; `None` when it is offline.
-    fn patiently<T>(&self, operation: impl FnOnce(&dyn Disk) -> T) -> Option<T> {
+    /// Runs an operation on the disk that may take as long as a sync of one file, or of all that waits to be written when it is for
+    /// several; `None` when it is offline.
+    fn patiently<T>(&self, files: usize, operation: impl FnOnce(&dyn Disk) -> T) -> Option<T> {
         let disk = self.disk().filter(|_| self.health().is_online())?;
-        let _under_way = self.begin(self.limits.sync_hung_after);
+        let patience = if files > 1 { self.limits.whole_sync_hung_after } else { self.limits.sync_hung_after };
+        let _under_way = self.begin(patience);
         Some(operation(&*disk))
     }
 
