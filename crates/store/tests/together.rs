@@ -24,8 +24,10 @@ struct Calls {
     made: AtomicU64,
     fails: AtomicBool,
     /// Done during the next call.
-    meanwhile: Mutex<Option<Box<dyn FnOnce(&LocalDisk) + Send>>>,
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
+
+type Meanwhile = Box<dyn FnOnce(&LocalDisk) + Send>;
 
 /// A disk whose file system is synced as told.
 struct Store {
