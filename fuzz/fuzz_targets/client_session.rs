@@ -4,7 +4,7 @@
 
 #![no_main]
 
-use forebay_proto::{Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress, SessionId};
+use forebay_proto::{Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress, SessionId, TlsUse};
 use libfuzzer_sys::fuzz_target;
 
 const HANDSHAKE_REPLY: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 5, 0x11, 0, 0, 0, 1];
@@ -25,7 +25,7 @@ fuzz_target!(|input: &[u8]| {
     } else {
         ClientPurpose::Bind { session_id: SessionId([1; 16]) }
     };
-    let options = ClientOptions { purpose, ability: Abilities::FULL_URL };
+    let options = ClientOptions { purpose, ability: Abilities::FULL_URL, tls: TlsUse::Never };
     let bytes = [prefix.concat().as_slice(), rest].concat();
     let whole = set_up_session(options.clone(), bytes.chunks(bytes.len().max(1)));
     let cut = set_up_session(options, bytes.chunks(usize::from(*piece_len).max(1)));
@@ -49,7 +49,7 @@ fn set_up_session<'a>(options: ClientOptions, pieces: impl Iterator<Item = &'a [
                     assert!(at_least > input.len());
                     break;
                 }
-                Ok(Progress::Continue { consumed }) => consumed,
+                Ok(Progress::Continue { consumed } | Progress::StartTls { consumed }) => consumed,
                 Ok(Progress::Ready { consumed }) => {
                     is_ready = true;
                     consumed

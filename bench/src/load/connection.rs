@@ -6,7 +6,7 @@ use super::slot::{Reply, Slot, Step};
 use crate::content::Content;
 use anyhow::{Context as _, Result, bail, ensure};
 use forebay_net::clock;
-use forebay_proto::{Abilities, ClientOptions, ClientPurpose, ClientSession, FileHandle, Progress, StreamId};
+use forebay_proto::{Abilities, ClientOptions, ClientPurpose, ClientSession, FileHandle, Progress, StreamId, TlsUse};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -53,7 +53,8 @@ impl Connection {
     pub(super) fn log_in(&mut self) -> Result<()> {
         let purpose =
             ClientPurpose::Login { pid: std::process::id(), username: "bench".to_owned(), cgi: String::new() };
-        let mut session = ClientSession::new(ClientOptions { purpose, ability: Abilities::default() });
+        let mut session =
+            ClientSession::new(ClientOptions { purpose, ability: Abilities::default(), tls: TlsUse::Never });
         session.start(&mut self.out);
         let mut input = Vec::new();
         loop {
@@ -66,6 +67,7 @@ impl Connection {
                     input.extend(chunk.iter().take(len));
                 }
                 Progress::Continue { consumed } => drop(input.drain(..consumed)),
+                Progress::StartTls { .. } => bail!("the server requires TLS"),
                 Progress::Ready { .. } => return Ok(()),
             }
         }

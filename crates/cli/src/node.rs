@@ -1,6 +1,7 @@
 //! A running server: engine, fronts and admin port, wired from a configuration.
 
 mod admin_port;
+mod tls;
 
 use admin_port::AdminPort;
 use anyhow::anyhow;
@@ -59,6 +60,7 @@ impl Node {
             metrics: metrics.clone(),
         };
         let routes = origins.routes(settings)?;
+        let tls = tls::towards_clients(settings)?;
         let disk = open_store(settings)?;
         let listeners = listen(settings)?;
         let addresses = listeners.iter().map(Listener::address).collect();
@@ -67,7 +69,8 @@ impl Node {
 
         let engine = Engine::start(engine_options(config, disk.as_deref()), disk, routes, metrics.clone());
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
-        let server = Server::new(engine.clone(), config.server.options.clone(), readiness.clone());
+        let options = forebay_server::Options { tls, ..config.server.options.clone() };
+        let server = Server::new(engine.clone(), options, readiness.clone());
         let mut fronts = JoinSet::new();
         for listener in listeners {
             let (server, stopped) = (server.clone(), wait_for(stop.subscribe()));

@@ -2,6 +2,8 @@
 
 use forebay_cache::{AllowList, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Writes};
+use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
+use forebay_proto::TlsPolicy;
 use forebay_telemetry::LogFormat;
 use forebay_types::{Endpoint, Lfn};
 use std::{
@@ -15,6 +17,8 @@ use std::{
 pub struct Config {
     /// The `root://` front.
     pub server: ServerConfig,
+    /// Encryption.
+    pub tls: TlsConfig,
     /// The admin port.
     pub admin: AdminConfig,
     /// Where files are kept; none only when nothing is cached.
@@ -44,6 +48,28 @@ pub struct ServerConfig {
     pub options: forebay_server::Options,
     /// Time that requests under way have to finish when the server is told to stop.
     pub shutdown_time_max: Duration,
+}
+
+/// Encryption.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct TlsConfig {
+    /// Towards clients; `None` for none.
+    pub clients: Option<ClientsTls>,
+    /// Which CAs are trusted. The directory may be missing when nobody has written it.
+    pub trust: TrustAnchors,
+    /// What is shown to origins that ask for a certificate.
+    pub own: Option<Credential>,
+}
+
+/// Encryption towards clients.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ClientsTls {
+    /// The files.
+    pub files: ServerTlsFiles,
+    /// What is demanded of clients.
+    pub policy: TlsPolicy,
+    /// Time within which a client must finish the handshake.
+    pub handshake_time_max: Duration,
 }
 
 /// The admin port.
@@ -145,6 +171,7 @@ impl Default for Config {
                 options: forebay_server::Options::default(),
                 shutdown_time_max: Duration::from_secs(30),
             },
+            tls: TlsConfig::default(),
             admin: AdminConfig::default(),
             disks: Vec::new(),
             index: IndexConfig::default(),

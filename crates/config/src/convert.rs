@@ -14,6 +14,7 @@ use crate::{
     raw::{Raw, RawForwarding, RawIndex, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
     read_ahead::read_read_ahead,
     source::Source,
+    tls::read_tls,
 };
 use forebay_cache::AllowList;
 use forebay_telemetry::LogFormat;
@@ -46,6 +47,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     let mut checker = Checker::new(source);
     let mut config = Config::default();
     read_server(&raw.server, &mut config, &mut checker);
+    config.tls = read_tls(&raw.tls, &raw.origin, &mut checker);
     config.admin = read_admin(&raw.admin, &mut checker);
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
     read_integrity(&raw.integrity, &mut config, &mut checker);

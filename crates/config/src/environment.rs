@@ -6,6 +6,7 @@ use crate::{
     settings::Settings,
 };
 use forebay_admin::TokenFile;
+use forebay_net::{ClientTlsFiles, Credential, TlsAcceptor, TlsConnector, TlsError};
 use rustix::fs::{Access, access};
 use std::{fs, path::Path};
 
@@ -37,6 +38,7 @@ fn problems_at_start(settings: &Settings) -> Vec<Problem> {
     {
         problems.push(settings.problem_at("admin.token_file", error));
     }
+    problems.extend(check_tls(settings));
     for (index, export) in settings.config.exports.iter().enumerate() {
         if let ExportFiles::Directory(directory) = &export.files
             && let Err(text) = check_directory(directory)
@@ -45,6 +47,28 @@ fn problems_at_start(settings: &Settings) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// What is wrong with the files of TLS.
+fn check_tls(settings: &Settings) -> Option<Problem> {
+    let tls = &settings.config.tls;
+    let problem = |error: TlsError, (certificate, key): (&str, &str), own: &Credential| {
+        let setting = match &error {
+            TlsError::File { path, .. } if *path == own.certificate => certificate,
+            TlsError::File { path, .. } if *path == own.key => key,
+            TlsError::SetUp { .. } => "tls.ciphers",
+            _ => "tls.ca_dir",
+        };
+        settings.problem_at(setting, error)
+    };
+    if let Some(clients) = &tls.clients
+        && let Err(error) = TlsAcceptor::new(clients.files.clone())
+    {
+        return Some(problem(error, ("tls.certificate", "tls.key"), &clients.files.credential));
+    }
+    let own = tls.own.as_ref()?;
+    let files = ClientTlsFiles { trust: tls.trust.clone(), credential: Some(own.clone()) };
+    TlsConnector::new(files).err().map(|error| problem(error, ("origin.certificate", "origin.key"), own))
 }
 
 /// Whether a disk of several can be used now.

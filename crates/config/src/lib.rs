@@ -23,9 +23,11 @@ mod raw;
 mod read_ahead;
 mod settings;
 mod source;
+mod tls;
 
 pub use config::{
-    AdminConfig, Config, DiskConfig, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig, ServerConfig,
+    AdminConfig, ClientsTls, Config, DiskConfig, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig,
+    ServerConfig, TlsConfig,
 };
 pub use documents::{example_file, reference, setting_help};
 pub use error::{ConfigError, Problem};

@@ -12,6 +12,7 @@ pub(crate) type Texts = Vec<Spanned<String>>;
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Raw {
     pub(crate) server: RawServer,
+    pub(crate) tls: RawTls,
     pub(crate) admin: RawAdmin,
     pub(crate) store: RawStore,
     pub(crate) disk: Vec<Spanned<RawDisk>>,
@@ -32,6 +33,7 @@ pub(crate) struct Raw {
 /// All tables, in the order of the example file.
 pub(crate) const SECTIONS: &[Section] = &[
     RawServer::SECTION,
+    RawTls::SECTION,
     RawAdmin::SECTION,
     RawStore::SECTION,
     RawDisk::SECTION,
@@ -62,6 +64,7 @@ impl Raw {
     pub(crate) fn written(&self) -> Vec<(String, Range<usize>)> {
         let tables = [
             self.server.written(),
+            self.tls.written(),
             self.admin.written(),
             self.store.written(),
             self.index.written(),
@@ -121,6 +124,32 @@ section! {
         host_name: String = Value::none().sample(r#""cache.example.org""#),
         /// Checksum algorithms told to clients, the default one first. The origin decides which it really has.
         checksum_algorithms: Texts = Value::default(r#"["adler32", "crc32c"]"#),
+    }
+}
+
+section! {
+    /// Encryption. Clients get it with a certificate of this host; connections to origins use the rest. Files are read again
+    /// when they change.
+    "tls" RawTls {
+        /// PEM file with the host's certificate, and behind it those that lead to its CA. No TLS for clients unless written.
+        certificate: String = Value::none().sample(r#""/etc/grid-security/hostcert.pem""#),
+        /// PEM file with its private key, readable by the server's user and not by everybody; unless written, it is in the file of
+        /// the certificate.
+        key: String = Value::none().sample(r#""/etc/grid-security/hostkey.pem""#),
+        /// What is demanded of clients: `capable` nothing, who wants TLS gets it; `login` TLS from before the login; `session` TLS
+        /// from behind the login; `data` as `session`, also for parallel streams; `all` as `login`, also for parallel streams.
+        policy: String = Value::default(r#""capable""#),
+        /// Directory of trusted CAs and their revocation lists under OpenSSL's hashed names, for clients and origins.
+        ca_dir: String = Value::default(r#""/etc/grid-security/certificates""#),
+        /// What revocation lists mean: `ignore` nothing; `try` whoever is on one is refused; `require` each CA must have a current
+        /// one too.
+        crl: String = Value::default(r#""try""#),
+        /// Whether clients are asked for a certificate. They need not have one.
+        client_certificates: bool = Value::default("true"),
+        /// Cipher suites of TLS 1.2 in OpenSSL's notation; those with forward secrecy and authenticated encryption, unless written.
+        ciphers: String = Value::none().sample(r#""ECDHE+AESGCM""#),
+        /// Time within which a client must finish the handshake.
+        handshake_time_max: String = Value::default(r#""10s""#),
     }
 }
 
@@ -371,6 +400,10 @@ section! {
         idle_timeout: String = Value::default(r#""5min""#),
         /// Whether bytes are asked for with checksums on their way, where the server has them.
         page_reads: bool = Value::default("true"),
+        /// PEM file with the certificate shown to origins that ask for one in the TLS handshake; none, unless written.
+        certificate: String = Value::none().sample(r#""/etc/forebay/robot.pem""#),
+        /// PEM file with its private key; unless written, it is in the file of the certificate.
+        key: String = Value::none().sample(r#""/etc/forebay/robot.key""#),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Listeners, connectors, sendfile, page-cache reads, and the only clock.
+//! Listeners, connectors, TLS, sendfile, page-cache reads, and the only clock.
 //!
 //! Everything here is a thin edge over the operating system: no protocol, no policy. Sockets come out with
 //! `TCP_NODELAY` and keepalive set, so no caller has to remember it.
@@ -8,6 +8,8 @@ mod connect;
 mod listener;
 mod page_cache;
 mod send;
+mod stream;
+mod tls;
 mod tune;
 
 pub use connect::{ADDRESSES_MAX, ConnectError, connect};
@@ -16,5 +18,10 @@ pub use page_cache::{PAGE_SIZE, probe_cached, read_nowait, read_nowait_vectored}
 pub use send::{
     SENDFILE_CALL_LEN_MAX, SendError, SendHint, send_all, send_file, send_file_now, send_now, send_vectored,
     send_with_more,
+};
+pub use stream::Stream;
+pub use tls::{
+    ClientTlsFiles, Credential, CrlPolicy, DistrustReason, PeerCertificate, REBUILD_AFTER, RELOAD_CHECK_INTERVAL,
+    ServerTlsFiles, TlsAcceptor, TlsConnector, TlsError, TlsFacts, TrustAnchors,
 };
 pub use tune::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};

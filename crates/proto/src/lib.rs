@@ -12,6 +12,7 @@ pub mod page;
 pub mod request;
 pub mod response;
 mod session;
+mod tls;
 mod wire;
 
 pub use code::{ErrorCode, QueryKind, RequestCode, Status};
@@ -26,6 +27,7 @@ pub use session::{
     ClientError, ClientOptions, ClientPurpose, ClientSession, Fatal, Input, Peer, Progress, ServerOptions,
     ServerSession,
 };
+pub use tls::{TlsPolicy, TlsUse};
 
 /// The protocol version that we speak: 5.1.1, with page reads, without clones.
 pub const PROTOCOL_VERSION: u32 = 0x511;

@@ -8,14 +8,16 @@ use crate::{
     output::OutputError,
     server::Shared,
 };
-use forebay_proto::{Fatal, Input as Next, ServerOptions, ServerSession};
+use forebay_net::TlsError;
+use forebay_proto::{Fatal, Input as Next, ServerOptions, ServerSession, TlsPolicy};
+use forebay_telemetry::TlsResult;
 use forebay_types::Side;
 use std::{io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 use tokio::{
     net::TcpStream,
     sync::mpsc,
     task::{AbortHandle, JoinError},
-    time::{Instant, Sleep, sleep},
+    time::{Instant, Sleep, sleep, timeout},
 };
 
 /// A connection that has been accepted.
@@ -36,12 +38,13 @@ pub(crate) async fn serve_connection(
     let Accepted { stream, peer, local, shared } = accepted;
     let _gauge = shared.engine.metrics().open_connection();
     let role = if shared.engine.is_cache() { ServerOptions::CACHE } else { ServerOptions::FILES };
+    let policy = shared.options.tls.as_ref().map_or(TlsPolicy::None, |tls| tls.policy);
     let connection = Connection {
         input: Input::default(),
-        session: ServerSession::new(role),
+        session: ServerSession::new(ServerOptions { tls: policy, ..role }),
         deadline: Box::pin(sleep(shared.options.login_time_max)),
         idle_time_max: shared.options.idle_time_max,
-        exchange: Exchange::new(stream, peer, local, shared, events),
+        exchange: Exchange::new(stream.into(), peer, local, shared, events),
         receiver,
         connection,
         wanted_len: 0,
@@ -87,6 +90,8 @@ enum End {
     Silence,
     #[error(transparent)]
     Protocol(#[from] Fatal),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error("it cannot be read from: {0}")]
     Input(#[from] io::Error),
     #[error(transparent)]
@@ -99,6 +104,7 @@ impl End {
     const fn side(&self) -> Side {
         match self {
             Self::Client | Self::Session | Self::Silence | Self::Protocol(_) | Self::Input(_) => Side::Client,
+            Self::Tls(error) => error.side(),
             Self::Output(error) => error.side(),
             Self::Drained | Self::Fault(_) => Side::Internal,
         }
@@ -165,7 +171,29 @@ impl Connection {
             if exchange.output.len() >= ASSEMBLY_LEN {
                 exchange.flush().await?;
             }
+            if session.is_tls_due() {
+                self.start_tls().await?;
+            }
         }
+        Ok(())
+    }
+
+    /// Sends what is still to be sent in clear, then goes through the TLS handshake. What has been received meanwhile is its
+    /// beginning, and never a request.
+    async fn start_tls(&mut self) -> Result<(), End> {
+        self.exchange.flush().await?;
+        let Some(tls) = self.exchange.shared.options.tls.clone() else { return Err(End::Session) };
+        let received = self.input.take();
+        let handshake = timeout(tls.handshake_time_max, self.exchange.stream.accept_tls(&tls.acceptor, &received));
+        let done = handshake.await.unwrap_or(Err(TlsError::TimedOut { limit: tls.handshake_time_max }));
+        self.exchange.metrics.add_tls_handshake(match &done {
+            Ok(_) => TlsResult::Done,
+            Err(TlsError::TimedOut { .. }) => TlsResult::TimedOut,
+            Err(_) => TlsResult::Failed,
+        });
+        let facts = done?;
+        tracing::debug!(peer = %self.exchange.peer, version = facts.version, cipher = facts.cipher, "encrypted");
+        self.session.tls_started();
         Ok(())
     }
 

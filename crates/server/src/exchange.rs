@@ -12,6 +12,7 @@ use crate::{
     status::Failure,
 };
 use forebay_engine::{Client, Handle, Redirects};
+use forebay_net::Stream;
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
 use forebay_telemetry::Metrics;
 use forebay_types::Outcome;
@@ -20,11 +21,11 @@ use std::{
     sync::Arc,
     task::{Context, Waker},
 };
-use tokio::{net::TcpStream, sync::Semaphore, task::JoinSet, time::Instant};
+use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
 
 /// One connection's state, as far as request handlers touch it. The connection's task owns it, so nothing here is locked.
 pub(crate) struct Exchange {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) peer: SocketAddr,
     /// The address that the client connected to.
     pub(crate) local: SocketAddr,
@@ -83,7 +84,7 @@ impl Main {
 impl Exchange {
     /// A new connection whose tasks send to `events`.
     pub(crate) fn new(
-        stream: TcpStream,
+        stream: Stream,
         peer: SocketAddr,
         local: SocketAddr,
         shared: Arc<Shared>,

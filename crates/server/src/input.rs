@@ -1,16 +1,13 @@
 //! What a client has sent and nobody has served yet.
 
 use crate::buffers::{Buffer, RECEIVE_BUFFER_LEN};
+use forebay_net::Stream;
 use std::{
     future::poll_fn,
     io,
-    pin::Pin,
     task::{Poll, ready},
 };
-use tokio::{
-    io::{AsyncRead, ReadBuf},
-    net::TcpStream,
-};
+use tokio::io::ReadBuf;
 
 /// Bytes that have been received and are not served yet.
 #[derive(Debug, Default)]
@@ -36,13 +33,20 @@ impl Input {
         }
     }
 
+    /// Takes all that waits, and never gives it again.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        let taken = self.waiting().to_vec();
+        *self = Self::default();
+        taken
+    }
+
     /// Receives what is there, once there is something; 0 when nothing more comes. `wanted_len` bytes in all, or more, are
     /// made room for.
-    pub(crate) async fn receive(&mut self, stream: &mut TcpStream, wanted_len: usize) -> io::Result<usize> {
+    pub(crate) async fn receive(&mut self, stream: &mut Stream, wanted_len: usize) -> io::Result<usize> {
         poll_fn(|context| {
             self.make_room(wanted_len);
             let mut room = ReadBuf::new(self.buffer.get_mut(self.end..).unwrap_or_default());
-            let polled = Pin::new(&mut *stream).poll_read(context, &mut room);
+            let polled = stream.poll_receive(context, &mut room);
             let received_len = room.filled().len();
             self.end += received_len;
             if self.start == self.end {
@@ -76,12 +80,12 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::AsyncWriteExt;
+    use tokio::{io::AsyncWriteExt, net::TcpStream};
 
-    async fn pair() -> (TcpStream, TcpStream) {
+    async fn pair() -> (TcpStream, Stream) {
         let mut listener = forebay_net::Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = TcpStream::connect(listener.address()).await.unwrap();
-        (client, listener.accept().await.0)
+        (client, listener.accept().await.0.into())
     }
 
     #[tokio::test]

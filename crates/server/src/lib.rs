@@ -28,5 +28,5 @@ mod sessions;
 mod source;
 mod status;
 
-pub use options::Options;
+pub use options::{Options, Tls};
 pub use server::Server;

@@ -1,5 +1,7 @@
 //! How the server is set up, and the limits that are no matter of taste.
 
+use forebay_net::TlsAcceptor;
+use forebay_proto::TlsPolicy;
 use std::time::Duration;
 
 /// Set-up of the `root://` front. The defaults suit a cache node that serves a cluster.
@@ -18,6 +20,8 @@ pub struct Options {
     /// Time within which a client must take some of the bytes that wait for it; it is closed otherwise, because it holds
     /// buffers. A client counts as stalled that takes less than 512 KiB in this time.
     pub write_stall_max: Duration,
+    /// Encryption; `None` for none.
+    pub tls: Option<Tls>,
     /// Time after which a connection without a request and without an open file is closed; `None` never does, like the
     /// reference server. Clients close idle connections themselves.
     pub idle_time_max: Option<Duration>,
@@ -34,6 +38,17 @@ pub struct Options {
     pub checksum_algorithms: Vec<String>,
 }
 
+/// How connections are encrypted.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The host's certificate.
+    pub acceptor: TlsAcceptor,
+    /// What is demanded of clients.
+    pub policy: TlsPolicy,
+    /// Time within which a client must finish the handshake.
+    pub handshake_time_max: Duration,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -42,6 +57,7 @@ impl Default for Options {
             requests_outstanding_max: 256,
             login_time_max: Duration::from_secs(30),
             write_stall_max: Duration::from_secs(60),
+            tls: None,
             idle_time_max: None,
             wait_response_after: Duration::from_secs(10),
             wait_response_time: Duration::from_secs(1800),

@@ -7,10 +7,15 @@ use crate::{
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
-use forebay_net::{SendError, SendHint};
+use forebay_net::{SendError, SendHint, Stream};
 use forebay_types::{ByteRange, Side};
-use std::{fs::File, io::IoSlice, time::Duration};
-use tokio::{net::TcpStream, time::timeout};
+use std::{
+    fs::File,
+    io::{self, IoSlice},
+    os::unix::fs::FileExt,
+    time::Duration,
+};
+use tokio::time::timeout;
 
 /// Answers that wait to be sent to one client.
 ///
@@ -74,6 +79,10 @@ const SLICES_PER_SEND: usize = 1024;
 
 /// Room that is kept for encoders.
 const ENCODED_CAPACITY_MAX: usize = 4 << 10;
+
+/// Bytes of a file that are read and encrypted at a time: so many that sending them costs little, so few that the processor's
+/// cache holds them from one to the other.
+const ENCRYPTED_PIECE_LEN: usize = 64 << 10;
 
 /// Bytes in memory that are copied to the answers that wait rather than sent at once.
 const COPIED_LEN_MAX: usize = 16 << 10;
@@ -171,13 +180,16 @@ impl Output {
     }
 
     /// Sends all that waits.
-    pub(crate) async fn flush(&mut self, stream: &TcpStream) -> Result<(), OutputError> {
+    pub(crate) async fn flush(&mut self, stream: &Stream) -> Result<(), OutputError> {
         if self.filled > 0 {
             // Each piece has its time: what waits may be long, and the client slow.
             for piece in self.waiting().chunks(LARGE_BUFFER_LEN) {
-                let rest = forebay_net::send_now(stream, piece, SendHint::Last)?;
+                let rest = match stream.plain() {
+                    Some(socket) => forebay_net::send_now(socket, piece, SendHint::Last)?,
+                    None => piece,
+                };
                 if !rest.is_empty() {
-                    within(self.stall_max, forebay_net::send_all(stream, rest)).await?;
+                    within(self.stall_max, stream.send_all(rest)).await?;
                 }
             }
             self.clear();
@@ -188,31 +200,49 @@ impl Output {
     /// Sends all that waits, and behind it a range of a file, which should be in the page cache.
     pub(crate) async fn send_file(
         &mut self,
-        stream: &TcpStream,
+        stream: &Stream,
         file: &File,
         range: ByteRange,
     ) -> Result<(), OutputError> {
+        let Some(socket) = stream.plain() else { return self.send_file_encrypted(stream, file, range).await };
         if self.filled > 0 {
-            let rest = forebay_net::send_now(stream, self.waiting(), SendHint::More)?;
+            let rest = forebay_net::send_now(socket, self.waiting(), SendHint::More)?;
             if !rest.is_empty() {
-                within(self.stall_max, forebay_net::send_with_more(stream, rest)).await?;
+                within(self.stall_max, forebay_net::send_with_more(socket, rest)).await?;
             }
             self.clear();
         }
         let mut position = range.start();
         while position < range.end() {
             let piece = ByteRange::at(position, (range.end() - position).min(SEND_PIECE_LEN));
-            let rest = forebay_net::send_file_now(stream, file, piece)?;
+            let rest = forebay_net::send_file_now(socket, file, piece)?;
             if !rest.is_empty() {
-                within(self.stall_max, forebay_net::send_file(stream, file, rest)).await?;
+                within(self.stall_max, forebay_net::send_file(socket, file, rest)).await?;
             }
             position = piece.end();
         }
         Ok(())
     }
 
+    /// As [`Output::send_file`], by way of the bytes that wait: what is encrypted must be in memory. A short end goes on
+    /// waiting.
+    async fn send_file_encrypted(&mut self, stream: &Stream, file: &File, range: ByteRange) -> Result<(), OutputError> {
+        let mut rest = range;
+        while !rest.is_empty() {
+            let room_len = ENCRYPTED_PIECE_LEN.saturating_sub(self.filled).max(1);
+            let piece_len = usize::try_from(rest.len()).unwrap_or(usize::MAX).min(room_len);
+            read_piece(file, rest, self.room(piece_len))?;
+            self.commit(piece_len);
+            rest = ByteRange::between(rest.start() + piece_len as u64, rest.end());
+            if self.filled >= ENCRYPTED_PIECE_LEN {
+                self.flush(stream).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Appends a frame, and sends it as far as it is large.
-    pub(crate) async fn send_frame(&mut self, stream: &TcpStream, frame: Frame) -> Result<(), OutputError> {
+    pub(crate) async fn send_frame(&mut self, stream: &Stream, frame: Frame) -> Result<(), OutputError> {
         self.append(&frame.head);
         let mut gathered = Gathered::default();
         for segment in frame.body {
@@ -236,7 +266,7 @@ impl Output {
 
     /// Appends what has been gathered if it is little; otherwise sends all that waits, and behind it the gathered bytes
     /// from where they are.
-    async fn send_gathered(&mut self, stream: &TcpStream, gathered: &mut Gathered) -> Result<(), OutputError> {
+    async fn send_gathered(&mut self, stream: &Stream, gathered: &mut Gathered) -> Result<(), OutputError> {
         let Gathered { parts, len } = std::mem::take(gathered);
         if len < COPIED_LEN_MAX {
             parts.iter().for_each(|part| self.append(part));
@@ -246,7 +276,7 @@ impl Output {
             let waiting = std::iter::once(self.waiting());
             let mut slices: Vec<IoSlice<'_>> =
                 waiting.chain(batch.iter().map(|part| &part[..])).map(IoSlice::new).collect();
-            within(self.stall_max, forebay_net::send_vectored(stream, &mut slices)).await?;
+            within(self.stall_max, stream.send_slices(&mut slices)).await?;
             self.clear();
         }
         Ok(())
@@ -256,6 +286,18 @@ impl Output {
     fn waiting(&self) -> &[u8] {
         &self.buffer[..self.filled]
     }
+}
+
+/// Fills `room` with the beginning of `range`.
+fn read_piece(file: &File, range: ByteRange, room: &mut [u8]) -> Result<(), SendError> {
+    let (offset, len) = (range.start(), range.len());
+    file.read_exact_at(room, offset).map_err(|source| match source.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            let end = file.metadata().map_or(offset, |metadata| metadata.len().max(offset));
+            SendError::UnexpectedEof { offset: end, missing_bytes: range.end().saturating_sub(end) }
+        }
+        _ => SendError::File { offset, len, source },
+    })
 }
 
 async fn within(limit: Duration, send: impl Future<Output = Result<(), SendError>>) -> Result<(), OutputError> {
@@ -269,7 +311,7 @@ async fn within(limit: Duration, send: impl Future<Output = Result<(), SendError
 mod tests {
     use super::*;
     use std::{io::Write, sync::Arc};
-    use tokio::io::AsyncReadExt;
+    use tokio::{io::AsyncReadExt, net::TcpStream};
 
     const STALL_MAX: Duration = Duration::from_secs(60);
 
@@ -277,10 +319,10 @@ mod tests {
         Output::new(STALL_MAX)
     }
 
-    async fn pair() -> (TcpStream, TcpStream) {
+    async fn pair() -> (TcpStream, Stream) {
         let mut listener = forebay_net::Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let client = TcpStream::connect(listener.address()).await.unwrap();
-        (client, listener.accept().await.0)
+        (client, listener.accept().await.0.into())
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@ use crate::{
     disks::DiskGauges,
     label::{
         BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept,
-        NotReadAhead, PerLabel, ReadAheadEvent, RequestKind,
+        NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, TlsResult,
     },
     metrics::{Counters, Metrics, Tasks},
     purge::PurgeCounters,
@@ -107,6 +107,11 @@ impl Page<'_, '_> {
         self.counter(
             ("forebay_connections_accepted", "Client connections accepted", None),
             &counters.connections_accepted,
+        )?;
+        self.per_label::<TlsResult, _>(
+            ("forebay_tls_handshakes", "TLS handshakes of clients, by how they ended", None),
+            "result",
+            &counters.tls_handshakes,
         )
     }
 
@@ -387,6 +392,7 @@ mod tests {
         let handle = metrics.open_handle();
         handle.account(Outcome::Hit, 4096);
         handle.account(Outcome::Bypassed, 7);
+        metrics.add_tls_handshake(TlsResult::Done);
         metrics.add_client_request(RequestKind::Readv);
         metrics.add_client_error(Side::Disk);
         metrics.observe_request(Outcome::Hit, Duration::from_micros(8));
@@ -455,6 +461,7 @@ mod tests {
             "forebay_tasks 42",
             "forebay_connections 1",
             "forebay_connections_accepted_total 1",
+            "forebay_tls_handshakes_total{result=\"done\"} 1",
             "forebay_budget_bytes 1073741824",
             "forebay_budget_used_bytes 12345",
             "forebay_disk_state{disk=\"/d1\",state=\"healthy\"} 0",

@@ -219,6 +219,16 @@ labels! {
         FailedRefused = "failed_refused",
     }
 
+    /// How a client's TLS handshake ended.
+    TlsResult {
+        /// The connection is encrypted.
+        Done = "done",
+        /// The client broke it off, or said what makes no sense.
+        Failed = "failed",
+        /// The client was too slow.
+        TimedOut = "timed_out",
+    }
+
     /// What the rules decided about an open.
     Decided {
         /// It is served through the cache.
@@ -272,6 +282,7 @@ mod tests {
     #[test]
     fn each_variant_has_its_own_place_and_name() {
         assert_positions_and_names::<RequestKind>();
+        assert_positions_and_names::<TlsResult>();
         assert_positions_and_names::<DiskOperation>();
         assert_positions_and_names::<NotKept>();
         assert_positions_and_names::<BlockCheck>();

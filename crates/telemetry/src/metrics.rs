@@ -6,7 +6,7 @@ use crate::{
     histogram::AtomicHistogram,
     label::{
         BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept,
-        NotReadAhead, PerLabel, ReadAheadEvent, RequestKind,
+        NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, TlsResult,
     },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
@@ -41,6 +41,7 @@ pub(crate) struct Counters {
     pub(crate) open_handles: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
+    pub(crate) tls_handshakes: PerLabel<AtomicU64, { TlsResult::ALL.len() }>,
     pub(crate) budget: OnceLock<Budget>,
     pub(crate) tasks: OnceLock<Tasks>,
     pub(crate) disks: OnceLock<Disks>,
@@ -123,6 +124,17 @@ impl Metrics {
         self.0.connections.fetch_add(1, Ordering::Relaxed);
         self.0.connections_accepted.fetch_add(1, Ordering::Relaxed);
         ConnectionGuard(self.clone())
+    }
+
+    /// Counts the end of a client's TLS handshake.
+    pub fn add_tls_handshake(&self, result: TlsResult) {
+        self.0.tls_handshakes.of(result).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// TLS handshakes of clients so far, with this result.
+    #[must_use]
+    pub fn tls_handshakes(&self, result: TlsResult) -> u64 {
+        self.0.tls_handshakes.of(result).load(Ordering::Relaxed)
     }
 
     /// Puts a client's file handle into the gauge until it is dropped; the handle accounts the bytes of its reads.

@@ -11,7 +11,7 @@ use super::{
 use crate::{OriginError, PoolOptions};
 use bytes::BytesMut;
 use forebay_net::ConnectError;
-use forebay_proto::{Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress};
+use forebay_proto::{Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress, TlsUse};
 use forebay_types::Endpoint;
 use std::sync::{Arc, Mutex, atomic::AtomicBool};
 use tokio::{
@@ -89,7 +89,7 @@ pub(super) async fn set_up(
         };
         OriginError::Unreachable { endpoint: endpoint.clone(), reason }
     })?;
-    let session = ClientSession::new(ClientOptions { purpose, ability: ABILITIES });
+    let session = ClientSession::new(ClientOptions { purpose, ability: ABILITIES, tls: TlsUse::Never });
     let handshake = exchange(endpoint, Arc::new(socket), session, activity);
     timeout_at(deadline, handshake).await.unwrap_or_else(|_| {
         let reason = format!("it accepts connections but did not log us in within {:?}", options.connect_timeout);
@@ -120,6 +120,7 @@ async fn exchange(
                 inlet.append(&mut input, missing_len).await.map_err(|error| unreachable(endpoint, &error))?;
             }
             Progress::Continue { consumed } => drop(input.split_to(consumed)),
+            Progress::StartTls { .. } => return Err(refusal(endpoint, ClientError::TlsRequired)),
             Progress::Ready { .. } => return Ok(SetUp { socket, inlet, peer: *session.peer() }),
         }
     }

@@ -3,11 +3,12 @@
 use super::HANDSHAKE;
 use crate::PROTOCOL_VERSION;
 use crate::code::{ErrorCode, Status};
-use crate::flags::{Abilities, ProtocolRequestFlags, ServerFlags};
+use crate::flags::{Abilities, ServerFlags};
 use crate::header::{RESPONSE_HEADER_LEN, ResponseHeader, SessionId, StreamId};
 use crate::limits::SETUP_BODY_LEN_MAX;
 use crate::request::{Bind, Expect, Login, Protocol, Request, Username};
 use crate::response::{ErrorBody, HandshakeReply, LoginReply, ProtocolReply, Redirect, Response, ResponseError};
+use crate::tls::TlsUse;
 use forebay_types::Side;
 
 /// What the connection is for.
@@ -36,6 +37,8 @@ pub struct ClientOptions {
     pub purpose: ClientPurpose,
     /// What we can do.
     pub ability: Abilities,
+    /// What we do about TLS.
+    pub tls: TlsUse,
 }
 
 /// What has become of the input.
@@ -48,6 +51,12 @@ pub enum Progress {
     },
     /// Set-up goes on; what is to be sent next is in `out`.
     Continue {
+        /// Bytes to drop.
+        consumed: usize,
+    },
+    /// The TLS handshake comes next, and what follows in the input is part of it. When it is done,
+    /// [`ClientSession::handle_tls_started`] goes on.
+    StartTls {
         /// Bytes to drop.
         consumed: usize,
     },
@@ -69,6 +78,8 @@ pub struct Peer {
     pub session_id: Option<SessionId>,
     /// Number of the parallel stream; 0 for a main connection.
     pub path_id: u8,
+    /// Whether the connection is encrypted.
+    pub is_tls: bool,
 }
 
 impl Peer {
@@ -88,6 +99,9 @@ impl Peer {
 /// First version of the protocol with page reads.
 const PAGES_SINCE_VERSION: u32 = 0x511;
 
+/// First version of the protocol with TLS.
+const TLS_SINCE_VERSION: u32 = 0x500;
+
 /// Why a session could not be set up.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ClientError {
@@ -97,9 +111,12 @@ pub enum ClientError {
     /// A reply does not follow the protocol.
     #[error("session set-up: {0}")]
     Response(#[from] ResponseError),
-    /// The server wants TLS.
-    #[error("the server requires TLS, which this release does not offer")]
+    /// The server wants TLS, and we have none.
+    #[error("the server requires TLS")]
     TlsRequired,
+    /// We want TLS, and the server has none.
+    #[error("the server offers no TLS, which roots:// demands")]
+    TlsMissing,
     /// The server wants to know who we are.
     #[error("the server requires authentication ({protocols}), which this release does not offer")]
     AuthenticationRequired {
@@ -144,7 +161,7 @@ impl ClientError {
                 ErrorCode::OVERLOADED | ErrorCode::NO_MEMORY | ErrorCode::NO_SERVER | ErrorCode::IN_PROGRESS
             ),
             Self::Response(error) => error.is_retryable(),
-            Self::NotXrootd | Self::TlsRequired | Self::AuthenticationRequired { .. } => false,
+            Self::NotXrootd | Self::TlsRequired | Self::TlsMissing | Self::AuthenticationRequired { .. } => false,
         }
     }
 }
@@ -164,7 +181,11 @@ pub struct ClientSession {
 enum Phase {
     Handshake,
     Protocol,
+    /// TLS starts; login or bind come behind it.
+    TlsBeforeLogin,
     LoginOrBind,
+    /// TLS starts; nothing else is left to do.
+    TlsBehindLogin,
     Ready,
 }
 
@@ -173,6 +194,9 @@ const SETUP_STREAM: StreamId = StreamId::ZERO;
 
 /// Version of our abilities: as clients since 2011, without signing and TLS.
 const ABILITY_VERSION: u8 = 3;
+
+/// The same for clients that can do TLS.
+const ABILITY_VERSION_TLS: u8 = 5;
 
 impl ClientSession {
     /// A session at its start.
@@ -188,8 +212,8 @@ impl ClientSession {
             ClientPurpose::Login { .. } => Expect::LOGIN,
             ClientPurpose::Bind { .. } => Expect::BIND,
         };
-        // Neither TLS nor signing is offered, so nothing is asked about them.
-        let flags = ProtocolRequestFlags::default();
+        // Signing is not offered, so nothing is asked about it.
+        let flags = self.options.tls.flags();
         Request::Protocol(Protocol { client_version: PROTOCOL_VERSION, flags, expect }).encode(SETUP_STREAM, out);
     }
 
@@ -221,7 +245,23 @@ impl ClientSession {
             return Ok(Progress::Continue { consumed });
         }
         self.handle_reply(accepted(&header, body)?, out)?;
-        Ok(if self.phase == Phase::Ready { Progress::Ready { consumed } } else { Progress::Continue { consumed } })
+        match self.phase {
+            Phase::Ready => Ok(Progress::Ready { consumed }),
+            Phase::TlsBeforeLogin | Phase::TlsBehindLogin => Ok(Progress::StartTls { consumed }),
+            Phase::Handshake | Phase::Protocol | Phase::LoginOrBind => Ok(Progress::Continue { consumed }),
+        }
+    }
+
+    /// Goes on behind the TLS handshake that [`Progress::StartTls`] asked for.
+    pub fn handle_tls_started(&mut self, out: &mut Vec<u8>) -> Progress {
+        self.peer.is_tls = true;
+        if self.phase == Phase::TlsBeforeLogin {
+            self.enter(out);
+            self.phase = Phase::LoginOrBind;
+            return Progress::Continue { consumed: 0 };
+        }
+        self.phase = Phase::Ready;
+        Progress::Ready { consumed: 0 }
     }
 
     fn malformed(&self) -> ClientError {
@@ -239,9 +279,12 @@ impl ClientSession {
             }
             Phase::Protocol => {
                 self.peer.flags = ProtocolReply::parse(body)?.flags;
-                self.check_tls()?;
-                self.enter(out);
-                Phase::LoginOrBind
+                if self.is_tls_next()? {
+                    Phase::TlsBeforeLogin
+                } else {
+                    self.enter(out);
+                    Phase::LoginOrBind
+                }
             }
             Phase::LoginOrBind => {
                 match self.options.purpose {
@@ -251,22 +294,23 @@ impl ClientSession {
                         self.peer.path_id = path_id.ok_or(ResponseError::Malformed { what: "bind reply" })?;
                     }
                 }
-                Phase::Ready
+                if self.is_tls_behind_login() { Phase::TlsBehindLogin } else { Phase::Ready }
             }
-            Phase::Ready => Phase::Ready,
+            phase @ (Phase::TlsBeforeLogin | Phase::TlsBehindLogin | Phase::Ready) => phase,
         };
         Ok(())
     }
 
     /// Sends the login or bind.
     fn enter(&self, out: &mut Vec<u8>) {
+        let ability_version = if self.options.tls == TlsUse::Never { ABILITY_VERSION } else { ABILITY_VERSION_TLS };
         let request = match &self.options.purpose {
             ClientPurpose::Login { pid, username, cgi } => Request::Login(Login {
                 pid: *pid,
                 username: Username::new(username),
                 ability2: 0,
                 ability: self.options.ability,
-                capver: Login::ASYNC | ABILITY_VERSION,
+                capver: Login::ASYNC | ability_version,
                 cgi: cgi.as_bytes(),
             }),
             ClientPurpose::Bind { session_id } => Request::Bind(Bind { session_id: *session_id }),
@@ -274,15 +318,25 @@ impl ClientSession {
         request.encode(SETUP_STREAM, out);
     }
 
-    fn check_tls(&self) -> Result<(), ClientError> {
-        let required = match self.options.purpose {
-            ClientPurpose::Login { .. } => ServerFlags::TLS_LOGIN.with(ServerFlags::TLS_SESSION),
+    /// Whether TLS starts before login or bind.
+    fn is_tls_next(&self) -> Result<bool, ClientError> {
+        let demand = match self.options.purpose {
+            ClientPurpose::Login { .. } => ServerFlags::TLS_LOGIN,
             ClientPurpose::Bind { .. } => ServerFlags::TLS_DATA,
         };
-        if self.peer.flags.intersects(required.with(ServerFlags::GOTO_TLS)) {
-            return Err(ClientError::TlsRequired);
+        let is_next = self.peer.flags.intersects(demand.with(ServerFlags::GOTO_TLS));
+        match self.options.tls {
+            TlsUse::Never if is_next || self.is_tls_behind_login() => Err(ClientError::TlsRequired),
+            TlsUse::Always if !is_next || self.peer.version < TLS_SINCE_VERSION => Err(ClientError::TlsMissing),
+            TlsUse::Never | TlsUse::WhenDemanded | TlsUse::Always => Ok(is_next),
         }
-        Ok(())
+    }
+
+    /// Whether a connection that is in clear until then goes on in TLS behind the login.
+    fn is_tls_behind_login(&self) -> bool {
+        matches!(self.options.purpose, ClientPurpose::Login { .. })
+            && self.peer.flags.contains(ServerFlags::TLS_SESSION)
+            && !self.peer.is_tls
     }
 
     fn handle_login(&mut self, reply: &LoginReply) -> Result<(), ClientError> {

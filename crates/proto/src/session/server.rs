@@ -3,11 +3,12 @@
 use super::HANDSHAKE;
 use crate::PROTOCOL_VERSION;
 use crate::code::{ErrorCode, RequestCode};
-use crate::flags::{Abilities, ServerFlags};
+use crate::flags::{Abilities, ProtocolRequestFlags, ServerFlags};
 use crate::header::{REQUEST_HEADER_LEN, RequestHeader, SessionId, StreamId};
 use crate::limits::{DRAIN_LEN_MAX, payload_len_max};
 use crate::request::{Change, Login, Protocol, ReadElements, Request, RequestError};
 use crate::response::{HandshakeReply, ProtocolReply, ReplyTo};
+use crate::tls::TlsPolicy;
 use forebay_types::Side;
 
 /// What a server says of itself.
@@ -15,8 +16,10 @@ use forebay_types::Side;
 pub struct ServerOptions {
     /// Version of the protocol.
     pub version: u32,
-    /// Role and abilities.
+    /// Role and abilities, without those of TLS.
     pub flags: ServerFlags,
+    /// When connections are encrypted.
+    pub tls: TlsPolicy,
 }
 
 impl ServerOptions {
@@ -27,11 +30,15 @@ impl ServerOptions {
             .with(ServerFlags::ATTR_PROXY)
             .with(ServerFlags::ATTR_CACHE)
             .with(ServerFlags::SUPPORTS_PAGES),
+        tls: TlsPolicy::None,
     };
 
     /// A plain file server that serves pages.
-    pub const FILES: Self =
-        Self { version: PROTOCOL_VERSION, flags: ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES) };
+    pub const FILES: Self = Self {
+        version: PROTOCOL_VERSION,
+        flags: ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES),
+        tls: TlsPolicy::None,
+    };
 }
 
 /// What the first bytes of a connection's input are.
@@ -108,11 +115,14 @@ impl Fatal {
 ///
 /// Hand all input that has arrived to [`ServerSession::handle_input`] again and again, each time dropping what it
 /// consumed, until it needs more. When it gives out a login or bind, call [`ServerSession::accept_login`] or
-/// [`ServerSession::accept_bind`] before the next input, or answer with an error.
+/// [`ServerSession::accept_bind`] before the next input, or answer with an error. When [`ServerSession::is_tls_due`] says so,
+/// send what is in `out`, take what input there is for the beginning of the TLS handshake, go through that, and call
+/// [`ServerSession::tls_started`]; what arrived in clear must never be handed in after that.
 #[derive(Debug)]
 pub struct ServerSession {
     options: ServerOptions,
     phase: Phase,
+    tls: Tls,
     drain: Option<Drain>,
 }
 
@@ -126,6 +136,18 @@ enum Phase {
         accepts_deferred_answers: bool,
     },
     Bound,
+}
+
+/// How the connection is protected.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Tls {
+    /// In clear; whether the client has said that it can do TLS.
+    Off {
+        is_able: bool,
+    },
+    /// The handshake comes next.
+    Due,
+    On,
 }
 
 /// A payload that nobody wants: dropped as it comes, then its request is dealt with.
@@ -150,12 +172,13 @@ const ARGUMENT_TOO_LONG: RequestError = RequestError::new(ErrorCode::ARG_TOO_LON
 const ALREADY_LOGGED_IN: RequestError = RequestError::new(ErrorCode::INVALID_REQUEST, "the session is logged in");
 const NO_AUTHENTICATION: RequestError =
     RequestError::new(ErrorCode::INVALID_REQUEST, "authentication was not asked for");
+const TLS_REQUIRED: RequestError = RequestError::new(ErrorCode::TLS_REQUIRED, "this server requires TLS");
 
 impl ServerSession {
     /// A session at its start.
     #[must_use]
     pub const fn new(options: ServerOptions) -> Self {
-        Self { options, phase: Phase::Handshake, drain: None }
+        Self { options, phase: Phase::Handshake, tls: Tls::Off { is_able: false }, drain: None }
     }
 
     /// Looks at the first bytes of `input`; appends what the session answers by itself to `out`.
@@ -263,11 +286,11 @@ impl ServerSession {
         }
     }
 
-    fn handle_request<'a>(&self, header: &RequestHeader, payload: &'a [u8], out: &mut Vec<u8>) -> Input<'a> {
+    fn handle_request<'a>(&mut self, header: &RequestHeader, payload: &'a [u8], out: &mut Vec<u8>) -> Input<'a> {
         let consumed = REQUEST_HEADER_LEN + payload.len();
         let reply_to = ReplyTo::direct(header.stream_id);
         match self.admit(Request::decode(header, payload)) {
-            Ok(Request::Protocol(protocol)) => reply_to.protocol(self.protocol_reply(protocol), out),
+            Ok(Request::Protocol(protocol)) => reply_to.protocol(self.handle_protocol(&protocol), out),
             // A signature that nobody asked for has no answer of its own and changes nothing.
             Ok(Request::Sigver(_)) => {}
             Ok(request) => return Input::Request { consumed, stream_id: header.stream_id, request },
@@ -282,14 +305,38 @@ impl ServerSession {
             (_, Request::Auth(_)) => Err(NO_AUTHENTICATION),
             (Phase::LoggedIn { .. } | Phase::Bound, Request::Login(_) | Request::Bind(_)) => Err(ALREADY_LOGGED_IN),
             (Phase::Bound, request) if !matches!(request, Request::Protocol(_)) => Err(NEEDS_MAIN_CONNECTION),
+            (_, Request::Login(_)) if !self.is_safe_for_login() => Err(TLS_REQUIRED),
+            (_, Request::Bind(_)) if self.options.tls.is_needed_for_data() && !self.is_tls() => Err(TLS_REQUIRED),
             (_, request) => Ok(request),
         }
     }
 
-    /// Clients before 2.9.7 tell no version and understand only 1 for a server, 0 for a manager.
-    const fn protocol_reply(&self, protocol: Protocol) -> ProtocolReply {
-        let ServerOptions { version, flags } = self.options;
-        let flags = if protocol.client_version == 0 { ServerFlags(flags.0 & 1) } else { flags };
+    /// Whether a login that comes now is protected as it must be, or will be at once.
+    fn is_safe_for_login(&self) -> bool {
+        match self.tls {
+            Tls::On => true,
+            Tls::Off { is_able: true } => !self.options.tls.is_needed_for_login(),
+            Tls::Off { is_able: false } | Tls::Due => {
+                !self.options.tls.is_needed_for_login() && !self.options.tls.is_needed_for_session()
+            }
+        }
+    }
+
+    /// Decides whether TLS starts now. Clients before 2.9.7 tell no version and understand only 1 for a server, 0 for a
+    /// manager.
+    fn handle_protocol(&mut self, protocol: &Protocol) -> ProtocolReply {
+        let ServerOptions { version, flags, tls } = self.options;
+        if protocol.client_version == 0 {
+            return ProtocolReply { version, flags: ServerFlags(flags.0 & 1) };
+        }
+        let mut flags = flags.with(tls.flags());
+        if self.phase == Phase::SetUp && matches!(self.tls, Tls::Off { .. }) {
+            self.tls = Tls::Off { is_able: protocol.flags.intersects(CLIENT_HAS_TLS) };
+            if tls.starts_behind(protocol) {
+                flags = flags.with(ServerFlags::GOTO_TLS);
+                self.tls = Tls::Due;
+            }
+        }
         ProtocolReply { version, flags }
     }
 
@@ -298,13 +345,37 @@ impl ServerSession {
         self.phase =
             Phase::LoggedIn { ability: login.ability, accepts_deferred_answers: login.accepts_deferred_answers() };
         let reply_to = ReplyTo::direct(stream_id);
-        if login.ability_version() == 0 { reply_to.ok(out) } else { reply_to.login(session_id, out) }
+        if login.ability_version() == 0 {
+            reply_to.ok(out)
+        } else {
+            reply_to.login(session_id, out)
+        }
+        if self.options.tls.is_needed_for_session() && self.tls != Tls::On {
+            self.tls = Tls::Due;
+        }
     }
 
     /// Makes the connection the parallel stream `path_id` (1 to 15) of another session and appends the reply.
     pub fn accept_bind(&mut self, stream_id: StreamId, path_id: u8, out: &mut Vec<u8>) {
         self.phase = Phase::Bound;
         ReplyTo::direct(stream_id).bind(path_id, out);
+    }
+
+    /// Whether the TLS handshake comes next, behind what is in `out`.
+    #[must_use]
+    pub const fn is_tls_due(&self) -> bool {
+        matches!(self.tls, Tls::Due)
+    }
+
+    /// Notes that the TLS handshake is done: all further input was encrypted.
+    pub const fn tls_started(&mut self) {
+        self.tls = Tls::On;
+    }
+
+    /// Whether the connection is encrypted.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        matches!(self.tls, Tls::On)
     }
 
     /// Whether a login has been accepted.
@@ -334,6 +405,9 @@ impl ServerSession {
         matches!(self.phase, Phase::LoggedIn { accepts_deferred_answers: true, .. })
     }
 }
+
+/// A client that says one of these can do TLS.
+const CLIENT_HAS_TLS: ProtocolRequestFlags = ProtocolRequestFlags::ABLE_TLS.with(ProtocolRequestFlags::WANT_TLS);
 
 /// The operation of a checkpoint whose payload is another request, with data outside of any announced length.
 const CHKPOINT_EXECUTE: u8 = 4;

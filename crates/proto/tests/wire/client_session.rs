@@ -7,6 +7,7 @@ use forebay_proto::response::{HandshakeReply, ProtocolReply, RedirectTarget};
 use forebay_proto::{
     Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, ErrorCode, Input, Peer, Progress, ReplyTo,
     Request, ResponseError, ResponseHeader, ServerFlags, ServerOptions, ServerSession, SessionId, Status, StreamId,
+    TlsUse,
 };
 
 const SESSION: SessionId = SessionId([7; 16]);
@@ -15,11 +16,15 @@ const PROTOCOL_REPLY: &str = "0000 0000 00000008 00000511 00300001";
 
 fn login() -> ClientOptions {
     let purpose = ClientPurpose::Login { pid: 5, username: "forebay-user".into(), cgi: "xrd.appname=forebay".into() };
-    ClientOptions { purpose, ability: Abilities::FULL_URL.with(Abilities::READ_REDIRECT) }
+    ClientOptions { purpose, ability: Abilities::FULL_URL.with(Abilities::READ_REDIRECT), tls: TlsUse::Never }
 }
 
 fn bind() -> ClientOptions {
-    ClientOptions { purpose: ClientPurpose::Bind { session_id: SESSION }, ability: Abilities::default() }
+    ClientOptions {
+        purpose: ClientPurpose::Bind { session_id: SESSION },
+        ability: Abilities::default(),
+        tls: TlsUse::Never,
+    }
 }
 
 /// Hands over `replies` at once and tells what has become of the session.
@@ -28,6 +33,7 @@ fn set_up(options: ClientOptions, replies: &[u8]) -> Result<(Peer, usize), Clien
     loop {
         match session.handle_input(&replies[at..], &mut Vec::new())? {
             Progress::Continue { consumed } => at += consumed,
+            Progress::StartTls { consumed } => panic!("TLS behind {consumed} bytes"),
             Progress::Ready { consumed } => return Ok((*session.peer(), at + consumed)),
             Progress::NeedMore { at_least } => panic!("{at_least} bytes are needed"),
         }
@@ -66,6 +72,7 @@ fn both_roles_set_up_a_session_together() {
         match client.handle_input(&to_client, &mut to_server).unwrap() {
             Progress::NeedMore { .. } => {}
             Progress::Continue { consumed } => drop(to_client.drain(..consumed)),
+            Progress::StartTls { .. } => panic!("nobody has said TLS"),
             Progress::Ready { consumed } => {
                 assert_eq!(consumed, to_client.len());
                 assert!(server.accepts_deferred_answers());
@@ -147,7 +154,7 @@ fn what_is_not_xrootd_is_recognised() {
 }
 
 #[test]
-fn tls_is_a_clear_error() {
+fn tls_is_a_clear_error_to_a_client_without() {
     for flags in ["40000001", "84000001", "88000001"] {
         let protocol_reply = format!("0000 0000 00000008 00000511 {flags}");
         let bytes = replies(&[HANDSHAKE_REPLY, &protocol_reply]);

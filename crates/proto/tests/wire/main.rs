@@ -11,4 +11,5 @@ mod responses;
 mod round_trip;
 mod server_session;
 mod splits;
+mod tls;
 mod vectors;

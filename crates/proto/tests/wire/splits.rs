@@ -4,14 +4,14 @@ use forebay_proto::request::{Close, Dirlist, Open, Query, Read, ReadElement, Sta
 use forebay_proto::{
     Abilities, ClientOptions, ClientPurpose, ClientSession, DirlistOptions, FileHandle, Input, OpenOptions, Params,
     Peer, Progress, QueryKind, ReplyTo, Request, RequestCode, RequestHeader, ServerFlags, ServerOptions, ServerSession,
-    SessionId, StreamId,
+    SessionId, StreamId, TlsUse,
 };
 
 /// All a client can do in one conversation: good requests, bad ones, writes.
 fn conversation() -> Vec<u8> {
     let mut bytes = Vec::new();
     let purpose = ClientPurpose::Login { pid: 1, username: "u".into(), cgi: "a=b".into() };
-    let mut client = ClientSession::new(ClientOptions { purpose, ability: Abilities(0x45) });
+    let mut client = ClientSession::new(ClientOptions { purpose, ability: Abilities(0x45), tls: TlsUse::Never });
     client.start(&mut bytes);
     let mut replies = Vec::new();
     let reply_to = ReplyTo::direct(StreamId::ZERO);
@@ -98,7 +98,7 @@ fn a_servers_session_does_not_see_how_its_input_is_cut() {
 /// What a client's session makes of `pieces`: what it sends, what it learns, what is left over.
 fn set_up<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Peer, Vec<u8>) {
     let purpose = ClientPurpose::Login { pid: 1, username: "u".into(), cgi: String::new() };
-    let mut session = ClientSession::new(ClientOptions { purpose, ability: Abilities::FULL_URL });
+    let mut session = ClientSession::new(ClientOptions { purpose, ability: Abilities::FULL_URL, tls: TlsUse::Never });
     let (mut input, mut out, mut ready) = (Vec::new(), Vec::new(), false);
     for piece in pieces {
         input.extend_from_slice(piece);
@@ -109,6 +109,7 @@ fn set_up<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Peer, Vec<u8>
                     break;
                 }
                 Progress::Continue { consumed } => drop(input.drain(..consumed)),
+                Progress::StartTls { .. } => panic!("nobody has said TLS"),
                 Progress::Ready { consumed } => {
                     input.drain(..consumed);
                     ready = true;

@@ -1,0 +1,75 @@
+//! The client's side: which servers are trusted, and who we are.
+
+use super::{
+    Credential, TlsError, TrustAnchors,
+    reloading::Reloading,
+    session::TlsSession,
+    verdict::{Objection, Strictness, judge},
+};
+use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode, SslVersion};
+use std::sync::Arc;
+
+/// What a client needs for TLS.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ClientTlsFiles {
+    /// What certificates of servers are compared with.
+    pub trust: TrustAnchors,
+    /// The certificate and key shown to servers that ask for them.
+    pub credential: Option<Credential>,
+}
+
+/// Connects to servers by TLS, versions 1.2 and 1.3, and accepts only those whose certificate leads to a trusted CA and is for
+/// the host we wanted. Cheap to clone; clones share what was read.
+#[derive(Clone, Debug)]
+pub struct TlsConnector(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    files: ClientTlsFiles,
+    connector: Reloading<SslConnector>,
+}
+
+impl TlsConnector {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// When one of them cannot be used; says which.
+    pub fn new(files: ClientTlsFiles) -> Result<Self, TlsError> {
+        let mut paths = vec![files.trust.path().to_owned()];
+        paths.extend(files.credential.iter().flat_map(|own| [own.certificate.clone(), own.key.clone()]));
+        let connector = Reloading::new(paths, crate::clock::monotonic(), || build(&files))?;
+        Ok(Self(Arc::new(Shared { files, connector })))
+    }
+
+    /// What certificates of servers are compared with.
+    pub(super) fn trust(&self) -> &TrustAnchors {
+        &self.0.files.trust
+    }
+
+    /// The beginning of a connection to `host`. May read files.
+    ///
+    /// # Errors
+    /// When `host` is no name that a certificate could be for.
+    pub(super) fn session(&self, host: &str) -> Result<TlsSession, TlsError> {
+        let connector = self.0.connector.current(crate::clock::monotonic(), || build(&self.0.files));
+        let mut ssl = connector.configure()?.into_ssl(host)?;
+        Objection::make_room(&mut ssl)?;
+        ssl.set_connect_state();
+        TlsSession::new(ssl, &[])
+    }
+}
+
+fn build(files: &ClientTlsFiles) -> Result<SslConnector, TlsError> {
+    let mut builder = SslConnector::builder(SslMethod::tls_client())?;
+    builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
+    // Instead of the CAs of the operating system.
+    builder.set_cert_store(files.trust.store()?);
+    if let Some(credential) = &files.credential {
+        credential.install(&mut builder)?;
+    }
+    let crl = files.trust.crl;
+    builder.set_verify_callback(SslVerifyMode::PEER, move |is_good, context| {
+        judge(is_good, context, crl, Strictness::Refuse)
+    });
+    Ok(builder.build())
+}

@@ -1,0 +1,86 @@
+//! Our own certificate and its key.
+
+use super::{TlsError, error::reason_of};
+use openssl::{
+    pkey::{PKey, Private},
+    ssl::SslContextBuilder,
+    x509::X509,
+};
+use std::{
+    fs::File,
+    io::Read,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+use zeroize::Zeroizing;
+
+/// The files of a certificate and its key; one file may hold both, as those of proxies do.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Credential {
+    /// PEM file with the certificate first, and behind it those that lead to its CA.
+    pub certificate: PathBuf,
+    /// PEM file with the private key, without a pass phrase; not readable by everybody.
+    pub key: PathBuf,
+}
+
+/// Longest file of certificates or keys in bytes: a chain of proxies has some ten thousand.
+const FILE_LEN_MAX: u64 = 1 << 20;
+
+/// Bits of a file's mode that let everybody at it.
+const MODE_OF_OTHERS: u32 = 0o007;
+
+impl Credential {
+    /// Gives the credential to those who are set up by `builder`.
+    ///
+    /// # Errors
+    /// When a file cannot be read or is no such file, or when the two do not belong together.
+    pub(super) fn install(&self, builder: &mut SslContextBuilder) -> Result<(), TlsError> {
+        let chain = self.chain()?;
+        let unusable = |reason: &str| TlsError::File { path: self.certificate.clone(), reason: reason.to_owned() };
+        let (first, rest) = chain.split_first().ok_or_else(|| unusable("holds no certificate in PEM form"))?;
+        builder
+            .set_certificate(first)
+            .map_err(|errors| unusable(&format!("cannot be used: {}", reason_of(&errors))))?;
+        for certificate in rest {
+            builder.add_extra_chain_cert(certificate.clone())?;
+        }
+        builder.set_private_key(&*self.private_key()?).and_then(|()| builder.check_private_key()).map_err(|_| {
+            TlsError::File {
+                path: self.key.clone(),
+                reason: format!("does not hold the key of the certificate in {}", self.certificate.display()),
+            }
+        })
+    }
+
+    fn chain(&self) -> Result<Vec<X509>, TlsError> {
+        let bytes = read(&self.certificate)?;
+        X509::stack_from_pem(&bytes).map_err(|errors| TlsError::File {
+            path: self.certificate.clone(),
+            reason: format!("holds no certificate in PEM form: {}", reason_of(&errors)),
+        })
+    }
+
+    fn private_key(&self) -> Result<PKey<Private>, TlsError> {
+        let unusable = |reason: &str| TlsError::File { path: self.key.clone(), reason: reason.to_owned() };
+        let mode = std::fs::metadata(&self.key).map(|metadata| metadata.permissions().mode());
+        if mode.is_ok_and(|mode| mode & MODE_OF_OTHERS != 0) {
+            return Err(unusable("is a private key that everybody may use; chmod o-rwx it"));
+        }
+        let bytes = read(&self.key)?;
+        // Without this OpenSSL would ask for a pass phrase on the terminal.
+        PKey::private_key_from_pem_callback(&bytes, |_| Ok(0))
+            .map_err(|_| unusable("holds no private key in PEM form without a pass phrase"))
+    }
+}
+
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, TlsError> {
+    let unreadable = |reason: String| TlsError::File { path: path.to_owned(), reason };
+    let mut bytes = Zeroizing::new(Vec::new());
+    File::open(path)
+        .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+    if bytes.len() as u64 > FILE_LEN_MAX {
+        return Err(unreadable(format!("is longer than {FILE_LEN_MAX} bytes: this is no file of certificates")));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,26 @@
+//! TLS with OpenSSL, in both roles, on a connection that is there already.
+//!
+//! [`TlsAcceptor`] holds a server's certificate, [`TlsConnector`] what a client trusts; both read their files again when these
+//! change. A [`TlsSession`] encrypts and decrypts in memory and knows no socket; [`crate::Stream`] moves its bytes.
+
+mod acceptor;
+mod connector;
+mod credential;
+mod error;
+mod facts;
+mod handshake;
+mod reloading;
+mod session;
+mod trust;
+mod verdict;
+
+pub use acceptor::{ServerTlsFiles, TlsAcceptor};
+pub use connector::{ClientTlsFiles, TlsConnector};
+pub use credential::Credential;
+pub use error::{DistrustReason, TlsError};
+pub use facts::{PeerCertificate, TlsFacts};
+pub use reloading::{REBUILD_AFTER, RELOAD_CHECK_INTERVAL};
+pub use trust::{CrlPolicy, TrustAnchors};
+
+pub(crate) use handshake::{accept, connect};
+pub(crate) use session::TlsSession;

@@ -1,0 +1,106 @@
+//! What certificates are compared with: the CA directory of the grid, and its revocation lists.
+
+use super::{TlsError, error::reason_of};
+use openssl::{
+    ssl::SslFiletype,
+    x509::{
+        X509VerifyResult,
+        store::{X509Lookup, X509Store, X509StoreBuilder},
+        verify::X509VerifyFlags,
+    },
+};
+use std::path::{Path, PathBuf};
+
+/// The CAs that are trusted, and what their revocation lists mean.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TrustAnchors {
+    /// Directory of CA certificates (`HASH.0`) and revocation lists (`HASH.r0`) under OpenSSL's hashed names, as IGTF
+    /// distributes them. `*.signing_policy` files beside them are not read: every CA may issue any name.
+    pub ca_dir: PathBuf,
+    /// What revocation lists mean.
+    pub crl: CrlPolicy,
+}
+
+/// What revocation lists mean.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum CrlPolicy {
+    /// Nothing.
+    Ignore,
+    /// A certificate on a list is refused; a list that is missing or outdated refuses none.
+    #[default]
+    Try,
+    /// As before, and each CA must have a current list.
+    Require,
+}
+
+impl CrlPolicy {
+    /// All policies, the mildest first.
+    pub const ALL: [Self; 3] = [Self::Ignore, Self::Try, Self::Require];
+
+    /// The name of the policy in configurations.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignore => "ignore",
+            Self::Try => "try",
+            Self::Require => "require",
+        }
+    }
+
+    /// Whether a certificate is accepted in spite of what OpenSSL says of its revocation list.
+    pub(super) fn overlooks(self, found: X509VerifyResult) -> bool {
+        self == Self::Try && (is_missing_list(found) || is_outdated_list(found))
+    }
+}
+
+/// Whether no revocation list was found.
+pub(super) fn is_missing_list(found: X509VerifyResult) -> bool {
+    found.as_raw() == X509_V_ERR_UNABLE_TO_GET_CRL
+}
+
+/// Whether the revocation list found is not current.
+pub(super) fn is_outdated_list(found: X509VerifyResult) -> bool {
+    matches!(found.as_raw(), X509_V_ERR_CRL_HAS_EXPIRED | X509_V_ERR_CRL_NOT_YET_VALID)
+}
+
+// Numbers of x509_vfy.h, the same in every version of OpenSSL.
+const X509_V_ERR_UNABLE_TO_GET_CRL: i32 = 3;
+const X509_V_ERR_CRL_NOT_YET_VALID: i32 = 11;
+const X509_V_ERR_CRL_HAS_EXPIRED: i32 = 12;
+
+impl TrustAnchors {
+    /// Where the grid keeps its CAs.
+    pub const DIR_DEFAULT: &'static str = "/etc/grid-security/certificates";
+
+    /// A store that looks CAs and revocation lists up in the directory when they are needed, and keeps what it has found.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub(super) fn store(&self) -> Result<X509Store, TlsError> {
+        let unusable = |reason: String| TlsError::File { path: self.ca_dir.clone(), reason };
+        std::fs::read_dir(&self.ca_dir).map_err(|error| unusable(format!("is no CA directory: {error}")))?;
+        let name =
+            self.ca_dir.to_str().ok_or_else(|| unusable("is no CA directory: its name is not UTF-8".to_owned()))?;
+        let mut builder = X509StoreBuilder::new()?;
+        let lookup = builder.add_lookup(X509Lookup::hash_dir())?;
+        lookup.add_dir(name, SslFiletype::PEM).map_err(|errors| unusable(reason_of(&errors)))?;
+        let mut flags = X509VerifyFlags::ALLOW_PROXY_CERTS;
+        if self.crl != CrlPolicy::Ignore {
+            // Without the second flag only the last certificate is looked up, which is no CA's for proxies.
+            flags |= X509VerifyFlags::CRL_CHECK | X509VerifyFlags::CRL_CHECK_ALL;
+        }
+        builder.set_flags(flags)?;
+        Ok(builder.build())
+    }
+
+    /// The files whose change shows in the directory itself.
+    pub(super) fn path(&self) -> &Path {
+        &self.ca_dir
+    }
+}
+
+impl Default for TrustAnchors {
+    fn default() -> Self {
+        Self { ca_dir: PathBuf::from(Self::DIR_DEFAULT), crl: CrlPolicy::default() }
+    }
+}

@@ -1,0 +1,129 @@
+//! What is found wrong with a peer's certificate while OpenSSL verifies it.
+
+use super::{
+    DistrustReason, TlsError,
+    trust::{CrlPolicy, TrustAnchors, is_missing_list, is_outdated_list},
+};
+use openssl::{
+    error::ErrorStack,
+    ex_data::Index,
+    nid::Nid,
+    ssl::{Ssl, SslRef},
+    x509::{X509NameRef, X509Ref, X509StoreContext, X509StoreContextRef, X509VerifyResult},
+};
+use std::sync::OnceLock;
+
+/// The first thing that was found wrong with a peer's certificates.
+#[derive(Clone, Debug)]
+pub(super) struct Objection {
+    result: X509VerifyResult,
+    /// Whose certificate it is about.
+    subject: String,
+    /// The hosts that this certificate is for.
+    hosts: Vec<String>,
+}
+
+/// Where a session keeps its [`Objection`].
+type Slot = OnceLock<Objection>;
+
+/// What a peer with an objectionable certificate is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Strictness {
+    /// Refused.
+    Refuse,
+    /// Served as one without a certificate.
+    Note,
+}
+
+impl Objection {
+    /// Makes room for an objection in a session that has not begun.
+    pub(super) fn make_room(ssl: &mut SslRef) -> Result<(), ErrorStack> {
+        ssl.set_ex_data(index()?, Slot::new());
+        Ok(())
+    }
+
+    /// The objection to the peer of a session, if there is any.
+    pub(super) fn of(ssl: &SslRef) -> Option<&Self> {
+        ssl.ex_data(index().ok()?)?.get()
+    }
+
+    /// The objection as an error; `wanted` is the host that we wanted to reach.
+    pub(super) fn to_error(&self, trust: &TrustAnchors, wanted: &str) -> TlsError {
+        let ca_dir = trust.ca_dir.clone();
+        let reason = match self.result.as_raw() {
+            // Issuer unknown or not to be found, the last certificate sent is self-signed, or cannot be verified.
+            2 | 18..=21 => DistrustReason::UnknownCa { ca_dir },
+            9 => DistrustReason::NotYetValid,
+            10 => DistrustReason::Expired,
+            23 => DistrustReason::Revoked,
+            62 | 64 => DistrustReason::OtherHost { wanted: wanted.to_owned(), hosts: self.hosts.clone() },
+            _ if is_missing_list(self.result) || is_outdated_list(self.result) => {
+                DistrustReason::NoRevocationList { ca_dir }
+            }
+            _ => DistrustReason::Other(self.result.error_string().to_owned()),
+        };
+        TlsError::Distrusted { subject: self.subject.clone(), reason }
+    }
+}
+
+/// Judges one certificate of a chain, as OpenSSL asks for it; tells whether the verification goes on.
+pub(super) fn judge(is_good: bool, context: &mut X509StoreContextRef, crl: CrlPolicy, strictness: Strictness) -> bool {
+    if is_good {
+        return true;
+    }
+    let found = context.error();
+    if crl.overlooks(found) {
+        context.set_error(X509VerifyResult::OK);
+        return true;
+    }
+    let slot = X509StoreContext::ssl_idx().ok().and_then(|ssl| context.ex_data(ssl)?.ex_data(index().ok()?));
+    let Some(slot) = slot else { return false };
+    slot.get_or_init(|| Objection {
+        result: found,
+        subject: context.current_cert().map_or_else(String::new, |certificate| subject_of(certificate.subject_name())),
+        hosts: context.current_cert().map_or_else(Vec::new, hosts_of),
+    });
+    strictness == Strictness::Note
+}
+
+fn index() -> Result<Index<Ssl, Slot>, ErrorStack> {
+    static INDEX: OnceLock<Index<Ssl, Slot>> = OnceLock::new();
+    match INDEX.get() {
+        Some(index) => Ok(*index),
+        None => {
+            let index = Ssl::new_ex_index()?;
+            Ok(*INDEX.get_or_init(|| index))
+        }
+    }
+}
+
+/// A name in the one-line form that the grid uses, fit to be shown.
+pub(super) fn subject_of(name: &X509NameRef) -> String {
+    let mut text = String::new();
+    for entry in name.entries() {
+        let key = entry.object().nid().short_name().unwrap_or("?");
+        let value = entry.data().to_string().unwrap_or_else(|_| "?".to_owned());
+        text.extend(['/']);
+        text.push_str(key);
+        text.push('=');
+        text.extend(value.chars().map(|c| if c.is_control() { '?' } else { c }).take(SHOWN_CHARS_MAX));
+    }
+    text
+}
+
+/// Characters of one part of a name that are shown.
+const SHOWN_CHARS_MAX: usize = 128;
+
+/// Host names of a certificate that are shown.
+const SHOWN_HOSTS_MAX: usize = 8;
+
+fn hosts_of(certificate: &X509Ref) -> Vec<String> {
+    let names: Vec<String> = certificate.subject_alt_names().map_or_else(Vec::new, |names| {
+        names.iter().filter_map(|name| name.dnsname()).take(SHOWN_HOSTS_MAX).map(str::to_owned).collect()
+    });
+    if !names.is_empty() {
+        return names;
+    }
+    let common_name = certificate.subject_name().entries_by_nid(Nid::COMMONNAME).last();
+    common_name.and_then(|name| name.data().to_string().ok()).into_iter().collect()
+}

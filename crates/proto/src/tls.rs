@@ -1,0 +1,147 @@
+//! When a connection is encrypted: what servers demand, and what clients are ready for.
+//!
+//! A connection always begins in clear. Server and client agree in the set-up on the reply behind which the TLS handshake
+//! starts on the same socket; from there on everything is encrypted.
+
+use crate::flags::{ProtocolRequestFlags, ServerFlags};
+use crate::request::{Expect, Protocol};
+
+/// What a server demands of its clients.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum TlsPolicy {
+    /// There is no TLS.
+    #[default]
+    None,
+    /// Clients that want TLS get it.
+    Capable,
+    /// TLS before login. Parallel streams may stay in clear.
+    Login,
+    /// TLS behind login. Parallel streams may stay in clear.
+    Session,
+    /// TLS behind login, and on every parallel stream.
+    Data,
+    /// TLS before login, and on every parallel stream.
+    All,
+}
+
+impl TlsPolicy {
+    /// All policies, the mildest first.
+    pub const ALL: [Self; 6] = [Self::None, Self::Capable, Self::Login, Self::Session, Self::Data, Self::All];
+
+    /// The name of the policy in configurations.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Capable => "capable",
+            Self::Login => "login",
+            Self::Session => "session",
+            Self::Data => "data",
+            Self::All => "all",
+        }
+    }
+
+    /// What a server with this policy says of itself.
+    #[must_use]
+    pub const fn flags(self) -> ServerFlags {
+        let session = ServerFlags::HAVE_TLS.with(ServerFlags::TLS_SESSION);
+        match self {
+            Self::None => ServerFlags(0),
+            Self::Capable => ServerFlags::HAVE_TLS,
+            Self::Login => ServerFlags::HAVE_TLS.with(ServerFlags::TLS_LOGIN),
+            Self::Session => session,
+            Self::Data => session.with(ServerFlags::TLS_DATA),
+            Self::All => session.with(ServerFlags::TLS_LOGIN).with(ServerFlags::TLS_DATA).with(ServerFlags::TLS_TPC),
+        }
+    }
+
+    /// Whether nobody logs in in clear.
+    pub(crate) const fn is_needed_for_login(self) -> bool {
+        self.flags().contains(ServerFlags::TLS_LOGIN)
+    }
+
+    /// Whether a session goes on in TLS once it is logged in.
+    pub(crate) const fn is_needed_for_session(self) -> bool {
+        self.flags().contains(ServerFlags::TLS_SESSION)
+    }
+
+    /// Whether parallel streams are encrypted.
+    pub(crate) const fn is_needed_for_data(self) -> bool {
+        self.flags().contains(ServerFlags::TLS_DATA)
+    }
+
+    /// Whether TLS starts right behind the reply to this request, on a connection that is in clear.
+    pub(crate) fn starts_behind(self, protocol: &Protocol) -> bool {
+        if self == Self::None {
+            return false;
+        }
+        let needed = match protocol.expect {
+            Expect::BIND => self.is_needed_for_data(),
+            Expect::LOGIN | Expect::TPC => self.is_needed_for_login(),
+            _ => false,
+        };
+        let is_able = protocol.flags.contains(ProtocolRequestFlags::ABLE_TLS);
+        protocol.flags.contains(ProtocolRequestFlags::WANT_TLS) || is_able && needed
+    }
+}
+
+/// What a client does about TLS.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum TlsUse {
+    /// It has none: servers that demand TLS cannot be used.
+    #[default]
+    Never,
+    /// TLS where the server demands it, as `root://` means.
+    WhenDemanded,
+    /// TLS or nothing, as `roots://` means.
+    Always,
+}
+
+impl TlsUse {
+    /// What the client says about TLS in its protocol request.
+    pub(crate) const fn flags(self) -> ProtocolRequestFlags {
+        match self {
+            Self::Never => ProtocolRequestFlags(0),
+            Self::WhenDemanded => ProtocolRequestFlags::ABLE_TLS,
+            Self::Always => ProtocolRequestFlags::ABLE_TLS.with(ProtocolRequestFlags::WANT_TLS),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn protocol(flags: ProtocolRequestFlags, expect: Expect) -> Protocol {
+        Protocol { client_version: crate::PROTOCOL_VERSION, flags, expect }
+    }
+
+    #[test]
+    fn tls_starts_where_the_policy_demands_it_and_the_client_can() {
+        let able = ProtocolRequestFlags::ABLE_TLS;
+        for (policy, login, bind) in [
+            (TlsPolicy::None, false, false),
+            (TlsPolicy::Capable, false, false),
+            (TlsPolicy::Login, true, false),
+            (TlsPolicy::Session, false, false),
+            (TlsPolicy::Data, false, true),
+            (TlsPolicy::All, true, true),
+        ] {
+            assert_eq!(policy.starts_behind(&protocol(able, Expect::LOGIN)), login, "{policy:?}");
+            assert_eq!(policy.starts_behind(&protocol(able, Expect::TPC)), login, "{policy:?}");
+            assert_eq!(policy.starts_behind(&protocol(able, Expect::BIND)), bind, "{policy:?}");
+            assert!(!policy.starts_behind(&protocol(able, Expect::NONE)), "{policy:?}");
+            assert!(!policy.starts_behind(&protocol(ProtocolRequestFlags::SECURITY, Expect::LOGIN)), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_wants_tls_gets_it_wherever_there_is_any() {
+        for policy in TlsPolicy::ALL {
+            for expect in [Expect::NONE, Expect::BIND, Expect::LOGIN, Expect::TPC] {
+                let wanted = protocol(TlsUse::Always.flags(), expect);
+                assert_eq!(policy.starts_behind(&wanted), policy != TlsPolicy::None, "{policy:?} {expect:?}");
+            }
+        }
+    }
+}
