@@ -78,6 +78,14 @@ pub enum OriginError {
         /// Redirects followed at most.
         limit: u32,
     },
+    /// The connection is not encrypted as it must be, or the server has not proven who it is.
+    #[error("origin {endpoint} cannot be reached over TLS: {reason}")]
+    Tls {
+        /// The server.
+        endpoint: Endpoint,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// The peer does not speak the protocol as it should, or demands what this release cannot do.
     #[error("origin {endpoint}: {what}")]
     Protocol {
@@ -107,6 +115,7 @@ impl OriginError {
             | Self::ShortRead { endpoint, .. }
             | Self::Changed { endpoint }
             | Self::RedirectLoop { endpoint, .. }
+            | Self::Tls { endpoint, .. }
             | Self::Protocol { endpoint, .. } => endpoint,
         }
     }
@@ -152,14 +161,14 @@ impl OriginError {
                     | ErrorCode::REQUEST_TIMED_OUT
                     | ErrorCode::TIMER_EXPIRED
             ),
-            Self::Changed { .. } | Self::RedirectLoop { .. } | Self::Protocol { .. } => false,
+            Self::Changed { .. } | Self::RedirectLoop { .. } | Self::Tls { .. } | Self::Protocol { .. } => false,
         }
     }
 
     /// Whether another server of the list may do better although asking this one again cannot help.
     pub(crate) const fn concerns_one_server(&self) -> bool {
         match self {
-            Self::Protocol { .. } | Self::RedirectLoop { .. } => true,
+            Self::Protocol { .. } | Self::Tls { .. } | Self::RedirectLoop { .. } => true,
             Self::Refused { code, .. } => {
                 matches!(ErrorCode(*code), ErrorCode::AUTH_FAILED | ErrorCode::TLS_REQUIRED | ErrorCode::NO_REPLICAS)
             }

@@ -1,5 +1,6 @@
 //! What an operator may tune about origins, and the limits nobody needs to tune.
 
+use forebay_proto::TlsUse;
 use std::time::Duration;
 
 /// How one origin is used. The defaults suit origins on the same site and across an ocean.
@@ -27,6 +28,9 @@ pub struct Options {
     pub redirect_limit: u32,
     /// Whether page reads, whose checksums protect the bytes on their way, are used where the server has them: yes.
     pub page_reads: bool,
+    /// What is done about TLS: it is used where a server demands it, as `root://` means; `roots://` means always, with all
+    /// servers that redirects lead to.
+    pub tls: TlsUse,
 }
 
 impl Default for Options {
@@ -42,6 +46,7 @@ impl Default for Options {
             back_off_max: Duration::from_secs(4),
             redirect_limit: forebay_proto::limits::REDIRECTS_MAX,
             page_reads: true,
+            tls: TlsUse::WhenDemanded,
         }
     }
 }

@@ -3,8 +3,10 @@
 use crate::{
     OriginError, PoolOptions,
     circuit::Circuit,
-    connection::{Connection, dial},
+    connection::{Connection, Dialer},
 };
+use forebay_net::TlsConnector;
+use forebay_proto::TlsUse;
 use forebay_types::Endpoint;
 use std::{
     collections::HashMap,
@@ -18,9 +20,16 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// Askers for the same server wait for one attempt to connect and share its outcome.
 #[derive(Debug)]
 pub struct Pool {
-    options: PoolOptions,
+    dialer: Dialer,
     circuit: Circuit,
-    slots: Mutex<HashMap<Endpoint, Arc<Slot>>>,
+    slots: Mutex<HashMap<Contact, Arc<Slot>>>,
+}
+
+/// What sessions are told apart by: one that may be in clear never serves those who insist on TLS.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Contact {
+    endpoint: Endpoint,
+    insists_on_tls: bool,
 }
 
 #[derive(Debug, Default)]
@@ -37,10 +46,17 @@ struct Session {
 }
 
 impl Pool {
-    /// A pool without sessions.
+    /// A pool without sessions, and without TLS.
     #[must_use]
     pub fn new(options: PoolOptions) -> Arc<Self> {
-        Arc::new(Self { circuit: Circuit::new(options.circuit_time), options, slots: Mutex::default() })
+        Self::with_tls(options, None)
+    }
+
+    /// A pool without sessions that encrypts with `tls` where that is demanded.
+    #[must_use]
+    pub fn with_tls(options: PoolOptions, tls: Option<TlsConnector>) -> Arc<Self> {
+        let circuit = Circuit::new(options.circuit_time);
+        Arc::new(Self { circuit, dialer: Dialer { options, tls }, slots: Mutex::default() })
     }
 
     /// Which servers could not be reached lately.
@@ -48,17 +64,18 @@ impl Pool {
         &self.circuit
     }
 
-    /// The session with `endpoint`, made if there is none.
+    /// The session with `endpoint`, made if there is none; encrypted as `tls` says.
     ///
     /// # Errors
     /// `Unreachable` also when `deadline` passes first; otherwise as [`dial`].
     pub(crate) async fn connection(
         self: &Arc<Self>,
         endpoint: &Endpoint,
+        tls: TlsUse,
         deadline: Instant,
     ) -> Result<Arc<Connection>, OriginError> {
         let asked_at = Instant::now();
-        let slot = self.slot(endpoint);
+        let slot = self.slot(Contact { endpoint: endpoint.clone(), insists_on_tls: tls == TlsUse::Always });
         let connected = timeout_at(deadline, async {
             let mut session = slot.session.lock().await;
             session.last_use = Some(Instant::now());
@@ -68,7 +85,7 @@ impl Pool {
             if let Some((_, error)) = session.failure.as_ref().filter(|(failed_at, _)| *failed_at > asked_at) {
                 return Err(error.clone());
             }
-            self.fill(&mut session, endpoint).await
+            self.fill(&mut session, endpoint, tls).await
         });
         connected.await.unwrap_or_else(|_| {
             let reason = "no connection before the deadline".to_owned();
@@ -76,9 +93,14 @@ impl Pool {
         })
     }
 
-    async fn fill(&self, session: &mut Session, endpoint: &Endpoint) -> Result<Arc<Connection>, OriginError> {
+    async fn fill(
+        &self,
+        session: &mut Session,
+        endpoint: &Endpoint,
+        tls: TlsUse,
+    ) -> Result<Arc<Connection>, OriginError> {
         session.connection = None;
-        match dial(endpoint, &self.options).await {
+        match self.dialer.dial(endpoint, tls).await {
             Ok(connection) => {
                 self.circuit.mend(endpoint);
                 session.failure = None;
@@ -95,21 +117,20 @@ impl Pool {
         }
     }
 
-    fn slot(self: &Arc<Self>, endpoint: &Endpoint) -> Arc<Slot> {
+    fn slot(self: &Arc<Self>, contact: Contact) -> Arc<Slot> {
         let mut slots = self.lock();
-        if let Some(slot) = slots.get(endpoint) {
+        if let Some(slot) = slots.get(&contact) {
             return Arc::clone(slot);
         }
         if slots.is_empty() {
-            tokio::spawn(sweep(Arc::downgrade(self), self.options.idle_timeout));
+            tokio::spawn(sweep(Arc::downgrade(self), self.dialer.options.idle_timeout));
         }
-        if slots.len() >= self.options.servers_max {
+        if slots.len() >= self.dialer.options.servers_max {
             // Sessions in use live on with their users; others are closed here.
-            let idle =
-                slots.iter().find(|(_, slot)| Arc::strong_count(slot) == 1).map(|(endpoint, _)| endpoint.clone());
+            let idle = slots.iter().find(|(_, slot)| Arc::strong_count(slot) == 1).map(|(contact, _)| contact.clone());
             idle.map(|idle| slots.remove(&idle));
         }
-        Arc::clone(slots.entry(endpoint.clone()).or_default())
+        Arc::clone(slots.entry(contact).or_default())
     }
 
     /// Closes the sessions that nobody has used for `idle_time`; tells whether any are left.
@@ -119,7 +140,7 @@ impl Pool {
         !slots.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Endpoint, Arc<Slot>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Contact, Arc<Slot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

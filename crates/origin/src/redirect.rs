@@ -1,7 +1,10 @@
 //! Where a redirect leads.
 
 use crate::OriginPath;
-use forebay_proto::response::{Redirect, RedirectTarget};
+use forebay_proto::{
+    TlsUse,
+    response::{Redirect, RedirectTarget},
+};
 use forebay_types::{Endpoint, Lfn};
 use std::net::Ipv6Addr;
 
@@ -10,6 +13,8 @@ use std::net::Ipv6Addr;
 pub(crate) struct Hop {
     pub(crate) endpoint: Endpoint,
     pub(crate) path: OriginPath,
+    /// What is done about TLS on the way there; what was encrypted once stays so.
+    pub(crate) tls: TlsUse,
 }
 
 impl Hop {
@@ -25,19 +30,17 @@ impl Hop {
             RedirectTarget::Host { endpoint, cgi, token } => {
                 let cgi = merge_cgi(&merge_cgi(&self.path.cgi, &cgi), &token);
                 let path = OriginPath { lfn: self.path.lfn.clone(), cgi };
-                Ok(Self { endpoint: reachable(&endpoint), path })
+                Ok(Self { endpoint: reachable(&endpoint), path, tls: self.tls })
             }
-            RedirectTarget::Url { tls: true, endpoint, .. } => {
-                Err(format!("it redirects to {endpoint} over TLS, which this release does not speak to origins"))
-            }
-            RedirectTarget::Url { tls: false, endpoint, path, cgi } => {
+            RedirectTarget::Url { tls, endpoint, path, cgi } => {
                 let lfn = if path.is_empty() {
                     self.path.lfn.clone()
                 } else {
                     Lfn::parse(&path).map_err(|error| format!("it redirects to a path that is none: {error}"))?
                 };
                 let path = OriginPath { lfn, cgi: merge_cgi(&self.path.cgi, &cgi) };
-                Ok(Self { endpoint: reachable(&endpoint), path })
+                let tls = if tls { TlsUse::Always } else { self.tls };
+                Ok(Self { endpoint: reachable(&endpoint), path, tls })
             }
             RedirectTarget::LocalFile { .. } => {
                 Err("it redirects to a file on its own disk, though we said that we cannot read it".to_owned())
@@ -78,7 +81,7 @@ mod tests {
 
     fn hop() -> Hop {
         let path = OriginPath { lfn: Lfn::parse("/store/f").unwrap(), cgi: "authz=t&a=1".to_owned() };
-        Hop { endpoint: Endpoint::new("door", 1094), path }
+        Hop { endpoint: Endpoint::new("door", 1094), path, tls: TlsUse::WhenDemanded }
     }
 
     fn follow(port: i32, text: &str) -> Result<(String, String), String> {
@@ -103,10 +106,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_encrypted_once_stays_so() {
+        let to = |hop: &Hop, url: &str| hop.follow(Redirect::parse(&[&[0xff; 4], url.as_bytes()].concat()).unwrap());
+        let encrypted = to(&hop(), "roots://pool//f").unwrap();
+        assert_eq!(encrypted.tls, TlsUse::Always);
+        assert_eq!(to(&encrypted, "root://other//f").unwrap().tls, TlsUse::Always);
+        assert_eq!(to(&hop(), "root://other//f").unwrap().tls, TlsUse::WhenDemanded);
+        let by_host = Redirect::parse(&[&1094_u32.to_be_bytes()[..], b"pool"].concat()).unwrap();
+        assert_eq!(encrypted.follow(by_host).unwrap().tls, TlsUse::Always);
+    }
+
+    #[test]
     fn what_cannot_be_followed_is_said() {
         assert!(follow(-1, "file://localhost/data/f").unwrap_err().contains("own disk"));
         assert!(follow(-1, "https://door/f").unwrap_err().contains("https://"));
-        assert!(follow(-1, "roots://door//f").unwrap_err().contains("TLS"));
         assert!(follow(-1, "root://door/../f").unwrap_err().contains("none"));
     }
 

@@ -60,7 +60,7 @@ impl Router {
         question: Question<'_>,
         limits: CallLimits,
     ) -> Result<Arrival, Failure> {
-        let mut hop = Hop { endpoint: first.clone(), path: path.clone() };
+        let mut hop = Hop { endpoint: first.clone(), path: path.clone(), tls: self.options.tls };
         let mut visited = Vec::new();
         let mut is_behind_redirector = false;
         loop {
@@ -69,7 +69,7 @@ impl Router {
                 let behind_redirector = is_behind_redirector.then(|| hop.endpoint.clone());
                 Failure { error, behind_redirector }
             };
-            let connection = self.pool.connection(&hop.endpoint, limits.deadline).await.map_err(fail)?;
+            let connection = self.pool.connection(&hop.endpoint, hop.tls, limits.deadline).await.map_err(fail)?;
             self.metrics.add_request(question.kind());
             let argument = question.argument(&hop.path);
             let answer = call(&connection, &question.request(&argument), question.doing(), limits).await;

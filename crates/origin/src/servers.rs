@@ -45,7 +45,8 @@ impl Servers {
         let (circuit, now) = (self.router.pool.circuit(), Instant::now());
         let (alive, dead): (Vec<_>, Vec<_>) = self.list.iter().partition(|server| !circuit.is_open(server, now));
         for server in alive.into_iter().chain(dead) {
-            if let Ok(connection) = self.router.pool.connection(server, limits.deadline).await {
+            if let Ok(connection) = self.router.pool.connection(server, self.router.options.tls, limits.deadline).await
+            {
                 return connection.facts().is_manager.then(|| server.clone());
             }
         }

@@ -80,7 +80,9 @@ const fn code_of(error: &Error) -> ErrorCode {
             OriginError::Lost { .. } | OriginError::ShortRead { .. } | OriginError::Changed { .. } => {
                 ErrorCode::IO_ERROR
             }
-            OriginError::RedirectLoop { .. } | OriginError::Protocol { .. } => ErrorCode::SERVER_ERROR,
+            OriginError::RedirectLoop { .. } | OriginError::Tls { .. } | OriginError::Protocol { .. } => {
+                ErrorCode::SERVER_ERROR
+            }
         },
         Error::Changed { .. } | Error::Disk { .. } | Error::NoIndex | Error::Leaving { .. } => ErrorCode::IO_ERROR,
         Error::Stale { .. } => ErrorCode::NO_SERVER,
@@ -133,6 +135,7 @@ mod tests {
             ),
             (OriginError::Corrupt { endpoint: endpoint(), offset: 0 }.into(), ErrorCode::CHECKSUM_ERROR),
             (OriginError::RedirectLoop { endpoint: endpoint(), limit: 16 }.into(), ErrorCode::SERVER_ERROR),
+            (OriginError::Tls { endpoint: endpoint(), reason: String::new() }.into(), ErrorCode::SERVER_ERROR),
         ] {
             let failure = Failure::from(error);
             assert_eq!(failure.code, code, "{}", failure.text);

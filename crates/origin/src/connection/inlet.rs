@@ -1,6 +1,7 @@
 //! The receiving half of a socket: a few bytes of buffer for headers, bulk straight into its final allocation.
 
 use bytes::{Buf, BufMut, BytesMut};
+use forebay_net::Stream;
 use std::{
     io,
     sync::{
@@ -9,7 +10,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{net::TcpStream, time::Instant};
+use tokio::time::Instant;
 
 /// Bytes read ahead when a header is awaited: enough for the headers and short answers that arrive together, little to
 /// copy when file bytes follow.
@@ -41,13 +42,13 @@ impl Activity {
 /// Reads one socket. Every method is cancel safe in the sense that no byte is lost.
 #[derive(Debug)]
 pub(crate) struct Inlet {
-    socket: Arc<TcpStream>,
+    socket: Arc<Stream>,
     buffer: BytesMut,
     activity: Arc<Activity>,
 }
 
 impl Inlet {
-    pub(crate) fn new(socket: Arc<TcpStream>, activity: Arc<Activity>) -> Self {
+    pub(crate) fn new(socket: Arc<Stream>, activity: Arc<Activity>) -> Self {
         Self { socket, buffer: BytesMut::with_capacity(BUFFER_LEN), activity }
     }
 
@@ -132,7 +133,7 @@ impl Inlet {
     }
 }
 
-async fn receive(socket: &TcpStream, activity: &Activity, target: &mut impl BufMut) -> io::Result<usize> {
+async fn receive(socket: &Stream, activity: &Activity, target: &mut impl BufMut) -> io::Result<usize> {
     loop {
         if let Some(len) = receive_now(socket, activity, target)? {
             return Ok(len);
@@ -141,14 +142,12 @@ async fn receive(socket: &TcpStream, activity: &Activity, target: &mut impl BufM
     }
 }
 
-fn receive_now(socket: &TcpStream, activity: &Activity, target: &mut impl BufMut) -> io::Result<Option<usize>> {
-    match socket.try_read_buf(target) {
-        Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection")),
-        Ok(len) => {
-            activity.note();
-            Ok(Some(len))
-        }
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-        Err(error) => Err(error),
+fn receive_now(socket: &Stream, activity: &Activity, target: &mut impl BufMut) -> io::Result<Option<usize>> {
+    let received = socket.try_receive(target)?;
+    match received {
+        Some(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection")),
+        Some(_) => activity.note(),
+        None => {}
     }
+    Ok(received)
 }

@@ -10,7 +10,7 @@ mod pending;
 mod reader;
 mod streams;
 
-pub(crate) use dial::dial;
+pub(crate) use dial::Dialer;
 pub(crate) use pending::{Event, Events, OUTSTANDING_MAX, Sink, Ticket};
 
 use forebay_proto::{

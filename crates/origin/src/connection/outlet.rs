@@ -1,11 +1,12 @@
 //! The sending half of a socket: frames leave at once, or wait in line behind a full socket buffer.
 
 use bytes::{Buf, BytesMut};
+use forebay_net::Stream;
 use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::{net::TcpStream, sync::Notify};
+use tokio::sync::Notify;
 
 /// Sends whole frames from any task without waiting, never mixing the bytes of two.
 ///
@@ -20,12 +21,12 @@ pub(crate) struct Outlet {
 #[derive(Debug)]
 struct State {
     /// `None` once it is closed.
-    socket: Option<Arc<TcpStream>>,
+    socket: Option<Arc<Stream>>,
     queue: BytesMut,
 }
 
 impl Outlet {
-    pub(crate) fn new(socket: Arc<TcpStream>) -> Self {
+    pub(crate) fn new(socket: Arc<Stream>) -> Self {
         let state = State { socket: Some(socket), queue: BytesMut::new() };
         Self { state: Mutex::new(state), filled: Notify::new() }
     }
@@ -38,9 +39,9 @@ impl Outlet {
         let mut state = self.lock();
         let State { socket, queue } = &mut *state;
         let socket = socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        let sent_len = if queue.is_empty() { try_write(socket, frames)? } else { 0 };
+        let sent_len = if queue.is_empty() { socket.try_send(frames)? } else { 0 };
         let rest = frames.get(sent_len..).unwrap_or_default();
-        if !rest.is_empty() {
+        if !rest.is_empty() || socket.has_unsent() {
             queue.extend_from_slice(rest);
             self.filled.notify_one();
         }
@@ -64,7 +65,7 @@ impl Outlet {
                     return error;
                 }
                 let mut state = self.lock();
-                match try_write(&socket, &state.queue) {
+                match socket.try_send(&state.queue) {
                     Ok(sent_len) => state.queue.advance(sent_len),
                     Err(error) => return error,
                 }
@@ -73,9 +74,9 @@ impl Outlet {
     }
 
     /// The socket, when something is queued for it.
-    fn awaited_socket(&self) -> Option<Arc<TcpStream>> {
+    fn awaited_socket(&self) -> Option<Arc<Stream>> {
         let state = self.lock();
-        state.socket.clone().filter(|_| !state.queue.is_empty())
+        state.socket.clone().filter(|socket| !state.queue.is_empty() || socket.has_unsent())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -83,25 +84,20 @@ impl Outlet {
     }
 }
 
-/// Writes what the socket takes without waiting.
-fn try_write(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-    match socket.try_write(bytes) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        done => done,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::{io::AsyncReadExt, net::TcpListener};
+    use tokio::{
+        io::AsyncReadExt,
+        net::{TcpListener, TcpStream},
+    };
 
     #[tokio::test]
     async fn frames_behind_a_full_socket_arrive_whole_and_in_order() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut served, _) = listener.accept().await.unwrap();
-        let outlet = Arc::new(Outlet::new(Arc::new(client)));
+        let outlet = Arc::new(Outlet::new(Arc::new(client.into())));
         let drainer = tokio::spawn({
             let outlet = Arc::clone(&outlet);
             async move { outlet.drain().await }

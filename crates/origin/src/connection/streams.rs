@@ -1,7 +1,10 @@
 //! Parallel streams of a session: one socket over a long way is limited by its window, several share the work.
 
-use super::{Shared, dial, dial::SetUp, reader};
-use crate::PoolOptions;
+use super::{
+    Shared,
+    dial::{Dialer, Route, SetUp},
+    reader,
+};
 use forebay_proto::{ClientPurpose, SessionId, limits::BOUND_STREAMS_MAX};
 use forebay_types::Endpoint;
 use std::{
@@ -24,10 +27,10 @@ const BULK_LEN_MIN: u64 = 1 << 20;
 pub(crate) struct Streams {
     /// Where they connect to: the very address of the main socket, since another machine behind the same name would
     /// not know the session.
-    endpoint: Endpoint,
+    route: Route,
     session_id: Option<SessionId>,
     streams_max: u8,
-    options: PoolOptions,
+    dialer: Dialer,
     session: Weak<Shared>,
     is_opened: AtomicBool,
     /// Path ids of the open streams.
@@ -38,16 +41,18 @@ pub(crate) struct Streams {
 impl Streams {
     pub(super) fn new(
         session: &Arc<Shared>,
+        main: &Route,
         address: SocketAddr,
         session_id: Option<SessionId>,
         streams_max: u8,
-        options: &PoolOptions,
+        dialer: &Dialer,
     ) -> Self {
+        let endpoint = Endpoint::new(&address.ip().to_canonical().to_string(), address.port());
         Self {
-            endpoint: Endpoint::new(&address.ip().to_canonical().to_string(), address.port()),
+            route: Route { endpoint, ..main.clone() },
             session_id,
             streams_max,
-            options: options.clone(),
+            dialer: dialer.clone(),
             session: Arc::downgrade(session),
             is_opened: AtomicBool::new(false),
             path_ids: Arc::default(),
@@ -71,16 +76,16 @@ impl Streams {
     }
 
     fn open_one(&self, session_id: SessionId, session: Arc<Shared>) -> impl Future<Output = ()> + Send + use<> {
-        let (endpoint, options) = (self.endpoint.clone(), self.options.clone());
+        let (route, dialer) = (self.route.clone(), self.dialer.clone());
         let path_ids = Arc::clone(&self.path_ids);
         async move {
             let purpose = ClientPurpose::Bind { session_id };
-            match dial::set_up(&endpoint, purpose, &session.activity, &options).await {
+            match dialer.set_up(&route, purpose, &session.activity).await {
                 Ok(SetUp { inlet, peer, .. }) => {
                     path_ids.write().unwrap_or_else(PoisonError::into_inner).push(peer.path_id);
                     reader::run(inlet, session).await;
                 }
-                Err(error) => tracing::debug!(%endpoint, %error, "no parallel stream"),
+                Err(error) => tracing::debug!(endpoint = %route.endpoint, %error, "no parallel stream"),
             }
         }
     }

@@ -156,6 +156,7 @@ fn tries_max(error: &OriginError, file: &FileState) -> u32 {
         OriginError::Refused { .. }
         | OriginError::Changed { .. }
         | OriginError::RedirectLoop { .. }
+        | OriginError::Tls { .. }
         | OriginError::Protocol { .. } => 1,
     }
 }

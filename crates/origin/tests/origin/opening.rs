@@ -235,8 +235,8 @@ async fn a_server_that_wants_tls_is_told_from_a_dead_one() {
     let flags = ServerFlags::IS_SERVER.with(ServerFlags::TLS_LOGIN);
     let server = ScriptedOrigin::start(Facts { flags, ..Facts::default() }, |_| Reply::Good).await.unwrap();
     let error = bounded(origin_of(&[&server]).stat(&path("/f"))).await.unwrap_err();
-    let OriginError::Protocol { what, .. } = &error else { panic!("{error}") };
-    assert!(what.contains("TLS"), "{what}");
+    let OriginError::Tls { reason, .. } = &error else { panic!("{error}") };
+    assert!(reason.contains("tls.ca_dir"), "{reason}");
 }
 
 #[tokio::test]
