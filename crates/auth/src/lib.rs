@@ -10,6 +10,7 @@ mod rights;
 mod rules;
 mod scope;
 mod session_key;
+mod sss;
 mod token;
 mod unix_time;
 pub mod x509;
@@ -24,6 +25,10 @@ pub use rules::{
 };
 pub use scope::Scope;
 pub use session_key::{InitVector, SEALED_LEN_MAX, SessionCipher, SessionKey, SessionKeyError};
+pub use sss::{
+    KEYTAB_LEN_MAX, Keytab, KeytabError, KeytabProblem, SSS_KEYS_MAX, SssError, SssKey, SssParams, SssPeer, SssStep,
+    sss_message, verify_sss_message,
+};
 pub use token::{
     ISSUERS_MAX, Issuer, Issuers, IssuersError, JwtError, KEY_SET_LEN_MAX, KEYS_MAX, KeySet, KeySetError,
     LEEWAY_SECONDS_MAX, MissingKeys, TOKEN_LEN_MAX, Token, TokenError, TokenProfile, TokenTextError, TokenUser,
