@@ -6,18 +6,25 @@ mod der;
 mod fqan;
 pub mod gsi;
 mod identity;
+mod protocols;
 mod rights;
 mod rules;
 mod scope;
 mod session_key;
+mod signing;
 mod sss;
 mod token;
+mod unix;
 mod unix_time;
 pub mod x509;
 
 pub use der::DerError;
 pub use fqan::{FQAN_LEN_MAX, Fqan, FqanError};
 pub use identity::{Identity, Method};
+pub use protocols::{
+    BINDINGS_MAX, Binding, Bindings, OFFERS_LEN_MAX, OFFERS_MAX, Offer, OffersError, Permitted, SecurityProtocol,
+    TooManyBindings, parse_offers, write_offers,
+};
 pub use rights::{Right, Rights};
 pub use rules::{
     Conditions, Decision, Explanation, GRANTS_MAX, Grant, Grants, PathTemplate, PathTemplateError, RuleName, ScopeUse,
@@ -25,6 +32,9 @@ pub use rules::{
 };
 pub use scope::Scope;
 pub use session_key::{InitVector, SEALED_LEN_MAX, SessionCipher, SessionKey, SessionKeyError};
+pub use signing::{
+    RequestSignature, RequestSigner, SIGNATURE_LEN_MAX, SignatureChecker, SigningError, SigningLevel, SigningPolicy,
+};
 pub use sss::{
     KEYTAB_LEN_MAX, Keytab, KeytabError, KeytabProblem, SSS_KEYS_MAX, SssError, SssKey, SssParams, SssPeer, SssStep,
     sss_message, verify_sss_message,
@@ -34,4 +44,5 @@ pub use token::{
     LEEWAY_SECONDS_MAX, MissingKeys, TOKEN_LEN_MAX, Token, TokenError, TokenProfile, TokenTextError, TokenUser,
     ZtnError, ZtnParams, parse_ztn_message, without_tokens, ztn_message,
 };
+pub use unix::{HOST_MESSAGE, UnixError, parse_unix_message, unix_message};
 pub use unix_time::UnixTime;

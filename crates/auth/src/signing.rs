@@ -1,0 +1,526 @@
+//! Signatures of requests: which requests need one, how they are made, and what is checked.
+//!
+//! A signature is a digest of sequence number, request header and payload, sealed with the key of the handshake. It comes in a
+//! request of its own directly before the one that it signs. Both sides derive from the server's announcement what needs one.
+
+use crate::session_key::{SessionKey, SessionKeyError};
+use openssl::memcmp;
+use openssl::sha::Sha256;
+
+/// Length of a request's header in bytes.
+const HEADER_LEN: usize = 24;
+
+/// Length of a digest in bytes.
+const DIGEST_LEN: usize = 32;
+
+/// Longest signature in bytes: a vector, and a digest with its padding.
+pub const SIGNATURE_LEN_MAX: usize = 64;
+
+/// Numbers of requests begin here.
+const FIRST_REQUEST: u16 = 3000;
+
+/// How much is signed.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub enum SigningLevel {
+    /// Nothing.
+    #[default]
+    None,
+    /// What changes or removes files.
+    Compatible,
+    /// Every open, too.
+    Standard,
+    /// Every use of an open file but reading, too.
+    Intense,
+    /// Everything.
+    Pedantic,
+}
+
+impl SigningLevel {
+    /// All levels, in the order of their numbers on the wire.
+    pub const ALL: [Self; 5] = [Self::None, Self::Compatible, Self::Standard, Self::Intense, Self::Pedantic];
+
+    /// The name used in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Compatible => "compatible",
+            Self::Standard => "standard",
+            Self::Intense => "intense",
+            Self::Pedantic => "pedantic",
+        }
+    }
+
+    /// The number on the wire.
+    #[must_use]
+    pub const fn to_wire(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Compatible => 1,
+            Self::Standard => 2,
+            Self::Intense => 3,
+            Self::Pedantic => 4,
+        }
+    }
+
+    /// The level of a number on the wire; those above the last are as the last.
+    #[must_use]
+    pub fn from_wire(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Pedantic)
+    }
+}
+
+/// Whether a request needs a signature.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Need {
+    Never,
+    IfRisky,
+    Always,
+}
+
+/// What a server announces: which requests are to be signed, and how.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct SigningPolicy {
+    level: SigningLevel,
+    /// Whether data that is written is part of what is signed.
+    signs_data: bool,
+    /// Whether requests are signed even when there is no key: then signatures find faults, not forgers.
+    is_forced: bool,
+    /// Requests by number that do not follow the level.
+    overrides: Vec<(u16, Need)>,
+}
+
+/// Option of a server's announcement: data that is written is signed, too.
+const OPTION_DATA: u8 = 0x01;
+/// Option of a server's announcement: sign without a key, too.
+const OPTION_FORCE: u8 = 0x02;
+
+impl SigningPolicy {
+    /// A policy of a server of ours.
+    #[must_use]
+    pub const fn new(level: SigningLevel, is_forced: bool) -> Self {
+        Self { level, signs_data: false, is_forced, overrides: Vec::new() }
+    }
+
+    /// The policy that a server announces: its options, its level, and pairs of request and need that differ from the level.
+    #[must_use]
+    pub fn from_wire(options: u8, level: u8, overrides: &[(u8, u8)]) -> Self {
+        let need = |number| match number {
+            0 => Need::Never,
+            1 => Need::IfRisky,
+            _ => Need::Always,
+        };
+        let overrides = overrides.iter().map(|&(request, number)| (FIRST_REQUEST + u16::from(request), need(number)));
+        Self {
+            level: SigningLevel::from_wire(level),
+            signs_data: options & OPTION_DATA != 0,
+            is_forced: options & OPTION_FORCE != 0,
+            overrides: overrides.collect(),
+        }
+    }
+
+    /// The options of the announcement.
+    #[must_use]
+    pub const fn options_to_wire(&self) -> u8 {
+        (if self.signs_data { OPTION_DATA } else { 0 }) | (if self.is_forced { OPTION_FORCE } else { 0 })
+    }
+
+    /// How much is signed.
+    #[must_use]
+    pub const fn level(&self) -> SigningLevel {
+        self.level
+    }
+
+    /// Whether the request of this header must be signed.
+    #[must_use]
+    pub fn needs_signature(&self, header: &[u8; HEADER_LEN]) -> bool {
+        let request = request_of(header);
+        let overridden = self.overrides.iter().rev().find(|(number, _)| *number == request).map(|(_, need)| *need);
+        match overridden.unwrap_or_else(|| need_of(request, self.level)) {
+            Need::Never => false,
+            Need::IfRisky => is_risky(request, header),
+            Need::Always => true,
+        }
+    }
+
+    /// Whether the payload of a request is left out of what is signed.
+    fn leaves_out_payload(&self, request: u16) -> bool {
+        matches!(request, WRITE | PGWRITE) && !self.signs_data
+    }
+}
+
+const AUTH: u16 = 3000;
+const QUERY: u16 = 3001;
+const CHMOD: u16 = 3002;
+const CLOSE: u16 = 3003;
+const GPFILE: u16 = 3005;
+const PROTOCOL: u16 = 3006;
+const LOGIN: u16 = 3007;
+const MKDIR: u16 = 3008;
+const MV: u16 = 3009;
+const OPEN: u16 = 3010;
+const PING: u16 = 3011;
+const CHKPOINT: u16 = 3012;
+const RM: u16 = 3014;
+const RMDIR: u16 = 3015;
+const SET: u16 = 3018;
+const WRITE: u16 = 3019;
+const FATTR: u16 = 3020;
+const ENDSESS: u16 = 3023;
+const BIND: u16 = 3024;
+const PGWRITE: u16 = 3026;
+const TRUNCATE: u16 = 3028;
+const SIGVER: u16 = 3029;
+const PGREAD: u16 = 3030;
+const WRITEV: u16 = 3031;
+
+/// The table of levels; requests that are not named are signed when everything is.
+fn need_of(request: u16, level: SigningLevel) -> Need {
+    use SigningLevel::{Compatible, Intense, None, Pedantic, Standard};
+    let from = |least: SigningLevel| if level >= least { Need::Always } else { Need::Never };
+    match (request, level) {
+        (_, None) | (AUTH | LOGIN | PROTOCOL | PING | SIGVER, _) => Need::Never,
+        (CHMOD | CHKPOINT | FATTR | GPFILE | MV | RM | RMDIR | TRUNCATE, _) => from(Compatible),
+        (MKDIR, _) => from(Standard),
+        (OPEN, Compatible) | (SET, Compatible | Standard) | (QUERY, Intense) => Need::IfRisky,
+        (OPEN, _) => from(Standard),
+        (SET | BIND | CLOSE | ENDSESS | PGREAD | PGWRITE | WRITE | WRITEV, _) => from(Intense),
+        _ => from(Pedantic),
+    }
+}
+
+/// Opens that change a file, queries that reach into plug-ins, and settings with a modifier.
+fn is_risky(request: u16, header: &[u8; HEADER_LEN]) -> bool {
+    const OPEN_CHANGES: u16 = 0x0002 | 0x0008 | 0x0020 | 0x0200;
+    const OPAQUE_QUERIES: [u16; 3] = [16, 32, 64];
+    let [_, _, _, _, first0, first1, second0, second1, ..] = *header;
+    let [.., modifier, _, _, _, _] = *header;
+    match request {
+        OPEN => u16::from_be_bytes([second0, second1]) & OPEN_CHANGES != 0,
+        QUERY => OPAQUE_QUERIES.contains(&u16::from_be_bytes([first0, first1])),
+        SET => modifier != 0,
+        _ => false,
+    }
+}
+
+const fn request_of(header: &[u8; HEADER_LEN]) -> u16 {
+    let [_, _, high, low, ..] = *header;
+    u16::from_be_bytes([high, low])
+}
+
+/// A signature as it travels.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RequestSignature {
+    /// Number of the request that it signs.
+    pub request: u16,
+    /// Sequence number, strictly increasing.
+    pub sequence: u64,
+    /// Whether the payload is left out of what is signed.
+    pub leaves_out_payload: bool,
+    /// The sealed digest.
+    pub sealed: Vec<u8>,
+}
+
+/// Why a request was refused, or could not be signed. The connection ends with it.
+#[derive(Debug, thiserror::Error)]
+pub enum SigningError {
+    /// A request that needs a signature has none.
+    #[error("request {request} is not signed")]
+    Missing {
+        /// Its number.
+        request: u16,
+    },
+    /// The signature is for another request.
+    #[error("the signature is for request {signed}, and request {request} followed")]
+    OtherRequest {
+        /// What was signed.
+        signed: u16,
+        /// What came.
+        request: u16,
+    },
+    /// The sequence number does not grow: somebody may have repeated a request.
+    #[error("the signature's number {sequence} is not above {last}")]
+    Sequence {
+        /// What came.
+        sequence: u64,
+        /// The last one.
+        last: u64,
+    },
+    /// The signature is too long.
+    #[error("a signature of {len} bytes is longer than {SIGNATURE_LEN_MAX}")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The signature does not match the request.
+    #[error("the signature of request {request} is wrong")]
+    Mismatch {
+        /// Its number.
+        request: u16,
+    },
+    /// The digest could not be sealed.
+    #[error("signing a request")]
+    Seal(#[from] SessionKeyError),
+}
+
+/// Signs the requests of one connection to a server.
+#[derive(Debug)]
+pub struct RequestSigner {
+    policy: SigningPolicy,
+    key: Option<SessionKey>,
+    sequence: u64,
+}
+
+impl RequestSigner {
+    /// Signs as `policy` wants, with the key of the handshake if there was one that made one.
+    #[must_use]
+    pub const fn new(policy: SigningPolicy, key: Option<SessionKey>) -> Self {
+        Self { policy, key, sequence: 0 }
+    }
+
+    /// The signature to send before a request; `None` when it needs none.
+    ///
+    /// # Errors
+    /// When the crypto library fails.
+    pub fn sign(
+        &mut self,
+        header: &[u8; HEADER_LEN],
+        payload: &[u8],
+    ) -> Result<Option<RequestSignature>, SigningError> {
+        let can_sign = self.key.is_some() || self.policy.is_forced;
+        if !can_sign || !self.policy.needs_signature(header) {
+            return Ok(None);
+        }
+        self.sequence += 1;
+        let request = request_of(header);
+        let leaves_out_payload = self.policy.leaves_out_payload(request);
+        let digest = digest(self.sequence, header, if leaves_out_payload { &[] } else { payload });
+        let sealed = self.key.as_ref().map_or_else(|| Ok(digest.to_vec()), |key| key.seal(&digest))?;
+        Ok(Some(RequestSignature { request, sequence: self.sequence, leaves_out_payload, sealed }))
+    }
+}
+
+/// Checks the requests of one client's connection.
+///
+/// Hand each signature to [`SignatureChecker::handle_signature`], and each request to [`SignatureChecker::check`].
+#[derive(Debug)]
+pub struct SignatureChecker {
+    policy: SigningPolicy,
+    key: Option<SessionKey>,
+    last: u64,
+    pending: Option<RequestSignature>,
+}
+
+impl SignatureChecker {
+    /// Checks as `policy` wants, with the key of the handshake if there was one that made one.
+    #[must_use]
+    pub const fn new(policy: SigningPolicy, key: Option<SessionKey>) -> Self {
+        Self { policy, key, last: 0, pending: None }
+    }
+
+    /// Takes the signature of the request that comes next.
+    ///
+    /// # Errors
+    /// When it is too long, or repeated: close the connection.
+    pub fn handle_signature(&mut self, signature: RequestSignature) -> Result<(), SigningError> {
+        if !self.is_at_work() {
+            return Ok(());
+        }
+        if signature.sealed.len() > SIGNATURE_LEN_MAX {
+            return Err(SigningError::TooLong { len: signature.sealed.len() });
+        }
+        if signature.sequence <= self.last {
+            return Err(SigningError::Sequence { sequence: signature.sequence, last: self.last });
+        }
+        self.last = signature.sequence;
+        self.pending = Some(signature);
+        Ok(())
+    }
+
+    /// Checks a request. A signature that it does not need is dropped.
+    ///
+    /// # Errors
+    /// When it needs a signature that is missing or wrong: close the connection.
+    pub fn check(&mut self, header: &[u8; HEADER_LEN], payload: &[u8]) -> Result<(), SigningError> {
+        let signature = self.pending.take();
+        if !self.is_at_work() || !self.policy.needs_signature(header) {
+            return Ok(());
+        }
+        let request = request_of(header);
+        let signature = signature.ok_or(SigningError::Missing { request })?;
+        if signature.request != request {
+            return Err(SigningError::OtherRequest { signed: signature.request, request });
+        }
+        // Nobody but the policy says what may be left out.
+        if signature.leaves_out_payload && !self.policy.leaves_out_payload(request) {
+            return Err(SigningError::Mismatch { request });
+        }
+        let digest = digest(signature.sequence, header, if signature.leaves_out_payload { &[] } else { payload });
+        let is_good = match &self.key {
+            Some(key) => key.open(&signature.sealed).is_ok_and(|opened| is_same(&opened, &digest)),
+            None => is_same(&signature.sealed, &digest),
+        };
+        if is_good { Ok(()) } else { Err(SigningError::Mismatch { request }) }
+    }
+
+    /// Without a key, clients sign only when they are forced to.
+    const fn is_at_work(&self) -> bool {
+        self.key.is_some() || self.policy.is_forced
+    }
+}
+
+fn digest(sequence: u64, header: &[u8; HEADER_LEN], payload: &[u8]) -> [u8; DIGEST_LEN] {
+    let mut sha = Sha256::new();
+    sha.update(&sequence.to_be_bytes());
+    sha.update(header);
+    sha.update(payload);
+    sha.finish()
+}
+
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len() && memcmp::eq(one, other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session_key::{InitVector, SessionCipher};
+
+    fn key(byte: u8) -> SessionKey {
+        SessionKey::new(SessionCipher::Aes128Cbc, &[byte; 16], InitVector::Sent).unwrap()
+    }
+
+    fn header(request: u16) -> [u8; HEADER_LEN] {
+        let mut header = [0; HEADER_LEN];
+        header[2..4].copy_from_slice(&request.to_be_bytes());
+        header
+    }
+
+    fn with(request: u16, at: usize, value: &[u8]) -> [u8; HEADER_LEN] {
+        let mut header = header(request);
+        header[at..at + value.len()].copy_from_slice(value);
+        header
+    }
+
+    fn levels(header: &[u8; HEADER_LEN]) -> String {
+        let is_needed = |level| SigningPolicy::new(level, false).needs_signature(header);
+        SigningLevel::ALL.into_iter().map(|level| if is_needed(level) { 'N' } else { '-' }).collect()
+    }
+
+    #[test]
+    fn levels_say_what_is_signed() {
+        for (requests, expected) in [
+            ([AUTH, LOGIN, PROTOCOL, PING, SIGVER].as_slice(), "-----"),
+            (&[CHMOD, CHKPOINT, FATTR, GPFILE, MV, RM, RMDIR, TRUNCATE], "-NNNN"),
+            (&[MKDIR, OPEN], "--NNN"),
+            (&[BIND, CLOSE, ENDSESS, PGREAD, PGWRITE, WRITE, WRITEV, SET], "---NN"),
+            (&[QUERY, 3004, 3013, 3017, 3021, 3025, 3027, 3016, 3022], "----N"),
+        ] {
+            for request in requests {
+                assert_eq!(levels(&header(*request)), expected, "{request}");
+            }
+        }
+    }
+
+    #[test]
+    fn risky_requests_are_signed_earlier() {
+        for flag in [0x0002_u16, 0x0008, 0x0020, 0x0200] {
+            assert_eq!(levels(&with(OPEN, 6, &flag.to_be_bytes())), "-NNNN", "{flag:x}");
+        }
+        assert_eq!(levels(&with(OPEN, 6, &0x0410_u16.to_be_bytes())), "--NNN");
+        for kind in [16_u16, 32, 64] {
+            assert_eq!(levels(&with(QUERY, 4, &kind.to_be_bytes())), "---NN", "{kind}");
+        }
+        assert_eq!(levels(&with(SET, 19, &[1])), "-NNNN");
+    }
+
+    #[test]
+    fn announcements_may_differ_from_their_level() {
+        let policy = SigningPolicy::from_wire(0x03, 2, &[(10, 0), (17, 2), (1, 1)]);
+        assert_eq!((policy.level(), policy.options_to_wire()), (SigningLevel::Standard, 3));
+        assert!(!policy.needs_signature(&header(OPEN)));
+        assert!(policy.needs_signature(&header(3017)));
+        assert!(!policy.needs_signature(&header(QUERY)));
+        assert!(policy.needs_signature(&with(QUERY, 4, &16_u16.to_be_bytes())));
+        assert_eq!(SigningPolicy::from_wire(0, 9, &[]).level(), SigningLevel::Pedantic);
+        for level in SigningLevel::ALL {
+            assert_eq!(SigningLevel::from_wire(level.to_wire()), level);
+        }
+    }
+
+    /// A client and a server that agree on `policy`.
+    fn pair(policy: &SigningPolicy, theirs: Option<u8>, ours: Option<u8>) -> (RequestSigner, SignatureChecker) {
+        let signer = RequestSigner::new(policy.clone(), theirs.map(key));
+        (signer, SignatureChecker::new(policy.clone(), ours.map(key)))
+    }
+
+    fn pedantic() -> SigningPolicy {
+        SigningPolicy::new(SigningLevel::Pedantic, false)
+    }
+
+    #[test]
+    fn signed_requests_pass() {
+        let forced = SigningPolicy::new(SigningLevel::Pedantic, true);
+        for (policy, keys) in [(pedantic(), Some(1)), (forced.clone(), Some(1)), (forced, None)] {
+            let (mut signer, mut checker) = pair(&policy, keys, keys);
+            for (request, payload) in [(OPEN, b"/a".as_slice()), (3013, b""), (WRITE, b"data"), (3017, b"/b")] {
+                let signature = signer.sign(&header(request), payload).unwrap().unwrap();
+                assert_eq!(signature.leaves_out_payload, request == WRITE);
+                assert_eq!(signature.sealed.len(), if keys.is_some() { 64 } else { 32 });
+                checker.handle_signature(signature).unwrap();
+                checker.check(&header(request), payload).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn without_key_or_force_nothing_is_signed() {
+        let (mut signer, mut checker) = pair(&pedantic(), None, None);
+        assert_eq!(signer.sign(&header(OPEN), b"/a").unwrap(), None);
+        checker.check(&header(OPEN), b"/a").unwrap();
+    }
+
+    #[test]
+    fn changed_requests_and_foreign_signatures_are_refused() {
+        let check = |ours: u8, request: u16, payload: &[u8], change: fn(&mut RequestSignature)| {
+            let (mut signer, mut checker) = pair(&pedantic(), Some(1), Some(ours));
+            let mut signature = signer.sign(&header(OPEN), b"/a").unwrap().unwrap();
+            change(&mut signature);
+            checker.handle_signature(signature).unwrap();
+            checker.check(&header(request), payload)
+        };
+        assert!(check(1, OPEN, b"/a", |_| ()).is_ok());
+        assert!(matches!(check(1, OPEN, b"/b", |_| ()), Err(SigningError::Mismatch { request: OPEN })));
+        assert!(matches!(check(2, OPEN, b"/a", |_| ()), Err(SigningError::Mismatch { .. })));
+        assert!(matches!(check(1, OPEN, b"/a", |sent| sent.sequence += 1), Err(SigningError::Mismatch { .. })));
+        assert!(matches!(check(1, OPEN, b"/a", |sent| sent.sealed.clear()), Err(SigningError::Mismatch { .. })));
+        assert!(matches!(
+            check(1, OPEN, b"/a", |sent| sent.leaves_out_payload = true),
+            Err(SigningError::Mismatch { .. })
+        ));
+        assert!(matches!(check(1, RM, b"/a", |_| ()), Err(SigningError::OtherRequest { signed: OPEN, request: RM })));
+    }
+
+    #[test]
+    fn missing_and_repeated_signatures_are_refused() {
+        let (mut signer, mut checker) = pair(&pedantic(), Some(1), Some(1));
+        assert!(matches!(checker.check(&header(OPEN), b"/a"), Err(SigningError::Missing { request: OPEN })));
+        let signature = signer.sign(&header(OPEN), b"/a").unwrap().unwrap();
+        checker.handle_signature(signature.clone()).unwrap();
+        checker.check(&header(OPEN), b"/a").unwrap();
+        assert!(matches!(checker.check(&header(OPEN), b"/a"), Err(SigningError::Missing { .. })));
+        let repeated = checker.handle_signature(signature);
+        assert!(matches!(repeated, Err(SigningError::Sequence { sequence: 1, last: 1 })));
+    }
+
+    #[test]
+    fn superfluous_signatures_are_dropped() {
+        let policy = SigningPolicy::new(SigningLevel::Standard, false);
+        let mut checker = SignatureChecker::new(policy, Some(key(1)));
+        let nonsense = RequestSignature { request: 3017, sequence: 1, leaves_out_payload: false, sealed: vec![0; 64] };
+        checker.handle_signature(nonsense.clone()).unwrap();
+        checker.check(&header(3017), b"/a").unwrap();
+        let too_long = RequestSignature { sequence: 2, sealed: vec![0; 65], ..nonsense };
+        assert!(matches!(checker.handle_signature(too_long), Err(SigningError::TooLong { len: 65 })));
+    }
+}
