@@ -16,6 +16,7 @@ missing() {
     for library in libXrdPfc:xrootd-server-plugins libXrdClProxyPlugin:xrootd-client-plugins; do
         compgen -G "/usr/lib*/*/${library%%:*}-[0-9].so" >/dev/null || echo "${library##*:}"
     done
+    command -v voms-proxy-fake >/dev/null || echo voms-clients
     for program in unshare nsenter; do
         command -v "$program" >/dev/null || echo util-linux
     done

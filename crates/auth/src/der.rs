@@ -6,11 +6,13 @@ use crate::UnixTime;
 pub(crate) mod tag {
     pub(crate) const BOOLEAN: u8 = 0x01;
     pub(crate) const INTEGER: u8 = 0x02;
+    pub(crate) const BIT_STRING: u8 = 0x03;
     pub(crate) const OCTET_STRING: u8 = 0x04;
     pub(crate) const OID: u8 = 0x06;
     pub(crate) const UTC_TIME: u8 = 0x17;
     pub(crate) const GENERALIZED_TIME: u8 = 0x18;
     pub(crate) const SEQUENCE: u8 = 0x30;
+    pub(crate) const SET: u8 = 0x31;
 
     /// A tag `[number]` with elements inside.
     pub(crate) const fn context(number: u8) -> u8 {
@@ -55,6 +57,8 @@ pub(crate) struct Element<'a> {
     pub(crate) tag: u8,
     /// What it holds.
     pub(crate) content: &'a [u8],
+    /// All of it, with tag and length.
+    pub(crate) whole: &'a [u8],
 }
 
 impl<'a> Element<'a> {
@@ -81,14 +85,16 @@ impl<'a> Der<'a> {
 
     /// Takes the next element, whatever it is.
     pub(crate) fn element(&mut self) -> Result<Element<'a>, DerError> {
-        let (&tag, rest) = self.rest.split_first().ok_or(DerError::Truncated)?;
+        let start = self.rest;
+        let (&tag, rest) = start.split_first().ok_or(DerError::Truncated)?;
         if tag & 0x1f == 0x1f {
             return Err(DerError::Form);
         }
         let (len, rest) = length(rest)?;
         let (content, rest) = rest.split_at_checked(len).ok_or(DerError::Truncated)?;
+        let whole = start.get(..start.len() - rest.len()).ok_or(DerError::Truncated)?;
         self.rest = rest;
-        Ok(Element { tag, content })
+        Ok(Element { tag, content, whole })
     }
 
     /// Takes the next element, which must have the tag.
@@ -114,6 +120,12 @@ pub(crate) fn only(bytes: &[u8], tag: u8) -> Result<Element<'_>, DerError> {
     let element = der.expect(tag)?;
     der.end()?;
     Ok(element)
+}
+
+/// The magnitude of an integer without leading zeros.
+pub(crate) fn magnitude(integer: &[u8]) -> &[u8] {
+    let zeros = integer.iter().take_while(|&&byte| byte == 0).count();
+    integer.get(zeros..).unwrap_or_default()
 }
 
 /// Reads UTCTime or GeneralizedTime, in whole seconds and UTC as X.509 wants them.
@@ -177,9 +189,9 @@ mod tests {
     fn elements_come_off_the_front() {
         let mut der = Der::new(&[0x30, 3, 2, 1, 5, 0x04, 0x81, 1, 9]);
         let sequence = der.expect(tag::SEQUENCE).unwrap();
-        assert_eq!(sequence.content, [2, 1, 5]);
+        assert_eq!(sequence.whole, [0x30, 3, 2, 1, 5]);
         assert_eq!(only(sequence.content, tag::INTEGER).unwrap().content, [5]);
-        assert!(der.optional(tag::SEQUENCE).unwrap().is_none());
+        assert!(der.optional(tag::SET).unwrap().is_none());
         assert_eq!(der.optional(tag::OCTET_STRING).unwrap().unwrap().content, [9]);
         assert_eq!(der.end(), Ok(()));
     }
@@ -203,7 +215,7 @@ mod tests {
 
     #[test]
     fn times_are_seconds_since_1970() {
-        let read = |tag, text: &str| time(&Element { tag, content: text.as_bytes() });
+        let read = |tag, text: &str| time(&Element { tag, content: text.as_bytes(), whole: &[] });
         assert_eq!(read(tag::UTC_TIME, "700101000000Z"), Ok(UnixTime(0)));
         assert_eq!(read(tag::UTC_TIME, "491231235959Z"), Ok(UnixTime(2_524_607_999)));
         assert_eq!(read(tag::GENERALIZED_TIME, "20240229120000Z"), Ok(UnixTime(1_709_208_000)));
@@ -219,7 +231,7 @@ mod tests {
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let mut der = Der::new(&bytes);
             while let Ok(element) = der.element() {
-                prop_assert!(element.content.len() + 2 <= bytes.len());
+                prop_assert!(element.whole.len() >= element.content.len() + 2);
                 let _ = time(&element);
             }
         }

@@ -16,6 +16,7 @@ mod sss;
 mod token;
 mod unix;
 mod unix_time;
+pub mod voms;
 pub mod x509;
 
 pub use der::DerError;

@@ -215,6 +215,12 @@ impl Certificate {
         names.into_iter().flatten().map(|name| name + ".0").collect()
     }
 
+    /// The bytes of an extension, if it has it.
+    pub(crate) fn extension(&self, oid: &[u8]) -> Option<&[u8]> {
+        let fields = Fields::read(&self.der).ok()?;
+        fields.extension(oid).map(|extension| extension.value)
+    }
+
     pub(crate) fn to_x509(&self) -> X509 {
         self.x509.clone()
     }

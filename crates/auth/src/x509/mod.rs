@@ -5,11 +5,11 @@ mod chain;
 mod credential;
 mod crl;
 mod host;
-mod name;
+pub(crate) mod name;
 mod proxy;
 mod signing_policy;
 mod trust;
-mod utc;
+pub(crate) mod utc;
 mod verdict;
 
 pub use certificate::{CERTIFICATE_LEN_MAX, Certificate, CertificateError, CertificateKind, ProxyPolicy, RSA_BITS_MAX};

@@ -1,6 +1,7 @@
 //! Certificates for tests: authorities, end entities, proxies, revocation lists, each as right or wrong as a test wants it.
 
 pub(crate) mod der;
+pub(crate) mod voms;
 
 use forebay_auth::UnixTime;
 use forebay_auth::x509::{Certificate, Chain, Credential, TrustAnchors};
