@@ -219,7 +219,7 @@ fn weak_signatures_and_keys_are_refused() {
     let mut draft = Draft::of(&[("CN", "Jane")]);
     draft.digest = MessageDigest::sha1();
     let error = verify(&authority, &authority.issue(draft), NOW).unwrap_err();
-    assert!(matches!(error, TrustError::Weak { .. }), "{error}");
+    assert_eq!(error.to_string(), "the certificate of /CN=Jane has a signature with SHA-1, which is too weak");
     let mut person = authority.person("Jane");
     person.certificates = {
         let weak = PKey::from_rsa(Rsa::generate(512).unwrap()).unwrap();
@@ -235,6 +235,15 @@ fn weak_signatures_and_keys_are_refused() {
     };
     let error = verify(&authority, &person, NOW).unwrap_err();
     assert!(matches!(error, TrustError::Weak { .. }), "{error}");
+}
+
+#[test]
+fn proxies_may_be_signed_with_sha1_but_not_with_md5() {
+    let authority = Authority::new("CA");
+    let person = authority.person("Jane");
+    let proxy = |digest| person.sign(Draft { digest, ..person.proxy_draft(INHERIT_ALL, None) });
+    verify(&authority, &proxy(MessageDigest::sha1()), NOW).unwrap();
+    assert!(matches!(verify(&authority, &proxy(MessageDigest::md5()), NOW), Err(TrustError::Weak { .. })));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod host;
 pub(crate) mod name;
 mod proxy;
 mod signing_policy;
+mod strength;
 mod trust;
 pub(crate) mod utc;
 mod verdict;

@@ -134,8 +134,8 @@ impl ProxyRequest {
         &self.pem
     }
 
-    /// Takes the signed proxy, PEM or DER, as the next below `chain`. Whether the chain that it makes is trusted is for the
-    /// caller to ask.
+    /// Takes the signed proxy, PEM or DER, as the next below `chain`. Whether the chain that it makes is trusted is for those
+    /// to ask to whom it is shown.
     ///
     /// # Errors
     /// When it is not for our key, or does not continue the chain.

@@ -5,6 +5,7 @@ use crate::x509::certificate::{Certificate, CertificateError};
 use crate::x509::chain::{CHAIN_CERTIFICATES_MAX, Chain};
 use crate::x509::crl::{Crl, CrlError};
 use crate::x509::signing_policy::{SigningPolicy, SigningPolicyError};
+use crate::x509::strength;
 use crate::x509::utc::Utc;
 use crate::x509::verdict;
 use openssl::error::ErrorStack;
@@ -16,9 +17,6 @@ use std::collections::HashMap;
 
 /// Most certificates between a chain and the authority at its end.
 const DEPTH_MAX: i32 = 20;
-
-/// OpenSSL's level of strength: RSA keys from 1024 bits on, signatures better than SHA-1.
-const AUTH_LEVEL: i32 = 1;
 
 /// How far the clock of an authority that makes revocation lists may be ahead of ours, seconds.
 const CRL_SKEW_S: i64 = 300;
@@ -103,11 +101,11 @@ pub enum TrustError {
         subject: String,
     },
     /// A key or a signature that can be broken.
-    #[error("the certificate of {subject} has a key or a signature that is too weak ({reason})")]
+    #[error("the certificate of {subject} has {reason}, which is too weak")]
     Weak {
         /// Whose it is.
         subject: String,
-        /// What the crypto library says.
+        /// What is weak.
         reason: &'static str,
     },
     /// The proxy may not start jobs, and such proxies are not allowed here.
@@ -248,6 +246,7 @@ impl TrustAnchors {
         if path.get(..own_len) != chain.certificates().get(..own_len) {
             return Err(TrustError::AnotherPath { subject: chain.subject().to_owned() });
         }
+        strength::check(&path)?;
         let from_end_entity = path.get(chain.proxies().len()..).unwrap_or_default();
         for pair in from_end_entity.windows(2) {
             let [certificate, authority] = pair else { continue };
@@ -287,7 +286,6 @@ impl TrustAnchors {
         param.set_flags(X509VerifyFlags::ALLOW_PROXY_CERTS)?;
         param.set_time(now.0);
         param.set_depth(DEPTH_MAX);
-        param.set_auth_level(AUTH_LEVEL);
         let mut store = X509StoreBuilder::new()?;
         store.set_param(&param)?;
         let own = chain.certificates().iter().skip(chain.proxies().len());

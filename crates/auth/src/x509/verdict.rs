@@ -19,9 +19,6 @@ const NO_CERTIFICATE_SIGNING: i32 = 32;
 const INVALID_NON_CA: i32 = 37;
 const PROXY_PATH_LENGTH_EXCEEDED: i32 = 38;
 const NO_DIGITAL_SIGNATURE: i32 = 39;
-const KEY_TOO_SMALL: i32 = 66;
-const AUTHORITY_KEY_TOO_SMALL: i32 = 67;
-const DIGEST_TOO_WEAK: i32 = 68;
 const INVALID_CA: i32 = 79;
 
 /// The error for what was found at `certificate`.
@@ -41,9 +38,6 @@ pub(crate) fn error(result: X509VerifyResult, certificate: &Certificate) -> Trus
             TrustError::NoAuthority { subject }
         }
         NO_DIGITAL_SIGNATURE => TrustError::KeyUsage { subject },
-        KEY_TOO_SMALL | AUTHORITY_KEY_TOO_SMALL | DIGEST_TOO_WEAK => {
-            TrustError::Weak { subject, reason: result.error_string() }
-        }
         _ => TrustError::Other { subject, reason: result.error_string() },
     }
 }
