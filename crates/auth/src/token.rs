@@ -3,6 +3,7 @@
 mod base64url;
 mod bearer;
 mod claims;
+mod discovery;
 mod issuers;
 mod jwt;
 mod keys;
@@ -11,6 +12,7 @@ mod ztn;
 
 pub use bearer::without_tokens;
 pub use claims::TokenProfile;
+pub use discovery::{DISCOVERY_LEN_MAX, DiscoveryError, discovery_urls, parse_discovery};
 pub use issuers::{ISSUERS_MAX, Issuer, Issuers, IssuersError, LEEWAY_SECONDS_MAX, MissingKeys, TokenError, TokenUser};
 pub use jwt::JwtError;
 pub use keys::{KEY_SET_LEN_MAX, KEYS_MAX, KeySet, KeySetError};
