@@ -4,7 +4,9 @@
 
 #![no_main]
 
-use forebay_proto::{Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress, SessionId, TlsUse};
+use forebay_proto::{
+    Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress, SessionId, TlsUse,
+};
 use libfuzzer_sys::fuzz_target;
 
 const HANDSHAKE_REPLY: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 5, 0x11, 0, 0, 0, 1];

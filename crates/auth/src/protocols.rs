@@ -148,7 +148,7 @@ pub fn parse_offers(list: &[u8]) -> Result<Vec<Offer>, OffersError> {
             return Err(OffersError::Malformed);
         }
         if let Some(protocol) = SecurityProtocol::from_name(name) {
-            offers.push(Offer { protocol, params: params.to_owned() });
+            offers.push(Offer { protocol, params: params.trim_ascii().to_owned() });
         }
     }
     Ok(offers)
@@ -249,6 +249,7 @@ mod tests {
     fn protocols_that_nobody_here_speaks_are_passed_over() {
         assert_eq!(parse_offers(b"&P=krb5,x&P=host&P=pwd").unwrap(), [offer(Host, "")]);
         assert_eq!(parse_offers(b"").unwrap(), []);
+        assert_eq!(parse_offers(b"&P=gsi, v:1 &P=krb5").unwrap(), [offer(Gsi, "v:1")]);
     }
 
     #[test]
