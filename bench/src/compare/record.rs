@@ -36,6 +36,13 @@ pub(crate) struct Machine {
     command: Vec<String>,
 }
 
+/// An argument as it is kept: where files lie on a machine is nobody else's business.
+fn without_directories(argument: String) -> String {
+    let path = Path::new(&argument);
+    let name = path.file_name().filter(|_| path.is_absolute()).and_then(|name| name.to_str());
+    name.map_or_else(|| argument.clone(), str::to_owned)
+}
+
 impl Machine {
     /// Looks at the machine and the programs. What cannot be found out is `unknown`: it does not stop a run.
     pub(crate) fn find(programs: &Programs) -> Self {
@@ -58,7 +65,7 @@ impl Machine {
             )),
             xrootd: said(&programs.xrootd("xrootd", &[Path::new("-v")])),
             forebay: said(&forebay),
-            command: std::env::args().collect(),
+            command: std::env::args().map(without_directories).collect(),
         }
     }
 
