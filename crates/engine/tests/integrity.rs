@@ -5,7 +5,7 @@
 mod house;
 
 use forebay_cache::{CacheKey, Cinfo};
-use forebay_engine::{CheckPolicy, IndexState, IntegrityOptions, Options};
+use forebay_engine::{CheckPolicy, Error, IndexState, IntegrityOptions, Options};
 use forebay_index::{IndexFile, IndexOptions};
 use forebay_telemetry::{BlockCheck, ChecksumComparison};
 use forebay_testkit::{MemoryOrigin, bytes_at};
@@ -208,7 +208,7 @@ fn holes_and_ends_that_are_gone_are_fetched_again() {
 
 /// Waits for the scrub that was asked for.
 async fn scrubbed(house: &House) {
-    house.engine.start_scrub();
+    house.engine.start_scrub().unwrap();
     until(|| !house.engine.scrub_state().is_running).await;
 }
 
@@ -330,5 +330,18 @@ fn a_new_copy_is_not_blamed_for_the_checksums_of_the_one_before() {
         until(|| metrics.checksum_comparisons(ChecksumComparison::Equal) == 1).await;
         assert_eq!(metrics.checksum_comparisons(ChecksumComparison::Different), 0);
         assert!(house.open("/f").await.hit(WHOLE).is_some(), "the new copy is kept");
+    });
+}
+
+#[test]
+fn a_scrub_without_an_index_is_refused_and_does_not_count_as_running() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        File::create(root.path().join("in_the_way")).unwrap();
+        let index = IndexFile { path: root.path().join("in_the_way/index"), options: IndexOptions::default() };
+        let options = Options { index: Arc::new(index), ..options() };
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), options);
+        assert_eq!(house.engine.start_scrub(), Err(Error::NoIndex));
+        assert!(!house.engine.scrub_state().is_running);
     });
 }

@@ -59,10 +59,7 @@ impl Operator {
                 let fraction = *self.dice.pick(&[0.0, 0.3, 0.9]);
                 engine.purge_to(fraction).await.map(drop)
             }
-            5 => {
-                engine.start_scrub();
-                Ok(())
-            }
+            5 => engine.start_scrub(),
             _ => {
                 let path = RequestPath::parse(path.as_bytes())?;
                 let client = Client::default();

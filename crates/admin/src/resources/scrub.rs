@@ -9,12 +9,12 @@ use crate::{
 /// Begins a scrub, unless one is under way.
 ///
 /// # Errors
-/// When nothing is cached.
+/// When nothing is cached, or the index is not in use.
 pub(crate) fn start(shared: &Shared) -> Result<Scrub, Problem> {
     if !shared.engine.is_cache() {
         return Err(Problem::new(ProblemKind::NotSetUp, "this server keeps no files: it exports directories only"));
     }
-    shared.engine.start_scrub();
+    shared.engine.start_scrub()?;
     Ok(get(shared))
 }
 

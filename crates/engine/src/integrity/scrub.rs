@@ -4,7 +4,7 @@
 //! it has come is kept in the index: after a restart it goes on from there.
 
 use super::{digest::ChecksumAlgorithm, entry::Examined, examination::Behind};
-use crate::{Engine, engine::WeakEngine};
+use crate::{Engine, Error, engine::WeakEngine};
 use forebay_cache::{CacheKey, EntryId, Pace};
 use forebay_index::{Record, ScrubProgress};
 use std::{
@@ -76,11 +76,16 @@ impl Scrubber {
 
 impl Engine {
     /// Begins a scrub, unless one is under way.
-    pub fn start_scrub(&self) {
+    ///
+    /// # Errors
+    /// When the index is not in use: it names what is to be read.
+    pub fn start_scrub(&self) -> Result<(), Error> {
+        self.shared().catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
         let scrubber = &self.shared().scrubber;
         if scrubber.begin() {
             scrubber.wanted.notify_one();
         }
+        Ok(())
     }
 
     /// How the scrub is.
@@ -136,7 +141,9 @@ impl Engine {
 /// Scrubs when it is due or asked for, for ever.
 pub(crate) async fn run(engine: WeakEngine) {
     if let Some(resumed) = resume(&engine).await {
-        scrub_once(&engine, resumed).await;
+        // One that was asked for meanwhile reads everything.
+        let is_asked_for = engine.upgrade().is_some_and(|engine| engine.scrub_state().is_running);
+        scrub_once(&engine, resumed.filter(|_| !is_asked_for)).await;
     }
     loop {
         let Some(strong) = engine.upgrade() else { return };
