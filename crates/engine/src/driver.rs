@@ -52,32 +52,56 @@ async fn drive(
     let (urgent, rest) = fill.stages();
     let mut received = fetch(file, fill, origin.as_ref(), &urgent, &mut reservation, kept, &mut writer).await;
     drop(demand);
+    let mut cut = None;
     if received.is_ok() && !rest.is_empty() {
-        let turn = turn_for_rest(file, fill).await;
-        received = match &turn {
-            Some(_) => fetch(file, fill, origin.as_ref(), &rest, &mut reservation, kept, &mut writer).await,
-            None => {
-                fill.cut();
-                file.note_cut(fill.blocks());
-                Ok(())
+        match turn_for_rest(file, fill).await {
+            Ok(turn) => {
+                received = fetch(file, fill, origin.as_ref(), &rest, &mut reservation, kept, &mut writer).await;
+                if turn.is_some() && received.as_ref().is_err_and(Error::is_retryable) {
+                    file.read_ahead().link().refuse_waiting();
+                }
             }
-        };
+            Err(why) => {
+                fill.cut();
+                cut = Some(why);
+            }
+        }
     }
     // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
     writer.finish(kept).await;
+    if cut == Some(Cut::Link) {
+        file.note_cut(fill.blocks());
+    }
     received
 }
 
-/// Waits until what nobody wants yet of a fill may be asked for: when the link has room for it, or somebody wants it by now. `None`
-/// when it is not to be fetched.
-async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Option<Option<Turn<'a>>> {
+/// Why what nobody wants of a fill is not fetched.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Cut {
+    /// The link has no room for it, or its origin has failed.
+    Link,
+    /// It would not be kept.
+    Useless,
+}
+
+/// Waits until what nobody wants yet of a fill may be asked for: when the link has room for it, or somebody wants it by now.
+async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
+    let is_stopping = || file.shared().limits.is_stopping();
+    if is_stopping() {
+        return Err(Cut::Useless);
+    }
     let turn = tokio::select! {
         biased;
         () = fill.rest_wanted() => None,
-        turn = file.read_ahead().link().turn(fill.blocks().len()) => Some(turn?),
+        turn = file.read_ahead().link().turn(fill.blocks().len()) => Some(turn),
     };
-    let is_useless = file.is_retired() || file.is_disk_paused() || file.shared().limits.is_stopping();
-    (turn.is_none() || !is_useless).then_some(turn)
+    let is_useless = file.is_retired() || file.is_disk_paused();
+    match turn {
+        _ if is_stopping() => Err(Cut::Useless),
+        None => Ok(None),
+        Some(_) if is_useless => Err(Cut::Useless),
+        Some(turn) => turn.map(Some).ok_or(Cut::Link),
+    }
 }
 
 /// Asks for one stage of a fill and takes in the answers.

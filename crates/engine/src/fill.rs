@@ -105,7 +105,7 @@ impl Fill {
         }
     }
 
-    /// Waits until the fill has ended, one way or the other.
+    /// Waits until the fill has ended, one way or the other. That alone is no reason to fetch what is not urgent.
     pub(crate) async fn ended(&self) {
         // How it ended is not asked.
         let _ = self.result().await;
@@ -116,7 +116,6 @@ impl Fill {
     /// # Errors
     /// When it failed.
     pub(crate) async fn result(&self) -> Result<(), Error> {
-        self.rest_wanted.notify_one();
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -167,8 +166,13 @@ impl Fill {
     /// Notes that somebody wants `range`: what is not urgent of it is asked for now.
     pub(crate) fn want(&self, range: ByteRange) {
         if range.start() < self.urgent.start() || self.urgent.end() < range.end() {
-            self.rest_wanted.notify_one();
+            self.want_all();
         }
+    }
+
+    /// Notes that somebody wants all of it.
+    pub(crate) fn want_all(&self) {
+        self.rest_wanted.notify_one();
     }
 
     /// Resolves when somebody wants what is not urgent.
@@ -318,6 +322,18 @@ mod tests {
             fill.rest_wanted().await;
             assert!(matches!(fill.take(ByteRange::at(0, 1)).await, Ok(Supply::Memory(_))), "what has come stays");
         });
+    }
+
+    #[test]
+    fn who_waits_for_the_end_of_a_fill_wants_nothing_of_it() {
+        let fill = Fill::sparing(ByteRange::at(0, 65_536), ByteRange::at(0, 10));
+        let mut ended = std::pin::pin!(fill.ended());
+        let mut wanted = std::pin::pin!(fill.rest_wanted());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(ended.as_mut().poll(&mut context).is_pending());
+        assert!(wanted.as_mut().poll(&mut context).is_pending());
+        fill.want_all();
+        assert!(wanted.as_mut().poll(&mut context).is_ready());
     }
 
     #[test]

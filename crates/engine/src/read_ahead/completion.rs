@@ -188,7 +188,10 @@ impl Pass {
         }
         let others = file.claims().fills().values().next().cloned();
         match others {
-            Some(fill) => fill.ended().await,
+            Some(fill) => {
+                fill.want_all();
+                fill.ended().await;
+            }
             None if kept.map.written_count() == self.written_before => return Err(not_kept(file)),
             None => *self = Self::new(kept),
         }

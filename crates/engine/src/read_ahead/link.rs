@@ -87,9 +87,14 @@ impl Link {
         self.turns.demand()
     }
 
-    /// Waits until a fill of `bytes` may ask for what nobody waits for. `None` when too many wait already.
+    /// Waits until a fill of `bytes` may ask for what nobody waits for. `None` when too many wait already, or are refused.
     pub(crate) async fn turn(&self, bytes: u64) -> Option<Turn<'_>> {
         self.turns.turn(bytes, self.estimate().latency().unwrap_or_default()).await
+    }
+
+    /// Refuses all that wait for their turn by now: the origin does not answer, and each of them would find that out for itself.
+    pub(crate) fn refuse_waiting(&self) {
+        self.turns.refuse_waiting();
     }
 
     pub(super) fn note(&self, change: impl FnOnce(&mut LinkEstimate)) {

@@ -19,6 +19,8 @@ pub(super) struct Turns {
     last_demand: Mutex<Option<Instant>>,
     one: Semaphore,
     waiting_bytes: AtomicU64,
+    /// How often those who waited were refused.
+    refusals: AtomicU64,
 }
 
 /// Somebody who waits for bytes that come over a link.
@@ -49,6 +51,7 @@ impl Turns {
             last_demand: Mutex::new(None),
             one: Semaphore::const_new(1),
             waiting_bytes: AtomicU64::new(0),
+            refusals: AtomicU64::new(0),
         }
     }
 
@@ -57,11 +60,20 @@ impl Turns {
         Demand(self)
     }
 
-    /// Waits for the turn of a fill of `bytes` over a link of this `latency`. `None` when too many wait already.
+    /// Waits for the turn of a fill of `bytes` over a link of this `latency`. `None` when too many wait already, or are refused meanwhile.
     pub(super) async fn turn(&self, bytes: u64, latency: Duration) -> Option<Turn<'_>> {
+        let refusals = self.refusals.load(Relaxed);
         let waiting = self.wait(bytes)?;
         let alone = self.one.acquire().await.ok()?;
+        if self.refusals.load(Relaxed) != refusals {
+            return None;
+        }
         Some(Turn { _alone: (!self.is_quiet(latency)).then_some(alone), _waiting: waiting })
+    }
+
+    /// Refuses all that wait by now.
+    pub(super) fn refuse_waiting(&self) {
+        self.refusals.fetch_add(1, Relaxed);
     }
 
     fn wait(&self, bytes: u64) -> Option<Waiting<'_>> {
@@ -122,6 +134,19 @@ mod tests {
         tokio::time::sleep(3 * LATENCY).await;
         let _first = turns.turn(1, LATENCY).await.unwrap();
         let _second = turns.turn(1, LATENCY).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_refused_when_another_turn_has_failed() {
+        let turns = Turns::new();
+        let _demand = turns.demand();
+        let first = turns.turn(1, LATENCY).await.unwrap();
+        let mut waiting = std::pin::pin!(turns.turn(1, LATENCY));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())).is_pending());
+        turns.refuse_waiting();
+        drop(first);
+        assert!(waiting.await.is_none());
+        assert!(turns.turn(1, LATENCY).await.is_some(), "who comes later tries again");
     }
 
     #[tokio::test(start_paused = true)]
