@@ -61,12 +61,12 @@ impl ConnectionRoom {
         Some(Room { len, _own: own, _leave: leave.ok()? })
     }
 
-    /// Room for `len` bytes if there is at once.
+    /// Room for `len` bytes if there is at once. The connection's turn is for those who wait: who asks this way may ask for all
+    /// that a connection can have, and has another way.
     pub(crate) fn try_take(&self, len: u64) -> Option<Room> {
         let permits = u32::try_from(len).ok()?;
         let own = Arc::clone(&self.own).try_acquire_many_owned(permits).ok()?;
-        let leave = Arc::clone(&self.total).try_acquire_many_owned(permits);
-        let leave = leave.or_else(|_| Arc::clone(&self.turn).try_acquire_owned()).ok()?;
+        let leave = Arc::clone(&self.total).try_acquire_many_owned(permits).ok()?;
         Some(Room { len, _own: own, _leave: leave })
     }
 }
@@ -101,6 +101,7 @@ mod tests {
             .map(|_| ConnectionRoom::new(&total).try_take(ASSEMBLED_BYTES_MAX as u64).unwrap())
             .collect();
         let connection = ConnectionRoom::new(&total);
+        assert!(connection.try_take(1).is_none(), "who does not wait has no turn");
         let first = connection.take(4 * MIB).await.unwrap();
         let mut second = std::pin::pin!(connection.take(4 * MIB));
         assert!(polled_once(second.as_mut()).await.is_none(), "one at a time");
