@@ -15,7 +15,7 @@ use std::{
     os::unix::fs::FileExt,
     time::Duration,
 };
-use tokio::time::timeout;
+use tokio::{task::coop::consume_budget, time::timeout};
 
 /// Answers that wait to be sent to one client.
 ///
@@ -183,7 +183,10 @@ impl Output {
     pub(crate) async fn flush(&mut self, stream: &Stream) -> Result<(), OutputError> {
         if self.filled > 0 {
             // Each piece has its time: what waits may be long, and the client slow.
-            for piece in self.waiting().chunks(LARGE_BUFFER_LEN) {
+            for (position, piece) in self.waiting().chunks(LARGE_BUFFER_LEN).enumerate() {
+                if position > 0 {
+                    consume_budget().await;
+                }
                 let rest = match stream.plain() {
                     Some(socket) => forebay_net::send_now(socket, piece, SendHint::Last)?,
                     None => piece,
@@ -214,6 +217,10 @@ impl Output {
         }
         let mut position = range.start();
         while position < range.end() {
+            if position > range.start() {
+                // A client that takes bytes as fast as they are sent must not keep a worker thread to itself.
+                consume_budget().await;
+            }
             let piece = ByteRange::at(position, (range.end() - position).min(SEND_PIECE_LEN));
             let rest = forebay_net::send_file_now(socket, file, piece)?;
             if !rest.is_empty() {
