@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Room of a buffer in bytes: a whole piece with the checksums of its pages.
 pub(super) const BUFFER_LEN: usize = 132 << 10;
 
-/// A piece of fewer bytes gets memory of its own size.
-const BUFFERED_LEN_MIN: usize = BUFFER_LEN / 2;
+/// A piece of fewer bytes gets memory of its own size: the budget counts bytes, and a buffer should not be much more than that.
+const BUFFERED_LEN_MIN: usize = 120 << 10;
 
 /// Buffers that wait to be used again, at most: 17 MiB. More are under way only in bursts.
 const FREE_MAX: usize = 128;

@@ -1,4 +1,4 @@
-//! Parallel streams of a session: one socket over a long way is limited by its window, several share the work.
+//! Parallel streams of a session, for ways on which one socket's window is the limit. By default there are none.
 
 use super::{
     Shared,
