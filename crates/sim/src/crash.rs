@@ -18,6 +18,8 @@ pub(crate) struct Unsynced {
     written: BTreeMap<(u64, u64), Written>,
     /// Entries whose names are not durable yet.
     created: BTreeSet<CacheKey>,
+    /// Records that were written in place and could not be synced, with what they held before.
+    records: BTreeMap<PathBuf, Vec<u8>>,
     /// Data files that were removed, and where they are kept: a crash may bring them back.
     removed: Vec<(PathBuf, PathBuf)>,
 }
@@ -28,6 +30,8 @@ struct Written {
     replaced: Vec<Replaced>,
     /// What a sync has failed to bring to the disk: a later one tells nothing of it.
     given_up: Vec<Replaced>,
+    /// Whether its own next sync tells that something was given up.
+    tells_loss: bool,
 }
 
 /// What a page held before it was written, and how long the file was.
@@ -45,7 +49,13 @@ const GRAVEYARD: &str = "graveyard";
 
 impl Unsynced {
     pub(crate) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), written: BTreeMap::new(), created: BTreeSet::new(), removed: Vec::new() }
+        Self {
+            root: root.to_owned(),
+            written: BTreeMap::new(),
+            created: BTreeSet::new(),
+            records: BTreeMap::new(),
+            removed: Vec::new(),
+        }
     }
 
     /// Keeps what a write to `data` is about to replace.
@@ -53,8 +63,12 @@ impl Unsynced {
         let identity = data.identity();
         let file_len = data.file().metadata()?.len();
         let written = self.written.entry((identity.device, identity.inode));
-        let written =
-            written.or_insert_with(|| Written { data: Arc::clone(data), replaced: Vec::new(), given_up: Vec::new() });
+        let written = written.or_insert_with(|| Written {
+            data: Arc::clone(data),
+            replaced: Vec::new(),
+            given_up: Vec::new(),
+            tells_loss: false,
+        });
         let mut start = offset;
         while start < offset + len {
             let end = (offset + len).min((start / PAGE + 1) * PAGE);
@@ -68,9 +82,27 @@ impl Unsynced {
     }
 
     pub(crate) fn note_synced(&mut self, identity: FileIdentity) {
-        let Some(written) = self.written.get_mut(&(identity.device, identity.inode)) else { return };
-        let synced: BTreeSet<u64> = written.replaced.drain(..).map(|replaced| replaced.offset / PAGE).collect();
-        written.given_up.retain(|replaced| !synced.contains(&(replaced.offset / PAGE)));
+        if let Some(written) = self.written.get_mut(&(identity.device, identity.inode)) {
+            written.note_synced();
+        }
+    }
+
+    /// Everything was synced, but for the files that `is_lost` says of.
+    pub(crate) fn note_all_synced(&mut self, mut is_lost: impl FnMut() -> bool) {
+        for written in self.written.values_mut().filter(|written| !written.replaced.is_empty()) {
+            if is_lost() {
+                written.given_up.append(&mut written.replaced);
+                written.tells_loss = true;
+            } else {
+                written.note_synced();
+            }
+        }
+    }
+
+    /// Whether a file has lost something since it was asked last.
+    pub(crate) fn take_loss(&mut self, identity: FileIdentity) -> bool {
+        let written = self.written.get_mut(&(identity.device, identity.inode));
+        written.is_some_and(|written| std::mem::take(&mut written.tells_loss))
     }
 
     pub(crate) fn note_sync_failed(&mut self, identity: FileIdentity) {
@@ -78,18 +110,32 @@ impl Unsynced {
         written.given_up.append(&mut written.replaced);
     }
 
-    pub(crate) fn note_created(&mut self, key: &CacheKey) {
+    /// The entry whose data is at `path` was created.
+    pub(crate) fn note_created(&mut self, key: &CacheKey, path: &Path) {
+        self.records.remove(&record_of(path));
         self.created.insert(key.clone());
     }
 
-    /// A record was written, and the directory synced with it.
-    pub(crate) fn note_recorded(&mut self, key: &CacheKey) {
+    /// The record of the entry whose data is at `path` was written, and the directory synced with it.
+    pub(crate) fn note_recorded(&mut self, key: &CacheKey, path: &Path) {
         self.created.remove(key);
+        self.records.remove(&record_of(path));
+    }
+
+    /// What the record of the entry whose data is at `path` holds.
+    pub(crate) fn image_of_record(path: &Path) -> Option<Vec<u8>> {
+        fs::read(record_of(path)).ok()
+    }
+
+    /// The record of the entry whose data is at `path` was written over `image`, and not synced.
+    pub(crate) fn note_record_not_synced(&mut self, path: &Path, image: Vec<u8>) {
+        self.records.entry(record_of(path)).or_insert(image);
     }
 
     /// The entry is about to be removed: its record durably, its data not.
     pub(crate) fn note_removal(&mut self, key: &CacheKey, path: &Path) {
         self.created.remove(key);
+        self.records.remove(&record_of(path));
         let graveyard = self.root.with_extension(GRAVEYARD);
         let grave = graveyard.join(self.removed.len().to_string());
         let is_kept = fs::create_dir_all(&graveyard).and_then(|()| fs::hard_link(path, &grave)).is_ok();
@@ -109,9 +155,12 @@ impl Unsynced {
         for written in std::mem::take(&mut self.written).into_values() {
             lose_writes(&written, dice)?;
         }
+        for (record, old) in std::mem::take(&mut self.records) {
+            tear(&record, &old, dice)?;
+        }
         for key in std::mem::take(&mut self.created) {
             let path = self.root.join(key.as_str().trim_start_matches('/'));
-            let cinfo = PathBuf::from(format!("{}{CINFO_SUFFIX}", path.display()));
+            let cinfo = record_of(&path);
             for name in [path, cinfo] {
                 if dice.one_in(2) {
                     remove_if_there(&name)?;
@@ -126,6 +175,27 @@ impl Unsynced {
         self.forget();
         Ok(())
     }
+}
+
+impl Written {
+    fn note_synced(&mut self) {
+        let synced: BTreeSet<u64> = self.replaced.drain(..).map(|replaced| replaced.offset / PAGE).collect();
+        self.given_up.retain(|replaced| !synced.contains(&(replaced.offset / PAGE)));
+    }
+}
+
+/// The record of the entry whose data is at `path`.
+fn record_of(path: &Path) -> PathBuf {
+    PathBuf::from(format!("{}{CINFO_SUFFIX}", path.display()))
+}
+
+/// Leaves a record as it is, as it was, or some of both.
+fn tear(record: &Path, old: &[u8], dice: &mut Dice) -> io::Result<()> {
+    let Ok(mut image) = fs::read(record) else { return Ok(()) };
+    let kept = usize::try_from(dice.within(0..=image.len() as u64)).unwrap_or(0);
+    image.truncate(kept);
+    image.extend_from_slice(old.get(kept..).unwrap_or_default());
+    fs::write(record, image)
 }
 
 /// Undoes some of the pages written, the newest first: at times none, at times all.

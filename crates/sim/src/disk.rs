@@ -4,7 +4,8 @@ use crate::{crash::Unsynced, dice::Dice, world::World};
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_store::{
-    DataFile, Disk, Entry, FileIdentity, LocalDisk, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, FileIdentity, LocalDisk, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId,
+    VolumeInfo,
 };
 use std::{
     fs::File,
@@ -36,7 +37,11 @@ struct SimData {
 impl SimDisk {
     pub(crate) fn open(root: &Path, world: World, dice: Dice) -> Result<Self, StoreError> {
         let shared = Shared { world, dice: Mutex::new(dice), unsynced: Mutex::new(Unsynced::new(root)) };
-        Ok(Self { disk: LocalDisk::open(root)?, shared: Arc::new(shared) })
+        let shared = Arc::new(shared);
+        let syncing = Arc::clone(&shared);
+        // There are few files: each sync is one of all.
+        let disk = LocalDisk::open(root)?.with_sync_call(1, Box::new(move || syncing.sync_all()));
+        Ok(Self { disk, shared })
     }
 
     /// What a crash would lose.
@@ -53,11 +58,38 @@ impl SimDisk {
         let failed = |source| StoreError::Io { operation, path: self.local_path(key), source };
         self.shared.fail_at_times().map_err(failed)
     }
+
+    /// Writes a record. At times it is in its place by then, and could not be made durable.
+    fn write_new(&self, record: &NewRecord<'_>) -> Result<(), StoreError> {
+        const OPERATION: &str = "writing the record of";
+        self.fail_at_times(OPERATION, record.key)?;
+        if self.shared.is_full() {
+            let source = io::ErrorKind::StorageFull.into();
+            return Err(StoreError::Io { operation: OPERATION, path: self.local_path(record.key), source });
+        }
+        let path = self.local_path(record.key);
+        let image = record.is_first.then(|| Unsynced::image_of_record(&path)).flatten();
+        self.disk.write_cinfos(std::slice::from_ref(record)).into_iter().collect::<Result<(), _>>()?;
+        let synced = if record.is_first { self.fail_at_times(OPERATION, record.key) } else { Ok(()) };
+        match (&synced, image) {
+            (Err(_), Some(image)) => self.shared.unsynced().note_record_not_synced(&path, image),
+            _ => self.shared.unsynced().note_recorded(record.key, &path),
+        }
+        synced
+    }
 }
 
 impl Shared {
     pub(crate) fn unsynced(&self) -> MutexGuard<'_, Unsynced> {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Syncs everything. When that fails, some of what was written is lost, whoever it belongs to, and told once.
+    fn sync_all(&self) -> io::Result<()> {
+        let synced = self.fail_at_times();
+        let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
+        self.unsynced().note_all_synced(|| synced.is_err() && dice.one_in(2));
+        synced
     }
 
     fn fail_at_times(&self) -> io::Result<()> {
@@ -87,7 +119,7 @@ impl Disk for SimDisk {
             return Err(StoreError::Io { operation: "creating", path: self.local_path(key), source });
         }
         let entry = self.simulated(self.disk.create_entry(key, cinfo, origin)?);
-        self.shared.unsynced().note_created(key);
+        self.shared.unsynced().note_created(key, &self.local_path(key));
         Ok(entry)
     }
 
@@ -104,8 +136,16 @@ impl Disk for SimDisk {
             return Err(StoreError::Io { operation: "writing the record of", path: self.local_path(key), source });
         }
         self.disk.write_cinfo(key, data, cinfo, origin)?;
-        self.shared.unsynced().note_recorded(key);
+        self.shared.unsynced().note_recorded(key, &self.local_path(key));
         Ok(())
+    }
+
+    fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
+        self.disk.sync_data_of(files)
+    }
+
+    fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
+        records.iter().map(|record| self.write_new(record)).collect()
     }
 
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
@@ -170,8 +210,11 @@ impl DataFile for SimData {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        // After a failed sync nothing is known of what was written: it may be lost, and a later success does not tell.
-        if let Err(error) = self.shared.fail_at_times() {
+        // After a failed sync nothing is known of what was written: it may be lost, and a later success does not tell. What was
+        // lost before is told once.
+        let was_lost = self.shared.unsynced().take_loss(self.data.identity());
+        let lost = if was_lost { Err(io::Error::from_raw_os_error(EIO)) } else { self.shared.fail_at_times() };
+        if let Err(error) = lost {
             self.shared.unsynced().note_sync_failed(self.data.identity());
             return Err(error);
         }

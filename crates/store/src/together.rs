@@ -21,7 +21,7 @@ use std::{
 };
 
 /// Files from which on the file system is synced as a whole.
-pub(crate) const TOGETHER_MIN: usize = 8;
+const TOGETHER_MIN: usize = 8;
 
 /// Makes everything durable that was written to a file system, and fails when anything could not be written since the last call.
 pub type SyncCall = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
@@ -31,6 +31,8 @@ pub(crate) struct WholeSync {
     path: PathBuf,
     /// Number of the file system.
     device: u64,
+    /// Files from which on it is synced as a whole.
+    count_min: usize,
     /// Whether there is a call.
     is_used: AtomicBool,
     /// `None` when one of this kind, or an older kernel, may keep a failure to itself, and after a failure. Locked during the
@@ -54,12 +56,12 @@ impl WholeSync {
         let device = fstat(&*root).map_err(failed())?.st_dev;
         let call: SyncCall = Box::new(move || Ok(syncfs(&*root)?));
         let (is_used, call) = (AtomicBool::new(is_telling), Mutex::new(is_telling.then_some(call)));
-        Ok(Self { path: tree.path().to_owned(), device, is_used, call })
+        Ok(Self { path: tree.path().to_owned(), device, count_min: TOGETHER_MIN, is_used, call })
     }
 
-    /// The same file system, synced by `call`, which is trusted to tell of failures.
-    pub(crate) fn with_call(self, call: SyncCall) -> Self {
-        Self { is_used: AtomicBool::new(true), call: Mutex::new(Some(call)), ..self }
+    /// The same file system, synced for the sake of `count_min` files or more by `call`, which is trusted to tell of failures.
+    pub(crate) fn with_call(self, count_min: usize, call: SyncCall) -> Self {
+        Self { count_min, is_used: AtomicBool::new(true), call: Mutex::new(Some(call)), ..self }
     }
 
     /// Whether files like `data` gain when they are synced together.
@@ -77,7 +79,7 @@ impl WholeSync {
 
     /// Syncs the whole file system for the sake of `count` files on it; `false` when each must be synced for itself.
     pub(crate) fn sync_all(&self, count: usize) -> bool {
-        if count < TOGETHER_MIN {
+        if count < self.count_min {
             return false;
         }
         let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);

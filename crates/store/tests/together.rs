@@ -56,7 +56,7 @@ impl Store {
                 }
                 if calls.fails.load(SeqCst) { Err(io::Error::other("told to fail")) } else { Ok(()) }
             };
-            LocalDisk::open(&directory.path().join("root")).unwrap().with_sync_call(Box::new(call))
+            LocalDisk::open(&directory.path().join("root")).unwrap().with_sync_call(8, Box::new(call))
         });
         Self { directory, disk, calls }
     }

@@ -67,7 +67,7 @@ impl FaultyDisk {
     pub fn open(root: &Path) -> Result<(Arc<Self>, Arc<DiskFaults>), StoreError> {
         let faults = Arc::new(DiskFaults::default());
         let told = Arc::clone(&faults);
-        let disk = LocalDisk::open(root)?.with_sync_call(Box::new(move || told.sync_all()));
+        let disk = LocalDisk::open(root)?.with_sync_call(TOGETHER_MIN, Box::new(move || told.sync_all()));
         Ok((Arc::new(Self { disk, faults: Arc::clone(&faults) }), faults))
     }
 
@@ -128,6 +128,9 @@ impl DiskFaults {
         self.check_broken().and_then(|()| self.check_read_only())
     }
 }
+
+/// Files from which on the file system is synced as a whole.
+const TOGETHER_MIN: usize = 8;
 
 /// Numbers of errors on Linux.
 const EIO: i32 = 5;
