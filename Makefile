@@ -68,7 +68,8 @@ soak-purge: setup $(BINARY) ## purge under load in earnest: 64 clients read 3 Gi
 
 fuzz-smoke: ## every fuzz target for FUZZ_SECONDS; needs a nightly toolchain and cargo-fuzz
 	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
-	  $(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; done
+	  mkdir -p corpus/$$target; seeds=$$(ls -d seeds/$$target 2>/dev/null); \
+	  $(CARGO) +nightly fuzz run $$target corpus/$$target $$seeds -- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; done
 
 micro: ## time each hot function by itself; ONLY=TEXT those whose names hold it
 	$(CARGO) bench --workspace --locked --bench '*' -- $(ONLY)

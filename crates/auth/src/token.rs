@@ -8,6 +8,7 @@ mod issuers;
 mod jwt;
 mod keys;
 mod secret;
+mod verified;
 mod ztn;
 
 pub use bearer::without_tokens;
@@ -17,6 +18,7 @@ pub use issuers::{ISSUERS_MAX, Issuer, Issuers, IssuersError, LEEWAY_SECONDS_MAX
 pub use jwt::JwtError;
 pub use keys::{KEY_SET_LEN_MAX, KEYS_MAX, KeySet, KeySetError};
 pub use secret::{TOKEN_LEN_MAX, Token, TokenTextError};
+pub use verified::{VERIFIED_SECONDS_MAX, VerifiedTokens};
 pub use ztn::{ZtnError, ZtnParams, parse_ztn_message, ztn_message};
 
 #[cfg(test)]

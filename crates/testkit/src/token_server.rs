@@ -96,7 +96,6 @@ impl TokenServer {
     }
 
     /// The issuer: to sign tokens, and to rotate its keys.
-    #[must_use]
     pub fn issuer(&self) -> MutexGuard<'_, TokenIssuer> {
         self.shared.issuer.lock().unwrap_or_else(PoisonError::into_inner)
     }

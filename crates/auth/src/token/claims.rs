@@ -112,17 +112,18 @@ impl Claims {
         Some(words().filter_map(|word| scope(word, profile, base)).take(SCOPES_MAX).collect())
     }
 
-    /// The groups of the WLCG profile that are of the organization `vo`, or all of them; what has not the form of a group is
-    /// left out.
+    /// The groups of the WLCG profile that are of the organization `vo`, and that itself; without one, all groups. What has not
+    /// the form of a group is left out.
     pub(super) fn groups(&self, profile: TokenProfile, vo: Option<&str>) -> Vec<String> {
-        if profile != TokenProfile::Wlcg {
-            return Vec::new();
-        }
         let is_group = |text: &&String| {
             let group = Fqan::parse(text).ok().filter(|group| group.role().is_none() && group.capability().is_none());
             group.is_some_and(|group| group.group() == text.as_str() && vo.is_none_or(|vo| group.vo() == vo))
         };
-        self.wlcg_groups.iter().filter(is_group).take(GROUPS_MAX).cloned().collect()
+        let named = if profile == TokenProfile::Wlcg { self.wlcg_groups.as_slice() } else { &[] };
+        let mut groups: Vec<_> = named.iter().filter(is_group).take(GROUPS_MAX).cloned().collect();
+        let whole = vo.map(|vo| format!("/{vo}")).filter(|whole| !groups.contains(whole));
+        groups.extend(whole);
+        groups
     }
 }
 
@@ -204,6 +205,8 @@ mod tests {
         );
         assert_eq!(claims.groups(TokenProfile::Wlcg, Some("cms")), ["/cms", "/cms/prod"]);
         assert_eq!(claims.groups(TokenProfile::Wlcg, None), ["/cms", "/cms/prod", "/atlas", "/cmsx"]);
+        assert_eq!(claims.groups(TokenProfile::Wlcg, Some("ams")), ["/ams"]);
+        assert_eq!(claims.groups(TokenProfile::SciTokens, Some("cms")), ["/cms"]);
         assert!(claims.groups(TokenProfile::SciTokens, None).is_empty());
     }
 

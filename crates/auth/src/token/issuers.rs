@@ -23,7 +23,7 @@ pub struct Issuer {
     pub base_path: Lfn,
     /// The rules that its tokens must follow; `None` for those that each token names.
     pub profile: Option<TokenProfile>,
-    /// The organization it speaks for: groups of others are left out. `None` to believe all groups.
+    /// The organization that its bearers belong to: groups of others are left out. `None` to believe all groups.
     pub vo: Option<String>,
     /// The local name of its users.
     pub user: TokenUser,
