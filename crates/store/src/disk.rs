@@ -24,6 +24,27 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// When the disk fails or is full; then no entry is left.
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError>;
 
+    /// As [`Self::create_entry`], unless there is an entry, or what may be one: then that is left alone, and `None` is returned.
+    ///
+    /// # Errors
+    /// As for [`Self::create_entry`], and [`Self::open_entry`].
+    fn create_entry_if_free(
+        &self,
+        key: &CacheKey,
+        cinfo: Cinfo,
+        origin: Option<OriginMark>,
+    ) -> Result<Option<Entry>, StoreError> {
+        match self.open_entry(key)? {
+            Some(_) => Ok(None),
+            None => self.create_entry(key, cinfo, origin).map(Some),
+        }
+    }
+
+    /// The disk that a new entry goes to, when that is known without asking how much room there is. Never blocks.
+    fn volume_for_new(&self) -> Option<VolumeId> {
+        None
+    }
+
     /// Replaces the record of `key`'s entry by `cinfo`, durably. `data` is the entry's data file, synced before.
     ///
     /// # Errors

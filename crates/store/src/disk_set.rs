@@ -91,6 +91,9 @@ impl DiskSet {
 
     /// Disks that a new entry may go to, the best one first.
     fn candidates_for_new(&self, hash: u64) -> Vec<&Arc<Volume>> {
+        if let [only] = self.volumes.as_slice() {
+            return if only.health().is_writable() { vec![only] } else { Vec::new() };
+        }
         let mut volumes = Vec::new();
         let mut candidates = Vec::new();
         for volume in &self.volumes {
@@ -190,6 +193,34 @@ impl Disk for DiskSet {
             }
         }
         Err(first_error.unwrap_or(StoreError::NoVolume))
+    }
+
+    fn create_entry_if_free(
+        &self,
+        key: &CacheKey,
+        cinfo: Cinfo,
+        origin: Option<OriginMark>,
+    ) -> Result<Option<Entry>, StoreError> {
+        let [only] = self.volumes.as_slice() else {
+            // It may be on any of them.
+            return match self.open_entry(key)? {
+                Some(_) => Ok(None),
+                None => self.create_entry(key, cinfo, origin).map(Some),
+            };
+        };
+        if !only.health().is_writable() {
+            return Err(StoreError::NoVolume);
+        }
+        let entry = only.run(|disk| disk.create_entry_if_free(key, cinfo, origin))?;
+        self.remembered.put(hash_of(key), only.id());
+        Ok(entry.map(|entry| watched(only, entry)))
+    }
+
+    fn volume_for_new(&self) -> Option<VolumeId> {
+        match self.volumes.as_slice() {
+            [only] if only.health().is_writable() => Some(only.id()),
+            _ => None,
+        }
     }
 
     fn write_cinfo(

@@ -1,5 +1,7 @@
 //! Entries on a local file system.
 
+mod creation;
+
 use crate::{
     DataFile, Disk, Entry, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
     cinfo_file::{self, CinfoWriter, Draft},
@@ -8,8 +10,7 @@ use crate::{
     removal::{UnsyncedRemovals, by_directory, remove_empty_directories, remove_unsynced},
     scan::TreeScan,
     together::{SyncCall, WholeSync},
-    tree::{Place, Spot, Tree},
-    xattrs::Attributes,
+    tree::{Place, Tree},
 };
 use forebay_cache::{CacheKey, Cinfo, CinfoError, Fault, Health};
 use rustix::{
@@ -28,9 +29,6 @@ use std::{
 
 /// Locks that keys share: enough that an open rarely waits for another entry's sync.
 const KEY_LOCKS: usize = 1024;
-
-/// Tries to create an entry in a directory that removals take away again and again.
-const CREATE_ATTEMPTS_MAX: u32 = 8;
 
 /// A directory of a local file system in which entries are kept, in XCache's layout.
 #[derive(Debug)]
@@ -117,28 +115,6 @@ impl LocalDisk {
         lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Attributes that a file in a space must keep when it is replaced.
-    fn space_attributes(&self, spot: &Spot) -> Result<Attributes, StoreError> {
-        if !self.keeps_xattrs || !spot.is_linked() {
-            return Ok(Attributes::default());
-        }
-        match spot.open(OFlags::RDONLY)? {
-            Some((file, _)) => {
-                Attributes::of_space(&file).map_err(StoreError::io("reading the attributes of", &spot.path))
-            }
-            None => Ok(Attributes::default()),
-        }
-    }
-
-    fn create_once(&self, key: &CacheKey, cinfo: &Cinfo, origin: Option<&OriginMark>) -> Result<LocalFile, StoreError> {
-        let place = self.tree.create_place(key)?;
-        self.create_files(key, &place, cinfo, origin).inspect_err(|_| {
-            if let Err(leftover) = remove(&place) {
-                tracing::debug!(%key, error = %leftover, "entry that could not be created is not removed either");
-            }
-        })
-    }
-
     /// The place of the entry of `key`, whose data file must be `data`.
     fn place_of(&self, key: &CacheKey, data: &dyn DataFile) -> Result<Place, StoreError> {
         let superseded = || StoreError::Superseded { path: self.tree.path_of(key) };
@@ -199,50 +175,6 @@ impl LocalDisk {
         };
         keys.iter().map(|&(position, key)| (position, remove_one(key))).collect()
     }
-
-    fn create_files(
-        &self,
-        key: &CacheKey,
-        place: &Place,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> Result<LocalFile, StoreError> {
-        if !self.unsynced_removals.has(key)
-            && let Some(data) = self.create_where_nothing_is(place, cinfo, origin)?
-        {
-            return Ok(data);
-        }
-        let (cinfo_spot, data_spot) = (place.cinfo()?, place.data()?);
-        let (cinfo_attributes, data_attributes) =
-            (self.space_attributes(&cinfo_spot)?, self.space_attributes(&data_spot)?);
-        if cinfo_spot.remove_file()? || self.unsynced_removals.take(key) {
-            cinfo_spot.sync_directory()?;
-        }
-        data_spot.remove_file()?;
-        let data = data_spot.create()?;
-        data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
-        self.cinfo_writer
-            .write_new(&cinfo_spot.create()?, &cinfo_attributes, cinfo, origin)
-            .map_err(StoreError::io("writing", &cinfo_spot.path))?;
-        LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))
-    }
-
-    /// Creates the files of an entry as long as nothing has one of their names; `None` when something has. The record comes
-    /// first, so that none of another entry is ever beside the new data.
-    fn create_where_nothing_is(
-        &self,
-        place: &Place,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> Result<Option<LocalFile>, StoreError> {
-        let (cinfo_spot, data_spot) = (place.cinfo_here(), place.data_here());
-        let Some(record) = cinfo_spot.create_if_free()? else { return Ok(None) };
-        self.cinfo_writer
-            .write_new(&record, &Attributes::default(), cinfo, origin)
-            .map_err(StoreError::io("writing", &cinfo_spot.path))?;
-        let Some(data) = data_spot.create_if_free()? else { return Ok(None) };
-        LocalFile::created(self.volume, data).map(Some).map_err(StoreError::io("examining", &data_spot.path))
-    }
 }
 
 impl Disk for LocalDisk {
@@ -271,17 +203,23 @@ impl Disk for LocalDisk {
     }
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
-        let _guard = self.lock(key);
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            match self.create_once(key, &cinfo, origin.as_ref()) {
-                Ok(data) => return Ok(Entry { data: Arc::new(data), cinfo, origin }),
-                // A removal of the directory's last other entry took it away.
-                Err(error) if error.is_not_found() && attempts < CREATE_ATTEMPTS_MAX => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let data = self.create_in_place(key, |place| self.create_files(key, place, &cinfo, origin.as_ref()))?;
+        Ok(Entry { data: Arc::new(data), cinfo, origin })
+    }
+
+    fn create_entry_if_free(
+        &self,
+        key: &CacheKey,
+        cinfo: Cinfo,
+        origin: Option<OriginMark>,
+    ) -> Result<Option<Entry>, StoreError> {
+        let create = |place: &Place| self.create_files_if_free(key, place, &cinfo, origin.as_ref());
+        let data = self.create_in_place(key, create)?;
+        Ok(data.map(|data| Entry { data: Arc::new(data), cinfo, origin }))
+    }
+
+    fn volume_for_new(&self) -> Option<VolumeId> {
+        Some(self.volume)
     }
 
     fn write_cinfo(

@@ -456,3 +456,19 @@ fn entries_are_created_while_their_directory_is_taken_away() {
     });
     assert!(!store.path("deep").exists());
 }
+
+#[test]
+fn an_entry_is_made_where_none_is_and_left_alone_where_one_may_be() {
+    let store = Store::new();
+    let key = key("/d/f");
+    let make = || store.disk.create_entry_if_free(&key, new_cinfo(), Some(mark())).unwrap();
+    let made = make().expect("nothing is there");
+    write_block(&store.disk, &key, &made, 0, 7).unwrap();
+    assert!(make().is_none());
+    assert!(store.disk.open_entry(&key).unwrap().unwrap().cinfo.blocks.contains(BlockIndex(0)));
+    fs::write(store.path("d/f.cinfo"), "no record").unwrap();
+    assert!(make().is_none(), "whether it is one is for others to judge");
+    fs::remove_file(store.path("d/f.cinfo")).unwrap();
+    make().expect("data without a record is nobody's");
+    assert_eq!(fs::metadata(store.path("d/f")).unwrap().len(), 0);
+}

@@ -1,0 +1,151 @@
+//! Creating the files of an entry.
+
+use super::{LocalDisk, remove};
+use crate::{
+    OriginMark, StoreError,
+    data_file::LocalFile,
+    tree::{Place, Spot},
+    xattrs::Attributes,
+};
+use forebay_cache::{CacheKey, Cinfo};
+use rustix::fs::OFlags;
+
+/// Tries to create an entry in a directory that removals take away again and again.
+const CREATE_ATTEMPTS_MAX: u32 = 8;
+
+/// What became of creating an entry's files where nothing should be.
+enum Attempt {
+    Created(LocalFile),
+    /// There is a record, or a link to one.
+    HasRecord,
+    /// There is data, beside the record that was written just now.
+    HasData,
+}
+
+impl LocalDisk {
+    /// Creates the files of an entry; those of one that is there are replaced.
+    pub(super) fn create_files(
+        &self,
+        key: &CacheKey,
+        place: &Place,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<LocalFile, StoreError> {
+        if !self.unsynced_removals.has(key)
+            && let Attempt::Created(data) = self.create_where_nothing_is(place, cinfo, origin)?
+        {
+            return Ok(data);
+        }
+        self.replace_files(key, place, cinfo, origin)
+    }
+
+    /// Creates the files of an entry in the place of what there is; when it fails nothing is left.
+    fn replace_files(
+        &self,
+        key: &CacheKey,
+        place: &Place,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<LocalFile, StoreError> {
+        self.put_in_place(key, place, cinfo, origin).inspect_err(|_| clear(place))
+    }
+
+    fn put_in_place(
+        &self,
+        key: &CacheKey,
+        place: &Place,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<LocalFile, StoreError> {
+        let (cinfo_spot, data_spot) = (place.cinfo()?, place.data()?);
+        let (cinfo_attributes, data_attributes) =
+            (self.space_attributes(&cinfo_spot)?, self.space_attributes(&data_spot)?);
+        if cinfo_spot.remove_file()? || self.unsynced_removals.take(key) {
+            cinfo_spot.sync_directory()?;
+        }
+        data_spot.remove_file()?;
+        let data = data_spot.create()?;
+        data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
+        self.cinfo_writer
+            .write_new(&cinfo_spot.create()?, &cinfo_attributes, cinfo, origin)
+            .map_err(StoreError::io("writing", &cinfo_spot.path))?;
+        LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))
+    }
+
+    /// Creates the files of an entry as long as nothing has one of their names. The record comes first, so that none of another
+    /// entry is ever beside the new data.
+    fn create_where_nothing_is(
+        &self,
+        place: &Place,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<Attempt, StoreError> {
+        let (cinfo_spot, data_spot) = (place.cinfo_here(), place.data_here());
+        let Some(record) = cinfo_spot.create_if_free()? else { return Ok(Attempt::HasRecord) };
+        let finish = || {
+            self.cinfo_writer
+                .write_new(&record, &Attributes::default(), cinfo, origin)
+                .map_err(StoreError::io("writing", &cinfo_spot.path))?;
+            let Some(data) = data_spot.create_if_free()? else { return Ok(Attempt::HasData) };
+            let data = LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))?;
+            Ok(Attempt::Created(data))
+        };
+        finish().inspect_err(|_| clear(place))
+    }
+
+    /// As [`Self::create_files`], but leaves an entry alone that has a record; `None` then.
+    pub(super) fn create_files_if_free(
+        &self,
+        key: &CacheKey,
+        place: &Place,
+        cinfo: &Cinfo,
+        origin: Option<&OriginMark>,
+    ) -> Result<Option<LocalFile>, StoreError> {
+        if self.unsynced_removals.has(key) {
+            return self.replace_files(key, place, cinfo, origin).map(Some);
+        }
+        match self.create_where_nothing_is(place, cinfo, origin)? {
+            Attempt::Created(data) => Ok(Some(data)),
+            Attempt::HasRecord => Ok(None),
+            Attempt::HasData => self.replace_files(key, place, cinfo, origin).map(Some),
+        }
+    }
+
+    /// Runs `create` for the place of an entry, whose directory is created if need be.
+    pub(super) fn create_in_place<T>(
+        &self,
+        key: &CacheKey,
+        create: impl Fn(&Place) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let _guard = self.lock(key);
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.tree.create_place(key).and_then(|place| create(&place)) {
+                // A removal of the directory's last other entry took it away.
+                Err(error) if error.is_not_found() && attempts < CREATE_ATTEMPTS_MAX => {}
+                created => return created,
+            }
+        }
+    }
+
+    /// Attributes that a file in a space must keep when it is replaced.
+    fn space_attributes(&self, spot: &Spot) -> Result<Attributes, StoreError> {
+        if !self.keeps_xattrs || !spot.is_linked() {
+            return Ok(Attributes::default());
+        }
+        match spot.open(OFlags::RDONLY)? {
+            Some((file, _)) => {
+                Attributes::of_space(&file).map_err(StoreError::io("reading the attributes of", &spot.path))
+            }
+            None => Ok(Attributes::default()),
+        }
+    }
+}
+
+/// Removes what is left of an entry that could not be created.
+fn clear(place: &Place) {
+    if let Err(error) = remove(place) {
+        tracing::debug!(?place, %error, "an entry that could not be created is not removed either");
+    }
+}
