@@ -238,7 +238,7 @@ impl Shared {
         let Ok(ticket) = self.pending.enter(0, sink, None, None) else { return };
         let mut frame = Vec::new();
         Request::Close(request::Close { handle }).encode(ticket.stream_id, &mut frame);
-        if let Err(error) = self.outlet.send(&frame) {
+        if let Err(error) = self.outlet.send_soon(&frame) {
             self.break_with(&error.to_string());
         } else if self.pending.abandoned() > ABANDONED_MAX {
             self.break_with(OWES_TOO_MANY);
