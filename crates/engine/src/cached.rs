@@ -10,6 +10,7 @@ use crate::{
     integrity::sums::WrittenSums,
     kept::{Kept, Record},
     latch::Latch,
+    new_file::NotCreated,
     read_ahead::FileReadAhead,
     routes::OriginTarget,
     shared::Shared,
@@ -246,7 +247,7 @@ impl CachedFile {
 
     /// Remembers which blocks are trusted, so that they are not checked again when the file is opened again.
     pub(crate) fn remember_trust(&self) {
-        if let Some(kept) = self.kept.as_ref().filter(|_| !self.is_retired()) {
+        if let Some(kept) = self.kept.as_ref().filter(|kept| kept.is_on_disk() && !self.is_retired()) {
             self.shared.remember_trust(kept);
         }
     }
@@ -268,7 +269,10 @@ impl CachedFile {
         self.shared.metrics.add_not_kept(NotKept::Link, cut as u64);
     }
 
-    pub(crate) fn note_write_failure(&self, error: &io::Error, blocks: u64) {
+    pub(crate) fn note_write_failure(self: &Arc<Self>, error: &io::Error, blocks: u64) {
+        if let Some(not_created) = error.get_ref().and_then(|error| error.downcast_ref::<NotCreated>()) {
+            return self.note_not_created(not_created, blocks);
+        }
         let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
         self.shared.metrics.add_not_kept(reason, blocks);
@@ -276,6 +280,24 @@ impl CachedFile {
             self.shared.note_disk_full(DiskOperation::Write, self.volume(), error);
         } else {
             self.shared.note_disk_failure(DiskOperation::Write, self.volume(), error);
+        }
+    }
+}
+
+// What becomes of an entry that is not on disk yet.
+impl CachedFile {
+    /// Notes that blocks were not written because the entry could not be created.
+    fn note_not_created(self: &Arc<Self>, NotCreated(error): &NotCreated, blocks: u64) {
+        let is_full = error.is_out_of_space();
+        let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
+        self.shared.metrics.add_not_kept(reason, blocks);
+        if is_full {
+            return self.shared.note_disk_full(DiskOperation::Open, self.volume(), error);
+        }
+        self.shared.note_store_failure(DiskOperation::Open, self.volume(), error);
+        if error.concerns_one_entry() {
+            // Something is in its place; nothing of it can be kept.
+            self.retire(DropReason::Damaged);
         }
     }
 }
@@ -383,6 +405,7 @@ impl CachedFile {
     /// Gives up what is on a disk that is gone. The entry stays there, to be found again when the disk comes back.
     fn lose(&self) {
         if let Some(kept) = &self.kept {
+            kept.seal();
             kept.forget_all();
         }
         self.discarded.set();
@@ -395,6 +418,7 @@ impl CachedFile {
 
     fn discard_on_disk(&self, reason: DropReason) {
         let (Some(kept), Some(key), Some(disk)) = (&self.kept, self.key(), &self.shared.disk) else { return };
+        kept.seal_and_wait();
         // What was noted before is noted before the end, and nothing more is behind it.
         drop(kept.noting());
         if let Err(error) = disk.remove_entry(key) {

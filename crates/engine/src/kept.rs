@@ -1,6 +1,6 @@
 //! What the disk holds of an open file, and the record that goes with it.
 
-use crate::{account::Bytes, integrity::sums::WrittenSums};
+use crate::{account::Bytes, integrity::sums::WrittenSums, new_file::NewFile};
 use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
 use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
@@ -16,6 +16,8 @@ use std::{
 /// What the disk holds of a file.
 pub(crate) struct Kept {
     pub(crate) data: Arc<dyn DataFile>,
+    /// The same, when it was not on disk from the start.
+    new_file: Option<Arc<NewFile>>,
     pub(crate) map: BlockMap,
     sums: Mutex<BlockSums>,
     record: Mutex<Record>,
@@ -59,12 +61,40 @@ impl Kept {
         let is_complete_on_disk = AtomicBool::new(map.is_complete());
         Self {
             data,
+            new_file: None,
             map,
             sums: Mutex::default(),
             record: Mutex::new(record),
             sync_turn: Mutex::new(()),
             noting: Mutex::new(()),
             is_complete_on_disk,
+        }
+    }
+
+    /// An entry whose files are created with the first write.
+    pub(crate) fn of_new(new_file: Arc<NewFile>, cinfo: Cinfo, origin: OriginMark) -> Self {
+        let data = Arc::clone(&new_file) as Arc<dyn DataFile>;
+        let entry = Entry { data, cinfo, origin: Some(origin) };
+        Self { new_file: Some(new_file), ..Self::new(entry, Trust::Given) }
+    }
+
+    /// Whether there are files on disk.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.new_file.as_ref().is_none_or(|file| file.is_created())
+    }
+
+    /// No files are to be created any more.
+    pub(crate) fn seal(&self) {
+        if let Some(file) = &self.new_file {
+            file.seal();
+        }
+    }
+
+    /// As [`Self::seal`]; and none are being created when this returns. Blocking.
+    pub(crate) fn seal_and_wait(&self) {
+        if let Some(file) = &self.new_file {
+            file.seal();
+            file.wait();
         }
     }
 

@@ -5,12 +5,12 @@ use crate::{
     cached::{CachedFile, file_stat},
     identity::{FromOrigin, LastCheck, last_check_of},
     kept::Kept,
+    new_file::NewFile,
     routes::OriginTarget,
     shared::Shared,
 };
-use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered, Trust};
-use forebay_index::Change;
-use forebay_origin::OriginError;
+use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered};
+use forebay_origin::{Checksum, OriginError};
 use forebay_store::{Entry, MarkChecksum, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
 use forebay_types::{BlockSize, FileStat};
@@ -20,20 +20,23 @@ use std::{os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Loads a file into the table: from the disk when it holds a part of it, else from the origin.
+///
+/// Where the disk is not known to hold anything the origin is asked first, and the disk only when that fails or an entry is made.
 pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
-    if let Some(entry) = open_entry(&shared, key.clone(), true).await {
-        let (geometry, mtime) = (entry.cinfo.geometry, mtime_of(&entry));
-        let kept = Some(shared.found(entry));
-        return Ok(Arc::new(CachedFile::new(shared, target, geometry, mtime, kept, None)));
+    let is_disk_first = shared.catalog.as_ref().is_none_or(|catalog| catalog.may_have(&key));
+    if is_disk_first && let Some(entry) = open_entry(&shared, key.clone(), true).await {
+        return Ok(Arc::new(found(&shared, target, entry)));
     }
-    // Before the open: when the file changes in between, the next check finds another checksum and no harm is done.
-    let checksum = if target.validity.compares_checksum {
-        shared.questions.checksum(&target, None, None).await.ok().flatten()
-    } else {
-        None
+    let checksum = checksum_to_remember(&shared, &target).await;
+    let opened = match open_at_origin(&shared, &target).await {
+        Ok(opened) => opened,
+        Err(error) if is_disk_first => return Err(error.into()),
+        Err(error) => {
+            let entry = open_entry(&shared, key, true).await.ok_or(error)?;
+            return Ok(Arc::new(found(&shared, target, entry)));
+        }
     };
-    let opened = open_at_origin(&shared, &target).await?;
     let identity = opened.file.identity();
     let mark = OriginMark {
         checksum: checksum.and_then(|checksum| MarkChecksum::new(&checksum.algorithm, &checksum.value)),
@@ -41,12 +44,33 @@ pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Ar
     };
     let block_size = target.treatment.block_size.unwrap_or(shared.options.block_size);
     let geometry = Geometry::of_new_file(block_size, identity.size).ok();
-    let Some(kept) = create_entry(&shared, key, geometry, mark).await else {
-        return Ok(Arc::new(unkept(&shared, target, opened)?));
+    let made = match create_entry(&shared, key.clone(), geometry, mark, is_disk_first).await {
+        Creation::Taken => match open_entry(&shared, key, true).await {
+            Some(entry) => found(&shared, target, entry),
+            None => unkept(&shared, target, opened)?,
+        },
+        Creation::Refused => unkept(&shared, target, opened)?,
+        Creation::Made(kept) => {
+            let geometry = kept.map.geometry();
+            CachedFile::new(shared, target, geometry, identity.mtime, Some(*kept), Some(opened))
+        }
     };
-    let geometry = kept.map.geometry();
-    let file = CachedFile::new(shared, target, geometry, identity.mtime, Some(kept), Some(opened));
-    Ok(Arc::new(file))
+    Ok(Arc::new(made))
+}
+
+/// A file of which the disk holds a part.
+fn found(shared: &Arc<Shared>, target: OriginTarget, entry: Entry) -> CachedFile {
+    let (geometry, mtime) = (entry.cinfo.geometry, mtime_of(&entry));
+    CachedFile::new(Arc::clone(shared), target, geometry, mtime, Some(shared.found(entry)), None)
+}
+
+/// The checksum of the file at its origin, where copies are compared by it. Asked before the file is opened: when it changes in
+/// between, the next check finds another checksum and no harm is done.
+async fn checksum_to_remember(shared: &Shared, target: &OriginTarget) -> Option<Checksum> {
+    if !target.validity.compares_checksum {
+        return None;
+    }
+    shared.questions.checksum(target, None, None).await.ok().flatten()
 }
 
 /// Opens a file at its origin; a name that is not there is remembered, also for who came too late to share this question.
@@ -137,41 +161,56 @@ fn mtime_of(entry: &Entry) -> i64 {
     entry.origin.as_ref().map_or_else(changed_here, |mark| mark.mtime)
 }
 
-/// Makes a new entry on disk; `None`, and counted, when the disk does not take it.
+/// What became of making a new entry.
+enum Creation {
+    Made(Box<Kept>),
+    /// There is one, or what may be one.
+    Taken,
+    /// The disk does not take it; counted.
+    Refused,
+}
+
+/// Makes a new entry: with its first write if the disk that it goes to is known, else now. When nobody `has_looked` whether there is one, one that is there is left alone.
 async fn create_entry(
     shared: &Arc<Shared>,
     key: CacheKey,
     geometry: Option<Geometry>,
     mark: OriginMark,
-) -> Option<Kept> {
-    let disk = Arc::clone(shared.disk.as_ref()?);
+    has_looked: bool,
+) -> Creation {
+    let (Some(disk), Some(geometry)) = (shared.disk.clone(), geometry) else { return Creation::Refused };
     if shared.pauses.are_all_on() {
         shared.metrics.add_not_kept(NotKept::DiskError, 1);
-        return None;
+        return Creation::Refused;
     }
     if shared.purger.is_full() {
         shared.metrics.add_not_kept(NotKept::DiskFull, 1);
-        return None;
+        return Creation::Refused;
     }
-    let cinfo = Cinfo::new(geometry?, forebay_net::clock::now_unix(), ChecksumState::Net);
+    let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
+    // A file without bytes is never written.
+    let volume = disk.volume_for_new().filter(|_| geometry.file_size() > 0);
+    if let Some(volume) = volume {
+        let file = NewFile::new(Arc::clone(shared), key, cinfo.clone(), mark.clone(), volume);
+        return Creation::Made(Box::new(Kept::of_new(Arc::new(file), cinfo, mark)));
+    }
     let creating = Arc::clone(shared);
     let created = shared.options.workers.run(move || {
-        let entry = disk.create_entry(&key, cinfo, Some(mark))?;
-        creating.purger.note_created(&key, entry.volume());
-        if let Some(catalog) = &creating.catalog {
-            // What was known of files under this name is of others, even when these got the inode of those.
-            catalog.note(&key, Change::outdated());
-        }
-        creating.note_entry(&key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
-        Ok::<_, StoreError>(Kept::new(entry, Trust::Given))
+        let entry = if has_looked {
+            Some(disk.create_entry(&key, cinfo, Some(mark))?)
+        } else {
+            disk.create_entry_if_free(&key, cinfo, Some(mark))?
+        };
+        Ok::<_, StoreError>(entry.map(|entry| creating.created(&key, entry)))
     });
     let Ok(created) = tokio::time::timeout(DISK_WAIT_MAX, created).await else {
         shared.metrics.add_not_kept(NotKept::DiskError, 1);
         shared.metrics.add_disk_error(DiskOperation::Open);
-        return None;
+        return Creation::Refused;
     };
     match created {
-        Ok(Ok(kept)) => Some(kept),
+        Ok(Ok(Some(kept))) => Creation::Made(Box::new(kept)),
+        Ok(Ok(None)) => Creation::Taken,
         Ok(Err(error)) => {
             let reason = if error.is_out_of_space() { NotKept::DiskFull } else { NotKept::DiskError };
             shared.metrics.add_not_kept(reason, 1);
@@ -180,8 +219,8 @@ async fn create_entry(
             } else {
                 shared.note_store_failure(DiskOperation::Open, None, &error);
             }
-            None
+            Creation::Refused
         }
-        Err(_) => None,
+        Err(_) => Creation::Refused,
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     read_ahead::Limits,
 };
 use forebay_cache::{CacheKey, Cinfo, DataFileId, Trust, TrustMemory};
+use forebay_index::Change;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -89,6 +90,22 @@ impl Shared {
             self.trust().recall(kept.data_file_id(), &kept.map);
         }
         kept
+    }
+
+    /// Takes over an entry that was created just now, and has it accounted.
+    pub(crate) fn created(&self, key: &CacheKey, entry: Entry) -> Kept {
+        self.note_created(key, &entry);
+        Kept::new(entry, Trust::Given)
+    }
+
+    /// Has an entry accounted that was created just now.
+    pub(crate) fn note_created(&self, key: &CacheKey, entry: &Entry) {
+        self.purger.note_created(key, entry.volume());
+        if let Some(catalog) = &self.catalog {
+            // What was known of files under this name is of others, even when these got the inode of those.
+            catalog.note(key, Change::outdated());
+        }
+        self.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
     }
 
     /// Remembers what is trusted of a file that is not open any more.

@@ -205,6 +205,10 @@ impl<'a> Syncing<'a> {
         }
         let mut record = kept.record();
         record.dirty_since.take()?;
+        if !kept.is_on_disk() {
+            // Nothing was written: there is nothing that a record would tell of.
+            return None;
+        }
         record.is_syncing = true;
         file.refresh_access(&mut record);
         let cinfo = Cinfo { blocks: kept.map.snapshot_written(), ..record.cinfo.clone() };

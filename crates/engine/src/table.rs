@@ -1,6 +1,6 @@
 //! The table of files that are open, or wait for their last sync.
 
-use crate::{Error, cached::CachedFile, coalesced::Coalesced, leaving::Leaving};
+use crate::{Error, cached::CachedFile, coalesced::Coalesced, continued::Continued, leaving::Leaving};
 use forebay_cache::CacheKey;
 use forebay_telemetry::DropReason;
 use std::{
@@ -188,7 +188,7 @@ impl Table {
     /// Frees the slot of a failed load, unless another client is about to try again in it.
     fn forget_failed(&self, key: &CacheKey, slot: &Slot) {
         let mut slots = self.slots();
-        // Two owners: the table and the caller. (The task of the load let go of it when it ended.)
+        // Two owners: the table and the caller. (The load let go of it when it ended.)
         let unused = slot.get().is_none() && Arc::strong_count(slot) <= 2;
         if unused && slots.get(key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
             slots.remove(key);
@@ -205,7 +205,7 @@ impl Table {
     }
 }
 
-/// What a slot holds, loaded by a task of its own if need be.
+/// What a slot holds, loaded if need be.
 async fn loaded<L, F>(slot: &Slot, load: &L) -> Result<Arc<CachedFile>, Error>
 where
     L: Fn() -> F + Clone + Send + 'static,
@@ -215,7 +215,7 @@ where
         return Ok(Arc::clone(file));
     }
     let (slot, load) = (Arc::clone(slot), load.clone());
-    let load = tokio::spawn(async move { slot.get_or_make(load).await });
+    let load = Continued::new(async move { slot.get_or_make(load).await });
     load.await.unwrap_or(Err(Error::Internal { what: "opening a file broke off" }))
 }
 

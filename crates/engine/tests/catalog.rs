@@ -7,7 +7,7 @@ use forebay_cache::CacheKey;
 use forebay_engine::{EntryInfo, IndexState, Options};
 use forebay_index::{Change, Index, IndexFile, IndexOptions};
 use forebay_testkit::MemoryOrigin;
-use forebay_types::ByteRange;
+use forebay_types::{ByteRange, Outcome};
 use house::{House, check, options, run, until};
 use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration};
 
@@ -55,7 +55,8 @@ fn entries_are_told_as_they_grow_and_are_used() {
         let whole = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
         assert_eq!((whole.id, whole.present_bytes, whole.uses), (open.id, MIB, 1));
 
-        house.open("/g").await;
+        check(&house.open("/g").await, ByteRange::at(0, 10)).await;
+        entry_when(&house, "/g", |entry| entry.present_bytes > 0).await;
         let page = house.engine.entries(None, 10).await.unwrap();
         assert_eq!(page.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["/f", "/g"]);
         assert_eq!(house.engine.entries(Some(&key("/f")), 10).await.unwrap().len(), 1);
@@ -88,9 +89,10 @@ fn an_entry_made_anew_has_another_number() {
         let before = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
         until(|| house::open_data_files(root.path()) == 0).await;
         fs::remove_file(root.path().join("f.cinfo")).unwrap();
-        let _handle = house.open("/f").await;
-        let after = entry_when(&house, "/f", |entry| entry.id != before.id).await;
-        assert_eq!(after.present_bytes, 0);
+        let handle = house.open("/f").await;
+        check(&handle, ByteRange::at(0, 10)).await;
+        let after = entry_when(&house, "/f", |entry| entry.id != before.id && entry.present_bytes > 0).await;
+        assert_eq!(after.present_bytes, house::BLOCK);
     });
 }
 
@@ -204,5 +206,26 @@ fn an_index_that_cannot_be_opened_costs_no_read() {
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
         assert!(house.engine.entry(&key("/f")).await.is_err());
         assert!(!house.engine.metrics().render().unwrap().contains("forebay_index_errors_total 0"));
+    });
+}
+
+#[test]
+fn an_entry_that_the_index_does_not_know_is_found_when_the_origin_fails() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
+        house.engine.shutdown().await;
+        drop(house);
+        let (index, _) = Index::open(&root.path().join(".forebay/index"), IndexOptions::default()).unwrap();
+        index.apply(0, [(&key("/f"), &Change::removed())]).unwrap();
+        drop(index);
+
+        let house = house_with_index(root.path());
+        assert_eq!(ready(&house).await, (0, 0));
+        house.origin.script(|script| script.open_error = Some(MemoryOrigin::no_such_file()));
+        check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        assert_eq!(house.bytes(Outcome::Hit), MIB);
     });
 }

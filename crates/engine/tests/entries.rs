@@ -226,3 +226,31 @@ fn cinfo_of(root: &std::path::Path, name: &str) -> Cinfo {
     let bytes = fs::read(root.join(format!("{name}.cinfo"))).expect("the record is there");
     Cinfo::decode(&bytes).expect("the record is whole")
 }
+
+#[test]
+fn a_file_that_is_opened_and_not_read_leaves_nothing_on_the_disk() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        let unread = house.open("/unread").await;
+        keep(&house, "/read").await;
+        drop(unread);
+        until(|| open_data_files(root.path()) == 0).await;
+        house.engine.shutdown().await;
+        let exists = |name: &str| root.path().join(name).exists();
+        assert!(exists("read") && exists("read.cinfo"));
+        assert!(!exists("unread") && !exists("unread.cinfo"));
+    });
+}
+
+#[test]
+fn an_empty_file_has_an_entry_from_the_start() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), 0);
+        drop(house.open("/empty").await);
+        house.engine.shutdown().await;
+        drop(house.open("/empty").await);
+        assert!(root.path().join("empty.cinfo").exists());
+    });
+}

@@ -123,6 +123,10 @@ impl Disk for SimDisk {
         Ok(entry)
     }
 
+    fn volume_for_new(&self) -> Option<VolumeId> {
+        self.disk.volume_for_new()
+    }
+
     fn write_cinfo(
         &self,
         key: &CacheKey,

@@ -151,6 +151,10 @@ impl Disk for FaultyDisk {
         Ok(self.faulty(self.change("creating")?.create_entry(key, cinfo, origin)?))
     }
 
+    fn volume_for_new(&self) -> Option<VolumeId> {
+        self.disk.volume_for_new()
+    }
+
     fn write_cinfo(
         &self,
         key: &CacheKey,

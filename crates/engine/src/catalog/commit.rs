@@ -46,6 +46,7 @@ impl Catalog {
             let applied = open.apply(now, committed.iter())?;
             for change in &applied {
                 catalog.follower.changed(change);
+                catalog.known.note(&change.key, change.after.is_some());
             }
             Ok::<_, IndexError>(applied)
         });

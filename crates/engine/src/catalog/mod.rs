@@ -7,6 +7,7 @@ mod commit;
 mod entry_info;
 mod facts;
 mod follower;
+mod known;
 mod notes;
 mod queries;
 mod rebuild;
@@ -21,7 +22,10 @@ pub use queries::ENTRIES_PER_PAGE_MAX;
 pub(crate) use run::run;
 pub use state::IndexState;
 
-use crate::{Workers, catalog::notes::Notes, catalog::state::State};
+use crate::{
+    Workers,
+    catalog::{known::Known, notes::Notes, state::State},
+};
 use forebay_cache::CacheKey;
 use forebay_index::{Change, DiskFacts, Facts, Generation, Index, IndexError, IndexPlace, Record};
 use forebay_store::Disk;
@@ -37,6 +41,7 @@ pub(crate) struct Catalog {
     notes: Mutex<Notes>,
     state: Mutex<State>,
     follower: Arc<dyn Follower>,
+    known: Known,
     /// Held while a commit is under way, so that changes of one entry are committed in their order.
     committing: tokio::sync::Mutex<()>,
 }
@@ -58,6 +63,7 @@ impl Catalog {
             notes: Mutex::default(),
             state: Mutex::default(),
             follower,
+            known: Known::default(),
             committing: tokio::sync::Mutex::default(),
         })
     }
@@ -77,6 +83,12 @@ impl Catalog {
         if !self.notes().add(key, change) {
             self.metrics.add_index_error();
         }
+    }
+
+    /// Whether the disk may hold an entry of `key`, as far as that is known without asking it. False is wrong when files
+    /// were put on the disk behind our back.
+    pub(crate) fn may_have(&self, key: &CacheKey) -> bool {
+        !self.state().has_all() || self.known.has(key) || self.notes().concern(key)
     }
 
     /// The index, when it is open.

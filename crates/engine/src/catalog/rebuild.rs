@@ -53,7 +53,7 @@ impl Catalog {
     pub(super) async fn begin_walk(self: &Arc<Self>, after: Option<VolumeId>) -> Option<Walk> {
         let walk = self.find_walk(after).await;
         let is_complete = walk.as_ref().is_none_or(|walk| walk.changed_since.is_some());
-        self.state().serve(is_complete);
+        self.state().serve(is_complete, walk.is_none());
         if self.index().is_some() {
             self.metrics.set_index_phase(if is_complete { IndexPhase::Ready } else { IndexPhase::Rebuilding });
         }

@@ -70,6 +70,7 @@ impl Catalog {
     /// Tells the follower of every entry.
     async fn load(self: &Arc<Self>, index: &Arc<Index>) -> Result<(), IndexError> {
         self.follower.begin();
+        self.known.clear();
         let mut after: Option<CacheKey> = None;
         loop {
             let (catalog, index, from) = (Arc::clone(self), Arc::clone(index), after.take());
@@ -77,6 +78,7 @@ impl Catalog {
                 let page = index.page(from.as_ref(), LOAD_PAGE)?;
                 for (key, record) in &page {
                     catalog.follower.found(key, record);
+                    catalog.known.note(key, true);
                     catalog.state().add(record);
                 }
                 Ok(page.into_iter().next_back().map(|(key, _)| key))

@@ -30,6 +30,8 @@ pub(crate) struct State {
     /// When it is open.
     pub(crate) index: Option<Arc<Index>>,
     phase: Phase,
+    /// No disk is being walked over.
+    has_all: bool,
     /// The last one turned out to be damaged.
     is_damaged: bool,
     files: u64,
@@ -55,6 +57,11 @@ impl State {
         }
     }
 
+    /// Whether the index is in use and has every entry.
+    pub(crate) const fn has_all(&self) -> bool {
+        self.index.is_some() && self.has_all
+    }
+
     /// Number of entries.
     pub(crate) const fn files(&self) -> u64 {
         self.files
@@ -65,9 +72,10 @@ impl State {
         *self = Self { index: Some(index), phase: Phase::Loading, ..Self::default() };
     }
 
-    /// The index is read and in use; whether it has every entry.
-    pub(crate) const fn serve(&mut self, is_complete: bool) {
+    /// The index is read and in use; whether it has every entry but those that came just before a crash, and whether it `has_all`.
+    pub(crate) const fn serve(&mut self, is_complete: bool, has_all: bool) {
         if self.index.is_some() {
+            self.has_all = has_all;
             self.phase = if is_complete { Phase::Ready } else { Phase::Rebuilding };
         }
     }

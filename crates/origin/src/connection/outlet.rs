@@ -97,8 +97,8 @@ impl Outlet {
                     // The socket is full: what is queued is sent as soon as it takes more.
                     () = self.filled.notified() => {}
                 }
-                self.lock().is_lingering = false;
             }
+            self.lock().is_lingering = false;
             while let Some(socket) = self.awaited_socket() {
                 if let Err(error) = socket.writable().await {
                     return error;
