@@ -27,7 +27,7 @@ pub(crate) enum FloorMode {
 }
 
 /// A `read` as the load generator sends it: header and eight bytes of arguments.
-const FRAME_LEN: usize = REQUEST_HEADER_LEN + 8;
+pub(crate) const FRAME_LEN: usize = REQUEST_HEADER_LEN + 8;
 
 /// Requests received at once.
 const RECEIVE_LEN: usize = 64 * FRAME_LEN;
@@ -218,7 +218,8 @@ fn send_range(stream: &TcpStream, file: &File, offset: u64, len: usize) -> Resul
     Ok(())
 }
 
-fn parse(frame: &[u8; FRAME_LEN]) -> Result<(StreamId, u64, u32)> {
+/// What a frame asks for: its stream id, offset and length.
+pub(crate) fn parse(frame: &[u8; FRAME_LEN]) -> Result<(StreamId, u64, u32)> {
     let (header, args) = frame.split_first_chunk().context("a frame holds a header")?;
     let header = RequestHeader::decode(header)?;
     match Request::decode(&header, args)? {

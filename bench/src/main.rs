@@ -10,6 +10,7 @@ mod load;
 mod path;
 mod place;
 mod process;
+mod relay_floor;
 mod scale;
 mod store;
 mod stress;
@@ -79,6 +80,18 @@ enum Command {
         /// Connections to accept; the server ends when all of them are closed.
         connections: u16,
     },
+    /// Pass reads of one file on to its origin, and keep what comes, with the least possible work.
+    #[command(hide = true)]
+    RelayFloor {
+        /// The origin.
+        origin: SocketAddr,
+        /// The file's path there.
+        path: String,
+        /// The file's length in bytes.
+        len: u64,
+        /// Where its bytes are kept.
+        store: PathBuf,
+    },
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -138,6 +151,7 @@ fn main() -> ExitCode {
         Command::Relay(options) => path::relay(options),
         Command::Costs(options) => costs::run(&options),
         Command::Floor { file, mode, connections } => floor::serve(&file, mode, connections),
+        Command::RelayFloor { origin, path, len, store } => relay_floor::serve(origin, &path, len, &store),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,11 +1,11 @@
 //! Takes one sample: one row, one server, one round.
 
 use super::row::{
-    COLD_MEDIUM_CONNECTIONS, COLD_ONE_BY_ONE_MAX, COLD_PIPELINE, COLD_READ_LEN, COLD_SMALL_CONNECTIONS, ColdClient,
-    Row, RowKind, WarmRow,
+    COLD_FIRST_BYTE_LEN, COLD_FIRST_BYTES, COLD_MEDIUM_CONNECTIONS, COLD_ONE_BY_ONE_MAX, COLD_PIPELINE, COLD_READ_LEN,
+    COLD_SMALL_CONNECTIONS, ColdClient, Row, RowKind, WarmRow,
 };
 use super::scene::{Scene, wait_until_stored};
-use super::servers::{ServerKind, start_floor, store_dir};
+use super::servers::{ServerKind, start_floor, start_relay_floor, store_dir};
 use super::usage::Usage;
 use crate::floor::FloorMode;
 use crate::load::{Bound, Load, LoadFile, LoadOptions, LoadReport, Operation, Order};
@@ -79,6 +79,8 @@ impl Measure<'_> {
                 let server = start_floor(mode, &self.scene.large_path(), warm.connections, self.scene.dir())?;
                 self.warm(&warm, &server, Some(mode))?
             }
+            (RowKind::Cold(ColdClient::Load), None) if server == ServerKind::FloorRelay => self.cold_relay()?,
+            (_, None) if server == ServerKind::FloorRelay => return Ok(Outcome::NoPart),
             (_, Some(_)) => return Ok(Outcome::NoPart),
             (RowKind::Warm(warm), None) => self.warm(&warm, self.scene.server(server)?, None)?,
             (RowKind::Cold(client), None) if server.is_cache() => match self.cold_cache(client, server)? {
@@ -144,6 +146,29 @@ impl Measure<'_> {
         Ok(measured)
     }
 
+    /// Reads the cold file through the least that a cache must do.
+    fn cold_relay(&self) -> Result<Measured> {
+        let dir = tempfile::Builder::new().prefix("relay-").tempdir_in(self.scene.dir())?;
+        let (origin, file) = (self.scene.server(ServerKind::Plain)?, &self.scene.files.cold);
+        let server = start_relay_floor(origin.address(), file, dir.path())?;
+        let (operation, order) = (Operation::Read { len: COLD_READ_LEN }, Order::Sequential);
+        let options = LoadOptions {
+            server: server.address(),
+            files: vec![file.clone()],
+            operation,
+            order,
+            connections: 1,
+            pipeline: COLD_PIPELINE,
+            bare: true,
+        };
+        let mut load = Load::prepare(&options)?;
+        let before = Usage::of(server.pid())?;
+        let report = load.run(Bound::Operations(file.len.div_ceil(COLD_READ_LEN.into())), self.cancelled)?;
+        let cpu = Usage::of(server.pid())?.cpu_since(&before);
+        ensure!(report.bytes == file.len, "read {} of {} bytes", report.bytes, file.len);
+        Ok((report, cpu, file.len))
+    }
+
     /// Reads cold files once. What a cache with a store at `store` spends until all of it is on disk counts.
     fn cold(&self, client: ColdClient, server: &Server, store: Option<&Path>) -> Result<Measured> {
         let files = &self.scene.files;
@@ -151,7 +176,7 @@ impl Measure<'_> {
         let load = |operation, files: &[LoadFile], connections, pipeline, operations| {
             let files = files.to_vec();
             let server = server.address();
-            let order = Order::Sequential;
+            let order = if client == ColdClient::FirstByte { Order::Random } else { Order::Sequential };
             let options = LoadOptions { server, files, operation, order, connections, pipeline, bare: false };
             Load::prepare(&options)?.run(Bound::Operations(operations), self.cancelled)
         };
@@ -174,8 +199,15 @@ impl Measure<'_> {
                 let few = files.cold_small.get(..COLD_ONE_BY_ONE_MAX).unwrap_or(&files.cold_small);
                 (few, load(Operation::OpenReadClose, few, 1, 1, few.len() as u64)?)
             }
+            ColdClient::FirstByte => {
+                let read = Operation::Read { len: COLD_FIRST_BYTE_LEN };
+                (cold, load(read, cold, 1, 1, COLD_FIRST_BYTES)?)
+            }
         };
-        let expected = files.iter().map(|file| file.len).sum();
+        let expected = match client {
+            ColdClient::FirstByte => COLD_FIRST_BYTES * u64::from(COLD_FIRST_BYTE_LEN),
+            _ => files.iter().map(|file| file.len).sum(),
+        };
         ensure!(report.bytes == expected, "read {} of {expected} bytes", report.bytes);
         if let Some(store) = store {
             wait_until_stored(store, expected)?;

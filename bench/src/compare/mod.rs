@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// All columns of the table.
-const SERVERS_DEFAULT: &str = "xcache,plain,forebay,floor-ping-pong,floor-copy,floor-sendfile";
+const SERVERS_DEFAULT: &str = "xcache,plain,forebay,floor-ping-pong,floor-copy,floor-sendfile,floor-relay";
 
 /// What to compare, and how long.
 #[derive(Debug, clap::Args)]

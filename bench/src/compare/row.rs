@@ -46,6 +46,9 @@ pub(crate) enum ColdClient {
     MediumFiles,
     /// Our load generator, opening, reading and closing small files one after the other: how long a miss takes.
     OneByOne,
+    /// Our load generator, reading 4 KiB here and there in one open file, one read after the other: how long the first byte of
+    /// a miss takes.
+    FirstByte,
 }
 
 /// What server time is divided by.
@@ -85,6 +88,11 @@ pub(crate) const COLD_MEDIUM_CONNECTIONS: u16 = 16;
 /// Cold files that are read one after the other, at most.
 pub(crate) const COLD_ONE_BY_ONE_MAX: usize = 1_000;
 
+/// Bytes of each read that is to tell when the first byte comes.
+pub(crate) const COLD_FIRST_BYTE_LEN: u32 = 4 << 10;
+/// How many of them; few enough that hardly two are in one block.
+pub(crate) const COLD_FIRST_BYTES: u64 = 400;
+
 const CONNECTIONS: [u16; 4] = [1, 8, 64, 256];
 
 /// All rows in the order of the table.
@@ -117,6 +125,8 @@ pub(crate) fn all() -> Vec<Row> {
     rows.push(cold("cold-medium", medium, ColdClient::MediumFiles, CpuUnit::PerOperation));
     let one_by_one = "cold, open + read 16 KiB + close, 1 connection";
     rows.push(cold("cold-one-by-one", one_by_one, ColdClient::OneByOne, CpuUnit::PerOperation));
+    let first_byte = "cold, read 4 KiB random, 1 connection";
+    rows.push(cold("cold-first-byte", first_byte, ColdClient::FirstByte, CpuUnit::PerOperation));
     rows
 }
 

@@ -125,7 +125,11 @@ impl Scene {
             ServerKind::Xcache => self.programs.start_xcache(origin, XcacheSettings::WITHOUT_PREFETCH, run_dir),
             ServerKind::XcacheTuned => self.programs.start_xcache(origin, self.tuned, run_dir),
             ServerKind::Forebay => self.programs.start_forebay(origin, run_dir),
-            ServerKind::Plain | ServerKind::FloorPingPong | ServerKind::FloorCopy | ServerKind::FloorSendfile => {
+            ServerKind::Plain
+            | ServerKind::FloorPingPong
+            | ServerKind::FloorCopy
+            | ServerKind::FloorSendfile
+            | ServerKind::FloorRelay => {
                 anyhow::bail!("{} is no cache", kind.as_str())
             }
         }

@@ -2,7 +2,7 @@
 
 use super::absolute;
 use crate::floor::FloorMode;
-use crate::load::Load;
+use crate::load::{Load, LoadFile};
 use crate::process::{Program, Server, make_server_dir, ready_address};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
@@ -27,6 +27,8 @@ pub(crate) enum ServerKind {
     FloorCopy,
     /// The least that a server must do, with sendfile.
     FloorSendfile,
+    /// The least that a cache must do with what it does not have.
+    FloorRelay,
 }
 
 impl ServerKind {
@@ -40,6 +42,7 @@ impl ServerKind {
             Self::FloorPingPong => "floor (ping-pong)",
             Self::FloorCopy => "floor (copy)",
             Self::FloorSendfile => "floor (sendfile)",
+            Self::FloorRelay => "floor (relay)",
         }
     }
 
@@ -49,7 +52,7 @@ impl ServerKind {
             Self::FloorPingPong => Some(FloorMode::PingPong),
             Self::FloorCopy => Some(FloorMode::Copy),
             Self::FloorSendfile => Some(FloorMode::Sendfile),
-            Self::Xcache | Self::XcacheTuned | Self::Plain | Self::Forebay => None,
+            Self::Xcache | Self::XcacheTuned | Self::Plain | Self::Forebay | Self::FloorRelay => None,
         }
     }
 
@@ -176,6 +179,15 @@ pub(crate) fn start_floor(mode: FloorMode, file: &Path, connections: u16, run_di
     let args = vec!["floor".into(), file.into(), mode.into(), connections.to_string().into()];
     let program = Program { path: std::env::current_exe()?, args, env: Vec::new(), refuses_root: false };
     Server::start("floor", &program, &run_dir.join("floor.log"), |log| ready_address(log, "ready "))
+}
+
+/// Starts the floor of cold reads of `file`, which `origin` has.
+pub(crate) fn start_relay_floor(origin: SocketAddr, file: &LoadFile, run_dir: &Path) -> Result<Server> {
+    let store = store_dir(run_dir);
+    let args = ["relay-floor", &origin.to_string(), &file.path, &file.len.to_string()];
+    let args = args.iter().map(Into::into).chain([store.into_os_string()]).collect();
+    let program = Program { path: std::env::current_exe()?, args, env: Vec::new(), refuses_root: false };
+    Server::start("relay floor", &program, &run_dir.join("log"), |log| ready_address(log, "ready "))
 }
 
 /// Where a cache whose files are in `run_dir` keeps what it has fetched.

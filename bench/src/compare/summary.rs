@@ -1,7 +1,7 @@
 //! Medians, ratios, and the tables that show them.
 
 use super::measure::Sample;
-use super::row::{CpuUnit, Row, RowKind};
+use super::row::{ColdClient, CpuUnit, Row, RowKind};
 use super::servers::ServerKind;
 use std::fmt::Write as _;
 
@@ -38,19 +38,20 @@ const AGAINST_SERVERS: [Against; 2] = [
     ("Forebay : XCache", &[ServerKind::Xcache, ServerKind::XcacheTuned]),
     ("Forebay : plain xrootd", &[ServerKind::Plain]),
 ];
-const AGAINST_FLOOR: [Against; 2] = [
+const AGAINST_FLOOR: [Against; 3] = [
     ("Forebay : ping-pong", &[ServerKind::FloorPingPong]),
     ("Forebay : floor", &[ServerKind::FloorCopy, ServerKind::FloorSendfile]),
+    ("Forebay : relay", &[ServerKind::FloorRelay]),
 ];
 
 /// The tables of all `samples`, in Markdown.
 pub(crate) fn tables(rows: &[Row], servers: &[ServerKind], samples: &[Sample]) -> String {
     let cells = Cells { servers, samples };
     let [xcache, plain] = AGAINST_SERVERS;
-    let [ping_pong, floor] = AGAINST_FLOOR;
+    let [ping_pong, floor, relay] = AGAINST_FLOOR;
     let cpu = cells.table(
         rows,
-        &[xcache, plain, ping_pong, floor],
+        &[xcache, plain, ping_pong, floor, relay],
         |row, sample| sample.cpu_per_unit(row.unit),
         |row| row.unit.as_str(),
     );
@@ -65,8 +66,12 @@ pub(crate) fn tables(rows: &[Row], servers: &[ServerKind], samples: &[Sample]) -
     );
     let warm: Vec<Row> = rows.iter().filter(|row| matches!(row.kind, RowKind::Warm(_))).cloned().collect();
     let latency = cells.table(&warm, &[], |_, sample| sample.report.p99_us, |_| "µs");
+    let tells_misses = |row: &&Row| matches!(row.kind, RowKind::Cold(ColdClient::OneByOne | ColdClient::FirstByte));
+    let misses: Vec<Row> = rows.iter().filter(tells_misses).cloned().collect();
+    let miss_latency = cells.table(&misses, &[], |_, sample| sample.report.p50_us, |_| "µs");
     format!(
-        "### Processor time of the server\n\n{cpu}\n### Throughput\n\n{rate}\n### Latency, 99th percentile\n\n{latency}"
+        "### Processor time of the server\n\n{cpu}\n### Throughput\n\n{rate}\n### Latency, 99th percentile\n\n{latency}\n\
+         ### Latency of a miss, median\n\n{miss_latency}"
     )
 }
 

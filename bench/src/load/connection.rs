@@ -93,6 +93,11 @@ impl Connection {
         &self.stream
     }
 
+    /// The socket, when nothing is under way.
+    pub(super) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Begins an operation of `job` in slot `index`; it is sent with the next flush.
     pub(super) fn begin(&mut self, index: usize, job: &mut Job, now: Instant) -> Result<()> {
         let slot = self.slots.get_mut(index).context("an operation belongs to a slot")?;

@@ -23,11 +23,12 @@ use crate::content::Content;
 use anyhow::{Context as _, Result, ensure};
 use connection::{Completed, Connection};
 use forebay_net::clock;
+use forebay_proto::FileHandle;
 use job::{FileQueue, Job, WhileOpen};
 use latency::Latencies;
 use poller::Poller;
 use serde::Serialize;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use workload::Offsets;
@@ -156,6 +157,14 @@ impl Load {
         }
         Ok(run.report(clock::monotonic() - start))
     }
+}
+
+/// Opens a session with `server` and in it `file`, for who goes on by itself.
+pub(crate) fn open_session(server: SocketAddr, file: &LoadFile) -> Result<(TcpStream, FileHandle)> {
+    let mut connection = Connection::connect(server, 1, Content::of_path(&file.path))?;
+    connection.log_in()?;
+    let handle = connection.open(file)?;
+    Ok((connection.into_stream(), handle))
 }
 
 fn prepare_one(options: &LoadOptions, index: u16, queue: &FileQueue) -> Result<(Connection, Job)> {
