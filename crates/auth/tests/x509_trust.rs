@@ -144,7 +144,7 @@ fn proxies_of_other_kinds_are_refused_with_advice() {
         let error = refusal(person.draft_below(name));
         assert!(error.to_string().ends_with("make one after RFC 3820 (voms-proxy-init -rfc)"), "{error}");
     }
-    let draft_info = pki::raw_extension("1.3.6.1.4.1.3536.1.222", &[0x30, 0]);
+    let draft_info = pki::raw_extension("1.3.6.1.4.1.3536.1.222", true, &[0x30, 0]);
     assert!(matches!(refusal(person.draft_below("1").with(draft_info)), ChainError::OldProxy { .. }));
     for policy in [INDEPENDENT, "1.2.3.4"] {
         assert!(matches!(refusal(person.proxy_draft(policy, None)), ChainError::ProxyRights { .. }));
@@ -244,6 +244,18 @@ fn proxies_may_be_signed_with_sha1_but_not_with_md5() {
     let proxy = |digest| person.sign(Draft { digest, ..person.proxy_draft(INHERIT_ALL, None) });
     verify(&authority, &proxy(MessageDigest::sha1()), NOW).unwrap();
     assert!(matches!(verify(&authority, &proxy(MessageDigest::md5()), NOW), Err(TrustError::Weak { .. })));
+}
+
+#[test]
+fn a_proxy_that_names_another_key_as_its_signers_is_refused_with_advice() {
+    let authority = Authority::new("CA");
+    let key_of = |digits: u8| pki::raw_extension("2.5.29.14", false, &[&[4, 4][..], &[digits; 4]].concat());
+    let signer = |digits: u8| pki::raw_extension("2.5.29.35", false, &[&[0x30, 6, 0x80, 4][..], &[digits; 4]].concat());
+    let person = authority.issue(Draft::of(&[("CN", "Jane")]).with(pki::signing_usage()).with(key_of(1)));
+    let proxy = |digits| person.sign(person.proxy_draft(INHERIT_ALL, None).with(signer(digits)));
+    verify(&authority, &proxy(1), NOW).unwrap();
+    let error = verify(&authority, &proxy(2), NOW).unwrap_err();
+    assert!(matches!(error, TrustError::ProxyLink { .. }), "{error}");
 }
 
 #[test]

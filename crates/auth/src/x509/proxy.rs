@@ -48,6 +48,9 @@ pub enum ProxyError {
         "a request for a proxy that is too long, not self-signed, or not for an RSA key of 1024 to {RSA_BITS_MAX} bits"
     )]
     Request,
+    /// The peer answered with something else than a certificate.
+    #[error("the peer answered with something that is no certificate; a private key that it forwards is not taken")]
+    NoCertificate,
     /// The peer answered with a certificate that is not the requested proxy.
     #[error("the delegated proxy is not for the key that was asked for")]
     OtherKey,
@@ -141,7 +144,8 @@ impl ProxyRequest {
     /// When it is not for our key, or does not continue the chain.
     pub fn take(self, proxy: &[u8], chain: &Chain) -> Result<Credential, ProxyError> {
         let is_pem = proxy.starts_with(b"-----BEGIN");
-        let proxy = if is_pem { X509::from_pem(proxy)? } else { X509::from_der(proxy)? };
+        let proxy = if is_pem { X509::from_pem(proxy) } else { X509::from_der(proxy) };
+        let proxy = proxy.map_err(|_| ProxyError::NoCertificate)?;
         if !proxy.public_key()?.public_eq(&self.key) {
             return Err(ProxyError::OtherKey);
         }

@@ -74,6 +74,15 @@ pub enum TrustError {
         /// Who signed it.
         issuer: String,
     },
+    /// A proxy names another key as that of its signer than the certificate above it has.
+    #[error(
+        "the proxy {subject} names another key as its signer's than the certificate above it has, as those of xrdgsiproxy 5 do; \
+         make one with voms-proxy-init -rfc"
+    )]
+    ProxyLink {
+        /// The proxy.
+        subject: String,
+    },
     /// A signature is wrong.
     #[error("the certificate of {subject} was not signed by {issuer}, as it says")]
     Signature {

@@ -27,6 +27,9 @@ pub(crate) fn error(result: X509VerifyResult, certificate: &Certificate) -> Trus
     match result.as_raw() {
         EXPIRED => TrustError::Expired { subject, at: certificate.valid_until() },
         NOT_YET_VALID => TrustError::NotYetValid { subject, from: certificate.valid_from() },
+        UNABLE_TO_GET_ISSUER | UNABLE_TO_GET_ISSUER_LOCALLY | UNABLE_TO_VERIFY_LEAF if certificate.is_proxy() => {
+            TrustError::ProxyLink { subject }
+        }
         UNABLE_TO_GET_ISSUER
         | UNABLE_TO_GET_ISSUER_LOCALLY
         | UNABLE_TO_VERIFY_LEAF

@@ -222,13 +222,13 @@ pub(crate) fn proxy_info(policy: &str, depth: Option<u8>) -> X509Extension {
     let policy = [&[0x30, u8::try_from(language.len()).unwrap()], language.as_slice()].concat();
     let depth = depth.map(|depth| vec![2, 1, depth]).unwrap_or_default();
     let info = [&[0x30, u8::try_from(depth.len() + policy.len()).unwrap()], depth.as_slice(), &policy].concat();
-    raw_extension("1.3.6.1.5.5.7.1.14", &info)
+    raw_extension("1.3.6.1.5.5.7.1.14", true, &info)
 }
 
-/// A critical extension.
-pub(crate) fn raw_extension(oid: &str, value: &[u8]) -> X509Extension {
+/// An extension of any kind.
+pub(crate) fn raw_extension(oid: &str, is_critical: bool, value: &[u8]) -> X509Extension {
     let oid = Asn1Object::from_str(oid).unwrap();
-    X509Extension::new_from_der(&oid, true, &Asn1OctetString::new_from_bytes(value).unwrap()).unwrap()
+    X509Extension::new_from_der(&oid, is_critical, &Asn1OctetString::new_from_bytes(value).unwrap()).unwrap()
 }
 
 pub(crate) fn signing_usage() -> X509Extension {
