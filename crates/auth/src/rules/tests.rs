@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{Fqan, Method, Scope};
+use proptest::prelude::*;
 
 const NOW: UnixTime = UnixTime(1_000);
 
@@ -236,4 +237,61 @@ fn lists_that_are_too_long_are_refused() {
     let rules = |count: usize| vec![rule("/", &[], anyone()); count];
     assert!(Grants::new(rules(GRANTS_MAX)).is_ok());
     assert_eq!(Grants::new(rules(GRANTS_MAX + 1)).unwrap_err(), TooManyGrants { count: GRANTS_MAX + 1 });
+}
+
+/// Rules over few paths, rights and conditions, so that many of them meet.
+fn some_rules() -> impl Strategy<Value = Vec<Grant>> {
+    let path = prop::sample::select(vec!["/", "/cms", "/cms/a", "/cms/a/b", "/{vo}", "/cms/{group}", "/cms/{subject}"]);
+    let rights = prop::sample::subsequence(Right::ALL.to_vec(), 0..=4);
+    let who =
+        prop::sample::select(vec![anyone(), of_vo("cms"), of_vo("atlas"), Conditions { role: text("x"), ..anyone() }]);
+    prop::collection::vec((path, rights, who).prop_map(|(path, rights, who)| rule(path, &rights, who)), 0..6)
+}
+
+fn some_path() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["/", "/cms", "/cms/a", "/cms/a/b", "/cms/a/b/c", "/cms/prod", "/cms/b-17", "/atlas/f"])
+}
+
+proptest! {
+    #[test]
+    fn scopes_never_add_to_what_rules_allow(rules in some_rules(), at in some_path(), scope in some_path(), right in 0_usize..4) {
+        let (grants, right) = (grants(&rules), Right::ALL[right]);
+        let narrowed = bearer(Some(&[(scope, right)]));
+        if may(&grants, &narrowed, right, at) {
+            prop_assert!(may(&grants, &bearer(None), right, at));
+            prop_assert!(narrowed.scopes.unwrap()[0].covers(right, &path(at)));
+        }
+    }
+
+    #[test]
+    fn nothing_is_allowed_that_no_single_rule_allows(rules in some_rules(), at in some_path(), right in 0_usize..4) {
+        let right = Right::ALL[right];
+        if may(&grants(&rules), &bearer(None), right, at) {
+            let alone = rules.iter().any(|rule| may(&grants(std::slice::from_ref(rule)), &bearer(None), right, at));
+            prop_assert!(alone);
+        }
+    }
+
+    #[test]
+    fn a_denial_in_front_of_all_protects_its_path(rules in some_rules(), at in some_path(), right in 0_usize..4) {
+        prop_assume!(Right::ALL[right] != Right::Stat);
+        let mut rules = rules;
+        rules.insert(0, rule(at, &[], anyone()));
+        prop_assert!(!may(&grants(&rules), &bearer(None), Right::ALL[right], at));
+    }
+
+    #[test]
+    fn explanations_agree_with_decisions(rules in some_rules(), at in some_path()) {
+        let grants = grants(&rules);
+        let explanation = grants.explain(&bearer(None), &path(at), Right::Read, NOW);
+        let longest = explanation.verdicts.iter().filter_map(|(rule, verdict)| match verdict {
+            Verdict::Matches { prefix_len } => Some((*prefix_len, std::cmp::Reverse(rule.number))),
+            _ => None,
+        });
+        let decisive = longest.max().map(|(_, number)| number.0);
+        match explanation.decision.why {
+            Why::Rule(rule) => prop_assert_eq!(Some(rule.number), decisive),
+            why => prop_assert_eq!((why, decisive), (Why::NoRule, None)),
+        }
+    }
 }
