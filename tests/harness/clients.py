@@ -56,7 +56,8 @@ def _xrdcp_to_stdout(_: Ground, url: str, to: Path, env: Mapping[str, str]) -> s
 
 def _xrdfs_cat(_: Ground, url: str, to: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
     parts = urlsplit(url)
-    return run_client([program("xrdfs"), parts.netloc, "cat", url.split(parts.netloc, 1)[1][1:]], env, stdout=to)
+    server = f"{parts.scheme}://{parts.netloc}"
+    return run_client([program("xrdfs"), server, "cat", url.split(parts.netloc, 1)[1][1:]], env, stdout=to)
 
 
 def _pyxrootd(_: Ground, url: str, to: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:

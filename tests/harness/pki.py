@@ -1,7 +1,8 @@
-"""A grid of certificates for one test run, as at CERN: a root CA, a CA below it, hosts, users, proxies, revocation lists."""
+"""A grid of certificates for one test run: a root CA, a CA below it, hosts, users, proxies, revocation lists."""
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -208,8 +209,8 @@ def _make(
     openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", f"rsa_keygen_bits:{KEY_BITS}", "-out", key)
     key.chmod(0o600)
     openssl("req", "-new", "-config", config, "-key", key, "-subj", subject, "-out", request)
-    by = ["-signkey", key] if self_signed else ["-CA", signer.certificate, "-CAkey", signer.key]
-    serial = str(int.from_bytes(Path("/dev/urandom").open("rb").read(8)) >> 1)
+    by: list[str | Path] = ["-signkey", key] if self_signed else ["-CA", signer.certificate, "-CAkey", signer.key]
+    serial = str(secrets.randbits(63))
     openssl(
         *("x509", "-req", "-in", request, *by, "-set_serial", serial, "-days", days, "-sha256"),
         *("-extfile", config, "-extensions", section, "-out", certificate),
@@ -218,7 +219,7 @@ def _make(
 
 
 class Grid:
-    """A root CA, a CA below it that issues, a stranger that nobody trusts, and the directory of those that are trusted."""
+    """A root CA, a CA below it that issues, a stranger that nobody trusts, and the directory of the trusted."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -244,8 +245,9 @@ def ca_directory(ground: Ground, *authorities: Authority, lists: bool = True) ->
     for authority in authorities:
         name = authority.hashes()
         shutil.copyfile(authority.certificate, directory / f"{name}.0")
-        policy = f"access_id_CA X509 '{authority.subject}'\npos_rights globus CA:sign\ncond_subjects globus '\"/DC=test/*\"'\n"
-        (directory / f"{name}.signing_policy").write_text(policy)
+        policy = [f"access_id_CA X509 '{authority.subject}'", "pos_rights globus CA:sign"]
+        policy.append("cond_subjects globus '\"/DC=test/*\"'\n")
+        (directory / f"{name}.signing_policy").write_text("\n".join(policy))
         if lists:
             (directory / f"{name}.r0").write_text(authority.revocation_list())
     return directory

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .ground import Ground, program
+from .pki import Credential
 from .process import Process, give_to_service
 from .waiting import until
 
@@ -48,6 +49,19 @@ def plain(ground: Ground, data: Path, *, writable: bool = False, port: int | Non
     ]
     port = port or ground.free_port()
     return Origin(port, data, [_start(ground, "xrootd", "origin", port, lines)])
+
+
+def encrypted(ground: Ground, data: Path, host: Credential, authorities: Path, policy: str) -> Origin:
+    """One xrootd serving a directory over TLS, as its policy (the words behind `xrootd.tls`) says."""
+    lines = [
+        "all.export / r/o",
+        f"oss.localroot {data}",
+        f"xrd.tls {host.certificate} {host.key}",
+        f"xrd.tlsca certdir {authorities}",
+        f"xrootd.tls {policy}",
+    ]
+    port = ground.free_port()
+    return Origin(port, data, [_start(ground, "xrootd", "encrypted", port, lines)])
 
 
 def cluster(ground: Ground, data: Path) -> Origin:

@@ -2,6 +2,7 @@
 
 use anyhow::bail;
 use forebay_config::{Config, ExportFiles, Settings, example_file, reference};
+use forebay_proto::TlsUse;
 use std::{
     io::{self, Write},
     path::PathBuf,
@@ -47,6 +48,10 @@ fn summary(config: &Config) -> Vec<String> {
     for address in &config.server.listen {
         lines.push(format!("listen      {address}"));
     }
+    if let Some(clients) = &config.tls.clients {
+        let certificate = clients.files.credential.certificate.display();
+        lines.push(format!("tls         {}, as {certificate}", clients.policy.as_str()));
+    }
     if let Some(address) = config.admin.listen {
         let api = if config.admin.token_file.is_some() { ", API with token" } else { "" };
         lines.push(format!("admin       {address}{api}"));
@@ -56,8 +61,9 @@ fn summary(config: &Config) -> Vec<String> {
     }
     for export in &config.exports {
         let files = match &export.files {
-            ExportFiles::Origins { first, others } => {
-                let servers = std::iter::once(first).chain(others).map(|server| format!("root://{server}"));
+            ExportFiles::Origins { first, others, tls } => {
+                let scheme = if *tls == TlsUse::Always { "roots" } else { "root" };
+                let servers = std::iter::once(first).chain(others).map(|server| format!("{scheme}://{server}"));
                 servers.collect::<Vec<_>>().join(", ")
             }
             ExportFiles::Directory(directory) => directory.display().to_string(),

@@ -2,33 +2,37 @@
 
 use crate::failure::UsageError;
 use anyhow::Context;
-use forebay_config::parse_origin_url;
+use forebay_config::{OriginUrl, parse_origin_url};
+use forebay_net::{ClientTlsFiles, Credential, TlsConnector, TrustAnchors};
 use forebay_origin::{Options, OriginPath, Pool, PoolOptions, RootOrigin};
+use forebay_proto::TlsUse;
 use forebay_telemetry::{LogFormat, Metrics, init_logging};
 use forebay_types::{Endpoint, RequestPath};
-use std::{env, future::Future};
+use std::{env, future::Future, path::PathBuf};
 
 /// A file or directory of a server, as a URL names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct FileUrl {
     pub(crate) server: Endpoint,
+    /// What is done about TLS.
+    pub(crate) tls: TlsUse,
     pub(crate) path: OriginPath,
 }
 
 impl FileUrl {
-    /// Reads `root://HOST[:PORT]//path[?cgi]`.
+    /// Reads `root://HOST[:PORT]//path[?cgi]`, or the same with `roots://`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let usage = |problem: String| UsageError(format!("{problem}; a URL looks like root://HOST:PORT//path/to/file"));
         let authority = text.find("://").map_or(0, |at| at + 3);
         let end = text.get(authority..).and_then(|rest| rest.find(['/', '?'])).map_or(text.len(), |at| authority + at);
         let (server, path) = text.split_at(end);
-        let server = parse_origin_url(server).map_err(|error| usage(error.to_string()))?;
+        let OriginUrl { server, tls } = parse_origin_url(server).map_err(|error| usage(error.to_string()))?;
         if !path.starts_with('/') {
             return Err(usage(format!("`{text}` names no path")).into());
         }
         let RequestPath { lfn, cgi } =
             RequestPath::parse(path.as_bytes()).map_err(|error| usage(format!("`{text}`: {error}")))?;
-        Ok(Self { server, path: OriginPath { lfn, cgi } })
+        Ok(Self { server, tls, path: OriginPath { lfn, cgi } })
     }
 
     /// The last component of the path; `None` for the root directory.
@@ -37,12 +41,30 @@ impl FileUrl {
     }
 
     /// A client of the server.
-    pub(crate) fn connect(&self) -> RootOrigin {
+    ///
+    /// # Errors
+    /// When the files that the environment names for TLS cannot be used.
+    pub(crate) fn connect(&self) -> anyhow::Result<RootOrigin> {
         let username = env::var("USER").ok().filter(|user| !user.is_empty());
         let defaults = PoolOptions::default();
-        let pool = Pool::new(PoolOptions { username: username.unwrap_or(defaults.username), ..defaults });
-        RootOrigin::new(vec![self.server.clone()], Options::default(), pool, &Metrics::new())
+        let options = PoolOptions { username: username.unwrap_or(defaults.username), ..defaults };
+        let pool = Pool::with_tls(options, tls_of_environment()?);
+        let options = Options { tls: self.tls, ..Options::default() };
+        Ok(RootOrigin::new(vec![self.server.clone()], options, pool, &Metrics::new()))
     }
+}
+
+/// TLS as the environment says, by the variables that grid tools use; `None` without any CA.
+fn tls_of_environment() -> anyhow::Result<Option<TlsConnector>> {
+    let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let defaults = TrustAnchors::default();
+    let trust = TrustAnchors { ca_dir: named("X509_CERT_DIR").unwrap_or(defaults.ca_dir), crl: defaults.crl };
+    let credential = named("X509_USER_PROXY").map(|proxy| Credential { certificate: proxy.clone(), key: proxy });
+    if credential.is_none() && !trust.ca_dir.is_dir() {
+        return Ok(None);
+    }
+    let tls = TlsConnector::new(ClientTlsFiles { trust, credential });
+    Ok(Some(tls.context("setting TLS up as X509_CERT_DIR and X509_USER_PROXY say")?))
 }
 
 /// Runs a single command to its end. Trouble with servers is logged on standard error as `RUST_LOG` says.

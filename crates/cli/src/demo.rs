@@ -130,7 +130,7 @@ async fn read(
     let url = FileUrl::parse(&format!("{cache_url}//{FILE_NAME}"))?;
     let bar = progress::bar(name, size, false);
     let started = Instant::now();
-    let file = url.connect().open(&url.path).await?;
+    let file = url.connect()?.open(&url.path).await?;
     let range = ByteRange::at(0, size);
     let (digests, _) = transfer(file.as_ref(), range, io::sink(), Digests::default(), &bar).await?;
     let duration = started.elapsed();

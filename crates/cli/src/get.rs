@@ -22,7 +22,7 @@ pub(crate) use transfer::transfer;
 /// Copy a file from a server, resuming where an earlier try stopped, and verify its checksum
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
-    /// root://HOST:PORT//path (the port may be left out: 1094)
+    /// root://HOST:PORT//path, or roots:// for TLS (the port may be left out: 1094)
     url: String,
     /// Where to put the file: a name, a directory, or `-` for standard output. Unless given, its own name, here
     #[arg(short, long, value_name = "FILE")]
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &GetArgs) -> anyhow::Result<()> {
     let url = FileUrl::parse(&args.url)?;
     let target = Target::choose(args.output.as_deref(), url.name(), args.force)?;
     block_on(async {
-        let origin = Arc::new(url.connect());
+        let origin = Arc::new(url.connect()?);
         get(&url, &origin, &target, args.quiet).await
     })
 }

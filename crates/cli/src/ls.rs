@@ -16,7 +16,7 @@ use std::io::{self, BufWriter, Write};
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// A pattern of cached files, such as '/store/**.root' [default: all]; or a directory of any server,
-    /// root://HOST:PORT//path (the port may be left out: 1094)
+    /// root://HOST:PORT//path, or roots:// for TLS (the port may be left out: 1094)
     #[arg(value_name = "PATTERN|URL")]
     what: Option<String>,
     /// Of a URL: also tell kind, size and time of last change (UTC)
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &LsArgs) -> anyhow::Result<()> {
 
 /// The entries of a directory; a file is listed as itself.
 async fn list(url: &FileUrl, detail: ListDetail) -> anyhow::Result<Vec<DirEntry>> {
-    let origin = url.connect();
+    let origin = url.connect()?;
     match origin.list(&url.path, detail).await {
         Ok(entries) => Ok(entries),
         Err(refused @ OriginError::Refused { .. }) => match origin.stat(&url.path).await {

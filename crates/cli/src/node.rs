@@ -11,6 +11,7 @@ use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Ro
 use forebay_index::{IndexFile, IndexOptions};
 use forebay_net::Listener;
 use forebay_origin::{Origin, Pool, RootOrigin};
+use forebay_proto::TlsUse;
 use forebay_server::Server;
 use forebay_store::{Disk, DiskSet, StoreError, VolumeSpec};
 use forebay_telemetry::{Metrics, Readiness};
@@ -56,7 +57,7 @@ impl Node {
         metrics.watch_tasks(move || runtime.num_alive_tasks() as u64);
         let origins = Origins {
             options: config.origin.options.clone(),
-            pool: Pool::new(config.origin.pool.clone()),
+            pool: Pool::with_tls(config.origin.pool.clone(), tls::towards_origins(settings)?),
             metrics: metrics.clone(),
         };
         let routes = origins.routes(settings)?;
@@ -114,14 +115,15 @@ impl Node {
 }
 
 impl Origins {
-    fn client(&self, servers: Vec<Endpoint>) -> Arc<dyn Origin> {
-        Arc::new(RootOrigin::new(servers, self.options.clone(), Arc::clone(&self.pool), &self.metrics))
+    fn client(&self, servers: Vec<Endpoint>, tls: TlsUse) -> Arc<dyn Origin> {
+        let options = forebay_origin::Options { tls, ..self.options.clone() };
+        Arc::new(RootOrigin::new(servers, options, Arc::clone(&self.pool), &self.metrics))
     }
 
     fn routes(&self, settings: &Settings) -> anyhow::Result<Routes> {
         let Config { exports, forwarding, decisions, .. } = &settings.config;
         let origins = self.clone();
-        let factory: OriginFactory = Arc::new(move |server| origins.client(vec![server.clone()]));
+        let factory: OriginFactory = Arc::new(move |server| origins.client(vec![server.clone()], TlsUse::WhenDemanded));
         let routes = exports.iter().map(|export| self.export(export)).collect();
         let routes = Routes::new(routes, forwarding.clone(), factory).map_err(|error| match &error {
             RouteError::Overlap { prefix } => blame(settings, |export| export.path == *prefix, "path", &error),
@@ -137,9 +139,9 @@ impl Origins {
     fn export(&self, export: &ExportConfig) -> Export {
         let source = match &export.files {
             ExportFiles::Directory(directory) => ExportSource::Directory(directory.clone()),
-            ExportFiles::Origins { first, others } => {
+            ExportFiles::Origins { first, others, tls } => {
                 let servers = std::iter::once(first).chain(others).cloned().collect();
-                ExportSource::Origin { origin: self.client(servers), server: first.clone() }
+                ExportSource::Origin { origin: self.client(servers, *tls), server: first.clone() }
             }
         };
         Export { prefix: export.path.clone(), source, writes: export.writes, validity: export.validity }

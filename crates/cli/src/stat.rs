@@ -11,13 +11,13 @@ use std::io::{self, Write};
 /// Tell what a server knows of a file or directory
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatArgs {
-    /// root://HOST:PORT//path (the port may be left out: 1094)
+    /// root://HOST:PORT//path, or roots:// for TLS (the port may be left out: 1094)
     url: String,
 }
 
 pub(crate) fn run(args: &StatArgs) -> anyhow::Result<()> {
     let url = FileUrl::parse(&args.url)?;
-    let stat = block_on(async { Ok(url.connect().stat(&url.path).await?) })?;
+    let stat = block_on(async { Ok(url.connect()?.stat(&url.path).await?) })?;
     print(&mut io::stdout().lock(), url.path.lfn.as_str(), &stat)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use forebay_cache::{AllowList, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
-use forebay_proto::TlsPolicy;
+use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_telemetry::LogFormat;
 use forebay_types::{Endpoint, Lfn};
 use std::{
@@ -135,6 +135,8 @@ pub enum ExportFiles {
         first: Endpoint,
         /// The others.
         others: Vec<Endpoint>,
+        /// What is done about TLS.
+        tls: TlsUse,
     },
     /// From a directory of this machine.
     Directory(PathBuf),

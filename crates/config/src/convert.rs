@@ -9,7 +9,7 @@ use crate::{
     error::ConfigError,
     exports::read_exports,
     integrity::read_integrity,
-    origin_url::parse_origin_url,
+    origin_url::{OriginUrl, parse_origin_url},
     purge::read_purge,
     raw::{Raw, RawForwarding, RawIndex, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
     read_ahead::read_read_ahead,
@@ -236,9 +236,6 @@ fn parse_memory(text: &str) -> Result<u64, String> {
 }
 
 /// Origins, as the list of an export holds them.
-pub(crate) fn read_origins(
-    raw: &Spanned<Vec<Spanned<String>>>,
-    checker: &mut Checker<'_>,
-) -> Option<Vec<forebay_types::Endpoint>> {
+pub(crate) fn read_origins(raw: &Spanned<Vec<Spanned<String>>>, checker: &mut Checker<'_>) -> Option<Vec<OriginUrl>> {
     checker.read_list("export.origins", Some(raw), parse_origin_url)
 }

@@ -1,14 +1,18 @@
 //! What a configuration needs of the machine.
 
 use crate::{
-    config::{DiskConfig, ExportFiles},
+    config::{DiskConfig, ExportConfig, ExportFiles},
     error::{ConfigError, Problem},
     settings::Settings,
 };
 use forebay_admin::TokenFile;
-use forebay_net::{ClientTlsFiles, Credential, TlsAcceptor, TlsConnector, TlsError};
+use forebay_net::{ClientTlsFiles, Credential, TlsAcceptor, TlsConnector, TlsError, TrustAnchors};
+use forebay_proto::TlsUse;
 use rustix::fs::{Access, access};
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Checks what the configuration names on the machine, and changes nothing.
 pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
@@ -66,9 +70,17 @@ fn check_tls(settings: &Settings) -> Option<Problem> {
     {
         return Some(problem(error, ("tls.certificate", "tls.key"), &clients.files.credential));
     }
-    let own = tls.own.as_ref()?;
-    let files = ClientTlsFiles { trust: tls.trust.clone(), credential: Some(own.clone()) };
-    TlsConnector::new(files).err().map(|error| problem(error, ("origin.certificate", "origin.key"), own))
+    let is_encrypted = |export: &ExportConfig| matches!(export.files, ExportFiles::Origins { tls: TlsUse::Always, .. });
+    let is_trust_needed = tls.own.is_some()
+        || tls.trust.ca_dir != TrustAnchors::default().ca_dir
+        || settings.config.exports.iter().any(is_encrypted);
+    if !is_trust_needed {
+        return None;
+    }
+    let files = ClientTlsFiles { trust: tls.trust.clone(), credential: tls.own.clone() };
+    let error = TlsConnector::new(files).err()?;
+    let none = Credential { certificate: PathBuf::new(), key: PathBuf::new() };
+    Some(problem(error, ("origin.certificate", "origin.key"), tls.own.as_ref().unwrap_or(&none)))
 }
 
 /// Whether a disk of several can be used now.

@@ -58,8 +58,14 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
                 checker.refuse("export.origins", Some(&origins.span()), text);
                 return None;
             }
-            let mut origins = read_origins(origins, checker)?.into_iter();
-            Some(ExportFiles::Origins { first: origins.next()?, others: origins.collect() })
+            let urls = read_origins(origins, checker)?;
+            let tls = urls.first()?.tls;
+            if urls.iter().any(|url| url.tls != tls) {
+                let text = "some origins over TLS and some not: write roots:// for all of them, or for none";
+                checker.refuse("export.origins", Some(&origins.span()), text);
+            }
+            let mut servers = urls.into_iter().map(|url| url.server);
+            Some(ExportFiles::Origins { first: servers.next()?, others: servers.collect(), tls })
         }
         (None, Some(_)) => {
             let directory = checker.read("export.directory", export.directory.as_ref(), |text| parse_path(text))?;

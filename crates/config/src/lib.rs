@@ -32,5 +32,5 @@ pub use config::{
 pub use documents::{example_file, reference, setting_help};
 pub use error::{ConfigError, Problem};
 pub use flags::Flags;
-pub use origin_url::{OriginUrlError, parse_origin_url};
+pub use origin_url::{OriginUrl, OriginUrlError, parse_origin_url};
 pub use settings::{FILE_LEN_MAX, Settings};

@@ -1,12 +1,22 @@
 //! URLs of origins.
 
+use forebay_proto::TlsUse;
 use forebay_types::Endpoint;
+
+/// A server, and whether it is used over TLS only.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OriginUrl {
+    /// The server.
+    pub server: Endpoint,
+    /// What is done about TLS: where the server demands it (`root://`), or always (`roots://`).
+    pub tls: TlsUse,
+}
 
 /// A text that names no origin that can be used.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OriginUrlError {
     /// A scheme without a client.
-    #[error("origins of scheme `{scheme}` are not supported: write root://HOST:PORT")]
+    #[error("origins of scheme `{scheme}` are not supported: write root://HOST:PORT, or roots:// for TLS")]
     Scheme {
         /// What was written before `://`.
         scheme: String,
@@ -31,21 +41,24 @@ pub enum OriginUrlError {
     },
 }
 
-/// Reads `root://HOST[:PORT]` or `xroot://…`; a slash may follow.
+/// Reads `root://HOST[:PORT]`, `xroot://…`, or with TLS `roots://…`, `xroots://…`; a slash may follow.
 ///
 /// # Errors
 /// See [`OriginUrlError`].
-pub fn parse_origin_url(text: &str) -> Result<Endpoint, OriginUrlError> {
+pub fn parse_origin_url(text: &str) -> Result<OriginUrl, OriginUrlError> {
     let text = text.trim();
     let (scheme, rest) = text.split_once("://").ok_or_else(|| OriginUrlError::NoScheme { text: text.to_owned() })?;
-    if !["root", "xroot"].iter().any(|known| known.eq_ignore_ascii_case(scheme)) {
-        return Err(OriginUrlError::Scheme { scheme: scheme.to_owned() });
-    }
+    let tls = match scheme.to_ascii_lowercase().as_str() {
+        "root" | "xroot" => TlsUse::WhenDemanded,
+        "roots" | "xroots" => TlsUse::Always,
+        _ => return Err(OriginUrlError::Scheme { scheme: scheme.to_owned() }),
+    };
     let server = rest.trim_end_matches('/');
     if server.contains(['/', '?']) {
         return Err(OriginUrlError::Path { text: text.to_owned() });
     }
-    server.parse().map_err(|_| OriginUrlError::Server { text: text.to_owned() })
+    let server = server.parse().map_err(|_| OriginUrlError::Server { text: text.to_owned() })?;
+    Ok(OriginUrl { server, tls })
 }
 
 #[cfg(test)]
@@ -60,14 +73,26 @@ mod tests {
             ("xroot://origin:11//", "origin:11"),
             ("ROOT://[::1]:11", "[::1]:11"),
         ] {
-            assert_eq!(parse_origin_url(text).unwrap().to_string(), endpoint);
+            assert_eq!(parse_origin_url(text).unwrap().server.to_string(), endpoint);
+        }
+    }
+
+    #[test]
+    fn the_scheme_says_whether_tls_is_a_must() {
+        for (text, tls) in [
+            ("root://a", TlsUse::WhenDemanded),
+            ("xroot://a", TlsUse::WhenDemanded),
+            ("roots://a", TlsUse::Always),
+            ("XROOTS://a", TlsUse::Always),
+        ] {
+            assert_eq!(parse_origin_url(text).unwrap().tls, tls, "{text}");
         }
     }
 
     #[test]
     fn each_mistake_is_named() {
         assert!(matches!(parse_origin_url("https://a"), Err(OriginUrlError::Scheme { .. })));
-        assert!(matches!(parse_origin_url("roots://a"), Err(OriginUrlError::Scheme { .. })));
+        assert!(matches!(parse_origin_url("rootss://a"), Err(OriginUrlError::Scheme { .. })));
         assert!(matches!(parse_origin_url("origin:1094"), Err(OriginUrlError::NoScheme { .. })));
         assert!(matches!(parse_origin_url("root://a//store"), Err(OriginUrlError::Path { .. })));
         for text in ["root://", "root://:1094", "root://a:0", "root://a b"] {

@@ -273,7 +273,8 @@ section! {
     "export" RawExport {
         /// Paths at and below this one.
         path: String = Value::default(r#""/""#).example(r#""/store""#).live(),
-        /// Servers that hold the files, each `root://HOST:PORT`. They are interchangeable, and tried in this order.
+        /// Servers that hold the files, each `root://HOST:PORT`, or `roots://HOST:PORT` to be used over TLS only. They are
+        /// interchangeable, and tried in this order.
         origins: Texts = Value::none()
             .example(r#"["root://origin-1.example.org:1094", "root://origin-2.example.org:1094"]"#)
             .flag("--origin")

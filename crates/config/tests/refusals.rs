@@ -50,7 +50,7 @@ format = \"json\"
     assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));
     assert!(config.forwarding.allows(&"a.example.org:7".parse().unwrap()));
     let [export] = config.exports.as_slice() else { panic!("{:?}", config.exports) };
-    let ExportFiles::Origins { first, others } = &export.files else { panic!("{:?}", export.files) };
+    let ExportFiles::Origins { first, others, .. } = &export.files else { panic!("{:?}", export.files) };
     assert_eq!(first.to_string(), "origin-1.example.org:1094");
     assert_eq!(others.len(), 1);
     assert_eq!(export.writes, Writes::Redirect);
@@ -78,6 +78,7 @@ fn each_mistake_is_refused_where_it_stands() {
         ("[[export]]\npath = \"store\"\norigins = [\"root://b\"]", "11:8", "begin it with /"),
         ("[[export]]\norigins = [\"root://b\", \"https://c\"]", "11:24", "`https` are not supported: write root://"),
         ("[[export]]\norigins = [\"b:1094\"]", "11:12", "write root://HOST:PORT"),
+        ("[[export]]\norigins = [\"root://b\", \"roots://c\"]", "11:11", "write roots:// for all of them"),
         ("[[export]]\norigins = []", "11:11", "write 1 to 64"),
         ("[[export]]\npath = \"/x\"", "11:8", "give export.origins or export.directory"),
         ("[[export]]\ndirectory = \"/d\"\norigins = [\"root://b\"]", "11:13", "an export has one of them"),

@@ -12,6 +12,7 @@ mod dispatch;
 mod element_run;
 mod event;
 mod exchange;
+mod frame_cutter;
 mod handles;
 mod input;
 mod meta;

@@ -3,6 +3,7 @@
 use crate::{
     buffers::{Buffer, LARGE_BUFFER_LEN, SMALL_BUFFER_LEN},
     event::Frame,
+    frame_cutter::FrameCutter,
     options::{ASSEMBLY_LEN, SEND_PIECE_LEN},
 };
 use bytes::Bytes;
@@ -27,6 +28,8 @@ pub(crate) struct Output {
     filled: usize,
     /// Where encoders append before their bytes are moved to the buffer.
     encoded: Vec<u8>,
+    /// Where answers begin in what is encrypted.
+    cutter: FrameCutter,
     stall_max: Duration,
 }
 
@@ -90,7 +93,7 @@ const COPIED_LEN_MAX: usize = 16 << 10;
 impl Output {
     /// No answers; a client that takes nothing for `stall_max` is given up.
     pub(crate) fn new(stall_max: Duration) -> Self {
-        Self { buffer: Buffer::default(), filled: 0, encoded: Vec::new(), stall_max }
+        Self { buffer: Buffer::default(), filled: 0, encoded: Vec::new(), cutter: FrameCutter::default(), stall_max }
     }
 
     /// Bytes that wait.
@@ -182,21 +185,40 @@ impl Output {
     /// Sends all that waits.
     pub(crate) async fn flush(&mut self, stream: &Stream) -> Result<(), OutputError> {
         if self.filled > 0 {
+            let Some(socket) = stream.plain() else { return self.send_encrypted(stream, &[]).await };
             // Each piece has its time: what waits may be long, and the client slow.
             for (position, piece) in self.waiting().chunks(LARGE_BUFFER_LEN).enumerate() {
                 if position > 0 {
                     consume_budget().await;
                 }
-                let rest = match stream.plain() {
-                    Some(socket) => forebay_net::send_now(socket, piece, SendHint::Last)?,
-                    None => piece,
-                };
+                let rest = forebay_net::send_now(socket, piece, SendHint::Last)?;
                 if !rest.is_empty() {
-                    within(self.stall_max, stream.send_all(rest)).await?;
+                    within(self.stall_max, forebay_net::send_all(socket, rest)).await?;
                 }
             }
             self.clear();
         }
+        Ok(())
+    }
+
+    /// Sends all that waits and `parts` behind it, each answer in records of its own.
+    async fn send_encrypted(&mut self, stream: &Stream, parts: &[Bytes]) -> Result<(), OutputError> {
+        let mut answers = Vec::with_capacity(parts.len() + 1);
+        self.cutter.cut(self.buffer.get(..self.filled).unwrap_or_default(), &mut answers);
+        parts.iter().for_each(|part| self.cutter.cut(part, &mut answers));
+        let (mut batch, mut batch_len) = (Vec::with_capacity(answers.len()), 0);
+        for piece in answers.iter().flat_map(|answer| answer.chunks(LARGE_BUFFER_LEN)) {
+            batch.push(IoSlice::new(piece));
+            batch_len += piece.len();
+            if batch_len >= LARGE_BUFFER_LEN {
+                within(self.stall_max, stream.send_slices(&mut batch)).await?;
+                consume_budget().await;
+                batch.clear();
+                batch_len = 0;
+            }
+        }
+        within(self.stall_max, stream.send_slices(&mut batch)).await?;
+        self.clear();
         Ok(())
     }
 
@@ -279,11 +301,12 @@ impl Output {
             parts.iter().for_each(|part| self.append(part));
             return Ok(());
         }
+        let Some(socket) = stream.plain() else { return self.send_encrypted(stream, &parts).await };
         for batch in parts.chunks(SLICES_PER_SEND - 1) {
             let waiting = std::iter::once(self.waiting());
             let mut slices: Vec<IoSlice<'_>> =
                 waiting.chain(batch.iter().map(|part| &part[..])).map(IoSlice::new).collect();
-            within(self.stall_max, stream.send_slices(&mut slices)).await?;
+            within(self.stall_max, forebay_net::send_vectored(socket, &mut slices)).await?;
             self.clear();
         }
         Ok(())

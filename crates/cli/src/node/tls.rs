@@ -1,7 +1,7 @@
 //! Encryption, made from the configuration.
 
 use forebay_config::Settings;
-use forebay_net::TlsAcceptor;
+use forebay_net::{ClientTlsFiles, TlsAcceptor, TlsConnector};
 use forebay_server::Tls;
 
 /// Encryption towards clients, if it is configured.
@@ -16,4 +16,18 @@ pub(super) fn towards_clients(settings: &Settings) -> anyhow::Result<Option<Tls>
         tracing::info!(ca_dir = %settings.config.tls.trust.ca_dir.display(), "clients are not asked for certificates");
     }
     Ok(Some(Tls { acceptor, policy: clients.policy, handshake_time_max: clients.handshake_time_max }))
+}
+
+/// Encryption towards origins; `None` when nobody has set any up, and the grid's usual directory of CAs is missing.
+///
+/// # Errors
+/// When a file cannot be used.
+pub(super) fn towards_origins(settings: &Settings) -> anyhow::Result<Option<TlsConnector>> {
+    let tls = &settings.config.tls;
+    let files = ClientTlsFiles { trust: tls.trust.clone(), credential: tls.own.clone() };
+    if files.credential.is_none() && !files.trust.ca_dir.is_dir() {
+        return Ok(None);
+    }
+    let setting = if tls.own.is_some() { "origin.certificate" } else { "tls.ca_dir" };
+    Ok(Some(TlsConnector::new(files).map_err(|error| settings.error_at(setting, error))?))
 }

@@ -188,7 +188,8 @@ async fn receive(stream: &Stream, target: &mut BytesMut, len: usize) -> io::Resu
 }
 
 fn without_tls(endpoint: &Endpoint) -> OriginError {
-    let reason = "there is no directory of trusted CAs; install one and name it as tls.ca_dir".to_owned();
+    let reason =
+        "there is no directory of trusted CAs; install one, and name it as tls.ca_dir or X509_CERT_DIR".to_owned();
     OriginError::Tls { endpoint: endpoint.clone(), reason }
 }
 
