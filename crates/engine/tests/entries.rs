@@ -137,6 +137,26 @@ fn a_shutdown_waits_for_a_sync_under_way() {
 }
 
 #[test]
+fn many_files_that_gain_nothing_by_company_are_synced_beside_each_other() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = House::build(root.path(), MIB);
+        house.faults.syncs_apart.store(true, SeqCst);
+        house.faults.sync_hangs.store(true, SeqCst);
+        for number in 0..12 {
+            keep(&house, &format!("/d/{number}")).await;
+        }
+        let engine = house.engine.clone();
+        let stopping = tokio::spawn(async move { engine.shutdown().await });
+        until(|| house.faults.syncs.load(SeqCst) >= 8).await;
+        house.faults.sync_hangs.store(false, SeqCst);
+        stopping.await.unwrap();
+        assert_eq!(house.faults.syncs.load(SeqCst), 12);
+        assert_eq!(house.faults.whole_syncs.load(SeqCst), 0);
+    });
+}
+
+#[test]
 fn a_client_that_leaves_while_a_file_is_opened_leaves_the_open_to_others() {
     run(async {
         let root = tempfile::tempdir().unwrap();

@@ -39,6 +39,8 @@ pub struct DiskFaults {
     pub syncs: AtomicU64,
     /// Syncs of the whole file system that were begun.
     pub whole_syncs: AtomicU64,
+    /// Files gain nothing when they are synced together.
+    pub syncs_apart: AtomicBool,
     /// The sync of the whole file system with this number, from 1 on, does not end as long as this is set.
     pub held_whole_sync: AtomicU64,
     /// Writes of data that were tried.
@@ -171,7 +173,7 @@ impl Disk for FaultyDisk {
     }
 
     fn syncs_together(&self, data: &dyn DataFile) -> bool {
-        self.disk.syncs_together(data)
+        !self.faults.syncs_apart.load(SeqCst) && self.disk.syncs_together(data)
     }
 
     fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
