@@ -148,8 +148,10 @@ fn many_files_that_gain_nothing_by_company_are_synced_beside_each_other() {
         }
         let engine = house.engine.clone();
         let stopping = tokio::spawn(async move { engine.shutdown().await });
-        until(|| house.faults.syncs.load(SeqCst) >= 8).await;
+        let eight = until(|| house.faults.syncs.load(SeqCst) >= 8);
+        let eight = tokio::time::timeout(Duration::from_secs(20), eight).await;
         house.faults.sync_hangs.store(false, SeqCst);
+        assert!(eight.is_ok(), "eight at a time");
         stopping.await.unwrap();
         assert_eq!(house.faults.syncs.load(SeqCst), 12);
         assert_eq!(house.faults.whole_syncs.load(SeqCst), 0);

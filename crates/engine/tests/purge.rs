@@ -254,14 +254,13 @@ fn a_file_that_is_evicted_while_it_is_synced_with_others_is_gone() {
         for number in 0..FILES {
             keep(&house, &format!("/d/{number}")).await;
         }
-        // The first one is for the data, the second one for the records.
-        house.faults.held_whole_sync.store(2, SeqCst);
+        house.faults.records_held.store(true, SeqCst);
         house.faults.sync_hangs.store(false, SeqCst);
-        until(|| house.faults.whole_syncs.load(SeqCst) == 2).await;
+        until(|| house.faults.records_written.load(SeqCst) == 1).await;
         assert_eq!(house.engine.evict(&key("/d/7"), true).await.unwrap(), Evicted::Removed { bytes: MIB });
         keep(&house, "/d/7").await;
         assert_eq!(house.engine.evict(&key("/d/8"), true).await.unwrap(), Evicted::Removed { bytes: MIB });
-        house.faults.held_whole_sync.store(0, SeqCst);
+        house.faults.records_held.store(false, SeqCst);
         settle(&house, root.path(), FILES).await;
         assert!(!root.path().join("d/8").exists() && root.path().join("d/7").exists());
         let metrics = house.engine.metrics();

@@ -41,8 +41,10 @@ pub struct DiskFaults {
     pub whole_syncs: AtomicU64,
     /// Files gain nothing when they are synced together.
     pub syncs_apart: AtomicBool,
-    /// The sync of the whole file system with this number, from 1 on, does not end as long as this is set.
-    pub held_whole_sync: AtomicU64,
+    /// Records that are written together are in place, and nobody is told as long as this is set.
+    pub records_held: AtomicBool,
+    /// How often records were written together.
+    pub records_written: AtomicU64,
     /// Writes of data that were tried.
     pub writes: AtomicU64,
 }
@@ -109,10 +111,7 @@ impl DiskFaults {
 
     /// What becomes of a sync of the whole file system: nothing is lost by tests that end without a crash.
     fn sync_all(&self) -> io::Result<()> {
-        let number = self.whole_syncs.fetch_add(1, SeqCst) + 1;
-        while self.held_whole_sync.load(SeqCst) == number {
-            std::thread::yield_now();
-        }
+        self.whole_syncs.fetch_add(1, SeqCst);
         self.check_sync()
     }
 
@@ -182,7 +181,17 @@ impl Disk for FaultyDisk {
             self.change("writing").map(|_| ())
         };
         let checked: Vec<_> = records.iter().map(check).collect();
-        if checked.iter().any(Result::is_err) { checked } else { self.disk.write_cinfos(records) }
+        if checked.iter().any(Result::is_err) {
+            return checked;
+        }
+        let written = self.disk.write_cinfos(records);
+        if records.len() > 1 {
+            self.faults.records_written.fetch_add(1, SeqCst);
+            while self.faults.records_held.load(SeqCst) {
+                std::thread::yield_now();
+            }
+        }
+        written
     }
 
     fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
