@@ -18,7 +18,7 @@ PROFILES ?= bench/profiles
 SEEDS ?= 100000
 FROM ?= 0
 
-.PHONY: help setup build demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench micro profile clean FORCE
+.PHONY: help setup build demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench micro profile clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -34,7 +34,7 @@ demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache;
 test: lint unit doc costs blackbox ## everything a change must pass, fastest first
 	@echo "make test: every step passed"
 
-lint: python-lint ## formatting, lints and house rules
+lint: python-lint libraries ## formatting, lints and house rules
 	$(CARGO) fmt --all --check
 	$(CARGO) xtask tidy
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -45,10 +45,10 @@ python-lint: $(VENV)/.tests
 	cd tests && ../$(VENV)/bin/mypy .
 	$(VENV)/bin/mypy --config-file tests/pyproject.toml demo
 
-unit: ## unit and crate tests
+unit: libraries ## unit and crate tests
 	$(CARGO) test --workspace --locked
 
-doc: ## the documentation builds without a warning
+doc: libraries ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 costs: $(BINARY) ## instructions and system calls of a read on a warm cache against bench/costs.toml; ACCEPT=1 keeps new ones, FUNCTIONS=20 tells more
@@ -86,7 +86,11 @@ clean: ## remove what was built, installed and generated here
 	$(CARGO) clean
 	rm -rf $(VENV) $(ROOT_VENV) demo-data
 
-$(BINARY): FORCE
+# OpenSSL's headers, for whatever cargo builds.
+libraries:
+	tests/install-tools.sh --build-only
+
+$(BINARY): libraries FORCE
 	$(CARGO) build --release --locked -p forebay
 
 $(VENV)/bin/python:

@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
 # Installs, on Debian and its relatives, the programs that the tests run beside forebay, where they are missing.
-# With --python-only: just what a Python virtual environment needs.
+# With --python-only: just what a Python virtual environment needs. With --build-only: just what cargo needs beside Rust.
 set -euo pipefail
 
 missing() {
+    if [[ "${1:-}" != --python-only ]]; then
+        command -v pkg-config >/dev/null || echo pkg-config
+        pkg-config --exists openssl 2>/dev/null || echo libssl-dev
+        command -v cc >/dev/null || echo gcc
+        [[ "${1:-}" == --build-only ]] && return
+    fi
     python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
     [[ "${1:-}" == --python-only ]] && return
     local library
@@ -21,6 +27,7 @@ missing() {
         command -v "$program" >/dev/null || echo util-linux
     done
     command -v mount >/dev/null || echo mount
+    command -v openssl >/dev/null || echo openssl
     for program in valgrind strace; do
         command -v "$program" >/dev/null || echo "$program"
     done
