@@ -12,6 +12,7 @@ use forebay_auth::x509::{Credential, TrustAnchors, TrustError, TrustRules};
 use forebay_auth::{InitVector, SessionCipher, SessionKey};
 use openssl::dh::Dh;
 use openssl::rsa::Padding;
+use openssl::sha::sha256;
 use pki::{Authority, DAY, HOUR, Holder, LIMITED, NOW};
 use std::sync::Arc;
 
@@ -95,6 +96,42 @@ fn a_proxy_logs_in_and_both_sides_share_a_key() {
 }
 
 #[test]
+fn tags_are_signed_as_the_older_side_does() {
+    for (version, signed_len) in [(10400_u32, 8), (10600, 8), (10700, 32)] {
+        let ServerStep::Continue(answer) =
+            Site::new().server().handle(&first_message(8, version, b"ssl"), NOW).unwrap()
+        else {
+            panic!("done too early")
+        };
+        let main = Buffer::parse(&answer).unwrap().get(MAIN).unwrap();
+        let signed = Buffer::parse(main).unwrap().get(SIGNED_TAG).unwrap();
+        let server = Site::new().authority.host(HOST).certificates[0].public_key().unwrap().rsa().unwrap();
+        let mut text = vec![0; 256];
+        let len = server.public_decrypt(signed, &mut text, Padding::PKCS1).unwrap();
+        assert_eq!(len, signed_len, "{version}");
+        let expected = if len == 8 { b"xxxxxxxx".to_vec() } else { sha256(b"XRD-GSI-RTAG-v1xxxxxxxx").to_vec() };
+        assert_eq!(text[..len], expected);
+    }
+    for version in [10400, 10600, 10700] {
+        let site = Site::new();
+        let jane = site.authority.person("Jane").proxy();
+        let offer = format!("v:{version},c:ssl");
+        let (mut client, first) = GsiClient::start(Arc::new(site.client(&jane)), &offer, HOST, NOW).unwrap();
+        let first =
+            tampered(
+                &first,
+                |bucket, content| {
+                    if bucket == VERSION { u32::to_be_bytes(version).to_vec() } else { content.to_vec() }
+                },
+            );
+        let mut server = site.server();
+        let ServerStep::Continue(answer) = server.handle(&first, NOW).unwrap() else { panic!("done too early") };
+        let shown = client.handle(&answer, NOW).unwrap().0;
+        assert!(matches!(server.handle(&shown, NOW), Ok(ServerStep::Done(_))), "{version}");
+    }
+}
+
+#[test]
 fn a_certificate_without_a_proxy_logs_in() {
     let site = Site::new();
     let client = site.client(&site.authority.host("robot.site.org"));
@@ -107,7 +144,7 @@ fn a_certificate_without_a_proxy_logs_in() {
 fn the_offer_names_version_module_and_authority() {
     let offer = Site::new().server.offer();
     let (head, hashes) = offer.split_once(",ca:").unwrap();
-    assert_eq!(head, "v:10600,c:ssl");
+    assert_eq!(head, "v:10700,c:ssl");
     for hash in hashes.split('|') {
         assert!(hash.len() == 10 && hash.ends_with(".0"), "{hash}");
     }

@@ -4,7 +4,7 @@ use crate::gsi::buffer::{Buffer, bucket, step, write_buffer};
 use crate::gsi::error::GsiError;
 use crate::gsi::exchange::{Exchange, KnownGroups, PeerValues};
 use crate::gsi::peer::rsa_of;
-use crate::gsi::secret::{CIPHERS, Tag, cipher_of, open_main, tag_of, text_of};
+use crate::gsi::secret::{CIPHERS, Tag, TagForm, cipher_of, open_main, sign_tag, text_of};
 use crate::gsi::{GSI_VERSION, GSI_VERSION_MIN, GSI_VERSION_SIGNED, HANDSHAKE_S_MAX, raw_rsa};
 use crate::x509::{Chain, Credential, TrustAnchors, TrustRules, check_host, sign_request};
 use crate::{InitVector, SessionCipher, SessionKey, UnixTime};
@@ -92,6 +92,7 @@ pub struct GsiClient {
     settings: Arc<GsiClientSettings>,
     host: String,
     is_signed: bool,
+    form: TagForm,
     is_padded: bool,
     started_at: UnixTime,
     state: State,
@@ -138,8 +139,8 @@ impl GsiClient {
         let tag = Tag::new()?;
         let message = first_message(&settings, &tag, is_signed);
         let is_padded = is_signed && !module.ends_with("nopad");
-        let state = State::Asked(tag);
-        Ok((Self { settings, host: host.to_owned(), is_signed, is_padded, started_at: now, state }, message))
+        let (state, form) = (State::Asked(tag), TagForm::of_version(version));
+        Ok((Self { settings, host: host.to_owned(), is_signed, form, is_padded, started_at: now, state }, message))
     }
 
     /// Takes a challenge. Costs milliseconds of computing; much more the first time that a server's group is seen.
@@ -190,7 +191,7 @@ impl GsiClient {
         let main = Buffer::parse(message.get(bucket::MAIN).ok_or(GsiError::Missing("a main part"))?)?;
         let key = settings.credential.key().rsa()?;
         let our_tag = Tag::new()?;
-        let (signed_tag, chain) = (raw_rsa::sign(&key, tag_of(&main)?)?, settings.credential.chain().to_pem()?);
+        let (signed_tag, chain) = (sign_tag(&main, self.form, &key)?, settings.credential.chain().to_pem()?);
         let main = write_buffer(
             step::CLIENT_CERT,
             &[(bucket::SIGNED_TAG, &signed_tag), (bucket::CERTIFICATES, &chain), (bucket::TAG, our_tag.as_bytes())],
@@ -212,7 +213,7 @@ impl GsiClient {
         check_host(chain.end_entity(), &self.host)?;
         let server = rsa_of(chain.end_entity())?;
         let main = message.get(bucket::MAIN).ok_or(GsiError::Missing("a main part"))?;
-        tag.check(&Buffer::parse(main)?, &server)?;
+        tag.check(&Buffer::parse(main)?, self.form, &server)?;
         Ok(server)
     }
 
@@ -249,7 +250,7 @@ impl GsiClient {
     fn delegate(&mut self, message: &Buffer<'_>, shown: Shown, now: UnixTime) -> Result<ClientStep, GsiError> {
         let main = open_main(message, &shown.session_key)?;
         let main = Buffer::parse(&main)?;
-        shown.tag.check(&main, &shown.server)?;
+        shown.tag.check(&main, self.form, &shown.server)?;
         let credential = &self.settings.credential;
         let request = main.get(bucket::PROXY_REQUEST).ok_or(GsiError::Missing("a request for a proxy"))?;
         let proxy = match (self.settings.allow_delegation, self.is_signed) {
@@ -257,7 +258,7 @@ impl GsiClient {
             (true, false) => Err("not to a server of a version before 10400".to_owned()),
             (false, _) => Err("delegation is not configured".to_owned()),
         };
-        let signed_tag = raw_rsa::sign(&*credential.key().rsa()?, tag_of(&main)?)?;
+        let signed_tag = sign_tag(&main, self.form, &*credential.key().rsa()?)?;
         let main = match &proxy {
             Ok(proxy) => {
                 write_buffer(step::CLIENT_SIGPXY, &[(bucket::CERTIFICATES, proxy), (bucket::SIGNED_TAG, &signed_tag)])

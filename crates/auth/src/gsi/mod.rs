@@ -19,8 +19,11 @@ pub use exchange::{ExchangeError, GROUP_BITS_MAX, GROUP_BITS_MIN, WEAK_GROUP_BIT
 pub use peer::GsiPeer;
 pub use server::{GsiServer, GsiServerSettings, ServerStep};
 
-/// The protocol version that we speak: certificates without a proxy are allowed.
-pub const GSI_VERSION: u32 = 10600;
+/// The protocol version that we speak, that of XRootD 6.2.
+pub const GSI_VERSION: u32 = 10700;
+
+/// The first version in which digests of tags are signed instead of the tags themselves.
+pub const GSI_VERSION_DIGESTS: u32 = 10700;
 
 /// The first version in which the Diffie-Hellman values are signed. Before it, whoever sits between the two sides can share a
 /// key with each.

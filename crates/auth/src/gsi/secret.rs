@@ -1,14 +1,16 @@
 //! Tags that prove who has which key, and the messages that the shared key seals.
 
+use crate::gsi::GSI_VERSION_DIGESTS;
 use crate::gsi::buffer::{Buffer, bucket};
 use crate::gsi::error::GsiError;
 use crate::gsi::raw_rsa;
 use crate::{SessionCipher, SessionKey};
 use openssl::error::ErrorStack;
 use openssl::memcmp;
-use openssl::pkey::Public;
+use openssl::pkey::{Private, Public};
 use openssl::rand::rand_bytes;
 use openssl::rsa::RsaRef;
+use openssl::sha::sha256;
 use zeroize::Zeroizing;
 
 /// Bytes of our tags, as of those of all known peers.
@@ -20,6 +22,32 @@ const TAG_LEN_MAX: usize = 16;
 
 /// Our ciphers, the one that all peers know first.
 pub(crate) const CIPHERS: [SessionCipher; 2] = [SessionCipher::Aes128Cbc, SessionCipher::Aes256Cbc];
+
+/// What stands before a tag in its digest.
+const TAG_CONTEXT: &[u8] = b"XRD-GSI-RTAG-v1";
+
+/// What of a tag is signed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum TagForm {
+    /// The tag itself.
+    Plain,
+    /// SHA-256 of a context and the tag: no signature of anything else is made of it.
+    Digest,
+}
+
+impl TagForm {
+    /// What a peer of that version signs.
+    pub(crate) const fn of_version(version: u32) -> Self {
+        if version >= GSI_VERSION_DIGESTS { Self::Digest } else { Self::Plain }
+    }
+
+    fn text(self, tag: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Plain => tag.to_vec(),
+            Self::Digest => sha256(&[TAG_CONTEXT, tag].concat()).to_vec(),
+        }
+    }
+}
 
 /// A random tag that the peer is to sign.
 pub(crate) struct Tag([u8; TAG_LEN]);
@@ -38,10 +66,11 @@ impl Tag {
     }
 
     /// Checks that the message carries this tag, signed with the key.
-    pub(crate) fn check(&self, message: &Buffer<'_>, key: &RsaRef<Public>) -> Result<(), GsiError> {
+    pub(crate) fn check(&self, message: &Buffer<'_>, form: TagForm, key: &RsaRef<Public>) -> Result<(), GsiError> {
         let signed = message.get(bucket::SIGNED_TAG).ok_or(GsiError::Missing("a signed tag"))?;
         let tag = raw_rsa::recover(key, signed).ok_or(GsiError::Tag)?;
-        if tag.len() == self.0.len() && memcmp::eq(&tag, &self.0) { Ok(()) } else { Err(GsiError::Tag) }
+        let expected = form.text(&self.0);
+        if tag.len() == expected.len() && memcmp::eq(&tag, &expected) { Ok(()) } else { Err(GsiError::Tag) }
     }
 }
 
@@ -51,10 +80,11 @@ impl std::fmt::Debug for Tag {
     }
 }
 
-/// The tag of the peer that we are to sign.
-pub(crate) fn tag_of<'a>(message: &Buffer<'a>) -> Result<&'a [u8], GsiError> {
+/// Signs the tag of the peer's message.
+pub(crate) fn sign_tag(message: &Buffer<'_>, form: TagForm, key: &RsaRef<Private>) -> Result<Vec<u8>, GsiError> {
     let tag = message.get(bucket::TAG).filter(|tag| (1..=TAG_LEN_MAX).contains(&tag.len()));
-    tag.ok_or(GsiError::Missing("a tag of at most 16 bytes"))
+    let tag = tag.ok_or(GsiError::Missing("a tag of at most 16 bytes"))?;
+    Ok(raw_rsa::sign(key, &form.text(tag))?)
 }
 
 /// The cipher of a name on the wire, with or without the length of its initialisation vector: `aes-128-cbc#16`.

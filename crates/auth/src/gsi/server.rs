@@ -4,7 +4,7 @@ use crate::gsi::buffer::{Buffer, bucket, step, write_buffer};
 use crate::gsi::error::GsiError;
 use crate::gsi::exchange::{Exchange, PeerValues};
 use crate::gsi::peer::{GsiPeer, rsa_of, usual_rsa};
-use crate::gsi::secret::{CIPHERS, Tag, cipher_of, number_of, open_main, tag_of, text_of};
+use crate::gsi::secret::{CIPHERS, Tag, TagForm, cipher_of, number_of, open_main, sign_tag, text_of};
 use crate::gsi::{GSI_VERSION, GSI_VERSION_MIN, GSI_VERSION_SIGNED, HANDSHAKE_S_MAX, raw_rsa};
 use crate::x509::{Chain, Credential, ProxyRequest, TrustAnchors, TrustRules};
 use crate::{InitVector, SessionCipher, SessionKey, UnixTime};
@@ -72,6 +72,7 @@ struct Shown {
     exchange: Exchange,
     tag: Tag,
     is_signed: bool,
+    form: TagForm,
     is_padded: bool,
     signs_requests: bool,
     started_at: UnixTime,
@@ -82,6 +83,7 @@ struct Asked {
     session_key: SessionKey,
     request: ProxyRequest,
     tag: Tag,
+    form: TagForm,
     started_at: UnixTime,
 }
 
@@ -127,11 +129,10 @@ impl GsiServer {
             return Err(GsiError::Version { version });
         }
         let main = message.get(bucket::MAIN).ok_or(GsiError::Missing("a main part"))?;
-        let client_tag = tag_of(&Buffer::parse(main)?)?.to_vec();
-
+        let form = TagForm::of_version(version);
         let key = self.settings.credential.key().rsa()?;
+        let signed_tag = sign_tag(&Buffer::parse(main)?, form, &key)?;
         let (exchange, tag) = (Exchange::new()?, Tag::new()?);
-        let signed_tag = raw_rsa::sign(&key, &client_tag)?;
         let main = write_buffer(step::SERVER_CERT, &[(bucket::SIGNED_TAG, &signed_tag), (bucket::TAG, tag.as_bytes())]);
         let values = exchange.values()?;
         let values =
@@ -154,6 +155,7 @@ impl GsiServer {
             exchange,
             tag,
             is_signed,
+            form,
             is_padded: is_signed && !module.contains("nopad"),
             signs_requests: options & OPTION_SIGNS_REQUESTS != 0,
             started_at: now,
@@ -188,10 +190,10 @@ impl GsiServer {
         {
             return Err(GsiError::OtherKey);
         }
-        shown.tag.check(&main, &*rsa_of(chain.leaf())?)?;
+        shown.tag.check(&main, shown.form, &*rsa_of(chain.leaf())?)?;
 
         if self.settings.asks_delegation && shown.signs_requests && shown.is_signed {
-            return self.ask(&main, chain, session_key, shown.started_at);
+            return self.ask(&main, chain, session_key, shown.form, shown.started_at);
         }
         let peer = GsiPeer { chain, session_key, delegated: None, delegation_refusal: None };
         Ok(ServerStep::Done(Box::new(peer)))
@@ -203,6 +205,7 @@ impl GsiServer {
         main: &Buffer<'_>,
         chain: Chain,
         session_key: SessionKey,
+        form: TagForm,
         started_at: UnixTime,
     ) -> Result<ServerStep, GsiError> {
         let request = match ProxyRequest::new(&chain) {
@@ -210,8 +213,8 @@ impl GsiServer {
             Err(error) => return Ok(without_proxy(chain, session_key, error.to_string())),
         };
         let tag = Tag::new()?;
-        let signed_tag = match tag_of(main) {
-            Ok(client_tag) => raw_rsa::sign(&*self.settings.credential.key().rsa()?, client_tag)?,
+        let signed_tag = match sign_tag(main, form, &*self.settings.credential.key().rsa()?) {
+            Ok(signed_tag) => signed_tag,
             Err(error) => return Ok(without_proxy(chain, session_key, error.to_string())),
         };
         let main = write_buffer(
@@ -220,14 +223,14 @@ impl GsiServer {
         );
         let sealed = session_key.seal(&main)?;
         let question = write_buffer(step::SERVER_PXYREQ, &[(bucket::CRYPTO_MODULE, b"ssl"), (bucket::MAIN, &sealed)]);
-        self.state = State::Asked(Box::new(Asked { chain, session_key, request, tag, started_at }));
+        self.state = State::Asked(Box::new(Asked { chain, session_key, request, tag, form, started_at }));
         Ok(ServerStep::Continue(question))
     }
 
     /// Takes the client's proxy, or its excuse: the login succeeds in either case.
     fn finish(&self, message: &Buffer<'_>, asked: Asked, now: UnixTime) -> ServerStep {
-        let Asked { chain, session_key, request, tag, .. } = asked;
-        match self.delegated(message, &chain, &session_key, request, &tag, now) {
+        let Asked { chain, session_key, request, tag, form, .. } = asked;
+        match self.delegated(message, &chain, &session_key, request, (&tag, form), now) {
             Ok(credential) => ServerStep::Done(Box::new(GsiPeer {
                 chain,
                 session_key,
@@ -244,7 +247,7 @@ impl GsiServer {
         chain: &Chain,
         session_key: &SessionKey,
         request: ProxyRequest,
-        tag: &Tag,
+        (tag, form): (&Tag, TagForm),
         now: UnixTime,
     ) -> Result<Credential, String> {
         let main = open_main(message, session_key).map_err(|error| error.to_string())?;
@@ -254,7 +257,7 @@ impl GsiServer {
             return Err(said.chars().take(200).collect::<String>().escape_debug().to_string());
         };
         let signer = rsa_of(chain.leaf()).map_err(|error| error.to_string())?;
-        tag.check(&main, &signer).map_err(|error| error.to_string())?;
+        tag.check(&main, form, &signer).map_err(|error| error.to_string())?;
         let credential = request.take(proxy, chain).map_err(|error| error.to_string())?;
         let verdict = self.settings.trust.verify(credential.chain(), &self.settings.rules, now);
         verdict.map_err(|error| error.to_string())?;
