@@ -7,13 +7,16 @@ use crate::{
     watched::{LoadError, Watched},
 };
 use forebay_auth::x509::TrustAnchors;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// What is in a directory of authorities.
 #[derive(Debug)]
 pub struct Authorities {
     /// What chains are verified with.
-    pub anchors: TrustAnchors,
+    pub anchors: Arc<TrustAnchors>,
     /// Files that could not be used, and why. They count for nothing.
     pub faults: Vec<Fault>,
 }
@@ -49,17 +52,15 @@ impl Authorities {
     /// # Errors
     /// When it cannot be listed, or holds no authority.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
-        let mut authorities = Self { anchors: TrustAnchors::new(), faults: Vec::new() };
-        for file in list(path)? {
-            authorities.add(file);
-        }
-        for Fault { path, reason } in &authorities.faults {
+        let mut anchors = TrustAnchors::new();
+        let faults: Vec<_> = list(path)?.into_iter().filter_map(|file| add(&mut anchors, file)).collect();
+        for Fault { path, reason } in &faults {
             tracing::warn!(file = %path.display(), reason, "a file of a certification authority cannot be used");
         }
-        if authorities.anchors.authorities().next().is_none() {
+        if anchors.authorities().next().is_none() {
             return Err(Empty { path: path.to_owned() }.into());
         }
-        Ok(authorities)
+        Ok(Self { anchors: Arc::new(anchors), faults })
     }
 
     /// Reads the directory at `path` and again when it changes.
@@ -69,22 +70,21 @@ impl Authorities {
     pub fn watch(path: &Path) -> Result<Watched<Self>, LoadError> {
         Watched::read(vec![path.to_owned()], |paths| Self::read(paths.first().map_or(Path::new(""), PathBuf::as_path)))
     }
+}
 
-    fn add(&mut self, path: PathBuf) {
-        let kind = kind_of(&path);
-        if kind == Kind::Other {
-            return;
-        }
-        let used = read(&path).map_err(|error| error.to_string()).and_then(|bytes| match kind {
-            Kind::Certificate => self.anchors.add_authorities(&bytes).map(drop).map_err(|error| error.to_string()),
-            Kind::Crl => self.anchors.add_crl(&bytes).map_err(|error| error.to_string()),
-            Kind::SigningPolicy => self.anchors.add_signing_policy(&bytes).map_err(|error| error.to_string()),
-            Kind::Other => Ok(()),
-        });
-        if let Err(reason) = used {
-            self.faults.push(Fault { path, reason });
-        }
+/// Adds what is in the file at `path`, if it is of a kind that counts; what is wrong with it otherwise.
+fn add(anchors: &mut TrustAnchors, path: PathBuf) -> Option<Fault> {
+    let kind = kind_of(&path);
+    if kind == Kind::Other {
+        return None;
     }
+    let used = read(&path).map_err(|error| error.to_string()).and_then(|bytes| match kind {
+        Kind::Certificate => anchors.add_authorities(&bytes).map(drop).map_err(|error| error.to_string()),
+        Kind::Crl => anchors.add_crl(&bytes).map_err(|error| error.to_string()),
+        Kind::SigningPolicy => anchors.add_signing_policy(&bytes).map_err(|error| error.to_string()),
+        Kind::Other => Ok(()),
+    });
+    used.err().map(|reason| Fault { path, reason })
 }
 
 fn kind_of(path: &Path) -> Kind {

@@ -1,10 +1,18 @@
 //! What identities are checked against: certification authorities, virtual organizations, keys and issuers, read from files, and
 //! read again when the files change.
 
+mod attempt;
 mod authorities;
 mod files;
+mod gate;
+mod options;
+mod organizations;
 mod watched;
 
+pub use attempt::{Attempt, ClientFacts, Proof, Refusal, Step};
 pub use authorities::{Authorities, Fault};
 pub use files::{DIRECTORY_ENTRIES_MAX, FILE_LEN_MAX, FileError, Fingerprint, list, read, read_secret};
+pub use gate::{Demand, Gate, GateFiles, NoWayIn};
+pub use options::{SecurityOptions, VomsUse};
+pub use organizations::Organizations;
 pub use watched::{LoadError, Refreshed, Watched};

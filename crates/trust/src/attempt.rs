@@ -1,0 +1,180 @@
+//! One client's attempt to prove who it is.
+
+use crate::{
+    gate::{Gate, SSS_LIFETIME_S},
+    options::VomsUse,
+};
+use forebay_auth::{
+    Identity, Method, SecurityProtocol, SessionKey, SssPeer, SssStep, UnixTime,
+    gsi::{GsiPeer, GsiServer, ServerStep},
+    parse_unix_message, parse_ztn_message, verify_sss_message,
+    voms::{Attributes, VomsSite, attributes},
+    x509::Credential,
+};
+use std::{fmt, net::SocketAddr, sync::Arc};
+
+/// What is known of a client before it has proven anything.
+#[derive(Clone, Debug)]
+pub struct ClientFacts {
+    /// Where its connection comes from.
+    pub address: SocketAddr,
+    /// The user name that it logged in with.
+    pub login: String,
+    /// Whether the connection is encrypted.
+    pub is_tls: bool,
+}
+
+/// One client's attempt. Each of its messages goes to [`Attempt::handle`].
+pub struct Attempt {
+    gate: Arc<Gate>,
+    protocol: SecurityProtocol,
+    client: ClientFacts,
+    gsi: Option<GsiServer>,
+}
+
+/// What comes next.
+pub enum Step {
+    /// The client is sent this, and its next message goes to the attempt.
+    Continue(Box<Attempt>, Vec<u8>),
+    /// The client is who it says.
+    Done(Box<Proof>),
+    /// The client is refused.
+    Refused(Refusal),
+}
+
+/// What a client has proven.
+#[derive(Debug)]
+pub struct Proof {
+    /// Who it is.
+    pub identity: Identity,
+    /// The key that signs its requests.
+    pub session_key: Option<SessionKey>,
+    /// A proxy to use in its name.
+    pub delegated: Option<Credential>,
+}
+
+/// Why a client was refused. Holds nothing that is secret.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{protocol}: {reason}")]
+pub struct Refusal {
+    /// The protocol that it tried.
+    pub protocol: SecurityProtocol,
+    /// Why.
+    pub reason: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(protocol: SecurityProtocol, reason: impl fmt::Display) -> Self {
+        let (reason, name) = (reason.to_string(), format!("{protocol}: "));
+        Self { protocol, reason: reason.strip_prefix(&name).unwrap_or(&reason).to_owned() }
+    }
+}
+
+impl Attempt {
+    pub(crate) fn new(gate: &Arc<Gate>, protocol: SecurityProtocol, client: &ClientFacts) -> Result<Self, Refusal> {
+        let gsi = match protocol {
+            SecurityProtocol::Gsi => {
+                let settings = gate.gsi_settings();
+                Some(GsiServer::new(settings.ok_or_else(|| Refusal::new(protocol, "it is not set up here"))?))
+            }
+            _ => None,
+        };
+        Ok(Self { gate: Arc::clone(gate), protocol, client: client.clone(), gsi })
+    }
+
+    /// The protocol that is tried.
+    #[must_use]
+    pub const fn protocol(&self) -> SecurityProtocol {
+        self.protocol
+    }
+
+    /// Takes a message of the client. May compute for milliseconds: not on a thread that must not wait.
+    #[must_use]
+    pub fn handle(mut self: Box<Self>, message: &[u8], now: UnixTime) -> Step {
+        let host = self.client.address.ip().to_string();
+        let known = |identity| Proof { identity, session_key: None, delegated: None };
+        let proven = match self.protocol {
+            SecurityProtocol::Gsi => return self.handle_gsi(message, now),
+            SecurityProtocol::Sss => match self.handle_sss(message, &host, now) {
+                Ok(SssStep::Answer(answer)) => return Step::Continue(self, answer),
+                Ok(SssStep::Done(identity)) => Ok(known(*identity)),
+                Err(refusal) => Err(refusal),
+            },
+            SecurityProtocol::Ztn => parse_ztn_message(message)
+                .map_err(|error| Refusal::new(self.protocol, error))
+                .and_then(|token| self.gate.bearer(&token, &self.client, now))
+                .map(known),
+            SecurityProtocol::Unix => {
+                parse_unix_message(message, &host).map_err(|error| Refusal::new(self.protocol, error)).map(known)
+            }
+            SecurityProtocol::Host => Ok(known(Identity::of(Method::Host, &host))),
+        };
+        self.gsi = None;
+        match proven {
+            Ok(proof) => Step::Done(Box::new(proof)),
+            Err(refusal) => Step::Refused(refusal),
+        }
+    }
+
+    fn handle_gsi(mut self: Box<Self>, message: &[u8], now: UnixTime) -> Step {
+        let refused = |reason: &dyn fmt::Display| Step::Refused(Refusal::new(SecurityProtocol::Gsi, reason));
+        let Some(gsi) = &mut self.gsi else { return refused(&"the handshake is over") };
+        match gsi.handle(message, now) {
+            Ok(ServerStep::Continue(answer)) => Step::Continue(self, answer),
+            Ok(ServerStep::Done(peer)) => match self.admit(*peer, now) {
+                Ok(proof) => Step::Done(Box::new(proof)),
+                Err(refusal) => Step::Refused(refusal),
+            },
+            Err(error) => refused(&error),
+        }
+    }
+
+    fn handle_sss(&self, message: &[u8], host: &str, now: UnixTime) -> Result<SssStep, Refusal> {
+        let refused = |reason: &dyn fmt::Display| Refusal::new(SecurityProtocol::Sss, reason);
+        let keytab = self.gate.keytab.as_ref().ok_or_else(|| refused(&"it is not set up here"))?.get();
+        let peer = SssPeer { address: self.client.address, host };
+        verify_sss_message(message, &keytab, SSS_LIFETIME_S, &peer, &self.client.login, now)
+            .map_err(|error| refused(&error))
+    }
+
+    /// Reads the attributes of a client whose certificate is good.
+    fn admit(&self, peer: GsiPeer, now: UnixTime) -> Result<Proof, Refusal> {
+        let host = self.client.address.ip().to_string();
+        let found = self.attributes(&peer, now);
+        let subject = peer.chain.subject();
+        for refusal in &found.refusals {
+            tracing::warn!(client = host, subject, %refusal, "attributes of a client are not believed");
+        }
+        if self.gate.options.voms == VomsUse::Require && found.names.is_empty() {
+            let reason = match found.refusals.first() {
+                Some(refusal) => format!("no attribute of an organization is good: {refusal}"),
+                None => "the proxy carries no attributes of an organization: make it with voms-proxy-init".to_owned(),
+            };
+            return Err(Refusal::new(SecurityProtocol::Gsi, reason));
+        }
+        if let Some(reason) = &peer.delegation_refusal {
+            tracing::info!(client = host, subject, reason, "the client gave no proxy to use in its name");
+        }
+        let mut identity = peer.identity(&host, found.names);
+        // Attributes end on their own; what rests on them must not outlive them.
+        if let Some(end) = found.valid_until.filter(|_| !identity.attributes.is_empty()) {
+            let end = end.plus(1);
+            identity.expires_at = Some(identity.expires_at.map_or(end, |proxy_end| proxy_end.min(end)));
+        }
+        Ok(Proof { identity, session_key: Some(peer.session_key), delegated: peer.delegated })
+    }
+
+    fn attributes(&self, peer: &GsiPeer, now: UnixTime) -> Attributes {
+        let (Some(gsi), VomsUse::Extract | VomsUse::Require) = (&self.gate.gsi, self.gate.options.voms) else {
+            return Attributes::default();
+        };
+        let (authorities, organizations) = (gsi.authorities(), gsi.organizations.get());
+        let site = VomsSite {
+            dir: &organizations.dir,
+            trust: &authorities.anchors,
+            rules: &self.gate.options.trust,
+            host: &self.gate.host,
+        };
+        attributes(&peer.chain, site, now)
+    }
+}

@@ -1,0 +1,264 @@
+//! The gate: whom clients are asked to be, and what those who came through may do.
+
+use crate::{
+    attempt::{Attempt, ClientFacts, Proof, Refusal},
+    authorities::Authorities,
+    files::{read, read_secret},
+    options::SecurityOptions,
+    organizations::Organizations,
+    watched::{LoadError, Watched},
+};
+use forebay_auth::{
+    Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams, Token, UnixTime,
+    ZtnParams, gsi::GsiServerSettings, write_offers, x509::Credential,
+};
+use forebay_types::Lfn;
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// How long a message of the protocol `sss` is good, seconds: as stock servers have it.
+pub(crate) const SSS_LIFETIME_S: u32 = 13;
+
+/// Where things are that the gate needs besides its options.
+#[derive(Clone, Debug, Default)]
+pub struct GateFiles {
+    /// Certificate and key of this host, PEM.
+    pub credential: Option<(PathBuf, PathBuf)>,
+    /// Directory of the certification authorities.
+    pub ca_dir: PathBuf,
+    /// Name of this host, for attributes that are for certain hosts only.
+    pub host: String,
+}
+
+/// Whom clients are asked to be, and what those who came through may do. Shared by all fronts.
+#[derive(Debug)]
+pub struct Gate {
+    pub(crate) options: SecurityOptions,
+    pub(crate) host: String,
+    pub(crate) gsi: Option<GsiFiles>,
+    pub(crate) keytab: Option<Watched<Keytab>>,
+    issuers: RwLock<Arc<Issuers>>,
+    /// Keys of issuers that are kept in files.
+    key_files: Vec<(String, Watched<KeySet>)>,
+}
+
+/// The files behind the protocol `gsi`.
+#[derive(Debug)]
+pub(crate) struct GsiFiles {
+    credential: Watched<Arc<Credential>>,
+    authorities: Watched<Authorities>,
+    pub(crate) organizations: Watched<Organizations>,
+}
+
+/// What a client is told at login.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Demand {
+    /// Nothing is asked of it.
+    Nothing,
+    /// One of these protocols, as they are listed on the wire.
+    OneOf(String),
+}
+
+/// No protocol that the client may use is possible on its connection.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("no way to authenticate is open on this connection: use TLS (roots://), or ask the administrator")]
+pub struct NoWayIn;
+
+impl Gate {
+    /// Reads all files that `options` speak of. Blocks on the disk.
+    ///
+    /// # Errors
+    /// When one of them cannot be used.
+    pub fn open(options: SecurityOptions, files: &GateFiles) -> Result<Self, LoadError> {
+        let uses = |protocol| options.methods.contains(&protocol);
+        let gsi = match (&files.credential, uses(SecurityProtocol::Gsi)) {
+            (Some(credential), true) => Some(GsiFiles::open(credential, &files.ca_dir, &options.voms_dir)?),
+            (None, true) => return Err("\"gsi\" needs a certificate: write tls.certificate and tls.key".into()),
+            (_, false) => None,
+        };
+        let keytab = options.keytab.as_deref().filter(|_| uses(SecurityProtocol::Sss)).map(watch_keytab).transpose()?;
+        let mut key_files = Vec::new();
+        for (url, path) in &options.key_files {
+            key_files.push((url.clone(), watch_keys(path)?));
+        }
+        let issuers = RwLock::new(Arc::new(options.issuers.clone()));
+        let gate = Self { options, host: files.host.clone(), gsi, keytab, issuers, key_files };
+        gate.take_keys();
+        Ok(gate)
+    }
+
+    /// A gate that stands open: nobody is asked, and everybody may do everything.
+    #[must_use]
+    pub fn wide_open() -> Self {
+        Self {
+            options: SecurityOptions::default(),
+            host: String::new(),
+            gsi: None,
+            keytab: None,
+            issuers: RwLock::default(),
+            key_files: Vec::new(),
+        }
+    }
+
+    /// How it was set up.
+    #[must_use]
+    pub const fn options(&self) -> &SecurityOptions {
+        &self.options
+    }
+
+    /// Reads again what has changed. Blocks on the disk.
+    pub fn refresh(&self) {
+        if let Some(gsi) = &self.gsi {
+            gsi.credential.refresh_and_log();
+            gsi.authorities.refresh_and_log();
+            gsi.organizations.refresh_and_log();
+        }
+        if let Some(keytab) = &self.keytab {
+            keytab.refresh_and_log();
+        }
+        for (_, keys) in &self.key_files {
+            keys.refresh_and_log();
+        }
+        self.take_keys();
+    }
+
+    /// Puts the keys that are in files to their issuers.
+    fn take_keys(&self) {
+        if self.key_files.is_empty() {
+            return;
+        }
+        let mut issuers = self.issuers().as_ref().clone();
+        for (url, keys) in &self.key_files {
+            issuers.set_keys(url, keys.get().as_ref().clone());
+        }
+        *self.issuers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(issuers);
+    }
+
+    pub(crate) fn issuers(&self) -> Arc<Issuers> {
+        Arc::clone(&self.issuers.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What is asked of a client.
+    ///
+    /// # Errors
+    /// When nothing that it may use is possible on its connection.
+    pub fn demand(&self, client: &ClientFacts) -> Result<Demand, NoWayIn> {
+        if self.options.methods.is_empty() {
+            return Ok(Demand::Nothing);
+        }
+        let address = client.address.ip().to_string();
+        let is_safe = client.is_tls || self.takes_plain_tokens(client);
+        let permitted = self.options.bindings.permitted(&address, None, &self.options.methods, is_safe);
+        let Permitted::Only(protocols) = permitted else { return Ok(Demand::Nothing) };
+        let offers: Vec<_> = protocols.into_iter().filter_map(|protocol| self.offer(protocol)).collect();
+        match write_offers(&offers) {
+            Ok(list) if !list.is_empty() => Ok(Demand::OneOf(list)),
+            _ => Err(NoWayIn),
+        }
+    }
+
+    fn offer(&self, protocol: SecurityProtocol) -> Option<Offer> {
+        let params = match protocol {
+            SecurityProtocol::Gsi => self.gsi_settings()?.offer(),
+            SecurityProtocol::Ztn => ZtnParams::default().to_text(),
+            SecurityProtocol::Sss => {
+                let params = SssParams { is_v2: true, lifetime_seconds: SSS_LIFETIME_S, keytab: String::new() };
+                params.to_text()
+            }
+            SecurityProtocol::Unix | SecurityProtocol::Host => String::new(),
+        };
+        Some(Offer { protocol, params })
+    }
+
+    /// What the GSI handshakes that begin now work with.
+    pub(crate) fn gsi_settings(&self) -> Option<Arc<GsiServerSettings>> {
+        let gsi = self.gsi.as_ref()?;
+        Some(Arc::new(GsiServerSettings {
+            credential: Arc::clone(&gsi.credential.get()),
+            trust: Arc::clone(&gsi.authorities.get().anchors),
+            rules: self.options.trust,
+            allow_unsigned: self.options.allows_unsigned_gsi,
+            asks_delegation: self.options.delegates,
+        }))
+    }
+
+    pub(crate) fn takes_plain_tokens(&self, client: &ClientFacts) -> bool {
+        self.options.takes_plain_tokens_on_loopback && client.address.ip().is_loopback()
+    }
+
+    /// Begins to let a client prove itself with `protocol`.
+    ///
+    /// # Errors
+    /// When it may not use that protocol.
+    pub fn begin(self: &Arc<Self>, protocol: SecurityProtocol, client: &ClientFacts) -> Result<Attempt, Refusal> {
+        let address = client.address.ip().to_string();
+        let is_safe = client.is_tls || self.takes_plain_tokens(client);
+        let permitted = self.options.bindings.permitted(&address, None, &self.options.methods, is_safe);
+        let is_permitted = matches!(permitted, Permitted::Only(protocols) if protocols.contains(&protocol));
+        if !is_permitted {
+            return Err(Refusal::new(protocol, "this client may not use it here"));
+        }
+        Attempt::new(self, protocol, client)
+    }
+
+    /// Who a client is that nothing was asked of.
+    #[must_use]
+    pub fn unasked(client: &ClientFacts) -> Proof {
+        let host = client.address.ip().to_string();
+        let user = Some(client.login.clone()).filter(|login| !login.is_empty());
+        Proof { identity: Identity { user, ..Identity::anonymous(&host) }, session_key: None, delegated: None }
+    }
+
+    /// Who brings `token` along with a request.
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub fn bearer(&self, token: &Token, client: &ClientFacts, now: UnixTime) -> Result<Identity, Refusal> {
+        if !client.is_tls && !self.takes_plain_tokens(client) {
+            return Err(Refusal::new(SecurityProtocol::Ztn, "tokens are taken over TLS only: use roots://"));
+        }
+        let host = client.address.ip().to_string();
+        self.issuers().verify(token, &host, now).map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))
+    }
+
+    /// Whether there are rules on who may do what.
+    #[must_use]
+    pub const fn has_rules(&self) -> bool {
+        self.options.grants.is_some()
+    }
+
+    /// What the rules say; `None` when there are none, and everybody may do everything.
+    #[must_use]
+    pub fn decide(&self, identity: &Identity, path: &Lfn, right: Right, now: UnixTime) -> Option<Decision<'_>> {
+        self.options.grants.as_ref().map(|grants| grants.decide(identity, path, right, now))
+    }
+}
+
+impl GsiFiles {
+    fn open(credential: &(PathBuf, PathBuf), ca_dir: &Path, voms_dir: &Path) -> Result<Self, LoadError> {
+        let (certificate, key) = credential.clone();
+        let credential = Watched::read(vec![certificate.clone(), key.clone()], move |_| {
+            let credential = Credential::from_pem(&read(&certificate)?, &read_secret(&key, true)?)?;
+            Ok(Arc::new(credential))
+        })?;
+        let authorities = Authorities::watch(ca_dir)?;
+        let organizations = Organizations::watch(voms_dir)?;
+        Ok(Self { credential, authorities, organizations })
+    }
+
+    pub(crate) fn authorities(&self) -> Arc<Authorities> {
+        self.authorities.get()
+    }
+}
+
+fn watch_keytab(path: &Path) -> Result<Watched<Keytab>, LoadError> {
+    let file = path.to_owned();
+    Watched::read(vec![path.to_owned()], move |_| Ok(Keytab::parse(&read_secret(&file, true)?)?))
+}
+
+fn watch_keys(path: &Path) -> Result<Watched<KeySet>, LoadError> {
+    let file = path.to_owned();
+    Watched::read(vec![path.to_owned()], move |_| Ok(KeySet::parse(&read(&file)?)?))
+}

@@ -1,0 +1,90 @@
+//! Which servers may sign attributes: a directory in the layout of VOMS.
+
+use crate::{
+    authorities::Fault,
+    files::{FileError, list, read},
+    watched::{LoadError, Watched},
+};
+use forebay_auth::voms::VomsDir;
+use std::path::{Path, PathBuf};
+
+/// What is in a directory of organizations: `VO/HOST.lsc` and `VO/*.pem`.
+#[derive(Debug, Default)]
+pub struct Organizations {
+    /// Who may speak for which organization.
+    pub dir: VomsDir,
+    /// Files that could not be used, and why. They count for nothing.
+    pub faults: Vec<Fault>,
+}
+
+impl Organizations {
+    /// Reads the directory at `path`; one that is not there lets nobody speak for anybody.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    pub fn read(path: &Path) -> Result<Self, LoadError> {
+        let mut organizations = Self::default();
+        if !path.exists() {
+            return Ok(organizations);
+        }
+        for directory in list(path)?.into_iter().filter(|entry| entry.is_dir()) {
+            let Some(name) = directory.file_name().and_then(|name| name.to_str()) else { continue };
+            for file in list(&directory)? {
+                organizations.add(name, file);
+            }
+        }
+        for Fault { path, reason } in &organizations.faults {
+            tracing::warn!(file = %path.display(), reason, "a file of an organization cannot be used");
+        }
+        Ok(organizations)
+    }
+
+    /// Reads the directory at `path` and again when it changes.
+    ///
+    /// # Errors
+    /// As for [`Organizations::read`].
+    pub fn watch(path: &Path) -> Result<Watched<Self>, LoadError> {
+        Watched::read(vec![path.to_owned()], |paths| Self::read(paths.first().map_or(Path::new(""), PathBuf::as_path)))
+    }
+
+    fn add(&mut self, organization: &str, path: PathBuf) {
+        let told = |error: FileError| error.to_string();
+        let added = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("lsc") => read(&path)
+                .map_err(told)
+                .and_then(|bytes| self.dir.add_lsc(organization, &bytes).map_err(|error| error.to_string())),
+            Some("pem") => read(&path)
+                .map_err(told)
+                .and_then(|bytes| self.dir.add_certificates(organization, &bytes).map_err(|error| error.to_string())),
+            _ => Ok(()),
+        };
+        if let Err(reason) = added {
+            self.faults.push(Fault { path, reason });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn organizations_are_directories_with_lists_of_servers() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("atlas")).unwrap();
+        fs::write(directory.path().join("atlas/voms.cern.ch.lsc"), "/DC=ch/CN=voms.cern.ch\n/DC=ch/CN=CA\n").unwrap();
+        fs::create_dir(directory.path().join("cms")).unwrap();
+        fs::write(directory.path().join("cms/broken.lsc"), "not a name\n").unwrap();
+        let read = Organizations::read(directory.path()).unwrap();
+        assert_eq!(read.dir.organizations().collect::<Vec<_>>(), ["atlas"]);
+        assert_eq!(read.faults.len(), 1);
+        assert!(read.faults[0].path.ends_with("cms/broken.lsc"));
+    }
+
+    #[test]
+    fn without_a_directory_nobody_speaks_for_anybody() {
+        let read = Organizations::read(Path::new("/no/such/directory")).unwrap();
+        assert_eq!(read.dir.organizations().count(), 0);
+    }
+}
