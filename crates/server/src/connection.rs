@@ -1,6 +1,7 @@
 //! One client's connection: the task that reads its requests and is the only one to write to its socket.
 
 use crate::{
+    authenticate::TooManyTries,
     event::{Event, Events},
     exchange::{Exchange, Role},
     input::Input,
@@ -96,6 +97,8 @@ enum End {
     Input(#[from] io::Error),
     #[error(transparent)]
     Output(#[from] OutputError),
+    #[error(transparent)]
+    Unproven(#[from] TooManyTries),
     #[error("a request died of a fault of our own: {0}")]
     Fault(#[from] JoinError),
 }
@@ -105,6 +108,7 @@ impl End {
         match self {
             Self::Client | Self::Session | Self::Silence | Self::Protocol(_) | Self::Input(_) => Side::Client,
             Self::Tls(error) => error.side(),
+            Self::Unproven(_) => Side::Authorization,
             Self::Output(error) => error.side(),
             Self::Drained | Self::Fault(_) => Side::Internal,
         }
@@ -119,7 +123,7 @@ impl Connection {
             }
         };
         // The last answer may tell the client why; it need not arrive.
-        if matches!(end, End::Protocol(_)) {
+        if matches!(end, End::Protocol(_) | End::Unproven(_)) {
             let _ = self.exchange.flush().await;
         }
         end
@@ -210,7 +214,7 @@ impl Connection {
     /// Whether silence ends the connection: before login, and, when configured, while nothing is open or under way.
     fn has_deadline(&self) -> bool {
         match self.exchange.role {
-            Role::New(_) => true,
+            Role::New(_) | Role::Authenticating(_) => true,
             Role::Main(_) => {
                 self.idle_time_max.is_some() && self.exchange.tasks.is_empty() && self.exchange.handles.len() == 0
             }
@@ -263,6 +267,12 @@ impl Connection {
         match event {
             Event::Frame(frame) => self.exchange.send_frame(frame).await?,
             Event::Opened(opened) => self.exchange.opened(opened),
+            Event::Examined(examined) => {
+                self.exchange.examined(&mut self.session, examined)?;
+                if self.session.is_tls_due() {
+                    self.start_tls().await?;
+                }
+            }
             // A parallel stream ends when its session does.
             Event::Drain => self.is_draining = !matches!(self.exchange.role, Role::Bound { .. }),
         }

@@ -1,18 +1,13 @@
 //! Each request to its handler.
 
 use crate::{
-    exchange::{Exchange, Main, Role},
+    exchange::{Exchange, Role},
     output::OutputError,
-    sessions::{BindError, Owner},
+    sessions::BindError,
     status::Failure,
 };
-use forebay_engine::{Client, Redirects};
-use forebay_proto::{
-    Abilities, ErrorCode, ReplyTo, Request, ServerSession, SessionId, StreamId,
-    request::{Bind, Login},
-};
+use forebay_proto::{ErrorCode, ReplyTo, Request, ServerSession, SessionId, StreamId, request::Bind};
 use forebay_telemetry::RequestKind;
-use std::sync::Arc;
 use tokio::task::AbortHandle;
 
 impl Exchange {
@@ -54,34 +49,12 @@ impl Exchange {
             Request::Login(login) => self.login(session, connection, stream_id, login),
             Request::Bind(bind) => self.bind(session, stream_id, bind),
             Request::EndSession(end) => self.end_session(stream_id, end.session_id),
-            Request::Protocol(_) | Request::Auth(_) | Request::Sigver(_) => {
+            Request::Auth(auth) => self.authenticate(stream_id, auth),
+            Request::Protocol(_) | Request::Sigver(_) => {
                 self.fail(stream_id, &Failure::internal("a request of the session set-up went astray"));
             }
         }
         Ok(())
-    }
-
-    fn login(&mut self, session: &mut ServerSession, connection: &AbortHandle, stream_id: StreamId, login: &Login<'_>) {
-        let Role::New(events) = &self.role else {
-            return self.fail(stream_id, &Failure::client(ErrorCode::INVALID_REQUEST, "the session is logged in"));
-        };
-        let owner = Owner { user: login.username.as_bytes().to_vec(), host: self.peer.ip() };
-        let client = Client { user: printable(&owner.user), host: owner.host.to_string() };
-        match self.shared.sessions.login(owner, connection.clone()) {
-            Ok(opened) => {
-                tracing::debug!(peer = %self.peer, user = client.user, "logged in");
-                self.output.encode(|out| session.accept_login(stream_id, login, opened.id(), out));
-                let accepts_deferred = session.accepts_deferred_answers();
-                let redirects =
-                    if login.ability.contains(Abilities::FULL_URL) { Redirects::ToUrls } else { Redirects::ToServers };
-                self.role =
-                    Role::Main(Main::new(opened, Arc::new(client), accepts_deferred, redirects, events.clone()));
-            }
-            Err(error) => {
-                tracing::error!(%error, "no session id can be made");
-                self.fail(stream_id, &Failure::internal("no session id can be made"));
-            }
-        }
     }
 
     fn bind(&mut self, session: &mut ServerSession, stream_id: StreamId, bind: &Bind) {
@@ -118,11 +91,6 @@ impl Exchange {
     }
 }
 
-/// A name that a client has chosen, fit to be shown.
-fn printable(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-}
-
 const fn kind_of(request: &Request<'_>) -> RequestKind {
     match request {
         Request::Protocol(_)
@@ -144,17 +112,5 @@ const fn kind_of(request: &Request<'_>) -> RequestKind {
         Request::Sync(_) | Request::Prepare(_) | Request::Fattr(_) | Request::Ping | Request::Set(_) => {
             RequestKind::Other
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_clients_choose_cannot_forge_a_line_of_a_log() {
-        assert_eq!(printable(b"user"), "user");
-        assert_eq!(printable(b"a\nb\x1b[m"), "a?b?[m");
-        assert_eq!(printable(b"\xff"), "\u{fffd}");
     }
 }

@@ -1,6 +1,6 @@
 //! What other tasks tell a connection's task, the only one that writes to its socket.
 
-use crate::{open::Opened, options::ASSEMBLY_LEN};
+use crate::{authenticate::Examined, open::Opened, options::ASSEMBLY_LEN};
 use forebay_engine::Segment;
 use tokio::sync::mpsc;
 
@@ -10,6 +10,8 @@ pub(crate) enum Event {
     Frame(Frame),
     /// A file has been opened: keep it and tell the client.
     Opened(Opened),
+    /// Credentials have been looked at.
+    Examined(Examined),
     /// Finish what is under way and close.
     Drain,
 }

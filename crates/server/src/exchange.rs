@@ -2,6 +2,7 @@
 
 use crate::{
     answer::{Answer, Defer, Way},
+    authenticate::Authenticating,
     event::{Events, Frame},
     handles::HandleTable,
     options::LISTINGS_MAX,
@@ -11,6 +12,7 @@ use crate::{
     sessions::{BoundStream, Session},
     status::Failure,
 };
+use forebay_auth::Identity;
 use forebay_engine::{Client, Handle, Redirects};
 use forebay_net::Stream;
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
@@ -51,6 +53,8 @@ pub(crate) struct Exchange {
 pub(crate) enum Role {
     /// Neither logged in nor bound yet; its tasks would send here.
     New(Events),
+    /// Logged in, and asked to prove it.
+    Authenticating(Authenticating),
     /// The main connection of a session.
     Main(Main),
     /// A parallel stream of another connection's session. It must not keep its own events alive: their end tells it that
@@ -62,6 +66,8 @@ pub(crate) enum Role {
 pub(crate) struct Main {
     pub(crate) session: Session,
     pub(crate) client: Arc<Client>,
+    /// Who the client is.
+    pub(crate) identity: Arc<Identity>,
     /// Whether the client understands answers that were put off.
     pub(crate) accepts_deferred_answers: bool,
     /// Which redirects the client can follow.
@@ -73,11 +79,12 @@ impl Main {
     pub(crate) const fn new(
         session: Session,
         client: Arc<Client>,
+        identity: Arc<Identity>,
         accepts_deferred_answers: bool,
         redirects: Redirects,
         events: Events,
     ) -> Self {
-        Self { session, client, accepts_deferred_answers, redirects, events }
+        Self { session, client, identity, accepts_deferred_answers, redirects, events }
     }
 }
 
@@ -113,7 +120,7 @@ impl Exchange {
     pub(crate) const fn main(&self) -> Option<&Main> {
         match &self.role {
             Role::Main(main) => Some(main),
-            Role::New(_) | Role::Bound { .. } => None,
+            Role::New(_) | Role::Authenticating(_) | Role::Bound { .. } => None,
         }
     }
 

@@ -5,6 +5,7 @@
 //! connection's task, the only writer of its socket, so frames never mix and answers come in any order.
 
 mod answer;
+mod authenticate;
 mod buffers;
 mod change;
 mod connection;
@@ -20,6 +21,7 @@ mod open;
 mod options;
 mod output;
 mod page_read;
+mod permit;
 mod query;
 mod read;
 mod read_vector;

@@ -1,13 +1,14 @@
 //! Questions on names: stat, statx, dirlist, locate, prepare.
 
 use crate::{event::Frame, exchange::Exchange, status::Failure};
+use forebay_auth::Right;
 use forebay_engine::{Engine, ListDetail, Space};
 use forebay_proto::{
     LocateOptions, ReplyTo, StreamId,
     request::{Dirlist, Locate, Prepare, Stat, Statx, Target},
     response::{DirlistEncoder, DirlistForm, Location, LocationKind, VfsStat},
 };
-use forebay_types::{Endpoint, FileStat, RequestPath};
+use forebay_types::{DirEntry, Endpoint, FileStat, RequestPath};
 use std::sync::Arc;
 
 /// Bytes of a MiB, the unit of the stat of a space.
@@ -26,9 +27,9 @@ impl Exchange {
             }
             Target::Path(path) => path,
         };
-        let path = match RequestPath::parse(path) {
+        let path = match self.permitted(path, Right::Stat) {
             Ok(path) => path,
-            Err(error) => return self.fail(stream_id, &error.into()),
+            Err(failure) => return self.fail(stream_id, &failure),
         };
         let (engine, vfs) = (self.shared.engine.clone(), stat.vfs);
         self.start_answer(stream_id, |mut answer| async move {
@@ -44,10 +45,10 @@ impl Exchange {
 
     /// Tells the kinds of several paths; one that fails fails the request.
     pub(crate) fn statx(&mut self, stream_id: StreamId, statx: &Statx<'_>) {
-        let paths: Result<Vec<RequestPath>, _> = statx.iter().map(RequestPath::parse).collect();
+        let paths: Result<Vec<RequestPath>, _> = statx.iter().map(|path| self.permitted(path, Right::Stat)).collect();
         let paths = match paths {
             Ok(paths) => paths,
-            Err(error) => return self.fail(stream_id, &error.into()),
+            Err(failure) => return self.fail(stream_id, &failure),
         };
         let engine = self.shared.engine.clone();
         self.start_answer(stream_id, |mut answer| async move {
@@ -58,9 +59,9 @@ impl Exchange {
 
     /// Lists a directory, in frames of whole entries.
     pub(crate) fn dirlist(&mut self, stream_id: StreamId, dirlist: &Dirlist<'_>) {
-        let path = match RequestPath::parse(dirlist.path) {
-            Ok(path) => path,
-            Err(error) => return self.fail(stream_id, &error.into()),
+        let (path, permit) = match self.permitted_listing(dirlist.path) {
+            Ok(permitted) => permitted,
+            Err(failure) => return self.fail(stream_id, &failure),
         };
         let form = DirlistForm::asked_by(dirlist.options);
         let (engine, listings) = (self.shared.engine.clone(), Arc::clone(&self.listings));
@@ -78,7 +79,9 @@ impl Exchange {
             };
             let mut encoder = DirlistEncoder::new(answer.reply(), form);
             let mut frame = Vec::new();
-            for entry in &entries {
+            let is_seen =
+                |entry: &DirEntry| permit.as_ref().is_none_or(|permit| permit.may_see(&path.lfn, &entry.name));
+            for entry in entries.iter().filter(|entry| is_seen(entry)) {
                 encoder.push(entry, &mut frame);
                 if !frame.is_empty() && answer.send(Frame::from(std::mem::take(&mut frame))).await.is_err() {
                     return;
@@ -100,9 +103,9 @@ impl Exchange {
         if any.is_some_and(<[u8]>::is_empty) {
             return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
         }
-        let path = match RequestPath::parse(any.unwrap_or(locate.path)) {
+        let path = match self.permitted(any.unwrap_or(locate.path), Right::Stat) {
             Ok(path) => path,
-            Err(error) => return self.fail(stream_id, &error.into()),
+            Err(failure) => return self.fail(stream_id, &failure),
         };
         if any.is_some() {
             let exported = self.shared.engine.write_policy(&path).map_err(Failure::from);
@@ -121,7 +124,7 @@ impl Exchange {
             return self.reply(stream_id, ReplyTo::ok);
         }
         let checked = prepare.iter().try_for_each(|path| {
-            let path = RequestPath::parse(path)?;
+            let path = self.permitted(path, Right::Read)?;
             self.shared.engine.write_policy(&path).map(drop).map_err(Failure::from)
         });
         let id = self.shared.next_prepare_id();

@@ -1,6 +1,7 @@
 //! Opens and closes.
 
 use crate::{event::Event, exchange::Exchange, status::Failure};
+use forebay_auth::Right;
 use forebay_engine::{Handle, Opening, Redirects};
 use forebay_proto::{ErrorCode, FileHandle, OpenOptions, ReplyTo, StreamId, request::Open};
 use forebay_types::{RequestPath, Side};
@@ -16,13 +17,16 @@ pub(crate) struct Opened {
 impl Exchange {
     /// Starts to open a file; where the rules say so, the client is sent to the origin. For writing, the client is refused or sent to the origin.
     pub(crate) fn open(&mut self, stream_id: StreamId, open: &Open<'_>) {
-        let path = match RequestPath::parse(open.path) {
-            Ok(path) => path,
-            Err(error) => return self.fail(stream_id, &error.into()),
-        };
         if open.options.is_write() {
-            return self.answer_write(stream_id, &path);
+            return match RequestPath::parse(open.path) {
+                Ok(path) => self.answer_write(stream_id, &path),
+                Err(error) => self.fail(stream_id, &error.into()),
+            };
         }
+        let path = match self.permitted(open.path, Right::Read) {
+            Ok(path) => path,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
         if self.shared.readiness.is_draining() {
             return self.fail(stream_id, &draining());
         }

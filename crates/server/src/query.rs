@@ -1,6 +1,7 @@
 //! Queries: configuration, checksum, space, attributes, statistics; and the settings of a session.
 
 use crate::{exchange::Exchange, meta::space_of, status::Failure};
+use forebay_auth::Right;
 use forebay_engine::{Checksum, Engine, Error};
 use forebay_proto::{
     ErrorCode, QueryKind, ReplyTo, StreamId,
@@ -49,9 +50,10 @@ impl Exchange {
     }
 
     fn query_path(&mut self, stream_id: StreamId, query: &Query<'_>) {
-        let path = match RequestPath::parse(query.argument) {
+        let right = if query.kind == QueryKind::CHECKSUM { Right::Read } else { Right::Stat };
+        let path = match self.permitted(query.argument, right) {
             Ok(path) => path,
-            Err(error) => return self.fail(stream_id, &error.into()),
+            Err(failure) => return self.fail(stream_id, &failure),
         };
         let (engine, kind) = (self.shared.engine.clone(), query.kind);
         self.start_answer(stream_id, |mut answer| async move {

@@ -10,6 +10,7 @@ use crate::{
 use forebay_engine::Engine;
 use forebay_net::Listener;
 use forebay_telemetry::Readiness;
+use forebay_trust::Gate;
 use std::{
     collections::HashMap,
     net::SocketAddr,
@@ -36,6 +37,8 @@ pub struct Server {
 /// What all connections share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
+    /// Who comes in, and what they may do.
+    pub(crate) gate: Arc<Gate>,
     pub(crate) options: Options,
     pub(crate) readiness: Readiness,
     pub(crate) sessions: Arc<Sessions>,
@@ -64,13 +67,14 @@ struct Refusals {
 const REFUSALS_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Server {
-    /// A server that answers from `engine`. While `readiness` is draining, new connections are closed at once and opens are
+    /// A server that answers from `engine` whoever `gate` lets in. While `readiness` is draining, new connections are closed at once and opens are
     /// refused; what is open goes on.
     #[must_use]
-    pub fn new(engine: Engine, options: Options, readiness: Readiness) -> Self {
+    pub fn new(engine: Engine, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
         let connections = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
         let shared = Shared {
             engine,
+            gate,
             options,
             readiness,
             sessions: Arc::default(),

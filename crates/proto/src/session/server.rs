@@ -114,8 +114,9 @@ impl Fatal {
 /// One client's connection. Performs no I/O and reads no clock.
 ///
 /// Hand all input that has arrived to [`ServerSession::handle_input`] again and again, each time dropping what it
-/// consumed, until it needs more. When it gives out a login or bind, call [`ServerSession::accept_login`] or
-/// [`ServerSession::accept_bind`] before the next input, or answer with an error. When [`ServerSession::is_tls_due`] says so,
+/// consumed, until it needs more. When it gives out a login or bind, call [`ServerSession::accept_login`],
+/// [`ServerSession::demand_authentication`] or [`ServerSession::accept_bind`] before the next input, or answer with an error. When it
+/// gives out credentials, answer them with a challenge or an error, or call [`ServerSession::accept_authentication`]. When [`ServerSession::is_tls_due`] says so,
 /// send what is in `out`, take what input there is for the beginning of the TLS handshake, go through that, and call
 /// [`ServerSession::tls_started`]; what arrived in clear must never be handed in after that.
 #[derive(Debug)]
@@ -131,6 +132,11 @@ enum Phase {
     Handshake,
     /// Before login or bind.
     SetUp,
+    /// Logged in, and asked to prove it.
+    Authenticating {
+        ability: Abilities,
+        accepts_deferred_answers: bool,
+    },
     LoggedIn {
         ability: Abilities,
         accepts_deferred_answers: bool,
@@ -229,11 +235,14 @@ impl ServerSession {
     /// Before login only set-up is possible: anything else ends the connection.
     fn check_phase(&self, header: &RequestHeader, out: &mut Vec<u8>) -> Result<(), Fatal> {
         let is_set_up = matches!(header.code, RequestCode::PROTOCOL | RequestCode::LOGIN | RequestCode::BIND);
-        if self.phase == Phase::SetUp && !is_set_up {
-            ReplyTo::direct(header.stream_id).error(ErrorCode::INVALID_REQUEST, "log in first", out);
-            return Err(Fatal::NotLoggedIn { code: header.code });
-        }
-        Ok(())
+        let is_proof = matches!(header.code, RequestCode::PROTOCOL | RequestCode::AUTH);
+        let missing = match self.phase {
+            Phase::SetUp if !is_set_up => "log in first",
+            Phase::Authenticating { .. } if !is_proof => "authenticate first",
+            _ => return Ok(()),
+        };
+        ReplyTo::direct(header.stream_id).error(ErrorCode::INVALID_REQUEST, missing, out);
+        Err(Fatal::NotLoggedIn { code: header.code })
     }
 
     /// Decides whether the payload is dropped as it comes; `None` when it is wanted whole.
@@ -302,6 +311,7 @@ impl ServerSession {
     /// Turns away what the phase does not allow.
     fn admit<'a>(&self, request: Result<Request<'a>, RequestError>) -> Result<Request<'a>, RequestError> {
         match (self.phase, request?) {
+            (Phase::Authenticating { .. }, Request::Auth(auth)) => Ok(Request::Auth(auth)),
             (_, Request::Auth(_)) => Err(NO_AUTHENTICATION),
             (Phase::LoggedIn { .. } | Phase::Bound, Request::Login(_) | Request::Bind(_)) => Err(ALREADY_LOGGED_IN),
             (Phase::Bound, request) if !matches!(request, Request::Protocol(_)) => Err(NEEDS_MAIN_CONNECTION),
@@ -350,6 +360,36 @@ impl ServerSession {
         } else {
             reply_to.login(session_id, out)
         }
+        self.protect_session();
+    }
+
+    /// Appends the reply to a login whose client has to prove who it is, by one of the protocols in `security`.
+    pub fn demand_authentication(
+        &mut self,
+        stream_id: StreamId,
+        login: &Login<'_>,
+        session_id: SessionId,
+        security: &str,
+        out: &mut Vec<u8>,
+    ) {
+        self.phase = Phase::Authenticating {
+            ability: login.ability,
+            accepts_deferred_answers: login.accepts_deferred_answers(),
+        };
+        ReplyTo::direct(stream_id).login_with_security(session_id, security, out);
+    }
+
+    /// Appends the last reply to credentials: the client is who it says.
+    pub fn accept_authentication(&mut self, stream_id: StreamId, out: &mut Vec<u8>) {
+        if let Phase::Authenticating { ability, accepts_deferred_answers } = self.phase {
+            self.phase = Phase::LoggedIn { ability, accepts_deferred_answers };
+        }
+        ReplyTo::direct(stream_id).ok(out);
+        self.protect_session();
+    }
+
+    /// Lets TLS begin now when requests need it.
+    fn protect_session(&mut self) {
         if self.options.tls.is_needed_for_session() && self.tls != Tls::On {
             self.tls = Tls::Due;
         }
@@ -394,7 +434,7 @@ impl ServerSession {
     #[must_use]
     pub const fn ability(&self) -> Abilities {
         match self.phase {
-            Phase::LoggedIn { ability, .. } => ability,
+            Phase::LoggedIn { ability, .. } | Phase::Authenticating { ability, .. } => ability,
             _ => Abilities(0),
         }
     }
@@ -402,7 +442,11 @@ impl ServerSession {
     /// Whether answers to this client may be deferred with `waitresp`.
     #[must_use]
     pub const fn accepts_deferred_answers(&self) -> bool {
-        matches!(self.phase, Phase::LoggedIn { accepts_deferred_answers: true, .. })
+        matches!(
+            self.phase,
+            Phase::LoggedIn { accepts_deferred_answers: true, .. }
+                | Phase::Authenticating { accepts_deferred_answers: true, .. }
+        )
     }
 }
 

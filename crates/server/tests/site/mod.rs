@@ -15,6 +15,7 @@ use forebay_net::Listener;
 use forebay_server::{Options, Server};
 use forebay_telemetry::{Metrics, Readiness};
 use forebay_testkit::{DiskFaults, FaultyDisk, MemoryOrigin};
+use forebay_trust::Gate;
 use forebay_types::Lfn;
 use gated_origin::GatedOrigin;
 use std::{
@@ -92,7 +93,7 @@ impl Site {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.address();
         let readiness = Readiness::new();
-        let server = Server::new(engine.clone(), options, readiness.clone());
+        let server = Server::new(engine.clone(), Arc::new(Gate::wide_open()), options, readiness.clone());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             server.serve(listener, async { drop(stopped.await) }).await;

@@ -1,0 +1,221 @@
+//! Logins, and the proof of who logs in.
+
+use crate::{
+    event::{Event, Events},
+    exchange::{Exchange, Main, Role},
+    sessions::{Owner, Session},
+    status::Failure,
+};
+use forebay_auth::{SecurityProtocol, UnixTime};
+use forebay_engine::{Client, Redirects};
+use forebay_proto::{
+    Abilities, ErrorCode, ReplyTo, ServerSession, StreamId,
+    request::{Auth, Login},
+};
+use forebay_trust::{Attempt, ClientFacts, Demand, Gate, Proof, Refusal, Step};
+use forebay_types::Side;
+use std::{sync::Arc, time::Duration};
+use tokio::task::AbortHandle;
+
+/// A client that has logged in, and still has to prove who it is.
+pub(crate) struct Authenticating {
+    session: Session,
+    facts: ClientFacts,
+    redirects: Redirects,
+    events: Events,
+    /// What is under way; nothing while credentials are looked at.
+    attempt: Option<Box<Attempt>>,
+    /// Tries that failed.
+    failures: u32,
+}
+
+/// What has become of credentials.
+pub(crate) struct Examined {
+    stream_id: StreamId,
+    step: Step,
+}
+
+/// A client that could not prove who it is, again and again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the client could not prove who it is, {FAILURES_MAX} times")]
+pub(crate) struct TooManyTries;
+
+/// Failures after which the connection ends.
+const FAILURES_MAX: u32 = 8;
+
+/// Failures that are answered at once; each further answer takes [`FAILURE_PAUSE`].
+const QUICK_FAILURES_MAX: u32 = 2;
+
+/// Time that guessing costs.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Credentials that are examined at the same time on this server: each takes a thread for milliseconds.
+const EXAMINATIONS_MAX: usize = 64;
+
+static EXAMINATIONS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(EXAMINATIONS_MAX);
+
+impl Exchange {
+    /// Opens a session for a client; where it is asked for, the client has to prove who it is before it is of use.
+    pub(crate) fn login(
+        &mut self,
+        session: &mut ServerSession,
+        connection: &AbortHandle,
+        stream_id: StreamId,
+        login: &Login<'_>,
+    ) {
+        let Role::New(events) = &self.role else {
+            return self.fail(stream_id, &Failure::client(ErrorCode::INVALID_REQUEST, "the session is logged in"));
+        };
+        let events = events.clone();
+        let owner = Owner { user: login.username.as_bytes().to_vec(), host: self.peer.ip() };
+        let facts = ClientFacts { address: self.peer, login: printable(&owner.user), is_tls: session.is_tls() };
+        let demand = match self.shared.gate.demand(&facts) {
+            Ok(demand) => demand,
+            Err(error) => {
+                tracing::warn!(peer = %self.peer, user = facts.login, "a client has no way to authenticate");
+                return self.fail(stream_id, &refused(error.to_string()));
+            }
+        };
+        let opened = match self.shared.sessions.login(owner, connection.clone()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::error!(%error, "no session id can be made");
+                return self.fail(stream_id, &Failure::internal("no session id can be made"));
+            }
+        };
+        let redirects =
+            if login.ability.contains(Abilities::FULL_URL) { Redirects::ToUrls } else { Redirects::ToServers };
+        let id = opened.id();
+        let pending = Authenticating { session: opened, facts, redirects, events, attempt: None, failures: 0 };
+        match demand {
+            Demand::Nothing => {
+                self.output.encode(|out| session.accept_login(stream_id, login, id, out));
+                let proof = Gate::unasked(&pending.facts);
+                self.admit(session, pending, proof);
+            }
+            Demand::OneOf(list) => {
+                self.output.encode(|out| session.demand_authentication(stream_id, login, id, &list, out));
+                self.role = Role::Authenticating(pending);
+            }
+        }
+    }
+
+    /// Looks at credentials, by a task of its own: that takes computing.
+    pub(crate) fn authenticate(&mut self, stream_id: StreamId, auth: &Auth<'_>) {
+        let Role::Authenticating(pending) = &mut self.role else {
+            return self
+                .fail(stream_id, &Failure::client(ErrorCode::INVALID_REQUEST, "authentication was not asked for"));
+        };
+        let protocol = SecurityProtocol::from_credential_type(auth.credential_type);
+        let begun = pending.attempt.take().filter(|attempt| Some(attempt.protocol()) == protocol);
+        let attempt = match (begun, protocol) {
+            (Some(attempt), _) => Ok(attempt),
+            (None, Some(protocol)) => self.shared.gate.begin(protocol, &pending.facts).map(Box::new),
+            (None, None) => {
+                return self.fail(stream_id, &refused("the security protocol is not known here".to_owned()));
+            }
+        };
+        let (events, failures) = (pending.events.clone(), pending.failures);
+        let message = auth.credentials.to_vec();
+        self.tasks.spawn(async move {
+            let step = match attempt {
+                Ok(attempt) => examine(attempt, message).await,
+                Err(refusal) => Step::Refused(refusal),
+            };
+            if matches!(step, Step::Refused(_)) && failures >= QUICK_FAILURES_MAX {
+                tokio::time::sleep(FAILURE_PAUSE).await;
+            }
+            // A connection that has ended wants no answer.
+            let _ = events.send(Event::Examined(Examined { stream_id, step })).await;
+        });
+    }
+
+    /// Tells the client what has become of its credentials.
+    ///
+    /// # Errors
+    /// When it has failed too often.
+    pub(crate) fn examined(&mut self, session: &mut ServerSession, examined: Examined) -> Result<(), TooManyTries> {
+        let Examined { stream_id, step } = examined;
+        let Role::Authenticating(pending) = &mut self.role else { return Ok(()) };
+        match step {
+            Step::Continue(attempt, challenge) => {
+                pending.attempt = Some(attempt);
+                self.output.encode(|out| ReplyTo::direct(stream_id).auth_more(&challenge, out));
+            }
+            Step::Done(proof) => {
+                self.output.encode(|out| session.accept_authentication(stream_id, out));
+                if let Some(pending) = self.take_pending() {
+                    self.admit(session, pending, *proof);
+                }
+            }
+            Step::Refused(refusal) => {
+                pending.failures += 1;
+                let is_last = pending.failures >= FAILURES_MAX;
+                self.tell_refusal(stream_id, &refusal);
+                if is_last {
+                    return Err(TooManyTries);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_pending(&mut self) -> Option<Authenticating> {
+        let Role::Authenticating(pending) = &self.role else { return None };
+        let events = pending.events.clone();
+        match std::mem::replace(&mut self.role, Role::New(events)) {
+            Role::Authenticating(pending) => Some(pending),
+            _ => None,
+        }
+    }
+
+    fn tell_refusal(&mut self, stream_id: StreamId, refusal: &Refusal) {
+        tracing::warn!(peer = %self.peer, protocol = %refusal.protocol, reason = refusal.reason, "a client was refused");
+        self.fail(stream_id, &refused(refusal.to_string()));
+    }
+
+    /// Makes this the main connection of the session of a client that is known now.
+    fn admit(&mut self, session: &ServerSession, pending: Authenticating, proof: Proof) {
+        let Authenticating { session: opened, facts, redirects, events, .. } = pending;
+        let identity = proof.identity;
+        let user = identity.user.clone().or_else(|| identity.subject.clone()).unwrap_or_else(|| facts.login.clone());
+        let client = Client { user: printable(user.as_bytes()), host: facts.address.ip().to_string() };
+        tracing::debug!(peer = %self.peer, %identity, "logged in");
+        let accepts_deferred = session.accepts_deferred_answers();
+        let main = Main::new(opened, Arc::new(client), Arc::new(identity), accepts_deferred, redirects, events);
+        self.role = Role::Main(main);
+    }
+}
+
+async fn examine(attempt: Box<Attempt>, message: Vec<u8>) -> Step {
+    let protocol = attempt.protocol();
+    // Nobody closes the semaphore: waiting cannot fail.
+    let _turn = EXAMINATIONS.acquire().await;
+    let now = UnixTime(forebay_net::clock::now_unix());
+    let examined = tokio::task::spawn_blocking(move || attempt.handle(&message, now)).await;
+    examined.unwrap_or_else(|error| {
+        tracing::error!(%error, "a fault of our own while credentials were looked at");
+        Step::Refused(Refusal { protocol, reason: "a fault of the server".to_owned() })
+    })
+}
+
+fn refused(text: String) -> Failure {
+    Failure { code: ErrorCode::AUTH_FAILED, text: text.into(), side: Side::Authorization }
+}
+
+/// A name that a client has chosen, fit to be shown.
+fn printable(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_clients_choose_cannot_forge_a_line_of_a_log() {
+        assert_eq!(printable(b"user"), "user");
+        assert_eq!(printable(b"a\nb\x1b[m"), "a?b?[m");
+        assert_eq!(printable(b"\xff"), "\u{fffd}");
+    }
+}
