@@ -1,6 +1,7 @@
 //! A running server: engine, fronts and admin port, wired from a configuration.
 
 mod admin_port;
+mod gate;
 mod tls;
 
 use admin_port::AdminPort;
@@ -62,6 +63,7 @@ impl Node {
         };
         let routes = origins.routes(settings)?;
         let tls = tls::towards_clients(settings)?;
+        let gate = gate::open(settings)?;
         let disk = open_store(settings)?;
         let listeners = listen(settings)?;
         let addresses = listeners.iter().map(Listener::address).collect();
@@ -71,12 +73,13 @@ impl Node {
         let engine = Engine::start(engine_options(config, disk.as_deref()), disk, routes, metrics.clone());
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
         let options = forebay_server::Options { tls, ..config.server.options.clone() };
-        let server = Server::new(engine.clone(), options, readiness.clone());
+        let server = Server::new(engine.clone(), Arc::clone(&gate), options, readiness.clone());
         let mut fronts = JoinSet::new();
         for listener in listeners {
             let (server, stopped) = (server.clone(), wait_for(stop.subscribe()));
             fronts.spawn(async move { server.serve(listener, stopped).await });
         }
+        gate::keep_current(&gate, &mut fronts, stop.subscribe());
         let admin_tasks = admin_listeners.serve(engine.clone(), readiness.clone(), config);
         readiness.set_ready();
         Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_tasks })

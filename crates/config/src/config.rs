@@ -5,6 +5,7 @@ use forebay_engine::{DecisionOptions, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
 use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_telemetry::LogFormat;
+use forebay_trust::SecurityOptions;
 use forebay_types::{Endpoint, Lfn};
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -19,6 +20,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// Encryption.
     pub tls: TlsConfig,
+    /// Who clients are, and what they may do.
+    pub security: SecurityOptions,
     /// The admin port.
     pub admin: AdminConfig,
     /// Where files are kept; none only when nothing is cached.
@@ -174,6 +177,7 @@ impl Default for Config {
                 shutdown_time_max: Duration::from_secs(30),
             },
             tls: TlsConfig::default(),
+            security: SecurityOptions::default(),
             admin: AdminConfig::default(),
             disks: Vec::new(),
             index: IndexConfig::default(),

@@ -13,6 +13,7 @@ use crate::{
     purge::read_purge,
     raw::{Raw, RawForwarding, RawIndex, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
     read_ahead::read_read_ahead,
+    security::read_security,
     source::Source,
     tls::read_tls,
 };
@@ -48,6 +49,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     let mut config = Config::default();
     read_server(&raw.server, &mut config, &mut checker);
     config.tls = read_tls(&raw.tls, &raw.origin, &mut checker);
+    config.security = read_security(raw, &config.tls, &mut checker);
     config.admin = read_admin(&raw.admin, &mut checker);
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
     read_integrity(&raw.integrity, &mut config, &mut checker);

@@ -21,6 +21,7 @@ mod origin_url;
 mod purge;
 mod raw;
 mod read_ahead;
+mod security;
 mod settings;
 mod source;
 mod tls;

@@ -4,6 +4,10 @@ use crate::declare::{Section, Setting, Value, section};
 use std::ops::Range;
 use toml::Spanned;
 
+mod security;
+
+pub(crate) use security::{RawAuthentication, RawBinding, RawGrant, RawIssuer};
+
 /// A list of texts, each with its place in the file.
 pub(crate) type Texts = Vec<Spanned<String>>;
 
@@ -13,6 +17,10 @@ pub(crate) type Texts = Vec<Spanned<String>>;
 pub(crate) struct Raw {
     pub(crate) server: RawServer,
     pub(crate) tls: RawTls,
+    pub(crate) authentication: RawAuthentication,
+    pub(crate) binding: Vec<Spanned<RawBinding>>,
+    pub(crate) issuer: Vec<Spanned<RawIssuer>>,
+    pub(crate) grant: Vec<Spanned<RawGrant>>,
     pub(crate) admin: RawAdmin,
     pub(crate) store: RawStore,
     pub(crate) disk: Vec<Spanned<RawDisk>>,
@@ -34,6 +42,10 @@ pub(crate) struct Raw {
 pub(crate) const SECTIONS: &[Section] = &[
     RawServer::SECTION,
     RawTls::SECTION,
+    RawAuthentication::SECTION,
+    RawBinding::SECTION,
+    RawIssuer::SECTION,
+    RawGrant::SECTION,
     RawAdmin::SECTION,
     RawStore::SECTION,
     RawDisk::SECTION,
@@ -52,7 +64,7 @@ pub(crate) const SECTIONS: &[Section] = &[
 ];
 
 /// The tables that may be written several times, as `[[export]]`.
-pub(crate) const LIST_SECTIONS: [&str; 4] = ["disk", "quota", "export", "rule"];
+pub(crate) const LIST_SECTIONS: [&str; 7] = ["binding", "issuer", "grant", "disk", "quota", "export", "rule"];
 
 /// The declaration of `table.key`.
 pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
@@ -65,6 +77,7 @@ impl Raw {
         let tables = [
             self.server.written(),
             self.tls.written(),
+            self.authentication.written(),
             self.admin.written(),
             self.store.written(),
             self.index.written(),
@@ -78,6 +91,9 @@ impl Raw {
             self.logging.written(),
         ];
         let lists = [
+            in_list("binding", self.binding.iter().map(|binding| binding.get_ref().written())),
+            in_list("issuer", self.issuer.iter().map(|issuer| issuer.get_ref().written())),
+            in_list("grant", self.grant.iter().map(|grant| grant.get_ref().written())),
             in_list("disk", self.disk.iter().map(|disk| disk.get_ref().written())),
             in_list("quota", self.quota.iter().map(|quota| quota.get_ref().written())),
             in_list("export", self.export.iter().map(|export| export.get_ref().written())),

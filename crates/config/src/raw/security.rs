@@ -1,0 +1,90 @@
+//! Settings that say who clients are, and what they may do.
+
+use super::Texts;
+use crate::declare::{Value, section};
+
+section! {
+    /// How clients prove who they are. The certificate shown to them, and the authorities that theirs are checked with, are those of [tls].
+    "authentication" RawAuthentication {
+        /// What clients may use, the preferred one first: "gsi" (certificates), "ztn" (tokens), "sss" (shared secrets), "unix" (the client's word), "host". Nobody is asked, unless written.
+        methods: Texts = Value::none().sample(r#"["gsi", "ztn"]"#),
+        /// Whether and how attributes of virtual organizations are read from proxies: "ignore", "extract", or "require" one that is good.
+        voms: String = Value::default(r#""extract""#),
+        /// Directory that tells which servers may sign attributes: `VO/HOST.lsc`, `VO/*.pem`.
+        voms_dir: String = Value::default(r#""/etc/grid-security/vomsdir""#),
+        /// Signing policies beside the authorities' certificates: "ignore", "if-present", or "require".
+        signing_policy: String = Value::default(r#""if-present""#),
+        /// Whether limited proxies are good enough to read.
+        limited_proxies: bool = Value::default("true"),
+        /// Whether clients of GSI versions before 10400 are accepted, whose session keys an attacker on the way could exchange.
+        unsigned_gsi: bool = Value::default("false"),
+        /// Whether clients are asked for a proxy to use towards origins in their name, for as long as their session.
+        delegation: bool = Value::default("false"),
+        /// File with the shared secrets, as `xrdsssadmin` writes it; not readable by others.
+        keytab: String = Value::none().sample(r#""/etc/forebay/sss.keytab""#),
+        /// Whether tokens are taken from connections without TLS: "never", or "loopback" for clients on this machine.
+        plain_tokens: String = Value::default(r#""never""#),
+        /// How often files of certificates, authorities, organizations and secrets are looked at for changes.
+        refresh_interval: String = Value::default(r#""1min""#),
+    }
+}
+
+section! {
+    /// Which methods some clients may use. The first table that matches counts; clients that match none may use all.
+    "binding" RawBinding {
+        /// Host name or address of the client; `*` stands for any run of characters.
+        host: String = Value::none().example(r#""10.1.*""#),
+        /// Those of authentication.methods that these clients may use, the preferred one first; none asks them for nothing.
+        methods: Texts = Value::none().sample(r#"["gsi"]"#),
+    }
+}
+
+section! {
+    /// Somebody whose tokens are accepted.
+    "issuer" RawIssuer {
+        /// Its URL, letter by letter as tokens name it in `iss`.
+        url: String = Value::none().example(r#""https://cms-auth.cern.ch/""#),
+        /// Names of this service; a token for none of them, nor for any service, is refused.
+        audiences: Texts = Value::default("[]").sample(r#"["https://cache.example.org"]"#),
+        /// Path that scopes are relative to.
+        base_path: String = Value::default(r#""/""#).sample(r#""/store""#),
+        /// The only profile that is accepted, "wlcg" or "scitokens"; either, unless written.
+        profile: String = Value::none().sample(r#""wlcg""#),
+        /// Virtual organization of those who bring its tokens, for rules.
+        vo: String = Value::none().sample(r#""cms""#),
+        /// File with its keys, a JSON Web Key Set; it is read again when it changes.
+        keys: String = Value::none().example(r#""/etc/forebay/cms-auth.jwks""#),
+        /// How far clocks may be apart, at most 5min.
+        leeway: String = Value::default(r#""30s""#),
+    }
+}
+
+section! {
+    /// Who may do what: of the tables that match client and path, the one with the longest path decides. Nothing else is allowed, once there is one.
+    "grant" RawGrant {
+        /// A name for the log.
+        name: String = Value::none().sample(r#""ATLAS data""#),
+        /// The path, with everything below it; {user}, {subject}, {vo}, {group} and {role} stand for those of the client.
+        path: String = Value::none().example(r#""/atlas""#),
+        /// What may be done: "read", "list", "stat", "admin". Reading and listing include "stat"; none of them denies.
+        rights: Texts = Value::none().example(r#"["read", "list"]"#),
+        /// How the client proved who it is: any of "gsi", "tls", "token", "sss", "unix", "host", "none".
+        methods: Texts = Value::none().sample(r#"["gsi", "token"]"#),
+        /// Local name of the user. In this and the next settings `*` stands for any run of characters.
+        user: String = Value::none().sample(r#""prod*""#),
+        /// Distinguished name (`/DC=ch/CN=...`), or `sub` of a token.
+        subject: String = Value::none().sample(r#""/DC=ch/DC=cern/*""#),
+        /// Distinguished name of the certification authority, or `iss` of a token.
+        issuer: String = Value::none().sample(r#""https://cms-auth.cern.ch/""#),
+        /// Virtual organization.
+        vo: String = Value::none().example(r#""atlas""#),
+        /// Group of the organization.
+        group: String = Value::none().sample(r#""/atlas/higgs""#),
+        /// Role in the organization or group.
+        role: String = Value::none().sample(r#""production""#),
+        /// Host name or address of the client.
+        host: String = Value::none().sample(r#""*.example.org""#),
+        /// Scopes of tokens: "narrow" what the rule allows, or "grant" to take rights from scopes alone.
+        scopes: String = Value::default(r#""narrow""#),
+    }
+}
