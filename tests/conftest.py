@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from harness import forebay, process, xrootd
 from harness.content import Pattern
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground
+from harness.pki import Credential, Grid
 from harness.root_files import Sums, make_tree
 
 SIZES = {
@@ -111,3 +113,29 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     if report.failed:
         for server in process.running:
             report.sections.append((f"{server.name} (pid {server.pid})", server.tail()))
+
+
+@pytest.fixture(scope="session")
+def grid(ground: Ground) -> Grid:
+    """The certificates of the run."""
+    return Grid(ground)
+
+
+@pytest.fixture(scope="session")
+def host(grid: Grid) -> Credential:
+    """The credential of this host."""
+    return grid.host()
+
+
+@pytest.fixture
+def serve(ground: Ground) -> Iterator[Callable[[Mapping[str, Any]], Forebay]]:
+    """Starts servers from configurations; they are stopped when the test ends."""
+    started: list[Forebay] = []
+
+    def start(configuration: Mapping[str, Any]) -> Forebay:
+        started.append(forebay.configured(ground, configuration))
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()

@@ -78,6 +78,8 @@ class Credential:
 
     def in_one_file(self) -> Path:
         """Certificate, key and the rest of the chain in one file that only its owner can read, as proxies are kept."""
+        if self.key == self.certificate:
+            return self.certificate
         path = self.certificate.with_suffix(".together.pem")
         first, *rest = self.certificate.read_text().split("-----END CERTIFICATE-----\n")
         end = "-----END CERTIFICATE-----\n"
@@ -236,7 +238,8 @@ class Grid:
     def environment(self, credential: Credential | None = None) -> dict[str, str]:
         """What makes a stock client trust this grid, and who it is."""
         own = {"X509_USER_PROXY": str(credential.in_one_file())} if credential else {}
-        return {"X509_CERT_DIR": str(self.directory), **own}
+        # The stock GSI client knows the hosts of loopback addresses by no name that a certificate could have.
+        return {"X509_CERT_DIR": str(self.directory), "XrdSecGSISRVNAMES": "*", **own}
 
 
 def ca_directory(ground: Ground, *authorities: Authority, lists: bool = True) -> Path:

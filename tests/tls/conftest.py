@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import forebay
 from harness.forebay import Forebay
-from harness.ground import Ground
 from harness.pki import Credential, Grid
-
-
-@pytest.fixture(scope="session")
-def grid(ground: Ground) -> Grid:
-    """The certificates of the run."""
-    return Grid(ground)
-
-
-@pytest.fixture(scope="session")
-def host(grid: Grid) -> Credential:
-    """The credential of this host."""
-    return grid.host()
 
 
 def tls_table(grid: Grid, host: Credential, **more: object) -> dict[str, Any]:
     """The table of a server's configuration that turns TLS on."""
     files = {"certificate": str(host.certificate), "key": str(host.key), "ca_dir": str(grid.directory)}
     return {**files, **more}
-
-
-@pytest.fixture
-def serve(ground: Ground) -> Iterator[Callable[[Mapping[str, Any]], Forebay]]:
-    """Starts servers from configurations; they are stopped when the test ends."""
-    started: list[Forebay] = []
-
-    def start(configuration: Mapping[str, Any]) -> Forebay:
-        started.append(forebay.configured(ground, configuration))
-        return started[-1]
-
-    yield start
-    for server in started:
-        server.stop()
 
 
 @pytest.fixture

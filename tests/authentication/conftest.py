@@ -1,0 +1,35 @@
+"""What the tests of identities share: a grid of certificates, an organization, and servers that ask who comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.forebay import Forebay
+from harness.ground import Ground
+from harness.pki import Credential, Grid
+from harness.voms import Organization
+
+
+@pytest.fixture(scope="session")
+def atlas(ground: Ground, grid: Grid) -> Organization:
+    """An organization that the servers know."""
+    return Organization(ground, grid.issuer, "atlas")
+
+
+@pytest.fixture
+def guarded(
+    serve: Callable[[Mapping[str, Any]], Forebay], data: Path, grid: Grid, host: Credential, atlas: Organization
+) -> Callable[..., Forebay]:
+    """Starts servers of the known files that ask for certificates, with grants as given."""
+
+    def start(grants: list[dict[str, Any]], *, crl: str = "try", **authentication: object) -> Forebay:
+        tls = {"certificate": str(host.certificate), "key": str(host.key), "ca_dir": str(grid.directory), "crl": crl}
+        asks = {"methods": ["gsi"], "voms_dir": str(atlas.vomsdir), **authentication}
+        files = [{"path": "/", "directory": str(data)}]
+        return serve({"export": files, "tls": tls, "authentication": asks, "grant": grants})
+
+    return start
