@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from harness import xrootd
 from harness.clients import ClientFailed, fetch
 from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
@@ -132,7 +132,7 @@ def test_limited_proxies_are_refused_where_they_are_not_wanted(
 def test_hits_obey_the_rules_as_misses_do(
     serve: Callable[..., Forebay],
     guarded: Callable[..., Forebay],
-    plain_origin: Any,
+    plain_origin: xrootd.Origin,
     ground: Ground,
     grid: Grid,
     host: Credential,

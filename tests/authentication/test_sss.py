@@ -21,7 +21,7 @@ PATH = "/sizes/many-blocks.bin"
 def keytab(ground: Ground, user: str) -> Path:
     """A keytab as the stock program makes it."""
     path = ground.directory("keytab") / "sss.keytab"
-    argv = [program("xrdsssadmin"), "-u", user, "-g", "users", "-k", "test", "add", path]
+    argv: list[str | Path] = [program("xrdsssadmin"), "-u", user, "-g", "users", "-k", "test", "add", path]
     subprocess.run(argv, input=b"y\n", capture_output=True, timeout=60, check=True)
     path.chmod(0o600)
     return path

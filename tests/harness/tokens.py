@@ -7,7 +7,6 @@ import json
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
 
 from .ground import Ground
 from .pki import openssl
@@ -30,7 +29,7 @@ class TokenIssuer:
         self.keys = self._directory / "keys.json"
         self.keys.write_text(json.dumps({"keys": [{**key, "n": _encoded(bytes.fromhex(modulus))}]}))
 
-    def token(self, **claims: Any) -> str:
+    def token(self, **claims: object) -> str:
         """A token of the WLCG profile for an hour, with these claims in place of the usual ones."""
         now = int(time.time())
         usual = {"iss": self.url, "sub": "ann", "aud": "https://wlcg.cern.ch/jwt/v1/any", "wlcg.ver": "1.0"}
