@@ -68,7 +68,8 @@ impl Authorities {
     /// # Errors
     /// As for [`Authorities::read`].
     pub fn watch(path: &Path) -> Result<Watched<Self>, LoadError> {
-        Watched::read(vec![path.to_owned()], |paths| Self::read(paths.first().map_or(Path::new(""), PathBuf::as_path)))
+        let directory = path.to_owned();
+        Watched::read(vec![path.to_owned()], move |_| Self::read(&directory))
     }
 }
 

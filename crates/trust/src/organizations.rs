@@ -44,7 +44,8 @@ impl Organizations {
     /// # Errors
     /// As for [`Organizations::read`].
     pub fn watch(path: &Path) -> Result<Watched<Self>, LoadError> {
-        Watched::read(vec![path.to_owned()], |paths| Self::read(paths.first().map_or(Path::new(""), PathBuf::as_path)))
+        let directory = path.to_owned();
+        Watched::read(vec![path.to_owned()], move |_| Self::read(&directory))
     }
 
     fn add(&mut self, organization: &str, path: PathBuf) {
