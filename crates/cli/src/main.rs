@@ -2,6 +2,7 @@
 
 mod admin;
 mod adopt;
+mod authz;
 mod check_config;
 mod client;
 mod demo;
@@ -32,6 +33,7 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     Demo(demo::DemoArgs),
     CheckConfig(check_config::CheckConfigArgs),
+    Authz(authz::AuthzArgs),
     Adopt(adopt::AdoptArgs),
     Inspect(inspect::InspectArgs),
     Get(get::GetArgs),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(*args),
         Command::Demo(args) => demo::run(&args),
         Command::CheckConfig(args) => check_config::run(&args),
+        Command::Authz(args) => authz::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Ls(args) => ls::run(&args),
