@@ -109,3 +109,15 @@ def test_tokens_are_not_asked_for_in_clear(server: Forebay, issuer: TokenIssuer,
     environment = {**with_token(ground, grid, issuer.token()), "X509_CERT_DIR": "/nonexistent"}
     with pytest.raises(ClientFailed, match="Login failed"):
         fetch("xrdcp", ground, url(server).replace("roots:", "root:"), environment)
+
+
+def test_forged_tokens_of_requests_lock_nobody_else_out(
+    server: Forebay, issuer: TokenIssuer, ground: Ground, grid: Grid, patterns: dict[str, Pattern]
+) -> None:
+    forged = TokenIssuer(ground, issuer.url).token()
+    environment = with_token(ground, grid, issuer.token(scope="storage.read:/elsewhere"))
+    for _ in range(3):
+        with pytest.raises(ClientFailed, match=r"\[3010\]"):
+            fetch("xrdcp", ground, f"{url(server)}?authz=Bearer%20{forged}", environment)
+    wide = with_token(ground, grid, issuer.token())
+    assert_same(fetch("xrdcp", ground, url(server), wide), patterns[PATH].all(), "somebody else")

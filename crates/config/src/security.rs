@@ -81,14 +81,15 @@ fn read_binding(
     checker: &mut Checker<'_>,
 ) -> Option<Binding> {
     let raw = table.get_ref();
-    let protocols = checker.read_list("binding.methods", raw.methods.as_ref(), |text| {
+    let methods = needed("binding.methods", raw.methods.as_ref(), table, checker);
+    let protocols = checker.read_list("binding.methods", methods, |text| {
         let protocol = parse_protocol(text)?;
         let is_configured = configured.contains(&protocol);
         is_configured.then_some(protocol).ok_or_else(|| format!("`{text}` is not one of authentication.methods"))
     });
     let hosts = needed("binding.host", raw.host.as_ref(), table, checker);
-    let hosts = checker.read("binding.host", hosts, |text| parse_text(text));
-    Some(Binding { hosts: hosts?, protocols: protocols.unwrap_or_default() })
+    let hosts = checker.read("binding.host", hosts, |text| parse_address_pattern(text));
+    Some(Binding { hosts: hosts?, protocols: protocols? })
 }
 
 fn read_issuer(table: &Spanned<RawIssuer>, checker: &mut Checker<'_>) -> Option<(Issuer, PathBuf)> {
@@ -138,9 +139,10 @@ fn read_grant(table: &Spanned<RawGrant>, checker: &mut Checker<'_>) -> Option<Gr
         vo: text("grant.vo", raw.vo.as_ref()),
         group: text("grant.group", raw.group.as_ref()),
         role: text("grant.role", raw.role.as_ref()),
-        host: text("grant.host", raw.host.as_ref()),
+        host: None,
     };
     let name = text("grant.name", raw.name.as_ref()).unwrap_or_default();
+    who.host = checker.read("grant.host", raw.host.as_ref(), |text| parse_address_pattern(text));
     let method = |name: &str| {
         let all = Method::ALL.map(Method::as_str).join(", ");
         Method::from_name(name).ok_or_else(|| format!("`{name}` is no method: write some of {all}"))
@@ -209,6 +211,18 @@ fn needed<'a, R, T>(
 fn parse_text(text: &str) -> Result<String, String> {
     let is_good = !text.is_empty() && text.len() <= PATTERN_LEN_MAX && !text.contains(char::is_control);
     is_good.then(|| text.to_owned()).ok_or_else(|| format!("write 1 to {PATTERN_LEN_MAX} bytes on one line"))
+}
+
+/// A pattern of addresses. Names are not looked up, so one would never match.
+fn parse_address_pattern(text: &str) -> Result<String, String> {
+    let is_of_address = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':' | b'*');
+    let is_good = !text.is_empty() && text.len() <= PATTERN_LEN_MAX && text.bytes().all(is_of_address);
+    is_good.then(|| text.to_owned()).ok_or_else(|| {
+        format!(
+            "`{}` is no address: write one, with `*` for any run of characters, such as \"192.0.2.*\"",
+            text.escape_default()
+        )
+    })
 }
 
 fn parse_protocol(text: &str) -> Result<SecurityProtocol, String> {
@@ -296,7 +310,9 @@ mod tests {
             ("[[issuer]]\nurl = \"https://i\"\nleeway = \"1h\"", "more than 300s"),
             ("[[issuer]]\nurl = \"https://i\"\nkeys = \"/k\"\n[[issuer]]\nurl = \"https://i\"\nkeys = \"/k\"", "twice"),
             ("[[binding]]\nmethods = []", "binding.host"),
-            ("[[binding]]\nhost = \"h\"\nmethods = [\"gsi\"]", "is not one of"),
+            ("[[binding]]\nhost = \"*\"", "binding.methods"),
+            ("[[binding]]\nhost = \"*.site.org\"\nmethods = []", "is no address"),
+            ("[[binding]]\nhost = \"::1\"\nmethods = [\"gsi\"]", "is not one of"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(problem) && error.contains("test.toml:"), "{text}: {error}");

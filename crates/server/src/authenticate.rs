@@ -23,10 +23,19 @@ pub(crate) struct Authenticating {
     facts: ClientFacts,
     redirects: Redirects,
     events: Events,
-    /// What is under way; nothing while credentials are looked at.
-    attempt: Option<Box<Attempt>>,
-    /// Tries that failed.
+    progress: Progress,
+    /// Tries that failed or were given up.
     failures: u32,
+}
+
+/// How far a client is.
+enum Progress {
+    /// It has not begun, or has failed.
+    Idle,
+    /// Its next message goes here.
+    Waiting(Box<Attempt>),
+    /// Credentials are looked at.
+    Examining,
 }
 
 /// What has become of credentials.
@@ -34,11 +43,6 @@ pub(crate) struct Examined {
     stream_id: StreamId,
     step: Step,
 }
-
-/// A client that could not prove who it is, again and again.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the client could not prove who it is, {FAILURES_MAX} times")]
-pub(crate) struct TooManyTries;
 
 /// Failures after which the connection ends.
 const FAILURES_MAX: u32 = 8;
@@ -86,7 +90,8 @@ impl Exchange {
         let redirects =
             if login.ability.contains(Abilities::FULL_URL) { Redirects::ToUrls } else { Redirects::ToServers };
         let id = opened.id();
-        let pending = Authenticating { session: opened, facts, redirects, events, attempt: None, failures: 0 };
+        let pending =
+            Authenticating { session: opened, facts, redirects, events, progress: Progress::Idle, failures: 0 };
         match demand {
             Demand::Nothing => {
                 self.output.encode(|out| session.accept_login(stream_id, login, id, out));
@@ -107,14 +112,19 @@ impl Exchange {
                 .fail(stream_id, &Failure::client(ErrorCode::INVALID_REQUEST, "authentication was not asked for"));
         };
         let protocol = SecurityProtocol::from_credential_type(auth.credential_type);
-        let begun = pending.attempt.take().filter(|attempt| Some(attempt.protocol()) == protocol);
-        let attempt = match (begun, protocol) {
-            (Some(attempt), _) => Ok(attempt),
-            (None, Some(protocol)) => self.shared.gate.begin(protocol, &pending.facts).map(Box::new),
-            (None, None) => {
-                return self.fail(stream_id, &refused("the security protocol is not known here".to_owned()));
+        let attempt = match (std::mem::replace(&mut pending.progress, Progress::Idle), protocol) {
+            (Progress::Examining, _) => {
+                pending.progress = Progress::Examining;
+                return self.refuse(stream_id, "credentials came before the answer to earlier ones");
+            }
+            (_, None) => return self.refuse(stream_id, "the security protocol is not known here"),
+            (Progress::Waiting(attempt), Some(protocol)) if attempt.protocol() == protocol => Ok(attempt),
+            (unfinished, Some(protocol)) => {
+                pending.failures += u32::from(matches!(unfinished, Progress::Waiting(_)));
+                self.shared.gate.begin(protocol, &pending.facts).map(Box::new)
             }
         };
+        pending.progress = Progress::Examining;
         let (events, failures) = (pending.events.clone(), pending.failures);
         let message = auth.credentials.to_vec();
         self.tasks.spawn(async move {
@@ -131,15 +141,13 @@ impl Exchange {
     }
 
     /// Tells the client what has become of its credentials.
-    ///
-    /// # Errors
-    /// When it has failed too often.
-    pub(crate) fn examined(&mut self, session: &mut ServerSession, examined: Examined) -> Result<(), TooManyTries> {
+    pub(crate) fn examined(&mut self, session: &mut ServerSession, examined: Examined) {
         let Examined { stream_id, step } = examined;
-        let Role::Authenticating(pending) = &mut self.role else { return Ok(()) };
+        let Role::Authenticating(pending) = &mut self.role else { return };
+        pending.progress = Progress::Idle;
         match step {
             Step::Continue(attempt, challenge) => {
-                pending.attempt = Some(attempt);
+                pending.progress = Progress::Waiting(attempt);
                 self.output.encode(|out| ReplyTo::direct(stream_id).auth_more(&challenge, out));
             }
             Step::Done(proof) => {
@@ -149,15 +157,20 @@ impl Exchange {
                 }
             }
             Step::Refused(refusal) => {
-                pending.failures += 1;
-                let is_last = pending.failures >= FAILURES_MAX;
-                self.tell_refusal(stream_id, &refusal);
-                if is_last {
-                    return Err(TooManyTries);
-                }
+                let Refusal { protocol, reason } = &refusal;
+                tracing::warn!(peer = %self.peer, %protocol, reason, "a client was refused");
+                self.refuse(stream_id, &refusal.to_string());
             }
         }
-        Ok(())
+    }
+
+    /// Refuses credentials; the connection ends when that has happened too often.
+    fn refuse(&mut self, stream_id: StreamId, text: &str) {
+        if let Role::Authenticating(pending) = &mut self.role {
+            pending.failures += 1;
+            self.is_ending = pending.failures >= FAILURES_MAX;
+        }
+        self.fail(stream_id, &refused(text.to_owned()));
     }
 
     fn take_pending(&mut self) -> Option<Authenticating> {
@@ -167,11 +180,6 @@ impl Exchange {
             Role::Authenticating(pending) => Some(pending),
             _ => None,
         }
-    }
-
-    fn tell_refusal(&mut self, stream_id: StreamId, refusal: &Refusal) {
-        tracing::warn!(peer = %self.peer, protocol = %refusal.protocol, reason = refusal.reason, "a client was refused");
-        self.fail(stream_id, &refused(refusal.to_string()));
     }
 
     /// Makes this the main connection of the session of a client that is known now.
@@ -190,9 +198,14 @@ impl Exchange {
 async fn examine(attempt: Box<Attempt>, message: Vec<u8>) -> Step {
     let protocol = attempt.protocol();
     // Nobody closes the semaphore: waiting cannot fail.
-    let _turn = EXAMINATIONS.acquire().await;
+    let turn = EXAMINATIONS.acquire().await;
     let now = UnixTime(forebay_net::clock::now_unix());
-    let examined = tokio::task::spawn_blocking(move || attempt.handle(&message, now)).await;
+    let examined = tokio::task::spawn_blocking(move || {
+        // The turn lasts as long as the work, also when the connection has ended meanwhile.
+        let _turn = turn;
+        attempt.handle(&message, now)
+    });
+    let examined = examined.await;
     examined.unwrap_or_else(|error| {
         tracing::error!(%error, "a fault of our own while credentials were looked at");
         Step::Refused(Refusal { protocol, reason: "a fault of the server".to_owned() })

@@ -1,6 +1,7 @@
 //! Writes and changes of the name space: refused, or sent to the origin.
 
 use crate::{exchange::Exchange, status::Failure};
+use forebay_auth::Right;
 use forebay_engine::WritePolicy;
 use forebay_proto::{
     ErrorCode, StreamId,
@@ -12,9 +13,9 @@ impl Exchange {
     /// Answers a request that would change something. Its data, if any, has been drained.
     pub(crate) fn change(&mut self, stream_id: StreamId, change: &Change<'_>) {
         match change.target {
-            Target::Path(path) => match RequestPath::parse(path) {
+            Target::Path(path) => match self.permitted(path, Right::Stat) {
                 Ok(path) => self.answer_write(stream_id, &path),
-                Err(error) => self.fail(stream_id, &error.into()),
+                Err(failure) => self.fail(stream_id, &failure),
             },
             // Only files open for reading have handles.
             Target::Handle(name) => {

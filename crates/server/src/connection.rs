@@ -1,7 +1,6 @@
 //! One client's connection: the task that reads its requests and is the only one to write to its socket.
 
 use crate::{
-    authenticate::TooManyTries,
     event::{Event, Events},
     exchange::{Exchange, Role},
     input::Input,
@@ -97,8 +96,6 @@ enum End {
     Input(#[from] io::Error),
     #[error(transparent)]
     Output(#[from] OutputError),
-    #[error(transparent)]
-    Unproven(#[from] TooManyTries),
     #[error("a request died of a fault of our own: {0}")]
     Fault(#[from] JoinError),
 }
@@ -108,7 +105,6 @@ impl End {
         match self {
             Self::Client | Self::Session | Self::Silence | Self::Protocol(_) | Self::Input(_) => Side::Client,
             Self::Tls(error) => error.side(),
-            Self::Unproven(_) => Side::Authorization,
             Self::Output(error) => error.side(),
             Self::Drained | Self::Fault(_) => Side::Internal,
         }
@@ -123,7 +119,7 @@ impl Connection {
             }
         };
         // The last answer may tell the client why; it need not arrive.
-        if matches!(end, End::Protocol(_) | End::Unproven(_)) {
+        if matches!(end, End::Protocol(_)) {
             let _ = self.exchange.flush().await;
         }
         end
@@ -140,7 +136,7 @@ impl Connection {
             self.handle_events().await?;
         }
         self.exchange.flush().await?;
-        if self.exchange.is_ending {
+        if self.exchange.is_ending || self.exchange.guesses_tokens() {
             return Err(End::Session);
         }
         if self.is_draining && self.exchange.tasks.is_empty() && self.receiver.is_empty() {
@@ -203,7 +199,10 @@ impl Connection {
 
     /// Whether requests may be served now.
     fn may_serve(&self) -> bool {
-        !self.is_draining && !self.exchange.is_ending && self.exchange.has_room_for_request()
+        !self.is_draining
+            && !self.exchange.is_ending
+            && !self.exchange.guesses_tokens()
+            && self.exchange.has_room_for_request()
     }
 
     /// Whether the input that is there may hold a request that can be served now.
@@ -268,7 +267,7 @@ impl Connection {
             Event::Frame(frame) => self.exchange.send_frame(frame).await?,
             Event::Opened(opened) => self.exchange.opened(opened),
             Event::Examined(examined) => {
-                self.exchange.examined(&mut self.session, examined)?;
+                self.exchange.examined(&mut self.session, examined);
                 if self.session.is_tls_due() {
                     self.start_tls().await?;
                 }

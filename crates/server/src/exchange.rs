@@ -20,7 +20,7 @@ use forebay_telemetry::Metrics;
 use forebay_types::Outcome;
 use std::{
     net::SocketAddr,
-    sync::Arc,
+    sync::{Arc, atomic::AtomicU32},
     task::{Context, Waker},
 };
 use tokio::{sync::Semaphore, task::JoinSet, time::Instant};
@@ -44,6 +44,8 @@ pub(crate) struct Exchange {
     hits: u64,
     /// Whether the client asked to end this very session.
     pub(crate) is_ending: bool,
+    /// Tokens of requests that were refused.
+    pub(crate) refused_tokens: AtomicU32,
     room: ConnectionRoom,
     /// How many more directories may be listed at the same time.
     pub(crate) listings: Arc<Semaphore>,
@@ -112,6 +114,7 @@ impl Exchange {
             received: forebay_net::clock::monotonic(),
             hits: 0,
             is_ending: false,
+            refused_tokens: AtomicU32::new(0),
             listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
         }
     }

@@ -4,7 +4,7 @@ use crate::{event::Event, exchange::Exchange, status::Failure};
 use forebay_auth::Right;
 use forebay_engine::{Handle, Opening, Redirects};
 use forebay_proto::{ErrorCode, FileHandle, OpenOptions, ReplyTo, StreamId, request::Open};
-use forebay_types::{RequestPath, Side};
+use forebay_types::Side;
 use std::sync::Arc;
 
 /// A file that has been opened, on its way to the table of its session.
@@ -18,9 +18,9 @@ impl Exchange {
     /// Starts to open a file; where the rules say so, the client is sent to the origin. For writing, the client is refused or sent to the origin.
     pub(crate) fn open(&mut self, stream_id: StreamId, open: &Open<'_>) {
         if open.options.is_write() {
-            return match RequestPath::parse(open.path) {
+            return match self.permitted(open.path, Right::Stat) {
                 Ok(path) => self.answer_write(stream_id, &path),
-                Err(error) => self.fail(stream_id, &error.into()),
+                Err(failure) => self.fail(stream_id, &failure),
             };
         }
         let path = match self.permitted(open.path, Right::Read) {

@@ -1,12 +1,16 @@
 //! Whether a client may do what it asks for. Asked before anything else is looked at, so that who may not learns nothing.
 
 use crate::{exchange::Exchange, status::Failure};
-use forebay_auth::{Identity, Right, Token, UnixTime, without_tokens};
+use forebay_auth::{Decision, Identity, Right, Token, UnixTime, without_tokens};
 use forebay_cache::ForwardedPath;
 use forebay_proto::ErrorCode;
 use forebay_trust::ClientFacts;
-use forebay_types::{Lfn, RequestPath, Side};
-use std::{borrow::Cow, sync::Arc};
+use forebay_types::{Endpoint, Lfn, RequestPath, Side};
+use std::{
+    borrow::Cow,
+    net::IpAddr,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// What one client may do, for tasks that answer without the connection.
 #[derive(Clone)]
@@ -51,6 +55,7 @@ impl Exchange {
             };
             let now = UnixTime(forebay_net::clock::now_unix());
             let identity = self.shared.gate.bearer(&token, &facts, now).map_err(|refusal| {
+                self.refused_tokens.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(peer = %self.peer, reason = refusal.reason, "a token was refused");
                 not_authorized(refusal.to_string())
             })?;
@@ -61,12 +66,21 @@ impl Exchange {
     }
 }
 
+impl Exchange {
+    /// Whether so many tokens were refused on this connection that it looks like guessing.
+    pub(crate) fn guesses_tokens(&self) -> bool {
+        self.refused_tokens.load(Ordering::Relaxed) >= REFUSED_TOKENS_MAX
+    }
+}
+
+/// Refused tokens of requests after which a connection ends.
+const REFUSED_TOKENS_MAX: u32 = 32;
+
 impl Permit {
     /// Refuses what the rules do not allow.
     pub(crate) fn check(&self, lfn: &Lfn, right: Right) -> Result<(), Failure> {
-        let name = name_for_rules(lfn);
-        let now = UnixTime(forebay_net::clock::now_unix());
-        match self.shared.gate.decide(&self.identity, &name, right, now) {
+        let Some(name) = name_for_rules(lfn) else { return Err(not_authorized(format!("{right}: not authorized"))) };
+        match self.decide(&name, right) {
             Some(decision) if !decision.is_allowed => {
                 tracing::warn!(identity = %self.identity, path = %name, %right, %decision, "refused");
                 Err(not_authorized(format!("{right} {name}: not authorized")))
@@ -75,23 +89,48 @@ impl Permit {
         }
     }
 
-    /// Whether the client may learn that there is an entry `name` in the directory `lfn`.
-    pub(crate) fn may_see(&self, lfn: &Lfn, name: &str) -> bool {
-        let Ok(entry) = Lfn::parse(&format!("{lfn}/{name}")) else { return false };
+    /// Whether the client may do `right` with the entry `name` of the directory `lfn`.
+    pub(crate) fn may(&self, right: Right, lfn: &Lfn, name: &str) -> bool {
+        let entry = Lfn::parse(&format!("{lfn}/{name}")).ok();
+        let Some(name) = entry.as_ref().and_then(name_for_rules) else { return false };
+        self.decide(&name, right).is_none_or(|decision| decision.is_allowed)
+    }
+
+    fn decide(&self, name: &Lfn, right: Right) -> Option<Decision<'_>> {
         let now = UnixTime(forebay_net::clock::now_unix());
-        let decision = self.shared.gate.decide(&self.identity, &name_for_rules(&entry), Right::Stat, now);
-        decision.is_none_or(|decision| decision.is_allowed)
+        self.shared.gate.decide(&self.identity, name, right, now)
     }
 }
 
 /// The name by which rules know a file: however a client spells the path to an origin that it names, it is
-/// `/root:/HOST:PORT/path`.
-fn name_for_rules(lfn: &Lfn) -> Cow<'_, Lfn> {
-    let Ok(Some(forwarded)) = ForwardedPath::parse(lfn.as_str()) else { return Cow::Borrowed(lfn) };
-    let name = Lfn::parse(&format!("/root:/{}{}", forwarded.origin, forwarded.lfn));
-    name.map_or(Cow::Borrowed(lfn), Cow::Owned)
+/// `/root:/HOST:PORT/path`. None when there is no such name; then nothing is allowed.
+fn name_for_rules(lfn: &Lfn) -> Option<Cow<'_, Lfn>> {
+    let Ok(Some(forwarded)) = ForwardedPath::parse(lfn.as_str()) else { return Some(Cow::Borrowed(lfn)) };
+    let host = forwarded.origin.host().trim_end_matches('.');
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>().map(|address| address.to_canonical().to_string());
+    let origin = Endpoint::new(address.as_deref().unwrap_or(host), forwarded.origin.port());
+    Lfn::parse(&format!("/root:/{origin}{}", forwarded.lfn)).ok().map(Cow::Owned)
 }
 
 fn not_authorized(text: String) -> Failure {
     Failure { code: ErrorCode::NOT_AUTHORIZED, text: text.into(), side: Side::Authorization }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_has_one_name_however_it_is_spelled() {
+        for (spelled, name) in [
+            ("/atlas/f", "/atlas/f"),
+            ("//root://Origin.Example//a/f", "/root:/origin.example:1094/a/f"),
+            ("/root:/origin.example.:1094/a/f", "/root:/origin.example:1094/a/f"),
+            ("/root:/[2001:0db8::1]:1095/a", "/root:/[2001:db8::1]:1095/a"),
+            ("/root:/[::ffff:192.0.2.1]:1094/a", "/root:/192.0.2.1:1094/a"),
+        ] {
+            let lfn = Lfn::parse(spelled).unwrap();
+            assert_eq!(name_for_rules(&lfn).map(|name| name.to_string()).as_deref(), Some(name), "{spelled}");
+        }
+    }
 }

@@ -10,12 +10,12 @@ use crate::{
 };
 use forebay_auth::{
     Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams, Token, UnixTime,
-    ZtnParams, gsi::GsiServerSettings, write_offers, x509::Credential,
+    VerifiedTokens, ZtnParams, gsi::GsiServerSettings, write_offers, x509::Credential,
 };
 use forebay_types::Lfn;
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 /// How long a message of the protocol `sss` is good, seconds: as stock servers have it.
@@ -42,7 +42,12 @@ pub struct Gate {
     issuers: RwLock<Arc<Issuers>>,
     /// Keys of issuers that are kept in files.
     key_files: Vec<(String, Watched<KeySet>)>,
+    /// Tokens that were verified a moment ago.
+    verified: Mutex<VerifiedTokens>,
 }
+
+/// Tokens that are remembered: one for each job of a large site.
+const VERIFIED_MAX: usize = 16_384;
 
 /// The files behind the protocol `gsi`.
 #[derive(Debug)]
@@ -84,7 +89,15 @@ impl Gate {
             key_files.push((url.clone(), watch_keys(path)?));
         }
         let issuers = RwLock::new(Arc::new(options.issuers.clone()));
-        let gate = Self { options, host: files.host.clone(), gsi, keytab, issuers, key_files };
+        let gate = Self {
+            options,
+            host: files.host.clone(),
+            gsi,
+            keytab,
+            issuers,
+            key_files,
+            verified: Self::none_verified(),
+        };
         gate.take_keys();
         Ok(gate)
     }
@@ -99,7 +112,12 @@ impl Gate {
             keytab: None,
             issuers: RwLock::default(),
             key_files: Vec::new(),
+            verified: Self::none_verified(),
         }
+    }
+
+    fn none_verified() -> Mutex<VerifiedTokens> {
+        Mutex::new(VerifiedTokens::new(VERIFIED_MAX))
     }
 
     /// How it was set up.
@@ -118,10 +136,13 @@ impl Gate {
         if let Some(keytab) = &self.keytab {
             keytab.refresh_and_log();
         }
+        let mut has_changed = false;
         for (_, keys) in &self.key_files {
-            keys.refresh_and_log();
+            has_changed |= keys.refresh_and_log();
         }
-        self.take_keys();
+        if has_changed {
+            self.take_keys();
+        }
     }
 
     /// Puts the keys that are in files to their issuers.
@@ -134,6 +155,7 @@ impl Gate {
             issuers.set_keys(url, keys.get().as_ref().clone());
         }
         *self.issuers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(issuers);
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub(crate) fn issuers(&self) -> Arc<Issuers> {
@@ -220,7 +242,14 @@ impl Gate {
             return Err(Refusal::new(SecurityProtocol::Ztn, "tokens are taken over TLS only: use roots://"));
         }
         let host = client.address.ip().to_string();
-        self.issuers().verify(token, &host, now).map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))
+        let known = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(token, now);
+        if let Some(identity) = known {
+            return Ok(Identity { host, ..identity.as_ref().clone() });
+        }
+        let verified = self.issuers().verify(token, &host, now);
+        let identity = verified.map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))?;
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(token, Arc::new(identity.clone()), now);
+        Ok(identity)
     }
 
     /// Whether there are rules on who may do what.

@@ -70,14 +70,18 @@ impl<T> Watched<T> {
         }
     }
 
-    /// As [`Watched::refresh`], and tells the log.
-    pub fn refresh_and_log(&self) {
+    /// As [`Watched::refresh`], and tells the log. Whether there is a new value.
+    pub fn refresh_and_log(&self) -> bool {
         let files = self.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
         match self.refresh() {
-            Refreshed::Same => {}
-            Refreshed::Read => tracing::info!(files, "read again, because it has changed"),
+            Refreshed::Same => false,
+            Refreshed::Read => {
+                tracing::info!(files, "read again, because it has changed");
+                true
+            }
             Refreshed::Failed(error) => {
                 tracing::error!(files, %error, "has changed and cannot be used: what was read before stays in use");
+                false
             }
         }
     }

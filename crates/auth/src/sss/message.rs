@@ -282,7 +282,7 @@ impl<'a> Claims<'a> {
             group => group,
         };
         identity.groups = groups.split([' ', ',']).filter(|group| !group.is_empty()).map(str::to_owned).collect();
-        if says_who {
+        if says_who && key.group == "anygroup" {
             let endorsements = self.endorsements.unwrap_or_default().split(',').map(Fqan::parse);
             identity.attributes = endorsements.filter_map(Result::ok).take(ATTRIBUTES_MAX).collect();
         }

@@ -32,10 +32,10 @@ section! {
 section! {
     /// Which methods some clients may use. The first table that matches counts; clients that match none may use all.
     "binding" RawBinding {
-        /// Host name or address of the client; `*` stands for any run of characters.
+        /// Address of the client; `*` stands for any run of characters. Names are not looked up.
         host: String = Value::none().example(r#""10.1.*""#),
         /// Those of authentication.methods that these clients may use, the preferred one first; none asks them for nothing.
-        methods: Texts = Value::none().sample(r#"["gsi"]"#),
+        methods: Texts = Value::none().example("[]"),
     }
 }
 
@@ -82,8 +82,8 @@ section! {
         group: String = Value::none().sample(r#""/atlas/higgs""#),
         /// Role in the organization or group.
         role: String = Value::none().sample(r#""production""#),
-        /// Host name or address of the client.
-        host: String = Value::none().sample(r#""*.example.org""#),
+        /// Address of the client. Names are not looked up.
+        host: String = Value::none().sample(r#""192.0.2.*""#),
         /// Scopes of tokens: "narrow" what the rule allows, or "grant" to take rights from scopes alone.
         scopes: String = Value::default(r#""narrow""#),
     }

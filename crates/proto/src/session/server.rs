@@ -410,6 +410,8 @@ impl ServerSession {
     /// Notes that the TLS handshake is done: all further input was encrypted.
     pub const fn tls_started(&mut self) {
         self.tls = Tls::On;
+        // What was announced in clear, maybe by somebody on the way, takes nothing of what is encrypted.
+        self.drain = None;
     }
 
     /// Whether the connection is encrypted.
