@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness import forebay
 from harness.clients import ClientFailed, fetch
 from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
@@ -76,3 +77,19 @@ def test_word_of_a_client_counts_only_where_a_rule_says_so(
         else:
             with pytest.raises(ClientFailed, match=r"\[3010\]"):
                 fetch("xrdcp", ground, url)
+
+
+def test_check_config_tells_of_secrets_that_others_can_read(data: Path, ground: Ground) -> None:
+    secrets = for_server(ground, keytab(ground, "ann"))
+    configuration = {
+        "export": [{"path": "/", "directory": str(data)}],
+        "authentication": {"methods": ["sss"], "keytab": str(secrets)},
+        "grant": [{"path": "/", "rights": ["read"], "user": "ann"}],
+    }
+    file = str(forebay.write_configuration(ground, configuration))
+    assert forebay.run(ground, "check-config", file).returncode == 0
+    secrets.chmod(0o644)
+    result = forebay.run(ground, "check-config", file)
+    assert result.returncode != 0
+    assert str(secrets) in result.stderr
+    assert "chmod 640" in result.stderr

@@ -35,6 +35,7 @@ pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
     let Some(file) = &args.file else { bail!("no file to check") };
     let settings = Settings::read(file)?;
     settings.check_environment()?;
+    crate::node::gate::open(&settings)?;
     writeln!(out, "{}: good", file.display())?;
     for line in summary(&settings.config) {
         writeln!(out, "  {line}")?;

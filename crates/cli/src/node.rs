@@ -1,7 +1,7 @@
 //! A running server: engine, fronts and admin port, wired from a configuration.
 
 mod admin_port;
-mod gate;
+pub(crate) mod gate;
 mod tls;
 
 use admin_port::AdminPort;

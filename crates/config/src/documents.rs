@@ -17,7 +17,10 @@ pub fn example_file() -> String {
         for line in section.doc {
             push_line(&mut text, &format!("#{line}"));
         }
-        push_line(&mut text, &header(section));
+        // A table of a list of which the example sets nothing is not there at all.
+        let is_shown_only = LIST_SECTIONS.contains(&section.name)
+            && section.settings.iter().all(|setting| setting.value.example.is_none());
+        push_line(&mut text, &format!("{}{}", if is_shown_only { "# " } else { "" }, header(section)));
         for setting in section.settings {
             for line in setting.doc {
                 push_line(&mut text, &format!("#{line}"));
@@ -157,5 +160,12 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), count);
+    }
+
+    #[test]
+    fn the_example_asks_nobody_and_denies_nothing() {
+        let settings = crate::Settings::parse(std::path::Path::new("example.toml"), example_file()).unwrap();
+        let security = settings.config.security;
+        assert!(security.grants.is_none() && security.methods.is_empty() && security.key_files.is_empty());
     }
 }

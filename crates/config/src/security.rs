@@ -64,8 +64,6 @@ fn read_authentication(raw: &RawAuthentication, config: &mut SecurityOptions, ch
     let unsigned = raw.unsigned_gsi.as_ref();
     checker
         .set(&mut config.allows_unsigned_gsi, "authentication.unsigned_gsi", unsigned, |&on| Ok::<_, Infallible>(on));
-    let delegation = raw.delegation.as_ref();
-    checker.set(&mut config.delegates, "authentication.delegation", delegation, |&on| Ok::<_, Infallible>(on));
     config.keytab = checker.read("authentication.keytab", raw.keytab.as_ref(), |text| parse_path(text));
     let plain = raw.plain_tokens.as_ref();
     checker.set(&mut config.takes_plain_tokens_on_loopback, "authentication.plain_tokens", plain, |text| {

@@ -12,6 +12,9 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
+/// Refused tokens of requests after which a connection ends.
+const REFUSED_TOKENS_MAX: u32 = 32;
+
 /// What one client may do, for tasks that answer without the connection.
 #[derive(Clone)]
 pub(crate) struct Permit {
@@ -64,17 +67,12 @@ impl Exchange {
         }
         Ok(permit)
     }
-}
 
-impl Exchange {
     /// Whether so many tokens were refused on this connection that it looks like guessing.
     pub(crate) fn guesses_tokens(&self) -> bool {
         self.refused_tokens.load(Ordering::Relaxed) >= REFUSED_TOKENS_MAX
     }
 }
-
-/// Refused tokens of requests after which a connection ends.
-const REFUSED_TOKENS_MAX: u32 = 32;
 
 impl Permit {
     /// Refuses what the rules do not allow.

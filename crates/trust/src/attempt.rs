@@ -5,11 +5,10 @@ use crate::{
     options::VomsUse,
 };
 use forebay_auth::{
-    Identity, Method, SecurityProtocol, SessionKey, SssPeer, SssStep, UnixTime,
+    Identity, Method, SecurityProtocol, SssPeer, SssStep, UnixTime,
     gsi::{GsiPeer, GsiServer, ServerStep},
     parse_unix_message, parse_ztn_message, verify_sss_message,
     voms::{Attributes, VomsSite, attributes},
-    x509::Credential,
 };
 use std::{fmt, net::SocketAddr, sync::Arc};
 
@@ -47,10 +46,6 @@ pub enum Step {
 pub struct Proof {
     /// Who it is.
     pub identity: Identity,
-    /// The key that signs its requests.
-    pub session_key: Option<SessionKey>,
-    /// A proxy to use in its name.
-    pub delegated: Option<Credential>,
 }
 
 /// Why a client was refused. Holds nothing that is secret.
@@ -92,7 +87,7 @@ impl Attempt {
     #[must_use]
     pub fn handle(mut self: Box<Self>, message: &[u8], now: UnixTime) -> Step {
         let host = self.client.address.ip().to_string();
-        let known = |identity| Proof { identity, session_key: None, delegated: None };
+        let known = |identity| Proof { identity };
         let proven = match self.protocol {
             SecurityProtocol::Gsi => return self.handle_gsi(message, now),
             SecurityProtocol::Sss => match self.handle_sss(message, &host, now) {
@@ -152,16 +147,13 @@ impl Attempt {
             };
             return Err(Refusal::new(SecurityProtocol::Gsi, reason));
         }
-        if let Some(reason) = &peer.delegation_refusal {
-            tracing::info!(client = host, subject, reason, "the client gave no proxy to use in its name");
-        }
         let mut identity = peer.identity(&host, found.names);
         // Attributes end on their own; what rests on them must not outlive them.
         if let Some(end) = found.valid_until.filter(|_| !identity.attributes.is_empty()) {
             let end = end.plus(1);
             identity.expires_at = Some(identity.expires_at.map_or(end, |proxy_end| proxy_end.min(end)));
         }
-        Ok(Proof { identity, session_key: Some(peer.session_key), delegated: peer.delegated })
+        Ok(Proof { identity })
     }
 
     fn attributes(&self, peer: &GsiPeer, now: UnixTime) -> Attributes {

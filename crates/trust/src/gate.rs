@@ -202,7 +202,7 @@ impl Gate {
             trust: Arc::clone(&gsi.authorities.get().anchors),
             rules: self.options.trust,
             allow_unsigned: self.options.allows_unsigned_gsi,
-            asks_delegation: self.options.delegates,
+            asks_delegation: false,
         }))
     }
 
@@ -230,7 +230,7 @@ impl Gate {
     pub fn unasked(client: &ClientFacts) -> Proof {
         let host = client.address.ip().to_string();
         let user = Some(client.login.clone()).filter(|login| !login.is_empty());
-        Proof { identity: Identity { user, ..Identity::anonymous(&host) }, session_key: None, delegated: None }
+        Proof { identity: Identity { user, ..Identity::anonymous(&host) } }
     }
 
     /// Who brings `token` along with a request.

@@ -16,8 +16,6 @@ pub struct SecurityOptions {
     pub voms_dir: PathBuf,
     /// What chains of certificates must fulfil.
     pub trust: TrustRules,
-    /// Whether clients are asked for a proxy.
-    pub delegates: bool,
     /// The shared secrets.
     pub keytab: Option<PathBuf>,
     /// Whether clients on this machine may send tokens in clear.
@@ -42,7 +40,6 @@ impl Default for SecurityOptions {
             voms: VomsUse::Extract,
             voms_dir: PathBuf::from("/etc/grid-security/vomsdir"),
             trust: TrustRules::default(),
-            delegates: false,
             keytab: None,
             takes_plain_tokens_on_loopback: false,
             refresh_interval: Duration::from_secs(60),

@@ -9,7 +9,7 @@ use tokio::{sync::watch, task::JoinSet, time::interval};
 ///
 /// # Errors
 /// When a file cannot be used.
-pub(super) fn open(settings: &Settings) -> anyhow::Result<Arc<Gate>> {
+pub(crate) fn open(settings: &Settings) -> anyhow::Result<Arc<Gate>> {
     let config = &settings.config;
     let credential = config.tls.clients.as_ref().map(|clients| {
         let credential = &clients.files.credential;

@@ -18,8 +18,6 @@ section! {
         limited_proxies: bool = Value::default("true"),
         /// Whether clients of GSI versions before 10400 are accepted, whose session keys an attacker on the way could exchange.
         unsigned_gsi: bool = Value::default("false"),
-        /// Whether clients are asked for a proxy to use towards origins in their name, for as long as their session.
-        delegation: bool = Value::default("false"),
         /// File with the shared secrets, as `xrdsssadmin` writes it; not readable by others.
         keytab: String = Value::none().sample(r#""/etc/forebay/sss.keytab""#),
         /// Whether tokens are taken from connections without TLS: "never", or "loopback" for clients on this machine.
@@ -33,9 +31,9 @@ section! {
     /// Which methods some clients may use. The first table that matches counts; clients that match none may use all.
     "binding" RawBinding {
         /// Address of the client; `*` stands for any run of characters. Names are not looked up.
-        host: String = Value::none().example(r#""10.1.*""#),
+        host: String = Value::none().sample(r#""10.1.*""#),
         /// Those of authentication.methods that these clients may use, the preferred one first; none asks them for nothing.
-        methods: Texts = Value::none().example("[]"),
+        methods: Texts = Value::none().sample("[]"),
     }
 }
 
@@ -43,7 +41,7 @@ section! {
     /// Somebody whose tokens are accepted.
     "issuer" RawIssuer {
         /// Its URL, letter by letter as tokens name it in `iss`.
-        url: String = Value::none().example(r#""https://cms-auth.cern.ch/""#),
+        url: String = Value::none().sample(r#""https://cms-auth.cern.ch/""#),
         /// Names of this service; a token for none of them, nor for any service, is refused.
         audiences: Texts = Value::default("[]").sample(r#"["https://cache.example.org"]"#),
         /// Path that scopes are relative to.
@@ -53,7 +51,7 @@ section! {
         /// Virtual organization of those who bring its tokens, for rules.
         vo: String = Value::none().sample(r#""cms""#),
         /// File with its keys, a JSON Web Key Set; it is read again when it changes.
-        keys: String = Value::none().example(r#""/etc/forebay/cms-auth.jwks""#),
+        keys: String = Value::none().sample(r#""/etc/forebay/cms-auth.jwks""#),
         /// How far clocks may be apart, at most 5min.
         leeway: String = Value::default(r#""30s""#),
     }
@@ -65,9 +63,9 @@ section! {
         /// A name for the log.
         name: String = Value::none().sample(r#""ATLAS data""#),
         /// The path, with everything below it; {user}, {subject}, {vo}, {group} and {role} stand for those of the client.
-        path: String = Value::none().example(r#""/atlas""#),
+        path: String = Value::none().sample(r#""/atlas""#),
         /// What may be done: "read", "list", "stat", "admin". Reading and listing include "stat"; none of them denies.
-        rights: Texts = Value::none().example(r#"["read", "list"]"#),
+        rights: Texts = Value::none().sample(r#"["read", "list"]"#),
         /// How the client proved who it is: any of "gsi", "tls", "token", "sss", "unix", "host", "none".
         methods: Texts = Value::none().sample(r#"["gsi", "token"]"#),
         /// Local name of the user. In this and the next settings `*` stands for any run of characters.
@@ -77,7 +75,7 @@ section! {
         /// Distinguished name of the certification authority, or `iss` of a token.
         issuer: String = Value::none().sample(r#""https://cms-auth.cern.ch/""#),
         /// Virtual organization.
-        vo: String = Value::none().example(r#""atlas""#),
+        vo: String = Value::none().sample(r#""atlas""#),
         /// Group of the organization.
         group: String = Value::none().sample(r#""/atlas/higgs""#),
         /// Role in the organization or group.
