@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .connections import Listener, receive_exactly, reset
@@ -28,12 +29,16 @@ class OriginRead:
 class Relay:
     """Passes bytes between its clients and `target`, and understands the requests that go by.
 
-    Answers arrive `latency` seconds late, as over a long way: what follows closely arrives closely behind.
+    Answers arrive `latency` seconds late, as over a long way: what follows closely arrives closely behind. Instead of a
+    request, the target gets what `meddle` makes of it.
     """
 
-    def __init__(self, target: tuple[str, int], *, latency: float = 0.0) -> None:
+    def __init__(
+        self, target: tuple[str, int], *, latency: float = 0.0, meddle: Callable[[bytes], bytes] = bytes
+    ) -> None:
         self._target = target
         self._latency = latency
+        self._meddle = meddle
         self._lock = threading.Lock()
         self._reads: list[OriginRead] = []
         self._codes: list[int] = []
@@ -110,7 +115,7 @@ class Relay:
             header = receive_exactly(client, REQUEST_HEADER)
             payload = receive_exactly(client, struct.unpack_from(">I", header, 20)[0])
             self._note(header, payload)
-            origin.sendall(header + payload)
+            origin.sendall(self._meddle(header + payload))
 
     def _note(self, header: bytes, payload: bytes) -> None:
         code, params = struct.unpack(">2xH16s4x", header)

@@ -9,7 +9,7 @@ use crate::{
 };
 use forebay_auth::{
     Binding, Bindings, Conditions, GRANTS_MAX, Grant, Grants, Issuer, Issuers, LEEWAY_SECONDS_MAX, Method,
-    PathTemplate, Right, Rights, ScopeUse, SecurityProtocol, TokenProfile, x509::Use,
+    PathTemplate, Right, Rights, ScopeUse, SecurityProtocol, SigningLevel, TokenProfile, x509::Use,
 };
 use forebay_net::CrlPolicy;
 use forebay_trust::{SecurityOptions, VomsUse};
@@ -64,6 +64,9 @@ fn read_authentication(raw: &RawAuthentication, config: &mut SecurityOptions, ch
     let unsigned = raw.unsigned_gsi.as_ref();
     checker
         .set(&mut config.allows_unsigned_gsi, "authentication.unsigned_gsi", unsigned, |&on| Ok::<_, Infallible>(on));
+    checker.set(&mut config.signing, "authentication.signing", raw.signing.as_ref(), |text| {
+        named(text, SigningLevel::ALL.map(|level| (level.as_str(), level)))
+    });
     config.keytab = checker.read("authentication.keytab", raw.keytab.as_ref(), |text| parse_path(text));
     let plain = raw.plain_tokens.as_ref();
     checker.set(&mut config.takes_plain_tokens_on_loopback, "authentication.plain_tokens", plain, |text| {

@@ -39,9 +39,10 @@ pub(crate) async fn serve_connection(
     let _gauge = shared.engine.metrics().open_connection();
     let role = if shared.engine.is_cache() { ServerOptions::CACHE } else { ServerOptions::FILES };
     let policy = shared.options.tls.as_ref().map_or(TlsPolicy::None, |tls| tls.policy);
+    let signing_level = shared.gate.options().signing.to_wire();
     let connection = Connection {
         input: Input::default(),
-        session: ServerSession::new(ServerOptions { tls: policy, ..role }),
+        session: ServerSession::new(ServerOptions { tls: policy, signing_level, ..role }),
         deadline: Box::pin(sleep(shared.options.login_time_max)),
         idle_time_max: shared.options.idle_time_max,
         exchange: Exchange::new(stream.into(), peer, local, shared, events),
@@ -161,7 +162,10 @@ impl Connection {
                 }
                 Next::Skipped { consumed } => consumed,
                 Next::Request { consumed, stream_id, request } => {
-                    exchange.dispatch(session, connection, stream_id, &request).await?;
+                    let bytes = input.waiting().get(..consumed).unwrap_or_default();
+                    if exchange.is_authentic(stream_id, &request, bytes) {
+                        exchange.dispatch(session, connection, stream_id, &request).await?;
+                    }
                     consumed
                 }
             };

@@ -12,7 +12,7 @@ use crate::{
     sessions::{BoundStream, Session},
     status::Failure,
 };
-use forebay_auth::Identity;
+use forebay_auth::{Identity, SignatureChecker};
 use forebay_engine::{Client, Handle, Redirects};
 use forebay_net::Stream;
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
@@ -70,6 +70,8 @@ pub(crate) struct Main {
     pub(crate) client: Arc<Client>,
     /// Who the client is.
     pub(crate) identity: Arc<Identity>,
+    /// What checks the client's requests, where they have to be signed.
+    pub(crate) signatures: Option<Box<SignatureChecker>>,
     /// Whether the client understands answers that were put off.
     pub(crate) accepts_deferred_answers: bool,
     /// Which redirects the client can follow.
@@ -82,11 +84,12 @@ impl Main {
         session: Session,
         client: Arc<Client>,
         identity: Arc<Identity>,
+        signatures: Option<Box<SignatureChecker>>,
         accepts_deferred_answers: bool,
         redirects: Redirects,
         events: Events,
     ) -> Self {
-        Self { session, client, identity, accepts_deferred_answers, redirects, events }
+        Self { session, client, identity, signatures, accepts_deferred_answers, redirects, events }
     }
 }
 

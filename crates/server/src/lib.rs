@@ -28,6 +28,7 @@ mod read_vector;
 mod room;
 mod server;
 mod sessions;
+mod signatures;
 mod source;
 mod status;
 

@@ -5,7 +5,7 @@ use crate::{
     options::VomsUse,
 };
 use forebay_auth::{
-    Identity, Method, SecurityProtocol, SssPeer, SssStep, UnixTime,
+    Identity, Method, SecurityProtocol, SessionKey, SssPeer, SssStep, UnixTime,
     gsi::{GsiPeer, GsiServer, ServerStep},
     parse_unix_message, parse_ztn_message, verify_sss_message,
     voms::{Attributes, VomsSite, attributes},
@@ -46,6 +46,8 @@ pub enum Step {
 pub struct Proof {
     /// Who it is.
     pub identity: Identity,
+    /// The key that it shares with this server, for signed requests; of logins by `gsi` only.
+    pub session_key: Option<SessionKey>,
 }
 
 /// Why a client was refused. Holds nothing that is secret.
@@ -87,7 +89,7 @@ impl Attempt {
     #[must_use]
     pub fn handle(mut self: Box<Self>, message: &[u8], now: UnixTime) -> Step {
         let host = self.client.address.ip().to_string();
-        let known = |identity| Proof { identity };
+        let known = |identity| Proof { identity, session_key: None };
         let proven = match self.protocol {
             SecurityProtocol::Gsi => return self.handle_gsi(message, now),
             SecurityProtocol::Sss => match self.handle_sss(message, &host, now) {
@@ -153,7 +155,7 @@ impl Attempt {
             let end = end.plus(1);
             identity.expires_at = Some(identity.expires_at.map_or(end, |proxy_end| proxy_end.min(end)));
         }
-        Ok(Proof { identity })
+        Ok(Proof { identity, session_key: Some(peer.session_key) })
     }
 
     fn attributes(&self, peer: &GsiPeer, now: UnixTime) -> Attributes {

@@ -230,7 +230,7 @@ impl Gate {
     pub fn unasked(client: &ClientFacts) -> Proof {
         let host = client.address.ip().to_string();
         let user = Some(client.login.clone()).filter(|login| !login.is_empty());
-        Proof { identity: Identity { user, ..Identity::anonymous(&host) } }
+        Proof { identity: Identity { user, ..Identity::anonymous(&host) }, session_key: None }
     }
 
     /// Who brings `token` along with a request.

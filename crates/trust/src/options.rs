@@ -1,6 +1,6 @@
 //! How clients are asked who they are, and what they may do.
 
-use forebay_auth::{Bindings, Grants, Issuers, SecurityProtocol, x509::TrustRules};
+use forebay_auth::{Bindings, Grants, Issuers, SecurityProtocol, SigningLevel, x509::TrustRules};
 use std::{path::PathBuf, time::Duration};
 
 /// Who clients are, and what they may do.
@@ -24,6 +24,8 @@ pub struct SecurityOptions {
     pub refresh_interval: Duration,
     /// Whether clients of GSI versions before 10400 are accepted.
     pub allows_unsigned_gsi: bool,
+    /// How much clients that share a key with the server have to sign on connections in clear.
+    pub signing: SigningLevel,
     /// Whose tokens are accepted.
     pub issuers: Issuers,
     /// Issuers whose keys are in files: URL and JSON Web Key Set.
@@ -44,6 +46,7 @@ impl Default for SecurityOptions {
             takes_plain_tokens_on_loopback: false,
             refresh_interval: Duration::from_secs(60),
             allows_unsigned_gsi: false,
+            signing: SigningLevel::None,
             issuers: Issuers::default(),
             key_files: Vec::new(),
             grants: None,

@@ -18,6 +18,8 @@ section! {
         limited_proxies: bool = Value::default("true"),
         /// Whether clients of GSI versions before 10400 are accepted, whose session keys an attacker on the way could exchange.
         unsigned_gsi: bool = Value::default("false"),
+        /// Which requests clients of "gsi" sign where there is no TLS, so that nobody on the way adds some: "none"; "compatible" (changes); "standard" (opens too); "intense" (uses of open files but plain reads too); "pedantic" (everything).
+        signing: String = Value::default(r#""none""#).sample(r#""standard""#),
         /// File with the shared secrets, as `xrdsssadmin` writes it; not readable by others.
         keytab: String = Value::none().sample(r#""/etc/forebay/sss.keytab""#),
         /// Whether tokens are taken from connections without TLS: "never", or "loopback" for clients on this machine.

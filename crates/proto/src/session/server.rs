@@ -7,7 +7,7 @@ use crate::flags::{Abilities, ProtocolRequestFlags, ServerFlags};
 use crate::header::{REQUEST_HEADER_LEN, RequestHeader, SessionId, StreamId};
 use crate::limits::{DRAIN_LEN_MAX, payload_len_max};
 use crate::request::{Change, Login, Protocol, ReadElements, Request, RequestError};
-use crate::response::{HandshakeReply, ProtocolReply, ReplyTo};
+use crate::response::{HandshakeReply, ProtocolReply, ReplyTo, SigningRequirements};
 use crate::tls::TlsPolicy;
 use forebay_types::Side;
 
@@ -20,6 +20,8 @@ pub struct ServerOptions {
     pub flags: ServerFlags,
     /// When connections are encrypted.
     pub tls: TlsPolicy,
+    /// How much clients are told to sign on connections that stay in clear: [`SigningRequirements::level`]; 0 for nothing.
+    pub signing_level: u8,
 }
 
 impl ServerOptions {
@@ -31,6 +33,7 @@ impl ServerOptions {
             .with(ServerFlags::ATTR_CACHE)
             .with(ServerFlags::SUPPORTS_PAGES),
         tls: TlsPolicy::None,
+        signing_level: 0,
     };
 
     /// A plain file server that serves pages.
@@ -38,6 +41,7 @@ impl ServerOptions {
         version: PROTOCOL_VERSION,
         flags: ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES),
         tls: TlsPolicy::None,
+        signing_level: 0,
     };
 }
 
@@ -114,7 +118,7 @@ impl Fatal {
 /// One client's connection. Performs no I/O and reads no clock.
 ///
 /// Hand all input that has arrived to [`ServerSession::handle_input`] again and again, each time dropping what it
-/// consumed, until it needs more. When it gives out a login or bind, call [`ServerSession::accept_login`],
+/// consumed, until it needs more. Signatures are given out as they come, and not checked. When it gives out a login or bind, call [`ServerSession::accept_login`],
 /// [`ServerSession::demand_authentication`] or [`ServerSession::accept_bind`] before the next input, or answer with an error. When it
 /// gives out credentials, answer them with a challenge or an error, or call [`ServerSession::accept_authentication`]. When [`ServerSession::is_tls_due`] says so,
 /// send what is in `out`, take what input there is for the beginning of the TLS handshake, go through that, and call
@@ -299,9 +303,13 @@ impl ServerSession {
         let consumed = REQUEST_HEADER_LEN + payload.len();
         let reply_to = ReplyTo::direct(header.stream_id);
         match self.admit(Request::decode(header, payload)) {
-            Ok(Request::Protocol(protocol)) => reply_to.protocol(self.handle_protocol(&protocol), out),
-            // A signature that nobody asked for has no answer of its own and changes nothing.
-            Ok(Request::Sigver(_)) => {}
+            Ok(Request::Protocol(protocol)) => {
+                let reply = self.handle_protocol(&protocol);
+                match self.signing_requirements(&protocol) {
+                    Some(signing) => reply_to.protocol_with_signing(reply, &signing, out),
+                    None => reply_to.protocol(reply, out),
+                }
+            }
             Ok(request) => return Input::Request { consumed, stream_id: header.stream_id, request },
             Err(error) => reply_to.error(error.code, error.text, out),
         }
@@ -335,7 +343,7 @@ impl ServerSession {
     /// Decides whether TLS starts now. Clients before 2.9.7 tell no version and understand only 1 for a server, 0 for a
     /// manager.
     fn handle_protocol(&mut self, protocol: &Protocol) -> ProtocolReply {
-        let ServerOptions { version, flags, tls } = self.options;
+        let ServerOptions { version, flags, tls, .. } = self.options;
         if protocol.client_version == 0 {
             return ProtocolReply { version, flags: ServerFlags(flags.0 & 1) };
         }
@@ -348,6 +356,15 @@ impl ServerSession {
             }
         }
         ProtocolReply { version, flags }
+    }
+
+    /// What a client that asks is told to sign: nothing on connections that are or will be encrypted.
+    fn signing_requirements(&self, protocol: &Protocol) -> Option<SigningRequirements> {
+        let ServerOptions { signing_level: level, tls, .. } = self.options;
+        let is_asked = protocol.client_version != 0 && protocol.flags.contains(ProtocolRequestFlags::SECURITY);
+        let stays_clear = matches!(self.tls, Tls::Off { .. }) && !tls.is_needed_for_session();
+        let is_told = level > 0 && is_asked && stays_clear;
+        is_told.then(|| SigningRequirements { level, ..SigningRequirements::default() })
     }
 
     /// Opens the session and appends the reply to the login. Ancient clients expect no session id.

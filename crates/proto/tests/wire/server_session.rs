@@ -6,7 +6,7 @@ use forebay_proto::request::{Bind, ReadElement, Target, encode_read_vector};
 use forebay_proto::response::ErrorBody;
 use forebay_proto::{
     Abilities, ErrorCode, Fatal, FileHandle, Input, Params, Request, RequestCode, RequestHeader, ServerOptions,
-    ServerSession, SessionId, Status, StreamId,
+    ServerSession, SessionId, Status, StreamId, TlsPolicy,
 };
 
 const HANDSHAKE: &str = "00000000 00000000 00000000 00000004 000007dc";
@@ -173,10 +173,33 @@ fn authentication_that_nobody_asked_for_is_invalid() {
 }
 
 #[test]
-fn signatures_are_ignored() {
+fn signatures_are_given_out_and_have_no_answer() {
     let (input, mut out) = (request(RequestCode::SIGVER, Params::default(), &[1; 32]), Vec::new());
-    assert_eq!(session(true).handle_input(&input, &mut out), Ok(Input::Skipped { consumed: 56 }));
+    let mut session = session(true);
+    let given = session.handle_input(&input, &mut out);
+    assert!(matches!(given, Ok(Input::Request { consumed: 56, request: Request::Sigver(_), .. })), "{given:?}");
     assert!(out.is_empty());
+}
+
+#[test]
+fn what_is_to_be_signed_is_told_to_who_asks_and_stays_in_clear() {
+    const PLAIN: &str = "00000511 00200281";
+    let reply = |tls, signing_level, flags: &str| {
+        let mut session = ServerSession::new(ServerOptions { tls, signing_level, ..ServerOptions::CACHE });
+        let mut out = Vec::new();
+        session.handle_input(&hex(HANDSHAKE), &mut out).unwrap();
+        out.clear();
+        let request = format!("0000 0bbe 00000511 {flags} 03 00000000000000000000 00000000");
+        session.handle_input(&hex(&request), &mut out).unwrap();
+        frame(&out).1
+    };
+    assert_eq!(reply(TlsPolicy::None, 3, "01"), hex(&format!("{PLAIN} 53 00 00 00 03 00")));
+    assert_eq!(reply(TlsPolicy::None, 0, "01"), hex(PLAIN));
+    assert_eq!(reply(TlsPolicy::None, 3, "00"), hex(PLAIN));
+    assert_eq!(reply(TlsPolicy::Capable, 2, "03").len(), 14);
+    for (policy, flags) in [(TlsPolicy::Capable, "05"), (TlsPolicy::Login, "03"), (TlsPolicy::Session, "03")] {
+        assert_eq!(reply(policy, 3, flags).len(), 8, "{policy:?}");
+    }
 }
 
 #[test]
