@@ -22,6 +22,6 @@ pub use send::{
 pub use stream::Stream;
 pub use tls::{
     ClientTlsFiles, Credential, CrlPolicy, DistrustReason, PeerCertificate, REBUILD_AFTER, RELOAD_CHECK_INTERVAL,
-    ServerTlsFiles, TlsAcceptor, TlsConnector, TlsError, TlsFacts, TrustAnchors,
+    ServerTlsFiles, TlsAcceptor, TlsConnector, TlsError, TlsFacts, TrustAnchors, WebAnchors,
 };
 pub use tune::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};

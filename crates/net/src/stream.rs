@@ -1,5 +1,7 @@
 //! A connection that may be encrypted.
 
+mod async_io;
+
 use crate::{
     send::{SendError, SendHint, send_all, send_now, send_vectored},
     tls::{TlsAcceptor, TlsConnector, TlsError, TlsFacts, TlsSession, accept, connect},

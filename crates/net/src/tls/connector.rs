@@ -1,7 +1,7 @@
 //! The client's side: which servers are trusted, and who we are.
 
 use super::{
-    Credential, TlsError, TrustAnchors,
+    Credential, CrlPolicy, TlsError, TrustAnchors, WebAnchors,
     reloading::Reloading,
     session::TlsSession,
     verdict::{Objection, Strictness, judge},
@@ -26,6 +26,8 @@ pub struct TlsConnector(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     files: ClientTlsFiles,
+    /// Instead of the files' own, when they are given.
+    web: Option<WebAnchors>,
     connector: Reloading<SslConnector>,
 }
 
@@ -37,8 +39,20 @@ impl TlsConnector {
     pub fn new(files: ClientTlsFiles) -> Result<Self, TlsError> {
         let mut paths = vec![files.trust.path().to_owned()];
         paths.extend(files.credential.iter().flat_map(|own| [own.certificate.clone(), own.key.clone()]));
-        let connector = Reloading::new(paths, crate::clock::monotonic(), || build(&files))?;
-        Ok(Self(Arc::new(Shared { files, connector })))
+        let connector = Reloading::new(paths, crate::clock::monotonic(), || build(&files, None))?;
+        Ok(Self(Arc::new(Shared { files, web: None, connector })))
+    }
+
+    /// For servers of the web, to which no certificate of ours is shown.
+    ///
+    /// # Errors
+    /// When the file of CAs cannot be used.
+    pub fn for_web(anchors: WebAnchors) -> Result<Self, TlsError> {
+        let paths = anchors.path().map(|path| vec![path.to_owned()]).unwrap_or_default();
+        let trust = TrustAnchors { ca_dir: anchors.place().to_owned(), crl: CrlPolicy::Ignore };
+        let files = ClientTlsFiles { trust, credential: None };
+        let connector = Reloading::new(paths, crate::clock::monotonic(), || build(&files, Some(&anchors)))?;
+        Ok(Self(Arc::new(Shared { files, web: Some(anchors), connector })))
     }
 
     /// What certificates of servers are compared with.
@@ -51,7 +65,8 @@ impl TlsConnector {
     /// # Errors
     /// When `host` is no name that a certificate could be for.
     pub(super) fn session(&self, host: &str) -> Result<TlsSession, TlsError> {
-        let connector = self.0.connector.current(crate::clock::monotonic(), || build(&self.0.files));
+        let Shared { files, web, connector } = &*self.0;
+        let connector = connector.current(crate::clock::monotonic(), || build(files, web.as_ref()));
         let mut ssl = connector.configure()?.into_ssl(host)?;
         Objection::make_room(&mut ssl)?;
         ssl.set_connect_state();
@@ -59,11 +74,15 @@ impl TlsConnector {
     }
 }
 
-fn build(files: &ClientTlsFiles) -> Result<SslConnector, TlsError> {
+fn build(files: &ClientTlsFiles, web: Option<&WebAnchors>) -> Result<SslConnector, TlsError> {
     let mut builder = SslConnector::builder(SslMethod::tls_client())?;
     builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
-    // Instead of the CAs of the operating system.
-    builder.set_cert_store(files.trust.store()?);
+    match web {
+        // A new builder trusts these.
+        Some(WebAnchors::System) => {}
+        Some(WebAnchors::File(file)) => builder.set_cert_store(WebAnchors::store(file)?),
+        None => builder.set_cert_store(files.trust.store()?),
+    }
     if let Some(credential) = &files.credential {
         credential.install(&mut builder)?;
     }

@@ -53,11 +53,7 @@ impl Credential {
     }
 
     fn chain(&self) -> Result<Vec<X509>, TlsError> {
-        let bytes = read(&self.certificate)?;
-        X509::stack_from_pem(&bytes).map_err(|errors| TlsError::File {
-            path: self.certificate.clone(),
-            reason: format!("holds no certificate in PEM form: {}", reason_of(&errors)),
-        })
+        chain_of(&self.certificate, &read(&self.certificate)?)
     }
 
     fn private_key(&self) -> Result<PKey<Private>, TlsError> {
@@ -73,7 +69,16 @@ impl Credential {
     }
 }
 
-fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, TlsError> {
+/// The certificates in `pem`, which is what the file at `path` holds.
+pub(super) fn chain_of(path: &Path, pem: &[u8]) -> Result<Vec<X509>, TlsError> {
+    X509::stack_from_pem(pem).map_err(|errors| TlsError::File {
+        path: path.to_owned(),
+        reason: format!("holds no certificate in PEM form: {}", reason_of(&errors)),
+    })
+}
+
+/// What a file of certificates or keys holds.
+pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, TlsError> {
     let unreadable = |reason: String| TlsError::File { path: path.to_owned(), reason };
     let mut bytes = Zeroizing::new(Vec::new());
     File::open(path)

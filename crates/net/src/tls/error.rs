@@ -115,7 +115,7 @@ impl fmt::Display for DistrustReason {
         match self {
             Self::UnknownCa { ca_dir } => write!(
                 f,
-                "no CA in {} has issued it; install its CA there under the hashed name (`openssl rehash`)",
+                "no CA in {} has issued it; install its CA there (in a directory under its hashed name: `openssl rehash`)",
                 ca_dir.display()
             ),
             Self::OtherHost { wanted, hosts } if hosts.is_empty() => write!(f, "it is not for {wanted}"),

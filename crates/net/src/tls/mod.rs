@@ -13,6 +13,7 @@ mod reloading;
 mod session;
 mod trust;
 mod verdict;
+mod web;
 
 pub use acceptor::{ServerTlsFiles, TlsAcceptor};
 pub use connector::{ClientTlsFiles, TlsConnector};
@@ -21,6 +22,7 @@ pub use error::{DistrustReason, TlsError};
 pub use facts::{PeerCertificate, TlsFacts};
 pub use reloading::{REBUILD_AFTER, RELOAD_CHECK_INTERVAL};
 pub use trust::{CrlPolicy, TrustAnchors};
+pub use web::WebAnchors;
 
 pub(crate) use handshake::{accept, connect};
 pub(crate) use session::TlsSession;

@@ -8,11 +8,14 @@ use bytes::BytesMut;
 use certificates::Issued;
 use forebay_net::{
     ClientTlsFiles, Credential, CrlPolicy, DistrustReason, Listener, PeerCertificate, RELOAD_CHECK_INTERVAL,
-    ServerTlsFiles, Stream, TlsAcceptor, TlsConnector, TlsError, TrustAnchors,
+    ServerTlsFiles, Stream, TlsAcceptor, TlsConnector, TlsError, TrustAnchors, WebAnchors,
 };
 use std::{fs, io::IoSlice, os::unix::fs::PermissionsExt};
 use tempfile::TempDir;
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 /// Far more than the buffers of a connection hold.
 const LARGE: usize = 8 << 20;
@@ -169,6 +172,44 @@ async fn a_server_that_nobody_vouches_for_is_refused() {
     let reason = refusal(&site, "localhost").await;
     assert_eq!(reason, DistrustReason::UnknownCa { ca_dir: site.trusted.path().to_owned() });
     assert!(reason.to_string().contains("openssl rehash"));
+}
+
+#[tokio::test]
+async fn servers_of_the_web_are_vouched_for_by_a_file_of_authorities() {
+    let site = Site::new(&["localhost"]);
+    let file = site.own.path().join("authorities.pem");
+    let both =
+        [Issued::ca("other CA"), Issued::ca("third CA")].map(|other| other.certificate.to_pem().unwrap()).concat();
+    fs::write(&file, &both).unwrap();
+    let refused = TlsConnector::for_web(WebAnchors::File(file.clone())).unwrap();
+    let error = encrypted(&site.acceptor(), &refused, "localhost").await.unwrap_err();
+    assert!(error.to_string().contains("authorities.pem"), "{error}");
+    let error = encrypted(&site.acceptor(), &TlsConnector::for_web(WebAnchors::System).unwrap(), "localhost")
+        .await
+        .unwrap_err();
+    assert!(matches!(error, TlsError::Distrusted { reason: DistrustReason::UnknownCa { .. }, .. }), "{error}");
+    fs::write(&file, [both, site.ca.certificate.to_pem().unwrap()].concat()).unwrap();
+    let trusting = TlsConnector::for_web(WebAnchors::File(file.clone())).unwrap();
+    encrypted(&site.acceptor(), &trusting, "localhost").await.unwrap();
+    fs::write(&file, "nothing").unwrap();
+    let error = TlsConnector::for_web(WebAnchors::File(file)).unwrap_err();
+    assert!(error.to_string().contains("holds no certificate"), "{error}");
+}
+
+#[tokio::test]
+async fn readers_and_writers_of_tokio_pass_more_than_the_buffers_hold() {
+    let site = Site::new(&["localhost"]);
+    let (mut client, mut served) = encrypted(&site.acceptor(), &site.connector(None), "localhost").await.unwrap();
+    let bytes = pattern(LARGE);
+    let mut received = Vec::new();
+    let send = async {
+        client.write_all(&bytes).await.unwrap();
+        client.flush().await.unwrap();
+        client.shutdown().await.unwrap();
+    };
+    let (_, read) = tokio::join!(send, served.read_to_end(&mut received));
+    assert_eq!(read.unwrap(), LARGE);
+    assert!(received == bytes);
 }
 
 #[tokio::test]
