@@ -41,10 +41,11 @@ pub use sss::{
     sss_message, verify_sss_message,
 };
 pub use token::{
-    DISCOVERY_LEN_MAX, DiscoveryError, ISSUERS_MAX, Issuer, Issuers, IssuersError, JwtError, KEY_SET_LEN_MAX, KEYS_MAX,
-    KeySet, KeySetError, LEEWAY_SECONDS_MAX, MissingKeys, TOKEN_LEN_MAX, Token, TokenError, TokenProfile,
-    TokenTextError, TokenUser, VERIFIED_SECONDS_MAX, VerifiedTokens, ZtnError, ZtnParams, discovery_urls,
-    parse_discovery, parse_ztn_message, without_tokens, ztn_message,
+    DISCOVERY_LEN_MAX, DiscoveryError, ISSUERS_MAX, Issuer, Issuers, IssuersError, JwtError, KEY_SET_LEN_MAX,
+    KEYS_FRESH_SECONDS, KEYS_FRESH_SECONDS_DEFAULT, KEYS_MAX, KeyLease, KeySet, KeySetError, LEEWAY_SECONDS_MAX,
+    MISSING_KEY_PAUSE_SECONDS, MissingKeys, TOKEN_LEN_MAX, Token, TokenError, TokenProfile, TokenTextError, TokenUser,
+    VERIFIED_SECONDS_MAX, VerifiedTokens, ZtnError, ZtnParams, discovery_urls, max_age, parse_discovery,
+    parse_ztn_message, without_tokens, ztn_message,
 };
 pub use unix::{HOST_MESSAGE, UnixError, parse_unix_message, unix_message};
 pub use unix_time::UnixTime;

@@ -17,6 +17,7 @@ mod error;
 mod exports;
 mod flags;
 mod integrity;
+mod issuers;
 mod origin_url;
 mod purge;
 mod raw;

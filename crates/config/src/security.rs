@@ -4,21 +4,20 @@ use crate::{
     checker::Checker,
     config::TlsConfig,
     convert::parse_path,
-    duration::parse_duration,
-    raw::{Raw, RawAuthentication, RawBinding, RawGrant, RawIssuer},
+    issuers::read_issuers,
+    raw::{Raw, RawAuthentication, RawBinding, RawGrant},
 };
 use forebay_auth::{
-    Binding, Bindings, Conditions, GRANTS_MAX, Grant, Grants, Issuer, Issuers, LEEWAY_SECONDS_MAX, Method,
-    PathTemplate, Right, Rights, ScopeUse, SecurityProtocol, SigningLevel, TokenProfile, x509::Use,
+    Binding, Bindings, Conditions, GRANTS_MAX, Grant, Grants, Method, PathTemplate, Right, Rights, ScopeUse,
+    SecurityProtocol, SigningLevel, x509::Use,
 };
 use forebay_net::CrlPolicy;
 use forebay_trust::{SecurityOptions, VomsUse};
-use forebay_types::Lfn;
-use std::{convert::Infallible, path::PathBuf};
+use std::convert::Infallible;
 use toml::Spanned;
 
 /// Longest pattern or name in bytes: every decision compares with it.
-const PATTERN_LEN_MAX: usize = 1024;
+pub(crate) const PATTERN_LEN_MAX: usize = 1024;
 
 pub(crate) fn read_security(raw: &Raw, tls: &TlsConfig, checker: &mut Checker<'_>) -> SecurityOptions {
     let mut config = SecurityOptions::default();
@@ -34,13 +33,7 @@ pub(crate) fn read_security(raw: &Raw, tls: &TlsConfig, checker: &mut Checker<'_
         Ok(bindings) => config.bindings = bindings,
         Err(error) => checker.refuse("binding", raw.binding.first().map(Spanned::span).as_ref(), error),
     }
-    let issuers: Vec<_> = raw.issuer.iter().filter_map(|table| read_issuer(table, checker)).collect();
-    config.key_files = issuers.iter().map(|(issuer, keys)| (issuer.url.clone(), keys.clone())).collect();
-    let issuers = issuers.into_iter().map(|(issuer, _)| issuer).collect();
-    match Issuers::new(issuers) {
-        Ok(issuers) => config.issuers = issuers,
-        Err(error) => checker.refuse("issuer", raw.issuer.first().map(Spanned::span).as_ref(), error),
-    }
+    read_issuers(&raw.issuer, &mut config, checker);
     read_grants(&raw.grant, &mut config, checker);
     check_together(raw, &config, tls, checker);
     config
@@ -67,6 +60,7 @@ fn read_authentication(raw: &RawAuthentication, config: &mut SecurityOptions, ch
     checker.set(&mut config.signing, "authentication.signing", raw.signing.as_ref(), |text| {
         named(text, SigningLevel::ALL.map(|level| (level.as_str(), level)))
     });
+    config.keys_dir = checker.read("authentication.keys_dir", raw.keys_dir.as_ref(), |text| parse_path(text));
     config.keytab = checker.read("authentication.keytab", raw.keytab.as_ref(), |text| parse_path(text));
     let plain = raw.plain_tokens.as_ref();
     checker.set(&mut config.takes_plain_tokens_on_loopback, "authentication.plain_tokens", plain, |text| {
@@ -91,31 +85,6 @@ fn read_binding(
     let hosts = needed("binding.host", raw.host.as_ref(), table, checker);
     let hosts = checker.read("binding.host", hosts, |text| parse_address_pattern(text));
     Some(Binding { hosts: hosts?, protocols: protocols? })
-}
-
-fn read_issuer(table: &Spanned<RawIssuer>, checker: &mut Checker<'_>) -> Option<(Issuer, PathBuf)> {
-    let raw = table.get_ref();
-    let url = needed("issuer.url", raw.url.as_ref(), table, checker);
-    let url = checker.read("issuer.url", url, |url| {
-        let is_url = url.starts_with("https://") && url.len() <= PATTERN_LEN_MAX && !url.contains(char::is_whitespace);
-        is_url.then(|| url.clone()).ok_or("no issuer: write its URL, which begins with https://")
-    });
-    let mut issuer = Issuer::new(&url?);
-    issuer.audiences = checker.read_list("issuer.audiences", raw.audiences.as_ref(), parse_text).unwrap_or_default();
-    checker.set(&mut issuer.base_path, "issuer.base_path", raw.base_path.as_ref(), |text| Lfn::parse(text));
-    issuer.profile = checker.read("issuer.profile", raw.profile.as_ref(), |text| {
-        named(text, [("wlcg", TokenProfile::Wlcg), ("scitokens", TokenProfile::SciTokens)])
-    });
-    issuer.vo = checker.read("issuer.vo", raw.vo.as_ref(), |text| parse_text(text));
-    checker.set(&mut issuer.leeway_seconds, "issuer.leeway", raw.leeway.as_ref(), |text| {
-        let leeway = parse_duration(text).map_err(|error| error.to_string())?;
-        let seconds = i64::try_from(leeway.as_secs()).unwrap_or(i64::MAX);
-        let is_short = seconds <= LEEWAY_SECONDS_MAX;
-        is_short.then_some(seconds).ok_or_else(|| format!("more than {LEEWAY_SECONDS_MAX}s: mend the clocks instead"))
-    });
-    let keys = needed("issuer.keys", raw.keys.as_ref(), table, checker);
-    let keys = checker.read("issuer.keys", keys, |text| parse_path(text));
-    Some((issuer, keys?))
 }
 
 fn read_grants(raw: &[Spanned<RawGrant>], config: &mut SecurityOptions, checker: &mut Checker<'_>) {
@@ -196,7 +165,7 @@ fn check_together(raw: &Raw, config: &SecurityOptions, tls: &TlsConfig, checker:
 }
 
 /// A setting that a table must have.
-fn needed<'a, R, T>(
+pub(crate) fn needed<'a, R, T>(
     setting: &str,
     raw: Option<&'a Spanned<R>>,
     table: &Spanned<T>,
@@ -209,7 +178,7 @@ fn needed<'a, R, T>(
     raw
 }
 
-fn parse_text(text: &str) -> Result<String, String> {
+pub(crate) fn parse_text(text: &str) -> Result<String, String> {
     let is_good = !text.is_empty() && text.len() <= PATTERN_LEN_MAX && !text.contains(char::is_control);
     is_good.then(|| text.to_owned()).ok_or_else(|| format!("write 1 to {PATTERN_LEN_MAX} bytes on one line"))
 }
@@ -231,7 +200,7 @@ fn parse_protocol(text: &str) -> Result<SecurityProtocol, String> {
 }
 
 /// What `text` names.
-fn named<T: Copy, const N: usize>(text: &str, names: [(&'static str, T); N]) -> Result<T, String> {
+pub(crate) fn named<T: Copy, const N: usize>(text: &str, names: [(&'static str, T); N]) -> Result<T, String> {
     let found = names.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let all: Vec<_> = names.iter().map(|(name, _)| format!("\"{name}\"")).collect();
@@ -244,6 +213,7 @@ mod tests {
     use super::*;
     use crate::Settings;
     use forebay_auth::{Identity, Permitted, UnixTime};
+    use forebay_types::Lfn;
     use std::path::Path;
 
     fn parse(text: &str) -> Result<SecurityOptions, crate::ConfigError> {
@@ -276,19 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn issuers_and_bindings_are_read() {
+    fn bindings_are_read() {
         let config = parse(
             "[authentication]\nmethods = [\"ztn\"]\nplain_tokens = \"loopback\"\n\
              [[binding]]\nhost = \"10.1.*\"\nmethods = []\n\
-             [[issuer]]\nurl = \"https://i.example.org/\"\nkeys = \"/k\"\nbase_path = \"/store\"\nleeway = \"1min\"\nprofile = \"wlcg\"\n\
+             [[issuer]]\nurl = \"https://i.example.org/\"\n\
              [[grant]]\npath = \"/store\"\nrights = [\"read\"]\nscopes = \"grant\"\n",
         )
         .unwrap();
         assert_eq!(config.bindings.permitted("10.1.2.3", None, &config.methods, true), Permitted::Everybody);
         assert!(config.takes_plain_tokens_on_loopback);
-        let (issuer, _) = config.issuers.iter().next().unwrap();
-        assert_eq!((issuer.url.as_str(), issuer.leeway_seconds), ("https://i.example.org/", 60));
-        assert_eq!((issuer.base_path.as_str(), issuer.profile), ("/store", Some(TokenProfile::Wlcg)));
     }
 
     #[test]
@@ -307,9 +274,6 @@ mod tests {
             ("[[grant]]\npath = \"/a/{who}\"\nrights = []", "{"),
             ("[[grant]]\npath = \"/a\"\nrights = [\"write\"]", "is no right"),
             ("[[grant]]\npath = \"/a\"\nrights = []\nmethods = [\"krb5\"]", "is no method"),
-            ("[[issuer]]\nurl = \"http://i\"", "https://"),
-            ("[[issuer]]\nurl = \"https://i\"\nleeway = \"1h\"", "more than 300s"),
-            ("[[issuer]]\nurl = \"https://i\"\nkeys = \"/k\"\n[[issuer]]\nurl = \"https://i\"\nkeys = \"/k\"", "twice"),
             ("[[binding]]\nmethods = []", "binding.host"),
             ("[[binding]]\nhost = \"*\"", "binding.methods"),
             ("[[binding]]\nhost = \"*.site.org\"\nmethods = []", "is no address"),

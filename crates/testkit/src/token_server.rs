@@ -10,6 +10,7 @@ use openssl::ssl::{SslAcceptor, SslMethod};
 use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use openssl::x509::{X509, X509Name};
 use std::{
+    collections::HashMap,
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
@@ -41,6 +42,8 @@ pub struct TokenServer {
 struct Shared {
     issuer: Mutex<TokenIssuer>,
     requests: Mutex<Vec<String>>,
+    /// Whole answers for some paths.
+    answers: Mutex<HashMap<String, String>>,
     is_failing: AtomicBool,
     is_closing: AtomicBool,
 }
@@ -69,6 +72,7 @@ impl TokenServer {
         let shared = Arc::new(Shared {
             issuer: Mutex::new(TokenIssuer::new(&format!("{scheme}://{address}"), algorithm)),
             requests: Mutex::default(),
+            answers: Mutex::default(),
             is_failing: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
         });
@@ -110,6 +114,12 @@ impl TokenServer {
     #[must_use]
     pub fn requests(&self) -> Vec<String> {
         self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Answers `answer` (a whole HTTP answer, head and body) to whoever asks for `path`, instead of what belongs there.
+    pub fn set_answer(&self, path: &str, answer: &str) {
+        let mut answers = self.shared.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.insert(path.to_owned(), answer.to_owned());
     }
 
     /// Answers 503 to everything, or no longer.
@@ -154,14 +164,21 @@ impl Shared {
         }
         let text = String::from_utf8_lossy(&request);
         let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
-        let (status, body) = self.document(&path);
+        let answer = self.answer_for(&path);
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(path);
-        write!(
-            stream,
-            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        )?;
+        stream.write_all(answer.as_bytes())?;
         stream.flush()
+    }
+
+    fn answer_for(&self, path: &str) -> String {
+        if let Some(answer) = self.answers.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
+            return answer.clone();
+        }
+        let (status, body) = self.document(path);
+        let len = body.len();
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n{body}"
+        )
     }
 
     fn document(&self, path: &str) -> (&'static str, String) {
@@ -235,9 +252,11 @@ mod tests {
         assert!(get(DISCOVERY_PATH).ends_with(&format!(r#"{{"issuer":"{url}","jwks_uri":"{url}/jwks"}}"#)));
         assert!(get(KEYS_PATH).ends_with(&server.issuer().key_set()));
         assert!(get("/other").starts_with("HTTP/1.1 404 "));
+        server.set_answer("/other", "HTTP/1.1 302 Found\r\nLocation: /jwks\r\n\r\n");
+        assert!(get("/other").starts_with("HTTP/1.1 302 "));
         server.set_failing(true);
         assert!(get(KEYS_PATH).starts_with("HTTP/1.1 503 "));
-        assert_eq!(server.requests(), [DISCOVERY_PATH, KEYS_PATH, "/other", KEYS_PATH]);
+        assert_eq!(server.requests(), [DISCOVERY_PATH, KEYS_PATH, "/other", "/other", KEYS_PATH]);
     }
 
     #[test]

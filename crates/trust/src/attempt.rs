@@ -99,7 +99,7 @@ impl Attempt {
             },
             SecurityProtocol::Ztn => parse_ztn_message(message)
                 .map_err(|error| Refusal::new(self.protocol, error))
-                .and_then(|token| self.gate.bearer(&token, &self.client, now))
+                .and_then(|token| self.gate.bearer_at_login(&token, &self.client, now))
                 .map(known),
             SecurityProtocol::Unix => {
                 parse_unix_message(message, &host).map_err(|error| Refusal::new(self.protocol, error)).map(known)

@@ -4,19 +4,21 @@ use crate::{
     attempt::{Attempt, ClientFacts, Proof, Refusal},
     authorities::Authorities,
     files::{read, read_secret},
+    issuer_keys::IssuerKeys,
     options::SecurityOptions,
     organizations::Organizations,
     watched::{LoadError, Watched},
 };
 use forebay_auth::{
-    Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams, Token, UnixTime,
-    VerifiedTokens, ZtnParams, gsi::GsiServerSettings, write_offers, x509::Credential,
+    Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams, Token,
+    TokenError, UnixTime, VerifiedTokens, ZtnParams, gsi::GsiServerSettings, write_offers, x509::Credential,
 };
 use forebay_types::Lfn;
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
+use tokio::task::JoinSet;
 
 /// How long a message of the protocol `sss` is good, seconds: as stock servers have it.
 pub(crate) const SSS_LIFETIME_S: u32 = 13;
@@ -42,6 +44,8 @@ pub struct Gate {
     issuers: RwLock<Arc<Issuers>>,
     /// Keys of issuers that are kept in files.
     key_files: Vec<(String, Watched<KeySet>)>,
+    /// Keys of issuers that are fetched.
+    issuer_keys: Vec<IssuerKeys>,
     /// Tokens that were verified a moment ago.
     verified: Mutex<VerifiedTokens>,
 }
@@ -88,7 +92,17 @@ impl Gate {
         for (url, path) in &options.key_files {
             key_files.push((url.clone(), watch_keys(path)?));
         }
-        let issuers = RwLock::new(Arc::new(options.issuers.clone()));
+        let mut issuers = options.issuers.clone();
+        let now = UnixTime(forebay_net::clock::now_unix());
+        let mut issuer_keys = Vec::new();
+        for discovery in &options.discoveries {
+            let (opened, keys) = IssuerKeys::open(discovery, options.keys_dir.as_deref(), now)?;
+            if let Some(keys) = keys {
+                issuers.set_keys(&discovery.url, keys);
+            }
+            issuer_keys.push(opened);
+        }
+        let issuers = RwLock::new(Arc::new(issuers));
         let gate = Self {
             options,
             host: files.host.clone(),
@@ -96,6 +110,7 @@ impl Gate {
             keytab,
             issuers,
             key_files,
+            issuer_keys,
             verified: Self::none_verified(),
         };
         gate.take_keys();
@@ -112,6 +127,7 @@ impl Gate {
             keytab: None,
             issuers: RwLock::default(),
             key_files: Vec::new(),
+            issuer_keys: Vec::new(),
             verified: Self::none_verified(),
         }
     }
@@ -147,15 +163,38 @@ impl Gate {
 
     /// Puts the keys that are in files to their issuers.
     fn take_keys(&self) {
-        if self.key_files.is_empty() {
-            return;
-        }
-        let mut issuers = self.issuers().as_ref().clone();
         for (url, keys) in &self.key_files {
-            issuers.set_keys(url, keys.get().as_ref().clone());
+            self.set_keys(url, keys.get().as_ref().clone());
         }
-        *self.issuers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(issuers);
+    }
+
+    /// Takes the keys of an issuer in place of those it had; what was believed by those is forgotten.
+    fn set_keys(&self, url: &str, keys: KeySet) {
+        {
+            let mut current = self.issuers.write().unwrap_or_else(PoisonError::into_inner);
+            let mut issuers = current.as_ref().clone();
+            issuers.set_keys(url, keys);
+            *current = Arc::new(issuers);
+        }
         self.verified.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Keeps the keys of issuers current that are fetched, as long as it is polled. Runs inside a tokio runtime.
+    pub async fn keep_keys_current(self: Arc<Self>) {
+        let mut tasks = JoinSet::new();
+        for number in 0..self.issuer_keys.len() {
+            let gate = Arc::clone(&self);
+            tasks.spawn(async move {
+                if let Some(issuer) = gate.issuer_keys.get(number) {
+                    issuer.keep_current(|keys| gate.set_keys(issuer.url(), keys)).await;
+                }
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a fault of our own: the keys of a token issuer are not fetched any more");
+            }
+        }
     }
 
     pub(crate) fn issuers(&self) -> Arc<Issuers> {
@@ -238,18 +277,59 @@ impl Gate {
     /// # Errors
     /// Why it is not believed.
     pub fn bearer(&self, token: &Token, client: &ClientFacts, now: UnixTime) -> Result<Identity, Refusal> {
-        if !client.is_tls && !self.takes_plain_tokens(client) {
-            return Err(Refusal::new(SecurityProtocol::Ztn, "tokens are taken over TLS only: use roots://"));
+        self.check_way(client)?;
+        let believed = self.believe(token, client, now).inspect_err(|error| {
+            if let Some(keys) = self.missing_keys(token, error) {
+                keys.want(now);
+            }
+        });
+        believed.map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))
+    }
+
+    /// As [`Self::bearer`], of a token that comes as a login: when it needs a key that is missing, that is waited for, for some
+    /// seconds at most. Blocks.
+    pub(crate) fn bearer_at_login(
+        &self,
+        token: &Token,
+        client: &ClientFacts,
+        now: UnixTime,
+    ) -> Result<Identity, Refusal> {
+        self.check_way(client)?;
+        let believed = self.believe(token, client, now).or_else(|error| match self.missing_keys(token, &error) {
+            Some(keys) => {
+                keys.want_and_wait(now);
+                self.believe(token, client, now)
+            }
+            None => Err(error),
+        });
+        believed.map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))
+    }
+
+    /// Refuses tokens that came where everybody could read them.
+    fn check_way(&self, client: &ClientFacts) -> Result<(), Refusal> {
+        if client.is_tls || self.takes_plain_tokens(client) {
+            return Ok(());
         }
+        Err(Refusal::new(SecurityProtocol::Ztn, "tokens are taken over TLS only: use roots://"))
+    }
+
+    fn believe(&self, token: &Token, client: &ClientFacts, now: UnixTime) -> Result<Identity, TokenError> {
         let host = client.address.ip().to_string();
         let known = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(token, now);
         if let Some(identity) = known {
             return Ok(Identity { host, ..identity.as_ref().clone() });
         }
-        let verified = self.issuers().verify(token, &host, now);
-        let identity = verified.map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))?;
+        let identity = self.issuers().verify(token, &host, now)?;
         self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(token, Arc::new(identity.clone()), now);
         Ok(identity)
+    }
+
+    /// Keys that are fetched, of which a token refused with `error` needs a newer one.
+    fn missing_keys(&self, token: &Token, error: &TokenError) -> Option<&IssuerKeys> {
+        error.asks_for_keys()?;
+        let issuers = self.issuers();
+        let issuer = issuers.issuer_of(token)?;
+        self.issuer_keys.iter().find(|keys| keys.url() == issuer.url)
     }
 
     /// Whether there are rules on who may do what.

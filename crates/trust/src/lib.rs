@@ -1,10 +1,11 @@
 //! What identities are checked against: certification authorities, virtual organizations, keys and issuers, read from files, and
-//! read again when the files change.
+//! read again when the files change; keys of token issuers also from the issuers themselves.
 
 mod attempt;
 mod authorities;
 mod files;
 mod gate;
+mod issuer_keys;
 mod options;
 mod organizations;
 mod watched;
@@ -13,6 +14,9 @@ pub use attempt::{Attempt, ClientFacts, Proof, Refusal, Step};
 pub use authorities::{Authorities, Fault};
 pub use files::{DIRECTORY_ENTRIES_MAX, FILE_LEN_MAX, FileError, Fingerprint, list, read, read_secret};
 pub use gate::{Demand, Gate, GateFiles, NoWayIn};
+pub use issuer_keys::{
+    FETCH_TIME_MAX, FetchError, FetchedKeys, IssuerAuthorities, IssuerClient, IssuerDiscovery, check_issuer_url,
+};
 pub use options::{SecurityOptions, VomsUse};
 pub use organizations::Organizations;
 pub use watched::{LoadError, Refreshed, Watched};

@@ -1,5 +1,6 @@
 //! How clients are asked who they are, and what they may do.
 
+use crate::issuer_keys::IssuerDiscovery;
 use forebay_auth::{Bindings, Grants, Issuers, SecurityProtocol, SigningLevel, x509::TrustRules};
 use std::{path::PathBuf, time::Duration};
 
@@ -30,6 +31,10 @@ pub struct SecurityOptions {
     pub issuers: Issuers,
     /// Issuers whose keys are in files: URL and JSON Web Key Set.
     pub key_files: Vec<(String, PathBuf)>,
+    /// Issuers whose keys are fetched.
+    pub discoveries: Vec<IssuerDiscovery>,
+    /// Directory in which fetched keys outlive a restart; `None` when they do not.
+    pub keys_dir: Option<PathBuf>,
     /// Who may do what; `None` when everybody may do everything.
     pub grants: Option<Grants>,
 }
@@ -49,6 +54,8 @@ impl Default for SecurityOptions {
             signing: SigningLevel::None,
             issuers: Issuers::default(),
             key_files: Vec::new(),
+            discoveries: Vec::new(),
+            keys_dir: None,
             grants: None,
         }
     }

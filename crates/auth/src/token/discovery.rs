@@ -83,6 +83,18 @@ pub fn parse_discovery(json: &[u8], issuer: &str) -> Result<String, DiscoveryErr
     Ok(url)
 }
 
+/// How long an answer may be kept by what its header `Cache-Control` says, seconds; 0 when it is not to be kept, `None` when it does
+/// not say.
+#[must_use]
+pub fn max_age(cache_control: &str) -> Option<u64> {
+    let directives = || cache_control.split(',').map(str::trim);
+    if directives().any(|it| it.eq_ignore_ascii_case("no-store") || it.eq_ignore_ascii_case("no-cache")) {
+        return Some(0);
+    }
+    let told = directives().filter_map(|it| it.split_once('=')).find(|(name, _)| name.eq_ignore_ascii_case("max-age"));
+    told?.1.trim_matches('"').parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,11 +137,29 @@ mod tests {
         assert_eq!(parse_discovery(&long, "https://i"), Err(DiscoveryError::TooLong { len: DISCOVERY_LEN_MAX + 1 }));
     }
 
+    #[test]
+    fn answers_tell_how_long_they_may_be_kept() {
+        for (header, expected) in [
+            ("", None),
+            ("public", None),
+            ("max-age=300", Some(300)),
+            ("public, Max-Age=\"60\" , must-revalidate", Some(60)),
+            ("max-age=300, no-cache", Some(0)),
+            ("no-store", Some(0)),
+            ("max-age=-1", None),
+            ("max-age=99999999999999999999", None),
+            ("s-maxage=5", None),
+        ] {
+            assert_eq!(max_age(header), expected, "{header}");
+        }
+    }
+
     proptest! {
         #[test]
         fn no_text_makes_it_panic(json in ".{0,80}", issuer in ".{0,40}") {
             let _ = parse_discovery(json.as_bytes(), &issuer);
             let _ = discovery_urls(&issuer);
+            let _ = max_age(&issuer);
         }
     }
 }

@@ -26,8 +26,15 @@ fn own_host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Reads again what has changed in the gate's files, until the server stops.
+/// Reads again what has changed in the gate's files, and fetches keys of issuers, until the server stops.
 pub(super) fn keep_current(gate: &Arc<Gate>, tasks: &mut JoinSet<()>, mut stop: watch::Receiver<bool>) {
+    let (fetching, mut stopped) = (Arc::clone(gate), stop.clone());
+    tasks.spawn(async move {
+        tokio::select! {
+            () = fetching.keep_keys_current() => {}
+            _ = stopped.wait_for(|is_stopping| *is_stopping) => {}
+        }
+    });
     let gate = Arc::clone(gate);
     tasks.spawn(async move {
         let mut ticks = interval(gate.options().refresh_interval);

@@ -24,6 +24,8 @@ section! {
         keytab: String = Value::none().sample(r#""/etc/forebay/sss.keytab""#),
         /// Whether tokens are taken from connections without TLS: "never", or "loopback" for clients on this machine.
         plain_tokens: String = Value::default(r#""never""#),
+        /// Directory in which keys fetched from issuers outlive a restart, made if need be; they do not, unless written.
+        keys_dir: String = Value::none().sample(r#""/var/lib/forebay/keys""#),
         /// How often files of certificates, authorities, organizations and secrets are looked at for changes.
         refresh_interval: String = Value::default(r#""1min""#),
     }
@@ -52,8 +54,14 @@ section! {
         profile: String = Value::none().sample(r#""wlcg""#),
         /// Virtual organization of those who bring its tokens, for rules.
         vo: String = Value::none().sample(r#""cms""#),
-        /// File with its keys, a JSON Web Key Set; it is read again when it changes.
+        /// File with its keys, a JSON Web Key Set; it is read again when it changes. Unless written, the keys are fetched from the issuer.
         keys: String = Value::none().sample(r#""/etc/forebay/cms-auth.jwks""#),
+        /// PEM file or hashed directory of the CAs that vouch for the issuer's server; those of the operating system, unless written.
+        ca: String = Value::none().sample(r#""/etc/grid-security/certificates""#),
+        /// How long fetched keys are believed beyond their time while the issuer does not answer, at most 7d.
+        grace: String = Value::default(r#""1d""#),
+        /// Whether keys may be fetched without TLS from an issuer on this machine: its URL may begin with http:// then.
+        plain_http: bool = Value::default("false"),
         /// How far clocks may be apart, at most 5min.
         leeway: String = Value::default(r#""30s""#),
     }

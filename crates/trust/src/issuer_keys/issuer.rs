@@ -1,0 +1,185 @@
+//! The keys of one issuer, kept current.
+
+use super::{FetchError, FetchedKeys, IssuerClient, IssuerDiscovery, kept::KeptKeys};
+use crate::watched::LoadError;
+use bytes::Bytes;
+use forebay_auth::{KeyLease, KeySet, UnixTime};
+use std::{
+    path::Path,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{sync::Notify, time::sleep};
+
+/// Logins that wait for the keys of one issuer at the same time; others are refused at once. Each holds a thread.
+const LOGINS_WAITING_MAX: usize = 8;
+
+/// The time on the wall may jump: it is looked at this often.
+const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(60);
+
+/// The keys of one issuer: when they are fetched, and who waits for them.
+#[derive(Debug)]
+pub(crate) struct IssuerKeys {
+    url: String,
+    login_wait_max: Duration,
+    client: IssuerClient,
+    kept: Option<Arc<KeptKeys>>,
+    state: Mutex<State>,
+    /// Told when a fetch has ended.
+    ended: Condvar,
+    /// Told when keys are wanted before their time.
+    wanted: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    lease: KeyLease,
+    /// The document that the keys in use came from.
+    json: Bytes,
+    /// Fetches that have ended.
+    rounds: u64,
+    waiting: usize,
+}
+
+impl IssuerKeys {
+    /// Of the issuer that `discovery` speaks of; keys are kept in `directory`, and those that are there are returned for use. Blocks
+    /// on the disk.
+    ///
+    /// # Errors
+    /// When the CAs for the issuer's certificate cannot be read.
+    pub(crate) fn open(
+        discovery: &IssuerDiscovery,
+        directory: Option<&Path>,
+        now: UnixTime,
+    ) -> Result<(Self, Option<KeySet>), LoadError> {
+        let client = IssuerClient::new(discovery)?;
+        let grace_seconds = i64::try_from(discovery.grace.as_secs()).unwrap_or(i64::MAX);
+        let kept = directory.map(|directory| Arc::new(KeptKeys::new(directory, &discovery.url)));
+        let (mut lease, mut keys) = (KeyLease::new(grace_seconds), None);
+        match kept.as_ref().map(|kept| kept.load()) {
+            // Keys from the future, or too old, are none.
+            Some(Ok(Some((found, fetched_at)))) if fetched_at <= now && now < fetched_at.plus(grace_seconds) => {
+                lease = KeyLease::resumed(grace_seconds, fetched_at);
+                keys = Some(found);
+            }
+            Some(Err(error)) => tracing::warn!(issuer = discovery.url, %error, "kept keys of an issuer are not used"),
+            _ => {}
+        }
+        let state = Mutex::new(State { lease, json: Bytes::new(), rounds: 0, waiting: 0 });
+        let (url, login_wait_max) = (discovery.url.clone(), discovery.login_wait_max);
+        let (ended, wanted) = (Condvar::new(), Notify::new());
+        Ok((Self { url, login_wait_max, client, kept, state, ended, wanted }, keys))
+    }
+
+    /// The issuer's name.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Keeps the keys current for ever: `set` gets each new set, and an empty one when the old keys are believed no longer.
+    pub(crate) async fn keep_current(&self, set: impl Fn(KeySet)) {
+        loop {
+            self.sleep_until_due().await;
+            let now = unix_now();
+            if self.state().lease.poll_ended(now) {
+                tracing::error!(issuer = self.url, "the keys of a token issuer are too old: its tokens are refused");
+                set(KeySet::default());
+            }
+            if !self.state().lease.begin_fetch(now) {
+                continue;
+            }
+            match self.client.fetch().await {
+                Ok(fetched) => self.take(fetched, &set).await,
+                Err(error) => self.note_failure(&error),
+            }
+            self.ended.notify_all();
+        }
+    }
+
+    async fn sleep_until_due(&self) {
+        let now = unix_now();
+        let due = {
+            let lease = &self.state().lease;
+            lease.ends_at().into_iter().fold(lease.due(), UnixTime::min)
+        };
+        let pause = u64::try_from(due.seconds_since(now)).map_or(Duration::ZERO, Duration::from_secs);
+        tokio::select! {
+            () = sleep(pause.min(LOOK_INTERVAL_MAX)) => {}
+            () = self.wanted.notified() => {}
+        }
+    }
+
+    async fn take(&self, fetched: FetchedKeys, set: &impl Fn(KeySet)) {
+        let now = unix_now();
+        let (count, is_new) = (fetched.keys.len(), self.state().json != fetched.json);
+        if is_new {
+            set(fetched.keys);
+            tracing::info!(issuer = self.url, keys = count, "keys of a token issuer fetched");
+        }
+        {
+            let mut state = self.state();
+            state.json = fetched.json.clone();
+            state.lease.handle_fetched(now, fetched.max_age);
+            state.rounds += 1;
+        }
+        let Some(kept) = self.kept.clone() else { return };
+        let saved = tokio::task::spawn_blocking(move || {
+            kept.save(&fetched.json, now).map_err(|error| format!("{}: {error}", kept.path().display()))
+        });
+        let error = match saved.await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error,
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(issuer = self.url, error, "the keys of a token issuer cannot be kept for the next start");
+    }
+
+    fn note_failure(&self, error: &FetchError) {
+        let now = unix_now();
+        let mut state = self.state();
+        state.lease.handle_failed(now);
+        state.rounds += 1;
+        let again_s = state.lease.due().seconds_since(now);
+        let ends_at = state.lease.ends_at();
+        drop(state);
+        match ends_at {
+            Some(ends_at) => {
+                let believed_s = ends_at.seconds_since(now);
+                tracing::warn!(issuer = self.url, %error, again_s, believed_s, "the keys of a token issuer cannot be fetched: the old ones are believed for a while");
+            }
+            None => {
+                tracing::error!(issuer = self.url, %error, again_s, "the keys of a token issuer cannot be fetched: its tokens are refused");
+            }
+        }
+    }
+
+    /// Has the keys fetched because a token needs one that is missing, unless that was done a moment ago. Whether one may come soon.
+    pub(crate) fn want(&self, now: UnixTime) -> bool {
+        let is_coming = self.state().lease.handle_missing(now);
+        if is_coming {
+            self.wanted.notify_one();
+        }
+        is_coming
+    }
+
+    /// As [`Self::want`], and waits for the end of the fetch, for a few seconds at most. Blocks.
+    pub(crate) fn want_and_wait(&self, now: UnixTime) {
+        let round = self.state().rounds;
+        let is_coming = self.want(now);
+        let mut state = self.state();
+        if !is_coming || state.waiting >= LOGINS_WAITING_MAX {
+            return;
+        }
+        state.waiting += 1;
+        let waited = self.ended.wait_timeout_while(state, self.login_wait_max, |state| state.rounds == round);
+        waited.unwrap_or_else(PoisonError::into_inner).0.waiting -= 1;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unix_now() -> UnixTime {
+    UnixTime(forebay_net::clock::now_unix())
+}
