@@ -51,7 +51,11 @@ fn set_up_session<'a>(options: ClientOptions, pieces: impl Iterator<Item = &'a [
                     assert!(at_least > input.len());
                     break;
                 }
-                Ok(Progress::Continue { consumed } | Progress::StartTls { consumed }) => consumed,
+                Ok(
+                    Progress::Continue { consumed }
+                    | Progress::StartTls { consumed }
+                    | Progress::Authenticate { consumed },
+                ) => consumed,
                 Ok(Progress::Ready { consumed }) => {
                     is_ready = true;
                     consumed

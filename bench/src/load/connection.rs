@@ -68,6 +68,7 @@ impl Connection {
                 }
                 Progress::Continue { consumed } => drop(input.drain(..consumed)),
                 Progress::StartTls { .. } => bail!("the server requires TLS"),
+                Progress::Authenticate { .. } => bail!("the server requires authentication"),
                 Progress::Ready { .. } => return Ok(()),
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! Nothing here performs I/O or reads a clock.
 
+mod client_login;
+mod credentials;
 mod der;
 mod fqan;
 pub mod gsi;
@@ -19,6 +21,8 @@ mod unix_time;
 pub mod voms;
 pub mod x509;
 
+pub use client_login::{AuthMessage, ClientLogin, LoginError, LoginPlace};
+pub use credentials::{CredentialSource, CredentialUse, Credentials, CredentialsName};
 pub use der::DerError;
 pub use fqan::{FQAN_LEN_MAX, Fqan, FqanError};
 pub use identity::{Identity, Method};

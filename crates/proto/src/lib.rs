@@ -24,8 +24,8 @@ pub use header::{
 pub use request::{Request, RequestError};
 pub use response::{ReplyTo, Response, ResponseError};
 pub use session::{
-    ClientError, ClientOptions, ClientPurpose, ClientSession, Fatal, Input, Peer, Progress, ServerOptions,
-    ServerSession,
+    AuthQuestion, ClientError, ClientOptions, ClientPurpose, ClientSession, Fatal, Input, Peer, Progress,
+    ServerOptions, ServerSession,
 };
 pub use tls::{TlsPolicy, TlsUse};
 

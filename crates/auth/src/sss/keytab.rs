@@ -37,7 +37,7 @@ pub struct SssKey {
     pub created_at: UnixTime,
     /// From when on it is not accepted any more.
     pub expires_at: Option<UnixTime>,
-    pub(super) secret: Zeroizing<Vec<u8>>,
+    pub(crate) secret: Zeroizing<Vec<u8>>,
 }
 
 /// Why a keytab was refused.

@@ -1,5 +1,7 @@
 //! What a token says: the claims of the WLCG profile (1.x) and of SciTokens (2.0).
 
+use super::Token;
+use super::jwt::Jwt;
 use crate::{Fqan, Right, Scope, UnixTime};
 use forebay_types::Lfn;
 use serde::Deserialize;
@@ -76,6 +78,18 @@ impl Seconds {
             Self::Whole(seconds) => UnixTime(seconds),
             Self::Broken(seconds) => UnixTime(seconds as i64),
         }
+    }
+}
+
+impl Token {
+    /// When it ends by its own words, which nobody has verified; `None` when it does not say so, or not in this form.
+    #[must_use]
+    pub fn claimed_end(&self) -> Option<UnixTime> {
+        #[derive(Deserialize)]
+        struct End {
+            exp: Seconds,
+        }
+        Jwt::parse(self).ok()?.claims::<End>().ok().map(|end| end.exp.time())
     }
 }
 

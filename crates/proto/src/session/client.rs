@@ -3,11 +3,13 @@
 use super::HANDSHAKE;
 use crate::PROTOCOL_VERSION;
 use crate::code::{ErrorCode, Status};
-use crate::flags::{Abilities, ServerFlags};
+use crate::flags::{Abilities, ProtocolRequestFlags, ServerFlags};
 use crate::header::{RESPONSE_HEADER_LEN, ResponseHeader, SessionId, StreamId};
 use crate::limits::SETUP_BODY_LEN_MAX;
-use crate::request::{Bind, Expect, Login, Protocol, Request, Username};
-use crate::response::{ErrorBody, HandshakeReply, LoginReply, ProtocolReply, Redirect, Response, ResponseError};
+use crate::request::{Auth, Bind, Expect, Login, Protocol, Request, Username};
+use crate::response::{
+    ErrorBody, HandshakeReply, LoginReply, ProtocolReply, Redirect, Response, ResponseError, SigningRequirements,
+};
 use crate::tls::TlsUse;
 use forebay_types::Side;
 
@@ -60,10 +62,32 @@ pub enum Progress {
         /// Bytes to drop.
         consumed: usize,
     },
+    /// The server wants proof of who we are: [`ClientSession::take_question`] tells what it says, and
+    /// [`ClientSession::authenticate`] answers.
+    Authenticate {
+        /// Bytes to drop.
+        consumed: usize,
+    },
     /// The session is set up: what follows are responses to our requests.
     Ready {
         /// Bytes to drop.
         consumed: usize,
+    },
+}
+
+/// What a server says while it wants proof of who we are.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum AuthQuestion {
+    /// These are the protocols that it accepts: `&P=name,parameters` each.
+    Protocols(Vec<u8>),
+    /// It asks on within the protocol that was begun.
+    Challenge(Vec<u8>),
+    /// It does not take what was shown last.
+    Refusal {
+        /// Its code.
+        code: ErrorCode,
+        /// Its text.
+        text: String,
     },
 }
 
@@ -117,12 +141,6 @@ pub enum ClientError {
     /// We want TLS, and the server has none.
     #[error("the server offers no TLS, which roots:// demands")]
     TlsMissing,
-    /// The server wants to know who we are.
-    #[error("the server requires authentication ({protocols}), which this release does not offer")]
-    AuthenticationRequired {
-        /// Names of the security protocols that it accepts.
-        protocols: String,
-    },
     /// The server refused.
     #[error("the server refused the session: {text} ({code})")]
     Refused {
@@ -161,7 +179,7 @@ impl ClientError {
                 ErrorCode::OVERLOADED | ErrorCode::NO_MEMORY | ErrorCode::NO_SERVER | ErrorCode::IN_PROGRESS
             ),
             Self::Response(error) => error.is_retryable(),
-            Self::NotXrootd | Self::TlsRequired | Self::TlsMissing | Self::AuthenticationRequired { .. } => false,
+            Self::NotXrootd | Self::TlsRequired | Self::TlsMissing => false,
         }
     }
 }
@@ -175,6 +193,9 @@ pub struct ClientSession {
     options: ClientOptions,
     phase: Phase,
     peer: Peer,
+    /// What the server wants signed.
+    signing: Option<SigningRequirements>,
+    question: Option<AuthQuestion>,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -184,6 +205,8 @@ enum Phase {
     /// TLS starts; login or bind come behind it.
     TlsBeforeLogin,
     LoginOrBind,
+    /// The server wants proof of who we are.
+    Authenticating,
     /// TLS starts; nothing else is left to do.
     TlsBehindLogin,
     Ready,
@@ -202,7 +225,7 @@ impl ClientSession {
     /// A session at its start.
     #[must_use]
     pub fn new(options: ClientOptions) -> Self {
-        Self { options, phase: Phase::Handshake, peer: Peer::default() }
+        Self { options, phase: Phase::Handshake, peer: Peer::default(), signing: None, question: None }
     }
 
     /// Appends what is to be sent first: handshake and protocol request in one.
@@ -212,8 +235,7 @@ impl ClientSession {
             ClientPurpose::Login { .. } => Expect::LOGIN,
             ClientPurpose::Bind { .. } => Expect::BIND,
         };
-        // Signing is not offered, so nothing is asked about it.
-        let flags = self.options.tls.flags();
+        let flags = self.options.tls.flags().with(ProtocolRequestFlags::SECURITY);
         Request::Protocol(Protocol { client_version: PROTOCOL_VERSION, flags, expect }).encode(SETUP_STREAM, out);
     }
 
@@ -244,8 +266,13 @@ impl ClientSession {
         if header.status == Status::ATTN {
             return Ok(Progress::Continue { consumed });
         }
-        self.handle_reply(accepted(&header, body)?, out)?;
+        if self.phase == Phase::Authenticating {
+            self.handle_verdict(&header, body)?;
+        } else {
+            self.handle_reply(accepted(&header, body)?, out)?;
+        }
         match self.phase {
+            Phase::Authenticating => Ok(Progress::Authenticate { consumed }),
             Phase::Ready => Ok(Progress::Ready { consumed }),
             Phase::TlsBeforeLogin | Phase::TlsBehindLogin => Ok(Progress::StartTls { consumed }),
             Phase::Handshake | Phase::Protocol | Phase::LoginOrBind => Ok(Progress::Continue { consumed }),
@@ -264,6 +291,22 @@ impl ClientSession {
         Progress::Ready { consumed: 0 }
     }
 
+    /// What the server says that wants proof of who we are; `None` when it has been taken.
+    pub fn take_question(&mut self) -> Option<AuthQuestion> {
+        self.question.take()
+    }
+
+    /// Appends a message of a security protocol, whose padded name is `credential_type`.
+    pub fn authenticate(&self, credential_type: [u8; 4], credentials: &[u8], out: &mut Vec<u8>) {
+        Request::Auth(Auth { credential_type, credentials }).encode(SETUP_STREAM, out);
+    }
+
+    /// What the server wants signed; `None` when it wants nothing signed.
+    #[must_use]
+    pub const fn signing(&self) -> Option<&SigningRequirements> {
+        self.signing.as_ref()
+    }
+
     fn malformed(&self) -> ClientError {
         match self.phase {
             Phase::Handshake => ClientError::NotXrootd,
@@ -279,6 +322,7 @@ impl ClientSession {
             }
             Phase::Protocol => {
                 self.peer.flags = ProtocolReply::parse(body)?.flags;
+                self.signing = SigningRequirements::parse(body)?;
                 if self.is_tls_next()? {
                     Phase::TlsBeforeLogin
                 } else {
@@ -286,19 +330,33 @@ impl ClientSession {
                     Phase::LoginOrBind
                 }
             }
-            Phase::LoginOrBind => {
-                match self.options.purpose {
-                    ClientPurpose::Login { .. } => self.handle_login(&LoginReply::parse(body)?)?,
-                    ClientPurpose::Bind { .. } => {
-                        let path_id = body.first().copied().filter(|&path_id| path_id != 0);
-                        self.peer.path_id = path_id.ok_or(ResponseError::Malformed { what: "bind reply" })?;
-                    }
+            Phase::LoginOrBind => match self.options.purpose {
+                ClientPurpose::Login { .. } => self.handle_login(LoginReply::parse(body)?),
+                ClientPurpose::Bind { .. } => {
+                    let path_id = body.first().copied().filter(|&path_id| path_id != 0);
+                    self.peer.path_id = path_id.ok_or(ResponseError::Malformed { what: "bind reply" })?;
+                    self.behind_login()
                 }
-                if self.is_tls_behind_login() { Phase::TlsBehindLogin } else { Phase::Ready }
-            }
-            phase @ (Phase::TlsBeforeLogin | Phase::TlsBehindLogin | Phase::Ready) => phase,
+            },
+            phase @ (Phase::Authenticating | Phase::TlsBeforeLogin | Phase::TlsBehindLogin | Phase::Ready) => phase,
         };
         Ok(())
+    }
+
+    /// What the server says to a proof.
+    fn handle_verdict(&mut self, header: &ResponseHeader, body: &[u8]) -> Result<(), ClientError> {
+        match Response::decode(header, body)? {
+            Response::Ok(_) => self.phase = self.behind_login(),
+            Response::AuthMore(challenge) => self.question = Some(AuthQuestion::Challenge(challenge.to_vec())),
+            Response::Error(ErrorBody { code, text }) => self.question = Some(AuthQuestion::Refusal { code, text }),
+            _ => drop(accepted(header, body)?),
+        }
+        Ok(())
+    }
+
+    /// What comes when the server has let us in.
+    fn behind_login(&self) -> Phase {
+        if self.is_tls_behind_login() { Phase::TlsBehindLogin } else { Phase::Ready }
     }
 
     /// Sends the login or bind.
@@ -339,13 +397,13 @@ impl ClientSession {
             && !self.peer.is_tls
     }
 
-    fn handle_login(&mut self, reply: &LoginReply) -> Result<(), ClientError> {
-        let protocols: Vec<&str> = reply.security_protocols().collect();
-        if !protocols.is_empty() {
-            return Err(ClientError::AuthenticationRequired { protocols: protocols.join(", ") });
-        }
+    fn handle_login(&mut self, reply: LoginReply) -> Phase {
         self.peer.session_id = reply.session_id;
-        Ok(())
+        if reply.security_protocols().next().is_none() {
+            return self.behind_login();
+        }
+        self.question = Some(AuthQuestion::Protocols(reply.security.into_bytes()));
+        Phase::Authenticating
     }
 
     /// What the server has told so far; complete once the session is ready.

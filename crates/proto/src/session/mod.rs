@@ -3,7 +3,7 @@
 mod client;
 mod server;
 
-pub use client::{ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress};
+pub use client::{AuthQuestion, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress};
 pub use server::{Fatal, Input, ServerOptions, ServerSession};
 
 /// What a client sends first: five numbers.

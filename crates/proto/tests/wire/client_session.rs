@@ -5,9 +5,9 @@ use forebay_proto::limits::SETUP_BODY_LEN_MAX;
 use forebay_proto::request::{Login, Username};
 use forebay_proto::response::{HandshakeReply, ProtocolReply, RedirectTarget};
 use forebay_proto::{
-    Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, ErrorCode, Input, Peer, Progress, ReplyTo,
-    Request, ResponseError, ResponseHeader, ServerFlags, ServerOptions, ServerSession, SessionId, Status, StreamId,
-    TlsUse,
+    Abilities, AuthQuestion, ClientError, ClientOptions, ClientPurpose, ClientSession, ErrorCode, Input, Peer,
+    Progress, ReplyTo, Request, ResponseError, ResponseHeader, ServerFlags, ServerOptions, ServerSession, SessionId,
+    Status, StreamId, TlsUse,
 };
 
 const SESSION: SessionId = SessionId([7; 16]);
@@ -34,6 +34,7 @@ fn set_up(options: ClientOptions, replies: &[u8]) -> Result<(Peer, usize), Clien
         match session.handle_input(&replies[at..], &mut Vec::new())? {
             Progress::Continue { consumed } => at += consumed,
             Progress::StartTls { consumed } => panic!("TLS behind {consumed} bytes"),
+            Progress::Authenticate { consumed } => panic!("{:?} behind {consumed} bytes", session.take_question()),
             Progress::Ready { consumed } => return Ok((*session.peer(), at + consumed)),
             Progress::NeedMore { at_least } => panic!("{at_least} bytes are needed"),
         }
@@ -73,6 +74,7 @@ fn both_roles_set_up_a_session_together() {
             Progress::NeedMore { .. } => {}
             Progress::Continue { consumed } => drop(to_client.drain(..consumed)),
             Progress::StartTls { .. } => panic!("nobody has said TLS"),
+            Progress::Authenticate { .. } => panic!("the server asks for proof"),
             Progress::Ready { consumed } => {
                 assert_eq!(consumed, to_client.len());
                 assert!(server.accepts_deferred_answers());
@@ -90,7 +92,7 @@ fn the_first_bytes_are_handshake_and_protocol_request() {
     let mut out = Vec::new();
     ClientSession::new(login()).start(&mut out);
     let expected = "00000000 00000000 00000000 00000004 000007dc
-                    0000 0bbe 00000511 00 03 00000000000000000000 00000000";
+                    0000 0bbe 00000511 01 03 00000000000000000000 00000000";
     assert_eq!(out, hex(expected));
     out.clear();
     ClientSession::new(bind()).start(&mut out);
@@ -169,10 +171,56 @@ fn tls_is_a_clear_error_to_a_client_without() {
 }
 
 #[test]
-fn authentication_is_a_clear_error() {
-    let told = error(|reply_to, out| reply_to.ok_with(b"0123456789abcdef&P=gsi,v:10600&P=unix\0", out));
-    assert_eq!(told, ClientError::AuthenticationRequired { protocols: "gsi, unix".into() });
-    assert!(told.to_string().contains("gsi, unix"));
+fn a_server_that_wants_proof_is_answered_until_it_is_content() {
+    let mut session = ClientSession::new(login());
+    let reply = |build: &dyn Fn(ReplyTo, &mut Vec<u8>)| {
+        let mut bytes = Vec::new();
+        build(ReplyTo::direct(StreamId::ZERO), &mut bytes);
+        bytes
+    };
+    let begin = replies(&[HANDSHAKE_REPLY, "0000 0000 0000000e 00000511 00300001 5300 00 00 02 00"]);
+    let mut rest = begin.as_slice();
+    while let Progress::Continue { consumed } = session.handle_input(rest, &mut Vec::new()).unwrap() {
+        rest = &rest[consumed..];
+    }
+    assert_eq!(session.signing().map(|signing| signing.level), Some(2));
+    let list = b"&P=gsi,v:10600&P=unix";
+    for (bytes, question) in [
+        (reply(&|to, out| to.ok_with(&[&SESSION.0[..], list].concat(), out)), AuthQuestion::Protocols(list.to_vec())),
+        (reply(&|to, out| to.auth_more(b"who?", out)), AuthQuestion::Challenge(b"who?".to_vec())),
+        (
+            reply(&|to, out| to.error(ErrorCode::AUTH_FAILED, "not you", out)),
+            AuthQuestion::Refusal { code: ErrorCode::AUTH_FAILED, text: "not you".to_owned() },
+        ),
+    ] {
+        let consumed = bytes.len();
+        assert_eq!(session.handle_input(&bytes, &mut Vec::new()), Ok(Progress::Authenticate { consumed }));
+        assert_eq!(session.take_question(), Some(question));
+        let mut out = Vec::new();
+        session.authenticate(*b"unix", b"unix\0me", &mut out);
+        assert_eq!(&out[2..4], &[0x0b, 0xb8]);
+        assert!(out.ends_with(b"unix\0me"));
+    }
+    let accepted = reply(&|to, out| to.ok(out));
+    assert_eq!(session.handle_input(&accepted, &mut Vec::new()), Ok(Progress::Ready { consumed: accepted.len() }));
+    assert_eq!(session.peer().session_id, Some(SESSION));
+}
+
+#[test]
+fn tls_begins_behind_the_proof_where_the_server_protects_sessions() {
+    let mut session = ClientSession::new(ClientOptions { tls: TlsUse::WhenDemanded, ..login() });
+    let list: Vec<u8> = [&SESSION.0[..], b"&P=unix"].concat();
+    let mut bytes = replies(&[HANDSHAKE_REPLY, "0000 0000 00000008 00000511 88000001"]);
+    ReplyTo::direct(StreamId::ZERO).ok_with(&list, &mut bytes);
+    ReplyTo::direct(StreamId::ZERO).ok(&mut bytes);
+    let mut rest = bytes.as_slice();
+    loop {
+        match session.handle_input(rest, &mut Vec::new()).unwrap() {
+            Progress::Continue { consumed } | Progress::Authenticate { consumed } => rest = &rest[consumed..],
+            Progress::StartTls { consumed } => return assert_eq!(consumed, rest.len()),
+            progress => panic!("{progress:?}"),
+        }
+    }
 }
 
 #[test]

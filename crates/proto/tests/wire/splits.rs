@@ -110,6 +110,7 @@ fn set_up<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Peer, Vec<u8>
                 }
                 Progress::Continue { consumed } => drop(input.drain(..consumed)),
                 Progress::StartTls { .. } => panic!("nobody has said TLS"),
+                Progress::Authenticate { .. } => panic!("the server asks for proof"),
                 Progress::Ready { consumed } => {
                     input.drain(..consumed);
                     ready = true;

@@ -46,6 +46,7 @@ impl Pair {
                 Progress::NeedMore { .. } => panic!("the server leaves the client waiting"),
                 Progress::Continue { consumed } => drop(self.to_client.drain(..consumed)),
                 Progress::Ready { .. } => return Ok(self.end()),
+                Progress::Authenticate { .. } => panic!("the server asks for proof"),
                 Progress::StartTls { consumed } => {
                     self.to_client.drain(..consumed);
                     assert!(self.to_client.is_empty(), "something was sent behind the switch");
@@ -222,7 +223,7 @@ fn a_client_that_can_do_tls_says_so_at_login() {
     let mut session = ClientSession::new(options);
     let mut out = Vec::new();
     session.start(&mut out);
-    assert_eq!(out[28], 0x02);
+    assert_eq!(out[28], 0x03);
     out.clear();
     for reply in ["0000 0000 00000008 00000511 00000001", "0000 0000 00000008 00000511 80000001"] {
         session.handle_input(&hex(reply), &mut out).unwrap();

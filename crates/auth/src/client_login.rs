@@ -1,0 +1,238 @@
+//! A login at a server that wants proof of who we are: its protocols are tried in its order, with what we have.
+
+use crate::gsi::{ClientStep, GsiClient};
+use crate::{
+    Credentials, HOST_MESSAGE, Offer, OffersError, SecurityProtocol, SessionKey, SssParams, UnixTime, ZtnParams,
+    parse_offers, sss_message, unix_message, ztn_message,
+};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Challenges of one login that are answered: handshakes have at most three.
+const CHALLENGES_MAX: u32 = 16;
+
+/// Where a login takes place.
+#[derive(Clone, Debug)]
+pub struct LoginPlace {
+    /// The name by which the server is reached, which it must prove to have.
+    pub host: String,
+    /// Our end of the connection, as the server sees it.
+    pub local: SocketAddr,
+    /// Whether the server is on this machine.
+    pub is_loopback: bool,
+    /// Whether the connection is encrypted.
+    pub is_tls: bool,
+}
+
+/// A message for the server.
+#[derive(Debug)]
+pub struct AuthMessage {
+    /// The protocol that it is of.
+    pub protocol: SecurityProtocol,
+    /// The message; may hold a secret.
+    pub bytes: Zeroizing<Vec<u8>>,
+}
+
+/// Why we could not log in.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum LoginError {
+    /// The server's list cannot be understood.
+    #[error("the server's list of security protocols: {0}")]
+    Offers(#[from] OffersError),
+    /// Nothing that the server accepts can be proven with what we have.
+    #[error("it accepts {offered}; {tried}")]
+    NoWay {
+        /// What the server accepts.
+        offered: String,
+        /// What became of each.
+        tried: String,
+    },
+    /// The server goes on asking.
+    #[error("it goes on asking after {CHALLENGES_MAX} answers")]
+    Endless,
+}
+
+/// A login under way: [`ClientLogin::begin_next`] gives the first message, and another one when the server has refused it;
+/// [`ClientLogin::answer`] one for each challenge. Costs milliseconds of computing with certificates.
+pub struct ClientLogin {
+    credentials: Arc<Credentials>,
+    place: LoginPlace,
+    offered: String,
+    offers: std::vec::IntoIter<Offer>,
+    current: Option<Current>,
+    /// What became of the protocols that were tried.
+    tried: Vec<String>,
+    challenges: u32,
+}
+
+struct Current {
+    protocol: SecurityProtocol,
+    gsi: Option<GsiClient>,
+}
+
+impl ClientLogin {
+    /// A login at a server that has sent `list`.
+    ///
+    /// # Errors
+    /// When the list cannot be understood.
+    pub fn new(list: &[u8], credentials: Arc<Credentials>, place: LoginPlace) -> Result<Self, LoginError> {
+        let names = String::from_utf8_lossy(list);
+        let names: Vec<_> = names.split("&P=").skip(1).filter_map(|item| item.split(',').next()).collect();
+        let offered = names.join(", ").chars().take(200).flat_map(char::escape_debug).collect();
+        let offers = parse_offers(list)?.into_iter();
+        Ok(Self { credentials, place, offered, offers, current: None, tried: Vec::new(), challenges: 0 })
+    }
+
+    /// The first message of the next protocol that we have something for.
+    ///
+    /// # Errors
+    /// When there is none left.
+    pub fn begin_next(&mut self, now: UnixTime) -> Result<AuthMessage, LoginError> {
+        while let Some(offer) = self.offers.next() {
+            match self.begin(&offer, now) {
+                Ok(message) => return Ok(message),
+                Err(reason) => self.tried.push(format!("{}: {reason}", offer.protocol)),
+            }
+        }
+        let tried = if self.tried.is_empty() { "none of them is known here".to_owned() } else { self.tried.join("; ") };
+        Err(LoginError::NoWay { offered: self.offered.clone(), tried })
+    }
+
+    /// The server has refused what was tried last, with these words.
+    pub fn note_refusal(&mut self, words: &str) {
+        if let Some(current) = self.current.take() {
+            let words: String = words.chars().take(300).flat_map(char::escape_debug).collect();
+            self.tried.push(format!("{}: refused: {words}", current.protocol));
+        }
+    }
+
+    /// The answer to a challenge; the first message of another protocol when the challenge cannot be answered.
+    ///
+    /// # Errors
+    /// When there is no other protocol, or the server goes on asking.
+    pub fn answer(&mut self, challenge: &[u8], now: UnixTime) -> Result<AuthMessage, LoginError> {
+        self.challenges += 1;
+        if self.challenges > CHALLENGES_MAX {
+            return Err(LoginError::Endless);
+        }
+        let Some(current) = &mut self.current else { return self.begin_next(now) };
+        let reason = match &mut current.gsi {
+            Some(gsi) => match gsi.handle(challenge, now) {
+                Ok(ClientStep(message)) => {
+                    return Ok(AuthMessage { protocol: current.protocol, bytes: Zeroizing::new(message) });
+                }
+                Err(error) => error.to_string(),
+            },
+            None => "the server asks for more than the protocol has".to_owned(),
+        };
+        self.tried.push(format!("{}: {reason}", current.protocol));
+        self.current = None;
+        self.begin_next(now)
+    }
+
+    /// The server has accepted us: gives the key for signed requests, if the protocol makes one.
+    ///
+    /// # Errors
+    /// When the server has accepted without proving itself, as its protocol demands.
+    pub fn finish(self) -> Result<Option<SessionKey>, LoginError> {
+        let Some(Current { gsi: Some(gsi), .. }) = self.current else { return Ok(None) };
+        let early = |error: crate::gsi::GsiError| LoginError::NoWay { offered: self.offered, tried: error.to_string() };
+        gsi.finish().map(Some).map_err(early)
+    }
+
+    fn begin(&mut self, offer: &Offer, now: UnixTime) -> Result<AuthMessage, String> {
+        let (credentials, place) = (&*self.credentials, &self.place);
+        let mut handshake = None;
+        let text = |error: &dyn fmt::Display| error.to_string();
+        let bytes = match offer.protocol {
+            SecurityProtocol::Gsi => {
+                let settings = credentials.gsi.as_ref().ok_or("there is no certificate or proxy for it")?;
+                let started = GsiClient::start(Arc::clone(settings), &offer.params, &place.host, now);
+                let (gsi, message) = started.map_err(|error| text(&error))?;
+                handshake = Some(gsi);
+                Zeroizing::new(message)
+            }
+            SecurityProtocol::Ztn => {
+                let has_token = credentials.token.is_some();
+                let missing = if has_token { "tokens are sent over TLS only" } else { "there is no token for it" };
+                let token = credentials.token_for(place.is_tls, place.is_loopback).ok_or(missing)?;
+                let params = ZtnParams::parse(&offer.params).map_err(|error| text(&error))?;
+                ztn_message(token, params).map_err(|error| text(&error))?
+            }
+            SecurityProtocol::Sss => {
+                let key = credentials.secret.as_ref().ok_or("there is no shared secret for it")?;
+                let params = SssParams::parse(&offer.params).map_err(|error| text(&error))?;
+                let message = sss_message(key, &credentials.user, place.local, &params, now);
+                Zeroizing::new(message.map_err(|error| text(&error))?)
+            }
+            SecurityProtocol::Unix => Zeroizing::new(unix_message(&credentials.user, None)),
+            SecurityProtocol::Host => Zeroizing::new(HOST_MESSAGE.to_vec()),
+        };
+        self.current = Some(Current { protocol: offer.protocol, gsi: handshake });
+        Ok(AuthMessage { protocol: offer.protocol, bytes })
+    }
+}
+
+impl fmt::Debug for ClientLogin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let current = self.current.as_ref().map(|current| current.protocol);
+        write!(out, "ClientLogin({}, {:?}, {current:?})", self.place.host, self.credentials)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Token;
+
+    fn login(list: &str, credentials: Credentials, is_tls: bool) -> ClientLogin {
+        let local = SocketAddr::from(([192, 0, 2, 1], 40_000));
+        let place = LoginPlace { host: "origin.example".to_owned(), local, is_loopback: false, is_tls };
+        ClientLogin::new(list.as_bytes(), Arc::new(credentials), place).unwrap()
+    }
+
+    fn with_token() -> Credentials {
+        Credentials::of_nobody("cache").with_token(Token::parse(b"a.b.c").unwrap())
+    }
+
+    const NOW: UnixTime = UnixTime(1_790_000_000);
+
+    #[test]
+    fn protocols_are_tried_in_the_servers_order_until_one_is_accepted() {
+        let mut login = login("&P=gsi,v:10400,c:ssl,ca:1&P=ztn,0:4096:&P=unix", with_token(), true);
+        let message = login.begin_next(NOW).unwrap();
+        assert_eq!(message.protocol, SecurityProtocol::Ztn);
+        assert!(message.bytes.windows(5).any(|window| window == b"a.b.c"));
+        login.note_refusal("token expired");
+        assert_eq!(login.begin_next(NOW).unwrap().protocol, SecurityProtocol::Unix);
+        login.note_refusal("no");
+        let error = login.begin_next(NOW).unwrap_err().to_string();
+        for part in ["gsi, ztn, unix", "no certificate or proxy", "token expired"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_not_sent_in_clear() {
+        let mut login = login("&P=ztn,0:4096:", with_token(), false);
+        assert!(login.begin_next(NOW).unwrap_err().to_string().contains("over TLS only"));
+    }
+
+    #[test]
+    fn a_server_that_accepts_before_it_has_proven_itself_is_not_believed() {
+        assert!(login("&P=unix", Credentials::of_nobody("cache"), false).finish().unwrap().is_none());
+        let mut login = login("&P=krb5,a@b", Credentials::of_nobody("cache"), false);
+        let error = login.begin_next(NOW).unwrap_err().to_string();
+        assert!(error.contains("krb5") && error.contains("known"), "{error}");
+    }
+
+    #[test]
+    fn a_server_that_asks_for_ever_is_left() {
+        let mut login = login("&P=unix&P=host", Credentials::of_nobody("cache"), false);
+        login.begin_next(NOW).unwrap();
+        assert_eq!(login.answer(b"more", NOW).unwrap().protocol, SecurityProtocol::Host);
+        assert!(login.answer(b"more", NOW).is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! What is shown to servers as proof of who we are, or of who we act for.
+
+use crate::gsi::GsiClientSettings;
+use crate::{SecurityProtocol, SssKey, Token, UnixTime};
+use forebay_types::Endpoint;
+use openssl::error::ErrorStack;
+use openssl::sha::Sha256;
+use std::fmt;
+use std::sync::Arc;
+
+/// What tells credentials apart: a digest of all that they prove. Sessions of different names never serve each other's requests.
+pub type CredentialsName = [u8; 32];
+
+/// What is shown to servers as proof of who we are, or of who we act for. Does not change: a renewed proxy or token makes new ones.
+pub struct Credentials {
+    pub(crate) user: String,
+    pub(crate) gsi: Option<Arc<GsiClientSettings>>,
+    pub(crate) token: Option<Token>,
+    pub(crate) secret: Option<SssKey>,
+    pub(crate) allows_plain_tokens: bool,
+    name: CredentialsName,
+    valid_until: Option<UnixTime>,
+}
+
+/// What is used towards a server.
+#[derive(Clone, Debug)]
+pub enum CredentialUse {
+    /// Our own.
+    Own(Arc<Credentials>),
+    /// Those of the client that a request is for; ours when it has none, which prove nothing.
+    OfClient(Arc<Credentials>),
+}
+
+/// Tells what to use towards servers, always in its newest form. Asked for each request: must not wait for anything.
+pub trait CredentialSource: Send + Sync + fmt::Debug {
+    /// What is used towards `server`.
+    fn towards(&self, server: &Endpoint) -> CredentialUse;
+}
+
+impl Credentials {
+    /// What proves nothing: a user name, for servers that ask for one.
+    #[must_use]
+    pub fn of_nobody(user: &str) -> Self {
+        Self {
+            user: user.to_owned(),
+            gsi: None,
+            token: None,
+            secret: None,
+            allows_plain_tokens: false,
+            name: CredentialsName::default(),
+            valid_until: None,
+        }
+    }
+
+    /// The same with a certificate or proxy.
+    ///
+    /// # Errors
+    /// When the crypto library fails.
+    pub fn with_certificate(self, gsi: Arc<GsiClientSettings>) -> Result<Self, ErrorStack> {
+        let chain = gsi.credential().chain().to_pem()?;
+        let ends = gsi.credential().valid_until();
+        Ok(Self { gsi: Some(gsi), ..self }.named("gsi", &chain).ending(Some(ends)))
+    }
+
+    /// The same with a token. It is sent over TLS only.
+    #[must_use]
+    pub fn with_token(self, token: Token) -> Self {
+        let named = self.named("token", token.expose().as_bytes());
+        let ends = token.claimed_end();
+        Self { token: Some(token), ..named }.ending(ends)
+    }
+
+    /// The same with a shared secret.
+    #[must_use]
+    pub fn with_secret(self, key: SssKey) -> Self {
+        let named = self.named("sss", format!("{} {}", key.id, key.name).as_bytes()).named("secret", &key.secret);
+        let ends = key.expires_at;
+        Self { secret: Some(key), ..named }.ending(ends)
+    }
+
+    /// The same, whose token may be sent in clear to servers on this machine.
+    #[must_use]
+    pub fn allowing_plain_tokens_on_loopback(self) -> Self {
+        Self { allows_plain_tokens: true, ..self }
+    }
+
+    /// What tells them from others.
+    #[must_use]
+    pub const fn name(&self) -> &CredentialsName {
+        &self.name
+    }
+
+    /// Whether they prove anything.
+    #[must_use]
+    pub const fn prove_something(&self) -> bool {
+        self.gsi.is_some() || self.token.is_some() || self.secret.is_some()
+    }
+
+    /// The last second in which all of them are of use, as far as they tell.
+    #[must_use]
+    pub const fn valid_until(&self) -> Option<UnixTime> {
+        self.valid_until
+    }
+
+    /// The token to send along with requests on a connection.
+    #[must_use]
+    pub fn token_for(&self, is_tls: bool, is_loopback: bool) -> Option<&Token> {
+        self.token.as_ref().filter(|_| is_tls || (is_loopback && self.allows_plain_tokens))
+    }
+
+    /// What they can answer, for messages to people.
+    #[must_use]
+    pub fn protocols(&self) -> Vec<SecurityProtocol> {
+        let has = |protocol: &SecurityProtocol| match protocol {
+            SecurityProtocol::Gsi => self.gsi.is_some(),
+            SecurityProtocol::Ztn => self.token.is_some(),
+            SecurityProtocol::Sss => self.secret.is_some(),
+            SecurityProtocol::Unix | SecurityProtocol::Host => true,
+        };
+        SecurityProtocol::ALL.into_iter().filter(has).collect()
+    }
+
+    fn named(self, kind: &str, proof: &[u8]) -> Self {
+        let mut digest = Sha256::new();
+        digest.update(&self.name);
+        digest.update(kind.as_bytes());
+        digest.update(&[0]);
+        digest.update(proof);
+        Self { name: digest.finish(), ..self }
+    }
+
+    fn ending(self, ends: Option<UnixTime>) -> Self {
+        let valid_until = match (self.valid_until, ends) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self { valid_until, ..self }
+    }
+}
+
+impl CredentialUse {
+    /// What is shown, given those of the client that a request is for.
+    #[must_use]
+    pub fn resolve(self, of_client: Option<&Arc<Credentials>>) -> Arc<Credentials> {
+        match (self, of_client) {
+            (Self::OfClient(_), Some(credentials)) => Arc::clone(credentials),
+            (Self::Own(credentials) | Self::OfClient(credentials), _) => credentials,
+        }
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocols: Vec<_> = self.protocols().into_iter().map(SecurityProtocol::as_str).collect();
+        write!(out, "Credentials({}: {})", self.user, protocols.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(text: &str) -> Token {
+        Token::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn credentials_that_prove_different_things_have_different_names() {
+        let nobody = || Credentials::of_nobody("cache");
+        let (one, other) = (nobody().with_token(token("a.b.c")), nobody().with_token(token("a.b.d")));
+        assert_ne!(one.name(), other.name());
+        assert_ne!(one.name(), nobody().name());
+        assert_eq!(one.name(), nobody().with_token(token("a.b.c")).name());
+        assert!(one.prove_something() && !nobody().prove_something());
+    }
+
+    #[test]
+    fn secrets_are_not_shown_and_tokens_do_not_travel_in_clear() {
+        let credentials = Credentials::of_nobody("cache").with_token(token("a.secret.c"));
+        assert!(!format!("{credentials:?}").contains("secret"));
+        assert!(credentials.token_for(true, false).is_some());
+        assert!(credentials.token_for(false, false).is_none());
+        assert!(credentials.token_for(false, true).is_none(), "nobody has allowed it");
+        let allowed = credentials.allowing_plain_tokens_on_loopback();
+        assert!(allowed.token_for(false, true).is_some());
+        assert!(allowed.token_for(false, false).is_none());
+    }
+
+    #[test]
+    fn the_clients_credentials_are_used_where_that_is_wanted_only() {
+        let own = Arc::new(Credentials::of_nobody("cache"));
+        let theirs = Arc::new(Credentials::of_nobody("cache").with_token(token("a.b.c")));
+        let used = |wanted: CredentialUse, client| *wanted.resolve(client).name();
+        assert_eq!(used(CredentialUse::Own(Arc::clone(&own)), Some(&theirs)), *own.name());
+        assert_eq!(used(CredentialUse::OfClient(Arc::clone(&own)), Some(&theirs)), *theirs.name());
+        assert_eq!(used(CredentialUse::OfClient(Arc::clone(&own)), None), *own.name());
+    }
+}
