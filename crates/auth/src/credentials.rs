@@ -102,6 +102,12 @@ impl Credentials {
         self.valid_until
     }
 
+    /// Whether there is a token among them.
+    #[must_use]
+    pub const fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// The token to send along with requests on a connection.
     #[must_use]
     pub fn token_for(&self, is_tls: bool, is_loopback: bool) -> Option<&Token> {

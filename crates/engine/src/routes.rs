@@ -2,7 +2,7 @@
 
 use crate::{DecisionOptions, Error, decisions::Decisions, local::LocalTree};
 use forebay_cache::{AllowList, CacheKey, ForwardedPath, Treatment, ValidityPolicy};
-use forebay_origin::{Origin, OriginPath};
+use forebay_origin::{OnBehalf, Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn, RequestPath};
 use std::{
     borrow::Cow,
@@ -191,7 +191,11 @@ impl Routes {
                 origin: Arc::clone(origin),
                 server: server.clone(),
                 key: CacheKey::fixed(&path.lfn).ok(),
-                path: OriginPath { lfn: path.lfn.clone(), cgi: cgi_for_origin(&path.cgi) },
+                path: OriginPath {
+                    lfn: path.lfn.clone(),
+                    cgi: cgi_for_origin(&path.cgi),
+                    on_behalf: OnBehalf::default(),
+                },
                 writes: route.writes,
                 validity: route.validity,
                 decisions: Arc::clone(&self.decisions),
@@ -209,7 +213,7 @@ impl Routes {
             origin: self.named_origin(endpoint),
             server: endpoint.clone(),
             key: CacheKey::forwarded(endpoint, &lfn).ok(),
-            path: OriginPath { lfn, cgi: cgi_for_origin(cgi) },
+            path: OriginPath { lfn, cgi: cgi_for_origin(cgi), on_behalf: OnBehalf::default() },
             writes: Writes::Refuse,
             validity: self.decisions.options.forwarding_validity,
             decisions: Arc::clone(&self.decisions),

@@ -67,6 +67,14 @@ impl Stream {
         self.socket.peer_addr()
     }
 
+    /// The address at this end.
+    ///
+    /// # Errors
+    /// When the connection is no more.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
     /// Goes through the TLS handshake with a client, of which `received` has come already. Unbounded in time.
     ///
     /// # Errors

@@ -86,6 +86,14 @@ pub enum OriginError {
         /// What is wrong, and what to do.
         reason: String,
     },
+    /// The server wants proof of who we are, and does not take what we have.
+    #[error("origin {endpoint} does not let this cache in: {reason}")]
+    Authentication {
+        /// The server.
+        endpoint: Endpoint,
+        /// What it accepts, and what became of that.
+        reason: String,
+    },
     /// The peer does not speak the protocol as it should, or demands what this release cannot do.
     #[error("origin {endpoint}: {what}")]
     Protocol {
@@ -116,6 +124,7 @@ impl OriginError {
             | Self::Changed { endpoint }
             | Self::RedirectLoop { endpoint, .. }
             | Self::Tls { endpoint, .. }
+            | Self::Authentication { endpoint, .. }
             | Self::Protocol { endpoint, .. } => endpoint,
         }
     }
@@ -161,14 +170,18 @@ impl OriginError {
                     | ErrorCode::REQUEST_TIMED_OUT
                     | ErrorCode::TIMER_EXPIRED
             ),
-            Self::Changed { .. } | Self::RedirectLoop { .. } | Self::Tls { .. } | Self::Protocol { .. } => false,
+            Self::Changed { .. }
+            | Self::RedirectLoop { .. }
+            | Self::Tls { .. }
+            | Self::Authentication { .. }
+            | Self::Protocol { .. } => false,
         }
     }
 
     /// Whether another server of the list may do better although asking this one again cannot help.
     pub(crate) const fn concerns_one_server(&self) -> bool {
         match self {
-            Self::Protocol { .. } | Self::Tls { .. } | Self::RedirectLoop { .. } => true,
+            Self::Protocol { .. } | Self::Tls { .. } | Self::Authentication { .. } | Self::RedirectLoop { .. } => true,
             Self::Refused { code, .. } => {
                 matches!(ErrorCode(*code), ErrorCode::AUTH_FAILED | ErrorCode::TLS_REQUIRED | ErrorCode::NO_REPLICAS)
             }

@@ -13,6 +13,7 @@ mod connection;
 mod error;
 mod file;
 mod list;
+mod on_behalf;
 mod options;
 mod origin;
 mod pool;
@@ -23,6 +24,7 @@ mod route;
 mod servers;
 
 pub use error::OriginError;
+pub use on_behalf::OnBehalf;
 pub use options::{Options, PoolOptions};
 pub use origin::{BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginPath};
 pub use pool::Pool;

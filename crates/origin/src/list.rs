@@ -36,7 +36,7 @@ pub(crate) async fn list(
     let router = &servers.router;
     let limits = CallLimits::from_now(&router.options);
     let patience = Patience { attempts: router.options.attempts, deadline: limits.deadline };
-    if let Some(manager) = servers.manager(limits).await {
+    if let Some(manager) = servers.manager(path, limits).await {
         match list_cluster(router, &manager, path, detail, limits).await {
             Err(error) if error.code().is_some_and(cannot_locate) => {}
             listed => return listed,
@@ -145,13 +145,13 @@ async fn entries(
         let (router, endpoint) = (router.clone(), connection.endpoint().clone());
         let parent = path.lfn.as_str().trim_end_matches('/');
         let child = Lfn::parse(&format!("{parent}/{}", entry.name));
-        let cgi = path.cgi.clone();
+        let path = path.clone();
         async move {
             if entry.stat.is_some() {
                 return Ok(Some(entry));
             }
             let Ok(lfn) = child else { return Ok(None) };
-            match router.ask(&endpoint, &OriginPath { lfn, cgi }, Question::Stat, limits).await {
+            match router.ask(&endpoint, &OriginPath { lfn, ..path }, Question::Stat, limits).await {
                 Ok(arrival) => entry.stat = parse_stat(&arrival.body).ok(),
                 // Gone since, or not for us to see.
                 Err(Failure { error, .. }) if error.code().is_some() && !error.is_retryable() => return Ok(None),

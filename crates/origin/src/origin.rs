@@ -1,7 +1,8 @@
 //! What the engine needs of an origin.
 
-use crate::OriginError;
+use crate::{OnBehalf, OriginError};
 use bytes::Bytes;
+use forebay_auth::Token;
 use forebay_proto::page::pages;
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileStat, Lfn};
 use std::{
@@ -150,9 +151,20 @@ pub struct OriginPath {
     pub lfn: Lfn,
     /// Opaque data (CGI) without a leading `?`; may hold secrets.
     pub cgi: String,
+    /// Whose credentials are used where an origin wants those of clients.
+    pub on_behalf: OnBehalf,
 }
 
 impl OriginPath {
+    /// The same with a bearer token in the opaque data, unless a server that sent us here has put another one there.
+    pub(crate) fn with_token(&self, token: &Token) -> Self {
+        if self.cgi.split('&').any(|pair| pair.starts_with("authz=")) {
+            return self.clone();
+        }
+        let between = if self.cgi.is_empty() { "" } else { "&" };
+        Self { cgi: format!("{}{between}authz=Bearer%20{}", self.cgi, token.expose()), ..self.clone() }
+    }
+
     /// The path as a request's payload.
     #[must_use]
     pub fn to_payload(&self) -> String {

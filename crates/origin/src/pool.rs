@@ -1,10 +1,11 @@
 //! Sessions shared by everything in the process that talks to the same server.
 
 use crate::{
-    OriginError, PoolOptions,
+    OnBehalf, OriginError, PoolOptions,
     circuit::Circuit,
     connection::{Connection, Dialer},
 };
+use forebay_auth::{CredentialSource, CredentialUse, Credentials, CredentialsName};
 use forebay_net::TlsConnector;
 use forebay_proto::TlsUse;
 use forebay_types::Endpoint;
@@ -22,14 +23,18 @@ use tokio::time::{Instant, sleep, timeout_at};
 pub struct Pool {
     dialer: Dialer,
     circuit: Circuit,
+    source: Arc<dyn CredentialSource>,
     slots: Mutex<HashMap<Contact, Arc<Slot>>>,
 }
 
-/// What sessions are told apart by: one that may be in clear never serves those who insist on TLS.
+/// What sessions are told apart by: one that may be in clear never serves those who insist on TLS, and one that was opened with
+/// some credentials never those with others.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Contact {
     endpoint: Endpoint,
     insists_on_tls: bool,
+    /// Who the server takes us for.
+    credentials: CredentialsName,
 }
 
 #[derive(Debug, Default)]
@@ -46,17 +51,26 @@ struct Session {
 }
 
 impl Pool {
-    /// A pool without sessions, and without TLS.
+    /// A pool without sessions and without TLS, which proves nothing to servers.
     #[must_use]
     pub fn new(options: PoolOptions) -> Arc<Self> {
-        Self::with_tls(options, None)
+        let source = Anonymous(Arc::new(Credentials::of_nobody(&options.username)));
+        Self::secured(options, None, Arc::new(source))
     }
 
-    /// A pool without sessions that encrypts with `tls` where that is demanded.
+    /// A pool without sessions that encrypts with `tls` where that is demanded, and proves to servers what `source` gives.
     #[must_use]
-    pub fn with_tls(options: PoolOptions, tls: Option<TlsConnector>) -> Arc<Self> {
+    pub fn secured(options: PoolOptions, tls: Option<TlsConnector>, source: Arc<dyn CredentialSource>) -> Arc<Self> {
         let circuit = Circuit::new(options.circuit_time);
-        Arc::new(Self { circuit, dialer: Dialer { options, tls }, slots: Mutex::default() })
+        Arc::new(Self { circuit, dialer: Dialer { options, tls }, source, slots: Mutex::default() })
+    }
+
+    /// What is used towards `endpoint`, for whom something is asked.
+    pub(crate) fn credentials(&self, endpoint: &Endpoint, on_behalf: &OnBehalf) -> Arc<Credentials> {
+        match self.source.towards(endpoint) {
+            CredentialUse::Own(credentials) => credentials,
+            of_client @ CredentialUse::OfClient(_) => of_client.resolve(on_behalf.credentials().as_ref()),
+        }
     }
 
     /// Which servers could not be reached lately.
@@ -64,7 +78,7 @@ impl Pool {
         &self.circuit
     }
 
-    /// The session with `endpoint`, made if there is none; encrypted as `tls` says.
+    /// The session with `endpoint` under `credentials`, made if there is none; encrypted as `tls` says.
     ///
     /// # Errors
     /// `Unreachable` also when `deadline` passes first; otherwise as [`dial`].
@@ -72,10 +86,15 @@ impl Pool {
         self: &Arc<Self>,
         endpoint: &Endpoint,
         tls: TlsUse,
+        credentials: &Arc<Credentials>,
         deadline: Instant,
     ) -> Result<Arc<Connection>, OriginError> {
         let asked_at = Instant::now();
-        let slot = self.slot(Contact { endpoint: endpoint.clone(), insists_on_tls: tls == TlsUse::Always });
+        let slot = self.slot(Contact {
+            endpoint: endpoint.clone(),
+            insists_on_tls: tls == TlsUse::Always,
+            credentials: *credentials.name(),
+        });
         let connected = timeout_at(deadline, async {
             let mut session = slot.session.lock().await;
             session.last_use = Some(Instant::now());
@@ -85,7 +104,7 @@ impl Pool {
             if let Some((_, error)) = session.failure.as_ref().filter(|(failed_at, _)| *failed_at > asked_at) {
                 return Err(error.clone());
             }
-            self.fill(&mut session, endpoint, tls).await
+            self.fill(&mut session, endpoint, tls, credentials).await
         });
         connected.await.unwrap_or_else(|_| {
             let reason = "no connection before the deadline".to_owned();
@@ -98,9 +117,10 @@ impl Pool {
         session: &mut Session,
         endpoint: &Endpoint,
         tls: TlsUse,
+        credentials: &Arc<Credentials>,
     ) -> Result<Arc<Connection>, OriginError> {
         session.connection = None;
-        match self.dialer.dial(endpoint, tls).await {
+        match self.dialer.dial(endpoint, tls, credentials).await {
             Ok(connection) => {
                 self.circuit.mend(endpoint);
                 session.failure = None;
@@ -142,6 +162,16 @@ impl Pool {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Contact, Arc<Slot>>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Proves nothing to anybody.
+#[derive(Debug)]
+struct Anonymous(Arc<Credentials>);
+
+impl CredentialSource for Anonymous {
+    fn towards(&self, _server: &Endpoint) -> CredentialUse {
+        CredentialUse::Own(Arc::clone(&self.0))
     }
 }
 

@@ -29,7 +29,7 @@ impl Hop {
         match redirect.target {
             RedirectTarget::Host { endpoint, cgi, token } => {
                 let cgi = merge_cgi(&merge_cgi(&self.path.cgi, &cgi), &token);
-                let path = OriginPath { lfn: self.path.lfn.clone(), cgi };
+                let path = OriginPath { cgi, ..self.path.clone() };
                 Ok(Self { endpoint: reachable(&endpoint), path, tls: self.tls })
             }
             RedirectTarget::Url { tls, endpoint, path, cgi } => {
@@ -38,7 +38,8 @@ impl Hop {
                 } else {
                     Lfn::parse(&path).map_err(|error| format!("it redirects to a path that is none: {error}"))?
                 };
-                let path = OriginPath { lfn, cgi: merge_cgi(&self.path.cgi, &cgi) };
+                let path =
+                    OriginPath { lfn, cgi: merge_cgi(&self.path.cgi, &cgi), on_behalf: self.path.on_behalf.clone() };
                 let tls = if tls { TlsUse::Always } else { self.tls };
                 Ok(Self { endpoint: reachable(&endpoint), path, tls })
             }
@@ -78,9 +79,14 @@ fn parameters(cgi: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OnBehalf;
 
     fn hop() -> Hop {
-        let path = OriginPath { lfn: Lfn::parse("/store/f").unwrap(), cgi: "authz=t&a=1".to_owned() };
+        let path = OriginPath {
+            lfn: Lfn::parse("/store/f").unwrap(),
+            cgi: "authz=t&a=1".to_owned(),
+            on_behalf: OnBehalf::default(),
+        };
         Hop { endpoint: Endpoint::new("door", 1094), path, tls: TlsUse::WhenDemanded }
     }
 

@@ -8,6 +8,7 @@ use crate::{
     retry::Failure,
 };
 use bytes::Bytes;
+use forebay_auth::without_tokens;
 use forebay_proto::{
     DirlistOptions, FileHandle, LocateOptions, OpenOptions, QueryKind, Request, request, request::Target,
     response::Redirect,
@@ -15,6 +16,7 @@ use forebay_proto::{
 use forebay_telemetry::{OriginMetrics, RequestKind};
 use forebay_types::Endpoint;
 use std::sync::Arc;
+use zeroize::Zeroizing;
 
 /// What is asked about a path.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +63,9 @@ impl Router {
         limits: CallLimits,
     ) -> Result<Arrival, Failure> {
         let mut hop = Hop { endpoint: first.clone(), path: path.clone(), tls: self.options.tls };
+        if self.pool.credentials(first, &path.on_behalf).has_token() {
+            hop.path.cgi = without_tokens(&path.cgi).into_owned();
+        }
         let mut visited = Vec::new();
         let mut is_behind_redirector = false;
         loop {
@@ -69,9 +74,14 @@ impl Router {
                 let behind_redirector = is_behind_redirector.then(|| hop.endpoint.clone());
                 Failure { error, behind_redirector }
             };
-            let connection = self.pool.connection(&hop.endpoint, hop.tls, limits.deadline).await.map_err(fail)?;
+            let credentials = self.pool.credentials(&hop.endpoint, &hop.path.on_behalf);
+            let connecting = self.pool.connection(&hop.endpoint, hop.tls, &credentials, limits.deadline);
+            let connection = connecting.await.map_err(fail)?;
             self.metrics.add_request(question.kind());
-            let argument = question.argument(&hop.path);
+            let argument = match connection.token_to_send(&credentials) {
+                Some(token) => question.argument(&hop.path.with_token(token)),
+                None => question.argument(&hop.path),
+            };
             let answer = call(&connection, &question.request(&argument), question.doing(), limits).await;
             let redirect = match answer.map_err(fail)? {
                 Answer::Body(body) => return Ok(Arrival { body, connection, is_behind_redirector }),
@@ -100,16 +110,17 @@ impl Question<'_> {
         }
     }
 
-    fn argument(&self, path: &OriginPath) -> String {
-        match self {
+    fn argument(&self, path: &OriginPath) -> Zeroizing<String> {
+        let argument = match self {
             Self::Checksum(Some(algorithm)) => {
                 let cgi = merge_cgi(&path.cgi, &format!("cks.type={algorithm}"));
-                OriginPath { lfn: path.lfn.clone(), cgi }.to_payload()
+                OriginPath { cgi, ..path.clone() }.to_payload()
             }
             // The asterisk asks for every server that may hold a part of the directory.
             Self::Locate => format!("*{}", path.to_payload()),
             _ => path.to_payload(),
-        }
+        };
+        Zeroizing::new(argument)
     }
 
     const fn request<'a>(&self, argument: &'a str) -> Request<'a> {

@@ -41,12 +41,14 @@ impl Servers {
     }
 
     /// The first server of the list that can be reached, if it is a redirector.
-    pub(crate) async fn manager(&self, limits: CallLimits) -> Option<Endpoint> {
+    pub(crate) async fn manager(&self, path: &OriginPath, limits: CallLimits) -> Option<Endpoint> {
         let (circuit, now) = (self.router.pool.circuit(), Instant::now());
         let (alive, dead): (Vec<_>, Vec<_>) = self.list.iter().partition(|server| !circuit.is_open(server, now));
         for server in alive.into_iter().chain(dead) {
-            if let Ok(connection) = self.router.pool.connection(server, self.router.options.tls, limits.deadline).await
-            {
+            let credentials = self.router.pool.credentials(server, &path.on_behalf);
+            let connection =
+                self.router.pool.connection(server, self.router.options.tls, &credentials, limits.deadline);
+            if let Ok(connection) = connection.await {
                 return connection.facts().is_manager.then(|| server.clone());
             }
         }
@@ -66,7 +68,7 @@ impl Servers {
     ) -> Result<(Arrival, usize), OriginError> {
         loop {
             let server = self.list.get(tries.index()).unwrap_or_else(|| self.first());
-            let path = OriginPath { lfn: path.lfn.clone(), cgi: tries.cgi(&path.cgi) };
+            let path = OriginPath { cgi: tries.cgi(&path.cgi), ..path.clone() };
             let question = if tries.is_asking_again() { question.refreshed() } else { question };
             match self.router.ask(server, &path, question, limits).await {
                 Ok(arrival) => return Ok((arrival, tries.index())),

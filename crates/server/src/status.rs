@@ -80,6 +80,7 @@ const fn code_of(error: &Error) -> ErrorCode {
             OriginError::Lost { .. } | OriginError::ShortRead { .. } | OriginError::Changed { .. } => {
                 ErrorCode::IO_ERROR
             }
+            OriginError::Authentication { .. } => ErrorCode::NOT_AUTHORIZED,
             OriginError::RedirectLoop { .. } | OriginError::Tls { .. } | OriginError::Protocol { .. } => {
                 ErrorCode::SERVER_ERROR
             }

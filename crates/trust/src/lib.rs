@@ -8,6 +8,7 @@ mod gate;
 mod issuer_keys;
 mod options;
 mod organizations;
+mod origin_credentials;
 mod watched;
 
 pub use attempt::{Attempt, ClientFacts, Proof, Refusal, Step};
@@ -19,4 +20,5 @@ pub use issuer_keys::{
 };
 pub use options::{SecurityOptions, VomsUse};
 pub use organizations::Organizations;
+pub use origin_credentials::{CredentialOptions, CredentialRule, OriginCredentials, OriginProof};
 pub use watched::{LoadError, Refreshed, Watched};

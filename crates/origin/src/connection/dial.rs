@@ -5,11 +5,13 @@ use super::{
     inlet::{Activity, Inlet},
     outlet::Outlet,
     pending::Pending,
-    reader,
+    proof::Proof,
+    reader, signed,
     streams::Streams,
 };
 use crate::{OriginError, PoolOptions};
 use bytes::{BufMut, BytesMut};
+use forebay_auth::{Credentials, RequestSigner};
 use forebay_net::{ConnectError, Stream, TlsConnector, TlsError};
 use forebay_proto::{Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress, TlsUse};
 use forebay_types::Endpoint;
@@ -45,6 +47,8 @@ pub(super) struct Route {
     pub(super) host: String,
     /// What is done about TLS.
     pub(super) tls: TlsUse,
+    /// What the server is shown, should it ask who we are.
+    pub(super) credentials: Arc<Credentials>,
 }
 
 /// A socket after set-up.
@@ -52,6 +56,8 @@ pub(super) struct SetUp {
     pub(super) socket: Arc<Stream>,
     pub(super) inlet: Inlet,
     pub(super) peer: Peer,
+    /// What signs requests, where the server wants that.
+    pub(super) signer: Option<RequestSigner>,
 }
 
 impl Dialer {
@@ -59,17 +65,25 @@ impl Dialer {
     ///
     /// # Errors
     /// `Unreachable` when there is no server or it does not answer in time, `Refused` with its own words, `Tls` when the
-    /// connection is not safe, `Protocol` when it wants what this release cannot do.
-    pub(crate) async fn dial(&self, endpoint: &Endpoint, tls: TlsUse) -> Result<Arc<Connection>, OriginError> {
+    /// connection is not safe, `Authentication` when it does not take our proof, `Protocol` when it wants what this release
+    /// cannot do.
+    pub(crate) async fn dial(
+        &self,
+        endpoint: &Endpoint,
+        tls: TlsUse,
+        credentials: &Arc<Credentials>,
+    ) -> Result<Arc<Connection>, OriginError> {
         let username = self.options.username.clone();
         let purpose = ClientPurpose::Login { pid: std::process::id(), username, cgi: LOGIN_CGI.to_owned() };
         let activity = Arc::new(Activity::new());
-        let route = Route { endpoint: endpoint.clone(), host: endpoint.host().to_owned(), tls };
-        let SetUp { socket, inlet, peer } = self.set_up(&route, purpose, &activity).await?;
+        let credentials = Arc::clone(credentials);
+        let route = Route { endpoint: endpoint.clone(), host: endpoint.host().to_owned(), tls, credentials };
+        let SetUp { socket, inlet, peer, signer } = self.set_up(&route, purpose, &activity).await?;
         let shared = Arc::new(Shared {
             endpoint: endpoint.clone(),
             pending: Pending::default(),
             outlet: Outlet::new(Arc::clone(&socket)),
+            signer: signer.map(Mutex::new),
             activity,
             tasks: Mutex::default(),
         });
@@ -90,7 +104,11 @@ impl Dialer {
             streams: Streams::new(&shared, &route, address, peer.session_id, streams_max, self),
             shared,
             permits: Arc::new(Semaphore::new(OUTSTANDING_MAX)),
-            facts: ServerFacts { is_manager },
+            facts: ServerFacts {
+                is_manager,
+                is_tls: tls.is_some(),
+                is_loopback: address.ip().to_canonical().is_loopback(),
+            },
             page_reads: AtomicBool::new(page_reads),
             vector_reads: AtomicBool::new(true),
             vector_limits: OnceCell::new(),
@@ -136,6 +154,7 @@ impl Dialer {
     ) -> Result<SetUp, OriginError> {
         let endpoint = &route.endpoint;
         let (mut input, mut output) = (BytesMut::new(), Vec::new());
+        let mut proof = Proof::new(endpoint, &route.host, &route.credentials);
         session.start(&mut output);
         loop {
             if !output.is_empty() {
@@ -155,10 +174,15 @@ impl Dialer {
                     receive(&stream, &mut input, missing_len).await.map_err(|error| unreachable(endpoint, &error))?;
                 }
                 Progress::Continue { consumed } | Progress::StartTls { consumed } => drop(input.split_to(consumed)),
+                Progress::Authenticate { consumed } => {
+                    drop(input.split_to(consumed));
+                    proof.answer(&mut session, &stream, &mut output).await?;
+                }
                 Progress::Ready { .. } => {
+                    let signer = signed::signer(session.signing(), proof.finish()?);
                     let socket = Arc::new(stream);
                     let inlet = Inlet::new(Arc::clone(&socket), Arc::clone(activity));
-                    return Ok(SetUp { socket, inlet, peer: *session.peer() });
+                    return Ok(SetUp { socket, inlet, peer: *session.peer(), signer });
                 }
             }
         }

@@ -7,12 +7,15 @@ mod inlet;
 mod outlet;
 mod pages;
 mod pending;
+mod proof;
 mod reader;
+mod signed;
 mod streams;
 
 pub(crate) use dial::Dialer;
 pub(crate) use pending::{Event, Events, OUTSTANDING_MAX, Sink, Ticket};
 
+use forebay_auth::{Credentials, RequestSigner, Token};
 use forebay_proto::{
     FileHandle, Request,
     request::{self, ReadElement, encode_read_vector},
@@ -21,6 +24,7 @@ use forebay_types::Endpoint;
 use inlet::Activity;
 use outlet::Outlet;
 use pending::{ABANDONED_MAX, Pending};
+use std::io;
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicBool, Ordering},
@@ -37,6 +41,10 @@ use tokio::{
 pub(crate) struct ServerFacts {
     /// It redirects.
     pub(crate) is_manager: bool,
+    /// The connection is encrypted.
+    pub(crate) is_tls: bool,
+    /// It is on this machine.
+    pub(crate) is_loopback: bool,
 }
 
 /// One session. Dropping it closes its sockets.
@@ -66,6 +74,8 @@ pub(crate) struct Shared {
     endpoint: Endpoint,
     pending: Pending,
     outlet: Outlet,
+    /// What signs requests, where the server wants that.
+    signer: Option<Mutex<RequestSigner>>,
     activity: Arc<Activity>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -97,6 +107,11 @@ impl Connection {
     /// What the server told of itself.
     pub(crate) const fn facts(&self) -> ServerFacts {
         self.facts
+    }
+
+    /// The token of `credentials` that goes along with requests, where it may be sent.
+    pub(crate) fn token_to_send<'c>(&self, credentials: &'c Credentials) -> Option<&'c Token> {
+        credentials.token_for(self.facts.is_tls, self.facts.is_loopback)
     }
 
     /// Whether page reads are worth asking for.
@@ -176,8 +191,8 @@ impl Connection {
             }
             tickets.push(ticket);
         }
-        if let Err(error) = self.shared.outlet.send(&frames) {
-            self.break_with(&error.to_string());
+        if let Err(reason) = self.shared.send(&frames) {
+            self.break_with(&reason);
             return Err(self.reason());
         }
         Ok(tickets)
@@ -222,6 +237,26 @@ impl Shared {
         }
     }
 
+    /// Sends whole requests, signed where the server wants that.
+    fn send(&self, frames: &[u8]) -> Result<(), String> {
+        self.send_by(frames, Outlet::send)
+    }
+
+    /// As [`Shared::send`], together with the next ones or a little later.
+    fn send_soon(&self, frames: &[u8]) -> Result<(), String> {
+        self.send_by(frames, Outlet::send_soon)
+    }
+
+    fn send_by(&self, frames: &[u8], send: impl Fn(&Outlet, &[u8]) -> io::Result<()>) -> Result<(), String> {
+        let Some(signer) = &self.signer else {
+            return send(&self.outlet, frames).map_err(|error| error.to_string());
+        };
+        // Locked until they are on their way: the numbers of signatures must rise.
+        let mut signer = signer.lock().unwrap_or_else(PoisonError::into_inner);
+        let frames = signed::with_signatures(frames, &mut signer)?;
+        send(&self.outlet, &frames).map_err(|error| error.to_string())
+    }
+
     /// Runs `task` until it ends or the session breaks.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -238,8 +273,8 @@ impl Shared {
         let Ok(ticket) = self.pending.enter(0, sink, None, None) else { return };
         let mut frame = Vec::new();
         Request::Close(request::Close { handle }).encode(ticket.stream_id, &mut frame);
-        if let Err(error) = self.outlet.send_soon(&frame) {
-            self.break_with(&error.to_string());
+        if let Err(reason) = self.send_soon(&frame) {
+            self.break_with(&reason);
         } else if self.pending.abandoned() > ABANDONED_MAX {
             self.break_with(OWES_TOO_MANY);
         }

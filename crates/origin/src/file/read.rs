@@ -157,6 +157,7 @@ fn tries_max(error: &OriginError, file: &FileState) -> u32 {
         | OriginError::Changed { .. }
         | OriginError::RedirectLoop { .. }
         | OriginError::Tls { .. }
+        | OriginError::Authentication { .. }
         | OriginError::Protocol { .. } => 1,
     }
 }

@@ -1,6 +1,8 @@
 //! Origin clients for tests, and reading through them.
 
-use forebay_origin::{Chunks, Options, Origin, OriginError, OriginFile, OriginPath, Pool, PoolOptions, RootOrigin};
+use forebay_origin::{
+    Chunks, OnBehalf, Options, Origin, OriginError, OriginFile, OriginPath, Pool, PoolOptions, RootOrigin,
+};
 use forebay_telemetry::Metrics;
 use forebay_testkit::{ScriptedOrigin, bytes_at};
 use forebay_types::{ByteRange, Endpoint, Lfn};
@@ -51,7 +53,7 @@ pub(crate) async fn dead_endpoint() -> Endpoint {
 
 pub(crate) fn path(text: &str) -> OriginPath {
     let (lfn, cgi) = text.split_once('?').unwrap_or((text, ""));
-    OriginPath { lfn: Lfn::parse(lfn).unwrap(), cgi: cgi.to_owned() }
+    OriginPath { lfn: Lfn::parse(lfn).unwrap(), cgi: cgi.to_owned(), on_behalf: OnBehalf::default() }
 }
 
 /// Runs a case within [`CASE_TIME_MAX`].

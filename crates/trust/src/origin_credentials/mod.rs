@@ -1,0 +1,198 @@
+//! What this cache shows origins as proof of who it is, kept current.
+
+mod options;
+mod sources;
+
+pub use options::{CredentialOptions, CredentialRule, OriginProof};
+
+use crate::{
+    authorities::Authorities,
+    files::Fingerprint,
+    watched::{LoadError, Watched},
+};
+use forebay_auth::{
+    CredentialSource, CredentialUse, Credentials, Token, UnixTime,
+    gsi::GsiClientSettings,
+    x509::{Credential, TrustAnchors, TrustRules},
+};
+use forebay_types::{Endpoint, glob_matches};
+use sources::Made;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// What is shown to origins. Asking for it costs no more than a look at the list; [`OriginCredentials::refresh`] reads the files.
+#[derive(Debug)]
+pub struct OriginCredentials {
+    rules: Vec<Held>,
+    nobody: Arc<Credentials>,
+    authorities: Option<Watched<Authorities>>,
+    trust: TrustRules,
+}
+
+/// A rule, and what it gives at the moment.
+#[derive(Debug)]
+struct Held {
+    rule: CredentialRule,
+    current: RwLock<Arc<Credentials>>,
+    state: Mutex<State>,
+}
+
+/// What the last look at the files has found.
+#[derive(Debug, Default)]
+struct State {
+    seen: Fingerprint,
+    made: Option<Made>,
+    /// The last problem, so that it is told once.
+    problem: Option<String>,
+}
+
+impl OriginCredentials {
+    /// Reads what `options` speak of. What cannot be read is told in the log, and tried again with each refresh. Blocks on the
+    /// disk, and computes for a tenth of a second for each proxy.
+    ///
+    /// # Errors
+    /// When certificates are to be shown, and there is no directory of authorities to know the servers by.
+    pub fn open(options: CredentialOptions, now: UnixTime) -> Result<Self, LoadError> {
+        let uses_certificates = options.rules.iter().any(|rule| rule.proof.may_be_certificate());
+        let authorities = uses_certificates.then(|| Authorities::watch(&options.ca_dir)).transpose()?;
+        let nobody = Arc::new(Credentials::of_nobody(&options.user));
+        let rules = options.rules.into_iter().map(|rule| Held {
+            current: RwLock::new(Arc::clone(&nobody)),
+            rule,
+            state: Mutex::default(),
+        });
+        let credentials = Self { rules: rules.collect(), nobody, authorities, trust: options.trust };
+        credentials.refresh_with(now, true);
+        Ok(credentials)
+    }
+
+    /// Credentials that prove nothing to any origin.
+    #[must_use]
+    pub fn none(user: &str) -> Self {
+        let nobody = Arc::new(Credentials::of_nobody(user));
+        Self { rules: Vec::new(), nobody, authorities: None, trust: TrustRules::default() }
+    }
+
+    /// Reads again what has changed, and makes proxies anew before they end. Blocks as [`OriginCredentials::open`].
+    pub fn refresh(&self, now: UnixTime) {
+        let is_changed = self.authorities.as_ref().is_some_and(Watched::refresh_and_log);
+        self.refresh_with(now, is_changed);
+    }
+
+    /// Whether clients' own credentials are of use towards some origins.
+    #[must_use]
+    pub fn use_those_of_clients(&self) -> bool {
+        self.rules.iter().any(|held| held.rule.proof == OriginProof::OfClient)
+    }
+
+    /// What a client has handed to us, to be used towards origins in its name; `None` when that is nothing.
+    #[must_use]
+    pub fn of_client(
+        &self,
+        user: &str,
+        proxy: Option<Arc<Credential>>,
+        token: Option<Token>,
+    ) -> Option<Arc<Credentials>> {
+        let rule = self.rules.iter().map(|held| &held.rule).find(|rule| rule.proof == OriginProof::OfClient)?;
+        let mut credentials = Credentials::of_nobody(user);
+        if rule.allows_plain_tokens {
+            credentials = credentials.allowing_plain_tokens_on_loopback();
+        }
+        if let Some(token) = token {
+            credentials = credentials.with_token(token);
+        }
+        if let Some(proxy) = proxy {
+            let settings = self.gsi_settings(&proxy, rule);
+            credentials = credentials.with_certificate(settings).ok()?;
+        }
+        credentials.prove_something().then(|| Arc::new(credentials))
+    }
+
+    /// What became of each rule: its hosts, what is shown, and what is wrong with it.
+    pub fn report(&self) -> impl Iterator<Item = (&CredentialRule, Arc<Credentials>, Option<String>)> {
+        self.rules.iter().map(|held| (&held.rule, held.current(), held.state().problem.clone()))
+    }
+
+    fn refresh_with(&self, now: UnixTime, is_forced: bool) {
+        for held in &self.rules {
+            held.refresh(now, is_forced, |credential, rule| self.gsi_settings(credential, rule));
+        }
+    }
+
+    fn gsi_settings(&self, credential: &Arc<Credential>, rule: &CredentialRule) -> Arc<GsiClientSettings> {
+        let nobody = || Arc::new(TrustAnchors::new());
+        let anchors = self.authorities.as_ref().map_or_else(nobody, |watched| Arc::clone(&watched.get().anchors));
+        let settings = GsiClientSettings::new(Arc::clone(credential), anchors, self.trust);
+        Arc::new(settings.allow_weak_groups(rule.allows_weak_groups).allow_unsigned(rule.allows_unsigned))
+    }
+}
+
+impl CredentialSource for OriginCredentials {
+    fn towards(&self, server: &Endpoint) -> CredentialUse {
+        let host = server.host().trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
+        match self.rules.iter().find(|held| held.rule.is_for(&host)) {
+            None => CredentialUse::Own(Arc::clone(&self.nobody)),
+            Some(held) if held.rule.proof == OriginProof::OfClient => CredentialUse::OfClient(Arc::clone(&self.nobody)),
+            Some(held) => CredentialUse::Own(held.current()),
+        }
+    }
+}
+
+impl CredentialRule {
+    fn is_for(&self, host: &str) -> bool {
+        self.hosts.iter().any(|pattern| glob_matches(pattern.to_ascii_lowercase().as_bytes(), host.as_bytes()))
+    }
+}
+
+impl Held {
+    fn current(&self) -> Arc<Credentials> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the credentials anew when that is due.
+    fn refresh(
+        &self,
+        now: UnixTime,
+        is_forced: bool,
+        settings: impl Fn(&Arc<Credential>, &CredentialRule) -> Arc<GsiClientSettings>,
+    ) {
+        let mut state = self.state();
+        let seen = Fingerprint::of(&self.rule.paths());
+        let is_due = state.made.as_ref().is_none_or(|made| made.is_due(now));
+        if !is_forced && !is_due && seen == state.seen {
+            return;
+        }
+        let is_same_source = seen == state.seen && !is_due;
+        state.seen = seen;
+        let kept = if is_same_source { state.made.take() } else { None };
+        let made = kept.map_or_else(|| Made::read(&self.rule, now), Ok);
+        let made = made.and_then(|made| {
+            let credentials = made.credentials(&self.rule, |credential| settings(credential, &self.rule))?;
+            Ok((made, credentials))
+        });
+        let hosts = self.rule.hosts.join(", ");
+        match made {
+            Ok((made, credentials)) => {
+                if credentials.valid_until().is_some_and(|end| end < now) {
+                    tracing::warn!(hosts, "what is shown to these origins has ended: they will refuse it");
+                }
+                state.made = Some(made);
+                state.problem = None;
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
+            }
+            Err(error) => {
+                let problem = error.to_string();
+                if state.problem.as_ref() != Some(&problem) {
+                    tracing::error!(hosts, error = problem, "there is nothing new to show to these origins");
+                }
+                state.problem = Some(problem);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

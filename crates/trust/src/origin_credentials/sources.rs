@@ -1,0 +1,157 @@
+//! Where credentials come from: proxies, certificates, tokens and keytabs in files.
+
+use super::{CredentialRule, OriginProof};
+use crate::{
+    files::{read, read_secret},
+    watched::LoadError,
+};
+use forebay_auth::{
+    Credentials, Keytab, SssKey, Token, UnixTime,
+    gsi::GsiClientSettings,
+    x509::{Credential, make_proxy},
+};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// How long proxies live that we make, seconds.
+const PROXY_LIFETIME_S: i64 = 12 * 3600;
+
+/// How long before its end a proxy is made anew, seconds.
+const RENEW_AHEAD_S: i64 = 6 * 3600;
+
+/// What was read or made.
+#[derive(Debug)]
+pub(super) enum Made {
+    Nothing,
+    Proxy(Arc<Credential>),
+    /// A proxy of ours, to be made anew at this time.
+    OwnProxy(Arc<Credential>, UnixTime),
+    Token(Token),
+    Secret(SssKey),
+}
+
+impl Made {
+    /// Reads or makes what a rule speaks of.
+    pub(super) fn read(rule: &CredentialRule, now: UnixTime) -> Result<Self, LoadError> {
+        Ok(match &rule.proof {
+            OriginProof::Nothing | OriginProof::OfClient => Self::Nothing,
+            OriginProof::Proxy(file) => {
+                let file = file.clone().unwrap_or_else(users_proxy);
+                let pem = read_secret(&file, false)?;
+                let credential = Credential::from_pem(&pem, &pem);
+                Self::Proxy(Arc::new(credential.map_err(|error| format!("{}: {error}", file.display()))?))
+            }
+            OriginProof::Certificate { certificate, key } => {
+                let credential = Credential::from_pem(&read(certificate)?, &read_secret(key, true)?);
+                let credential = credential.map_err(|error| format!("{}: {error}", certificate.display()))?;
+                let proxy = make_proxy(&credential, PROXY_LIFETIME_S, now)?;
+                // A certificate that ends soon gives short proxies: not a new one with each look.
+                let soon = now.plus(60);
+                let renewed_at = proxy.valid_until().plus(-RENEW_AHEAD_S).max(soon);
+                Self::OwnProxy(Arc::new(proxy), renewed_at)
+            }
+            OriginProof::Token(file) => Self::Token(read_token(file.as_deref())?),
+            OriginProof::Secret { keytab, key } => {
+                let secrets = Keytab::parse(&read_secret(keytab, true)?);
+                let secrets = secrets.map_err(|error| format!("{}: {error}", keytab.display()))?;
+                let missing = || {
+                    let name = key.as_deref().map_or_else(String::new, |name| format!(" named {name}"));
+                    format!("{} holds no key{name} that has not expired", keytab.display())
+                };
+                Self::Secret(secrets.current(key.as_deref(), now).cloned().ok_or_else(missing)?)
+            }
+        })
+    }
+
+    /// Whether it is time for another one although no file has changed.
+    pub(super) fn is_due(&self, now: UnixTime) -> bool {
+        match self {
+            Self::OwnProxy(_, renewed_at) => now >= *renewed_at,
+            Self::Secret(key) => key.is_expired(now),
+            Self::Nothing | Self::Proxy(_) | Self::Token(_) => false,
+        }
+    }
+
+    /// What is shown to servers.
+    pub(super) fn credentials(
+        &self,
+        rule: &CredentialRule,
+        settings: impl Fn(&Arc<Credential>) -> Arc<GsiClientSettings>,
+    ) -> Result<Credentials, LoadError> {
+        let mut credentials = Credentials::of_nobody(&rule.user);
+        if rule.allows_plain_tokens {
+            credentials = credentials.allowing_plain_tokens_on_loopback();
+        }
+        Ok(match self {
+            Self::Nothing => credentials,
+            Self::Proxy(credential) | Self::OwnProxy(credential, _) => {
+                credentials.with_certificate(settings(credential))?
+            }
+            Self::Token(token) => credentials.with_token(token.clone()),
+            Self::Secret(key) => credentials.with_secret(key.clone()),
+        })
+    }
+}
+
+impl CredentialRule {
+    /// The files whose changes matter.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        match &self.proof {
+            OriginProof::Nothing | OriginProof::OfClient => Vec::new(),
+            OriginProof::Proxy(file) => vec![file.clone().unwrap_or_else(users_proxy)],
+            OriginProof::Certificate { certificate, key } => vec![certificate.clone(), key.clone()],
+            OriginProof::Token(Some(file)) => vec![file.clone()],
+            OriginProof::Token(None) => token_files(),
+            OriginProof::Secret { keytab, .. } => vec![keytab.clone()],
+        }
+    }
+}
+
+/// The user's proxy, where grid tools put it.
+fn users_proxy() -> PathBuf {
+    named_by("X509_USER_PROXY").unwrap_or_else(|| PathBuf::from(format!("/tmp/x509up_u{}", user_id())))
+}
+
+/// Reads a token from its file, or where the rules of WLCG say (Bearer Token Discovery 1.0): `BEARER_TOKEN`, the file that
+/// `BEARER_TOKEN_FILE` names, `$XDG_RUNTIME_DIR/bt_uUID`, `/tmp/bt_uUID`.
+fn read_token(file: Option<&Path>) -> Result<Token, LoadError> {
+    let parse = |path: &Path| {
+        let token = Token::parse(&read_secret(path, true)?);
+        token.map_err(|error| LoadError::from(format!("{}: {error}", path.display())))
+    };
+    if let Some(file) = file {
+        return parse(file);
+    }
+    if let Some(token) = env::var("BEARER_TOKEN").ok().filter(|token| !token.trim().is_empty()) {
+        return Ok(Token::parse(token.as_bytes()).map_err(|error| format!("BEARER_TOKEN: {error}"))?);
+    }
+    let files = token_files();
+    let found = files.iter().find(|file| file.exists()).ok_or_else(|| {
+        let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+        format!("there is no token: neither BEARER_TOKEN is set, nor one of these files there: {}", files.join(", "))
+    })?;
+    parse(found)
+}
+
+fn token_files() -> Vec<PathBuf> {
+    if let Some(file) = named_by("BEARER_TOKEN_FILE") {
+        return vec![file];
+    }
+    let name = format!("bt_u{}", user_id());
+    named_by("XDG_RUNTIME_DIR")
+        .into_iter()
+        .chain([PathBuf::from("/tmp")])
+        .map(|directory| directory.join(&name))
+        .collect()
+}
+
+fn named_by(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
