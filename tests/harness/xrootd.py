@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,30 @@ def encrypted(ground: Ground, data: Path, host: Credential, authorities: Path, p
     return Origin(port, data, [_start(ground, "xrootd", "encrypted", port, lines)])
 
 
+def guarded(
+    ground: Ground,
+    data: Path,
+    security: list[str],
+    rules: str = "",
+    *,
+    tls: tuple[Credential, Path] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Origin:
+    """One xrootd that asks who comes by the protocols of `security` (lines of its configuration), and obeys `rules` (lines of an
+    authorization database), if there are any. With `tls` (its credential and a CA directory) it is reached by TLS only."""
+    directory = ground.directory("guarded")
+    lines = ["all.export / r/o", f"oss.localroot {data}", "xrootd.seclib libXrdSec.so", *security]
+    if rules:
+        database = directory / "authdb"
+        database.write_text(rules)
+        lines += ["ofs.authorize 1", f"acc.authdb {database}"]
+    if tls:
+        host, authorities = tls
+        lines += [f"xrd.tls {host.certificate} {host.key}", f"xrd.tlsca certdir {authorities}", "xrootd.tls all"]
+    port = ground.free_port()
+    return Origin(port, data, [_start(ground, "xrootd", "guarded", port, lines, environment=environment)])
+
+
 def cluster(ground: Ground, data: Path) -> Origin:
     """A redirector (xrootd and cmsd, role manager) and one data server (xrootd and cmsd); the port is the redirector's.
 
@@ -116,13 +141,20 @@ def configured(ground: Ground, configuration: Path, port: int, *, instance: str)
 
 
 def _start(
-    ground: Ground, executable: str, name: str, port: int, lines: list[str], admin: Path | None = None
+    ground: Ground,
+    executable: str,
+    name: str,
+    port: int,
+    lines: list[str],
+    admin: Path | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
 ) -> Process:
     directory = ground.directory(name)
     configuration = directory / f"{executable}.cfg"
     paths = [f"all.adminpath {admin or directory}", f"all.pidpath {admin or directory}"]
     configuration.write_text("\n".join([*lines, *paths]) + "\n")
-    process = Process(name, [program(executable), "-c", configuration, "-p", str(port)], directory)
+    process = Process(name, [program(executable), "-c", configuration, "-p", str(port)], directory, env=environment)
     process.wait_for_line(rf"{executable} \S+ initialization completed", within=30)
     return process
 

@@ -1,5 +1,6 @@
 //! `forebay check-config`: tells whether a configuration file is good, without starting anything.
 
+use crate::node::gate;
 use anyhow::bail;
 use forebay_config::{Config, ExportFiles, Settings, example_file, reference};
 use forebay_proto::TlsUse;
@@ -35,7 +36,10 @@ pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
     let Some(file) = &args.file else { bail!("no file to check") };
     let settings = Settings::read(file)?;
     settings.check_environment()?;
-    crate::node::gate::open(&settings)?;
+    gate::open(&settings)?;
+    if let Some(problem) = gate::origin_credentials(&settings)?.report().find_map(|(_, _, problem)| problem) {
+        return Err(settings.error_at("credential", problem).into());
+    }
     writeln!(out, "{}: good", file.display())?;
     for line in summary(&settings.config) {
         writeln!(out, "  {line}")?;

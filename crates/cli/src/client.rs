@@ -1,14 +1,18 @@
 //! The client side: URLs, and our own origin client for single commands.
 
 use crate::failure::UsageError;
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use forebay_config::{OriginUrl, parse_origin_url};
 use forebay_net::{ClientTlsFiles, Credential, TlsConnector, TrustAnchors};
-use forebay_origin::{Options, OriginPath, Pool, PoolOptions, RootOrigin};
+use forebay_origin::{OnBehalf, Options, OriginPath, Pool, PoolOptions, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_telemetry::{LogFormat, Metrics, init_logging};
+use forebay_trust::UserCredentials;
 use forebay_types::{Endpoint, RequestPath};
-use std::{env, future::Future, path::PathBuf};
+use std::{env, future::Future, path::PathBuf, sync::Arc};
+
+/// Set to anything, it lets servers exchange keys in groups of 512 bits, as XRootD 5 and dCache do.
+const WEAK_GROUPS: &str = "FOREBAY_WEAK_GROUPS";
 
 /// A file or directory of a server, as a URL names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -32,7 +36,7 @@ impl FileUrl {
         }
         let RequestPath { lfn, cgi } =
             RequestPath::parse(path.as_bytes()).map_err(|error| usage(format!("`{text}`: {error}")))?;
-        Ok(Self { server, tls, path: OriginPath { lfn, cgi } })
+        Ok(Self { server, tls, path: OriginPath { lfn, cgi, on_behalf: OnBehalf::default() } })
     }
 
     /// The last component of the path; `None` for the root directory.
@@ -48,17 +52,31 @@ impl FileUrl {
         let username = env::var("USER").ok().filter(|user| !user.is_empty());
         let defaults = PoolOptions::default();
         let options = PoolOptions { username: username.unwrap_or(defaults.username), ..defaults };
-        let pool = Pool::with_tls(options, tls_of_environment()?);
+        let credentials = credentials_of_environment(&options.username)?;
+        let pool = Pool::secured(options, tls_of_environment()?, credentials);
         let options = Options { tls: self.tls, ..Options::default() };
         Ok(RootOrigin::new(vec![self.server.clone()], options, pool, &Metrics::new()))
     }
 }
 
+/// Who we are, as the environment says: by a proxy or a token, where grid tools look for them.
+fn credentials_of_environment(user: &str) -> anyhow::Result<Arc<UserCredentials>> {
+    let allows_weak_groups = named(WEAK_GROUPS).is_some();
+    let found = UserCredentials::find(user, &ca_dir_of_environment(), allows_weak_groups);
+    Ok(Arc::new(found.map_err(|error| anyhow!("what proves who you are: {error}"))?))
+}
+
+fn ca_dir_of_environment() -> PathBuf {
+    named("X509_CERT_DIR").unwrap_or_else(|| TrustAnchors::default().ca_dir)
+}
+
+fn named(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
 /// TLS as the environment says, by the variables that grid tools use; `None` without any CA.
 fn tls_of_environment() -> anyhow::Result<Option<TlsConnector>> {
-    let named = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let defaults = TrustAnchors::default();
-    let trust = TrustAnchors { ca_dir: named("X509_CERT_DIR").unwrap_or(defaults.ca_dir), crl: defaults.crl };
+    let trust = TrustAnchors { ca_dir: ca_dir_of_environment(), crl: TrustAnchors::default().crl };
     let credential = named("X509_USER_PROXY").map(|proxy| Credential { certificate: proxy.clone(), key: proxy });
     if credential.is_none() && !trust.ca_dir.is_dir() {
         return Ok(None);

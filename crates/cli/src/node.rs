@@ -56,9 +56,10 @@ impl Node {
         let metrics = Metrics::new();
         let runtime = tokio::runtime::Handle::current().metrics();
         metrics.watch_tasks(move || runtime.num_alive_tasks() as u64);
+        let credentials = gate::origin_credentials(settings)?;
         let origins = Origins {
             options: config.origin.options.clone(),
-            pool: Pool::with_tls(config.origin.pool.clone(), tls::towards_origins(settings)?),
+            pool: Pool::secured(config.origin.pool.clone(), tls::towards_origins(settings)?, credentials.clone()),
             metrics: metrics.clone(),
         };
         let routes = origins.routes(settings)?;
@@ -79,7 +80,7 @@ impl Node {
             let (server, stopped) = (server.clone(), wait_for(stop.subscribe()));
             fronts.spawn(async move { server.serve(listener, stopped).await });
         }
-        gate::keep_current(&gate, &mut fronts, stop.subscribe());
+        gate::keep_current(&gate, &credentials, &mut fronts, stop.subscribe());
         let admin_tasks = admin_listeners.serve(engine.clone(), readiness.clone(), config);
         readiness.set_ready();
         Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_tasks })

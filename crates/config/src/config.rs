@@ -5,7 +5,7 @@ use forebay_engine::{DecisionOptions, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
 use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_telemetry::LogFormat;
-use forebay_trust::SecurityOptions;
+use forebay_trust::{CredentialOptions, SecurityOptions};
 use forebay_types::{Endpoint, Lfn};
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -22,6 +22,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// Who clients are, and what they may do.
     pub security: SecurityOptions,
+    /// What origins are shown.
+    pub credentials: CredentialOptions,
     /// The admin port.
     pub admin: AdminConfig,
     /// Where files are kept; none only when nothing is cached.
@@ -178,6 +180,7 @@ impl Default for Config {
             },
             tls: TlsConfig::default(),
             security: SecurityOptions::default(),
+            credentials: CredentialOptions::default(),
             admin: AdminConfig::default(),
             disks: Vec::new(),
             index: IndexConfig::default(),

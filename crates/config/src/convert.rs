@@ -4,6 +4,7 @@ use crate::{
     admin::read_admin,
     checker::Checker,
     config::Config,
+    credentials::read_credentials,
     decisions::read_decisions,
     disks::read_disks,
     error::ConfigError,
@@ -50,6 +51,8 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     read_server(&raw.server, &mut config, &mut checker);
     config.tls = read_tls(&raw.tls, &raw.origin, &mut checker);
     config.security = read_security(raw, &config.tls, &mut checker);
+    let (user, trust) = (config.origin.pool.username.clone(), config.security.trust);
+    config.credentials = read_credentials(raw, &user, &config.tls, trust, &mut checker);
     config.admin = read_admin(&raw.admin, &mut checker);
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
     read_integrity(&raw.integrity, &mut config, &mut checker);

@@ -7,6 +7,7 @@ mod admin;
 mod checker;
 mod config;
 mod convert;
+mod credentials;
 mod decisions;
 mod declare;
 mod disks;

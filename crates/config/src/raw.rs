@@ -6,7 +6,7 @@ use toml::Spanned;
 
 mod security;
 
-pub(crate) use security::{RawAuthentication, RawBinding, RawGrant, RawIssuer};
+pub(crate) use security::{RawAuthentication, RawBinding, RawCredential, RawGrant, RawIssuer};
 
 /// A list of texts, each with its place in the file.
 pub(crate) type Texts = Vec<Spanned<String>>;
@@ -21,6 +21,7 @@ pub(crate) struct Raw {
     pub(crate) binding: Vec<Spanned<RawBinding>>,
     pub(crate) issuer: Vec<Spanned<RawIssuer>>,
     pub(crate) grant: Vec<Spanned<RawGrant>>,
+    pub(crate) credential: Vec<Spanned<RawCredential>>,
     pub(crate) admin: RawAdmin,
     pub(crate) store: RawStore,
     pub(crate) disk: Vec<Spanned<RawDisk>>,
@@ -46,6 +47,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     RawBinding::SECTION,
     RawIssuer::SECTION,
     RawGrant::SECTION,
+    RawCredential::SECTION,
     RawAdmin::SECTION,
     RawStore::SECTION,
     RawDisk::SECTION,
@@ -64,7 +66,8 @@ pub(crate) const SECTIONS: &[Section] = &[
 ];
 
 /// The tables that may be written several times, as `[[export]]`.
-pub(crate) const LIST_SECTIONS: [&str; 7] = ["binding", "issuer", "grant", "disk", "quota", "export", "rule"];
+pub(crate) const LIST_SECTIONS: [&str; 8] =
+    ["binding", "issuer", "grant", "credential", "disk", "quota", "export", "rule"];
 
 /// The declaration of `table.key`.
 pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
@@ -94,6 +97,7 @@ impl Raw {
             in_list("binding", self.binding.iter().map(|binding| binding.get_ref().written())),
             in_list("issuer", self.issuer.iter().map(|issuer| issuer.get_ref().written())),
             in_list("grant", self.grant.iter().map(|grant| grant.get_ref().written())),
+            in_list("credential", self.credential.iter().map(|credential| credential.get_ref().written())),
             in_list("disk", self.disk.iter().map(|disk| disk.get_ref().written())),
             in_list("quota", self.quota.iter().map(|quota| quota.get_ref().written())),
             in_list("export", self.export.iter().map(|export| export.get_ref().written())),

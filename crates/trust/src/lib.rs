@@ -20,5 +20,5 @@ pub use issuer_keys::{
 };
 pub use options::{SecurityOptions, VomsUse};
 pub use organizations::Organizations;
-pub use origin_credentials::{CredentialOptions, CredentialRule, OriginCredentials, OriginProof};
+pub use origin_credentials::{CredentialOptions, CredentialRule, OriginCredentials, OriginProof, UserCredentials};
 pub use watched::{LoadError, Refreshed, Watched};

@@ -1,7 +1,8 @@
 //! Who comes in, and what they may do: made from the configuration.
 
+use forebay_auth::UnixTime;
 use forebay_config::Settings;
-use forebay_trust::{Gate, GateFiles};
+use forebay_trust::{Gate, GateFiles, OriginCredentials};
 use std::sync::Arc;
 use tokio::{sync::watch, task::JoinSet, time::interval};
 
@@ -22,12 +23,27 @@ pub(crate) fn open(settings: &Settings) -> anyhow::Result<Arc<Gate>> {
     Ok(Arc::new(gate.map_err(|error| settings.error_at("authentication.methods", error))?))
 }
 
+/// What origins are shown.
+///
+/// # Errors
+/// When there is no directory of authorities to know them by.
+pub(crate) fn origin_credentials(settings: &Settings) -> anyhow::Result<Arc<OriginCredentials>> {
+    let options = settings.config.credentials.clone();
+    let opened = OriginCredentials::open(options, UnixTime(forebay_net::clock::now_unix()));
+    Ok(Arc::new(opened.map_err(|error| settings.error_at("credential", error))?))
+}
+
 fn own_host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Reads again what has changed in the gate's files, and fetches keys of issuers, until the server stops.
-pub(super) fn keep_current(gate: &Arc<Gate>, tasks: &mut JoinSet<()>, mut stop: watch::Receiver<bool>) {
+/// Reads again what has changed in the files of both, and fetches keys of issuers, until the server stops.
+pub(super) fn keep_current(
+    gate: &Arc<Gate>,
+    credentials: &Arc<OriginCredentials>,
+    tasks: &mut JoinSet<()>,
+    mut stop: watch::Receiver<bool>,
+) {
     let (fetching, mut stopped) = (Arc::clone(gate), stop.clone());
     tasks.spawn(async move {
         tokio::select! {
@@ -35,7 +51,7 @@ pub(super) fn keep_current(gate: &Arc<Gate>, tasks: &mut JoinSet<()>, mut stop: 
             _ = stopped.wait_for(|is_stopping| *is_stopping) => {}
         }
     });
-    let gate = Arc::clone(gate);
+    let (gate, credentials) = (Arc::clone(gate), Arc::clone(credentials));
     tasks.spawn(async move {
         let mut ticks = interval(gate.options().refresh_interval);
         loop {
@@ -43,8 +59,12 @@ pub(super) fn keep_current(gate: &Arc<Gate>, tasks: &mut JoinSet<()>, mut stop: 
                 _ = ticks.tick() => {}
                 _ = stop.wait_for(|is_stopping| *is_stopping) => return,
             }
-            let gate = Arc::clone(&gate);
-            if let Err(error) = tokio::task::spawn_blocking(move || gate.refresh()).await {
+            let (gate, credentials) = (Arc::clone(&gate), Arc::clone(&credentials));
+            let refreshed = tokio::task::spawn_blocking(move || {
+                gate.refresh();
+                credentials.refresh(UnixTime(forebay_net::clock::now_unix()));
+            });
+            if let Err(error) = refreshed.await {
                 tracing::error!(%error, "a fault of our own while files were looked at for changes");
             }
         }

@@ -96,3 +96,33 @@ section! {
         scopes: String = Value::default(r#""narrow""#),
     }
 }
+
+section! {
+    /// What this cache shows some origins as proof of who it is. The first table that matches a server counts; others are shown nothing.
+    "credential" RawCredential {
+        /// Names of the servers, in which `*` stands for any run of characters: redirectors, and the servers that they lead to.
+        hosts: Texts = Value::none().sample(r#"["*.example.org"]"#),
+        /// What is shown: "proxy" (a file that others keep current), "certificate" (proxies are made from it), "token", "secret", "client" (what the client has that a request is for), or "none".
+        method: String = Value::none().sample(r#""token""#),
+        /// File with the proxy; unless written that of X509_USER_PROXY, or /tmp/x509up_uUID.
+        proxy: String = Value::none().sample(r#""/run/forebay/x509up""#),
+        /// PEM file with a host's or robot's certificate, from which proxies of 12h are made and renewed.
+        certificate: String = Value::none().sample(r#""/etc/forebay/robotcert.pem""#),
+        /// PEM file with the key of that certificate; not readable by others.
+        key: String = Value::none().sample(r#""/etc/forebay/robotkey.pem""#),
+        /// File with the token; unless written, it is discovered as WLCG has it: BEARER_TOKEN, BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_uUID, /tmp/bt_uUID.
+        token: String = Value::none().sample(r#""/run/forebay/token""#),
+        /// File with shared secrets, as `xrdsssadmin` writes it; not readable by others.
+        keytab: String = Value::none().sample(r#""/etc/forebay/origin.keytab""#),
+        /// Name of the secret; the newest, unless written.
+        key_name: String = Value::none().sample(r#""cache""#),
+        /// The user that this cache says it is, with a shared secret or to servers that take its word.
+        user: String = Value::default(r#""forebay""#),
+        /// Whether key exchanges of 512 bits are accepted, as XRootD 5 and dCache make them: who records such a handshake can learn which certificate was shown.
+        weak_groups: bool = Value::default("false"),
+        /// Whether servers of GSI versions before 10400 are accepted, whose session keys an attacker on the way could exchange.
+        unsigned_gsi: bool = Value::default("false"),
+        /// Whether tokens are sent without TLS: "never", or "loopback" to servers on this machine.
+        plain_tokens: String = Value::default(r#""never""#),
+    }
+}

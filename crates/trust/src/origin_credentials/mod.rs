@@ -2,8 +2,10 @@
 
 mod options;
 mod sources;
+mod user;
 
 pub use options::{CredentialOptions, CredentialRule, OriginProof};
+pub use user::UserCredentials;
 
 use crate::{
     authorities::Authorities,

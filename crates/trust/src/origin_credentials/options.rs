@@ -16,6 +16,17 @@ pub struct CredentialOptions {
     pub trust: TrustRules,
 }
 
+impl Default for CredentialOptions {
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            user: "forebay".to_owned(),
+            ca_dir: PathBuf::from("/etc/grid-security/certificates"),
+            trust: TrustRules::default(),
+        }
+    }
+}
+
 /// What is shown to some origins.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CredentialRule {

@@ -111,13 +111,13 @@ impl CredentialRule {
 }
 
 /// The user's proxy, where grid tools put it.
-fn users_proxy() -> PathBuf {
+pub(super) fn users_proxy() -> PathBuf {
     named_by("X509_USER_PROXY").unwrap_or_else(|| PathBuf::from(format!("/tmp/x509up_u{}", user_id())))
 }
 
 /// Reads a token from its file, or where the rules of WLCG say (Bearer Token Discovery 1.0): `BEARER_TOKEN`, the file that
 /// `BEARER_TOKEN_FILE` names, `$XDG_RUNTIME_DIR/bt_uUID`, `/tmp/bt_uUID`.
-fn read_token(file: Option<&Path>) -> Result<Token, LoadError> {
+pub(super) fn read_token(file: Option<&Path>) -> Result<Token, LoadError> {
     let parse = |path: &Path| {
         let token = Token::parse(&read_secret(path, true)?);
         token.map_err(|error| LoadError::from(format!("{}: {error}", path.display())))
@@ -134,6 +134,11 @@ fn read_token(file: Option<&Path>) -> Result<Token, LoadError> {
         format!("there is no token: neither BEARER_TOKEN is set, nor one of these files there: {}", files.join(", "))
     })?;
     parse(found)
+}
+
+/// Whether the rules of discovery find anything.
+pub(super) fn token_is_there() -> bool {
+    named_by("BEARER_TOKEN").is_some() || token_files().iter().any(|file| file.exists())
 }
 
 fn token_files() -> Vec<PathBuf> {

@@ -1,0 +1,182 @@
+"""A cache proves to stock origins who it is: with a proxy, a certificate, a shared secret or its word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import xrootd
+from harness.clients import ClientFailed, fetch
+from harness.content import Pattern, assert_same
+from harness.forebay import Forebay
+from harness.ground import Ground
+from harness.pki import Credential, Grid
+from harness.process import give_to_service
+from harness.voms import Organization
+
+from .test_sss import for_server, keytab
+
+PATH = "/sizes/many-blocks.bin"
+
+Serve = Callable[[Mapping[str, Any]], Forebay]
+
+
+@pytest.fixture
+def stock(ground: Ground, data: Path) -> Iterator[Callable[..., xrootd.Origin]]:
+    """Starts stock servers of the known files that ask who comes; they are stopped when the test ends."""
+    started: list[xrootd.Origin] = []
+
+    def start(*arguments: Any, **more: Any) -> xrootd.Origin:
+        started.append(xrootd.guarded(ground, data, *arguments, **more))
+        return started[-1]
+
+    yield start
+    for origin in started:
+        origin.stop()
+
+
+@pytest.fixture
+def for_members(
+    stock: Callable[..., xrootd.Origin], grid: Grid, host: Credential, atlas: Organization
+) -> Callable[..., xrootd.Origin]:
+    """Starts stock servers that give their files to members of the organization only, known by proxies."""
+
+    def start(*, encrypted: bool = False) -> xrootd.Origin:
+        gsi = f"-certdir:{grid.directory} -cert:{host.certificate} -key:{host.key} -crl:1 -gmapopt:0"
+        voms = {"X509_VOMS_DIR": str(atlas.vomsdir), "X509_CERT_DIR": str(grid.directory)}
+        return stock(
+            [f"sec.protocol gsi {gsi} -vomsat:2 -vomsfun:default"],
+            "g /atlas / rl\n",
+            tls=(host, grid.directory) if encrypted else None,
+            environment=voms,
+        )
+
+    return start
+
+
+@pytest.fixture
+def cache(serve: Serve, grid: Grid) -> Callable[..., Forebay]:
+    """Starts caches of one origin that trust the grid, and show it what is given."""
+
+    def start(origin: str, **credential: object) -> Forebay:
+        shown = [{"hosts": ["127.0.0.1"], **credential}] if credential else []
+        tls = {"ca_dir": str(grid.directory)}
+        return serve({"export": [{"origins": [origin]}], "tls": tls, "credential": shown})
+
+    return start
+
+
+def owned(ground: Ground, credential: Credential) -> Path:
+    """A proxy's file as a server's user may read it."""
+    copy = ground.directory("proxy-of-server") / "proxy.pem"
+    copy.touch(mode=0o600)
+    copy.write_bytes(credential.in_one_file().read_bytes())
+    return give_to_service(copy)
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["root", "roots"])
+def test_proxy_with_attributes_opens_a_stock_origin_for_members(
+    encrypted: bool,
+    for_members: Callable[..., xrootd.Origin],
+    cache: Callable[..., Forebay],
+    grid: Grid,
+    atlas: Organization,
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    origin = for_members(encrypted=encrypted)
+    url = f"{'roots' if encrypted else 'root'}://{origin.address}"
+    user = grid.issuer.user("Service")
+    member = owned(ground, atlas.proxy(user, "/atlas/Role=NULL", environment=grid.environment()))
+    server = cache(url, method="proxy", proxy=str(member), weak_groups=True)
+    for path, pattern in patterns.items():
+        for _ in range(2):
+            assert_same(fetch("xrdcp", ground, server.file_url(path)), pattern.all(), path)
+    assert server.settled_metrics().origin_bytes == sum(pattern.size for pattern in patterns.values())
+
+
+def test_cache_that_is_no_member_gets_and_keeps_nothing(
+    for_members: Callable[..., xrootd.Origin],
+    cache: Callable[..., Forebay],
+    grid: Grid,
+    ground: Ground,
+) -> None:
+    origin = for_members()
+    stranger = owned(ground, grid.issuer.user("Stranger"))
+    for shown, reason in (
+        ({}, "no certificate or proxy"),
+        ({"method": "proxy", "proxy": str(stranger), "weak_groups": True}, "does not let this cache in"),
+        ({"method": "proxy", "proxy": str(stranger)}, "Diffie-Hellman group of 512"),
+    ):
+        server = cache(origin.url, **shown)
+        with pytest.raises(ClientFailed, match=reason):
+            fetch("xrdcp", ground, server.file_url(PATH))
+        assert server.settled_metrics().origin_bytes == 0
+
+
+def test_proxies_are_made_from_a_certificate(
+    stock: Callable[..., xrootd.Origin],
+    cache: Callable[..., Forebay],
+    grid: Grid,
+    host: Credential,
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    robot = grid.issuer.user("Robot").for_service(ground, "robot")
+    known = ground.directory("grid-map") / "grid-mapfile"
+    known.write_text(f'"{robot.subject}" robot\n')
+    gsi = f"-certdir:{grid.directory} -cert:{host.certificate} -key:{host.key} -crl:1 -gridmap:{known} -gmapopt:2"
+    origin = stock([f"sec.protocol gsi {gsi}"], "u robot / rl\n")
+    files = {"certificate": str(robot.certificate), "key": str(robot.key)}
+    server = cache(origin.url, method="certificate", weak_groups=True, **files)
+    assert_same(fetch("xrdcp", ground, server.file_url(PATH)), patterns[PATH].all(), "robot")
+
+
+def test_shared_secret_opens_a_stock_origin_and_another_one_does_not(
+    stock: Callable[..., xrootd.Origin],
+    cache: Callable[..., Forebay],
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    secrets = keytab(ground, "anybody")
+    origin = stock([f"sec.protocol sss -s {for_server(ground, secrets)} -c {secrets}"], "u cache / rl\n")
+    ours, other = (for_server(ground, path) for path in (secrets, keytab(ground, "anybody")))
+    server = cache(origin.url, method="secret", keytab=str(ours), user="cache")
+    assert_same(fetch("xrdcp", ground, server.file_url(PATH)), patterns[PATH].all(), "sss")
+    for keys, user in ((ours, "somebody"), (other, "cache")):
+        refused = cache(origin.url, method="secret", keytab=str(keys), user=user)
+        with pytest.raises(ClientFailed):
+            fetch("xrdcp", ground, refused.file_url(PATH))
+        assert refused.settled_metrics().origin_bytes == 0
+
+
+def test_word_is_enough_for_a_stock_origin_that_takes_it(
+    stock: Callable[..., xrootd.Origin],
+    cache: Callable[..., Forebay],
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    origin = stock(["sec.protocol unix"], "u forebay / rl\n")
+    server = cache(origin.url)
+    assert_same(fetch("xrdcp", ground, server.file_url(PATH)), patterns[PATH].all(), "unix")
+
+
+@pytest.mark.parametrize("level", ["compatible", "standard", "intense", "pedantic"])
+def test_requests_are_signed_where_a_stock_origin_wants_that(
+    level: str,
+    stock: Callable[..., xrootd.Origin],
+    cache: Callable[..., Forebay],
+    grid: Grid,
+    host: Credential,
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    gsi = f"-certdir:{grid.directory} -cert:{host.certificate} -key:{host.key} -crl:1 -gmapopt:0"
+    origin = stock([f"sec.protocol gsi {gsi}", f"sec.level all {level}"])
+    proxy = owned(ground, grid.issuer.user("Signer"))
+    server = cache(origin.url, method="proxy", proxy=str(proxy), weak_groups=True)
+    for path, pattern in patterns.items():
+        assert_same(fetch("xrdcp", ground, server.file_url(path)), pattern.all(), f"{level} {path}")
