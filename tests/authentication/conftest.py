@@ -11,6 +11,7 @@ import pytest
 from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.pki import Credential, Grid
+from harness.tokens import TokenIssuer
 from harness.voms import Organization
 
 
@@ -18,6 +19,12 @@ from harness.voms import Organization
 def atlas(ground: Ground, grid: Grid) -> Organization:
     """An organization that the servers know."""
     return Organization(ground, grid.issuer, "atlas")
+
+
+@pytest.fixture(scope="session")
+def issuer(ground: Ground) -> TokenIssuer:
+    """Whose tokens the servers accept."""
+    return TokenIssuer(ground)
 
 
 @pytest.fixture

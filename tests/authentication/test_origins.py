@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,11 +18,14 @@ from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.pki import Credential, Grid
 from harness.process import give_to_service
+from harness.tokens import TokenIssuer, token_file
 from harness.voms import Organization
+from harness.waiting import until
 
 from .test_sss import for_server, keytab
 
 PATH = "/sizes/many-blocks.bin"
+ANY_AUDIENCE = "https://wlcg.cern.ch/jwt/v1/any"
 
 Serve = Callable[[Mapping[str, Any]], Forebay]
 
@@ -29,8 +35,13 @@ def stock(ground: Ground, data: Path) -> Iterator[Callable[..., xrootd.Origin]]:
     """Starts stock servers of the known files that ask who comes; they are stopped when the test ends."""
     started: list[xrootd.Origin] = []
 
-    def start(*arguments: Any, **more: Any) -> xrootd.Origin:
-        started.append(xrootd.guarded(ground, data, *arguments, **more))
+    def start(
+        security: list[str],
+        rules: str = "",
+        tls: tuple[Credential, Path] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> xrootd.Origin:
+        started.append(xrootd.guarded(ground, data, security, rules, tls=tls, environment=environment))
         return started[-1]
 
     yield start
@@ -64,7 +75,37 @@ def cache(serve: Serve, grid: Grid) -> Callable[..., Forebay]:
     def start(origin: str, **credential: object) -> Forebay:
         shown = [{"hosts": ["127.0.0.1"], **credential}] if credential else []
         tls = {"ca_dir": str(grid.directory)}
-        return serve({"export": [{"origins": [origin]}], "tls": tls, "credential": shown})
+        looks = {"refresh_interval": "1s"}
+        return serve({"export": [{"origins": [origin]}], "tls": tls, "credential": shown, "authentication": looks})
+
+    return start
+
+
+@pytest.fixture
+def for_bearers(
+    stock: Callable[..., xrootd.Origin], issuer: TokenIssuer, grid: Grid, host: Credential, ground: Ground
+) -> Callable[[], xrootd.Origin]:
+    """Starts stock servers that give their files to bearers of the issuer's tokens only, over TLS."""
+
+    def start() -> xrootd.Origin:
+        directory = ground.directory("scitokens")
+        settings = directory / "scitokens.cfg"
+        settings.write_text(
+            f"[Global]\naudience = {ANY_AUDIENCE}\n[Issuer test]\nissuer = {issuer.url}\nbase_path = /\n"
+        )
+        # The stock library fetches keys of issuers from the web only; what it has fetched once it keeps here.
+        keys = {"expires": 4_000_000_000, "next_update": 4_000_000_000, "jwks": json.loads(issuer.keys.read_text())}
+        cache = directory / "cache"
+        (cache / "scitokens").mkdir(parents=True)
+        with sqlite3.connect(cache / "scitokens" / "scitokens_cpp.sqllite") as database:
+            database.execute("CREATE TABLE keycache (issuer text UNIQUE PRIMARY KEY NOT NULL, keys text NOT NULL)")
+            database.execute("INSERT INTO keycache VALUES (?, ?)", (issuer.url, json.dumps(keys)))
+        give_to_service(cache)
+        return stock(
+            ["sec.protocol ztn", "ofs.authorize 1", f"ofs.authlib libXrdAccSciTokens.so config={settings}"],
+            tls=(host, grid.directory),
+            environment={"XDG_CACHE_HOME": str(cache)},
+        )
 
     return start
 
@@ -151,6 +192,36 @@ def test_shared_secret_opens_a_stock_origin_and_another_one_does_not(
         with pytest.raises(ClientFailed):
             fetch("xrdcp", ground, refused.file_url(PATH))
         assert refused.settled_metrics().origin_bytes == 0
+
+
+def test_token_opens_a_stock_origin_and_a_newer_one_is_used_when_its_file_changes(
+    for_bearers: Callable[[], xrootd.Origin],
+    cache: Callable[..., Forebay],
+    issuer: TokenIssuer,
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    origin = for_bearers()
+    url = f"roots://{origin.address}"
+    good = give_to_service(token_file(ground, issuer.token(aud=ANY_AUDIENCE)))
+    server = cache(url, method="token", token=str(good))
+    for path, pattern in patterns.items():
+        assert_same(fetch("xrdcp", ground, server.file_url(path)), pattern.all(), path)
+    bad = give_to_service(token_file(ground, issuer.token(exp=1_600_000_000)))
+    refused = cache(url, method="token", token=str(bad))
+    with pytest.raises(ClientFailed, match="does not let this cache in"):
+        fetch("xrdcp", ground, refused.file_url(PATH))
+    bad.write_text(good.read_text())
+    until(lambda: reads(ground, refused), "the cache uses the token that is there now", within=20)
+    assert_same(fetch("xrdcp", ground, refused.file_url(PATH)), patterns[PATH].all(), "renewed")
+
+
+def reads(ground: Ground, server: Forebay) -> bool:
+    """Whether the file can be read."""
+    with contextlib.suppress(ClientFailed):
+        fetch("xrdcp", ground, server.file_url(PATH))
+        return True
+    return False
 
 
 def test_word_is_enough_for_a_stock_origin_that_takes_it(

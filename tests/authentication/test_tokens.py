@@ -20,12 +20,6 @@ PATH = "/sizes/many-blocks.bin"
 BY_SCOPE = [{"path": "/", "rights": ["read", "list"], "methods": ["token"], "scopes": "grant"}]
 
 
-@pytest.fixture(scope="module")
-def issuer(ground: Ground) -> TokenIssuer:
-    """Whose tokens the servers accept."""
-    return TokenIssuer(ground)
-
-
 @pytest.fixture
 def server(
     serve: Callable[[Mapping[str, Any]], Forebay], data: Path, grid: Grid, host: Credential, issuer: TokenIssuer

@@ -74,8 +74,11 @@ def guarded(
     tls: tuple[Credential, Path] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Origin:
-    """One xrootd that asks who comes by the protocols of `security` (lines of its configuration), and obeys `rules` (lines of an
-    authorization database), if there are any. With `tls` (its credential and a CA directory) it is reached by TLS only."""
+    """One xrootd that asks who comes, by the protocols of `security` (lines of its configuration).
+
+    It obeys `rules` (lines of an authorization database), if there are any. With `tls` (its credential and a directory
+    of CAs) it is reached by TLS only.
+    """
     directory = ground.directory("guarded")
     lines = ["all.export / r/o", f"oss.localroot {data}", "xrootd.seclib libXrdSec.so", *security]
     if rules:
