@@ -1,3 +1,5 @@
+//! Rules, files that change, and proxies that end.
+
 use super::*;
 use openssl::{
     asn1::Asn1Time,
