@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections import defaultdict
 from collections.abc import Iterable
@@ -15,6 +16,8 @@ from .wire import Request, Status
 ANSWER_SECONDS = 40.0
 LOGIN_ABILITY = 0x01 | 0x04 | 0x40 | 0x80
 ASYNC_CAPABLE = 0x80 | 5
+NO_TLS = 0x01 | 0x08
+WANTS_TLS = NO_TLS | 0x02 | 0x04
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,16 @@ class RawClient:
         body = self.answer(b"\0\0").ok()
         _, self.flags = struct.unpack(">iI", body[:8])
 
+    def start_tls(self, context: ssl.SSLContext, session: ssl.SSLSession | None = None) -> ssl.SSLSocket:
+        """Handshake and kXR_protocol of a client that wants TLS, and the handshake of TLS; the login comes after it."""
+        self.send_bytes(wire.HANDSHAKE + protocol_request(b"\0\0", flags=WANTS_TLS))
+        self.read_handshake_reply()
+        _, self.flags = struct.unpack(">iI", self.answer(b"\0\0").ok()[:8])
+        assert self.flags & wire.GOTO_TLS, f"no TLS: flags {self.flags:x}"
+        encrypted = context.wrap_socket(self.socket, server_hostname="localhost", session=session)
+        self.socket = encrypted
+        return encrypted
+
     def read_handshake_reply(self) -> None:
         """Reads and checks the 16 bytes of the handshake reply."""
         frame = self.receive()
@@ -236,9 +249,9 @@ class RawClient:
         return self.call(Request.QUERY, struct.pack(">H", kind), argument)
 
 
-def protocol_request(stream_id: bytes, *, expect: int = 3, payload: bytes = b"") -> bytes:
-    """A kXR_protocol request of a client without TLS."""
-    return wire.request(stream_id, Request.PROTOCOL, struct.pack(">iBB", wire.CLIENT_VERSION, 0x09, expect), payload)
+def protocol_request(stream_id: bytes, *, expect: int = 3, payload: bytes = b"", flags: int = NO_TLS) -> bytes:
+    """A kXR_protocol request, of a client without TLS unless flags say otherwise."""
+    return wire.request(stream_id, Request.PROTOCOL, struct.pack(">iBB", wire.CLIENT_VERSION, flags, expect), payload)
 
 
 def read_params(handle: bytes, offset: int, length: int) -> bytes:

@@ -169,6 +169,7 @@ impl ClientLogin {
             }
             SecurityProtocol::Unix => Zeroizing::new(unix_message(&credentials.user, None)),
             SecurityProtocol::Host => Zeroizing::new(HOST_MESSAGE.to_vec()),
+            SecurityProtocol::Tls => return Err("certificates are shown in the handshake of TLS".to_owned()),
         };
         self.current = Some(Current { protocol: offer.protocol, gsi: handshake });
         Ok(AuthMessage { protocol: offer.protocol, bytes })

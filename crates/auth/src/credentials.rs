@@ -122,6 +122,7 @@ impl Credentials {
             SecurityProtocol::Ztn => self.token.is_some(),
             SecurityProtocol::Sss => self.secret.is_some(),
             SecurityProtocol::Unix | SecurityProtocol::Host => true,
+            SecurityProtocol::Tls => false,
         };
         SecurityProtocol::ALL.into_iter().filter(has).collect()
     }

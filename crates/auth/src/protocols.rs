@@ -23,6 +23,8 @@ const MARK: &str = "&P=";
 pub enum SecurityProtocol {
     /// Certificates, in a handshake of its own.
     Gsi,
+    /// Certificates, in the TLS handshake: no part of a login, and never on a list.
+    Tls,
     /// Tokens, over TLS only.
     Ztn,
     /// A shared secret.
@@ -35,13 +37,14 @@ pub enum SecurityProtocol {
 
 impl SecurityProtocol {
     /// All protocols, the strongest first.
-    pub const ALL: [Self; 5] = [Self::Gsi, Self::Ztn, Self::Sss, Self::Unix, Self::Host];
+    pub const ALL: [Self; 6] = [Self::Gsi, Self::Tls, Self::Ztn, Self::Sss, Self::Unix, Self::Host];
 
     /// The name on the wire and in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Gsi => "gsi",
+            Self::Tls => "tls",
             Self::Ztn => "ztn",
             Self::Sss => "sss",
             Self::Unix => "unix",
@@ -58,7 +61,10 @@ impl SecurityProtocol {
     /// The protocol that credentials are of: its name, filled up with NULs.
     #[must_use]
     pub fn from_credential_type(padded: [u8; 4]) -> Option<Self> {
-        Self::ALL.into_iter().find(|protocol| protocol.credential_type() == padded)
+        Self::ALL
+            .into_iter()
+            .filter(|protocol| protocol.is_of_login())
+            .find(|protocol| protocol.credential_type() == padded)
     }
 
     /// What the request of credentials is marked with.
@@ -72,7 +78,13 @@ impl SecurityProtocol {
     /// Whether both sides use it over TLS only.
     #[must_use]
     pub const fn needs_tls(self) -> bool {
-        matches!(self, Self::Ztn)
+        matches!(self, Self::Ztn | Self::Tls)
+    }
+
+    /// Whether it is spoken at login.
+    #[must_use]
+    pub const fn is_of_login(self) -> bool {
+        !matches!(self, Self::Tls)
     }
 }
 
@@ -147,7 +159,7 @@ pub fn parse_offers(list: &[u8]) -> Result<Vec<Offer>, OffersError> {
         if !(1..=NAME_LEN_MAX).contains(&name.len()) || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(OffersError::Malformed);
         }
-        if let Some(protocol) = SecurityProtocol::from_name(name) {
+        if let Some(protocol) = SecurityProtocol::from_name(name).filter(|protocol| protocol.is_of_login()) {
             offers.push(Offer { protocol, params: params.trim_ascii().to_owned() });
         }
     }
@@ -229,7 +241,7 @@ pub enum Permitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use SecurityProtocol::{Gsi, Host, Sss, Unix, Ztn};
+    use SecurityProtocol::{Gsi, Host, Sss, Tls, Unix, Ztn};
     use proptest::prelude::*;
 
     fn offer(protocol: SecurityProtocol, params: &str) -> Offer {
@@ -247,7 +259,7 @@ mod tests {
 
     #[test]
     fn protocols_that_nobody_here_speaks_are_passed_over() {
-        assert_eq!(parse_offers(b"&P=krb5,x&P=host&P=pwd").unwrap(), [offer(Host, "")]);
+        assert_eq!(parse_offers(b"&P=krb5,x&P=host&P=pwd&P=tls").unwrap(), [offer(Host, "")]);
         assert_eq!(parse_offers(b"").unwrap(), []);
         assert_eq!(parse_offers(b"&P=gsi, v:1 &P=krb5").unwrap(), [offer(Gsi, "v:1")]);
     }
@@ -281,7 +293,8 @@ mod tests {
     #[test]
     fn credentials_name_their_protocol() {
         for protocol in SecurityProtocol::ALL {
-            assert_eq!(SecurityProtocol::from_credential_type(protocol.credential_type()), Some(protocol));
+            let expected = (protocol != Tls).then_some(protocol);
+            assert_eq!(SecurityProtocol::from_credential_type(protocol.credential_type()), expected);
         }
         assert_eq!(SecurityProtocol::from_credential_type(*b"gsi\0"), Some(Gsi));
         assert_eq!(SecurityProtocol::from_credential_type(*b"gsix"), None);

@@ -18,6 +18,7 @@ use crate::{
     source::Source,
     tls::read_tls,
 };
+use forebay_auth::SecurityProtocol;
 use forebay_cache::AllowList;
 use forebay_telemetry::LogFormat;
 use forebay_types::{BlockSize, ByteSize};
@@ -53,6 +54,9 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     config.security = read_security(raw, &config.tls, &mut checker);
     let (user, trust) = (config.origin.pool.username.clone(), config.security.trust);
     config.credentials = read_credentials(raw, &user, &config.tls, trust, &mut checker);
+    if let Some(clients) = &mut config.tls.clients {
+        clients.files.resumes = !config.security.methods.contains(&SecurityProtocol::Tls);
+    }
     config.admin = read_admin(&raw.admin, &mut checker);
     read_store(&raw.store, &raw.memory, &mut config, &mut checker);
     read_integrity(&raw.integrity, &mut config, &mut checker);

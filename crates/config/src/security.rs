@@ -145,6 +145,14 @@ fn check_together(raw: &Raw, config: &SecurityOptions, tls: &TlsConfig, checker:
             "\"gsi\" needs tls.certificate and tls.key: the certificate of this host",
         );
     }
+    let asks_certificates = tls.clients.as_ref().is_some_and(|clients| clients.files.trust.is_some());
+    if uses(SecurityProtocol::Tls) && !asks_certificates {
+        checker.refuse(
+            "authentication.methods",
+            methods,
+            "\"tls\" needs tls.certificate, tls.key, tls.ca_dir and tls.client_certificates: clients must be asked for theirs",
+        );
+    }
     if uses(SecurityProtocol::Sss) && config.keytab.is_none() {
         checker.refuse(
             "authentication.methods",
@@ -268,6 +276,7 @@ mod tests {
                 "needs authentication.keytab",
             ),
             ("[authentication]\nmethods = [\"ztn\"]\n[[grant]]\npath = \"/\"\nrights = []", "needs an [[issuer]]"),
+            ("[authentication]\nmethods = [\"tls\"]\n[[grant]]\npath = \"/\"\nrights = []", "tls.client_certificates"),
             ("[authentication]\nvoms = \"maybe\"", "write one of \"ignore\""),
             ("[[grant]]\npath = \"/a\"", "grant.rights"),
             ("[[grant]]\nrights = [\"read\"]", "grant.path"),

@@ -55,7 +55,7 @@ fn read_clients(raw: &RawTls, trust: &TrustAnchors, checker: &mut Checker<'_>) -
     // Where the grid's usual directory is missing, nobody can have a certificate that means something.
     let has_trust = raw.ca_dir.is_some() || trust.ca_dir.is_dir();
     let trust = (asks_clients && has_trust).then(|| trust.clone());
-    Some(ClientsTls { files: ServerTlsFiles { credential, trust, ciphers }, policy, handshake_time_max })
+    Some(ClientsTls { files: ServerTlsFiles { credential, trust, ciphers, resumes: true }, policy, handshake_time_max })
 }
 
 /// A certificate with its key, which is in the same file unless written.

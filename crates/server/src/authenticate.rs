@@ -74,9 +74,15 @@ impl Exchange {
         let events = events.clone();
         let owner = Owner { user: login.username.as_bytes().to_vec(), host: self.peer.ip() };
         let facts = ClientFacts { address: self.peer, login: printable(&owner.user), is_tls: session.is_tls() };
-        let demand = match self.shared.gate.demand(&facts) {
-            Ok(demand) => demand,
-            Err(error) => {
+        let certified = self.certified.take().map(|certified| *certified);
+        let demand = match (&certified, self.shared.gate.demand(&facts)) {
+            (Some(Ok(_)), _) => Demand::Nothing,
+            (_, Ok(demand)) => demand,
+            (Some(Err(Refusal { protocol, reason })), Err(_)) => {
+                tracing::warn!(peer = %self.peer, %protocol, reason, "a client was refused");
+                return self.fail(stream_id, &refused(format!("{protocol}: {reason}")));
+            }
+            (None, Err(error)) => {
                 tracing::warn!(peer = %self.peer, user = facts.login, "a client has no way to authenticate");
                 return self.fail(stream_id, &refused(error.to_string()));
             }
@@ -96,7 +102,7 @@ impl Exchange {
         match demand {
             Demand::Nothing => {
                 self.output.encode(|out| session.accept_login(stream_id, login, id, out));
-                let proof = Gate::unasked(&pending.facts);
+                let proof = certified.and_then(Result::ok).unwrap_or_else(|| Gate::unasked(&pending.facts));
                 self.admit(session, pending, proof);
             }
             Demand::OneOf(list) => {

@@ -198,6 +198,7 @@ impl Connection {
         let facts = done?;
         tracing::debug!(peer = %self.exchange.peer, version = facts.version, cipher = facts.cipher, "encrypted");
         self.session.tls_started();
+        self.exchange.read_certificate().await;
         Ok(())
     }
 

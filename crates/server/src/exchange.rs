@@ -3,6 +3,7 @@
 use crate::{
     answer::{Answer, Defer, Way},
     authenticate::Authenticating,
+    certificate::Certified,
     event::{Events, Frame},
     handles::HandleTable,
     options::LISTINGS_MAX,
@@ -44,6 +45,8 @@ pub(crate) struct Exchange {
     hits: u64,
     /// Whether the client asked to end this very session.
     pub(crate) is_ending: bool,
+    /// Who the client is by the certificate of its TLS handshake.
+    pub(crate) certified: Option<Certified>,
     /// Tokens of requests that were refused.
     pub(crate) refused_tokens: AtomicU32,
     room: ConnectionRoom,
@@ -117,6 +120,7 @@ impl Exchange {
             received: forebay_net::clock::monotonic(),
             hits: 0,
             is_ending: false,
+            certified: None,
             refused_tokens: AtomicU32::new(0),
             listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
         }

@@ -7,6 +7,7 @@
 mod answer;
 mod authenticate;
 mod buffers;
+mod certificate;
 mod change;
 mod connection;
 mod dispatch;

@@ -1,14 +1,10 @@
 //! One client's attempt to prove who it is.
 
-use crate::{
-    gate::{Gate, SSS_LIFETIME_S},
-    options::VomsUse,
-};
+use crate::gate::{Gate, SSS_LIFETIME_S};
 use forebay_auth::{
     Identity, Method, SecurityProtocol, SessionKey, SssPeer, SssStep, UnixTime,
     gsi::{GsiPeer, GsiServer, ServerStep},
     parse_unix_message, parse_ztn_message, verify_sss_message,
-    voms::{Attributes, VomsSite, attributes},
 };
 use std::{fmt, net::SocketAddr, sync::Arc};
 
@@ -105,6 +101,7 @@ impl Attempt {
                 parse_unix_message(message, &host).map_err(|error| Refusal::new(self.protocol, error)).map(known)
             }
             SecurityProtocol::Host => Ok(known(Identity::of(Method::Host, &host))),
+            SecurityProtocol::Tls => Err(Refusal::new(self.protocol, "certificates are shown in the handshake")),
         };
         self.gsi = None;
         match proven {
@@ -134,41 +131,11 @@ impl Attempt {
             .map_err(|error| refused(&error))
     }
 
-    /// Reads the attributes of a client whose certificate is good.
+    /// Who a client is whose certificate is good.
     fn admit(&self, peer: GsiPeer, now: UnixTime) -> Result<Proof, Refusal> {
-        let host = self.client.address.ip().to_string();
-        let found = self.attributes(&peer, now);
-        let subject = peer.chain.subject();
-        for refusal in &found.refusals {
-            tracing::warn!(client = host, subject, %refusal, "attributes of a client are not believed");
-        }
-        if self.gate.options.voms == VomsUse::Require && found.names.is_empty() {
-            let reason = match found.refusals.first() {
-                Some(refusal) => format!("no attribute of an organization is good: {refusal}"),
-                None => "the proxy carries no attributes of an organization: make it with voms-proxy-init".to_owned(),
-            };
-            return Err(Refusal::new(SecurityProtocol::Gsi, reason));
-        }
-        let mut identity = peer.identity(&host, found.names);
-        // Attributes end on their own; what rests on them must not outlive them.
-        if let Some(end) = found.valid_until.filter(|_| !identity.attributes.is_empty()) {
-            let end = end.plus(1);
-            identity.expires_at = Some(identity.expires_at.map_or(end, |proxy_end| proxy_end.min(end)));
-        }
+        let protocol = SecurityProtocol::Gsi;
+        let grid = self.gate.grid.as_ref().ok_or_else(|| Refusal::new(protocol, "it is not set up here"))?;
+        let identity = self.gate.owner(grid, &peer.chain, protocol, &self.client, now)?;
         Ok(Proof { identity, session_key: Some(peer.session_key) })
-    }
-
-    fn attributes(&self, peer: &GsiPeer, now: UnixTime) -> Attributes {
-        let (Some(gsi), VomsUse::Extract | VomsUse::Require) = (&self.gate.gsi, self.gate.options.voms) else {
-            return Attributes::default();
-        };
-        let (authorities, organizations) = (gsi.authorities(), gsi.organizations.get());
-        let site = VomsSite {
-            dir: &organizations.dir,
-            trust: &authorities.anchors,
-            rules: &self.gate.options.trust,
-            host: &self.gate.host,
-        };
-        attributes(&peer.chain, site, now)
     }
 }

@@ -39,7 +39,7 @@ pub struct GateFiles {
 pub struct Gate {
     pub(crate) options: SecurityOptions,
     pub(crate) host: String,
-    pub(crate) gsi: Option<GsiFiles>,
+    pub(crate) grid: Option<GridFiles>,
     pub(crate) keytab: Option<Watched<Keytab>>,
     issuers: RwLock<Arc<Issuers>>,
     /// Keys of issuers that are kept in files.
@@ -53,9 +53,9 @@ pub struct Gate {
 /// Tokens that are remembered: one for each job of a large site.
 const VERIFIED_MAX: usize = 16_384;
 
-/// The files behind the protocol `gsi`.
+/// The files behind certificates of clients.
 #[derive(Debug)]
-pub(crate) struct GsiFiles {
+pub(crate) struct GridFiles {
     credential: Watched<Arc<Credential>>,
     authorities: Watched<Authorities>,
     pub(crate) organizations: Watched<Organizations>,
@@ -82,9 +82,11 @@ impl Gate {
     /// When one of them cannot be used.
     pub fn open(options: SecurityOptions, files: &GateFiles) -> Result<Self, LoadError> {
         let uses = |protocol| options.methods.contains(&protocol);
-        let gsi = match (&files.credential, uses(SecurityProtocol::Gsi)) {
-            (Some(credential), true) => Some(GsiFiles::open(credential, &files.ca_dir, &options.voms_dir)?),
-            (None, true) => return Err("\"gsi\" needs a certificate: write tls.certificate and tls.key".into()),
+        let grid = match (&files.credential, uses(SecurityProtocol::Gsi) || uses(SecurityProtocol::Tls)) {
+            (Some(credential), true) => Some(GridFiles::open(credential, &files.ca_dir, &options.voms_dir)?),
+            (None, true) => {
+                return Err("\"gsi\" and \"tls\" need a certificate: write tls.certificate and tls.key".into());
+            }
             (_, false) => None,
         };
         let keytab = options.keytab.as_deref().filter(|_| uses(SecurityProtocol::Sss)).map(watch_keytab).transpose()?;
@@ -106,7 +108,7 @@ impl Gate {
         let gate = Self {
             options,
             host: files.host.clone(),
-            gsi,
+            grid,
             keytab,
             issuers,
             key_files,
@@ -123,7 +125,7 @@ impl Gate {
         Self {
             options: SecurityOptions::default(),
             host: String::new(),
-            gsi: None,
+            grid: None,
             keytab: None,
             issuers: RwLock::default(),
             key_files: Vec::new(),
@@ -144,10 +146,10 @@ impl Gate {
 
     /// Reads again what has changed. Blocks on the disk.
     pub fn refresh(&self) {
-        if let Some(gsi) = &self.gsi {
-            gsi.credential.refresh_and_log();
-            gsi.authorities.refresh_and_log();
-            gsi.organizations.refresh_and_log();
+        if let Some(grid) = &self.grid {
+            grid.credential.refresh_and_log();
+            grid.authorities.refresh_and_log();
+            grid.organizations.refresh_and_log();
         }
         if let Some(keytab) = &self.keytab {
             keytab.refresh_and_log();
@@ -209,15 +211,19 @@ impl Gate {
         if self.options.methods.is_empty() {
             return Ok(Demand::Nothing);
         }
-        let address = client.address.ip().to_string();
-        let is_safe = client.is_tls || self.takes_plain_tokens(client);
-        let permitted = self.options.bindings.permitted(&address, None, &self.options.methods, is_safe);
-        let Permitted::Only(protocols) = permitted else { return Ok(Demand::Nothing) };
+        let Permitted::Only(protocols) = self.permitted(client) else { return Ok(Demand::Nothing) };
         let offers: Vec<_> = protocols.into_iter().filter_map(|protocol| self.offer(protocol)).collect();
         match write_offers(&offers) {
             Ok(list) if !list.is_empty() => Ok(Demand::OneOf(list)),
             _ => Err(NoWayIn),
         }
+    }
+
+    /// What the client may prove itself with on its connection.
+    pub(crate) fn permitted(&self, client: &ClientFacts) -> Permitted {
+        let address = client.address.ip().to_string();
+        let is_safe = client.is_tls || self.takes_plain_tokens(client);
+        self.options.bindings.permitted(&address, None, &self.options.methods, is_safe)
     }
 
     fn offer(&self, protocol: SecurityProtocol) -> Option<Offer> {
@@ -229,16 +235,17 @@ impl Gate {
                 params.to_text()
             }
             SecurityProtocol::Unix | SecurityProtocol::Host => String::new(),
+            SecurityProtocol::Tls => return None,
         };
         Some(Offer { protocol, params })
     }
 
     /// What the GSI handshakes that begin now work with.
     pub(crate) fn gsi_settings(&self) -> Option<Arc<GsiServerSettings>> {
-        let gsi = self.gsi.as_ref()?;
+        let grid = self.grid.as_ref()?;
         Some(Arc::new(GsiServerSettings {
-            credential: Arc::clone(&gsi.credential.get()),
-            trust: Arc::clone(&gsi.authorities.get().anchors),
+            credential: Arc::clone(&grid.credential.get()),
+            trust: Arc::clone(&grid.authorities.get().anchors),
             rules: self.options.trust,
             allow_unsigned: self.options.allows_unsigned_gsi,
             asks_delegation: false,
@@ -254,10 +261,7 @@ impl Gate {
     /// # Errors
     /// When it may not use that protocol.
     pub fn begin(self: &Arc<Self>, protocol: SecurityProtocol, client: &ClientFacts) -> Result<Attempt, Refusal> {
-        let address = client.address.ip().to_string();
-        let is_safe = client.is_tls || self.takes_plain_tokens(client);
-        let permitted = self.options.bindings.permitted(&address, None, &self.options.methods, is_safe);
-        let is_permitted = matches!(permitted, Permitted::Only(protocols) if protocols.contains(&protocol));
+        let is_permitted = matches!(self.permitted(client), Permitted::Only(these) if these.contains(&protocol));
         if !is_permitted {
             return Err(Refusal::new(protocol, "this client may not use it here"));
         }
@@ -345,7 +349,7 @@ impl Gate {
     }
 }
 
-impl GsiFiles {
+impl GridFiles {
     fn open(credential: &(PathBuf, PathBuf), ca_dir: &Path, voms_dir: &Path) -> Result<Self, LoadError> {
         let (certificate, key) = credential.clone();
         let credential = Watched::read(vec![certificate.clone(), key.clone()], move |_| {

@@ -3,6 +3,7 @@
 
 mod attempt;
 mod authorities;
+mod certificate;
 mod files;
 mod gate;
 mod issuer_keys;

@@ -26,12 +26,7 @@ impl GsiPeer {
     /// Who the client is: the end entity, not the proxy.
     #[must_use]
     pub fn identity(&self, host: &str, attributes: Vec<Fqan>) -> Identity {
-        let mut identity = Identity::of(Method::Gsi, host);
-        identity.subject = Some(self.chain.subject().to_owned());
-        identity.issuer = Some(self.chain.end_entity().issuer().to_owned());
-        identity.attributes = attributes;
-        identity.expires_at = Some(self.chain.valid_until().plus(1));
-        identity
+        self.chain.identity(Method::Gsi, host, attributes)
     }
 }
 

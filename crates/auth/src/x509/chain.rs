@@ -1,8 +1,8 @@
 //! A chain of certificates as a peer shows it: proxies, the end entity, perhaps authorities, put in order.
 
-use crate::UnixTime;
 use crate::x509::certificate::{Certificate, CertificateError, CertificateKind, ProxyPolicy};
 use crate::x509::name;
+use crate::{Fqan, Identity, Method, UnixTime};
 use openssl::error::ErrorStack;
 use openssl::x509::X509;
 
@@ -87,7 +87,17 @@ impl Chain {
         if starts > CHAIN_CERTIFICATES_MAX {
             return Err(ChainError::TooMany);
         }
-        let certificates = X509::stack_from_pem(pem)?;
+        Self::from_x509(X509::stack_from_pem(pem)?)
+    }
+
+    /// Takes certificates of the crypto library, in whatever order they stand.
+    ///
+    /// # Errors
+    /// See [`Chain::from_pem`].
+    pub fn from_x509(certificates: Vec<X509>) -> Result<Self, ChainError> {
+        if certificates.len() > CHAIN_CERTIFICATES_MAX {
+            return Err(ChainError::TooMany);
+        }
         Self::from_certificates(certificates.into_iter().map(Certificate::from_x509).collect::<Result<_, _>>()?)
     }
 
@@ -155,6 +165,18 @@ impl Chain {
     #[must_use]
     pub fn certificates(&self) -> &[Certificate] {
         &self.certificates
+    }
+
+    /// Who the chain stands for, as established by `method`: the end entity, not the proxy.
+    #[must_use]
+    pub fn identity(&self, method: Method, host: &str, attributes: Vec<Fqan>) -> Identity {
+        Identity {
+            subject: Some(self.subject().to_owned()),
+            issuer: Some(self.end_entity().issuer().to_owned()),
+            attributes,
+            expires_at: Some(self.valid_until().plus(1)),
+            ..Identity::of(method, host)
+        }
     }
 
     /// The distinguished name of the end entity in slash form.

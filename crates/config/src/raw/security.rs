@@ -6,7 +6,7 @@ use crate::declare::{Value, section};
 section! {
     /// How clients prove who they are. The certificate shown to them, and the authorities that theirs are checked with, are those of [tls].
     "authentication" RawAuthentication {
-        /// What clients may use, the preferred one first: "gsi" (certificates), "ztn" (tokens), "sss" (shared secrets), "unix" (the client's word), "host". Nobody is asked, unless written.
+        /// What clients may use, the preferred one first: "gsi" (certificates), "tls" (the same in the TLS handshake, when it comes before the login), "ztn" (tokens), "sss" (shared secrets), "unix" (the client's word), "host". Nobody is asked, unless written.
         methods: Texts = Value::none().sample(r#"["gsi", "ztn"]"#),
         /// Whether and how attributes of virtual organizations are read from proxies: "ignore", "extract", or "require" one that is good.
         voms: String = Value::default(r#""extract""#),

@@ -7,7 +7,7 @@ use super::{
     session::TlsSession,
     verdict::{Objection, Strictness, judge},
 };
-use openssl::ssl::{Ssl, SslAcceptor, SslContext, SslMethod, SslOptions, SslVerifyMode};
+use openssl::ssl::{Ssl, SslAcceptor, SslContext, SslMethod, SslOptions, SslSessionCacheMode, SslVerifyMode};
 use std::sync::Arc;
 
 /// What a server needs for TLS.
@@ -19,6 +19,9 @@ pub struct ServerTlsFiles {
     pub trust: Option<TrustAnchors>,
     /// Cipher suites for TLS 1.2 in OpenSSL's notation; `None` for those with forward secrecy and authenticated encryption.
     pub ciphers: Option<String>,
+    /// Whether clients may go on with the keys of an earlier connection. Then the chain of their certificate is not known, nor
+    /// whether it would still be accepted.
+    pub resumes: bool,
 }
 
 /// Accepts TLS from clients: versions 1.2 and 1.3. Cheap to clone; clones share what was read.
@@ -82,6 +85,11 @@ fn build(files: &ServerTlsFiles) -> Result<SslContext, TlsError> {
         SslOptions::CIPHER_SERVER_PREFERENCE | SslOptions::PRIORITIZE_CHACHA | SslOptions::NO_RENEGOTIATION,
     );
     builder.set_session_id_context(b"forebay")?;
+    if !files.resumes {
+        builder.set_options(SslOptions::NO_TICKET);
+        builder.set_num_tickets(0)?;
+        builder.set_session_cache_mode(SslSessionCacheMode::OFF);
+    }
     files.credential.install(&mut builder)?;
     if let Some(trust) = &files.trust {
         builder.set_cert_store(trust.store()?);

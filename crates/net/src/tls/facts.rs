@@ -2,7 +2,7 @@
 
 use super::session::TlsSession;
 use super::verdict::Objection;
-use super::{TlsError, TrustAnchors};
+use super::{DistrustReason, TlsError, TrustAnchors};
 use openssl::x509::X509;
 
 /// What a handshake has brought out.
@@ -48,7 +48,7 @@ impl PeerCertificate {
         let (Some(leaf), Some(trust)) = (ssl.peer_certificate(), trust) else { return Self::None };
         if let Some(objection) = Objection::of(ssl) {
             return match objection.to_error(trust, "") {
-                TlsError::Distrusted { subject, reason } => Self::Refused(format!("{subject}: {reason}")),
+                TlsError::Distrusted { subject, reason } => Self::Refused(format!("{subject}: {}", told(&reason))),
                 error => Self::Refused(error.to_string()),
             };
         }
@@ -64,5 +64,14 @@ impl PeerCertificate {
         // A server's chain begins with its certificate, a client's behind it.
         chain.extend(sent.filter(|certificate| chain.first() != Some(certificate)).collect::<Vec<_>>());
         Self::Verified(chain)
+    }
+}
+
+/// The reason as the peer may know it: without names of our files.
+fn told(reason: &DistrustReason) -> String {
+    match reason {
+        DistrustReason::UnknownCa { .. } => "no certification authority that is trusted here has issued it".to_owned(),
+        DistrustReason::NoRevocationList { .. } => "its authority has no current revocation list here".to_owned(),
+        reason => reason.to_string(),
     }
 }

@@ -41,7 +41,7 @@ impl Site {
 
     fn acceptor(&self) -> TlsAcceptor {
         let (credential, trust) = (self.credential.clone(), Some(self.trust()));
-        TlsAcceptor::new(ServerTlsFiles { credential, trust, ciphers: None }).unwrap()
+        TlsAcceptor::new(ServerTlsFiles { credential, trust, ciphers: None, resumes: true }).unwrap()
     }
 
     fn connector(&self, credential: Option<Credential>) -> TlsConnector {
@@ -274,7 +274,7 @@ fn files_that_cannot_be_used_are_named() {
     let other = tempfile::tempdir().unwrap();
     let foreign = site.ca.host(&["localhost"]).write(other.path());
     let error_of = |credential: Credential, ciphers: Option<&str>| {
-        let files = ServerTlsFiles { credential, trust: None, ciphers: ciphers.map(str::to_owned) };
+        let files = ServerTlsFiles { credential, trust: None, ciphers: ciphers.map(str::to_owned), resumes: true };
         TlsAcceptor::new(files).unwrap_err().to_string()
     };
     let own = site.credential.clone();
