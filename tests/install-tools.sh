@@ -28,6 +28,7 @@ missing() {
     done
     command -v mount >/dev/null || echo mount
     command -v openssl >/dev/null || echo openssl
+    command -v systemd-analyze >/dev/null || echo systemd
     for program in valgrind strace; do
         command -v "$program" >/dev/null || echo "$program"
     done

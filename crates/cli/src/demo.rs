@@ -3,7 +3,7 @@
 use crate::{
     client::{FileUrl, block_on},
     get::{Digests, transfer},
-    node::Node,
+    node::{self, Node},
     progress, text,
 };
 use anyhow::{Context, ensure};
@@ -101,7 +101,7 @@ fn generate(path: &Path, size: u64) -> anyhow::Result<Digests> {
 
 async fn start(flags: Flags) -> anyhow::Result<Node> {
     let settings = Settings::from_flags(Flags { listen: vec!["127.0.0.1:0".to_owned()], ..flags })?;
-    Node::start(&settings).await
+    Node::start(&settings, node::bind(&settings)?).await
 }
 
 fn url_of(node: &Node) -> anyhow::Result<String> {

@@ -10,7 +10,7 @@ use forebay_cache::HealthLimits;
 use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Settings};
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
 use forebay_index::{IndexFile, IndexOptions};
-use forebay_net::Listener;
+use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin::{Origin, Pool, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_server::Server;
@@ -47,11 +47,11 @@ struct Origins {
 const INDEX_IN_STORE: &str = ".forebay/index";
 
 impl Node {
-    /// Starts a server inside a tokio runtime. It accepts connections when this returns.
+    /// Starts a server inside a tokio runtime, at the addresses that [`bind`] has taken. It accepts connections when this returns.
     ///
     /// # Errors
     /// When the store, an exported directory or an address cannot be used; says which setting is to blame.
-    pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Self> {
+    pub(crate) async fn start(settings: &Settings, bound: Vec<BoundAddress>) -> anyhow::Result<Self> {
         let config = &settings.config;
         let metrics = Metrics::new();
         let runtime = tokio::runtime::Handle::current().metrics();
@@ -66,7 +66,7 @@ impl Node {
         let tls = tls::towards_clients(settings)?;
         let gate = gate::open(settings)?;
         let disk = open_store(settings)?;
-        let listeners = listen(settings)?;
+        let listeners = listen(settings, bound)?;
         let addresses = listeners.iter().map(Listener::address).collect();
         let admin_listeners = admin_port::listen(settings).await?;
         let admin = admin_listeners.port();
@@ -160,15 +160,15 @@ fn blame(settings: &Settings, is_it: impl Fn(&ExportConfig) -> bool, key: &str, 
 
 /// Opens the disks, if there are any. When there are several, those that cannot be used are offline until they can.
 fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
-    let disks = &settings.config.disks;
+    let Config { disks, permissions, .. } = &settings.config;
     let Some(first) = disks.first() else { return Ok(None) };
     let is_one = disks.len() == 1;
     let spec = |disk: &DiskConfig| {
         let path = disk.path.clone();
         if is_one && !disk.is_mounted {
-            VolumeSpec::local(path, disk.weight)
+            VolumeSpec::local(path, disk.weight, *permissions)
         } else {
-            VolumeSpec::existing(path, disk.weight, disk.is_mounted)
+            VolumeSpec::existing(path, disk.weight, disk.is_mounted, *permissions)
         }
     };
     let specs = disks.iter().map(spec).collect();
@@ -191,11 +191,21 @@ fn engine_options(config: &Config, disk: Option<&dyn Disk>) -> forebay_engine::O
     options
 }
 
-fn listen(settings: &Settings) -> anyhow::Result<Vec<Listener>> {
-    let bind = |&address| {
-        Listener::bind(address).map_err(|error| unusable(settings, "server.listen", &error, error.is_retryable()))
-    };
+/// Takes the addresses that clients connect to. Needs no runtime.
+///
+/// # Errors
+/// When one of them cannot be used.
+pub(crate) fn bind(settings: &Settings) -> anyhow::Result<Vec<BoundAddress>> {
+    let bind = |&address| BoundAddress::bind(address).map_err(|error| cannot_listen(settings, &error));
     settings.config.server.listen.iter().map(bind).collect()
+}
+
+fn listen(settings: &Settings, bound: Vec<BoundAddress>) -> anyhow::Result<Vec<Listener>> {
+    bound.into_iter().map(|bound| Listener::of(bound).map_err(|error| cannot_listen(settings, &error))).collect()
+}
+
+fn cannot_listen(settings: &Settings, error: &ListenError) -> anyhow::Error {
+    unusable(settings, "server.listen", error, error.is_retryable())
 }
 
 /// An error of a setting that cannot be used: a wrong configuration, unless it may be right when tried again.

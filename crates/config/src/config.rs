@@ -1,9 +1,11 @@
 //! The typed configuration: what the rest of the program uses, and what cannot be wrong.
 
+use crate::accounts::RunAs;
 use forebay_cache::{AllowList, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
 use forebay_proto::{TlsPolicy, TlsUse};
+use forebay_store::Permissions;
 use forebay_telemetry::LogFormat;
 use forebay_trust::{CredentialOptions, SecurityOptions};
 use forebay_types::{Endpoint, Lfn};
@@ -28,6 +30,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// Where files are kept; none only when nothing is cached.
     pub disks: Vec<DiskConfig>,
+    /// Who may use new files on them.
+    pub permissions: Permissions,
     /// Where what is known of cached files is kept.
     pub index: IndexConfig,
     /// Block size, memory and syncs.
@@ -49,6 +53,8 @@ pub struct Config {
 pub struct ServerConfig {
     /// Where clients connect: one address at least.
     pub listen: Vec<SocketAddr>,
+    /// Whom the server becomes when root starts it.
+    pub user: Option<RunAs>,
     /// Limits and names.
     pub options: forebay_server::Options,
     /// Time that requests under way have to finish when the server is told to stop.
@@ -175,6 +181,7 @@ impl Default for Config {
         Self {
             server: ServerConfig {
                 listen: vec![LISTEN_DEFAULT],
+                user: None,
                 options: forebay_server::Options::default(),
                 shutdown_time_max: Duration::from_secs(30),
             },
@@ -183,6 +190,7 @@ impl Default for Config {
             credentials: CredentialOptions::default(),
             admin: AdminConfig::default(),
             disks: Vec::new(),
+            permissions: Permissions::default(),
             index: IndexConfig::default(),
             engine: forebay_engine::Options::default(),
             exports: Vec::new(),

@@ -1,12 +1,13 @@
 //! From what is written to what it means.
 
 use crate::{
+    accounts::RunAs,
     admin::read_admin,
     checker::Checker,
     config::Config,
     credentials::read_credentials,
     decisions::read_decisions,
-    disks::read_disks,
+    disks::{read_disks, read_permissions},
     error::ConfigError,
     exports::read_exports,
     integrity::read_integrity,
@@ -62,6 +63,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     read_integrity(&raw.integrity, &mut config, &mut checker);
     read_index(&raw.index, &mut config, &mut checker);
     config.disks = read_disks(&raw.store, &raw.disk, &mut checker);
+    config.permissions = read_permissions(&raw.store, &mut checker);
     config.engine.purge = read_purge(&raw.purge, &raw.quota, &mut checker);
     config.exports = read_exports(&raw.export, &mut checker);
     read_forwarding(&raw.forwarding, &mut config, &mut checker);
@@ -83,6 +85,7 @@ fn read_server(raw: &RawServer, config: &mut Config, checker: &mut Checker<'_>) 
     if let Some(list) = raw.listen.as_ref().filter(|list| list.get_ref().is_empty()) {
         checker.refuse("server.listen", Some(&list.span()), "no address: write [\"0.0.0.0:1094\"]");
     }
+    server.user = checker.read("server.user", raw.user.as_ref(), |text| RunAs::parse(text));
     let options = &mut server.options;
     let (connections, handles) = (raw.connections_max.as_ref(), raw.handles_per_session_max.as_ref());
     checker.set_number(&mut options.connections_max, "server.connections_max", connections, CONNECTIONS);

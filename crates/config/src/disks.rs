@@ -1,11 +1,13 @@
 //! The list of disks.
 
 use crate::{
+    accounts::parse_group,
     checker::Checker,
     config::DiskConfig,
     convert::parse_path,
     raw::{RawDisk, RawStore},
 };
+use forebay_store::Permissions;
 use std::path::PathBuf;
 use toml::Spanned;
 
@@ -14,6 +16,10 @@ const DISKS_MAX: usize = 256;
 
 /// Weights that make sense: a disk without weight is no disk.
 const WEIGHTS: (u64, u64) = (1, 1000);
+
+/// Permissions that the server needs at least, and those that it gives at most.
+const FILE_MODES: (u32, u32) = (0o600, 0o644);
+const DIRECTORY_MODES: (u32, u32) = (0o700, 0o755);
 
 /// Reads the list, or the one disk that is written the short way; notes disks without a directory and directories that are
 /// written twice.
@@ -41,6 +47,27 @@ pub(crate) fn read_disks(store: &RawStore, raw: &[Spanned<RawDisk>], checker: &m
     disks
 }
 
+/// Who may use new files, besides the server's user.
+pub(crate) fn read_permissions(raw: &RawStore, checker: &mut Checker<'_>) -> Permissions {
+    let mut permissions = Permissions::default();
+    let (files, directories) = (raw.file_mode.as_ref(), raw.directory_mode.as_ref());
+    checker.set(&mut permissions.file_mode, "store.file_mode", files, |text| parse_mode(text, FILE_MODES));
+    checker.set(&mut permissions.directory_mode, "store.directory_mode", directories, |text| {
+        parse_mode(text, DIRECTORY_MODES)
+    });
+    permissions.group = checker.read("store.group", raw.group.as_ref(), |text| parse_group(text));
+    permissions
+}
+
+/// A mode in octal digits, between the least that the server itself needs and the most that lets nobody else write.
+fn parse_mode(text: &str, (least, most): (u32, u32)) -> Result<u32, String> {
+    let is_octal = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+    let mode = u32::from_str_radix(text, 8).ok().filter(|_| is_octal);
+    mode.filter(|mode| mode & least == least && mode & !most == 0).ok_or_else(|| {
+        format!("`{}` is no mode for this: write octal digits from {least:04o} to {most:04o}", text.escape_default())
+    })
+}
+
 fn read_disk(index: usize, table: &Spanned<RawDisk>, checker: &mut Checker<'_>) -> Option<DiskConfig> {
     let raw = table.get_ref();
     let mut weight = 1;
@@ -59,5 +86,22 @@ fn refuse_second(disks: &[DiskConfig], path: &PathBuf, table: &Spanned<RawDisk>,
         let (path, other) = (path.display(), other.path.display());
         let text = format_args!("{path} and {other} are not two disks: write directories that are apart");
         checker.refuse("disk.path", table.get_ref().path.as_ref().map(Spanned::span).as_ref(), text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_let_the_server_write_and_nobody_else() {
+        for (text, expected) in [("0600", Some(0o600)), ("640", Some(0o640)), ("0644", Some(0o644))] {
+            assert_eq!(parse_mode(text, FILE_MODES).ok(), expected, "{text}");
+        }
+        for text in ["", "0400", "0660", "0666", "0700", "1600", "+600", "0o600", "rw", "0608", "77777777777"] {
+            assert!(parse_mode(text, FILE_MODES).is_err(), "{text}");
+        }
+        assert_eq!(parse_mode("0750", DIRECTORY_MODES), Ok(0o750));
+        assert!(parse_mode("0770", DIRECTORY_MODES).unwrap_err().contains("0700 to 0755"));
     }
 }

@@ -3,6 +3,7 @@
 //! Two steps: a raw mirror of the file, then a typed [`Config`] that cannot be wrong. All settings are declared in one
 //! place, from which the parser, [`example_file`], [`reference()`] and the names of flags in messages come.
 
+mod accounts;
 mod admin;
 mod checker;
 mod config;
@@ -28,6 +29,7 @@ mod settings;
 mod source;
 mod tls;
 
+pub use accounts::RunAs;
 pub use config::{
     AdminConfig, ClientsTls, Config, DiskConfig, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig,
     ServerConfig, TlsConfig,

@@ -122,6 +122,9 @@ section! {
     "server" RawServer {
         /// Addresses to listen at, each `ADDRESS:PORT`. `[::]` takes IPv4 as well; port 0 picks a free port.
         listen: Texts = Value::default(r#"["0.0.0.0:1094"]"#).example(r#"["0.0.0.0:1094"]"#).flag("--listen"),
+        /// User that the server becomes when root starts it, after these addresses are taken: a name of `/etc/passwd`, or `UID:GID`. Files
+        /// are read and written as that user.
+        user: String = Value::none().sample(r#""forebay""#),
         /// Client connections at the same time, parallel streams included; more are closed at once.
         connections_max: u64 = Value::default("16384"),
         /// Files that one client session may hold open, at most 65536.
@@ -197,6 +200,13 @@ section! {
         block_size: String = Value::default(r#""64KiB""#).flag("--block-size"),
         /// Age at which written blocks are synced and recorded. A crash costs no more than this.
         sync_interval: String = Value::default(r#""5s""#),
+        /// Permissions of new files, whatever the umask: at most `0644`. Files that are there already keep theirs.
+        file_mode: String = Value::default(r#""0600""#),
+        /// Permissions of new directories, at most `0755`.
+        directory_mode: String = Value::default(r#""0700""#),
+        /// Group of new files and directories, one that the server's user is in: a name of `/etc/group`, or a number. That of the server,
+        /// unless written.
+        group: String = Value::none().sample(r#""xrootd""#),
     }
 }
 

@@ -2,19 +2,29 @@
 
 use crate::tune::tune;
 use forebay_types::Side;
-use rustix::{io::Errno, net::sockopt};
+use rustix::{
+    io::Errno,
+    net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt},
+};
 use std::{io, net::SocketAddr, time::Duration};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 
 /// Connections the kernel keeps waiting for [`Listener::accept`]: a whole cluster may start its jobs at once. The
 /// kernel lowers it to `net.core.somaxconn`.
-pub const LISTEN_BACKLOG: u32 = 4096;
+pub const LISTEN_BACKLOG: i32 = 4096;
 
 /// First pause after an accept failed for want of descriptors or memory.
 pub const ACCEPT_BACK_OFF_MIN: Duration = Duration::from_millis(5);
 
 /// Longest pause between two such accepts: the backlog absorbs it.
 pub const ACCEPT_BACK_OFF_MAX: Duration = Duration::from_millis(500);
+
+/// An address that connections can come to already, to be waited for by a [`Listener`].
+#[derive(Debug)]
+pub struct BoundAddress {
+    socket: std::net::TcpListener,
+    address: SocketAddr,
+}
 
 /// A listening TCP socket. Connections come out tuned: no delay, keepalive.
 #[derive(Debug)]
@@ -48,25 +58,49 @@ impl ListenError {
     }
 }
 
-impl Listener {
-    /// Listens at `address`; port 0 takes a free one. `[::]` accepts IPv4 too. Must run inside a tokio runtime.
+impl BoundAddress {
+    /// Takes `address`; port 0 takes a free one. `[::]` accepts IPv4 too. Needs no runtime, so that it can be done before rights are
+    /// given up that it takes.
     ///
     /// # Errors
     /// When the address is taken, not ours, or needs a right we lack.
     pub fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let socket = Self::open(address).map_err(|source| ListenError { address, source })?;
         let address = socket.local_addr().map_err(|source| ListenError { address, source })?;
-        Ok(Self { socket, address, back_off: None })
+        Ok(Self { socket, address })
     }
 
-    fn open(address: SocketAddr) -> io::Result<TcpListener> {
-        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        socket.set_reuseaddr(true)?;
+    fn open(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&socket, !address.ip().is_unspecified())?;
         }
-        socket.bind(address)?;
-        socket.listen(LISTEN_BACKLOG)
+        bind(&socket, &address)?;
+        listen(&socket, LISTEN_BACKLOG)?;
+        Ok(socket.into())
+    }
+}
+
+impl Listener {
+    /// Listens at `address`, as [`BoundAddress::bind`] does. Must run inside a tokio runtime.
+    ///
+    /// # Errors
+    /// As for [`BoundAddress::bind`].
+    pub fn bind(address: SocketAddr) -> Result<Self, ListenError> {
+        Self::of(BoundAddress::bind(address)?)
+    }
+
+    /// Listens at an address that was taken before. Must run inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the runtime does not take the socket.
+    pub fn of(bound: BoundAddress) -> Result<Self, ListenError> {
+        let BoundAddress { socket, address } = bound;
+        let socket = TcpListener::from_std(socket).map_err(|source| ListenError { address, source })?;
+        Ok(Self { socket, address, back_off: None })
     }
 
     /// The address in use, with the port that was picked for 0.

@@ -2,7 +2,8 @@
 
 use crate::{
     OriginMark, StoreError,
-    tree::{Place, Spot, create_file},
+    permissions::Creation,
+    tree::{Place, Spot},
     xattrs::{self, Attributes},
 };
 use forebay_cache::{CINFO_LEN_MAX, Cinfo, CinfoError};
@@ -40,6 +41,7 @@ pub(crate) struct StoredCinfo {
 #[derive(Debug)]
 pub(crate) struct CinfoWriter {
     staging: Arc<OwnedFd>,
+    creation: Creation,
     keeps_xattrs: bool,
     next_name: AtomicU64,
 }
@@ -63,8 +65,8 @@ pub(crate) fn read(place: &Place) -> Result<Option<StoredCinfo>, StoreError> {
 }
 
 impl CinfoWriter {
-    pub(crate) const fn new(staging: Arc<OwnedFd>, keeps_xattrs: bool) -> Self {
-        Self { staging, keeps_xattrs, next_name: AtomicU64::new(0) }
+    pub(crate) const fn new(staging: Arc<OwnedFd>, creation: Creation, keeps_xattrs: bool) -> Self {
+        Self { staging, creation, keeps_xattrs, next_name: AtomicU64::new(0) }
     }
 
     /// Writes the first record of an entry to `file`, which is empty, without syncing: it holds no bit that could be lost.
@@ -156,7 +158,7 @@ impl CinfoWriter {
     fn stage(&self, directory: &OwnedFd) -> std::io::Result<(File, OsString)> {
         for _ in 0..STAGING_ATTEMPTS_MAX {
             let name = OsString::from(format!(".forebay-{}", self.next_name.fetch_add(1, Ordering::Relaxed)));
-            match create_file(directory, &name) {
+            match self.creation.file(directory, &name) {
                 Ok(file) => return Ok((file, name)),
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno.into()),

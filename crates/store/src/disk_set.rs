@@ -7,7 +7,8 @@ mod watched_file;
 mod watched_scan;
 
 use crate::{
-    DataFile, Disk, Entry, LocalDisk, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, LocalDisk, NewRecord, OriginMark, Permissions, Scan, Space, StoreError, VolumeId,
+    VolumeInfo,
     disk_set::{
         copies::is_better, remembered::Remembered, volume::Volume, watched_file::WatchedFile, watched_scan::WatchedScan,
     },
@@ -366,9 +367,9 @@ impl Disk for DiskSet {
 impl VolumeSpec {
     /// A directory of a local file system, created if need be.
     #[must_use]
-    pub fn local(path: PathBuf, weight: u32) -> Self {
+    pub fn local(path: PathBuf, weight: u32, permissions: Permissions) -> Self {
         let root = path.clone();
-        let open: Opener = Box::new(move |id| Ok(Arc::new(LocalDisk::open_volume(&root, id)?)));
+        let open: Opener = Box::new(move |id| Ok(Arc::new(LocalDisk::open_volume(&root, id, permissions)?)));
         Self { path, weight, open }
     }
 }
@@ -377,7 +378,7 @@ impl VolumeSpec {
     /// A directory of a local file system that must exist, and be a mount point if `is_mounted`: nothing is to be written where
     /// the disk should be and is not.
     #[must_use]
-    pub fn existing(path: PathBuf, weight: u32, is_mounted: bool) -> Self {
+    pub fn existing(path: PathBuf, weight: u32, is_mounted: bool, permissions: Permissions) -> Self {
         let root = path.clone();
         let open: Opener = Box::new(move |id| {
             if !root.is_dir() {
@@ -386,7 +387,7 @@ impl VolumeSpec {
             if is_mounted && !is_mount_point(&root) {
                 return Err(StoreError::NotMounted { path: root.clone() });
             }
-            Ok(Arc::new(LocalDisk::open_volume(&root, id)?))
+            Ok(Arc::new(LocalDisk::open_volume(&root, id, permissions)?))
         });
         Self { path, weight, open }
     }

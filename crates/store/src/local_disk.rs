@@ -3,7 +3,7 @@
 mod creation;
 
 use crate::{
-    DataFile, Disk, Entry, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, NewRecord, OriginMark, Permissions, Scan, Space, StoreError, VolumeId, VolumeInfo,
     cinfo_file::{self, CinfoWriter, Draft},
     data_file::LocalFile,
     prepare, probe,
@@ -62,15 +62,15 @@ impl LocalDisk {
     /// # Errors
     /// When `root` is no directory, cannot be written to, or is in use by another process.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
-        Self::open_volume(root, VolumeId(0))
+        Self::open_volume(root, VolumeId(0), Permissions::default())
     }
 
-    /// As [`Self::open`], for disk `volume` of several.
+    /// As [`Self::open`], for disk `volume` of several, on which new files get `permissions`.
     ///
     /// # Errors
-    /// As for [`Self::open`].
-    pub fn open_volume(root: &Path, volume: VolumeId) -> Result<Self, StoreError> {
-        let prepared = prepare::prepare(root)?;
+    /// As for [`Self::open`], and when files cannot be given these permissions.
+    pub fn open_volume(root: &Path, volume: VolumeId, permissions: Permissions) -> Result<Self, StoreError> {
+        let prepared = prepare::prepare(root, permissions)?;
         let lock = prepare::lock(&prepared.tree)?;
         prepare::clear_staging(&prepared)?;
         let keeps_xattrs = prepared.report.keeps_xattrs;
@@ -84,7 +84,7 @@ impl LocalDisk {
             volume,
             whole_sync: WholeSync::of(&prepared.tree)?,
             tree: prepared.tree,
-            cinfo_writer: CinfoWriter::new(Arc::clone(&prepared.staging), keeps_xattrs),
+            cinfo_writer: CinfoWriter::new(Arc::clone(&prepared.staging), prepared.creation, keeps_xattrs),
             staging: prepared.staging,
             keeps_xattrs,
             key_locks: std::array::from_fn(|_| Mutex::new(())),

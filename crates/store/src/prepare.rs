@@ -1,10 +1,6 @@
 //! Preparing a store's root, and telling early what is wrong with it.
 
-use crate::{
-    Space, StoreError,
-    tree::{Tree, create_file},
-    xattrs,
-};
+use crate::{Permissions, Space, StoreError, permissions::Creation, tree::Tree, xattrs};
 use rustix::{
     fs::{
         AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, fstatvfs, openat, stat,
@@ -27,9 +23,6 @@ pub(crate) const STAGING_DIRECTORY: &str = ".forebay/tmp";
 /// Held as long as a process uses the store.
 const LOCK_FILE: &str = ".forebay/lock";
 
-/// Mode of our own directories.
-const OWN_DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
-
 /// What was found out about a store's root.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StoreReport {
@@ -44,6 +37,8 @@ pub struct StoreReport {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) tree: Tree,
+    /// How files of entries are created.
+    pub(crate) creation: Creation,
     pub(crate) staging: Arc<OwnedFd>,
     pub(crate) report: StoreReport,
 }
@@ -54,7 +49,7 @@ pub(crate) struct Prepared {
 /// # Errors
 /// Says what is wrong.
 pub fn check(root: &Path) -> Result<StoreReport, StoreError> {
-    prepare(root).map(|prepared| prepared.report)
+    prepare(root, Permissions::default()).map(|prepared| prepared.report)
 }
 
 /// Whether a file system is mounted at `path`. Where the operating system does not tell (Linux before 5.8), another device than
@@ -70,7 +65,8 @@ pub fn is_mount_point(path: &Path) -> bool {
     }
 }
 
-pub(crate) fn prepare(root: &Path) -> Result<Prepared, StoreError> {
+pub(crate) fn prepare(root: &Path, permissions: Permissions) -> Result<Prepared, StoreError> {
+    let is_new = !root.exists();
     std::fs::create_dir_all(root).map_err(|source| match source.kind() {
         std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {
             StoreError::NotADirectory { path: root.to_owned() }
@@ -78,18 +74,23 @@ pub(crate) fn prepare(root: &Path) -> Result<Prepared, StoreError> {
         _ => StoreError::io("creating the directory", root)(source),
     })?;
     let root = root.canonicalize().map_err(StoreError::io("resolving", root))?;
-    let tree = Tree::open(&root)?;
-    let staging = tree.create_directory(STAGING_DIRECTORY, OWN_DIRECTORY_MODE)?;
-    let keeps_xattrs = probe(&tree, &staging)?;
+    let creation = Creation::with(permissions);
+    let tree = Tree::open(&root, creation)?;
+    if is_new {
+        creation.settle_directory(tree.root()).map_err(StoreError::io("setting the permissions of", &root))?;
+    }
+    // What is our own is nobody else's, whoever may read entries.
+    let staging = tree.create_directory(STAGING_DIRECTORY, Creation::with(Permissions::default()))?;
+    let keeps_xattrs = probe(&tree, &staging, creation)?;
     let space = space(&tree)?;
-    Ok(Prepared { tree, staging, report: StoreReport { keeps_xattrs, space } })
+    Ok(Prepared { tree, creation, staging, report: StoreReport { keeps_xattrs, space } })
 }
 
-/// Writes and removes a file; true when it could keep an extended attribute.
-fn probe(tree: &Tree, staging: &OwnedFd) -> Result<bool, StoreError> {
+/// Writes and removes a file, created as those of entries; true when it could keep an extended attribute.
+fn probe(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Result<bool, StoreError> {
     let name = format!("probe-{}", std::process::id());
     let path = tree.path().join(STAGING_DIRECTORY).join(&name);
-    let mut file = match create_file(staging, OsStr::new(&name)) {
+    let mut file = match creation.file(staging, OsStr::new(&name)) {
         // Left by a process that was killed.
         Err(Errno::EXIST) => {
             openat(staging, &name, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).map(File::from)

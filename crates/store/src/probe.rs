@@ -1,10 +1,6 @@
 //! Trying whether a disk works: writing, syncing and reading back a small file.
 
-use crate::{
-    StoreError,
-    prepare::STAGING_DIRECTORY,
-    tree::{Tree, create_file},
-};
+use crate::{Permissions, StoreError, permissions::Creation, prepare::STAGING_DIRECTORY, tree::Tree};
 use rustix::{
     fs::{AtFlags, fstat, stat, unlinkat},
     io::Errno,
@@ -30,7 +26,8 @@ pub(crate) fn probe(tree: &Tree, staging: &OwnedFd) -> Result<(), StoreError> {
     let path = tree.path().join(STAGING_DIRECTORY).join(NAME);
     let name = OsStr::new(NAME);
     remove(staging).map_err(StoreError::io("removing", &path))?;
-    let mut file = create_file(staging, name).map_err(StoreError::io("creating", &path))?;
+    let own = Creation::with(Permissions::default());
+    let mut file = own.file(staging, name).map_err(StoreError::io("creating", &path))?;
     let tried = file
         .write_all(&PATTERN)
         .map_err(StoreError::io("writing", &path))

@@ -1,9 +1,9 @@
 //! Finding files below the root without ever leaving it by accident.
 
-use crate::{FileIdentity, StoreError};
+use crate::{FileIdentity, StoreError, permissions::Creation};
 use forebay_cache::{CINFO_SUFFIX, CacheKey};
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, readlinkat, statat, unlinkat},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat, statat, unlinkat},
     io::Errno,
 };
 use std::{
@@ -14,22 +14,18 @@ use std::{
     sync::Arc,
 };
 
-/// Mode of directories of entries, before the umask: as XCache's.
-const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o775);
-
-/// Mode of files of entries: as XCache's.
-const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
-
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// Opens a plain file, not what a link points to, and does not wait on a FIFO.
-const FILE_FLAGS: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+pub(crate) const FILE_FLAGS: OFlags =
+    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
 /// The directory tree of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     root: Arc<OwnedFd>,
     path: PathBuf,
+    creation: Creation,
 }
 
 /// The directory of an entry, and the entry's name in it.
@@ -37,6 +33,7 @@ pub(crate) struct Tree {
 pub(crate) struct Place {
     directory: Arc<OwnedFd>,
     name: String,
+    creation: Creation,
     /// Path of the data file, for messages.
     path: PathBuf,
 }
@@ -48,15 +45,16 @@ pub(crate) struct Spot {
     pub(crate) name: OsString,
     /// For messages.
     pub(crate) path: PathBuf,
+    creation: Creation,
     /// The link's own directory and name.
     link: Option<(Arc<OwnedFd>, OsString)>,
 }
 
 impl Tree {
-    /// Opens the tree below `path`.
-    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+    /// Opens the tree below `path`, in which entries are created by `creation`.
+    pub(crate) fn open(path: &Path, creation: Creation) -> Result<Self, StoreError> {
         let root = openat(CWD, path, DIRECTORY_FLAGS, Mode::empty()).map_err(StoreError::io("opening", path))?;
-        Ok(Self { root: Arc::new(root), path: path.to_owned() })
+        Ok(Self { root: Arc::new(root), path: path.to_owned(), creation })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -75,7 +73,7 @@ impl Tree {
     pub(crate) fn place(&self, key: &CacheKey) -> Result<Option<Place>, StoreError> {
         let (parent, name) = key.split();
         match self.directory(parent) {
-            Ok(directory) => Ok(Some(Place { directory, name: name.to_owned(), path: self.path_of(key) })),
+            Ok(directory) => Ok(Some(self.place_at(directory, name, key))),
             // NOTDIR: the name above is a file here, perhaps an entry; it was a directory once, or will be.
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(errno) => Err(self.directory_error(parent, errno)),
@@ -84,18 +82,22 @@ impl Tree {
 
     /// The place of `key`, whose directory is open already.
     pub(crate) fn place_in(&self, directory: &Arc<OwnedFd>, key: &CacheKey) -> Place {
-        Place { directory: Arc::clone(directory), name: key.split().1.to_owned(), path: self.path_of(key) }
+        self.place_at(Arc::clone(directory), key.split().1, key)
+    }
+
+    fn place_at(&self, directory: Arc<OwnedFd>, name: &str, key: &CacheKey) -> Place {
+        Place { directory, name: name.to_owned(), creation: self.creation, path: self.path_of(key) }
     }
 
     /// The place of `key`; its directory is created if need be.
     pub(crate) fn create_place(&self, key: &CacheKey) -> Result<Place, StoreError> {
         let (parent, name) = key.split();
-        let directory = self.create_directory(parent, DIRECTORY_MODE)?;
-        Ok(Place { directory, name: name.to_owned(), path: self.path_of(key) })
+        let directory = self.create_directory(parent, self.creation)?;
+        Ok(self.place_at(directory, name, key))
     }
 
-    /// Opens the directory `path` below the root, creating what is missing of it.
-    pub(crate) fn create_directory(&self, path: &str, mode: Mode) -> Result<Arc<OwnedFd>, StoreError> {
+    /// Opens the directory `path` below the root, creating by `creation` what is missing of it.
+    pub(crate) fn create_directory(&self, path: &str, creation: Creation) -> Result<Arc<OwnedFd>, StoreError> {
         match self.directory(path) {
             Err(Errno::NOENT) => {}
             other => return other.map_err(|errno| self.directory_error(path, errno)),
@@ -105,11 +107,8 @@ impl Tree {
         let mut start = 0;
         for end in ends {
             let component = path.get(start..end).unwrap_or_default();
-            match mkdirat(&*directory, component, mode) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(self.directory_error(path.get(..end).unwrap_or(path), errno)),
-            }
             let below_root = path.get(..end).unwrap_or(path);
+            creation.directory(&directory, component).map_err(|errno| self.directory_error(below_root, errno))?;
             directory = self.directory(below_root).map_err(|errno| self.directory_error(below_root, errno))?;
             start = end + 1;
         }
@@ -200,7 +199,7 @@ impl Place {
     }
 
     fn here(&self, name: OsString, path: PathBuf) -> Spot {
-        Spot { directory: Arc::clone(&self.directory), name, path, link: None }
+        Spot { directory: Arc::clone(&self.directory), name, path, creation: self.creation, link: None }
     }
 
     fn spot(&self, name: OsString, path: PathBuf) -> Result<Spot, StoreError> {
@@ -223,6 +222,7 @@ impl Place {
             directory: Arc::new(directory),
             name: target_name.to_owned(),
             path: target.to_owned(),
+            creation: self.creation,
             link: Some((Arc::clone(&self.directory), name)),
         })
     }
@@ -254,12 +254,12 @@ impl Spot {
 
     /// Creates the file here, which must not exist.
     pub(crate) fn create(&self) -> Result<File, StoreError> {
-        create_file(&self.directory, &self.name).map_err(StoreError::io("creating", &self.path))
+        self.creation.file(&self.directory, &self.name).map_err(StoreError::io("creating", &self.path))
     }
 
     /// Creates the file here, or returns `None` when there is something.
     pub(crate) fn create_if_free(&self) -> Result<Option<File>, StoreError> {
-        match create_file(&self.directory, &self.name) {
+        match self.creation.file(&self.directory, &self.name) {
             Ok(file) => Ok(Some(file)),
             Err(Errno::EXIST) => Ok(None),
             Err(errno) => Err(StoreError::io("creating", &self.path)(errno)),
@@ -304,14 +304,10 @@ impl Spot {
     }
 }
 
-/// Creates the file `name`, which must not exist, for reading and writing.
-pub(crate) fn create_file(directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<File> {
-    openat(directory, name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | FILE_FLAGS, FILE_MODE).map(File::from)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Permissions;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -320,7 +316,7 @@ mod tests {
         std::fs::create_dir_all(root.path().join("a/b")).unwrap();
         symlink("a", root.path().join("link")).unwrap();
         symlink("/", root.path().join("a/out")).unwrap();
-        let tree = Tree::open(root.path()).unwrap();
+        let tree = Tree::open(root.path(), Creation::with(Permissions::default())).unwrap();
         assert!(tree.directory_without_links("a/b").is_ok());
         assert_eq!(tree.directory_without_links("a/c").unwrap_err(), Errno::NOENT);
         for path in ["link", "link/b", "a/out", "a/out/etc"] {
@@ -333,9 +329,9 @@ mod tests {
     #[test]
     fn directories_are_created_once_and_below_each_other() {
         let root = tempfile::tempdir().unwrap();
-        let tree = Tree::open(root.path()).unwrap();
+        let tree = Tree::open(root.path(), Creation::with(Permissions::default())).unwrap();
         for path in ["", "a", "a/b/c", "a/b/c", "a/x"] {
-            tree.create_directory(path, DIRECTORY_MODE).unwrap();
+            tree.create_directory(path, tree.creation).unwrap();
             assert!(root.path().join(path).is_dir());
         }
     }

@@ -3,7 +3,9 @@
 
 use bytes::Bytes;
 use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Geometry, Health, HealthLimits, Trust};
-use forebay_store::{Clock, Disk, DiskSet, Entry, LocalDisk, OriginMark, StoreError, VolumeId, VolumeSpec};
+use forebay_store::{
+    Clock, Disk, DiskSet, Entry, LocalDisk, OriginMark, Permissions, StoreError, VolumeId, VolumeSpec,
+};
 use forebay_testkit::{DiskFaults, FaultyDisk};
 use forebay_types::{BlockIndex, Endpoint, Lfn};
 use std::{
@@ -143,7 +145,7 @@ fn each_entry_lies_on_one_disk_and_is_found_there() {
     // The disks are named the other way round in the configuration.
     let Disks { directory, set, .. } = disks;
     drop(set);
-    let spec = |number: usize| VolumeSpec::local(root(directory.path(), number), 1);
+    let spec = |number: usize| VolumeSpec::local(root(directory.path(), number), 1, Permissions::default());
     let again = DiskSet::open(vec![spec(1), spec(0)], HealthLimits::default(), clock as Clock).unwrap();
     for number in 0..200 {
         let key = key(&format!("/store/{number}"));
@@ -234,7 +236,8 @@ fn of_two_copies_the_better_one_is_kept() {
             let entry = disk.create_entry(&key, cinfo(created), mtime.and_then(mark)).unwrap();
             fill(&disk, &key, &entry, blocks);
         }
-        let specs = (0..2).map(|number| VolumeSpec::local(root(directory.path(), number), 1)).collect();
+        let specs =
+            (0..2).map(|number| VolumeSpec::local(root(directory.path(), number), 1, Permissions::default())).collect();
         let set = DiskSet::open(specs, HealthLimits::default(), clock as Clock).unwrap();
         let disks = Disks { directory, faults, set };
         let entry = disks.set.open_entry(&key).unwrap().unwrap();
@@ -312,7 +315,12 @@ fn a_disk_that_is_absent_at_the_start_is_used_once_it_appears() {
     let directory = tempfile::tempdir().unwrap();
     let late = root(directory.path(), 1);
     fs::write(&late, "not a directory").unwrap();
-    let specs = || vec![VolumeSpec::local(root(directory.path(), 0), 1), VolumeSpec::local(late.clone(), 1)];
+    let specs = || {
+        vec![
+            VolumeSpec::local(root(directory.path(), 0), 1, Permissions::default()),
+            VolumeSpec::local(late.clone(), 1, Permissions::default()),
+        ]
+    };
     let set = DiskSet::open(specs(), HealthLimits::default(), clock as Clock).unwrap();
     let infos = set.volumes();
     assert_eq!(infos.iter().map(|info| info.health).collect::<Vec<_>>(), [Health::Healthy, Health::Offline]);

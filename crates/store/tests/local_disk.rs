@@ -115,16 +115,13 @@ fn a_new_entry_without_any_sync_is_empty_and_usable() {
 }
 
 #[test]
-fn files_have_the_modes_of_xcache() {
+fn nobody_else_may_use_what_is_kept() {
     let store = Store::new();
     create(&store.disk, &key("/store/a"));
     for name in ["store/a", "store/a.cinfo"] {
         assert_eq!(fs::metadata(store.path(name)).unwrap().permissions().mode() & 0o777, 0o600, "{name}");
     }
-    let umask = rustix::process::umask(rustix::fs::Mode::empty());
-    rustix::process::umask(umask);
-    let directory_mode = fs::metadata(store.path("store")).unwrap().permissions().mode() & 0o777;
-    assert_eq!(directory_mode, 0o775 & !umask.as_raw_mode());
+    assert_eq!(fs::metadata(store.path("store")).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
 #[test]

@@ -6,5 +6,6 @@ mod adopt;
 mod check_config;
 mod get;
 mod inspect;
+mod privileges;
 mod program;
 mod serve;

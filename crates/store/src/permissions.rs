@@ -1,0 +1,107 @@
+//! Who may use the files of a store, besides the user that runs the server.
+
+use crate::tree::FILE_FLAGS;
+use rustix::{
+    fs::{AtFlags, Gid, Mode, OFlags, chmodat, chownat, fchmod, fchown, mkdirat, openat, unlinkat},
+    io::Errno,
+};
+use std::{
+    ffi::OsStr,
+    fs::File,
+    os::fd::{AsFd, OwnedFd},
+};
+
+/// What new files and directories of entries get, whatever the umask of the process. What is there already stays as it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Permissions {
+    /// Permission bits of files.
+    pub file_mode: u32,
+    /// Permission bits of directories.
+    pub directory_mode: u32,
+    /// The group that they belong to; `None` for that of the process, or of the directory above where that says so.
+    pub group: Option<u32>,
+}
+
+impl Default for Permissions {
+    /// Nobody else may use them.
+    fn default() -> Self {
+        Self { file_mode: 0o600, directory_mode: 0o700, group: None }
+    }
+}
+
+/// Creates files and directories with their permissions, by no more calls than these need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Creation {
+    file_mode: Mode,
+    directory_mode: Mode,
+    group: Option<Gid>,
+    /// What the process's umask takes from modes, as far as it is known.
+    umask: Mode,
+}
+
+impl Creation {
+    /// With these permissions. Reads the process's umask, which must stay as it is.
+    pub(crate) fn with(permissions: Permissions) -> Self {
+        Self {
+            file_mode: Mode::from_raw_mode(permissions.file_mode),
+            directory_mode: Mode::from_raw_mode(permissions.directory_mode),
+            group: permissions.group.map(Gid::from_raw),
+            umask: own_umask(),
+        }
+    }
+
+    /// Creates the file `name`, which must not exist, for reading and writing.
+    pub(crate) fn file(&self, directory: &OwnedFd, name: &OsStr) -> rustix::io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | FILE_FLAGS;
+        let file = openat(directory, name, flags, self.file_mode)?;
+        self.settle(&file, self.file_mode).inspect_err(|_| {
+            // A file with wrong permissions is no file.
+            let _ = unlinkat(directory, name, AtFlags::empty());
+        })?;
+        Ok(File::from(file))
+    }
+
+    /// Creates the directory `name`, unless it exists.
+    pub(crate) fn directory(&self, parent: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+        match mkdirat(parent, name, self.directory_mode) {
+            Ok(()) => {}
+            Err(Errno::EXIST) => return Ok(()),
+            Err(errno) => return Err(errno),
+        }
+        if let Some(group) = self.group {
+            chownat(parent, name, None, Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        if self.needs_chmod(self.directory_mode) {
+            chmodat(parent, name, self.directory_mode, AtFlags::empty())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Gives a directory that was just created its permissions.
+    pub(crate) fn settle_directory(&self, directory: &OwnedFd) -> rustix::io::Result<()> {
+        if let Some(group) = self.group {
+            fchown(directory, None, Some(group))?;
+        }
+        fchmod(directory, self.directory_mode)
+    }
+
+    fn settle(&self, file: impl AsFd, mode: Mode) -> rustix::io::Result<()> {
+        if let Some(group) = self.group {
+            fchown(&file, None, Some(group))?;
+        }
+        if self.needs_chmod(mode) { fchmod(&file, mode) } else { Ok(()) }
+    }
+
+    const fn needs_chmod(&self, mode: Mode) -> bool {
+        self.umask.intersects(mode)
+    }
+}
+
+/// The umask of this process; where the system does not tell, one that may take anything.
+fn own_umask() -> Mode {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let bits = told.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
+    bits.map_or_else(Mode::all, Mode::from_raw_mode)
+}

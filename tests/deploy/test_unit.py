@@ -1,0 +1,88 @@
+"""The systemd unit is one, lets the server do what it does, and nothing much beside."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from harness import forebay
+from harness.clients import fetch
+from harness.content import Pattern, assert_same
+from harness.ground import REPOSITORY, Ground, program
+from harness.process import service_ids
+from harness.xrootd import Origin
+
+UNIT = REPOSITORY / "deploy" / "forebay.service"
+EXPOSURE_MAX = 17
+"""Tenths: 0 is no exposure, 100 all of it. The most of it is the network, which is what the server is for."""
+PATH = "/sizes/many-blocks.bin"
+
+
+def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(program("systemd-analyze")), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_unit_is_understood_without_a_warning(ground: Ground) -> None:
+    # Neither the program nor its user need be on the machine of the test.
+    text = UNIT.read_text().replace("/usr/local/bin/forebay", "/bin/true")
+    unit = ground.directory("unit") / "forebay.service"
+    unit.write_text(re.sub(r"^(User|Group)=.*$", r"\1=daemon", text, flags=re.MULTILINE))
+    verified = analyze("verify", str(unit))
+    assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
+
+
+def test_unit_exposes_little() -> None:
+    judged = analyze("security", "--offline=true", f"--threshold={EXPOSURE_MAX}", str(UNIT))
+    assert judged.returncode == 0, judged.stdout
+
+
+def settings(name: str) -> list[str]:
+    return re.findall(rf"^{name}=(.*)$", UNIT.read_text(), flags=re.MULTILINE)
+
+
+def calls_of(group: str) -> set[str]:
+    """The system calls of a group of systemd's."""
+    listed = analyze("syscall-filter", group).stdout.splitlines()[1:]
+    names = [line.strip() for line in listed if line.strip() and not line.strip().startswith("#")]
+    return set().union(*(calls_of(name) if name.startswith("@") else {name} for name in names))
+
+
+def test_server_needs_no_call_that_the_unit_forbids(
+    ground: Ground, plain_origin: Origin, patterns: dict[str, Pattern]
+) -> None:
+    allowed = calls_of("@default")
+    for group in settings("SystemCallFilter"):
+        allowed = allowed - calls_of(group[1:]) if group.startswith("~") else allowed | calls_of(group)
+    trace = ground.directory("trace") / "calls"
+    # As the unit starts it: by its user, who has no privileges to give up.
+    ids = service_ids()
+    demoted = [f"--reuid={ids[0]}", f"--regid={ids[1]}", "--clear-groups", "--bounding-set=-all"] if ids else []
+    wrapper = [
+        str(program("setpriv")),
+        *demoted,
+        "--inh-caps=-all",
+        str(program("strace")),
+        "-f",
+        "-qq",
+        "-o",
+        str(trace),
+    ]
+    with forebay.cache(ground, plain_origin.url, wrapper=wrapper) as server:
+        for turn in ("cold", "warm"):
+            assert_same(fetch("xrdcp", ground, server.file_url(PATH), {}), patterns[PATH].all(), turn)
+        server.metrics()
+    used = set(re.findall(r"^\d+\s+(\w+)\(", trace.read_text(), flags=re.MULTILINE))
+    assert {"openat", "sendto", "epoll_wait"} & used, "the trace is one"
+    assert used - allowed - {"execve"} == set(), "calls that the unit forbids"
+
+
+def test_unit_has_places_for_all_that_the_server_keeps() -> None:
+    places = {"StateDirectory": "/var/lib", "CacheDirectory": "/var/cache", "RuntimeDirectory": "/run"}
+    made = {Path(root) / name for setting, root in places.items() for name in settings(setting)}
+    example = (REPOSITORY / "docs" / "example.toml").read_text()
+    kept = re.findall(r'^#? ?(?:path|keys_dir|socket) = "(/var/[^"]+|/run/[^"]+)"', example, flags=re.MULTILINE)
+    assert kept
+    for path in kept:
+        assert any(Path(path).is_relative_to(place) for place in made), path
