@@ -4,12 +4,13 @@
 mod house;
 
 use forebay_cache::CacheKey;
-use forebay_engine::{EntryInfo, IndexState, Options};
+use forebay_engine::{EntryInfo, IndexState, Options, Workers};
 use forebay_index::{Change, Index, IndexFile, IndexOptions};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Outcome};
-use house::{House, check, options, run, until};
+use house::{House, check, open_data_files, options, run, run_virtual, until};
 use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration};
+use tokio::task::JoinSet;
 
 const MIB: u64 = 1 << 20;
 
@@ -87,7 +88,7 @@ fn an_entry_made_anew_has_another_number() {
         let house = house_with_index(root.path());
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
         let before = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
-        until(|| house::open_data_files(root.path()) == 0).await;
+        until(|| open_data_files(root.path()) == 0).await;
         fs::remove_file(root.path().join("f.cinfo")).unwrap();
         let handle = house.open("/f").await;
         check(&handle, ByteRange::at(0, 10)).await;
@@ -105,7 +106,7 @@ fn a_file_that_changed_at_its_origin_leaves_the_index() {
         check(&handle, ByteRange::at(0, 10)).await;
         entry_when(&house, "/f", |entry| entry.present_bytes > 0).await;
         drop(handle);
-        until(|| house::open_data_files(root.path()) == 0).await;
+        until(|| open_data_files(root.path()) == 0).await;
         house.origin.script(|script| script.mtime += 1);
         let handle = house.open("/f").await;
         let read = handle.read_many(&[ByteRange::at(MIB - 10, 10)]).pop().unwrap();
@@ -228,4 +229,59 @@ fn an_entry_that_the_index_does_not_know_is_found_when_the_origin_fails() {
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
         assert_eq!(house.bytes(Outcome::Hit), MIB);
     });
+}
+
+#[test]
+fn a_file_that_was_closed_is_on_disk_whatever_the_index_is_doing_meanwhile() {
+    /// Every 10 ms one is opened again, until all of them are synced and committed.
+    const FILES: u64 = 200;
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = Arc::new(slow_house(root.path()).await);
+        let mut readers = JoinSet::new();
+        for n in 0..FILES {
+            let house = Arc::clone(&house);
+            readers.spawn(async move {
+                let path = format!("/f{n}");
+                check(&house.open(&path).await, ByteRange::at(0, 1)).await;
+                pass(10 * n).await;
+                check(&house.open(&path).await, ByteRange::at(0, 1)).await;
+            });
+        }
+        while readers.join_next().await.transpose().unwrap().is_some() {}
+        assert_eq!((house.origin.opens(), house.bytes(Outcome::Missed)), (FILES, FILES));
+    });
+}
+
+#[test]
+fn a_commit_that_nobody_waits_for_any_more_is_accounted() {
+    const FILES: u64 = 20;
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = slow_house(root.path()).await;
+        for n in 0..FILES {
+            let (path, wait_max) = (format!("/f{n}"), Duration::from_millis(10));
+            check(&house.open(&path).await, ByteRange::at(0, 1)).await;
+            pass(100).await;
+            assert!(tokio::time::timeout(wait_max, house.engine.entry(&key(&path))).await.is_err());
+        }
+        pass(2000).await;
+        assert_eq!(house.engine.index_state(), IndexState::Ready { files: FILES, bytes: FILES });
+    });
+}
+
+/// A house on a virtual clock whose blocking work takes 40 ms each, with its index in use.
+async fn slow_house(root: &Path) -> House {
+    let workers = Workers::Inline(Arc::new(|| Duration::from_millis(40)));
+    let house = House::build_with(root, MemoryOrigin::new(1), Options { workers, ..options() });
+    while !matches!(house.engine.index_state(), IndexState::Ready { .. }) {
+        pass(1).await;
+    }
+    house
+}
+
+/// Lets virtual time pass.
+async fn pass(milliseconds: u64) {
+    // sleep: under a paused clock, it takes no time.
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }

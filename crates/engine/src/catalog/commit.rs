@@ -1,6 +1,7 @@
 //! Getting notes into the index.
 
 use super::Catalog;
+use crate::continued::Continued;
 use forebay_cache::CacheKey;
 use forebay_index::{Change, IndexError};
 use std::{collections::BTreeMap, sync::Arc};
@@ -9,41 +10,57 @@ use std::{collections::BTreeMap, sync::Arc};
 const COMMIT_ENTRIES_MAX: usize = 10_000;
 
 impl Catalog {
-    /// Commits everything that is noted, when the index is open.
+    /// Commits everything that is noted, when the index is open. Goes on when whoever waits for it leaves.
     pub(crate) async fn commit(self: &Arc<Self>) {
-        let _turn = self.committing.lock().await;
-        while !self.notes().is_empty() && self.commit_some(BTreeMap::new()).await {}
+        let catalog = Arc::clone(self);
+        let committed = Continued::new(async move {
+            let _turn = catalog.committing.lock().await;
+            catalog.commit_noted().await;
+        });
+        committed.await;
     }
 
-    /// Commits what is noted of one entry, together with everything else when there is anything.
+    /// Commits what is noted of one entry, together with everything else when there is anything. Goes on as [`Self::commit`].
     pub(crate) async fn commit_of(self: &Arc<Self>, key: &CacheKey) {
-        // A commit under way may be about it.
-        let _turn = self.committing.lock().await;
-        while self.notes().concern(key) && self.commit_some(BTreeMap::new()).await {}
+        let (catalog, key) = (Arc::clone(self), key.clone());
+        let committed = Continued::new(async move {
+            // A commit under way may be about it.
+            let _turn = catalog.committing.lock().await;
+            while catalog.notes().concern(&key) && catalog.commit_some(BTreeMap::new()).await {}
+        });
+        committed.await;
     }
 
-    /// Commits what a walk over the disk has found since a slice of it was begun, and what is noted.
+    /// Commits what a walk over the disk has found since a slice of it was begun, and what is noted. Goes on as
+    /// [`Self::commit`].
     pub(super) async fn commit_slice(self: &Arc<Self>, mut walked: BTreeMap<CacheKey, Change>) {
-        let _turn = self.committing.lock().await;
+        let catalog = Arc::clone(self);
+        let committed = Continued::new(async move {
+            let _turn = catalog.committing.lock().await;
+            catalog.commit_noted().await;
+            // What is noted from now on is committed later, and wins.
+            for noted in catalog.notes().end_slice() {
+                walked.remove(&noted);
+            }
+            if !walked.is_empty() {
+                catalog.commit_some(walked).await;
+            }
+        });
+        committed.await;
+    }
+
+    async fn commit_noted(self: &Arc<Self>) {
         while !self.notes().is_empty() && self.commit_some(BTreeMap::new()).await {}
-        // What is noted from now on is committed later, and wins.
-        for noted in self.notes().end_slice() {
-            walked.remove(&noted);
-        }
-        if !walked.is_empty() {
-            self.commit_some(walked).await;
-        }
     }
 
     /// Commits `changes`, or a part of the notes when there are none; false when there is no index that does.
     async fn commit_some(self: &Arc<Self>, changes: BTreeMap<CacheKey, Change>) -> bool {
         let Some(index) = self.index() else { return false };
-        let is_of_notes = changes.is_empty();
-        let changes = Arc::new(if is_of_notes { self.notes().take(COMMIT_ENTRIES_MAX) } else { changes });
+        let changes = if changes.is_empty() { self.notes().take(COMMIT_ENTRIES_MAX) } else { Arc::new(changes) };
         let now = forebay_net::clock::now_unix();
-        let (catalog, committed, open) = (Arc::clone(self), Arc::clone(&changes), Arc::clone(&index));
+        let (catalog, open) = (Arc::clone(self), Arc::clone(&index));
         let applied = self.workers.run(move || {
-            let applied = open.apply(now, committed.iter())?;
+            let applied = open.apply(now, changes.iter())?;
             for change in &applied {
                 catalog.follower.changed(change);
                 catalog.known.note(&change.key, change.after.is_some());
@@ -52,6 +69,7 @@ impl Catalog {
         });
         match applied.await {
             Ok(Ok(applied)) => {
+                self.notes().note_committed();
                 let files = {
                     let mut state = self.state();
                     applied.iter().for_each(|change| state.note(change));
@@ -64,9 +82,7 @@ impl Catalog {
             Ok(Err(error)) => self.give_up(&index, &error),
             Err(_) => self.give_up(&index, &broke_off()),
         }
-        if is_of_notes {
-            self.notes().put_back(Arc::unwrap_or_clone(changes));
-        }
+        self.notes().put_back();
         false
     }
 }

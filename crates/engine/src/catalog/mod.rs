@@ -88,7 +88,8 @@ impl Catalog {
     /// Whether the disk may hold an entry of `key`, as far as that is known without asking it. False is wrong when files
     /// were put on the disk behind our back.
     pub(crate) fn may_have(&self, key: &CacheKey) -> bool {
-        !self.state().has_all() || self.known.has(key) || self.notes().concern(key)
+        // A commit makes keys known before the notes let go of them: in this order none is missed on its way.
+        !self.state().has_all() || self.notes().concern(key) || self.known.has(key)
     }
 
     /// The index, when it is open.

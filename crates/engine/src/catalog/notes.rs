@@ -2,7 +2,10 @@
 
 use forebay_cache::CacheKey;
 use forebay_index::Change;
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    sync::Arc,
+};
 
 /// Entries with notes that wait, at most: more come only while the index is not open for long.
 const ENTRIES_MAX: usize = 100_000;
@@ -14,6 +17,8 @@ const BLOCK_SUMS_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Notes {
     changes: BTreeMap<CacheKey, Change>,
+    /// What was taken out last, while it is being committed.
+    committing: Arc<BTreeMap<CacheKey, Change>>,
     block_sums: usize,
     /// A note was lost: the index does not know of every entry.
     has_lost: bool,
@@ -44,20 +49,25 @@ impl Notes {
         true
     }
 
-    /// Takes the first `limit` entries' notes out.
-    pub(crate) fn take(&mut self, limit: usize) -> BTreeMap<CacheKey, Change> {
+    /// Takes the first `limit` entries' notes out to be committed. What becomes of them is told before the next ones are taken.
+    pub(crate) fn take(&mut self, limit: usize) -> Arc<BTreeMap<CacheKey, Change>> {
         let rest = match self.changes.keys().nth(limit).cloned() {
             Some(first_left) => self.changes.split_off(&first_left),
             None => BTreeMap::new(),
         };
-        let taken = std::mem::replace(&mut self.changes, rest);
+        self.committing = Arc::new(std::mem::replace(&mut self.changes, rest));
         self.block_sums = self.changes.values().map(Change::block_sum_count).sum();
-        taken
+        Arc::clone(&self.committing)
     }
 
-    /// Puts notes back that could not be committed, before those that came meanwhile.
-    pub(crate) fn put_back(&mut self, taken: BTreeMap<CacheKey, Change>) {
-        for (key, change) in taken {
+    /// What was taken is in the index, and known to be there.
+    pub(crate) fn note_committed(&mut self) {
+        self.committing = Arc::default();
+    }
+
+    /// What was taken could not be committed: puts it back, before what came meanwhile.
+    pub(crate) fn put_back(&mut self) {
+        for (key, change) in Arc::unwrap_or_clone(std::mem::take(&mut self.committing)) {
             let later = self.changes.remove(&key);
             self.add(&key, change);
             if let Some(later) = later {
@@ -66,9 +76,9 @@ impl Notes {
         }
     }
 
-    /// Whether something of the entry waits.
+    /// Whether something of the entry waits or is being committed.
     pub(crate) fn concern(&self, key: &CacheKey) -> bool {
-        self.changes.contains_key(key)
+        self.changes.contains_key(key) || self.committing.contains_key(key)
     }
 
     /// Whether nothing waits.
@@ -117,8 +127,8 @@ mod tests {
         for n in [3, 1, 2, 1] {
             assert!(notes.add(&key(n), Change::pinned(Some(1))));
         }
-        assert_eq!(notes.take(2).into_keys().collect::<Vec<_>>(), [key(1), key(2)]);
-        assert_eq!(notes.take(2).into_keys().collect::<Vec<_>>(), [key(3)]);
+        assert!(notes.take(2).keys().eq(&[key(1), key(2)]));
+        assert!(notes.take(2).keys().eq(&[key(3)]));
         assert!(notes.is_empty());
     }
 
@@ -150,10 +160,24 @@ mod tests {
     fn notes_that_come_back_yield_to_later_ones() {
         let mut notes = Notes::default();
         notes.add(&key(1), Change::pinned(Some(1)));
-        let taken = notes.take(usize::MAX);
+        notes.take(usize::MAX);
         notes.add(&key(1), Change::pinned(Some(2)));
-        notes.put_back(taken);
+        notes.put_back();
         assert_eq!(notes.take(usize::MAX)[&key(1)], Change::pinned(Some(2)));
+    }
+
+    #[test]
+    fn notes_concern_an_entry_until_they_are_committed() {
+        let mut notes = Notes::default();
+        notes.add(&key(1), Change::removed());
+        assert!(notes.concern(&key(1)) && !notes.concern(&key(2)));
+        notes.take(usize::MAX);
+        assert!(notes.concern(&key(1)));
+        notes.put_back();
+        assert!(notes.concern(&key(1)) && !notes.is_empty());
+        notes.take(usize::MAX);
+        notes.note_committed();
+        assert!(!notes.concern(&key(1)));
     }
 
     #[test]
