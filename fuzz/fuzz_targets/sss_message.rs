@@ -6,7 +6,7 @@
 
 use blowfish::Blowfish;
 use cfb_mode::{Encryptor, cipher::KeyIvInit};
-use forebay_auth::{Keytab, SssPeer, SssStep, UnixTime, verify_sss_message};
+use forebay_auth::{Keytab, SssPeer, SssSeen, SssStep, UnixTime, verify_sss_message};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
@@ -36,7 +36,7 @@ fuzz_target!(|input: &[u8]| {
     let [choice, option, rest @ ..] = input else { return };
     let message = if choice % 2 == 0 { rest.to_vec() } else { sealed(option % 3, rest) };
     let peer = SssPeer { address: ([192, 0, 2, 7], 4711).into(), host: "host" };
-    match verify_sss_message(&message, &KEYTAB, 13, &peer, "login", NOW) {
+    match verify_sss_message(&message, &KEYTAB, 13, &SssSeen::default(), &peer, "login", NOW) {
         Ok(SssStep::Done(identity)) => assert!(identity.to_string().chars().all(|c| !c.is_control())),
         Ok(SssStep::Answer(answer)) => assert!(!answer.is_empty()),
         Err(error) => assert!(!error.to_string().is_empty()),

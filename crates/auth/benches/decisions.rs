@@ -3,7 +3,7 @@
 use divan::{Bencher, black_box};
 use forebay_auth::{
     Conditions, Grant, Grants, Identity, Issuer, Issuers, KeySet, Keytab, Method, PathTemplate, Right, Rights,
-    ScopeUse, SssParams, SssPeer, Token, UnixTime, VerifiedTokens, sss_message, verify_sss_message,
+    ScopeUse, SssParams, SssPeer, SssSeen, Token, UnixTime, VerifiedTokens, sss_message, verify_sss_message,
 };
 use forebay_testkit::TokenIssuer;
 use forebay_types::Lfn;
@@ -73,5 +73,8 @@ fn verify_sss(bencher: Bencher<'_, '_>) {
     let server = SssParams { is_v2: true, lifetime_seconds: 13, keytab: String::new() };
     let key = keytab.keys().first().expect("a key");
     let message = sss_message(key, "jane", peer.address, &server, NOW).expect("a message");
-    bencher.bench(|| verify_sss_message(black_box(&message), &keytab, 13, &peer, "", NOW).expect("a good message"));
+    bencher.bench(|| {
+        let seen = SssSeen::new(1);
+        verify_sss_message(black_box(&message), &keytab, 13, &seen, &peer, "", NOW).expect("a good message")
+    });
 }

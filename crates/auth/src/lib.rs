@@ -41,8 +41,8 @@ pub use signing::{
     RequestSignature, RequestSigner, SIGNATURE_LEN_MAX, SignatureChecker, SigningError, SigningLevel, SigningPolicy,
 };
 pub use sss::{
-    KEYTAB_LEN_MAX, Keytab, KeytabError, KeytabProblem, SSS_KEYS_MAX, SssError, SssKey, SssParams, SssPeer, SssStep,
-    sss_message, verify_sss_message,
+    KEYTAB_LEN_MAX, Keytab, KeytabError, KeytabProblem, SSS_KEYS_MAX, SSS_SEEN_MAX, SssError, SssKey, SssParams,
+    SssPeer, SssSeen, SssStep, sss_message, verify_sss_message,
 };
 pub use token::{
     DISCOVERY_LEN_MAX, DiscoveryError, ISSUERS_MAX, Issuer, Issuers, IssuersError, JwtError, KEY_SET_LEN_MAX,

@@ -127,7 +127,7 @@ impl Attempt {
         let refused = |reason: &dyn fmt::Display| Refusal::new(SecurityProtocol::Sss, reason);
         let keytab = self.gate.keytab.as_ref().ok_or_else(|| refused(&"it is not set up here"))?.get();
         let peer = SssPeer { address: self.client.address, host };
-        verify_sss_message(message, &keytab, SSS_LIFETIME_S, &peer, &self.client.login, now)
+        verify_sss_message(message, &keytab, SSS_LIFETIME_S, &self.gate.sss_seen, &peer, &self.client.login, now)
             .map_err(|error| refused(&error))
     }
 

@@ -10,7 +10,7 @@ use crate::{
     watched::{LoadError, Watched},
 };
 use forebay_auth::{
-    Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams, Token,
+    Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams, SssSeen, Token,
     TokenError, UnixTime, VerifiedTokens, ZtnParams, gsi::GsiServerSettings, write_offers, x509::Credential,
 };
 use forebay_types::Lfn;
@@ -41,6 +41,7 @@ pub struct Gate {
     pub(crate) host: String,
     pub(crate) grid: Option<GridFiles>,
     pub(crate) keytab: Option<Watched<Keytab>>,
+    pub(crate) sss_seen: SssSeen,
     issuers: RwLock<Arc<Issuers>>,
     /// Keys of issuers that are kept in files.
     key_files: Vec<(String, Watched<KeySet>)>,
@@ -110,6 +111,7 @@ impl Gate {
             host: files.host.clone(),
             grid,
             keytab,
+            sss_seen: SssSeen::default(),
             issuers,
             key_files,
             issuer_keys,
@@ -127,6 +129,7 @@ impl Gate {
             host: String::new(),
             grid: None,
             keytab: None,
+            sss_seen: SssSeen::default(),
             issuers: RwLock::default(),
             key_files: Vec::new(),
             issuer_keys: Vec::new(),

@@ -2,6 +2,7 @@
 
 use super::cipher;
 use super::keytab::{Keytab, NAME_LEN_MAX, SssKey};
+use super::seen::SssSeen;
 use crate::{Fqan, Identity, Method, UnixTime};
 use forebay_types::Side;
 use openssl::error::ErrorStack;
@@ -121,6 +122,15 @@ pub enum SssError {
         /// Where it comes from.
         from: SocketAddr,
     },
+    /// It was accepted before: somebody has listened.
+    #[error("sss: the message was used before")]
+    Replayed,
+    /// It is what a server answers, and proves nothing of a client.
+    #[error("sss: the message is a server's answer")]
+    Reflected,
+    /// So many were accepted that no further one can be remembered.
+    #[error("sss: too many logins at the same time, try again in some seconds")]
+    TooMany,
     /// The server's parameters are of another form.
     #[error("sss: the server's parameters are not of the form 0.+LIFETIME:KEYTAB")]
     Params,
@@ -134,7 +144,7 @@ impl SssError {
     #[must_use]
     pub const fn side(&self) -> Side {
         match self {
-            Self::Library(_) => Side::Internal,
+            Self::Library(_) | Self::TooMany => Side::Internal,
             _ => Side::Authorization,
         }
     }
@@ -142,7 +152,7 @@ impl SssError {
     /// Whether the same may work when it is tried again.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Library(_))
+        matches!(self, Self::Library(_) | Self::TooMany)
     }
 }
 
@@ -193,7 +203,7 @@ pub fn sss_message(
     seal(key, server.is_v2.then_some(key.name.as_str()), OPTION_DATA, &items, now)
 }
 
-/// Verifies a client's message. `login` is the name that the client logged in with, should it ask.
+/// Verifies a client's message, which none of those `seen` may be. `login` is the name that the client logged in with, should it ask.
 ///
 /// # Errors
 /// Says why it was refused; nothing of it that is secret.
@@ -201,6 +211,7 @@ pub fn verify_sss_message(
     message: &[u8],
     keytab: &Keytab,
     lifetime_seconds: u32,
+    seen: &SssSeen,
     peer: &SssPeer<'_>,
     login: &str,
     now: UnixTime,
@@ -222,9 +233,16 @@ pub fn verify_sss_message(
     if age_seconds.unsigned_abs() >= lifetime_seconds.into() {
         return Err(SssError::Expired { age_seconds, lifetime_seconds });
     }
+    let (random, _) = inner_header.split_at(RANDOM_LEN);
+    let note = || seen.note(id, random, made_at.plus(lifetime_seconds.into()), now);
     match option {
-        OPTION_DATA => Ok(SssStep::Done(Box::new(Claims::parse(items)?.identity(key, peer)?))),
+        OPTION_DATA => {
+            let identity = Claims::parse(items)?.identity(key, peer)?;
+            note()?;
+            Ok(SssStep::Done(Box::new(identity)))
+        }
         OPTION_ASKS_LOGIN => {
+            note()?;
             let mut items = Vec::new();
             push_item(&mut items, LOGIN, if login.is_empty() { b"nobody" } else { login.as_bytes() })?;
             Ok(SssStep::Answer(seal(key, name, OPTION_DATA, &items, now)?))
@@ -256,6 +274,7 @@ impl<'a> Claims<'a> {
                 NAME => claims.name = Some(text(value)?),
                 GROUPS => claims.groups = Some(text(value)?),
                 ENDORSEMENTS => claims.endorsements = Some(text(value)?),
+                LOGIN => return Err(SssError::Reflected),
                 HOST if value.starts_with(b"[") => claims.address = Some(text(value)?),
                 HOST => claims.host = Some(text(value)?),
                 _ => {}

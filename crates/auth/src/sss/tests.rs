@@ -53,7 +53,7 @@ fn message(keytab: &Keytab, address: &str) -> Vec<u8> {
 }
 
 fn verify(message: &[u8], keytab: &Keytab, address: &str) -> Result<SssStep, SssError> {
-    verify_sss_message(message, keytab, LIFETIME, &peer(address), "login", NOW)
+    verify_sss_message(message, keytab, LIFETIME, &SssSeen::default(), &peer(address), "login", NOW)
 }
 
 fn identity(message: &[u8], keytab: &Keytab) -> Identity {
@@ -84,7 +84,7 @@ fn messages_of_stock_clients_prove_whom_their_key_is_for() {
         let verify = |address: (&str, u16), now| {
             let address = SocketAddr::new(address.0.parse().unwrap(), address.1);
             let peer = SssPeer { address, host: "wn1.site.org" };
-            verify_sss_message(&bytes(hex), &keytab, LIFETIME, &peer, "root", now)
+            verify_sss_message(&bytes(hex), &keytab, LIFETIME, &SssSeen::default(), &peer, "root", now)
         };
         let Ok(SssStep::Done(identity)) = verify(("127.0.0.1", port), STOCK_TIME) else { panic!("refused") };
         assert_eq!(identity.to_string(), "sss:jane atlas at wn1.site.org");
@@ -125,7 +125,7 @@ fn messages_are_good_for_their_lifetime() {
     let sent = message(&keytab, "192.0.2.7");
     for (seconds, is_good) in [(-13, false), (-12, true), (12, true), (13, false)] {
         let now = NOW.plus(seconds);
-        let result = verify_sss_message(&sent, &keytab, LIFETIME, &peer("192.0.2.7"), "", now);
+        let result = verify_sss_message(&sent, &keytab, LIFETIME, &SssSeen::default(), &peer("192.0.2.7"), "", now);
         assert_eq!(result.is_ok(), is_good, "{seconds}");
     }
 }
@@ -208,6 +208,40 @@ fn clients_may_ask_how_they_are_called() {
     };
     let inner = cipher::open(&keytab.keys()[0].secret, &answer[16..]).unwrap();
     assert_eq!(&inner[40..], b"\x10\0\x06login\0");
+}
+
+#[test]
+fn no_message_is_good_twice_also_from_anywhere() {
+    let keytab = keytab("n:key+ u:jane");
+    let seen = SssSeen::default();
+    let again = |message: &[u8], address| {
+        verify_sss_message(message, &keytab, LIFETIME, &seen, &peer(address), "login", NOW.plus(12))
+    };
+    for message in [message(&keytab, "192.0.2.7"), with_items(&keytab, 1, &[])] {
+        assert!(again(&message, "192.0.2.7").is_ok());
+        assert!(matches!(again(&message, "198.51.100.1"), Err(SssError::Replayed)));
+        // What nothing protects does not make it another message.
+        let changed = [b"sss\0xx".as_slice(), &message[6..]].concat();
+        assert!(matches!(again(&changed, "192.0.2.7"), Err(SssError::Replayed)));
+    }
+}
+
+#[test]
+fn a_message_that_is_refused_does_not_use_up_the_clients_own() {
+    let keytab = keytab("n:key u:jane");
+    let (seen, sent) = (SssSeen::default(), message(&keytab, "192.0.2.7"));
+    let from = |address| verify_sss_message(&sent, &keytab, LIFETIME, &seen, &peer(address), "login", NOW);
+    assert!(matches!(from("198.51.100.1"), Err(SssError::Host { .. })));
+    assert!(from("192.0.2.7").is_ok());
+}
+
+#[test]
+fn answers_of_servers_prove_nothing() {
+    let keytab = keytab("n:key+ u:jane");
+    let Ok(SssStep::Answer(answer)) = verify(&with_items(&keytab, 1, &[]), &keytab, "192.0.2.7") else {
+        panic!("refused")
+    };
+    assert!(matches!(verify(&answer, &keytab, "192.0.2.7"), Err(SssError::Reflected)));
 }
 
 #[test]
