@@ -5,7 +5,7 @@
 mod pki;
 
 use forebay_auth::UnixTime;
-use forebay_auth::x509::{Chain, ChainError, TrustError, TrustRules, Use, check_host};
+use forebay_auth::x509::{Chain, ChainError, CrlError, TrustAnchors, TrustError, TrustRules, Use, check_host};
 use openssl::hash::MessageDigest;
 use openssl::pkey::PKey;
 use openssl::rsa::Rsa;
@@ -285,8 +285,11 @@ fn lists_of_others_do_not_count() {
     let authority = Authority::new("CA");
     let jane = authority.person("Jane");
     let forger = Authority { certificate: authority.certificate.clone(), key: pki::key(6) };
-    let mut anchors = authority.anchors();
-    anchors.add_crl(&forger.crl(&[&jane.certificates[0]], NOW.plus(-DAY), NOW.plus(DAY))).unwrap();
+    let forged = forger.crl(&[&jane.certificates[0]], NOW.plus(-DAY), NOW.plus(DAY));
+    let mut anchors = TrustAnchors::new();
+    anchors.add_crl(&forged).unwrap();
+    anchors.add_authorities(&authority.certificate.to_pem().unwrap()).unwrap();
+    assert!(matches!(anchors.add_crl(&forged), Err(CrlError::Signature)));
     anchors.verify(&jane.chain(), &TrustRules::default(), NOW).unwrap();
     assert!(matches!(anchors.verify(&jane.chain(), &REQUIRE_CRLS, NOW), Err(TrustError::NoCrl { .. })));
     anchors.add_crl(&authority.crl(&[], NOW.plus(DAY), NOW.plus(2 * DAY))).unwrap();

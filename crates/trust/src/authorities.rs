@@ -6,10 +6,11 @@ use crate::{
     files::{list, read},
     watched::{LoadError, Watched},
 };
-use forebay_auth::x509::TrustAnchors;
+use forebay_auth::x509::{RevocationList, SigningPolicy, TrustAnchors};
 use std::{
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// What is in a directory of authorities.
@@ -17,7 +18,7 @@ use std::{
 pub struct Authorities {
     /// What chains are verified with.
     pub anchors: Arc<TrustAnchors>,
-    /// Files that could not be used, and why. They count for nothing.
+    /// Files that could not be used, and why.
     pub faults: Vec<Fault>,
 }
 
@@ -46,46 +47,109 @@ struct Empty {
     path: PathBuf,
 }
 
+/// What was good in the files of a directory when they were last read, and what was said of those that are not.
+#[derive(Debug, Default)]
+struct LastGood {
+    files: HashMap<PathBuf, Kept>,
+    told: HashSet<(PathBuf, String)>,
+}
+
+/// The content of a file that does not count for nothing when it is damaged later.
+#[derive(Clone, Debug)]
+enum Kept {
+    Crl(RevocationList),
+    SigningPolicy(SigningPolicy),
+}
+
 impl Authorities {
     /// Reads the directory at `path`. A file that cannot be used is told in the log and left out.
     ///
     /// # Errors
     /// When it cannot be listed, or holds no authority.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
-        let mut anchors = TrustAnchors::new();
-        let faults: Vec<_> = list(path)?.into_iter().filter_map(|file| add(&mut anchors, file)).collect();
-        for Fault { path, reason } in &faults {
-            tracing::warn!(file = %path.display(), reason, "a file of a certification authority cannot be used");
-        }
-        if anchors.authorities().next().is_none() {
-            return Err(Empty { path: path.to_owned() }.into());
-        }
-        Ok(Self { anchors: Arc::new(anchors), faults })
+        LastGood::default().read(path)
     }
 
-    /// Reads the directory at `path` and again when it changes.
+    /// Reads the directory at `path` and again when it changes. In place of a revocation list or signing policy that cannot be used
+    /// any more, the last good one of that file counts.
     ///
     /// # Errors
     /// As for [`Authorities::read`].
     pub fn watch(path: &Path) -> Result<Watched<Self>, LoadError> {
         let directory = path.to_owned();
-        Watched::read(vec![path.to_owned()], move |_| Self::read(&directory))
+        let last_good = Mutex::new(LastGood::default());
+        Watched::read(vec![path.to_owned()], move |_| {
+            last_good.lock().unwrap_or_else(PoisonError::into_inner).read(&directory)
+        })
+    }
+}
+
+impl LastGood {
+    /// Reads a directory, and remembers what is good in it.
+    fn read(&mut self, directory: &Path) -> Result<Authorities, LoadError> {
+        let mut anchors = TrustAnchors::new();
+        let mut files: Vec<_> = list(directory)?.into_iter().map(|path| (kind_of(&path), path)).collect();
+        // Authorities first: lists are compared with them.
+        files.sort_by_key(|(kind, _)| *kind != Kind::Certificate);
+        let (mut good, mut faults) = (HashMap::new(), Vec::new());
+        for (kind, path) in files {
+            match add(&mut anchors, kind, &path) {
+                Ok(kept) => good.extend(kept.map(|kept| (path, kept))),
+                Err(reason) => {
+                    let kept = self.files.get(&path).cloned();
+                    self.tell(&path, &reason, kept.is_some());
+                    good.extend(kept.map(|kept| (path.clone(), kept.add_to(&mut anchors))));
+                    faults.push(Fault { path, reason });
+                }
+            }
+        }
+        self.told = faults.iter().map(|Fault { path, reason }| (path.clone(), reason.clone())).collect();
+        if anchors.authorities().next().is_none() {
+            return Err(Empty { path: directory.to_owned() }.into());
+        }
+        self.files = good;
+        Ok(Authorities { anchors: Arc::new(anchors), faults })
+    }
+
+    /// Logs a fault that was not there before.
+    fn tell(&self, path: &Path, reason: &str, is_kept: bool) {
+        if self.told.contains(&(path.to_owned(), reason.to_owned())) {
+            return;
+        }
+        let file = path.display();
+        if is_kept {
+            tracing::error!(%file, reason, "a file of a certification authority cannot be used any more: what it held before stays in use");
+        } else {
+            tracing::warn!(%file, reason, "a file of a certification authority cannot be used");
+        }
+    }
+}
+
+impl Kept {
+    fn add_to(self, anchors: &mut TrustAnchors) -> Self {
+        match self.clone() {
+            Self::Crl(list) => anchors.keep_crl(list),
+            Self::SigningPolicy(policy) => anchors.keep_signing_policy(policy),
+        }
+        self
     }
 }
 
 /// Adds what is in the file at `path`, if it is of a kind that counts; what is wrong with it otherwise.
-fn add(anchors: &mut TrustAnchors, path: PathBuf) -> Option<Fault> {
-    let kind = kind_of(&path);
+fn add(anchors: &mut TrustAnchors, kind: Kind, path: &Path) -> Result<Option<Kept>, String> {
     if kind == Kind::Other {
-        return None;
+        return Ok(None);
     }
-    let used = read(&path).map_err(|error| error.to_string()).and_then(|bytes| match kind {
-        Kind::Certificate => anchors.add_authorities(&bytes).map(drop).map_err(|error| error.to_string()),
-        Kind::Crl => anchors.add_crl(&bytes).map_err(|error| error.to_string()),
-        Kind::SigningPolicy => anchors.add_signing_policy(&bytes).map_err(|error| error.to_string()),
-        Kind::Other => Ok(()),
-    });
-    used.err().map(|reason| Fault { path, reason })
+    let bytes = read(path).map_err(|error| error.to_string())?;
+    match kind {
+        Kind::Certificate => anchors.add_authorities(&bytes).map(|_| None).map_err(|error| error.to_string()),
+        Kind::Crl => anchors.add_crl(&bytes).map(|list| Some(Kept::Crl(list))).map_err(|error| error.to_string()),
+        Kind::SigningPolicy => anchors
+            .add_signing_policy(&bytes)
+            .map(|policy| Some(Kept::SigningPolicy(policy)))
+            .map_err(|error| error.to_string()),
+        Kind::Other => Ok(None),
+    }
 }
 
 fn kind_of(path: &Path) -> Kind {
@@ -103,6 +167,10 @@ fn kind_of(path: &Path) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_auth::{
+        UnixTime,
+        x509::{Chain, TrustRules, Use},
+    };
     use std::fs;
 
     #[test]
@@ -120,6 +188,66 @@ mod tests {
         ] {
             assert_eq!(kind_of(Path::new(name)), kind, "{name}");
         }
+    }
+
+    /// An authority with a revocation list, a person that it knows, and a list that somebody else has made in its name; good for a
+    /// hundred years.
+    const CA: &str = include_str!("../tests/fixtures/authority.pem");
+    const PERSON: &str = include_str!("../tests/fixtures/person.pem");
+    const CRL: &str = include_str!("../tests/fixtures/list.pem");
+    const FORGED_CRL: &str = include_str!("../tests/fixtures/forged-list.pem");
+    const POLICY: &str = "access_id_CA X509 '/DC=org/DC=grid/CN=CA'\npos_rights globus CA:sign\n\
+                          cond_subjects globus '\"/DC=org/DC=grid/*\"'\n";
+    const NOW: UnixTime = UnixTime(1_800_000_000);
+
+    /// Whether the authority has a list, and a policy: it is good for a person where they are required.
+    fn in_use(watched: &Watched<Authorities>) -> (bool, bool) {
+        let person = Chain::from_pem(PERSON.as_bytes()).unwrap();
+        let is_good = |crls, signing_policies| {
+            let rules = TrustRules { crls, signing_policies, allow_limited: true };
+            watched.get().anchors.verify(&person, &rules, NOW).is_ok()
+        };
+        assert!(is_good(Use::Ignore, Use::Ignore));
+        (is_good(Use::Require, Use::Ignore), is_good(Use::Ignore, Use::Require))
+    }
+
+    #[test]
+    fn what_was_good_stays_in_use_when_its_file_is_damaged_and_goes_with_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name);
+        let (authority, crl, policy) = (file("aaaaaaaa.0"), file("aaaaaaaa.r0"), file("aaaaaaaa.signing_policy"));
+        fs::write(&authority, CA).unwrap();
+        fs::write(&crl, "no list").unwrap();
+        let watched = Authorities::watch(directory.path()).unwrap();
+        assert_eq!(in_use(&watched), (false, false), "a damaged list is none at first");
+        fs::write(&crl, CRL).unwrap();
+        fs::write(&policy, POLICY).unwrap();
+        assert!(watched.refresh_and_log());
+        assert_eq!((in_use(&watched), watched.get().faults.len()), ((true, true), 0));
+        let changed = CRL.replacen("l+nk8", "m+nk8", 1);
+        assert_ne!(changed, CRL);
+        for (list, text) in [("cut off", "nothing"), (changed.as_str(), "access_id_CA"), ("", "pos_rights")] {
+            fs::write(&crl, list).unwrap();
+            fs::write(&policy, text).unwrap();
+            assert!(watched.refresh_and_log());
+            assert_eq!((in_use(&watched), watched.get().faults.len()), ((true, true), 2), "{list}");
+        }
+        fs::remove_file(&crl).unwrap();
+        fs::remove_file(&policy).unwrap();
+        assert!(watched.refresh_and_log());
+        assert_eq!((in_use(&watched), watched.get().faults.len()), ((false, false), 0));
+        fs::write(&crl, "damaged").unwrap();
+        assert!(watched.refresh_and_log());
+        assert_eq!(in_use(&watched), (false, false), "what was removed does not come back");
+    }
+
+    #[test]
+    fn a_list_that_its_authority_has_not_signed_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("aaaaaaaa.0"), CA).unwrap();
+        fs::write(directory.path().join("aaaaaaaa.r0"), FORGED_CRL).unwrap();
+        let authorities = Authorities::read(directory.path()).unwrap();
+        assert!(authorities.faults.first().unwrap().reason.contains("has not signed"), "{:?}", authorities.faults);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::x509::certificate::{Certificate, CertificateError, read_extensions};
 use crate::x509::name;
 use openssl::error::ErrorStack;
 use openssl::x509::{CrlStatus, X509Crl, X509KeyUsage};
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// Longest list that is read, bytes: the largest of the grid's authorities have a few megabytes.
 pub const CRL_LEN_MAX: usize = 32 << 20;
@@ -29,10 +29,17 @@ pub enum CrlError {
     /// Its extensions cannot be read.
     #[error("a revocation list whose extensions cannot be read")]
     Extensions(#[source] CertificateError),
+    /// It names an authority that has not signed it, or has been changed since.
+    #[error("a revocation list that the authority which it names has not signed")]
+    Signature,
     /// The crypto library could not read it.
     #[error("a revocation list that the crypto library cannot read")]
     Library(#[from] ErrorStack),
 }
+
+/// A revocation list that could be used when it was read. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RevocationList(pub(crate) Arc<Crl>);
 
 /// A list of revoked certificates that was read; whether its authority signed it is asked with each use.
 pub(crate) struct Crl {
@@ -60,7 +67,12 @@ impl Crl {
     pub(crate) fn is_of(&self, authority: &Certificate) -> bool {
         let may_sign_lists = || authority.x509().key_usage().is_none_or(|usage| usage.contains(X509KeyUsage::CRL_SIGN));
         let has_signed = || authority.public_key().is_ok_and(|key| self.crl.verify(&key).unwrap_or(false));
-        name::is_same(self.crl.issuer_name(), authority.subject_name()) && may_sign_lists() && has_signed()
+        self.names(authority) && may_sign_lists() && has_signed()
+    }
+
+    /// Whether the list says that it is one of `authority`.
+    pub(crate) fn names(&self, authority: &Certificate) -> bool {
+        name::is_same(self.crl.issuer_name(), authority.subject_name())
     }
 
     /// Whether the list names the certificate, which its authority has signed.

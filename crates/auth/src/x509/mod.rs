@@ -16,7 +16,7 @@ mod verdict;
 pub use certificate::{CERTIFICATE_LEN_MAX, Certificate, CertificateError, CertificateKind, ProxyPolicy, RSA_BITS_MAX};
 pub use chain::{CHAIN_CERTIFICATES_MAX, CHAIN_LEN_MAX, Chain, ChainError};
 pub use credential::{Credential, CredentialError};
-pub use crl::{CRL_LEN_MAX, CrlError};
+pub use crl::{CRL_LEN_MAX, CrlError, RevocationList};
 pub use host::{HostError, check_host};
 pub use name::{NAME_LEN_MAX, NameError, is_same, slash_form};
 pub use proxy::{PROXY_BITS, ProxyError, ProxyRequest, make_proxy, sign_request};

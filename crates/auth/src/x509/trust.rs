@@ -3,7 +3,7 @@
 use crate::UnixTime;
 use crate::x509::certificate::{Certificate, CertificateError};
 use crate::x509::chain::{CHAIN_CERTIFICATES_MAX, Chain};
-use crate::x509::crl::{Crl, CrlError};
+use crate::x509::crl::{Crl, CrlError, RevocationList};
 use crate::x509::signing_policy::{SigningPolicy, SigningPolicyError};
 use crate::x509::strength;
 use crate::x509::utc::Utc;
@@ -13,7 +13,7 @@ use openssl::stack::Stack;
 use openssl::x509::store::{X509Store, X509StoreBuilder};
 use openssl::x509::verify::{X509VerifyFlags, X509VerifyParam};
 use openssl::x509::{X509, X509StoreContext};
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 /// Most certificates between a chain and the authority at its end.
 const DEPTH_MAX: i32 = 20;
@@ -186,7 +186,7 @@ pub enum TrustError {
 pub struct TrustAnchors {
     /// By the hash of the subject.
     authorities: HashMap<u32, Vec<Certificate>>,
-    crls: Vec<Crl>,
+    crls: Vec<RevocationList>,
     policies: Vec<SigningPolicy>,
 }
 
@@ -214,22 +214,39 @@ impl TrustAnchors {
         Ok(count)
     }
 
-    /// Adds a revocation list, PEM or DER.
+    /// Adds a revocation list, PEM or DER. Add the authorities first.
     ///
     /// # Errors
-    /// When it cannot be used.
-    pub fn add_crl(&mut self, bytes: &[u8]) -> Result<(), CrlError> {
-        self.crls.push(Crl::parse(bytes)?);
-        Ok(())
+    /// When it cannot be used: also when it bears the name of an authority that has not signed it.
+    pub fn add_crl(&mut self, bytes: &[u8]) -> Result<RevocationList, CrlError> {
+        let crl = Crl::parse(bytes)?;
+        let of_name: Vec<_> = self.authorities().filter(|authority| crl.names(authority)).collect();
+        if !of_name.is_empty() && !of_name.iter().any(|authority| crl.is_of(authority)) {
+            return Err(CrlError::Signature);
+        }
+        let list = RevocationList(Arc::new(crl));
+        self.keep_crl(list.clone());
+        Ok(list)
+    }
+
+    /// Adds a revocation list that was read before.
+    pub fn keep_crl(&mut self, list: RevocationList) {
+        self.crls.push(list);
     }
 
     /// Adds the signing policy of one or several authorities.
     ///
     /// # Errors
     /// When it is not understood.
-    pub fn add_signing_policy(&mut self, bytes: &[u8]) -> Result<(), SigningPolicyError> {
-        self.policies.push(SigningPolicy::parse(bytes)?);
-        Ok(())
+    pub fn add_signing_policy(&mut self, bytes: &[u8]) -> Result<SigningPolicy, SigningPolicyError> {
+        let policy = SigningPolicy::parse(bytes)?;
+        self.keep_signing_policy(policy.clone());
+        Ok(policy)
+    }
+
+    /// Adds a signing policy that was read before.
+    pub fn keep_signing_policy(&mut self, policy: SigningPolicy) {
+        self.policies.push(policy);
     }
 
     /// The authorities, in no order.
@@ -348,7 +365,7 @@ impl TrustAnchors {
             return Ok(());
         }
         let issuer = || authority.subject().to_owned();
-        let crls: Vec<_> = self.crls.iter().filter(|crl| crl.is_of(authority)).collect();
+        let crls: Vec<_> = self.crls.iter().map(|list| &*list.0).filter(|crl| crl.is_of(authority)).collect();
         if crls.iter().any(|crl| crl.revokes(certificate)) {
             return Err(TrustError::Revoked { subject: certificate.subject().to_owned(), issuer: issuer() });
         }
