@@ -144,6 +144,7 @@ mod tests {
             source,
             writes: Writes::Refuse,
             validity: forebay_cache::ValidityPolicy::default(),
+            asks_leave: false,
         };
         Routes::new(vec![export], forebay_cache::AllowList::default(), Arc::new(|_| unreachable!("no origin"))).unwrap()
     }

@@ -148,7 +148,13 @@ impl Origins {
                 ExportSource::Origin { origin: self.client(servers, *tls), server: first.clone() }
             }
         };
-        Export { prefix: export.path.clone(), source, writes: export.writes, validity: export.validity }
+        Export {
+            prefix: export.path.clone(),
+            source,
+            writes: export.writes,
+            validity: export.validity,
+            asks_leave: export.asks_leave,
+        }
     }
 }
 

@@ -135,6 +135,8 @@ pub struct ExportConfig {
     pub writes: Writes,
     /// How copies of its files are kept valid.
     pub validity: ValidityPolicy,
+    /// Whether the origin is asked for leave before a client gets what is here.
+    pub asks_leave: bool,
 }
 
 /// Where the files of an export come from.

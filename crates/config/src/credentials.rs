@@ -49,7 +49,11 @@ pub(crate) fn read_credentials(
         checker.refuse("credential", Some(&too_many.span()), format_args!("more than {RULES_MAX} tables"));
     }
     let rules = raw.credential.iter().filter_map(|table| read_rule(table, user, checker)).collect();
-    CredentialOptions { rules, user: user.to_owned(), ca_dir: tls.trust.ca_dir.clone(), trust }
+    let is_on = |setting: Option<&Spanned<bool>>| setting.is_some_and(|on| *on.get_ref());
+    let asks_leave = is_on(raw.forwarding.origin_check.as_ref())
+        || raw.export.iter().any(|export| is_on(export.get_ref().origin_check.as_ref()));
+    let ca_dir = tls.trust.ca_dir.clone();
+    CredentialOptions { rules, user: user.to_owned(), ca_dir, trust, keeps_those_of_clients: asks_leave }
 }
 
 fn read_rule(table: &Spanned<RawCredential>, user: &str, checker: &mut Checker<'_>) -> Option<CredentialRule> {

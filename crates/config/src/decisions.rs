@@ -50,6 +50,9 @@ pub(crate) fn read_decisions(
         compare_checksum: forwarding.compare_checksum.as_ref(),
     };
     options.forwarding_validity = read_validity(&validity, checker);
+    let origin_check = forwarding.origin_check.as_ref();
+    let asks_leave = &mut options.forwarding_asks_leave;
+    checker.set(asks_leave, "forwarding.origin_check", origin_check, |&on| Ok::<_, Infallible>(on));
     options
 }
 

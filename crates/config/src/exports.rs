@@ -9,7 +9,7 @@ use crate::{
 };
 use forebay_engine::Writes;
 use forebay_types::Lfn;
-use std::ops::Range;
+use std::{convert::Infallible, ops::Range};
 use toml::Spanned;
 
 /// Most servers of one export: each may be waited for before the next one is tried.
@@ -40,7 +40,10 @@ pub(crate) fn read_exports(raw: &[Spanned<RawExport>], checker: &mut Checker<'_>
         seen.push((path.clone(), checker.source().place("export.path", Some(&span))));
         if let (Some(files), writes) = (read_files(export, &span, checker), read_writes(export, checker)) {
             let validity = read_validity(&validity_of(export), checker);
-            exports.push(ExportConfig { path, files, writes, validity });
+            let mut asks_leave = false;
+            let origin_check = export.origin_check.as_ref();
+            checker.set(&mut asks_leave, "export.origin_check", origin_check, |&on| Ok::<_, Infallible>(on));
+            exports.push(ExportConfig { path, files, writes, validity, asks_leave });
         }
     }
     exports

@@ -321,6 +321,9 @@ section! {
         /// Whether files are told apart by the origin's checksum too, beside size and time of change: a question more for each check
         /// and each new copy.
         compare_checksum: bool = Value::default("false").live(),
+        /// Whether the origin is asked, with the client's own token or delegated proxy, whether it would give the client a file, before
+        /// the client gets what is here. Its leave counts for 5min, its refusal for 10s.
+        origin_check: bool = Value::default("false"),
     }
 }
 
@@ -335,6 +338,8 @@ section! {
         stale_max: String = Value::default(r#""1h""#).live(),
         /// As `compare_checksum` of an export.
         compare_checksum: bool = Value::default("false").live(),
+        /// As `origin_check` of an export.
+        origin_check: bool = Value::default("false"),
     }
 }
 

@@ -91,6 +91,11 @@ impl CachedFile {
         self.target.key.as_ref()
     }
 
+    /// Another client has been let in: what is fetched from now on may be asked for with its credentials, if they last longer.
+    pub(crate) fn renew_credentials(&self, target: &OriginTarget) {
+        self.target.path.on_behalf.renew(&target.path.on_behalf);
+    }
+
     pub(crate) const fn lfn(&self) -> &Lfn {
         &self.target.path.lfn
     }

@@ -21,6 +21,8 @@ pub struct DecisionOptions {
     pub check_time_max: Duration,
     /// How copies of files are kept valid whose origin the client names.
     pub forwarding_validity: ValidityPolicy,
+    /// Whether origins that clients name are asked for leave before a client gets what is here.
+    pub forwarding_asks_leave: bool,
 }
 
 /// The options at work, and the names that origins have not.
@@ -40,6 +42,7 @@ impl Default for DecisionOptions {
             negative_time: Duration::from_secs(5),
             check_time_max: Duration::from_secs(10),
             forwarding_validity: ValidityPolicy::default(),
+            forwarding_asks_leave: false,
         }
     }
 }

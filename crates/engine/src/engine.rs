@@ -4,6 +4,7 @@ use crate::{
     Error, Options, catalog,
     integrity::{completion, scrub},
     local::disk_error,
+    permission::{Asker, Want},
     purger,
     routes::{OriginTarget, Routes, Target, Writes},
     shared::{Shared, with_cause},
@@ -11,6 +12,7 @@ use crate::{
     table::Table,
     volumes,
 };
+use forebay_auth::Credentials;
 use forebay_origin::{Checksum, ListDetail};
 use forebay_store::{Disk, StoreError, VolumeInfo};
 use forebay_telemetry::Metrics;
@@ -26,6 +28,7 @@ use tokio::task::JoinHandle;
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
+    asker: Asker,
 }
 
 /// An engine that may be gone by now, as what goes on beside it holds it.
@@ -75,13 +78,19 @@ impl Engine {
         let purging = shared.disk.is_some().then(|| tokio::spawn(purger::run(Arc::clone(&shared), Arc::clone(&table))));
         let tasks = [Some(syncer), Some(keeper), indexer, purging].into_iter().flatten().collect();
         let inner = Inner { shared, table, routes: RwLock::new(Arc::new(routes)), tasks: Mutex::new(tasks) };
-        let engine = Self { inner: Arc::new(inner) };
+        let engine = Self { inner: Arc::new(inner), asker: Asker::Operator };
         if engine.inner.shared.disk.is_some() {
             let weak = WeakEngine { inner: Arc::downgrade(&engine.inner) };
             engine.inner.add_task(tokio::spawn(scrub::run(weak.clone())));
             engine.inner.add_task(tokio::spawn(completion::run(weak)));
         }
         engine
+    }
+
+    /// The same engine, asked by a client: with what it has to show origins, where they are to be shown that.
+    #[must_use]
+    pub fn asked_by(&self, credentials: Option<Arc<Credentials>>) -> Self {
+        Self { inner: Arc::clone(&self.inner), asker: Asker::Client(credentials) }
     }
 
     /// Replaces the name space. Files that are open stay open.
@@ -132,7 +141,7 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::open`]; also when the path is no directory.
     pub async fn list(&self, path: &RequestPath, detail: ListDetail) -> Result<Vec<DirEntry>, Error> {
-        match self.routes().resolve(path)? {
+        match self.target(path)? {
             Target::Local { tree, lfn } => {
                 self.blocking(&lfn, {
                     let lfn = lfn.clone();
@@ -140,7 +149,8 @@ impl Engine {
                 })
                 .await
             }
-            Target::Origin(target) => Ok(target.origin.list(&target.path, detail).await?),
+            // A listing is not kept: the origin is asked for the client at once.
+            Target::Origin(target) => Ok(target.origin.list(&target.path_for_client(), detail).await?),
         }
     }
 
@@ -149,7 +159,7 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::open`]; also when the algorithm is not known.
     pub async fn checksum(&self, path: &RequestPath, algorithm: Option<&str>) -> Result<Checksum, Error> {
-        match self.routes().resolve(path)? {
+        match self.target(path)? {
             Target::Local { tree, lfn } => {
                 let algorithm = algorithm.map(str::to_owned);
                 self.blocking(&lfn, {
@@ -159,6 +169,7 @@ impl Engine {
                 .await
             }
             Target::Origin(target) => {
+                self.shared().permissions.check(&target, Want::Read).await?;
                 if let Some(checksum) = self.cached_checksum(path, &target, algorithm).await {
                     return Ok(checksum);
                 }
@@ -172,7 +183,7 @@ impl Engine {
     /// # Errors
     /// When no export covers the path.
     pub fn write_policy(&self, path: &RequestPath) -> Result<WritePolicy, Error> {
-        Ok(match self.routes().resolve(path)? {
+        Ok(match self.target(path)? {
             Target::Origin(OriginTarget { writes: Writes::Redirect, server, key, decisions, .. }) => {
                 if let Some(key) = key {
                     decisions.forget_missing(&key);
@@ -230,14 +241,19 @@ impl Engine {
         self.inner.shared.volumes().clone()
     }
 
-    pub(crate) fn routes(&self) -> Arc<Routes> {
+    /// Where a path leads, for whom it is asked.
+    pub(crate) fn target(&self, path: &RequestPath) -> Result<Target, Error> {
+        self.routes().resolve(path, &self.asker)
+    }
+
+    fn routes(&self) -> Arc<Routes> {
         Arc::clone(&self.inner.routes.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl WeakEngine {
     pub(crate) fn upgrade(&self) -> Option<Engine> {
-        Some(Engine { inner: self.inner.upgrade()? })
+        Some(Engine { inner: self.inner.upgrade()?, asker: Asker::Operator })
     }
 }
 

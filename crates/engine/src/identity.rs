@@ -27,6 +27,12 @@ struct Checked {
     at: Option<Instant>,
 }
 
+impl Clone for LastCheck {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(*self.checked()))
+    }
+}
+
 impl LastCheck {
     /// The origin is asked for the file from now on: what it answers may be as old as this.
     pub(crate) fn begun_now() -> Self {

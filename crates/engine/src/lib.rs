@@ -29,6 +29,7 @@ mod opened;
 mod opening;
 mod options;
 mod pause;
+mod permission;
 mod piece;
 mod planner;
 mod purger;

@@ -6,6 +6,7 @@ use crate::{
     identity::{FromOrigin, LastCheck, last_check_of},
     kept::Kept,
     new_file::NewFile,
+    permission::Leave,
     routes::OriginTarget,
     shared::Shared,
 };
@@ -22,14 +23,18 @@ const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Loads a file into the table: from the disk when it holds a part of it, else from the origin.
 ///
 /// Where the disk is not known to hold anything the origin is asked first, and the disk only when that fails or an entry is made.
-pub(crate) async fn load(shared: Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
+pub(crate) async fn load(
+    shared: Arc<Shared>,
+    target: OriginTarget,
+    leave: Option<Leave>,
+) -> Result<Arc<CachedFile>, Error> {
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
     let is_disk_first = shared.catalog.as_ref().is_none_or(|catalog| catalog.may_have(&key));
     if is_disk_first && let Some(entry) = open_entry(&shared, key.clone(), true).await {
         return Ok(Arc::new(found(&shared, target, entry)));
     }
     let checksum = checksum_to_remember(&shared, &target).await;
-    let opened = match open_at_origin(&shared, &target).await {
+    let opened = match open_at_origin(&shared, &target, leave).await {
         Ok(opened) => opened,
         Err(error) if is_disk_first => return Err(error.into()),
         Err(error) => {
@@ -73,8 +78,15 @@ async fn checksum_to_remember(shared: &Shared, target: &OriginTarget) -> Option<
     shared.questions.checksum(target, None, None).await.ok().flatten()
 }
 
-/// Opens a file at its origin; a name that is not there is remembered, also for who came too late to share this question.
-async fn open_at_origin(shared: &Shared, target: &OriginTarget) -> Result<FromOrigin, OriginError> {
+/// Opens a file at its origin, unless that was just done for the client; a name that is not there is remembered, also for who came too late to share this question.
+async fn open_at_origin(
+    shared: &Shared,
+    target: &OriginTarget,
+    leave: Option<Leave>,
+) -> Result<FromOrigin, OriginError> {
+    if let Some(leave) = leave.filter(|_| target.origin.acts_for_clients()) {
+        return Ok(leave.into_file());
+    }
     if let Some(missing) = target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
         shared.metrics.add_negative_hit();
         return Err(missing);
@@ -88,9 +100,13 @@ async fn open_at_origin(shared: &Shared, target: &OriginTarget) -> Result<FromOr
 }
 
 /// A file that is not to be kept, opened at its origin.
-pub(crate) async fn load_unkept(shared: &Arc<Shared>, target: OriginTarget) -> Result<Arc<CachedFile>, Error> {
+pub(crate) async fn load_unkept(
+    shared: &Arc<Shared>,
+    target: OriginTarget,
+    leave: Option<Leave>,
+) -> Result<Arc<CachedFile>, Error> {
     shared.metrics.add_not_kept(NotKept::Decision, 1);
-    let opened = open_at_origin(shared, &target).await?;
+    let opened = open_at_origin(shared, &target, leave).await?;
     Ok(Arc::new(unkept(shared, target, opened)?))
 }
 

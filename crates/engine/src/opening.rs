@@ -5,6 +5,7 @@ use crate::{
     cached::CachedFile,
     loader::{closed_copy, load, load_unkept},
     opened::Source,
+    permission::{Leave, Want},
     read_ahead::completion,
     routes::{OriginTarget, Target, is_only_if_cached},
     validity::{Asking, admit, stat_closed},
@@ -68,12 +69,13 @@ impl Engine {
         client: &Client,
         redirects: Redirects,
     ) -> Result<Opening, Error> {
-        let source = match self.routes().resolve(path)? {
+        let source = match self.target(path)? {
             Target::Local { tree, lfn } => {
                 let opened = self.blocking(&lfn.clone(), move || tree.open_file(&lfn)).await;
                 opened.map(|(file, stat)| Source::Local { file, stat })?
             }
             Target::Origin(mut target) => {
+                let leave = self.shared().permissions.check(&target, Want::Read).await?;
                 let began = forebay_net::clock::monotonic();
                 target.treatment = self.treatment(&target, path, client).await?;
                 let redirect = target.redirect(redirects);
@@ -87,7 +89,7 @@ impl Engine {
                     return Ok(Opening::Redirect(redirect));
                 }
                 let only_if_cached = is_only_if_cached(&path.cgi);
-                let file = self.open_target(target, only_if_cached, began).await?;
+                let file = self.open_target(target, only_if_cached, began, leave).await?;
                 if !only_if_cached {
                     completion::start_if_due(&file);
                 }
@@ -102,9 +104,10 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::open`].
     pub async fn stat(&self, path: &RequestPath) -> Result<FileStat, Error> {
-        match self.routes().resolve(path)? {
+        match self.target(path)? {
             Target::Local { tree, lfn } => self.blocking(&lfn.clone(), move || tree.stat(&lfn)).await,
             Target::Origin(target) => {
+                self.shared().permissions.check(&target, Want::Stat).await?;
                 let began = forebay_net::clock::monotonic();
                 if let Some(file) = target.key.as_ref().and_then(|key| self.table().find(key)) {
                     admit(&file, &target, began, Asking::AsNeeded).await?;
@@ -146,6 +149,7 @@ impl Engine {
         target: OriginTarget,
         only_if_cached: bool,
         began: Instant,
+        leave: Option<Leave>,
     ) -> Result<Arc<CachedFile>, Error> {
         let key = target.key.clone().filter(|_| target.treatment.action == Action::Cache);
         if only_if_cached {
@@ -153,13 +157,15 @@ impl Engine {
             if !self.counts_as_cached(&target, &key).await {
                 return Err(not_cached(&target));
             }
-            return self.open_cached(target, &key, Asking::Never, began).await;
+            return self.open_cached(target, &key, Asking::Never, began, leave).await;
         }
-        self.check_not_missing(&target)?;
+        if leave.is_none() {
+            self.check_not_missing(&target)?;
+        }
         match key {
-            Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began).await,
+            Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began, leave).await,
             None => {
-                let file = load_unkept(self.shared(), target).await?;
+                let file = load_unkept(self.shared(), target, leave).await?;
                 file.attach();
                 Ok(file)
             }
@@ -172,17 +178,20 @@ impl Engine {
         key: &CacheKey,
         asking: Asking,
         began: Instant,
+        leave: Option<Leave>,
     ) -> Result<Arc<CachedFile>, Error> {
         let shared = self.shared();
         let load = {
             let (shared, target) = (Arc::clone(shared), target.clone());
-            move || load(Arc::clone(&shared), target.clone())
+            move || load(Arc::clone(&shared), target.clone(), leave.clone())
         };
         let admit = |file| {
             let target = &target;
             async move { admit(&file, target, began, asking).await }
         };
-        self.table().attach(key, load, admit).await
+        let file = self.table().attach(key, load, admit).await?;
+        file.renew_credentials(&target);
+        Ok(file)
     }
 
     async fn counts_as_cached(&self, target: &OriginTarget, key: &CacheKey) -> bool {

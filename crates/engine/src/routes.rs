@@ -1,6 +1,6 @@
 //! Which export or origin a path belongs to.
 
-use crate::{DecisionOptions, Error, decisions::Decisions, local::LocalTree};
+use crate::{DecisionOptions, Error, decisions::Decisions, local::LocalTree, permission::Asker};
 use forebay_cache::{AllowList, CacheKey, ForwardedPath, Treatment, ValidityPolicy};
 use forebay_origin::{OnBehalf, Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn, RequestPath};
@@ -50,6 +50,8 @@ pub struct Export {
     pub writes: Writes,
     /// How copies of its files are kept valid.
     pub validity: ValidityPolicy,
+    /// Whether the origin is asked for leave before a client gets what is here.
+    pub asks_leave: bool,
 }
 
 /// Two exports of one prefix, or a directory that cannot be exported.
@@ -85,6 +87,7 @@ struct Route {
     source: Source,
     writes: Writes,
     validity: ValidityPolicy,
+    asks_leave: bool,
 }
 
 enum Source {
@@ -114,6 +117,8 @@ pub(crate) struct OriginTarget {
     pub(crate) treatment: Treatment,
     /// Whether the client named the origin.
     pub(crate) is_forwarded: bool,
+    /// For whom the origin is asked for leave before a client gets what is here; nobody where that is not wanted.
+    pub(crate) leave_for: Option<OnBehalf>,
 }
 
 /// Opaque data of clients that want a file only if it is in the cache. XCache accepts it with and without a value.
@@ -139,7 +144,13 @@ impl Routes {
                     LocalTree::open(&directory).map_err(|source| RouteError::Directory { directory, source })?,
                 )),
             };
-            routes.push(Route { prefix: export.prefix, source, writes: export.writes, validity: export.validity });
+            routes.push(Route {
+                prefix: export.prefix,
+                source,
+                writes: export.writes,
+                validity: export.validity,
+                asks_leave: export.asks_leave,
+            });
         }
         routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.as_str().len()));
         let decisions = Arc::new(Decisions::new(DecisionOptions::default()));
@@ -167,9 +178,9 @@ impl Routes {
     }
 
     /// Finds where `path` leads: to the origin it names, else to the export with the longest prefix.
-    pub(crate) fn resolve(&self, path: &RequestPath) -> Result<Target, Error> {
+    pub(crate) fn resolve(&self, path: &RequestPath, asker: &Asker) -> Result<Target, Error> {
         match ForwardedPath::parse(path.lfn.as_str()) {
-            Ok(Some(forwarded)) => return self.forward(&forwarded.origin, forwarded.lfn, &path.cgi),
+            Ok(Some(forwarded)) => return self.forward(&forwarded.origin, forwarded.lfn, &path.cgi, asker),
             Ok(None) => {}
             Err(error) => return Err(Error::Forwarding { error }),
         }
@@ -187,38 +198,41 @@ impl Routes {
                     relative_to(&path.lfn, &route.prefix)?
                 },
             },
-            Source::Origin { origin, server } => Target::Origin(OriginTarget {
-                origin: Arc::clone(origin),
-                server: server.clone(),
-                key: CacheKey::fixed(&path.lfn).ok(),
-                path: OriginPath {
-                    lfn: path.lfn.clone(),
-                    cgi: cgi_for_origin(&path.cgi),
-                    on_behalf: OnBehalf::default(),
-                },
-                writes: route.writes,
-                validity: route.validity,
-                decisions: Arc::clone(&self.decisions),
-                treatment: Treatment::default(),
-                is_forwarded: false,
-            }),
+            Source::Origin { origin, server } => {
+                let (on_behalf, leave_for) = asked_for(origin, route.asks_leave, asker);
+                Target::Origin(OriginTarget {
+                    origin: Arc::clone(origin),
+                    server: server.clone(),
+                    key: CacheKey::fixed(&path.lfn).ok(),
+                    path: OriginPath { lfn: path.lfn.clone(), cgi: cgi_for_origin(&path.cgi), on_behalf },
+                    writes: route.writes,
+                    validity: route.validity,
+                    decisions: Arc::clone(&self.decisions),
+                    treatment: Treatment::default(),
+                    is_forwarded: false,
+                    leave_for,
+                })
+            }
         })
     }
 
-    fn forward(&self, endpoint: &Endpoint, lfn: Lfn, cgi: &str) -> Result<Target, Error> {
+    fn forward(&self, endpoint: &Endpoint, lfn: Lfn, cgi: &str, asker: &Asker) -> Result<Target, Error> {
         if !self.forwarding.allows(endpoint) {
             return Err(Error::ForwardingDenied { origin: endpoint.clone() });
         }
+        let origin = self.named_origin(endpoint);
+        let (on_behalf, leave_for) = asked_for(&origin, self.decisions.options.forwarding_asks_leave, asker);
         Ok(Target::Origin(OriginTarget {
-            origin: self.named_origin(endpoint),
+            origin,
             server: endpoint.clone(),
             key: CacheKey::forwarded(endpoint, &lfn).ok(),
-            path: OriginPath { lfn, cgi: cgi_for_origin(cgi), on_behalf: OnBehalf::default() },
+            path: OriginPath { lfn, cgi: cgi_for_origin(cgi), on_behalf },
             writes: Writes::Refuse,
             validity: self.decisions.options.forwarding_validity,
             decisions: Arc::clone(&self.decisions),
             treatment: Treatment::default(),
             is_forwarded: true,
+            leave_for,
         }))
     }
 
@@ -242,6 +256,17 @@ impl fmt::Debug for Routes {
     }
 }
 
+/// On whose behalf an origin is asked for a file, and for whom it is asked for leave before.
+fn asked_for(origin: &Arc<dyn Origin>, asks_leave: bool, asker: &Asker) -> (OnBehalf, Option<OnBehalf>) {
+    let acts_for_clients = origin.acts_for_clients();
+    if matches!(asker, Asker::Operator) || !(asks_leave || acts_for_clients) {
+        return (OnBehalf::default(), None);
+    }
+    let on_behalf = asker.on_behalf();
+    let leave_for = on_behalf.clone().insisting();
+    (if acts_for_clients { on_behalf } else { OnBehalf::default() }, Some(leave_for))
+}
+
 /// `lfn` as seen from below `prefix`.
 fn relative_to(lfn: &Lfn, prefix: &Lfn) -> Result<Lfn, Error> {
     let rest = lfn.as_str().strip_prefix(prefix.as_str()).unwrap_or_default();
@@ -249,6 +274,12 @@ fn relative_to(lfn: &Lfn, prefix: &Lfn) -> Result<Lfn, Error> {
 }
 
 impl OriginTarget {
+    /// The path as the client itself would ask for it, where its leave matters.
+    pub(crate) fn path_for_client(&self) -> OriginPath {
+        let on_behalf = self.leave_for.as_ref().unwrap_or(&self.path.on_behalf).clone();
+        OriginPath { on_behalf, ..self.path.clone() }
+    }
+
     /// The path as rules know it: with the origin before it when the client named one.
     pub(crate) fn rule_path(&self) -> Cow<'_, str> {
         if self.is_forwarded {

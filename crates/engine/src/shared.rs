@@ -7,6 +7,7 @@ use crate::{
     integrity::{check::CHECKS_MAX, completion::Completions, scrub::Scrubber},
     kept::Kept,
     pause::Pauses,
+    permission::Permissions,
     purger::Purger,
     questions::Questions,
     read_ahead::Limits,
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) check_places: Semaphore,
     trust: Mutex<TrustMemory>,
     pub(crate) questions: Questions,
+    pub(crate) permissions: Permissions,
     pub(crate) scrubber: Scrubber,
     pub(crate) completions: Completions,
 }
@@ -73,6 +75,7 @@ impl Shared {
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
             questions: Questions::default(),
+            permissions: Permissions::default(),
             scrubber: Scrubber::default(),
             completions: Completions::default(),
             options,

@@ -6,24 +6,37 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// For whom something is asked for: nobody, or a client, shown by its own credentials where an origin is used that way. Clones
 /// share it, so that what is opened anew uses the newest credentials.
 #[derive(Clone, Debug, Default)]
-pub struct OnBehalf(Option<Arc<RwLock<Arc<Credentials>>>>);
+pub struct OnBehalf {
+    current: Option<Arc<RwLock<Arc<Credentials>>>>,
+    is_insisting: bool,
+}
 
 impl OnBehalf {
     /// On behalf of a client.
     #[must_use]
     pub fn of(credentials: Arc<Credentials>) -> Self {
-        Self(Some(Arc::new(RwLock::new(credentials))))
+        Self { current: Some(Arc::new(RwLock::new(credentials))), is_insisting: false }
+    }
+
+    /// The same for every server, whatever it is usually shown: on behalf of nobody, nothing is proven.
+    #[must_use]
+    pub fn insisting(self) -> Self {
+        Self { is_insisting: true, ..self }
+    }
+
+    pub(crate) const fn is_insisting(&self) -> bool {
+        self.is_insisting
     }
 
     /// The credentials of the client; none on behalf of nobody.
     #[must_use]
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
-        self.0.as_ref().map(|current| Arc::clone(&current.read().unwrap_or_else(PoisonError::into_inner)))
+        self.current.as_ref().map(|current| Arc::clone(&current.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Uses the credentials of `other` from now on, unless they end earlier.
     pub fn renew(&self, other: &Self) {
-        let (Some(current), Some(newer)) = (&self.0, other.credentials()) else { return };
+        let (Some(current), Some(newer)) = (&self.current, other.credentials()) else { return };
         let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
         let ends = |credentials: &Credentials| credentials.valid_until().map_or(i64::MAX, |end| end.0);
         if ends(&newer) > ends(&current) {
@@ -36,11 +49,12 @@ impl Eq for OnBehalf {}
 
 impl PartialEq for OnBehalf {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
+        let is_same = match (&self.current, &other.current) {
             (None, None) => true,
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
-        }
+        };
+        is_same && self.is_insisting == other.is_insisting
     }
 }
 

@@ -24,6 +24,11 @@ pub trait Origin: Send + Sync {
     /// Name for logs and metrics: `host:port` of the first server.
     fn label(&self) -> &str;
 
+    /// Whether it is shown the credentials of the clients that files are for.
+    fn acts_for_clients(&self) -> bool {
+        false
+    }
+
     /// Opens a file for reading.
     fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>>;
 

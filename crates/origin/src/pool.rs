@@ -24,6 +24,8 @@ pub struct Pool {
     dialer: Dialer,
     circuit: Circuit,
     source: Arc<dyn CredentialSource>,
+    /// What proves nothing.
+    nobody: Arc<Credentials>,
     slots: Mutex<HashMap<Contact, Arc<Slot>>>,
 }
 
@@ -62,15 +64,24 @@ impl Pool {
     #[must_use]
     pub fn secured(options: PoolOptions, tls: Option<TlsConnector>, source: Arc<dyn CredentialSource>) -> Arc<Self> {
         let circuit = Circuit::new(options.circuit_time);
-        Arc::new(Self { circuit, dialer: Dialer { options, tls }, source, slots: Mutex::default() })
+        let nobody = Arc::new(Credentials::of_nobody(&options.username));
+        Arc::new(Self { circuit, dialer: Dialer { options, tls }, source, nobody, slots: Mutex::default() })
     }
 
     /// What is used towards `endpoint`, for whom something is asked.
     pub(crate) fn credentials(&self, endpoint: &Endpoint, on_behalf: &OnBehalf) -> Arc<Credentials> {
+        if on_behalf.is_insisting() {
+            return on_behalf.credentials().unwrap_or_else(|| Arc::clone(&self.nobody));
+        }
         match self.source.towards(endpoint) {
             CredentialUse::Own(credentials) => credentials,
             of_client @ CredentialUse::OfClient(_) => of_client.resolve(on_behalf.credentials().as_ref()),
         }
+    }
+
+    /// Whether `endpoint` is shown the credentials of clients.
+    pub(crate) fn acts_for_clients(&self, endpoint: &Endpoint) -> bool {
+        matches!(self.source.towards(endpoint), CredentialUse::OfClient(_))
     }
 
     /// Which servers could not be reached lately.

@@ -69,6 +69,10 @@ impl Origin for RootOrigin {
         &self.label
     }
 
+    fn acts_for_clients(&self) -> bool {
+        self.servers.router.pool.acts_for_clients(self.servers.first())
+    }
+
     fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
         Box::pin(async move {
             let file = RootFile::open(&self.servers, path).await?;

@@ -165,7 +165,13 @@ fn start_engine(
 ) -> anyhow::Result<Engine> {
     let origin: Arc<dyn forebay_origin::Origin> = Arc::new(SimOrigin::new(world.clone(), dice));
     let source = ExportSource::Origin { origin: Arc::clone(&origin), server: SimOrigin::endpoint() };
-    let export = Export { prefix: Lfn::parse("/")?, source, writes: Writes::Refuse, validity: scenario.validity };
+    let export = Export {
+        prefix: Lfn::parse("/")?,
+        source,
+        writes: Writes::Refuse,
+        validity: scenario.validity,
+        asks_leave: false,
+    };
     let factory: OriginFactory = Arc::new(move |_| Arc::clone(&origin));
     let routes = Routes::new(vec![export], AllowList::parse::<&str>(&[])?, factory)?;
     Ok(Engine::start(options, Some(disk), routes, Metrics::new()))

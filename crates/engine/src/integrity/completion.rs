@@ -257,7 +257,7 @@ impl Engine {
     /// The file of an origin that an entry is a copy of, if it still belongs to the name space.
     fn target_of(&self, key: &CacheKey) -> Option<OriginTarget> {
         let path = RequestPath::parse(key.as_str().as_bytes()).ok()?;
-        match self.routes().resolve(&path).ok()? {
+        match self.target(&path).ok()? {
             Target::Origin(target) => Some(target),
             Target::Local { .. } => None,
         }

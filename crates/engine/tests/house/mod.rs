@@ -58,7 +58,13 @@ impl House {
     ) -> Self {
         let validity = decisions.forwarding_validity;
         let source = ExportSource::Origin { origin: Arc::new(origin.clone()), server: MemoryOrigin::endpoint() };
-        let export = Export { prefix: Lfn::parse("/").expect("a root"), source, writes: Writes::Redirect, validity };
+        let export = Export {
+            prefix: Lfn::parse("/").expect("a root"),
+            source,
+            writes: Writes::Redirect,
+            validity,
+            asks_leave: false,
+        };
         let named = origin.clone();
         let factory: OriginFactory = Arc::new(move |_| Arc::new(named.clone()));
         let allowed = AllowList::parse(&["memory"]).expect("a host name");

@@ -81,8 +81,13 @@ impl Site {
         let is_cache = matches!(source, ExportSource::Origin { .. });
         let writes = if is_cache { Writes::Redirect } else { Writes::Refuse };
         let prefix = if is_cache { "/store" } else { "/" };
-        let export =
-            Export { prefix: Lfn::parse(prefix).unwrap(), source, writes, validity: ValidityPolicy::default() };
+        let export = Export {
+            prefix: Lfn::parse(prefix).unwrap(),
+            source,
+            writes,
+            validity: ValidityPolicy::default(),
+            asks_leave: false,
+        };
         let named = origin.clone();
         let factory: OriginFactory = Arc::new(move |_| Arc::new(named.clone()));
         let allowed = AllowList::parse(if is_cache { &["memory"] } else { &[] }).unwrap();

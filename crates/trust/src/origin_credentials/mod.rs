@@ -28,6 +28,7 @@ pub struct OriginCredentials {
     nobody: Arc<Credentials>,
     authorities: Option<Watched<Authorities>>,
     trust: TrustRules,
+    keeps_those_of_clients: bool,
 }
 
 /// A rule, and what it gives at the moment.
@@ -55,14 +56,18 @@ impl OriginCredentials {
     /// When certificates are to be shown, and there is no directory of authorities to know the servers by.
     pub fn open(options: CredentialOptions, now: UnixTime) -> Result<Self, LoadError> {
         let uses_certificates = options.rules.iter().any(|rule| rule.proof.may_be_certificate());
-        let authorities = uses_certificates.then(|| Authorities::watch(&options.ca_dir)).transpose()?;
+        let has_authorities = options.keeps_those_of_clients && options.ca_dir.is_dir();
+        let authorities =
+            (uses_certificates || has_authorities).then(|| Authorities::watch(&options.ca_dir)).transpose()?;
         let nobody = Arc::new(Credentials::of_nobody(&options.user));
         let rules = options.rules.into_iter().map(|rule| Held {
             current: RwLock::new(Arc::clone(&nobody)),
             rule,
             state: Mutex::default(),
         });
-        let credentials = Self { rules: rules.collect(), nobody, authorities, trust: options.trust };
+        let (rules, trust) = (rules.collect(), options.trust);
+        let credentials =
+            Self { rules, nobody, authorities, trust, keeps_those_of_clients: options.keeps_those_of_clients };
         credentials.refresh_with(now, true);
         Ok(credentials)
     }
@@ -71,7 +76,8 @@ impl OriginCredentials {
     #[must_use]
     pub fn none(user: &str) -> Self {
         let nobody = Arc::new(Credentials::of_nobody(user));
-        Self { rules: Vec::new(), nobody, authorities: None, trust: TrustRules::default() }
+        let trust = TrustRules::default();
+        Self { rules: Vec::new(), nobody, authorities: None, trust, keeps_those_of_clients: false }
     }
 
     /// Reads again what has changed, and makes proxies anew before they end. Blocks as [`OriginCredentials::open`].
@@ -83,7 +89,7 @@ impl OriginCredentials {
     /// Whether clients' own credentials are of use towards some origins.
     #[must_use]
     pub fn use_those_of_clients(&self) -> bool {
-        self.rules.iter().any(|held| held.rule.proof == OriginProof::OfClient)
+        self.keeps_those_of_clients || self.rules.iter().any(|held| held.rule.proof == OriginProof::OfClient)
     }
 
     /// What a client has handed to us, to be used towards origins in its name; `None` when that is nothing.
@@ -94,9 +100,12 @@ impl OriginCredentials {
         proxy: Option<Arc<Credential>>,
         token: Option<Token>,
     ) -> Option<Arc<Credentials>> {
-        let rule = self.rules.iter().map(|held| &held.rule).find(|rule| rule.proof == OriginProof::OfClient)?;
+        if !self.use_those_of_clients() {
+            return None;
+        }
+        let rule = self.rules.iter().map(|held| &held.rule).find(|rule| rule.proof == OriginProof::OfClient);
         let mut credentials = Credentials::of_nobody(user);
-        if rule.allows_plain_tokens {
+        if rule.is_some_and(|rule| rule.allows_plain_tokens) {
             credentials = credentials.allowing_plain_tokens_on_loopback();
         }
         if let Some(token) = token {
@@ -116,15 +125,17 @@ impl OriginCredentials {
 
     fn refresh_with(&self, now: UnixTime, is_forced: bool) {
         for held in &self.rules {
-            held.refresh(now, is_forced, |credential, rule| self.gsi_settings(credential, rule));
+            held.refresh(now, is_forced, |credential, rule| self.gsi_settings(credential, Some(rule)));
         }
     }
 
-    fn gsi_settings(&self, credential: &Arc<Credential>, rule: &CredentialRule) -> Arc<GsiClientSettings> {
+    fn gsi_settings(&self, credential: &Arc<Credential>, rule: Option<&CredentialRule>) -> Arc<GsiClientSettings> {
         let nobody = || Arc::new(TrustAnchors::new());
         let anchors = self.authorities.as_ref().map_or_else(nobody, |watched| Arc::clone(&watched.get().anchors));
         let settings = GsiClientSettings::new(Arc::clone(credential), anchors, self.trust);
-        Arc::new(settings.allow_weak_groups(rule.allows_weak_groups).allow_unsigned(rule.allows_unsigned))
+        let allows = |switch: fn(&CredentialRule) -> bool| rule.is_some_and(switch);
+        let settings = settings.allow_weak_groups(allows(|rule| rule.allows_weak_groups));
+        Arc::new(settings.allow_unsigned(allows(|rule| rule.allows_unsigned)))
     }
 }
 

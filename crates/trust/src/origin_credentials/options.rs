@@ -14,6 +14,8 @@ pub struct CredentialOptions {
     pub ca_dir: PathBuf,
     /// What chains of certificates must fulfil.
     pub trust: TrustRules,
+    /// Whether clients' own credentials are kept for the questions whether origins would let them, also where no rule uses them.
+    pub keeps_those_of_clients: bool,
 }
 
 impl Default for CredentialOptions {
@@ -23,6 +25,7 @@ impl Default for CredentialOptions {
             user: "forebay".to_owned(),
             ca_dir: PathBuf::from("/etc/grid-security/certificates"),
             trust: TrustRules::default(),
+            keeps_those_of_clients: false,
         }
     }
 }

@@ -12,7 +12,13 @@ use openssl::{
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 fn options(rules: Vec<CredentialRule>, ca_dir: &Path) -> CredentialOptions {
-    CredentialOptions { rules, user: "forebay".to_owned(), ca_dir: ca_dir.to_owned(), trust: TrustRules::default() }
+    CredentialOptions {
+        rules,
+        user: "forebay".to_owned(),
+        ca_dir: ca_dir.to_owned(),
+        trust: TrustRules::default(),
+        keeps_those_of_clients: false,
+    }
 }
 
 fn rule(hosts: &str, proof: OriginProof) -> CredentialRule {
