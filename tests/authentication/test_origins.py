@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,14 +16,13 @@ from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.pki import Credential, Grid
 from harness.process import give_to_service
-from harness.tokens import TokenIssuer, token_file
+from harness.tokens import ANY_AUDIENCE, TokenIssuer, token_file
 from harness.voms import Organization
 from harness.waiting import until
 
 from .test_sss import for_server, keytab
 
 PATH = "/sizes/many-blocks.bin"
-ANY_AUDIENCE = "https://wlcg.cern.ch/jwt/v1/any"
 
 Serve = Callable[[Mapping[str, Any]], Forebay]
 
@@ -51,21 +48,18 @@ def stock(ground: Ground, data: Path) -> Iterator[Callable[..., xrootd.Origin]]:
 
 @pytest.fixture
 def for_members(
-    stock: Callable[..., xrootd.Origin], grid: Grid, host: Credential, atlas: Organization
-) -> Callable[..., xrootd.Origin]:
+    ground: Ground, data: Path, grid: Grid, host: Credential, atlas: Organization
+) -> Iterator[Callable[..., xrootd.Origin]]:
     """Starts stock servers that give their files to members of the organization only, known by proxies."""
+    started: list[xrootd.Origin] = []
 
     def start(*, encrypted: bool = False) -> xrootd.Origin:
-        gsi = f"-certdir:{grid.directory} -cert:{host.certificate} -key:{host.key} -crl:1 -gmapopt:0"
-        voms = {"X509_VOMS_DIR": str(atlas.vomsdir), "X509_CERT_DIR": str(grid.directory)}
-        return stock(
-            [f"sec.protocol gsi {gsi} -vomsat:2 -vomsfun:default"],
-            "g /atlas / rl\n",
-            tls=(host, grid.directory) if encrypted else None,
-            environment=voms,
-        )
+        started.append(xrootd.for_members(ground, data, atlas, grid.directory, host, encrypted=encrypted))
+        return started[-1]
 
-    return start
+    yield start
+    for origin in started:
+        origin.stop()
 
 
 @pytest.fixture
@@ -83,31 +77,12 @@ def cache(serve: Serve, grid: Grid) -> Callable[..., Forebay]:
 
 @pytest.fixture
 def for_bearers(
-    stock: Callable[..., xrootd.Origin], issuer: TokenIssuer, grid: Grid, host: Credential, ground: Ground
-) -> Callable[[], xrootd.Origin]:
-    """Starts stock servers that give their files to bearers of the issuer's tokens only, over TLS."""
-
-    def start() -> xrootd.Origin:
-        directory = ground.directory("scitokens")
-        settings = directory / "scitokens.cfg"
-        settings.write_text(
-            f"[Global]\naudience = {ANY_AUDIENCE}\n[Issuer test]\nissuer = {issuer.url}\nbase_path = /\n"
-        )
-        # The stock library fetches keys of issuers from the web only; what it has fetched once it keeps here.
-        keys = {"expires": 4_000_000_000, "next_update": 4_000_000_000, "jwks": json.loads(issuer.keys.read_text())}
-        cache = directory / "cache"
-        (cache / "scitokens").mkdir(parents=True)
-        with sqlite3.connect(cache / "scitokens" / "scitokens_cpp.sqllite") as database:
-            database.execute("CREATE TABLE keycache (issuer text UNIQUE PRIMARY KEY NOT NULL, keys text NOT NULL)")
-            database.execute("INSERT INTO keycache VALUES (?, ?)", (issuer.url, json.dumps(keys)))
-        give_to_service(cache)
-        return stock(
-            ["sec.protocol ztn", "ofs.authorize 1", f"ofs.authlib libXrdAccSciTokens.so config={settings}"],
-            tls=(host, grid.directory),
-            environment={"XDG_CACHE_HOME": str(cache)},
-        )
-
-    return start
+    ground: Ground, data: Path, issuer: TokenIssuer, grid: Grid, host: Credential
+) -> Iterator[xrootd.Origin]:
+    """A stock server that gives its files to bearers of the issuer's tokens only, over TLS."""
+    origin = xrootd.for_bearers(ground, data, issuer, host, grid.directory)
+    yield origin
+    origin.stop()
 
 
 def owned(ground: Ground, credential: Credential) -> Path:
@@ -195,14 +170,13 @@ def test_shared_secret_opens_a_stock_origin_and_another_one_does_not(
 
 
 def test_token_opens_a_stock_origin_and_a_newer_one_is_used_when_its_file_changes(
-    for_bearers: Callable[[], xrootd.Origin],
+    for_bearers: xrootd.Origin,
     cache: Callable[..., Forebay],
     issuer: TokenIssuer,
     ground: Ground,
     patterns: dict[str, Pattern],
 ) -> None:
-    origin = for_bearers()
-    url = f"roots://{origin.address}"
+    url = f"roots://{for_bearers.address}"
     good = give_to_service(token_file(ground, issuer.token(aud=ANY_AUDIENCE)))
     server = cache(url, method="token", token=str(good))
     for path, pattern in patterns.items():

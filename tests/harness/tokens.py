@@ -19,6 +19,10 @@ EXPONENT = b"\x01\x00\x01"
 """That of the keys that openssl makes."""
 
 
+ANY_AUDIENCE = "https://wlcg.cern.ch/jwt/v1/any"
+"""The audience that stands for every service."""
+
+
 class TokenIssuer:
     """Somebody who signs tokens with an RSA key."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import sqlite3
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +14,8 @@ from pathlib import Path
 from .ground import Ground, program
 from .pki import Credential
 from .process import Process, give_to_service
+from .tokens import ANY_AUDIENCE, TokenIssuer
+from .voms import Organization
 from .waiting import until
 
 BLOCK = 65536
@@ -90,6 +94,50 @@ def guarded(
         lines += [f"xrd.tls {host.certificate} {host.key}", f"xrd.tlsca certdir {authorities}", "xrootd.tls all"]
     port = ground.free_port()
     return Origin(port, data, [_start(ground, "xrootd", "guarded", port, lines, environment=environment)])
+
+
+def for_members(
+    ground: Ground,
+    data: Path,
+    organization: Organization,
+    authorities: Path,
+    host: Credential,
+    *,
+    encrypted: bool = False,
+) -> Origin:
+    """One xrootd that gives its files to members of an organization only, known by their proxies."""
+    gsi = f"-certdir:{authorities} -cert:{host.certificate} -key:{host.key} -crl:1 -gmapopt:0"
+    return guarded(
+        ground,
+        data,
+        [f"sec.protocol gsi {gsi} -vomsat:2 -vomsfun:default"],
+        f"g /{organization.name} / rl\n",
+        tls=(host, authorities) if encrypted else None,
+        environment={"X509_VOMS_DIR": str(organization.vomsdir), "X509_CERT_DIR": str(authorities)},
+    )
+
+
+def for_bearers(ground: Ground, data: Path, issuer: TokenIssuer, host: Credential, authorities: Path) -> Origin:
+    """One xrootd that gives its files to bearers of an issuer's tokens only, over TLS."""
+    directory = ground.directory("scitokens")
+    settings = directory / "scitokens.cfg"
+    ours = f"[Issuer test]\nissuer = {issuer.url}\nbase_path = /\n"
+    settings.write_text(f"[Global]\naudience = {ANY_AUDIENCE}\n{ours}")
+    # The stock library fetches keys of issuers from the web only; what it has fetched once it keeps here.
+    keys = {"expires": 4_000_000_000, "next_update": 4_000_000_000, "jwks": json.loads(issuer.keys.read_text())}
+    cache = directory / "cache"
+    (cache / "scitokens").mkdir(parents=True)
+    with sqlite3.connect(cache / "scitokens" / "scitokens_cpp.sqllite") as database:
+        database.execute("CREATE TABLE keycache (issuer text UNIQUE PRIMARY KEY NOT NULL, keys text NOT NULL)")
+        database.execute("INSERT INTO keycache VALUES (?, ?)", (issuer.url, json.dumps(keys)))
+    give_to_service(cache)
+    return guarded(
+        ground,
+        data,
+        ["sec.protocol ztn", "ofs.authorize 1", f"ofs.authlib libXrdAccSciTokens.so config={settings}"],
+        tls=(host, authorities),
+        environment={"XDG_CACHE_HOME": str(cache)},
+    )
 
 
 def cluster(ground: Ground, data: Path) -> Origin:

@@ -36,8 +36,9 @@ pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
     let Some(file) = &args.file else { bail!("no file to check") };
     let settings = Settings::read(file)?;
     settings.check_environment()?;
-    gate::open(&settings)?;
-    if let Some(problem) = gate::origin_credentials(&settings)?.report().find_map(|(_, _, problem)| problem) {
+    let credentials = gate::origin_credentials(&settings)?;
+    gate::open(&settings, &credentials)?;
+    if let Some(problem) = credentials.report().find_map(|(_, _, problem)| problem) {
         return Err(settings.error_at("credential", problem).into());
     }
     writeln!(out, "{}: good", file.display())?;

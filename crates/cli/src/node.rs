@@ -64,7 +64,7 @@ impl Node {
         };
         let routes = origins.routes(settings)?;
         let tls = tls::towards_clients(settings)?;
-        let gate = gate::open(settings)?;
+        let gate = gate::open(settings, &credentials)?;
         let disk = open_store(settings)?;
         let listeners = listen(settings, bound)?;
         let addresses = listeners.iter().map(Listener::address).collect();

@@ -61,6 +61,8 @@ fn read_authentication(raw: &RawAuthentication, config: &mut SecurityOptions, ch
         named(text, SigningLevel::ALL.map(|level| (level.as_str(), level)))
     });
     config.keys_dir = checker.read("authentication.keys_dir", raw.keys_dir.as_ref(), |text| parse_path(text));
+    let delegation = raw.delegation.as_ref();
+    checker.set(&mut config.takes_delegations, "authentication.delegation", delegation, |&on| Ok::<_, Infallible>(on));
     config.keytab = checker.read("authentication.keytab", raw.keytab.as_ref(), |text| parse_path(text));
     let plain = raw.plain_tokens.as_ref();
     checker.set(&mut config.takes_plain_tokens_on_loopback, "authentication.plain_tokens", plain, |text| {
@@ -162,6 +164,22 @@ fn check_together(raw: &Raw, config: &SecurityOptions, tls: &TlsConfig, checker:
     }
     if uses(SecurityProtocol::Ztn) && raw.issuer.is_empty() {
         checker.refuse("authentication.methods", methods, "\"ztn\" needs an [[issuer]]: whose tokens are accepted");
+    }
+    let origin_checks = raw
+        .forwarding
+        .origin_check
+        .iter()
+        .chain(raw.export.iter().filter_map(|export| export.get_ref().origin_check.as_ref()));
+    let shows_clients = raw
+        .credential
+        .iter()
+        .any(|table| table.get_ref().method.as_ref().is_some_and(|method| method.get_ref() == "client"));
+    if config.takes_delegations && !shows_clients && !origin_checks.into_iter().any(|on| *on.get_ref()) {
+        checker.refuse(
+            "authentication.delegation",
+            raw.authentication.delegation.as_ref().map(Spanned::span).as_ref(),
+            "no origin would be shown the proxies: write a [[credential]] with method = \"client\", or export.origin_check",
+        );
     }
     if !config.methods.is_empty() && raw.grant.is_empty() {
         checker.refuse(

@@ -192,15 +192,21 @@ impl Exchange {
     /// Makes this the main connection of the session of a client that is known now.
     fn admit(&mut self, session: &ServerSession, pending: Authenticating, proof: Proof) {
         let Authenticating { session: opened, facts, redirects, events, .. } = pending;
-        let Proof { identity, session_key } = proof;
+        let Proof { identity, session_key, credentials } = proof;
         let signatures = checker(self.shared.gate.options().signing, session_key, session);
         let user = identity.user.clone().or_else(|| identity.subject.clone()).unwrap_or_else(|| facts.login.clone());
         let client = Client { user: printable(user.as_bytes()), host: facts.address.ip().to_string() };
         tracing::debug!(peer = %self.peer, %identity, "logged in");
-        let accepts_deferred = session.accepts_deferred_answers();
-        let main =
-            Main::new(opened, Arc::new(client), Arc::new(identity), signatures, accepts_deferred, redirects, events);
-        self.role = Role::Main(main);
+        self.role = Role::Main(Main {
+            session: opened,
+            client: Arc::new(client),
+            identity: Arc::new(identity),
+            credentials,
+            signatures,
+            accepts_deferred_answers: session.accepts_deferred_answers(),
+            redirects,
+            events,
+        });
     }
 }
 

@@ -14,7 +14,7 @@ impl Exchange {
     pub(crate) fn change(&mut self, stream_id: StreamId, change: &Change<'_>) {
         match change.target {
             Target::Path(path) => match self.permitted(path, Right::Stat) {
-                Ok(path) => self.answer_write(stream_id, &path),
+                Ok(permitted) => self.answer_write(stream_id, &permitted.path),
                 Err(failure) => self.fail(stream_id, &failure),
             },
             // Only files open for reading have handles.

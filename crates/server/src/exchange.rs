@@ -13,7 +13,7 @@ use crate::{
     sessions::{BoundStream, Session},
     status::Failure,
 };
-use forebay_auth::{Identity, SignatureChecker};
+use forebay_auth::{Credentials, Identity, SignatureChecker};
 use forebay_engine::{Client, Handle, Redirects};
 use forebay_net::Stream;
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
@@ -73,27 +73,15 @@ pub(crate) struct Main {
     pub(crate) client: Arc<Client>,
     /// Who the client is.
     pub(crate) identity: Arc<Identity>,
+    /// What it has handed to us to show origins.
+    pub(crate) credentials: Option<Arc<Credentials>>,
     /// What checks the client's requests, where they have to be signed.
     pub(crate) signatures: Option<Box<SignatureChecker>>,
     /// Whether the client understands answers that were put off.
     pub(crate) accepts_deferred_answers: bool,
     /// Which redirects the client can follow.
     pub(crate) redirects: Redirects,
-    events: Events,
-}
-
-impl Main {
-    pub(crate) const fn new(
-        session: Session,
-        client: Arc<Client>,
-        identity: Arc<Identity>,
-        signatures: Option<Box<SignatureChecker>>,
-        accepts_deferred_answers: bool,
-        redirects: Redirects,
-        events: Events,
-    ) -> Self {
-        Self { session, client, identity, signatures, accepts_deferred_answers, redirects, events }
-    }
+    pub(crate) events: Events,
 }
 
 impl Exchange {

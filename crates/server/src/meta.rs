@@ -1,6 +1,6 @@
 //! Questions on names: stat, statx, dirlist, locate, prepare.
 
-use crate::{event::Frame, exchange::Exchange, status::Failure};
+use crate::{event::Frame, exchange::Exchange, permit::Permitted, status::Failure};
 use forebay_auth::Right;
 use forebay_engine::{Engine, ListDetail, Space};
 use forebay_proto::{
@@ -30,11 +30,11 @@ impl Exchange {
             }
             Target::Path(path) => path,
         };
-        let path = match self.permitted(path, Right::Stat) {
-            Ok(path) => path,
+        let Permitted { path, engine } = match self.permitted(path, Right::Stat) {
+            Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
-        let (engine, vfs) = (self.shared.engine.clone(), stat.vfs);
+        let vfs = stat.vfs;
         self.start_answer(stream_id, |mut answer| async move {
             if vfs {
                 let space = answer.wait_for(space_of(&engine, &path)).await;
@@ -48,26 +48,25 @@ impl Exchange {
 
     /// Tells the kinds of several paths; one that fails fails the request.
     pub(crate) fn statx(&mut self, stream_id: StreamId, statx: &Statx<'_>) {
-        let paths: Result<Vec<RequestPath>, _> = statx.iter().map(|path| self.permitted(path, Right::Stat)).collect();
+        let paths: Result<Vec<Permitted>, _> = statx.iter().map(|path| self.permitted(path, Right::Stat)).collect();
         let paths = match paths {
             Ok(paths) => paths,
             Err(failure) => return self.fail(stream_id, &failure),
         };
-        let engine = self.shared.engine.clone();
         self.start_answer(stream_id, |mut answer| async move {
-            let stats = answer.wait_for(stat_all(&engine, &paths)).await;
+            let stats = answer.wait_for(stat_all(&paths)).await;
             answer.conclude(stats, |reply, stats, out| reply.statx(&stats, out)).await;
         });
     }
 
     /// Lists a directory, in frames of whole entries.
     pub(crate) fn dirlist(&mut self, stream_id: StreamId, dirlist: &Dirlist<'_>) {
-        let (path, permit) = match self.permitted_listing(dirlist.path) {
+        let (Permitted { path, engine }, permit) = match self.permitted_listing(dirlist.path) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
         let form = DirlistForm::asked_by(dirlist.options);
-        let (engine, listings) = (self.shared.engine.clone(), Arc::clone(&self.listings));
+        let listings = Arc::clone(&self.listings);
         self.start_answer(stream_id, |mut answer| async move {
             // Nobody closes the semaphore: waiting cannot fail.
             let _turn = answer.wait_for(listings.acquire_owned()).await;
@@ -114,15 +113,14 @@ impl Exchange {
         if any.is_some_and(<[u8]>::is_empty) {
             return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
         }
-        let path = match self.permitted(any.unwrap_or(locate.path), Right::Stat) {
-            Ok(path) => path,
+        let Permitted { path, engine } = match self.permitted(any.unwrap_or(locate.path), Right::Stat) {
+            Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
         if any.is_some() {
-            let exported = self.shared.engine.write_policy(&path).map_err(Failure::from);
+            let exported = engine.write_policy(&path).map_err(Failure::from);
             return self.conclude(stream_id, exported, |reply, _, out| reply.locate(&[location], out));
         }
-        let engine = self.shared.engine.clone();
         self.start_answer(stream_id, |mut answer| async move {
             let stat = answer.wait_for(engine.stat(&path)).await;
             answer.conclude(stat, |reply, _, out| reply.locate(&[location], out)).await;
@@ -135,8 +133,8 @@ impl Exchange {
             return self.reply(stream_id, ReplyTo::ok);
         }
         let checked = prepare.iter().try_for_each(|path| {
-            let path = self.permitted(path, Right::Read)?;
-            self.shared.engine.write_policy(&path).map(drop).map_err(Failure::from)
+            let Permitted { path, engine } = self.permitted(path, Right::Read)?;
+            engine.write_policy(&path).map(drop).map_err(Failure::from)
         });
         let id = self.shared.next_prepare_id();
         self.conclude(stream_id, checked, |reply, (), out| reply.ok_with(id.as_bytes(), out));
@@ -151,9 +149,9 @@ impl Exchange {
     }
 }
 
-async fn stat_all(engine: &Engine, paths: &[RequestPath]) -> Result<Vec<FileStat>, forebay_engine::Error> {
+async fn stat_all(paths: &[Permitted]) -> Result<Vec<FileStat>, forebay_engine::Error> {
     let mut stats = Vec::with_capacity(paths.len());
-    for path in paths {
+    for Permitted { path, engine } in paths {
         stats.push(engine.stat(path).await?);
     }
     Ok(stats)

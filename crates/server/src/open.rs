@@ -1,6 +1,6 @@
 //! Opens and closes.
 
-use crate::{event::Event, exchange::Exchange, status::Failure};
+use crate::{event::Event, exchange::Exchange, permit::Permitted, status::Failure};
 use forebay_auth::Right;
 use forebay_engine::{Handle, Opening, Redirects};
 use forebay_proto::{ErrorCode, FileHandle, OpenOptions, ReplyTo, StreamId, request::Open};
@@ -19,12 +19,12 @@ impl Exchange {
     pub(crate) fn open(&mut self, stream_id: StreamId, open: &Open<'_>) {
         if open.options.is_write() {
             return match self.permitted(open.path, Right::Stat) {
-                Ok(path) => self.answer_write(stream_id, &path),
+                Ok(permitted) => self.answer_write(stream_id, &permitted.path),
                 Err(failure) => self.fail(stream_id, &failure),
             };
         }
-        let path = match self.permitted(open.path, Right::Read) {
-            Ok(path) => path,
+        let Permitted { path, engine } = match self.permitted(open.path, Right::Read) {
+            Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
         if self.shared.readiness.is_draining() {
@@ -35,7 +35,7 @@ impl Exchange {
             return self.fail(stream_id, &too_many_files());
         }
         let redirects = self.main().map_or(Redirects::Never, |main| main.redirects);
-        let (engine, options) = (self.shared.engine.clone(), open.options);
+        let options = open.options;
         self.start_answer(stream_id, |mut answer| async move {
             match answer.wait_for(engine.open_or_redirect(&path, &client, redirects)).await {
                 Ok(Opening::Redirect(redirect)) => {

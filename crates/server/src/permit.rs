@@ -1,8 +1,9 @@
 //! Whether a client may do what it asks for. Asked before anything else is looked at, so that who may not learns nothing.
 
 use crate::{exchange::Exchange, status::Failure};
-use forebay_auth::{Decision, Identity, Right, Token, UnixTime, without_tokens};
+use forebay_auth::{Credentials, Decision, Identity, Right, Token, UnixTime, without_tokens};
 use forebay_cache::ForwardedPath;
+use forebay_engine::Engine;
 use forebay_proto::ErrorCode;
 use forebay_trust::ClientFacts;
 use forebay_types::{Endpoint, Lfn, RequestPath, Side};
@@ -20,35 +21,51 @@ const REFUSED_TOKENS_MAX: u32 = 32;
 pub(crate) struct Permit {
     shared: Arc<crate::server::Shared>,
     identity: Arc<Identity>,
+    /// What the client has to show origins.
+    credentials: Option<Arc<Credentials>>,
+}
+
+/// What a client names and may use.
+pub(crate) struct Permitted {
+    pub(crate) path: RequestPath,
+    /// The engine, asked by this client.
+    pub(crate) engine: Engine,
 }
 
 impl Exchange {
     /// The path that a client names, if it may do `right` with it. A token that comes with it counts instead of the login, and
-    /// goes no further.
-    pub(crate) fn permitted(&self, payload: &[u8], right: Right) -> Result<RequestPath, Failure> {
+    /// goes no further than to origins that are shown the credentials of clients.
+    pub(crate) fn permitted(&self, payload: &[u8], right: Right) -> Result<Permitted, Failure> {
         let mut path = RequestPath::parse(payload)?;
+        let permit = self.permit(&mut path)?;
         if self.shared.gate.has_rules() {
-            self.permit(&mut path)?.check(&path.lfn, right)?;
+            permit.check(&path.lfn, right)?;
         }
-        Ok(path)
+        Ok(Permitted { path, engine: self.shared.engine.asked_by(permit.credentials) })
     }
 
     /// As [`Exchange::permitted`], of a directory that is listed; which entries may be seen is for the permit to say, where there
     /// are rules.
-    pub(crate) fn permitted_listing(&self, payload: &[u8]) -> Result<(RequestPath, Option<Permit>), Failure> {
+    pub(crate) fn permitted_listing(&self, payload: &[u8]) -> Result<(Permitted, Option<Permit>), Failure> {
         let mut path = RequestPath::parse(payload)?;
-        if !self.shared.gate.has_rules() {
-            return Ok((path, None));
-        }
         let permit = self.permit(&mut path)?;
+        let engine = self.shared.engine.asked_by(permit.credentials.clone());
+        if !self.shared.gate.has_rules() {
+            return Ok((Permitted { path, engine }, None));
+        }
         permit.check(&path.lfn, Right::List)?;
-        Ok((path, Some(permit)))
+        Ok((Permitted { path, engine }, Some(permit)))
     }
 
     /// What the client may do, taking into account the token that comes with `path`, which is taken out of it.
     pub(crate) fn permit(&self, path: &mut RequestPath) -> Result<Permit, Failure> {
         let main = self.main().ok_or_else(|| Failure::internal("a request came before the login"))?;
-        let mut permit = Permit { shared: Arc::clone(&self.shared), identity: Arc::clone(&main.identity) };
+        let (identity, credentials) = (Arc::clone(&main.identity), main.credentials.clone());
+        let mut permit = Permit { shared: Arc::clone(&self.shared), identity, credentials };
+        let gate = &self.shared.gate;
+        if !gate.has_rules() && !gate.speaks_for_clients() {
+            return Ok(permit);
+        }
         let token = Token::from_opaque(&path.cgi).map_err(|error| not_authorized(error.to_string()))?;
         if let Some(token) = token {
             let facts = ClientFacts {
@@ -57,12 +74,18 @@ impl Exchange {
                 is_tls: self.stream.plain().is_none(),
             };
             let now = UnixTime(forebay_net::clock::now_unix());
-            let identity = self.shared.gate.bearer(&token, &facts, now).map_err(|refusal| {
+            // Without rules the token is for the origin to judge.
+            let verified = if gate.has_rules() {
+                gate.bearer(&token, &facts, now).map(|identity| permit.identity = Arc::new(identity))
+            } else {
+                gate.check_way(&facts)
+            };
+            verified.map_err(|refusal| {
                 self.refused_tokens.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(peer = %self.peer, reason = refusal.reason, "a token was refused");
                 not_authorized(refusal.to_string())
             })?;
-            permit.identity = Arc::new(identity);
+            permit.credentials = gate.credentials_of_bearer(&facts.login, token);
             path.cgi = without_tokens(&path.cgi).into_owned();
         }
         Ok(permit)

@@ -1,6 +1,6 @@
 //! Queries: configuration, checksum, space, attributes, statistics; and the settings of a session.
 
-use crate::{exchange::Exchange, meta::space_of, status::Failure};
+use crate::{exchange::Exchange, meta::space_of, permit::Permitted, status::Failure};
 use forebay_auth::Right;
 use forebay_engine::{Checksum, Engine, Error};
 use forebay_proto::{
@@ -51,11 +51,11 @@ impl Exchange {
 
     fn query_path(&mut self, stream_id: StreamId, query: &Query<'_>) {
         let right = if query.kind == QueryKind::CHECKSUM { Right::Read } else { Right::Stat };
-        let path = match self.permitted(query.argument, right) {
-            Ok(path) => path,
+        let Permitted { path, engine } = match self.permitted(query.argument, right) {
+            Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
-        let (engine, kind) = (self.shared.engine.clone(), query.kind);
+        let kind = query.kind;
         self.start_answer(stream_id, |mut answer| async move {
             match kind {
                 QueryKind::CHECKSUM => {

@@ -2,7 +2,7 @@
 
 use crate::gate::{Gate, SSS_LIFETIME_S};
 use forebay_auth::{
-    Identity, Method, SecurityProtocol, SessionKey, SssPeer, SssStep, UnixTime,
+    Credentials, Identity, Method, SecurityProtocol, SessionKey, SssPeer, SssStep, UnixTime,
     gsi::{GsiPeer, GsiServer, ServerStep},
     parse_unix_message, parse_ztn_message, verify_sss_message,
 };
@@ -44,6 +44,15 @@ pub struct Proof {
     pub identity: Identity,
     /// The key that it shares with this server, for signed requests; of logins by `gsi` only.
     pub session_key: Option<SessionKey>,
+    /// What it has handed to us to show origins, where that is of use.
+    pub credentials: Option<Arc<Credentials>>,
+}
+
+impl Proof {
+    /// Who a client is, and nothing else.
+    pub(crate) const fn of(identity: Identity) -> Self {
+        Self { identity, session_key: None, credentials: None }
+    }
 }
 
 /// Why a client was refused. Holds nothing that is secret.
@@ -85,7 +94,7 @@ impl Attempt {
     #[must_use]
     pub fn handle(mut self: Box<Self>, message: &[u8], now: UnixTime) -> Step {
         let host = self.client.address.ip().to_string();
-        let known = |identity| Proof { identity, session_key: None };
+        let known = Proof::of;
         let proven = match self.protocol {
             SecurityProtocol::Gsi => return self.handle_gsi(message, now),
             SecurityProtocol::Sss => match self.handle_sss(message, &host, now) {
@@ -93,10 +102,13 @@ impl Attempt {
                 Ok(SssStep::Done(identity)) => Ok(known(*identity)),
                 Err(refusal) => Err(refusal),
             },
-            SecurityProtocol::Ztn => parse_ztn_message(message)
-                .map_err(|error| Refusal::new(self.protocol, error))
-                .and_then(|token| self.gate.bearer_at_login(&token, &self.client, now))
-                .map(known),
+            SecurityProtocol::Ztn => {
+                parse_ztn_message(message).map_err(|error| Refusal::new(self.protocol, error)).and_then(|token| {
+                    let identity = self.gate.bearer_at_login(&token, &self.client, now)?;
+                    let credentials = self.gate.credentials_of_bearer(&self.client.login, token);
+                    Ok(Proof { credentials, ..Proof::of(identity) })
+                })
+            }
             SecurityProtocol::Unix => {
                 parse_unix_message(message, &host).map_err(|error| Refusal::new(self.protocol, error)).map(known)
             }
@@ -136,6 +148,10 @@ impl Attempt {
         let protocol = SecurityProtocol::Gsi;
         let grid = self.gate.grid.as_ref().ok_or_else(|| Refusal::new(protocol, "it is not set up here"))?;
         let identity = self.gate.owner(grid, &peer.chain, protocol, &self.client, now)?;
-        Ok(Proof { identity, session_key: Some(peer.session_key) })
+        if let Some(reason) = &peer.delegation_refusal {
+            tracing::info!(client = %self.client.address, reason, "a client delegates no proxy");
+        }
+        let credentials = self.gate.credentials_of_delegate(&self.client.login, peer.delegated);
+        Ok(Proof { identity, session_key: Some(peer.session_key), credentials })
     }
 }

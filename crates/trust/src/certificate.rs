@@ -27,7 +27,7 @@ impl Gate {
         let trusted = grid.authorities().anchors.verify(chain, &self.options.trust, now);
         let owner = trusted.map_err(|error| Refusal::new(SecurityProtocol::Tls, error));
         let owner = owner.and_then(|()| self.owner(grid, chain, SecurityProtocol::Tls, client, now));
-        Some(owner.map(|identity| Proof { identity, session_key: None }))
+        Some(owner.map(Proof::of))
     }
 
     /// The owner of a chain that is trusted, with the attributes of organizations that it carries.

@@ -7,6 +7,7 @@ use crate::{
     issuer_keys::IssuerKeys,
     options::SecurityOptions,
     organizations::Organizations,
+    origin_credentials::OriginCredentials,
     watched::{LoadError, Watched},
 };
 use forebay_auth::{
@@ -39,6 +40,7 @@ pub struct GateFiles {
 pub struct Gate {
     pub(crate) options: SecurityOptions,
     pub(crate) host: String,
+    pub(crate) origins: Arc<OriginCredentials>,
     pub(crate) grid: Option<GridFiles>,
     pub(crate) keytab: Option<Watched<Keytab>>,
     pub(crate) sss_seen: SssSeen,
@@ -109,6 +111,7 @@ impl Gate {
         let gate = Self {
             options,
             host: files.host.clone(),
+            origins: Arc::new(OriginCredentials::none("")),
             grid,
             keytab,
             sss_seen: SssSeen::default(),
@@ -127,6 +130,7 @@ impl Gate {
         Self {
             options: SecurityOptions::default(),
             host: String::new(),
+            origins: Arc::new(OriginCredentials::none("")),
             grid: None,
             keytab: None,
             sss_seen: SssSeen::default(),
@@ -251,7 +255,7 @@ impl Gate {
             trust: Arc::clone(&grid.authorities.get().anchors),
             rules: self.options.trust,
             allow_unsigned: self.options.allows_unsigned_gsi,
-            asks_delegation: false,
+            asks_delegation: self.options.takes_delegations && self.speaks_for_clients(),
         }))
     }
 
@@ -276,7 +280,7 @@ impl Gate {
     pub fn unasked(client: &ClientFacts) -> Proof {
         let host = client.address.ip().to_string();
         let user = Some(client.login.clone()).filter(|login| !login.is_empty());
-        Proof { identity: Identity { user, ..Identity::anonymous(&host) }, session_key: None }
+        Proof::of(Identity { user, ..Identity::anonymous(&host) })
     }
 
     /// Who brings `token` along with a request.
@@ -313,7 +317,10 @@ impl Gate {
     }
 
     /// Refuses tokens that came where everybody could read them.
-    fn check_way(&self, client: &ClientFacts) -> Result<(), Refusal> {
+    ///
+    /// # Errors
+    /// When they did.
+    pub fn check_way(&self, client: &ClientFacts) -> Result<(), Refusal> {
         if client.is_tls || self.takes_plain_tokens(client) {
             return Ok(());
         }

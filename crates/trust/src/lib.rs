@@ -10,6 +10,7 @@ mod issuer_keys;
 mod options;
 mod organizations;
 mod origin_credentials;
+mod spoken_for;
 mod watched;
 
 pub use attempt::{Attempt, ClientFacts, Proof, Refusal, Step};

@@ -27,6 +27,8 @@ pub struct SecurityOptions {
     pub allows_unsigned_gsi: bool,
     /// How much clients that share a key with the server have to sign on connections in clear.
     pub signing: SigningLevel,
+    /// Whether clients of GSI are asked for a proxy in their name, to be shown to origins.
+    pub takes_delegations: bool,
     /// Whose tokens are accepted.
     pub issuers: Issuers,
     /// Issuers whose keys are in files: URL and JSON Web Key Set.
@@ -52,6 +54,7 @@ impl Default for SecurityOptions {
             refresh_interval: Duration::from_secs(60),
             allows_unsigned_gsi: false,
             signing: SigningLevel::None,
+            takes_delegations: false,
             issuers: Issuers::default(),
             key_files: Vec::new(),
             discoveries: Vec::new(),

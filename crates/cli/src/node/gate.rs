@@ -10,7 +10,7 @@ use tokio::{sync::watch, task::JoinSet, time::interval};
 ///
 /// # Errors
 /// When a file cannot be used.
-pub(crate) fn open(settings: &Settings) -> anyhow::Result<Arc<Gate>> {
+pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) -> anyhow::Result<Arc<Gate>> {
     let config = &settings.config;
     let credential = config.tls.clients.as_ref().map(|clients| {
         let credential = &clients.files.credential;
@@ -20,7 +20,8 @@ pub(crate) fn open(settings: &Settings) -> anyhow::Result<Arc<Gate>> {
     let host = config.server.options.host_name.clone().unwrap_or_else(own_host_name);
     let files = GateFiles { credential, ca_dir, host };
     let gate = Gate::open(config.security.clone(), &files);
-    Ok(Arc::new(gate.map_err(|error| settings.error_at("authentication.methods", error))?))
+    let gate = gate.map_err(|error| settings.error_at("authentication.methods", error))?;
+    Ok(Arc::new(gate.speaking_at(Arc::clone(credentials))))
 }
 
 /// What origins are shown.

@@ -20,6 +20,8 @@ section! {
         unsigned_gsi: bool = Value::default("false"),
         /// Which requests clients of "gsi" sign where there is no TLS, so that nobody on the way adds some: "none"; "compatible" (changes); "standard" (opens too); "intense" (uses of open files but plain reads too); "pedantic" (everything).
         signing: String = Value::default(r#""none""#).sample(r#""standard""#),
+        /// Whether clients of "gsi" are asked to delegate a proxy, which origins are shown in their name: see [[credential]] and export.origin_check. It is kept in memory as long as the session.
+        delegation: bool = Value::default("false"),
         /// File with the shared secrets, as `xrdsssadmin` writes it; not readable by others.
         keytab: String = Value::none().sample(r#""/etc/forebay/sss.keytab""#),
         /// Whether tokens are taken from connections without TLS: "never", or "loopback" for clients on this machine.
