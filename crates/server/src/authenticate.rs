@@ -78,12 +78,14 @@ impl Exchange {
         let demand = match (&certified, self.shared.gate.demand(&facts)) {
             (Some(Ok(_)), _) => Demand::Nothing,
             (_, Ok(demand)) => demand,
-            (Some(Err(Refusal { protocol, reason })), Err(_)) => {
-                tracing::warn!(peer = %self.peer, %protocol, reason, "a client was refused");
-                return self.fail(stream_id, &refused(format!("{protocol}: {reason}")));
+            (Some(Err(refusal)), Err(_)) => {
+                self.log_refusal(refusal);
+                return self.fail(stream_id, &refused(refusal.to_string()));
             }
             (None, Err(error)) => {
-                tracing::warn!(peer = %self.peer, user = facts.login, "a client has no way to authenticate");
+                if self.shared.refusal_log.has_room() {
+                    tracing::warn!(peer = %self.peer, user = facts.login, "a client has no way to authenticate");
+                }
                 return self.fail(stream_id, &refused(error.to_string()));
             }
         };
@@ -164,10 +166,15 @@ impl Exchange {
                 }
             }
             Step::Refused(refusal) => {
-                let Refusal { protocol, reason } = &refusal;
-                tracing::warn!(peer = %self.peer, %protocol, reason, "a client was refused");
+                self.log_refusal(&refusal);
                 self.refuse(stream_id, &refusal.to_string());
             }
+        }
+    }
+
+    fn log_refusal(&self, Refusal { protocol, reason }: &Refusal) {
+        if self.shared.refusal_log.has_room() {
+            tracing::warn!(peer = %self.peer, %protocol, reason, "a client was refused");
         }
     }
 
@@ -192,7 +199,12 @@ impl Exchange {
     /// Makes this the main connection of the session of a client that is known now.
     fn admit(&mut self, session: &ServerSession, pending: Authenticating, proof: Proof) {
         let Authenticating { session: opened, facts, redirects, events, .. } = pending;
-        let Proof { identity, session_key, credentials } = proof;
+        let Proof { identity, session_key, credentials, unbelieved } = proof;
+        for reason in unbelieved {
+            if self.shared.refusal_log.has_room() {
+                tracing::warn!(peer = %self.peer, %identity, reason, "attributes of a client are not believed");
+            }
+        }
         let signatures = checker(self.shared.gate.options().signing, session_key, session);
         let user = identity.user.clone().or_else(|| identity.subject.clone()).unwrap_or_else(|| facts.login.clone());
         let client = Client { user: printable(user.as_bytes()), host: facts.address.ip().to_string() };

@@ -26,6 +26,7 @@ mod permit;
 mod query;
 mod read;
 mod read_vector;
+mod refusal_log;
 mod room;
 mod server;
 mod sessions;

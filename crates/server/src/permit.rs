@@ -82,7 +82,9 @@ impl Exchange {
             };
             verified.map_err(|refusal| {
                 self.refused_tokens.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(peer = %self.peer, reason = refusal.reason, "a token was refused");
+                if self.shared.refusal_log.has_room() {
+                    tracing::warn!(peer = %self.peer, reason = refusal.reason, "a token was refused");
+                }
                 not_authorized(refusal.to_string())
             })?;
             permit.credentials = gate.credentials_of_bearer(&facts.login, token);
@@ -103,7 +105,9 @@ impl Permit {
         let Some(name) = name_for_rules(lfn) else { return Err(not_authorized(format!("{right}: not authorized"))) };
         match self.decide(&name, right) {
             Some(decision) if !decision.is_allowed => {
-                tracing::warn!(identity = %self.identity, path = %name, %right, %decision, "refused");
+                if self.shared.refusal_log.has_room() {
+                    tracing::warn!(identity = %self.identity, path = %name, %right, %decision, "refused");
+                }
                 Err(not_authorized(format!("{right} {name}: not authorized")))
             }
             _ => Ok(()),

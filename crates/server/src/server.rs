@@ -4,6 +4,7 @@ use crate::{
     connection::{Accepted, serve_connection},
     event::{Event, Events},
     options::{EVENTS_QUEUED_MAX, Options},
+    refusal_log::RefusalLog,
     room::TotalRoom,
     sessions::Sessions,
 };
@@ -42,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) readiness: Readiness,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) refusal_log: RefusalLog,
     pub(crate) room: TotalRoom,
     /// When the server started, in seconds of the Unix epoch.
     pub(crate) started: i64,
@@ -78,6 +80,7 @@ impl Server {
             options,
             readiness,
             sessions: Arc::default(),
+            refusal_log: RefusalLog::default(),
             room: TotalRoom::new(),
             started: forebay_net::clock::now_unix(),
             prepare_requests: AtomicU64::new(0),

@@ -39,7 +39,10 @@ impl Exchange {
         match check(checker, request, bytes) {
             Ok(is_for_us) => is_for_us,
             Err(text) => {
-                tracing::warn!(peer = %self.peer, identity = %main.identity, reason = text, "a request was refused for its signature");
+                if self.shared.refusal_log.has_room() {
+                    let (peer, identity) = (&self.peer, &main.identity);
+                    tracing::warn!(%peer, %identity, reason = text, "a request was refused for its signature");
+                }
                 self.is_ending = true;
                 let failure =
                     Failure { code: ErrorCode::SIGNATURE_ERROR, text: text.into(), side: Side::Authorization };

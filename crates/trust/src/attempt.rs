@@ -46,12 +46,14 @@ pub struct Proof {
     pub session_key: Option<SessionKey>,
     /// What it has handed to us to show origins, where that is of use.
     pub credentials: Option<Arc<Credentials>>,
+    /// Why some of the attributes that it has shown are not believed; for the log.
+    pub unbelieved: Vec<String>,
 }
 
 impl Proof {
     /// Who a client is, and nothing else.
     pub(crate) const fn of(identity: Identity) -> Self {
-        Self { identity, session_key: None, credentials: None }
+        Self { identity, session_key: None, credentials: None, unbelieved: Vec::new() }
     }
 }
 
@@ -147,11 +149,11 @@ impl Attempt {
     fn admit(&self, peer: GsiPeer, now: UnixTime) -> Result<Proof, Refusal> {
         let protocol = SecurityProtocol::Gsi;
         let grid = self.gate.grid.as_ref().ok_or_else(|| Refusal::new(protocol, "it is not set up here"))?;
-        let identity = self.gate.owner(grid, &peer.chain, protocol, &self.client, now)?;
+        let proof = self.gate.owner(grid, &peer.chain, protocol, &self.client, now)?;
         if let Some(reason) = &peer.delegation_refusal {
             tracing::info!(client = %self.client.address, reason, "a client delegates no proxy");
         }
         let credentials = self.gate.credentials_of_delegate(&self.client.login, peer.delegated);
-        Ok(Proof { identity, session_key: Some(peer.session_key), credentials })
+        Ok(Proof { session_key: Some(peer.session_key), credentials, ..proof })
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     options::VomsUse,
 };
 use forebay_auth::{
-    Identity, Method, Permitted, SecurityProtocol, UnixTime,
+    Method, Permitted, SecurityProtocol, UnixTime,
     voms::{Attributes, VomsSite, attributes},
     x509::Chain,
 };
@@ -27,7 +27,7 @@ impl Gate {
         let trusted = grid.authorities().anchors.verify(chain, &self.options.trust, now);
         let owner = trusted.map_err(|error| Refusal::new(SecurityProtocol::Tls, error));
         let owner = owner.and_then(|()| self.owner(grid, chain, SecurityProtocol::Tls, client, now));
-        Some(owner.map(Proof::of))
+        Some(owner)
     }
 
     /// The owner of a chain that is trusted, with the attributes of organizations that it carries.
@@ -38,13 +38,8 @@ impl Gate {
         protocol: SecurityProtocol,
         client: &ClientFacts,
         now: UnixTime,
-    ) -> Result<Identity, Refusal> {
-        let host = client.address.ip().to_string();
+    ) -> Result<Proof, Refusal> {
         let found = self.attributes(grid, chain, now);
-        let subject = chain.subject();
-        for refusal in &found.refusals {
-            tracing::warn!(client = host, subject, %refusal, "attributes of a client are not believed");
-        }
         if self.options.voms == VomsUse::Require && found.names.is_empty() {
             let reason = match found.refusals.first() {
                 Some(refusal) => format!("no attribute of an organization is good: {refusal}"),
@@ -53,13 +48,14 @@ impl Gate {
             return Err(Refusal::new(protocol, reason));
         }
         let method = if protocol == SecurityProtocol::Tls { Method::Tls } else { Method::Gsi };
-        let mut identity = chain.identity(method, &host, found.names);
+        let mut identity = chain.identity(method, &client.address.ip().to_string(), found.names);
         // Attributes end on their own; what rests on them must not outlive them.
         if let Some(end) = found.valid_until.filter(|_| !identity.attributes.is_empty()) {
             let end = end.plus(1);
             identity.expires_at = Some(identity.expires_at.map_or(end, |proxy_end| proxy_end.min(end)));
         }
-        Ok(identity)
+        let unbelieved = found.refusals.iter().map(ToString::to_string).collect();
+        Ok(Proof { unbelieved, ..Proof::of(identity) })
     }
 
     fn attributes(&self, grid: &GridFiles, chain: &Chain, now: UnixTime) -> Attributes {

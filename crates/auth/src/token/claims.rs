@@ -103,15 +103,16 @@ impl Audience {
 }
 
 impl Claims {
-    /// The profile that the claims say they follow; `Err` with the version when nobody here knows it.
-    pub(super) fn profile(&self) -> Result<TokenProfile, &str> {
+    /// The profile that the claims say they follow, if they name one; `Err` with the version when nobody here knows it.
+    pub(super) fn profile(&self) -> Result<Option<TokenProfile>, &str> {
         match (self.wlcg_ver.as_deref(), self.ver.as_deref()) {
-            (Some(version), _) if version == "1" || version.starts_with("1.") => Ok(TokenProfile::Wlcg),
+            (Some(version), _) if version == "1" || version.starts_with("1.") => Ok(Some(TokenProfile::Wlcg)),
             (Some(version), _) => Err(version),
-            (None, None | Some("scitoken:1.0" | "scitokens:1.0" | "scitoken:2.0" | "scitokens:2.0")) => {
-                Ok(TokenProfile::SciTokens)
+            (None, Some("scitoken:1.0" | "scitokens:1.0" | "scitoken:2.0" | "scitokens:2.0")) => {
+                Ok(Some(TokenProfile::SciTokens))
             }
             (None, Some(version)) => Err(version),
+            (None, None) => Ok(None),
         }
     }
 
@@ -226,11 +227,11 @@ mod tests {
 
     #[test]
     fn profiles_are_told_by_their_version() {
-        assert_eq!(claims(r#"{"wlcg.ver":"1.0"}"#).profile(), Ok(TokenProfile::Wlcg));
-        assert_eq!(claims(r#"{"wlcg.ver":"1.3","ver":"x"}"#).profile(), Ok(TokenProfile::Wlcg));
+        assert_eq!(claims(r#"{"wlcg.ver":"1.0"}"#).profile(), Ok(Some(TokenProfile::Wlcg)));
+        assert_eq!(claims(r#"{"wlcg.ver":"1.3","ver":"x"}"#).profile(), Ok(Some(TokenProfile::Wlcg)));
         assert_eq!(claims(r#"{"wlcg.ver":"2.0"}"#).profile(), Err("2.0"));
-        assert_eq!(claims(r#"{"ver":"scitoken:2.0"}"#).profile(), Ok(TokenProfile::SciTokens));
-        assert_eq!(claims(r#"{"sub":"s"}"#).profile(), Ok(TokenProfile::SciTokens));
+        assert_eq!(claims(r#"{"ver":"scitoken:2.0"}"#).profile(), Ok(Some(TokenProfile::SciTokens)));
+        assert_eq!(claims(r#"{"sub":"s"}"#).profile(), Ok(None));
         assert_eq!(claims(r#"{"ver":"scitoken:9"}"#).profile(), Err("scitoken:9"));
     }
 

@@ -104,6 +104,11 @@ pub enum TokenError {
         /// What it says.
         version: String,
     },
+    /// It does not say which profile it follows.
+    #[error(
+        "the token names no profile (neither `wlcg.ver` nor `ver`): such tokens are accepted of issuers of SciTokens only"
+    )]
+    Untyped,
     /// It says no time at which it ends.
     #[error("the token never expires (no `exp`): such tokens are not accepted")]
     NoExpiry,
@@ -182,13 +187,16 @@ impl Issuer {
         Ok(end.plus(self.leeway_seconds))
     }
 
+    /// The profile that a token is read by. One that names none may be anything that the issuer signs, a proof of identity for another
+    /// service among it: it is a SciToken only where those are all that is expected.
     fn check_profile(&self, claims: &Claims) -> Result<TokenProfile, TokenError> {
         let error = |version: &str| TokenError::Profile { version: shown(version) };
-        let profile = claims.profile().map_err(error)?;
-        if self.profile.is_some_and(|only| only != profile) {
-            return Err(error(profile.as_str()));
+        match (claims.profile().map_err(error)?, self.profile) {
+            (Some(named), Some(only)) if named != only => Err(error(named.as_str())),
+            (Some(named), _) => Ok(named),
+            (None, Some(TokenProfile::SciTokens)) => Ok(TokenProfile::SciTokens),
+            (None, Some(TokenProfile::Wlcg) | None) => Err(TokenError::Untyped),
         }
-        Ok(profile)
     }
 
     fn check_audience(&self, claims: &Claims, profile: TokenProfile) -> Result<(), TokenError> {

@@ -164,7 +164,7 @@ fn tokens_must_be_for_this_server() {
     for good in [
         r#""aud":["x","https://cache.site.org"]"#,
         r#""aud":"https://wlcg.cern.ch/jwt/v1/any""#,
-        r#""aud":"ANY","wlcg.ver":null"#,
+        r#""aud":"ANY","wlcg.ver":null,"ver":"scitoken:2.0""#,
     ] {
         assert_eq!(verify(good), Ok(()), "{good}");
     }
@@ -174,7 +174,7 @@ fn tokens_must_be_for_this_server() {
         r#""aud":"""#,
         r#""aud":"https://cache.site.org/""#,
         r#""aud":"ANY""#,
-        r#""aud":"https://wlcg.cern.ch/jwt/v1/any","wlcg.ver":null"#,
+        r#""aud":"https://wlcg.cern.ch/jwt/v1/any","wlcg.ver":null,"ver":"scitoken:2.0""#,
     ] {
         assert!(matches!(verify(bad), Err(TokenError::Audience { .. })), "{bad}");
     }
@@ -189,6 +189,19 @@ fn issuers_may_be_held_to_a_profile() {
     let identity = verify(&issuers, &issuer.sign(&claims(changes))).unwrap();
     assert!(identity.groups.is_empty());
     assert_eq!(identity.scopes.unwrap().len(), 1);
+}
+
+#[test]
+fn tokens_without_a_profile_are_scitokens_where_only_those_are_expected() {
+    let untyped = r#""wlcg.ver":null,"scope":"read:/a storage.read:/b","aud":"ANY""#;
+    for (profile, is_good) in [(None, false), (Some(TokenProfile::Wlcg), false), (Some(TokenProfile::SciTokens), true)]
+    {
+        let (issuer, issuers) = known("ES256", |options| options.profile = profile);
+        match verify(&issuers, &issuer.sign(&claims(untyped))) {
+            Ok(identity) => assert_eq!((is_good, identity.scopes.unwrap().len()), (true, 1)),
+            Err(error) => assert_eq!((is_good, error), (false, TokenError::Untyped)),
+        }
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ section! {
         audiences: Texts = Value::default("[]").sample(r#"["https://cache.example.org"]"#),
         /// Path that scopes are relative to.
         base_path: String = Value::default(r#""/""#).sample(r#""/store""#),
-        /// The only profile that is accepted, "wlcg" or "scitokens"; either, unless written.
+        /// The only profile that is accepted, "wlcg" or "scitokens"; what each token says, unless written. Tokens that say nothing are taken with "scitokens" only.
         profile: String = Value::none().sample(r#""wlcg""#),
         /// Virtual organization of those who bring its tokens, for rules.
         vo: String = Value::none().sample(r#""cms""#),
