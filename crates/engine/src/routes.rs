@@ -96,6 +96,7 @@ enum Source {
 }
 
 /// Where one path leads.
+#[expect(clippy::large_enum_variant, reason = "it lives for the length of one call, and nearly all are the large one")]
 pub(crate) enum Target {
     /// To a file of an origin, cached under `key` (not cached when it is `None`).
     Origin(OriginTarget),
