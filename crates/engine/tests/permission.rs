@@ -30,7 +30,13 @@ struct Guarded {
 impl Guarded {
     fn new(acts_for_clients: bool) -> Arc<Self> {
         let (asked, is_away) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Self { files: MemoryOrigin::new(1 << 20), wanted: credentials("good"), acts_for_clients, asked, is_away })
+        Arc::new(Self {
+            files: MemoryOrigin::new(1 << 20),
+            wanted: credentials("good"),
+            acts_for_clients,
+            asked,
+            is_away,
+        })
     }
 
     /// Whether what is shown with a request is good enough. A service's own is, which tests know by showing nothing.
