@@ -6,6 +6,7 @@ mod authz;
 mod check_config;
 mod client;
 mod demo;
+mod doctor;
 mod documents;
 mod failure;
 mod get;
@@ -33,6 +34,7 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     Demo(demo::DemoArgs),
     CheckConfig(check_config::CheckConfigArgs),
+    Doctor(doctor::DoctorArgs),
     Authz(authz::AuthzArgs),
     Adopt(adopt::AdoptArgs),
     Inspect(inspect::InspectArgs),
@@ -56,6 +58,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Adopt(args) => return adopt::run(&args).unwrap_or_else(|error| failure::report(&error)),
+        Command::Doctor(args) => return doctor::run(&args).unwrap_or_else(|error| failure::report(&error)),
         Command::Serve(args) => serve::run(*args),
         Command::Demo(args) => demo::run(&args),
         Command::CheckConfig(args) => check_config::run(&args),

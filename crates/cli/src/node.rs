@@ -2,7 +2,7 @@
 
 mod admin_port;
 pub(crate) mod gate;
-mod tls;
+pub(crate) mod tls;
 
 use admin_port::AdminPort;
 use anyhow::anyhow;

@@ -41,6 +41,14 @@ pub enum CrlError {
 #[derive(Clone, Debug)]
 pub struct RevocationList(pub(crate) Arc<Crl>);
 
+impl RevocationList {
+    /// When the next one should be there; `None` when it does not say.
+    #[must_use]
+    pub fn next_at(&self) -> Option<UnixTime> {
+        self.0.next_at
+    }
+}
+
 /// A list of revoked certificates that was read; whether its authority signed it is asked with each use.
 pub(crate) struct Crl {
     crl: X509Crl,

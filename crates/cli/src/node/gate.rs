@@ -17,7 +17,7 @@ pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) ->
         (credential.certificate.clone(), credential.key.clone())
     });
     let ca_dir = config.tls.trust.ca_dir.clone();
-    let host = config.server.options.host_name.clone().unwrap_or_else(own_host_name);
+    let host = host_name(settings);
     let files = GateFiles { credential, ca_dir, host };
     let gate = Gate::open(config.security.clone(), &files);
     let gate = gate.map_err(|error| settings.error_at("authentication.methods", error))?;
@@ -32,6 +32,11 @@ pub(crate) fn origin_credentials(settings: &Settings) -> anyhow::Result<Arc<Orig
     let options = settings.config.credentials.clone();
     let opened = OriginCredentials::open(options, UnixTime(forebay_net::clock::now_unix()));
     Ok(Arc::new(opened.map_err(|error| settings.error_at("credential", error))?))
+}
+
+/// The name of this host, as clients know it.
+pub(crate) fn host_name(settings: &Settings) -> String {
+    settings.config.server.options.host_name.clone().unwrap_or_else(own_host_name)
 }
 
 fn own_host_name() -> String {

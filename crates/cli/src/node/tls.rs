@@ -22,7 +22,7 @@ pub(super) fn towards_clients(settings: &Settings) -> anyhow::Result<Option<Tls>
 ///
 /// # Errors
 /// When a file cannot be used.
-pub(super) fn towards_origins(settings: &Settings) -> anyhow::Result<Option<TlsConnector>> {
+pub(crate) fn towards_origins(settings: &Settings) -> anyhow::Result<Option<TlsConnector>> {
     let tls = &settings.config.tls;
     let files = ClientTlsFiles { trust: tls.trust.clone(), credential: tls.own.clone() };
     if files.credential.is_none() && !files.trust.ca_dir.is_dir() {

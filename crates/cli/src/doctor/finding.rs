@@ -1,0 +1,148 @@
+//! What was found, and how it is told.
+
+use crate::text;
+use serde::Serialize;
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
+
+/// How bad a finding is. The order is that of monitoring systems' exit statuses.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    /// As it should be.
+    Ok,
+    /// It works, and should be looked at.
+    Warn,
+    /// Something does not work.
+    Fail,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) level: Level,
+    /// Kind of thing.
+    pub(crate) check: &'static str,
+    /// The file, address or setting.
+    pub(crate) place: String,
+    /// What is there.
+    pub(crate) found: String,
+    /// What to do; empty when that is nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) advice: String,
+}
+
+/// All that was found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Vec<Finding>);
+
+#[derive(Serialize)]
+struct Report<'a> {
+    level: Level,
+    findings: &'a [Finding],
+}
+
+impl Level {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Warn => "WARN",
+            Self::Fail => "FAIL",
+        }
+    }
+}
+
+impl Findings {
+    pub(crate) fn ok(&mut self, check: &'static str, place: impl Display, found: impl Display) {
+        self.add(Level::Ok, check, place, found, "");
+    }
+
+    pub(crate) fn warn(&mut self, check: &'static str, place: impl Display, found: impl Display, advice: impl Display) {
+        self.add(Level::Warn, check, place, found, advice);
+    }
+
+    pub(crate) fn fail(&mut self, check: &'static str, place: impl Display, found: impl Display, advice: impl Display) {
+        self.add(Level::Fail, check, place, found, advice);
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        level: Level,
+        check: &'static str,
+        place: impl Display,
+        found: impl Display,
+        advice: impl Display,
+    ) {
+        let (place, found, advice) = (place.to_string(), found.to_string(), advice.to_string());
+        self.0.push(Finding { level, check, place, found, advice });
+    }
+
+    /// How many there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The worst there is.
+    fn level(&self) -> Level {
+        self.0.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
+    }
+
+    /// 0 when all is well, 1 with warnings, 2 with failures.
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self.level() {
+            Level::Ok => 0,
+            Level::Warn => 1,
+            Level::Fail => 2,
+        }
+    }
+
+    /// A summary on the first line, which is all that some monitoring systems show, then the findings, the worst first.
+    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let count = |level| self.0.iter().filter(|finding| finding.level == level).count();
+        let [fine, warnings, failures] = [Level::Ok, Level::Warn, Level::Fail].map(count);
+        writeln!(out, "{}: {failures} failures, {warnings} warnings, {fine} fine", self.level().as_str())?;
+        for level in [Level::Fail, Level::Warn, Level::Ok] {
+            for finding in self.0.iter().filter(|finding| finding.level == level) {
+                let Finding { check, place, found, advice, .. } = finding;
+                let (place, found) = (text::printable(place), text::printable(found));
+                writeln!(out, "{:<4} {check}: {place}: {found}", level.as_str())?;
+                if !advice.is_empty() {
+                    writeln!(out, "     -> {}", text::printable(advice))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn print_json(&self, out: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, &Report { level: self.level(), findings: &self.0 })?;
+        writeln!(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_finding_decides_and_is_told_first() {
+        let mut findings = Findings::default();
+        assert_eq!(findings.exit_status(), 0);
+        findings.ok("disk", "/a", "fine");
+        assert_eq!(findings.exit_status(), 0);
+        findings.warn("disk", "/b", "nearly full", "buy one");
+        assert_eq!(findings.exit_status(), 1);
+        findings.fail("disk", "/c", "gone\n", "find it");
+        findings.ok("disk", "/d", "fine");
+        assert_eq!(findings.exit_status(), 2);
+        let mut text = Vec::new();
+        findings.print(&mut text).unwrap();
+        let lines: Vec<_> = std::str::from_utf8(&text).unwrap().lines().collect();
+        assert_eq!(lines[0], "FAIL: 1 failures, 1 warnings, 2 fine");
+        assert!(lines[1].starts_with("FAIL disk: /c: gone"), "{lines:?}");
+        assert_eq!(lines[2], "     -> find it");
+        assert_eq!(lines.len(), 7);
+    }
+}
