@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 from harness import xrootd
 from harness.clients import ClientFailed, fetch
 from harness.content import Pattern, assert_same
-from harness.forebay import Forebay
+from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground
 from harness.pki import Credential, Grid
 from harness.process import give_to_service
+from harness.raw_client import RawClient
 from harness.tokens import ANY_AUDIENCE, TokenIssuer, token_file
 from harness.voms import Organization
 from harness.waiting import until
@@ -188,6 +190,34 @@ def test_token_opens_a_stock_origin_and_a_newer_one_is_used_when_its_file_change
     bad.write_text(good.read_text())
     until(lambda: reads(ground, refused), "the cache uses the token that is there now", within=20)
     assert_same(fetch("xrdcp", ground, refused.file_url(PATH)), patterns[PATH].all(), "renewed")
+
+
+def test_fill_goes_on_with_the_newest_token(
+    for_bearers: xrootd.Origin,
+    cache: Callable[..., Forebay],
+    issuer: TokenIssuer,
+    ground: Ground,
+    data: Path,
+    grid: Grid,
+    host: Credential,
+    patterns: dict[str, Pattern],
+) -> None:
+    ends = int(time.time()) + 8
+    own = give_to_service(token_file(ground, issuer.token(aud=ANY_AUDIENCE, exp=ends)))
+    server = cache(f"roots://{for_bearers.address}", method="token", token=str(own))
+    pattern = patterns[PATH]
+    with RawClient("127.0.0.1", server.port) as client:
+        handle = client.open(PATH)
+        assert_same(client.read(handle, 0, BLOCK).ok(), pattern.read(0, BLOCK), "with the first token")
+        own.write_text(issuer.token(aud=ANY_AUDIENCE))
+        for_bearers.stop()
+        again = xrootd.for_bearers(ground, data, issuer, host, grid.directory, port=for_bearers.port)
+        try:
+            until(lambda: time.time() > ends + 2, "the first token has ended", within=30)
+            at = pattern.size - 1000
+            assert_same(client.read(handle, at, 1000).ok(), pattern.read(at, 1000), "with the second token")
+        finally:
+            again.stop()
 
 
 def reads(ground: Ground, server: Forebay) -> bool:

@@ -77,6 +77,7 @@ def guarded(
     *,
     tls: tuple[Credential, Path] | None = None,
     environment: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> Origin:
     """One xrootd that asks who comes, by the protocols of `security` (lines of its configuration).
 
@@ -92,7 +93,7 @@ def guarded(
     if tls:
         host, authorities = tls
         lines += [f"xrd.tls {host.certificate} {host.key}", f"xrd.tlsca certdir {authorities}", "xrootd.tls all"]
-    port = ground.free_port()
+    port = port or ground.free_port()
     return Origin(port, data, [_start(ground, "xrootd", "guarded", port, lines, environment=environment)])
 
 
@@ -117,7 +118,9 @@ def for_members(
     )
 
 
-def for_bearers(ground: Ground, data: Path, issuer: TokenIssuer, host: Credential, authorities: Path) -> Origin:
+def for_bearers(
+    ground: Ground, data: Path, issuer: TokenIssuer, host: Credential, authorities: Path, *, port: int | None = None
+) -> Origin:
     """One xrootd that gives its files to bearers of an issuer's tokens only, over TLS."""
     directory = ground.directory("scitokens")
     settings = directory / "scitokens.cfg"
@@ -137,6 +140,7 @@ def for_bearers(ground: Ground, data: Path, issuer: TokenIssuer, host: Credentia
         ["sec.protocol ztn", "ofs.authorize 1", f"ofs.authlib libXrdAccSciTokens.so config={settings}"],
         tls=(host, authorities),
         environment={"XDG_CACHE_HOME": str(cache)},
+        port=port,
     )
 
 
