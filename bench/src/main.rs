@@ -5,6 +5,7 @@ mod content;
 mod costs;
 mod file;
 mod floor;
+mod grid;
 mod interrupt;
 mod load;
 mod path;
@@ -21,7 +22,7 @@ use compare::CompareOptions;
 use costs::CostsOptions;
 use floor::FloorMode;
 use forebay_types::ByteSize;
-use load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
+use load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order};
 use path::{PathOptions, RelayOptions};
 use scale::ScaleArgs;
 use std::net::SocketAddr;
@@ -178,7 +179,7 @@ fn run_load(args: &LoadArgs) -> Result<()> {
         order: args.order,
         connections: args.connections,
         pipeline: args.pipeline,
-        bare: false,
+        entry: Some(Entry::default()),
     };
     let bound = match args.operations {
         Some(operations) => Bound::Operations(operations),

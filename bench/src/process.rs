@@ -138,6 +138,11 @@ pub(crate) fn is_root() -> bool {
 /// Makes a directory that a program which refuses root may write to.
 pub(crate) fn make_server_dir(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+    give_to_server(path)
+}
+
+/// Gives a file or directory to a program that refuses root.
+pub(crate) fn give_to_server(path: &Path) -> Result<()> {
     if is_root() {
         std::os::unix::fs::chown(path, Some(DAEMON_ID), Some(DAEMON_ID))?;
     }

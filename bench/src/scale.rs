@@ -6,7 +6,7 @@ use crate::compare::scene::{FileSizes, Scene, read_files, wait_until_stored};
 use crate::compare::servers::{ServerKind, store_dir};
 use crate::compare::usage::Usage;
 use crate::interrupt;
-use crate::load::{Bound, Crowd, Load, LoadOptions, LoadReport, Operation, Order};
+use crate::load::{Bound, Crowd, Entry, Load, LoadOptions, LoadReport, Operation, Order};
 use crate::place::Place;
 use crate::process::Server;
 use anyhow::{Context as _, Result, ensure};
@@ -148,7 +148,7 @@ impl ScaleTest<'_> {
             order: Order::Random,
             connections: self.args.active,
             pipeline: 1,
-            bare: false,
+            entry: Some(Entry::default()),
         };
         let mut load = Load::prepare(&options)?;
         let before = Usage::of(server.pid())?;

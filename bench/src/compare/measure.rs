@@ -2,13 +2,13 @@
 
 use super::row::{
     COLD_FIRST_BYTE_LEN, COLD_FIRST_BYTES, COLD_MEDIUM_CONNECTIONS, COLD_ONE_BY_ONE_MAX, COLD_PIPELINE, COLD_READ_LEN,
-    COLD_SMALL_CONNECTIONS, ColdClient, Row, RowKind, WarmRow,
+    COLD_SMALL_CONNECTIONS, ColdClient, LoginWay, Row, RowKind, Security, WarmRow,
 };
 use super::scene::{Scene, wait_until_stored};
 use super::servers::{ServerKind, start_floor, start_relay_floor, store_dir};
 use super::usage::Usage;
 use crate::floor::FloorMode;
-use crate::load::{Bound, Load, LoadFile, LoadOptions, LoadReport, Operation, Order};
+use crate::load::{Bound, Entry, Load, LoadFile, LoadOptions, LoadReport, Logins, Operation, Order};
 use crate::process::{Program, Server, wait_for};
 use anyhow::{Context as _, Result, ensure};
 use forebay_net::clock;
@@ -82,12 +82,14 @@ impl Measure<'_> {
             (RowKind::Cold(ColdClient::Load), None) if server == ServerKind::FloorRelay => self.cold_relay()?,
             (_, None) if server == ServerKind::FloorRelay => return Ok(Outcome::NoPart),
             (_, Some(_)) => return Ok(Outcome::NoPart),
-            (RowKind::Warm(warm), None) => self.warm(&warm, self.scene.server(server)?, None)?,
+            (RowKind::Warm(warm), None) => self.warm(&warm, self.scene.server(server, warm.security())?, None)?,
+            (RowKind::Logins(_), None) if !row.asks(server) => return Ok(Outcome::NoPart),
+            (RowKind::Logins(way), None) => self.logins(way, self.scene.server(server, way.security())?)?,
             (RowKind::Cold(client), None) if server.is_cache() => match self.cold_cache(client, server)? {
                 Ok(measured) => measured,
                 Err(error) => return Ok(Outcome::Ended { why: format!("{error:#}") }),
             },
-            (RowKind::Cold(client), None) => self.cold(client, self.scene.server(server)?, None)?,
+            (RowKind::Cold(client), None) => self.cold(client, self.scene.server(server, Security::None)?, None)?,
         };
         let (report, cpu, origin_bytes) = measured;
         let origin_bytes = if server.is_cache() { origin_bytes } else { 0 };
@@ -115,7 +117,7 @@ impl Measure<'_> {
             order,
             connections: row.connections,
             pipeline: row.pipeline,
-            bare: floor.is_some(),
+            entry: floor.is_none().then(|| self.scene.reader(row)).transpose()?,
         };
         let mut load = Load::prepare(&options)?;
         load.run(Bound::Time(self.time / SETTLE_DIVISOR), self.cancelled)?;
@@ -123,6 +125,14 @@ impl Measure<'_> {
         let report = load.run(Bound::Time(self.time), self.cancelled)?;
         let cpu = Usage::of(server.pid())?.cpu_since(&before);
         Ok((report, cpu, self.scene.origin_usage()?.read_bytes_since(&origin_before)))
+    }
+
+    fn logins(&self, way: LoginWay, server: &Server) -> Result<Measured> {
+        let logins = Logins { server: server.address(), entries: self.scene.clients(way)? };
+        logins.run(self.time / SETTLE_DIVISOR, self.cancelled)?;
+        let before = Usage::of(server.pid())?;
+        let report = logins.run(self.time, self.cancelled)?;
+        Ok((report, Usage::of(server.pid())?.cpu_since(&before), 0))
     }
 
     /// Reads cold through a cache that is started for it. The inner error tells that the cache has ended meanwhile.
@@ -149,7 +159,7 @@ impl Measure<'_> {
     /// Reads the cold file through the least that a cache must do.
     fn cold_relay(&self) -> Result<Measured> {
         let dir = tempfile::Builder::new().prefix("relay-").tempdir_in(self.scene.dir())?;
-        let (origin, file) = (self.scene.server(ServerKind::Plain)?, &self.scene.files.cold);
+        let (origin, file) = (self.scene.server(ServerKind::Plain, Security::None)?, &self.scene.files.cold);
         let server = start_relay_floor(origin.address(), file, dir.path())?;
         let (operation, order) = (Operation::Read { len: COLD_READ_LEN }, Order::Sequential);
         let options = LoadOptions {
@@ -159,7 +169,7 @@ impl Measure<'_> {
             order,
             connections: 1,
             pipeline: COLD_PIPELINE,
-            bare: true,
+            entry: None,
         };
         let mut load = Load::prepare(&options)?;
         let before = Usage::of(server.pid())?;
@@ -177,7 +187,8 @@ impl Measure<'_> {
             let files = files.to_vec();
             let server = server.address();
             let order = if client == ColdClient::FirstByte { Order::Random } else { Order::Sequential };
-            let options = LoadOptions { server, files, operation, order, connections, pipeline, bare: false };
+            let options =
+                LoadOptions { server, files, operation, order, connections, pipeline, entry: Some(Entry::default()) };
             Load::prepare(&options)?.run(Bound::Operations(operations), self.cancelled)
         };
         let cold = std::slice::from_ref(&files.cold);

@@ -5,6 +5,7 @@ pub(crate) mod memory;
 pub(crate) mod record;
 mod row;
 pub(crate) mod scene;
+pub(crate) mod secured;
 pub(crate) mod servers;
 pub(crate) mod summary;
 pub(crate) mod usage;
@@ -14,7 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use forebay_types::ByteSize;
 use measure::{Measure, Outcome, Sample};
 use record::{Machine, SetUp};
-use row::{CpuUnit, Row, RowKind};
+use row::CpuUnit;
 use scene::{FileSizes, Scene};
 use servers::{Programs, ServerKind, XcacheSettings};
 use std::path::{Path, PathBuf};
@@ -77,10 +78,11 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     };
     let mut scene = Scene::set_up(&work_dir, plan.programs.clone(), plan.sizes)?;
     scene.tuned = tuned;
-    let is_warm = |row: &Row| matches!(row.kind, RowKind::Warm(_));
-    if rows.iter().any(is_warm) {
-        for server in options.servers.iter().filter(|server| server.is_cache()) {
-            scene.start_warm(*server, cancelled)?;
+    for row in &rows {
+        for server in options.servers.iter().filter(|server| row.asks(**server)) {
+            if let Some(security) = row.kind.security() {
+                scene.start_for_all_rounds(*server, security, cancelled)?;
+            }
         }
     }
     let measure = Measure { scene: &scene, time: plan.time, cancelled };

@@ -1,5 +1,6 @@
 //! The rows of the table: what is measured.
 
+use super::servers::ServerKind;
 use crate::load::{Operation, Order};
 use anyhow::{Result, ensure};
 
@@ -22,6 +23,59 @@ pub(crate) enum RowKind {
     Warm(WarmRow),
     /// On a fresh cache, one file from end to end.
     Cold(ColdClient),
+    /// Clients that log in and leave, for a time.
+    Logins(LoginWay),
+}
+
+impl RowKind {
+    /// What the servers do for security that run through all rounds; none do for cold rows.
+    pub(crate) const fn security(self) -> Option<Security> {
+        match self {
+            Self::Warm(warm) => Some(warm.security()),
+            Self::Cold(_) => None,
+            Self::Logins(way) => Some(way.security()),
+        }
+    }
+}
+
+/// How clients log in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LoginWay {
+    /// In clear, without any proof.
+    Plain,
+    /// With a shared secret.
+    Secret,
+    /// With a proxy certificate.
+    Certificate,
+    /// With a proxy certificate that has an attribute of an organization.
+    CertificateWithAttribute,
+    /// After a whole TLS handshake.
+    Tls,
+    /// After a TLS handshake that goes on with an earlier session.
+    TlsResumed,
+    /// After a whole TLS handshake, with a token.
+    Token,
+}
+
+impl LoginWay {
+    /// Which sort of server is asked.
+    pub(crate) const fn security(self) -> Security {
+        match self {
+            Self::Plain | Self::Tls | Self::TlsResumed => Security::Tls,
+            Self::Secret | Self::Certificate | Self::CertificateWithAttribute | Self::Token => Security::Proof,
+        }
+    }
+}
+
+/// What a server does for security.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Security {
+    /// Nothing.
+    None,
+    /// It encrypts for clients that ask for it.
+    Tls,
+    /// It wants proof of who comes, and encrypts for clients that ask for it.
+    Proof,
 }
 
 /// A load on a warm cache.
@@ -31,6 +85,8 @@ pub(crate) struct WarmRow {
     pub(crate) order: Order,
     pub(crate) connections: u16,
     pub(crate) pipeline: u16,
+    /// Whether everything is encrypted.
+    pub(crate) tls: bool,
 }
 
 /// Who reads a file that is not in the cache.
@@ -70,12 +126,32 @@ impl CpuUnit {
     }
 }
 
+impl Row {
+    /// Whether a server that runs through all rounds takes part. The two reference servers log clients in by the same code.
+    pub(crate) const fn asks(&self, server: ServerKind) -> bool {
+        let is_file_server = matches!(server, ServerKind::Plain | ServerKind::Forebay);
+        match self.kind {
+            RowKind::Warm(_) => is_file_server || server.is_cache(),
+            RowKind::Logins(_) => is_file_server,
+            RowKind::Cold(_) => false,
+        }
+    }
+}
+
 impl WarmRow {
     /// Whether the floor server can answer it.
     pub(crate) const fn has_floor(&self) -> bool {
-        matches!(self.operation, Operation::Read { .. })
+        matches!(self.operation, Operation::Read { .. }) && !self.tls
+    }
+
+    /// Which sort of server is asked.
+    pub(crate) const fn security(&self) -> Security {
+        if self.tls { Security::Tls } else { Security::None }
     }
 }
+
+/// Clients that log in at the same time.
+pub(crate) const LOGIN_CLIENTS: usize = 4;
 
 /// Bytes of a cold read by the load generator; as many are under way as `xrdcp` has by default.
 pub(crate) const COLD_READ_LEN: u32 = 8 << 20;
@@ -127,7 +203,48 @@ pub(crate) fn all() -> Vec<Row> {
     rows.push(cold("cold-one-by-one", one_by_one, ColdClient::OneByOne, CpuUnit::PerOperation));
     let first_byte = "cold, read 4 KiB random, 1 connection";
     rows.push(cold("cold-first-byte", first_byte, ColdClient::FirstByte, CpuUnit::PerOperation));
+    rows.extend(secured());
     rows
+}
+
+/// What security costs.
+fn secured() -> Vec<Row> {
+    let logins = [
+        ("login-plain", "login, no security", LoginWay::Plain),
+        ("login-sss", "login, sss", LoginWay::Secret),
+        ("login-gsi", "login, gsi", LoginWay::Certificate),
+        ("login-gsi-voms", "login, gsi with VOMS", LoginWay::CertificateWithAttribute),
+        ("login-tls", "login, TLS", LoginWay::Tls),
+        ("login-tls-resumed", "login, TLS resumed", LoginWay::TlsResumed),
+        ("login-ztn", "login, TLS + ztn", LoginWay::Token),
+    ];
+    let logins = logins.map(|(name, title, way)| Row {
+        name: name.to_owned(),
+        title: format!("{title}, {LOGIN_CLIENTS} clients"),
+        kind: RowKind::Logins(way),
+        unit: CpuUnit::PerOperation,
+    });
+    let sequential = bulk("tls-read-1m-seq", "TLS, read 1 MiB sequential", Operation::Read { len: 1 << 20 });
+    let read_random = Operation::Read { len: 128 << 10 };
+    let reads = [
+        sequential,
+        random("tls-read-128k-c8".to_owned(), "TLS, read 128 KiB random".to_owned(), read_random, 8, 1),
+        random(
+            "tls-read-4k-c8".to_owned(),
+            "TLS, read 4 KiB random".to_owned(),
+            Operation::Read { len: 4 << 10 },
+            8,
+            1,
+        ),
+    ];
+    logins.into_iter().chain(reads.map(encrypted)).collect()
+}
+
+fn encrypted(mut row: Row) -> Row {
+    if let RowKind::Warm(warm) = &mut row.kind {
+        warm.tls = true;
+    }
+    row
 }
 
 /// The rows whose names begin with one of `prefixes`; all of them without prefixes.
@@ -143,7 +260,7 @@ pub(crate) fn select(prefixes: &[String]) -> Result<Vec<Row>> {
 }
 
 fn bulk(name: &str, title: &str, operation: Operation) -> Row {
-    let warm = WarmRow { operation, order: Order::Sequential, connections: 1, pipeline: 1 };
+    let warm = WarmRow { operation, order: Order::Sequential, connections: 1, pipeline: 1, tls: false };
     Row {
         name: name.to_owned(),
         title: format!("{title}, 1 connection"),
@@ -153,7 +270,7 @@ fn bulk(name: &str, title: &str, operation: Operation) -> Row {
 }
 
 fn random(name: String, title: String, operation: Operation, connections: u16, pipeline: u16) -> Row {
-    let warm = WarmRow { operation, order: Order::Random, connections, pipeline };
+    let warm = WarmRow { operation, order: Order::Random, connections, pipeline, tls: false };
     let plural = if connections == 1 { "" } else { "s" };
     let title = format!("{title}, {connections} connection{plural}");
     Row { name, title, kind: RowKind::Warm(warm), unit: CpuUnit::PerOperation }

@@ -1,9 +1,12 @@
 //! What a comparison plays on: the files, the running servers, and caches that hold all of it.
 
+use super::row::{LOGIN_CLIENTS, LoginWay, Security, WarmRow};
+use super::secured::Guard;
 use super::servers::{EXPORT, Programs, ServerKind, XcacheSettings, store_dir};
 use super::usage::Usage;
 use crate::file::make_file;
-use crate::load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
+use crate::grid::Grid;
+use crate::load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order};
 use crate::process::{Server, make_server_dir, wait_for};
 use anyhow::{Context as _, Result, ensure};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -59,7 +62,9 @@ pub(crate) struct Scene {
     pub(crate) programs: Programs,
     pub(crate) files: Files,
     /// Servers that run through all rounds.
-    servers: Vec<(ServerKind, Server)>,
+    servers: Vec<(ServerKind, Security, Server)>,
+    /// What servers are configured with that do something for security; made when one is to be started.
+    grid: Option<Grid>,
     /// Of the tuned XCache; its defaults unless they are set.
     pub(crate) tuned: XcacheSettings,
     // Last, so that the servers are stopped before their files go.
@@ -94,52 +99,74 @@ impl Scene {
             cold_small: cold_small.collect::<Result<_>>()?,
             cold_medium: cold_medium.collect::<Result<_>>()?,
         };
-        let plain = programs.start_plain(Ipv4Addr::LOCALHOST.into(), &root, &dir.path().join("plain"))?;
-        Ok(Self { programs, files, servers: vec![(ServerKind::Plain, plain)], tuned: XcacheSettings::default(), dir })
+        let plain_dir = dir.path().join("plain");
+        let plain = programs.start_plain(Ipv4Addr::LOCALHOST.into(), &root, Guard::None, &plain_dir)?;
+        let servers = vec![(ServerKind::Plain, Security::None, plain)];
+        Ok(Self { programs, files, servers, grid: None, tuned: XcacheSettings::default(), dir })
     }
 
-    /// Starts a cache and has it fetch everything, over one connection: Debian's XCache 5.5.3 crashes when several
-    /// connections read many small cold files.
-    pub(crate) fn start_warm(&mut self, kind: ServerKind, cancelled: &AtomicBool) -> Result<()> {
-        let run_dir = self.dir.path().join(format!("warm-{kind:?}").to_lowercase());
-        let server = self.start_cache(kind, &run_dir)?;
+    /// Starts a server that runs through all rounds, unless it runs already. Of caches, those that rows read from are warm.
+    pub(crate) fn start_for_all_rounds(
+        &mut self,
+        kind: ServerKind,
+        security: Security,
+        cancelled: &AtomicBool,
+    ) -> Result<()> {
+        if self.server(kind, security).is_ok() {
+            return Ok(());
+        }
+        if security != Security::None && self.grid.is_none() {
+            self.grid = Some(Grid::make(&self.dir.path().join("grid")).context("cannot make certificates")?);
+        }
+        let run_dir = self.dir.path().join(format!("warm-{kind:?}-{security:?}").to_lowercase());
+        let guard = Guard::new(security, self.grid.as_ref()).context("there is a grid where one is needed")?;
+        let server = self.start_guarded(kind, guard, &run_dir)?;
+        if kind.is_cache() && security != Security::Proof {
+            self.warm(kind, &server, &run_dir, cancelled)?;
+        }
+        self.servers.push((kind, security, server));
+        Ok(())
+    }
+
+    /// Has a cache fetch everything, over one connection: Debian's XCache 5.5.3 crashes when several connections read many small
+    /// cold files.
+    fn warm(&self, kind: ServerKind, server: &Server, run_dir: &Path, cancelled: &AtomicBool) -> Result<()> {
         let name = kind.as_str();
         eprintln!("warming {name}");
         self.read_everything(server.address(), cancelled).with_context(|| format!("cannot warm {name}"))?;
         let expected = self.files.large.len + self.files.small.iter().map(|file| file.len).sum::<u64>();
-        wait_until_stored(&store_dir(&run_dir), expected)?;
+        wait_until_stored(&store_dir(run_dir), expected)?;
         rustix::fs::sync();
         let before = self.origin_usage()?;
         self.read_everything(server.address(), cancelled).with_context(|| format!("cannot read {name} warm"))?;
         let fetched = self.origin_usage()?.read_bytes_since(&before);
         ensure!(fetched < expected / 100, "{name} is warm and fetched another {fetched} bytes from its origin");
-        self.servers.push((kind, server));
         Ok(())
     }
 
     /// Starts a cache with its files in `run_dir`.
     pub(crate) fn start_cache(&self, kind: ServerKind, run_dir: &Path) -> Result<Server> {
-        std::fs::create_dir_all(run_dir)?;
-        let origin = self.server(ServerKind::Plain)?.address();
-        match kind {
-            ServerKind::Xcache => self.programs.start_xcache(origin, XcacheSettings::WITHOUT_PREFETCH, run_dir),
-            ServerKind::XcacheTuned => self.programs.start_xcache(origin, self.tuned, run_dir),
-            ServerKind::Forebay => self.programs.start_forebay(origin, run_dir),
-            ServerKind::Plain
-            | ServerKind::FloorPingPong
-            | ServerKind::FloorCopy
-            | ServerKind::FloorSendfile
-            | ServerKind::FloorRelay => {
-                anyhow::bail!("{} is no cache", kind.as_str())
-            }
-        }
+        ensure!(kind.is_cache(), "{} is no cache", kind.as_str());
+        self.start_guarded(kind, Guard::None, run_dir)
     }
 
     /// Starts one more server of a kind, with its files in `run_dir`.
     pub(crate) fn start(&self, kind: ServerKind, run_dir: &Path) -> Result<Server> {
+        self.start_guarded(kind, Guard::None, run_dir)
+    }
+
+    fn start_guarded(&self, kind: ServerKind, guard: Guard<'_>, run_dir: &Path) -> Result<Server> {
+        std::fs::create_dir_all(run_dir)?;
+        let origin = self.server(ServerKind::Plain, Security::None)?.address();
+        let programs = &self.programs;
         match kind {
-            ServerKind::Plain => self.programs.start_plain(Ipv4Addr::LOCALHOST.into(), &self.root(), run_dir),
-            _ => self.start_cache(kind, run_dir),
+            ServerKind::Plain => programs.start_plain(Ipv4Addr::LOCALHOST.into(), &self.root(), guard, run_dir),
+            ServerKind::Xcache => programs.start_xcache(origin, XcacheSettings::WITHOUT_PREFETCH, guard, run_dir),
+            ServerKind::XcacheTuned => programs.start_xcache(origin, self.tuned, guard, run_dir),
+            ServerKind::Forebay => programs.start_forebay(origin, guard, run_dir),
+            ServerKind::FloorPingPong | ServerKind::FloorCopy | ServerKind::FloorSendfile | ServerKind::FloorRelay => {
+                anyhow::bail!("{} is started for each row", kind.as_str())
+            }
         }
     }
 
@@ -155,14 +182,38 @@ impl Scene {
     }
 
     /// A server that runs through all rounds.
-    pub(crate) fn server(&self, kind: ServerKind) -> Result<&Server> {
-        let found = self.servers.iter().find(|(other, _)| *other == kind);
-        found.map(|(_, server)| server).with_context(|| format!("{} was not started", kind.as_str()))
+    pub(crate) fn server(&self, kind: ServerKind, security: Security) -> Result<&Server> {
+        let found = self.servers.iter().find(|(other, same, _)| (*other, *same) == (kind, security));
+        found.map(|(_, _, server)| server).with_context(|| format!("{} was not started", kind.as_str()))
+    }
+
+    /// How clients get in to read in a row on a warm cache.
+    pub(crate) fn reader(&self, row: &WarmRow) -> Result<Entry> {
+        if row.tls { self.grid()?.encrypted(false) } else { Ok(Entry::default()) }
+    }
+
+    /// How the clients of a row of logins get in.
+    pub(crate) fn clients(&self, way: LoginWay) -> Result<Vec<Entry>> {
+        let grid = self.grid()?;
+        let entry = |client| match way {
+            LoginWay::Plain => Ok(Entry::default()),
+            LoginWay::Secret => Ok(grid.with_secret()),
+            LoginWay::Certificate => Ok(grid.with_certificate(false)),
+            LoginWay::CertificateWithAttribute => Ok(grid.with_certificate(true)),
+            LoginWay::Tls => grid.encrypted(false),
+            LoginWay::TlsResumed => grid.encrypted(true),
+            LoginWay::Token => grid.with_token(client),
+        };
+        (0..LOGIN_CLIENTS).map(entry).collect()
+    }
+
+    fn grid(&self) -> Result<&Grid> {
+        self.grid.as_ref().context("certificates come with the servers that need them")
     }
 
     /// What the origin has used so far.
     pub(crate) fn origin_usage(&self) -> Result<Usage> {
-        Usage::of(self.server(ServerKind::Plain)?.pid())
+        Usage::of(self.server(ServerKind::Plain, Security::None)?.pid())
     }
 
     /// The large file as the origin's disk has it.
@@ -199,7 +250,7 @@ pub(crate) fn read_files<'a>(
             order: Order::Sequential,
             connections: 1,
             pipeline: 1,
-            bare: false,
+            entry: Some(Entry::default()),
         };
         let reads = file.len.div_ceil(WARM_READ_LEN.into());
         let report = Load::prepare(&options)?.run(Bound::Operations(reads), cancelled)?;

@@ -1,6 +1,7 @@
 //! The servers that are compared: how each is configured and started.
 
 use super::absolute;
+use super::secured::Guard;
 use crate::floor::FloorMode;
 use crate::load::{Load, LoadFile};
 use crate::process::{Program, Server, make_server_dir, ready_address};
@@ -124,13 +125,19 @@ impl Programs {
     }
 
     /// Starts the file server that exports `root`/bench at an address of this host; its own files go to `run_dir`.
-    pub(crate) fn start_plain(&self, host: IpAddr, root: &Path, run_dir: &Path) -> Result<Server> {
+    pub(crate) fn start_plain(&self, host: IpAddr, root: &Path, guard: Guard<'_>, run_dir: &Path) -> Result<Server> {
         let config = format!("oss.localroot {}\n", root.display());
-        self.start_xrootd(ServerKind::Plain.as_str(), host, run_dir, &config)
+        self.start_xrootd(ServerKind::Plain.as_str(), host, guard, run_dir, &config)
     }
 
     /// Starts an XCache in front of `origin` that keeps everything in `run_dir`.
-    pub(crate) fn start_xcache(&self, origin: SocketAddr, settings: XcacheSettings, run_dir: &Path) -> Result<Server> {
+    pub(crate) fn start_xcache(
+        &self,
+        origin: SocketAddr,
+        settings: XcacheSettings,
+        guard: Guard<'_>,
+        run_dir: &Path,
+    ) -> Result<Server> {
         let store = store_dir(run_dir);
         make_server_dir(&store)?;
         let mut config = format!("oss.localroot {}\nofs.osslib libXrdPss.so\n", store.display());
@@ -142,31 +149,52 @@ impl Programs {
         if let Some(block_len) = settings.block_len {
             writeln!(config, "pfc.blocksize {block_len}")?;
         }
-        self.start_xrootd(ServerKind::Xcache.as_str(), Ipv4Addr::LOCALHOST.into(), run_dir, &config)
+        self.start_xrootd(ServerKind::Xcache.as_str(), Ipv4Addr::LOCALHOST.into(), guard, run_dir, &config)
     }
 
-    fn start_xrootd(&self, name: &'static str, host: IpAddr, run_dir: &Path, config: &str) -> Result<Server> {
+    fn start_xrootd(
+        &self,
+        name: &'static str,
+        host: IpAddr,
+        guard: Guard<'_>,
+        run_dir: &Path,
+        config: &str,
+    ) -> Result<Server> {
         make_server_dir(run_dir)?;
         // The reference server tells nowhere which port it was given, so it is told one that was free a moment ago.
         let port = TcpListener::bind((host, 0))?.local_addr()?.port();
         let config_path = run_dir.join("xrootd.cfg");
         let dir = run_dir.display();
-        let text =
-            format!("all.export /{EXPORT} r/o\nall.adminpath {dir}\nall.pidpath {dir}\nxrd.port {port}\n{config}");
+        let security = guard.xrootd_lines();
+        let text = format!(
+            "all.export /{EXPORT} r/o\nall.adminpath {dir}\nall.pidpath {dir}\nxrd.port {port}\n{config}{security}"
+        );
         std::fs::write(&config_path, text).with_context(|| format!("cannot write {}", config_path.display()))?;
-        let program = self.xrootd("xrootd", &[Path::new("-c"), &config_path]);
-        let address = SocketAddr::new(host, port);
-        Server::start(name, &program, &run_dir.join("log"), |_| Load::answers(address).then_some(address))
+        let mut program = self.xrootd("xrootd", &[Path::new("-c"), &config_path]);
+        program.env.extend(guard.xrootd_env());
+        let (address, entry) = (SocketAddr::new(host, port), guard.entry());
+        Server::start(name, &program, &run_dir.join("log"), |_| Load::answers(address, &entry).then_some(address))
     }
 
     /// Starts Forebay in front of `origin`, with its store in `run_dir`.
-    pub(crate) fn start_forebay(&self, origin: SocketAddr, run_dir: &Path) -> Result<Server> {
+    pub(crate) fn start_forebay(&self, origin: SocketAddr, guard: Guard<'_>, run_dir: &Path) -> Result<Server> {
         let store = store_dir(run_dir);
         std::fs::create_dir_all(&store)?;
         let origin = format!("root://{origin}");
-        let args = ["serve", "--listen", "127.0.0.1:0", "--origin", &origin, "--memory", MEMORY.1, "--store"];
-        let mut args: Vec<_> = args.iter().map(Into::into).collect();
-        args.push(store.into_os_string());
+        let security = guard.forebay_tables()?;
+        let args = if security.is_empty() {
+            let args = ["serve", "--listen", "127.0.0.1:0", "--origin", &origin, "--memory", MEMORY.1, "--store"];
+            args.iter().map(Into::into).chain([store.into_os_string()]).collect()
+        } else {
+            let config_path = run_dir.join("forebay.toml");
+            let (store, memory) = (serde_json::to_string(&store)?, MEMORY.1);
+            let basics = format!(
+                "[server]\nlisten = [\"127.0.0.1:0\"]\n[store]\npath = {store}\n[memory]\nbudget = \"{memory}\"\n\
+                 [[export]]\norigins = [\"{origin}\"]\n"
+            );
+            std::fs::write(&config_path, basics + &security)?;
+            vec!["serve".into(), "--config".into(), config_path.into_os_string()]
+        };
         let program = Program { path: self.forebay.clone(), args, env: Vec::new(), refuses_root: false };
         let log = run_dir.join("log");
         Server::start(ServerKind::Forebay.as_str(), &program, &log, |log| ready_address(log, "ready root://"))

@@ -3,7 +3,7 @@
 use super::instrument::{Count as _, Instrument};
 use super::row::Row;
 use crate::file::make_file;
-use crate::load::{Bound, Load, LoadFile, LoadOptions, Operation, Order};
+use crate::load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order};
 use crate::process::{Program, Server, ready_address};
 use anyhow::{Context as _, Result, bail, ensure};
 use forebay_net::clock;
@@ -93,7 +93,15 @@ impl Scene {
             }
         };
         let (operation, order, pipeline) = (row.operation, row.order, row.pipeline);
-        Load::prepare(&LoadOptions { server, files, operation, order, connections: 1, pipeline, bare: false })
+        Load::prepare(&LoadOptions {
+            server,
+            files,
+            operation,
+            order,
+            connections: 1,
+            pipeline,
+            entry: Some(Entry::default()),
+        })
     }
 }
 

@@ -1,12 +1,14 @@
 //! One connection: its set-up, what it sends, what it receives.
 
 use super::job::{Job, LoadFile, Turn, open};
+use super::login::{Entry, log_in};
 use super::reply::ReplyReader;
 use super::slot::{Reply, Slot, Step};
+use super::transport::Transport;
 use crate::content::Content;
 use anyhow::{Context as _, Result, bail, ensure};
 use forebay_net::clock;
-use forebay_proto::{Abilities, ClientOptions, ClientPurpose, ClientSession, FileHandle, Progress, StreamId, TlsUse};
+use forebay_proto::{FileHandle, StreamId};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -30,7 +32,7 @@ pub(super) struct Completed {
 /// A connection with everything it has under way.
 #[derive(Debug)]
 pub(super) struct Connection {
-    stream: TcpStream,
+    transport: Transport,
     out: Vec<u8>,
     replies: ReplyReader,
     slots: Vec<Slot>,
@@ -40,38 +42,17 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects, with room for `pipeline` requests under way for a file that holds `content`.
     pub(super) fn connect(server: SocketAddr, pipeline: u16, content: Content) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&server, SET_UP_TIMEOUT)
-            .with_context(|| format!("cannot connect to {server}"))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SET_UP_TIMEOUT))?;
         let now = clock::monotonic();
         let slots = (0..pipeline.max(1)).map(|_| Slot::new(content, now)).collect();
-        Ok(Self { stream, out: Vec::new(), replies: ReplyReader::new(), slots, finished: Vec::new() })
+        let transport = Transport::Plain(connect(server)?);
+        Ok(Self { transport, out: Vec::new(), replies: ReplyReader::new(), slots, finished: Vec::new() })
     }
 
-    /// Opens a session.
-    pub(super) fn log_in(&mut self) -> Result<()> {
-        let purpose =
-            ClientPurpose::Login { pid: std::process::id(), username: "bench".to_owned(), cgi: String::new() };
-        let mut session =
-            ClientSession::new(ClientOptions { purpose, ability: Abilities::default(), tls: TlsUse::Never });
-        session.start(&mut self.out);
-        let mut input = Vec::new();
-        loop {
-            self.flush()?;
-            match session.handle_input(&input, &mut self.out)? {
-                Progress::NeedMore { .. } => {
-                    let mut chunk = [0; 1024];
-                    let len = self.stream.read(&mut chunk).context("no answer to the login")?;
-                    ensure!(len > 0, "the server closed the connection during the login");
-                    input.extend(chunk.iter().take(len));
-                }
-                Progress::Continue { consumed } => drop(input.drain(..consumed)),
-                Progress::StartTls { .. } => bail!("the server requires TLS"),
-                Progress::Authenticate { .. } => bail!("the server requires authentication"),
-                Progress::Ready { .. } => return Ok(()),
-            }
-        }
+    /// As [`Connection::connect`], and opens a session.
+    pub(super) fn log_in(server: SocketAddr, entry: &Entry, pipeline: u16, content: Content) -> Result<Self> {
+        let mut connection = Self::connect(server, pipeline, content)?;
+        connection.transport = log_in(connection.transport.into_socket()?, entry)?;
+        Ok(connection)
     }
 
     /// Opens `file` for reading and checks its size.
@@ -90,13 +71,13 @@ impl Connection {
     }
 
     /// The socket, for polling it.
-    pub(super) const fn stream(&self) -> &TcpStream {
-        &self.stream
+    pub(super) fn stream(&self) -> &TcpStream {
+        self.transport.socket()
     }
 
-    /// The socket, when nothing is under way.
-    pub(super) fn into_stream(self) -> TcpStream {
-        self.stream
+    /// The socket of a connection in clear, when nothing is under way.
+    pub(super) fn into_stream(self) -> Result<TcpStream> {
+        self.transport.into_socket()
     }
 
     /// Begins an operation of `job` in slot `index`; it is sent with the next flush.
@@ -108,7 +89,7 @@ impl Connection {
 
     /// Reads once from the socket through `buffer` and compares what came. Whether anything did.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<bool> {
-        let len = match self.stream.read(buffer) {
+        let len = match self.transport.read(buffer) {
             Ok(0) => bail!("the server closed the connection"),
             Ok(len) => len,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(false),
@@ -136,7 +117,7 @@ impl Connection {
     /// so an answer will wake this connection.
     pub(super) fn flush(&mut self) -> Result<()> {
         while !self.out.is_empty() {
-            match self.stream.write(&self.out) {
+            match self.transport.write(&self.out) {
                 Ok(len) if len == self.out.len() => self.out.clear(),
                 Ok(len) => drop(self.out.drain(..len)),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -146,6 +127,15 @@ impl Connection {
         }
         Ok(())
     }
+}
+
+/// Connects; reads from the connection fail after [`SET_UP_TIMEOUT`].
+pub(super) fn connect(server: SocketAddr) -> Result<TcpStream> {
+    let socket =
+        TcpStream::connect_timeout(&server, SET_UP_TIMEOUT).with_context(|| format!("cannot connect to {server}"))?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(SET_UP_TIMEOUT))?;
+    Ok(socket)
 }
 
 fn stream_id(index: usize) -> StreamId {

@@ -3,6 +3,7 @@
 use super::RECEIVE_LEN;
 use super::connection::Connection;
 use super::job::{Job, LoadFile};
+use super::login::Entry;
 use super::workload::{Offsets, Order};
 use crate::content::Content;
 use anyhow::{Context as _, Result, ensure};
@@ -28,9 +29,8 @@ impl Crowd {
     pub(crate) fn log_in(server: SocketAddr, count: u16, file: &LoadFile) -> Result<Self> {
         let content = Content::of_path(&file.path);
         let log_in = |index| -> Result<_> {
-            let mut connection = Connection::connect(server, 1, content)?;
-            connection.log_in().with_context(|| format!("connection {index}"))?;
-            Ok((connection, None))
+            let connection = Connection::log_in(server, &Entry::default(), 1, content);
+            Ok((connection.with_context(|| format!("connection {index}"))?, None))
         };
         let members = (0..count).map(log_in).collect::<Result<_>>()?;
         Ok(Self { members, file: file.clone(), buffer: vec![0; RECEIVE_LEN] })

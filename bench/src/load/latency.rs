@@ -30,6 +30,17 @@ impl Latencies {
         }
     }
 
+    /// Counts what another histogram has counted.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(all, more)| *all += more);
+        self.count += other.count;
+    }
+
+    /// How many operations were counted.
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+
     /// The latency that a share of `percent` of the operations did not exceed, in microseconds; 0 without operations.
     pub(crate) fn percentile_us(&self, percent: u64) -> f64 {
         let rank = (self.count * percent).div_ceil(100).max(1);

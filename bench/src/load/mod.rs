@@ -7,16 +7,22 @@ mod connection;
 mod crowd;
 mod job;
 mod latency;
+mod login;
+mod logins;
 mod poller;
 mod reply;
 mod slot;
 mod stress;
+mod transport;
 mod visits;
 mod workload;
 
 pub(crate) use crowd::Crowd;
 pub(crate) use job::LoadFile;
+pub(crate) use login::{Entry, Proof, SECRET_USER};
+pub(crate) use logins::Logins;
 pub(crate) use stress::{Stress, StressOptions, StressReport};
+pub(crate) use transport::{SERVER_NAME, TlsClient};
 pub(crate) use workload::{Operation, Order};
 
 use crate::content::Content;
@@ -58,8 +64,8 @@ pub(crate) struct LoadOptions {
     pub(crate) connections: u16,
     /// Requests under way on each connection, from 1 to [`PIPELINE_MAX`].
     pub(crate) pipeline: u16,
-    /// The server is a floor server: it knows reads and nothing else, no session and no open.
-    pub(crate) bare: bool,
+    /// How clients get in. Without one the server is a floor server: it knows reads and nothing else, no session and no open.
+    pub(crate) entry: Option<Entry>,
 }
 
 /// When a run ends.
@@ -110,9 +116,9 @@ impl Load {
         Ok(Self { members, pipeline: options.pipeline.into(), poller, buffer: vec![0; RECEIVE_LEN] })
     }
 
-    /// Whether an XRootD server answers at `server`.
-    pub(crate) fn answers(server: SocketAddr) -> bool {
-        Connection::connect(server, 1, Content::of_path("")).is_ok_and(|mut connection| connection.log_in().is_ok())
+    /// Whether an XRootD server lets a client in at `server`.
+    pub(crate) fn answers(server: SocketAddr, entry: &Entry) -> bool {
+        Connection::log_in(server, entry, 1, Content::of_path("")).is_ok()
     }
 
     /// Runs until `bound`, or fails when `cancelled` becomes true.
@@ -161,20 +167,20 @@ impl Load {
 
 /// Opens a session with `server` and in it `file`, for who goes on by itself.
 pub(crate) fn open_session(server: SocketAddr, file: &LoadFile) -> Result<(TcpStream, FileHandle)> {
-    let mut connection = Connection::connect(server, 1, Content::of_path(&file.path))?;
-    connection.log_in()?;
+    let mut connection = Connection::log_in(server, &Entry::default(), 1, Content::of_path(&file.path))?;
     let handle = connection.open(file)?;
-    Ok((connection.into_stream(), handle))
+    Ok((connection.into_stream()?, handle))
 }
 
 fn prepare_one(options: &LoadOptions, index: u16, queue: &FileQueue) -> Result<(Connection, Job)> {
     let file = options.files.first().context("a load needs a file")?;
-    let mut connection = Connection::connect(options.server, options.pipeline, Content::of_path(&file.path))?;
-    if !options.bare {
-        connection.log_in()?;
-    }
+    let content = Content::of_path(&file.path);
+    let mut connection = match &options.entry {
+        None => Connection::connect(options.server, options.pipeline, content),
+        Some(entry) => Connection::log_in(options.server, entry, options.pipeline, content),
+    }?;
     let mut open = |len| -> Result<_> {
-        let handle = if options.bare { 0.into() } else { connection.open(file)? };
+        let handle = if options.entry.is_none() { 0.into() } else { connection.open(file)? };
         Ok((handle, Offsets::new(options.order, file.len, len, index.into(), options.connections.into())))
     };
     let job = match options.operation {

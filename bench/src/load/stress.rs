@@ -3,6 +3,7 @@
 use super::connection::{Completed, Connection};
 use super::job::{Job, LoadFile};
 use super::latency::Latencies;
+use super::login::Entry;
 use super::poller::Poller;
 use super::reply::ReplyError;
 use super::slot::Step;
@@ -71,8 +72,7 @@ impl Stress {
         let files: std::rc::Rc<[LoadFile]> = options.files.as_slice().into();
         let mut members = Vec::new();
         for index in 0..options.jobs {
-            let mut connection = Connection::connect(options.server, 1, Content::of_path(""))?;
-            connection.log_in()?;
+            let connection = Connection::log_in(options.server, &Entry::default(), 1, Content::of_path(""))?;
             let seed = options.seed.wrapping_mul(u64::from(u16::MAX)).wrapping_add(index.into());
             members.push((connection, Job::Visits(Visits::new(files.clone(), seed, options.visits))));
         }

@@ -4,7 +4,7 @@ use super::row::{Task, Unit, Way};
 use super::scene::{Files, Scene};
 use crate::compare::summary::MIB;
 use crate::content::Content;
-use crate::load::{Bound, Load, LoadFile, LoadOptions, LoadReport};
+use crate::load::{Bound, Entry, Load, LoadFile, LoadOptions, LoadReport};
 use crate::process::{Program, wait_for};
 use anyhow::{Context as _, Result, ensure};
 use forebay_net::clock;
@@ -93,7 +93,7 @@ impl Measure<'_> {
             order: plan.order,
             connections: plan.connections,
             pipeline: 1,
-            bare: false,
+            entry: Some(Entry::default()),
         };
         Load::prepare(&options)?.run(Bound::Operations(operations), self.cancelled)
     }

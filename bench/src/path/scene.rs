@@ -3,6 +3,7 @@
 use super::link::LinkShape;
 use super::namespace::{Namespace, Tuning};
 use super::row::Way;
+use crate::compare::secured::Guard;
 use crate::compare::servers::{EXPORT, Programs};
 use crate::compare::usage::Usage;
 use crate::file::make_file;
@@ -93,7 +94,8 @@ impl Scene {
         near.adopt(near_name, NEAR, NETWORK, congestion_control)?;
         far.adopt(far_name, FAR, NETWORK, congestion_control)?;
         let run_dir = files.dir().join("origin-run");
-        let origin = far.within(|| programs.start_plain(FAR.into(), &files.dir().join("origin"), &run_dir))?;
+        let origin =
+            far.within(|| programs.start_plain(FAR.into(), &files.dir().join("origin"), Guard::None, &run_dir))?;
         Ok(Self { programs: programs.clone(), origin, near, _far: far, _relay: relay })
     }
 
@@ -116,8 +118,10 @@ impl Scene {
     pub(crate) fn start_cache(&self, way: Way, run_dir: &Path) -> Result<Option<Server>> {
         match way {
             Way::Direct => Ok(None),
-            Way::Forebay => self.programs.start_forebay(self.origin(), run_dir).map(Some),
-            Way::Xcache(settings) => self.programs.start_xcache(self.origin(), settings, run_dir).map(Some),
+            Way::Forebay => self.programs.start_forebay(self.origin(), Guard::None, run_dir).map(Some),
+            Way::Xcache(settings) => {
+                self.programs.start_xcache(self.origin(), settings, Guard::None, run_dir).map(Some)
+            }
         }
     }
 
