@@ -6,10 +6,10 @@ mod pki;
 
 use forebay_auth::gsi::{
     Buffer, BufferError, ClientStep, ExchangeError, GsiClient, GsiClientSettings, GsiError, GsiPeer, GsiServer,
-    GsiServerSettings, ServerStep, write_buffer,
+    GsiServerSettings, HALF_S_MAX, ServerStep, write_buffer,
 };
 use forebay_auth::x509::{Credential, TrustAnchors, TrustError, TrustRules};
-use forebay_auth::{InitVector, SessionCipher, SessionKey};
+use forebay_auth::{InitVector, SessionCipher, SessionKey, UnixTime};
 use openssl::dh::Dh;
 use openssl::rsa::Padding;
 use openssl::sha::sha256;
@@ -58,6 +58,7 @@ fn server_settings(credential: Credential, trust: TrustAnchors) -> GsiServerSett
         rules: TrustRules::default(),
         allow_unsigned: false,
         asks_delegation: false,
+        half: Arc::default(),
     }
 }
 
@@ -129,6 +130,48 @@ fn tags_are_signed_as_the_older_side_does() {
         let shown = client.handle(&answer, NOW).unwrap().0;
         assert!(matches!(server.handle(&shown, NOW), Ok(ServerStep::Done(_))), "{version}");
     }
+}
+
+/// The signed values that a server sends to a client with this module.
+fn values_sent(settings: &Arc<GsiServerSettings>, module: &[u8], now: UnixTime) -> Vec<u8> {
+    let first = first_message(8, 10700, module);
+    let ServerStep::Continue(answer) = GsiServer::new(Arc::clone(settings)).handle(&first, now).unwrap() else {
+        panic!("done too early")
+    };
+    Buffer::parse(&answer).unwrap().get(VALUES).unwrap().to_vec()
+}
+
+#[test]
+fn one_key_serves_handshakes_for_a_minute_and_no_longer() {
+    let server = Arc::new(Site::new().server);
+    let sent = |now| values_sent(&server, b"ssl", now);
+    let first = sent(NOW);
+    assert_eq!(sent(NOW.plus(HALF_S_MAX - 1)), first);
+    let second = sent(NOW.plus(HALF_S_MAX));
+    assert_ne!(second, first);
+    assert_ne!(sent(NOW), second, "a clock that was set back makes no key last longer");
+}
+
+#[test]
+fn a_client_that_does_not_pad_gets_a_key_of_its_own() {
+    let server = Arc::new(Site::new().server);
+    let sent: Vec<_> = [&b"ssl"[..], b"sslnopad", b"sslnopad"].map(|module| values_sent(&server, module, NOW)).into();
+    assert!(sent[0] != sent[1] && sent[0] != sent[2] && sent[1] != sent[2]);
+    assert_eq!(values_sent(&server, b"ssl", NOW), sent[0]);
+}
+
+#[test]
+fn a_new_certificate_signs_a_key_of_its_own() {
+    let site = Site::new();
+    let credential = Arc::new(site.authority.host(HOST).credential());
+    let old = Arc::new(site.server);
+    let half = Arc::clone(&old.half);
+    let renewed = server_settings(site.authority.host(HOST).credential(), site.authority.anchors());
+    let renewed = Arc::new(GsiServerSettings { credential, half, ..renewed });
+    let first = values_sent(&old, b"ssl", NOW);
+    let second = values_sent(&renewed, b"ssl", NOW);
+    assert_ne!(first, second);
+    assert_eq!(values_sent(&renewed, b"ssl", NOW), second);
 }
 
 #[test]

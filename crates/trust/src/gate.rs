@@ -12,7 +12,10 @@ use crate::{
 };
 use forebay_auth::{
     Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams, SssSeen, Token,
-    TokenError, UnixTime, VerifiedTokens, ZtnParams, gsi::GsiServerSettings, write_offers, x509::Credential,
+    TokenError, UnixTime, VerifiedTokens, ZtnParams,
+    gsi::{GsiServerSettings, SharedHalf},
+    write_offers,
+    x509::Credential,
 };
 use forebay_types::Lfn;
 use std::{
@@ -62,6 +65,7 @@ pub(crate) struct GridFiles {
     credential: Watched<Arc<Credential>>,
     authorities: Watched<Authorities>,
     pub(crate) organizations: Watched<Organizations>,
+    half: Arc<SharedHalf>,
 }
 
 /// What a client is told at login.
@@ -256,6 +260,7 @@ impl Gate {
             rules: self.options.trust,
             allow_unsigned: self.options.allows_unsigned_gsi,
             asks_delegation: self.options.takes_delegations && self.speaks_for_clients(),
+            half: Arc::clone(&grid.half),
         }))
     }
 
@@ -368,7 +373,7 @@ impl GridFiles {
         })?;
         let authorities = Authorities::watch(ca_dir)?;
         let organizations = Organizations::watch(voms_dir)?;
-        Ok(Self { credential, authorities, organizations })
+        Ok(Self { credential, authorities, organizations, half: Arc::default() })
     }
 
     pub(crate) fn authorities(&self) -> Arc<Authorities> {

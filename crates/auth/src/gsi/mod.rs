@@ -7,6 +7,7 @@ mod buffer;
 mod client;
 mod error;
 mod exchange;
+mod half;
 mod peer;
 mod raw_rsa;
 mod secret;
@@ -16,6 +17,7 @@ pub use buffer::{BUCKETS_MAX, BUFFER_LEN_MAX, Buffer, BufferError, write_buffer}
 pub use client::{ClientStep, GsiClient, GsiClientSettings};
 pub use error::GsiError;
 pub use exchange::{ExchangeError, GROUP_BITS_MAX, GROUP_BITS_MIN, WEAK_GROUP_BITS_MIN};
+pub use half::{HALF_S_MAX, SharedHalf};
 pub use peer::GsiPeer;
 pub use server::{GsiServer, GsiServerSettings, ServerStep};
 

@@ -2,7 +2,8 @@
 
 use crate::gsi::buffer::{Buffer, bucket, step, write_buffer};
 use crate::gsi::error::GsiError;
-use crate::gsi::exchange::{Exchange, PeerValues};
+use crate::gsi::exchange::PeerValues;
+use crate::gsi::half::{Half, SharedHalf};
 use crate::gsi::peer::{GsiPeer, rsa_of, usual_rsa};
 use crate::gsi::secret::{CIPHERS, Tag, TagForm, cipher_of, number_of, open_main, sign_tag, text_of};
 use crate::gsi::{GSI_VERSION, GSI_VERSION_MIN, GSI_VERSION_SIGNED, HANDSHAKE_S_MAX, raw_rsa};
@@ -30,6 +31,8 @@ pub struct GsiServerSettings {
     pub allow_unsigned: bool,
     /// Whether clients that are willing are asked for a proxy.
     pub asks_delegation: bool,
+    /// What handshakes share for a while.
+    pub half: Arc<SharedHalf>,
 }
 
 impl GsiServerSettings {
@@ -69,7 +72,7 @@ enum State {
 }
 
 struct Shown {
-    exchange: Exchange,
+    half: Arc<Half>,
     tag: Tag,
     is_signed: bool,
     form: TagForm,
@@ -132,11 +135,16 @@ impl GsiServer {
         let form = TagForm::of_version(version);
         let key = self.settings.credential.key().rsa()?;
         let signed_tag = sign_tag(&Buffer::parse(main)?, form, &key)?;
-        let (exchange, tag) = (Exchange::new()?, Tag::new()?);
+        let is_padded = is_signed && !module.contains("nopad");
+        // Without padding, how long a secret is shows in the time that it takes: one key for many would be guessed bit by bit.
+        let half = match (is_signed, is_padded) {
+            (true, true) => self.settings.half.at(now, &self.settings.credential)?,
+            (true, false) => Arc::new(Half::signed(&self.settings.credential)?),
+            (false, _) => Arc::new(Half::unsigned()?),
+        };
+        let tag = Tag::new()?;
         let main = write_buffer(step::SERVER_CERT, &[(bucket::SIGNED_TAG, &signed_tag), (bucket::TAG, tag.as_bytes())]);
-        let values = exchange.values()?;
-        let values =
-            if is_signed { (bucket::CIPHER, raw_rsa::sign(&key, &values)?) } else { (bucket::PUBLIC_KEY, values) };
+        let values_bucket = if is_signed { bucket::CIPHER } else { bucket::PUBLIC_KEY };
         let ciphers = CIPHERS.map(SessionCipher::as_str).join(":");
         let certificate = self.settings.credential.chain().end_entity().x509().to_pem()?;
         let answer = write_buffer(
@@ -144,7 +152,7 @@ impl GsiServer {
             &[
                 (bucket::CRYPTO_MODULE, b"ssl"),
                 (bucket::MAIN, &main),
-                (values.0, &values.1),
+                (values_bucket, half.values()),
                 (bucket::CIPHER_NAMES, ciphers.as_bytes()),
                 (bucket::DIGEST_NAMES, DIGESTS),
                 (bucket::CERTIFICATES, &certificate),
@@ -152,11 +160,11 @@ impl GsiServer {
         );
         let options = number_of(message, bucket::OPTIONS).unwrap_or_default();
         self.state = State::Shown(Box::new(Shown {
-            exchange,
+            half,
             tag,
             is_signed,
             form,
-            is_padded: is_signed && !module.contains("nopad"),
+            is_padded,
             signs_requests: options & OPTION_SIGNS_REQUESTS != 0,
             started_at: now,
         }));
@@ -176,7 +184,7 @@ impl GsiServer {
         } else {
             (PeerValues::parse_value(public)?, None)
         };
-        let secret = shown.exchange.secret(&values, shown.is_padded)?;
+        let secret = shown.half.exchange().secret(&values, shown.is_padded)?;
         let init_vector = if shown.is_signed { InitVector::Sent } else { InitVector::Zero };
         let session_key = SessionKey::new(cipher, &secret, init_vector)?;
 

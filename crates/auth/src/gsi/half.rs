@@ -1,0 +1,79 @@
+//! A server's half of the Diffie-Hellman exchange, as it is sent, and how long one is used.
+
+use crate::UnixTime;
+use crate::gsi::exchange::Exchange;
+use crate::gsi::raw_rsa;
+use crate::x509::Credential;
+use openssl::error::ErrorStack;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How long a half is used for handshakes that begin, seconds. Who gets hold of the server's memory can read the messages of the
+/// handshakes of so long before, if he has recorded them.
+pub const HALF_S_MAX: i64 = 60;
+
+/// A half with the values that are sent to the client.
+pub(crate) struct Half {
+    exchange: Exchange,
+    values: Vec<u8>,
+}
+
+/// The half that handshakes of one server share. Making one takes two thirds of the computing of a login: most of it goes into the
+/// signatures, since values of this length are signed in six pieces.
+#[derive(Default)]
+pub struct SharedHalf(Mutex<Option<Current>>);
+
+struct Current {
+    half: Arc<Half>,
+    /// Who has signed it.
+    credential: Arc<Credential>,
+    made_at: UnixTime,
+}
+
+impl Half {
+    /// A new one for a client that takes values in clear.
+    pub(crate) fn unsigned() -> Result<Self, ErrorStack> {
+        let exchange = Exchange::new()?;
+        Ok(Self { values: exchange.values()?, exchange })
+    }
+
+    /// A new one whose values `credential` signs.
+    pub(crate) fn signed(credential: &Credential) -> Result<Self, ErrorStack> {
+        let exchange = Exchange::new()?;
+        Ok(Self { values: raw_rsa::sign(&*credential.key().rsa()?, &exchange.values()?)?, exchange })
+    }
+
+    /// The keys.
+    pub(crate) const fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// Group and public value as they are sent.
+    pub(crate) fn values(&self) -> &[u8] {
+        &self.values
+    }
+}
+
+impl SharedHalf {
+    /// The half for a handshake that begins at `now`, signed by `credential`. Others wait while one is made.
+    pub(crate) fn at(&self, now: UnixTime, credential: &Arc<Credential>) -> Result<Arc<Half>, ErrorStack> {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_usable = |current: &&Current| {
+            let age = now.seconds_since(current.made_at);
+            (0..HALF_S_MAX).contains(&age) && Arc::ptr_eq(&current.credential, credential)
+        };
+        if let Some(current) = current.as_ref().filter(is_usable) {
+            return Ok(Arc::clone(&current.half));
+        }
+        let half = Arc::new(Half::signed(credential)?);
+        let made = Current { half: Arc::clone(&half), credential: Arc::clone(credential), made_at: now };
+        *current = Some(made);
+        Ok(half)
+    }
+}
+
+impl fmt::Debug for SharedHalf {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("SharedHalf(not shown)")
+    }
+}
