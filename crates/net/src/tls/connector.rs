@@ -3,7 +3,7 @@
 use super::{
     Credential, CrlPolicy, TlsError, TrustAnchors, WebAnchors,
     reloading::Reloading,
-    session::TlsSession,
+    session::{TlsSession, Wire},
     verdict::{Objection, Strictness, judge},
 };
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode, SslVersion};
@@ -70,7 +70,7 @@ impl TlsConnector {
         let mut ssl = connector.configure()?.into_ssl(host)?;
         Objection::make_room(&mut ssl)?;
         ssl.set_connect_state();
-        TlsSession::new(ssl, &[])
+        TlsSession::new(ssl, Wire::default())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Our own certificate and its key.
 
-use super::{TlsError, error::reason_of};
+use super::{TlsError, TrustAnchors, error::reason_of};
 use openssl::{
     pkey::{PKey, Private},
     ssl::SslContextBuilder,
-    x509::X509,
+    stack::Stack,
+    x509::{X509, X509StoreContext, X509VerifyResult},
 };
 use std::{
     fs::File,
@@ -50,6 +51,22 @@ impl Credential {
                 reason: format!("does not hold the key of the certificate in {}", self.certificate.display()),
             }
         })
+    }
+
+    /// The authorities between the certificate and a trusted root, where its file does not tell them. Whether the certificate is
+    /// any good is for those to say who are shown it.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(super) fn missing_authorities(&self, trust: &TrustAnchors) -> Result<Vec<X509>, TlsError> {
+        let chain = self.chain()?;
+        let [own] = chain.as_slice() else { return Ok(Vec::new()) };
+        let found = X509StoreContext::new()?.init(&*trust.store()?, own, &*Stack::new()?, |context| {
+            context.verify_cert()?;
+            Ok(context.chain().map_or_else(Vec::new, |chain| chain.iter().skip(1).map(ToOwned::to_owned).collect()))
+        })?;
+        let is_root = |authority: &X509| authority.issued(authority) == X509VerifyResult::OK;
+        Ok(found.into_iter().filter(|authority| !is_root(authority)).collect())
     }
 
     fn chain(&self) -> Result<Vec<X509>, TlsError> {

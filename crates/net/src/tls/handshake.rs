@@ -2,7 +2,7 @@
 
 use super::{
     TlsAcceptor, TlsConnector, TlsError, TlsFacts,
-    session::{Step, TlsSession},
+    session::{Step, TlsSession, Wire},
     verdict::Objection,
 };
 use crate::send::{SendError, send_all};
@@ -15,11 +15,15 @@ pub(crate) async fn accept(
     acceptor: &TlsAcceptor,
     received: &[u8],
 ) -> Result<(TlsSession, TlsFacts), TlsError> {
-    let session = {
-        let (acceptor, received) = (acceptor.clone(), received.to_vec());
-        blocking(move || acceptor.session(&received)).await??
+    let mut wire = Wire::of(received);
+    if received.is_empty() {
+        receive(socket, &mut wire).await?;
+    }
+    let begun = {
+        let acceptor = acceptor.clone();
+        blocking(move || acceptor.session(wire).map(step)).await??
     };
-    let (session, done) = complete(socket, session).await?;
+    let (session, done) = complete(socket, begun).await?;
     done?;
     let facts = TlsFacts::of(&session, acceptor.trust());
     Ok((session, facts))
@@ -31,11 +35,11 @@ pub(crate) async fn connect(
     connector: &TlsConnector,
     host: &str,
 ) -> Result<(TlsSession, TlsFacts), TlsError> {
-    let session = {
+    let begun = {
         let (connector, host) = (connector.clone(), host.to_owned());
-        blocking(move || connector.session(&host)).await??
+        blocking(move || connector.session(&host).map(step)).await??
     };
-    let (session, done) = complete(socket, session).await?;
+    let (session, done) = complete(socket, begun).await?;
     if let Some(objection) = Objection::of(session.ssl()) {
         return Err(objection.to_error(connector.trust(), host));
     }
@@ -44,40 +48,59 @@ pub(crate) async fn connect(
     Ok((session, facts))
 }
 
+/// Fewer bytes than any certificate has, with the signature that goes along.
+const CERTIFICATE_LEN_MIN: usize = 384;
+
+/// A session, and what came of going on with its handshake.
+type Stepped = (TlsSession, Result<Step, TlsError>);
+
+fn step(mut session: TlsSession) -> Stepped {
+    let stepped = session.step();
+    (session, stepped)
+}
+
 /// Goes on until the handshake is done or has failed.
-async fn complete(socket: &TcpStream, mut session: TlsSession) -> Result<(TlsSession, Result<(), TlsError>), TlsError> {
+///
+/// What the peer answers to our first flight is taken here if no certificate can be in it: that costs less than to change threads.
+async fn complete(
+    socket: &TcpStream,
+    (mut session, mut stepped): Stepped,
+) -> Result<(TlsSession, Result<(), TlsError>), TlsError> {
+    // Bytes of the peer since our last flight, once there was one.
+    let mut answer_len: Option<usize> = None;
     loop {
-        let (mut stepped, step) = blocking(move || {
-            let step = session.step();
-            (session, step)
-        })
-        .await?;
-        let unsent_len = stepped.wire_mut().unsent().len();
+        let unsent_len = session.wire_mut().unsent().len();
         if unsent_len > 0 {
-            let sent = send_all(socket, stepped.wire_mut().unsent()).await;
-            stepped.wire_mut().sent(unsent_len);
+            answer_len = Some(0);
+            let sent = send_all(socket, session.wire_mut().unsent()).await;
+            session.wire_mut().sent(unsent_len);
             // When the handshake has failed, why it has matters more.
-            if step.is_ok() {
+            if stepped.is_ok() {
                 sent.map_err(connection)?;
             }
         }
-        match step {
-            Ok(Step::WaitsForPeer) => receive(socket, &mut stepped).await?,
-            Ok(Step::Done) => return Ok((stepped, Ok(()))),
-            Err(error) => return Ok((stepped, Err(error))),
+        match stepped {
+            Ok(Step::WaitsForPeer) => {
+                let len = receive(socket, session.wire_mut()).await?;
+                answer_len = answer_len.map(|before| before + len);
+            }
+            Ok(Step::Done) => return Ok((session, Ok(()))),
+            Err(error) => return Ok((session, Err(error))),
         }
-        session = stepped;
+        let is_quick = answer_len.is_some_and(|len| len < CERTIFICATE_LEN_MIN);
+        (session, stepped) = if is_quick { step(session) } else { blocking(move || step(session)).await? };
     }
 }
 
-async fn receive(socket: &TcpStream, session: &mut TlsSession) -> Result<(), TlsError> {
+/// Waits for bytes of the peer; returns how many came, 0 when it has ended the connection.
+async fn receive(socket: &TcpStream, wire: &mut Wire) -> Result<usize, TlsError> {
     loop {
-        match socket.try_read_buf(session.wire_mut().room()) {
+        match socket.try_read_buf(wire.room()) {
             Ok(0) => {
-                session.wire_mut().end();
-                return Ok(());
+                wire.end();
+                return Ok(0);
             }
-            Ok(_) => return Ok(()),
+            Ok(len) => return Ok(len),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => socket.readable().await?,
             Err(error) => return Err(error.into()),
         }

@@ -43,9 +43,8 @@ pub(super) enum Step {
 }
 
 impl TlsSession {
-    /// A connection at its start, of which `received` has come already.
-    pub(super) fn new(ssl: Ssl, received: &[u8]) -> Result<Self, TlsError> {
-        let wire = Wire { received: BytesMut::from(received), ..Wire::default() };
+    /// A connection at its start.
+    pub(super) fn new(ssl: Ssl, wire: Wire) -> Result<Self, TlsError> {
         Ok(Self { ssl: SslStream::new(ssl, wire)?, scratch: Vec::new() })
     }
 
@@ -155,6 +154,11 @@ fn broken(error: &openssl::ssl::Error) -> io::Error {
 }
 
 impl Wire {
+    /// One from which `received` has come already.
+    pub(super) fn of(received: &[u8]) -> Self {
+        Self { received: BytesMut::from(received), ..Self::default() }
+    }
+
     /// Where received bytes go.
     pub(crate) fn room(&mut self) -> &mut BytesMut {
         self.received.reserve(RECEIVE_LEN);

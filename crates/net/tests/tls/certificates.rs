@@ -36,6 +36,11 @@ impl Issued {
         Self::make(name, Purpose::Ca, (-1, 10), None)
     }
 
+    /// A CA that this one vouches for.
+    pub(crate) fn ca_below(&self, name: &str) -> Self {
+        Self::make(name, Purpose::Ca, (-1, 10), Some(self))
+    }
+
     /// A host's certificate that is valid today.
     pub(crate) fn host(&self, names: &[&str]) -> Self {
         self.host_valid(names, (-1, 10))

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
 mod certificates;
+mod resumption;
 
 use bytes::BytesMut;
 use certificates::Issued;
@@ -86,6 +87,23 @@ async fn receive(stream: &Stream, len: usize) -> Vec<u8> {
 
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| u8::try_from((i * 7 + i / 251) % 256).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn authorities_that_the_certificate_file_lacks_are_sent_along() {
+    let mut site = Site::new(&["localhost"]);
+    let below = site.ca.ca_below("CA below");
+    site.credential = below.host(&["localhost"]).write(site.own.path());
+    let connector = site.connector(None);
+    let reason = refusal(&site, "localhost").await;
+    assert!(matches!(reason, DistrustReason::UnknownCa { .. }), "nobody knows the CA between: {reason:?}");
+    let known = tempfile::tempdir().unwrap();
+    site.ca.trust_in(known.path());
+    below.trust_in(known.path());
+    let trust = Some(TrustAnchors { ca_dir: known.path().to_owned(), crl: CrlPolicy::Try });
+    let files = ServerTlsFiles { credential: site.credential.clone(), trust, ciphers: None };
+    let acceptor = TlsAcceptor::new(files).unwrap();
+    encrypted(&acceptor, &connector, "localhost").await.unwrap();
 }
 
 #[tokio::test]
