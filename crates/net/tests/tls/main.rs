@@ -101,7 +101,7 @@ async fn authorities_that_the_certificate_file_lacks_are_sent_along() {
     site.ca.trust_in(known.path());
     below.trust_in(known.path());
     let trust = Some(TrustAnchors { ca_dir: known.path().to_owned(), crl: CrlPolicy::Try });
-    let files = ServerTlsFiles { credential: site.credential.clone(), trust, ciphers: None };
+    let files = ServerTlsFiles { credential: site.credential.clone(), trust, ciphers: None, resumes: true };
     let acceptor = TlsAcceptor::new(files).unwrap();
     encrypted(&acceptor, &connector, "localhost").await.unwrap();
 }
