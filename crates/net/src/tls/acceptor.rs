@@ -7,9 +7,7 @@ use super::{
     session::{TlsSession, Wire},
     verdict::{Objection, Strictness, judge},
 };
-use openssl::ssl::{
-    Ssl, SslAcceptor, SslContext, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslVerifyMode,
-};
+use openssl::ssl::{Ssl, SslAcceptor, SslContext, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslVerifyMode};
 use std::sync::Arc;
 
 /// What a server needs for TLS.
