@@ -33,10 +33,16 @@ def guarded(
 ) -> Callable[..., Forebay]:
     """Starts servers of the known files that ask for certificates, with grants as given."""
 
-    def start(grants: list[dict[str, Any]], *, crl: str = "try", **authentication: object) -> Forebay:
+    def start(
+        grants: list[dict[str, Any]],
+        *,
+        crl: str = "try",
+        server: Mapping[str, Any] | None = None,
+        **authentication: object,
+    ) -> Forebay:
         tls = {"certificate": str(host.certificate), "key": str(host.key), "ca_dir": str(grid.directory), "crl": crl}
         asks = {"methods": ["gsi"], "voms_dir": str(atlas.vomsdir), **authentication}
         files = [{"path": "/", "directory": str(data)}]
-        return serve({"export": files, "tls": tls, "authentication": asks, "grant": grants})
+        return serve({"server": server or {}, "export": files, "tls": tls, "authentication": asks, "grant": grants})
 
     return start

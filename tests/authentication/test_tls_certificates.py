@@ -123,6 +123,22 @@ def test_sessions_are_not_resumed_without_their_certificates(
             session = encrypted.session
 
 
+def test_one_identity_has_only_so_many_sessions(guarded: Callable[..., Forebay], grid: Grid, carl: Credential) -> None:
+    server = guarded(TO_THE_GRID, methods=["tls"], server={"sessions_per_identity_max": 2})
+    proxies = [grid.issuer.proxy(carl).in_one_file() for _ in range(3)]
+    dora = grid.issuer.user("Dora").in_one_file()
+    with logged_in(server, grid, proxies[0]) as first, logged_in(server, grid, proxies[1]) as second:
+        first.login().ok()
+        second.login().ok()
+        with logged_in(server, grid, proxies[2]) as third:
+            refused = third.login()
+            assert (refused.error, "2 sessions" in refused.error_text) == (Error.OVERLOADED, True)
+            assert third.socket.recv(1) == b""
+        with logged_in(server, grid, dora) as other:
+            other.login().ok()
+    assert server.metrics().total("forebay_connections_refused_total", limit="identity") == 1
+
+
 @pytest.mark.parametrize(("client", "method"), [("xrdcp", "gsi"), ("xrdfs-cat", "gsi"), ("pyxrootd", "tls")])
 def test_stock_clients_show_their_proxies_and_old_ones_log_in_behind_that(
     client: str,

@@ -127,6 +127,12 @@ section! {
         user: String = Value::none().sample(r#""forebay""#),
         /// Client connections at the same time, parallel streams included; more are closed at once.
         connections_max: u64 = Value::default("16384"),
+        /// Of these, those that one client address may have (of IPv6, one network of 64 bits); three quarters, unless written.
+        connections_per_address_max: u64 = Value::none().sample("4096"),
+        /// Of these, those that one client address may have before their login is done; half, unless written.
+        logins_per_address_max: u64 = Value::none().sample("1024"),
+        /// Sessions that one identity may have that was proven (certificate, token, shared secret); any number, unless written.
+        sessions_per_identity_max: u64 = Value::none().sample("4096"),
         /// Files that one client session may hold open, at most 65536.
         handles_per_session_max: u64 = Value::default("8192"),
         /// Requests of one connection that wait for the origin or the disk at the same time.

@@ -1,18 +1,20 @@
 //! Logins, and the proof of who logs in.
 
 use crate::{
+    crowd::{Place, name_of},
     event::{Event, Events},
     exchange::{Exchange, Main, Role},
     sessions::{Owner, Session},
     signatures::checker,
     status::Failure,
 };
-use forebay_auth::{SecurityProtocol, UnixTime};
+use forebay_auth::{Identity, SecurityProtocol, UnixTime};
 use forebay_engine::{Client, Redirects};
 use forebay_proto::{
     Abilities, ErrorCode, ReplyTo, ServerSession, StreamId,
     request::{Auth, Login},
 };
+use forebay_telemetry::ConnectionLimit;
 use forebay_trust::{Attempt, ClientFacts, Demand, Gate, Proof, Refusal, Step};
 use forebay_types::Side;
 use std::{sync::Arc, time::Duration};
@@ -44,6 +46,9 @@ pub(crate) struct Examined {
     stream_id: StreamId,
     step: Step,
 }
+
+/// An identity has as many sessions as it may have.
+struct NoPlace;
 
 /// Failures after which the connection ends.
 const FAILURES_MAX: u32 = 8;
@@ -103,9 +108,10 @@ impl Exchange {
             Authenticating { session: opened, facts, redirects, events, progress: Progress::Idle, failures: 0 };
         match demand {
             Demand::Nothing => {
-                self.output.encode(|out| session.accept_login(stream_id, login, id, out));
                 let proof = certified.and_then(Result::ok).unwrap_or_else(|| Gate::unasked(&pending.facts));
-                self.admit(session, pending, proof);
+                let Ok(place) = self.take_place(&proof.identity) else { return self.turn_away(stream_id) };
+                self.output.encode(|out| session.accept_login(stream_id, login, id, out));
+                self.admit(session, pending, proof, place);
             }
             Demand::OneOf(list) => {
                 self.output.encode(|out| session.demand_authentication(stream_id, login, id, &list, out));
@@ -160,9 +166,10 @@ impl Exchange {
                 self.output.encode(|out| ReplyTo::direct(stream_id).auth_more(&challenge, out));
             }
             Step::Done(proof) => {
+                let Ok(place) = self.take_place(&proof.identity) else { return self.turn_away(stream_id) };
                 self.output.encode(|out| session.accept_authentication(stream_id, out));
                 if let Some(pending) = self.take_pending() {
-                    self.admit(session, pending, *proof);
+                    self.admit(session, pending, *proof, place);
                 }
             }
             Step::Refused(refusal) => {
@@ -187,6 +194,26 @@ impl Exchange {
         self.fail(stream_id, &refused(text.to_owned()));
     }
 
+    /// A place for one more session of `identity`; none is needed where sessions are not limited.
+    fn take_place(&self, identity: &Identity) -> Result<Option<Place<String>>, NoPlace> {
+        let Some((crowd, name)) = self.shared.crowds.identities.as_ref().zip(name_of(identity)) else {
+            return Ok(None);
+        };
+        crowd.enter(name).map(Some).ok_or(NoPlace)
+    }
+
+    /// Ends the connection of a client whose identity has as many sessions as it may have.
+    fn turn_away(&mut self, stream_id: StreamId) {
+        self.metrics.add_refused_connection(ConnectionLimit::Identity);
+        if self.shared.refusal_log.has_room() {
+            tracing::warn!(peer = %self.peer, "a client was refused: its identity has too many sessions");
+        }
+        let limit = self.shared.options.sessions_per_identity_max.unwrap_or_default();
+        let text = format!("you have {limit} sessions here, and may have no more: try again later");
+        self.fail(stream_id, &Failure { code: ErrorCode::OVERLOADED, text: text.into(), side: Side::Client });
+        self.is_ending = true;
+    }
+
     fn take_pending(&mut self) -> Option<Authenticating> {
         let Role::Authenticating(pending) = &self.role else { return None };
         let events = pending.events.clone();
@@ -197,7 +224,8 @@ impl Exchange {
     }
 
     /// Makes this the main connection of the session of a client that is known now.
-    fn admit(&mut self, session: &ServerSession, pending: Authenticating, proof: Proof) {
+    fn admit(&mut self, session: &ServerSession, pending: Authenticating, proof: Proof, place: Option<Place<String>>) {
+        self.login_place = None;
         let Authenticating { session: opened, facts, redirects, events, .. } = pending;
         let Proof { identity, session_key, credentials, unbelieved } = proof;
         for reason in unbelieved {
@@ -214,6 +242,7 @@ impl Exchange {
             client: Arc::new(client),
             identity: Arc::new(identity),
             credentials,
+            _place: place,
             signatures,
             accepts_deferred_answers: session.accepts_deferred_answers(),
             redirects,

@@ -6,7 +6,7 @@ use crate::{
     input::Input,
     options::{ASSEMBLY_LEN, EVENTS_QUEUED_MAX, REQUESTS_PER_TURN},
     output::OutputError,
-    server::Shared,
+    server::{Places, Shared},
 };
 use forebay_net::TlsError;
 use forebay_proto::{Fatal, Input as Next, ServerOptions, ServerSession, TlsPolicy};
@@ -25,6 +25,7 @@ pub(crate) struct Accepted {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
+    pub(crate) places: Places,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -35,7 +36,8 @@ pub(crate) async fn serve_connection(
     receiver: mpsc::Receiver<Event>,
     connection: AbortHandle,
 ) {
-    let Accepted { stream, peer, local, shared } = accepted;
+    let Accepted { stream, peer, local, places, shared } = accepted;
+    let Places { login, in_all: _in_all, of_client: _of_client } = places;
     let _gauge = shared.engine.metrics().open_connection();
     let role = if shared.engine.is_cache() { ServerOptions::CACHE } else { ServerOptions::FILES };
     let policy = shared.options.tls.as_ref().map_or(TlsPolicy::None, |tls| tls.policy);
@@ -45,7 +47,7 @@ pub(crate) async fn serve_connection(
         session: ServerSession::new(ServerOptions { tls: policy, signing_level, ..role }),
         deadline: Box::pin(sleep(shared.options.login_time_max)),
         idle_time_max: shared.options.idle_time_max,
-        exchange: Exchange::new(stream.into(), peer, local, shared, events),
+        exchange: Exchange::new(stream.into(), (peer, local), login, shared, events),
         receiver,
         connection,
         wanted_len: 0,

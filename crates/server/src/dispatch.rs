@@ -67,6 +67,7 @@ impl Exchange {
             Ok(bound) => {
                 self.output.encode(|out| session.accept_bind(stream_id, bound.path_id(), out));
                 self.role = Role::Bound { _place: bound };
+                self.login_place = None;
             }
             Err(error) => {
                 let code = match error {

@@ -4,6 +4,7 @@ use crate::{
     answer::{Answer, Defer, Way},
     authenticate::Authenticating,
     certificate::Certified,
+    crowd::Place,
     event::{Events, Frame},
     handles::HandleTable,
     options::LISTINGS_MAX,
@@ -20,7 +21,7 @@ use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
 use forebay_telemetry::Metrics;
 use forebay_types::Outcome;
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, atomic::AtomicU32},
     task::{Context, Waker},
 };
@@ -45,6 +46,8 @@ pub(crate) struct Exchange {
     hits: u64,
     /// Whether the client asked to end this very session.
     pub(crate) is_ending: bool,
+    /// Its place among those who are not logged in, until it is.
+    pub(crate) login_place: Option<Place<IpAddr>>,
     /// Who the client is by the certificate of its TLS handshake.
     pub(crate) certified: Option<Certified>,
     /// Tokens of requests that were refused.
@@ -75,6 +78,8 @@ pub(crate) struct Main {
     pub(crate) identity: Arc<Identity>,
     /// What it has handed to us to show origins.
     pub(crate) credentials: Option<Arc<Credentials>>,
+    /// Its place among the sessions of the same identity, where those are limited.
+    pub(crate) _place: Option<Place<String>>,
     /// What checks the client's requests, where they have to be signed.
     pub(crate) signatures: Option<Box<SignatureChecker>>,
     /// Whether the client understands answers that were put off.
@@ -88,8 +93,8 @@ impl Exchange {
     /// A new connection whose tasks send to `events`.
     pub(crate) fn new(
         stream: Stream,
-        peer: SocketAddr,
-        local: SocketAddr,
+        (peer, local): (SocketAddr, SocketAddr),
+        login_place: Place<IpAddr>,
         shared: Arc<Shared>,
         events: Events,
     ) -> Self {
@@ -109,6 +114,7 @@ impl Exchange {
             hits: 0,
             is_ending: false,
             certified: None,
+            login_place: Some(login_place),
             refused_tokens: AtomicU32::new(0),
             listings: Arc::new(Semaphore::new(LISTINGS_MAX)),
         }

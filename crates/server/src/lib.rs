@@ -10,6 +10,7 @@ mod buffers;
 mod certificate;
 mod change;
 mod connection;
+mod crowd;
 mod dispatch;
 mod element_run;
 mod event;

@@ -10,6 +10,12 @@ pub struct Options {
     /// Client connections served at the same time, bound streams included; more are closed at once. Each costs a
     /// descriptor and a few KiB of memory while it is idle.
     pub connections_max: usize,
+    /// Of these, those that one client address may have (IPv6: one network of 64 bits); `None` for three quarters.
+    pub connections_per_address_max: Option<usize>,
+    /// Of these, those that one client address may have before they are logged in; `None` for half.
+    pub logins_per_address_max: Option<usize>,
+    /// Sessions that one proven identity may have; `None` for any number.
+    pub sessions_per_identity_max: Option<usize>,
     /// Files that one session may hold open, at most 65 536.
     pub handles_per_session_max: usize,
     /// Requests of one connection that wait for the origin or the disk at the same time; the connection is not read
@@ -53,6 +59,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             connections_max: 16_384,
+            connections_per_address_max: None,
+            logins_per_address_max: None,
+            sessions_per_identity_max: None,
             handles_per_session_max: 8192,
             requests_outstanding_max: 256,
             login_time_max: Duration::from_secs(30),

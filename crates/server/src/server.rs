@@ -2,6 +2,7 @@
 
 use crate::{
     connection::{Accepted, serve_connection},
+    crowd::{Crowds, Place, network_of},
     event::{Event, Events},
     options::{EVENTS_QUEUED_MAX, Options},
     refusal_log::RefusalLog,
@@ -10,11 +11,11 @@ use crate::{
 };
 use forebay_engine::Engine;
 use forebay_net::Listener;
-use forebay_telemetry::Readiness;
+use forebay_telemetry::{ConnectionLimit, Readiness};
 use forebay_trust::Gate;
 use std::{
     collections::HashMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -44,10 +45,18 @@ pub(crate) struct Shared {
     pub(crate) readiness: Readiness,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) refusal_log: RefusalLog,
+    pub(crate) crowds: Crowds,
     pub(crate) room: TotalRoom,
     /// When the server started, in seconds of the Unix epoch.
     pub(crate) started: i64,
     prepare_requests: AtomicU64,
+}
+
+/// What a connection takes of the limits as long as it lasts, and until it is logged in.
+pub(crate) struct Places {
+    pub(crate) in_all: OwnedSemaphorePermit,
+    pub(crate) of_client: Place<IpAddr>,
+    pub(crate) login: Place<IpAddr>,
 }
 
 /// The connections of one listener.
@@ -74,6 +83,7 @@ impl Server {
     #[must_use]
     pub fn new(engine: Engine, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
         let connections = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
+        let crowds = Crowds::new(&options);
         let shared = Shared {
             engine,
             gate,
@@ -81,6 +91,7 @@ impl Server {
             readiness,
             sessions: Arc::default(),
             refusal_log: RefusalLog::default(),
+            crowds,
             room: TotalRoom::new(),
             started: forebay_net::clock::now_unix(),
             prepare_requests: AtomicU64::new(0),
@@ -112,12 +123,15 @@ impl Server {
             tracing::debug!(%peer, "connection refused: the server is draining");
             return;
         }
-        let Ok(permit) = Arc::clone(&self.connections).try_acquire_owned() else {
-            if let Some(refused) = connections.refusals.note(forebay_net::clock::monotonic()) {
-                let limit = self.shared.options.connections_max;
-                tracing::warn!(%peer, limit, refused, "connections refused: too many connections");
+        let places = match self.places_for(peer.ip()) {
+            Ok(places) => places,
+            Err(limit) => {
+                self.shared.engine.metrics().add_refused_connection(limit);
+                if let Some(refused) = connections.refusals.note(forebay_net::clock::monotonic()) {
+                    tracing::warn!(%peer, limit = limit.as_str(), refused, "connections refused: too many connections");
+                }
+                return;
             }
-            return;
         };
         let local = match stream.local_addr() {
             Ok(local) => SocketAddr::new(local.ip().to_canonical(), local.port()),
@@ -126,7 +140,18 @@ impl Server {
                 return;
             }
         };
-        connections.spawn(Accepted { stream, peer, local, shared: Arc::clone(&self.shared) }, permit);
+        connections.spawn(Accepted { stream, peer, local, places, shared: Arc::clone(&self.shared) });
+    }
+
+    /// The places of a new connection, or the limit that forbids it.
+    fn places_for(&self, client: IpAddr) -> Result<Places, ConnectionLimit> {
+        let crowds = &self.shared.crowds;
+        let client = network_of(client);
+        Ok(Places {
+            in_all: Arc::clone(&self.connections).try_acquire_owned().map_err(|_| ConnectionLimit::Total)?,
+            of_client: crowds.connections.enter(client).ok_or(ConnectionLimit::Address)?,
+            login: crowds.logins.enter(client).ok_or(ConnectionLimit::Logins)?,
+        })
     }
 }
 
@@ -150,7 +175,7 @@ impl Refusals {
 }
 
 impl Connections {
-    fn spawn(&mut self, accepted: Accepted, permit: OwnedSemaphorePermit) {
+    fn spawn(&mut self, accepted: Accepted) {
         let (events, receiver) = mpsc::channel(EVENTS_QUEUED_MAX);
         let weak_events = events.downgrade();
         let (give_abort, abort) = oneshot::channel();
@@ -158,7 +183,6 @@ impl Connections {
             if let Ok(abort) = abort.await {
                 serve_connection(accepted, events, receiver, abort).await;
             }
-            drop(permit);
         });
         self.events.insert(task.id(), weak_events);
         // The receiver lives in the task that has just been spawned, unless the runtime is going down.

@@ -110,11 +110,45 @@ fn connections_beyond_the_limit_are_closed_and_a_place_becomes_free_again() {
         let first = site.login().await;
         assert!(Peer::connect(site.address).await.is_closed().await);
         drop(first);
-        let mut again = Peer::connect(site.address).await;
-        while again.stream.write_all(&HANDSHAKE).await.is_err() || again.try_frame().await.is_none() {
-            again = Peer::connect(site.address).await;
-        }
+        connected(&site).await;
     });
+}
+
+#[test]
+fn one_address_has_only_its_share_of_the_connections() {
+    run(async {
+        let options = Options { connections_per_address_max: Some(2), ..Options::default() };
+        let site = Site::of_files_with(options).await;
+        let (_first, second) = (site.login().await, site.login().await);
+        assert!(Peer::connect(site.address).await.is_closed().await);
+        drop(second);
+        connected(&site).await;
+    });
+}
+
+#[test]
+fn connections_before_their_login_have_a_limit_of_their_own() {
+    run(async {
+        let options = Options { logins_per_address_max: Some(1), ..Options::default() };
+        let site = Site::of_files_with(options).await;
+        let (_first, second) = (site.login().await, site.login().await);
+        let silent = Peer::greet(site.address, Expect::LOGIN).await;
+        assert!(Peer::connect(site.address).await.is_closed().await);
+        drop(silent);
+        let mut bound = connected(&site).await;
+        bound.call(Request::Bind(Bind { session_id: second.session_id })).await.unwrap();
+        let _third = site.login().await;
+    });
+}
+
+/// A connection that has shaken hands, as soon as the server takes another one.
+async fn connected(site: &Site) -> Peer {
+    loop {
+        let mut peer = Peer::connect(site.address).await;
+        if peer.stream.write_all(&HANDSHAKE).await.is_ok() && peer.try_frame().await.is_some() {
+            return peer;
+        }
+    }
 }
 
 #[test]

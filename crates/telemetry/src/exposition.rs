@@ -3,8 +3,8 @@
 use crate::{
     disks::DiskGauges,
     label::{
-        BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept,
-        NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, TlsResult,
+        BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
+        Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, TlsResult,
     },
     metrics::{Counters, Metrics, Tasks},
     purge::PurgeCounters,
@@ -107,6 +107,11 @@ impl Page<'_, '_> {
         self.counter(
             ("forebay_connections_accepted", "Client connections accepted", None),
             &counters.connections_accepted,
+        )?;
+        self.per_label::<ConnectionLimit, _>(
+            ("forebay_connections_refused", "Client connections refused, by the limit that was reached", None),
+            "limit",
+            &counters.connections_refused,
         )?;
         self.per_label::<TlsResult, _>(
             ("forebay_tls_handshakes", "TLS handshakes of clients, by how they ended", None),

@@ -229,6 +229,18 @@ labels! {
         TimedOut = "timed_out",
     }
 
+    /// Which limit a client's connection was refused by.
+    ConnectionLimit {
+        /// That of all connections.
+        Total = "total",
+        /// That of one address.
+        Address = "address",
+        /// That of one address before the login.
+        Logins = "logins",
+        /// That of one identity.
+        Identity = "identity",
+    }
+
     /// What the rules decided about an open.
     Decided {
         /// It is served through the cache.
@@ -283,6 +295,7 @@ mod tests {
     fn each_variant_has_its_own_place_and_name() {
         assert_positions_and_names::<RequestKind>();
         assert_positions_and_names::<TlsResult>();
+        assert_positions_and_names::<ConnectionLimit>();
         assert_positions_and_names::<DiskOperation>();
         assert_positions_and_names::<NotKept>();
         assert_positions_and_names::<BlockCheck>();

@@ -18,8 +18,8 @@ mod readiness;
 pub use access_log::{ACCESS_TARGET, Access};
 pub use disks::DiskGauges;
 pub use label::{
-    BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, NotKept, NotReadAhead,
-    ReadAheadEvent, RequestKind, TlsResult,
+    BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
+    NotKept, NotReadAhead, ReadAheadEvent, RequestKind, TlsResult,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{ConnectionGuard, Metrics};

@@ -5,8 +5,8 @@ use crate::{
     exposition::Exposition,
     histogram::AtomicHistogram,
     label::{
-        BlockCheck, CheckResult, ChecksumComparison, Decided, DiskOperation, DropReason, IndexPhase, Label, NotKept,
-        NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, TlsResult,
+        BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
+        Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, TlsResult,
     },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
@@ -41,6 +41,7 @@ pub(crate) struct Counters {
     pub(crate) open_handles: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) connections_accepted: AtomicU64,
+    pub(crate) connections_refused: PerLabel<AtomicU64, { ConnectionLimit::ALL.len() }>,
     pub(crate) tls_handshakes: PerLabel<AtomicU64, { TlsResult::ALL.len() }>,
     pub(crate) budget: OnceLock<Budget>,
     pub(crate) tasks: OnceLock<Tasks>,
@@ -124,6 +125,11 @@ impl Metrics {
         self.0.connections.fetch_add(1, Ordering::Relaxed);
         self.0.connections_accepted.fetch_add(1, Ordering::Relaxed);
         ConnectionGuard(self.clone())
+    }
+
+    /// Counts a client's connection that was refused.
+    pub fn add_refused_connection(&self, limit: ConnectionLimit) {
+        self.0.connections_refused.of(limit).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts the end of a client's TLS handshake.
