@@ -81,7 +81,7 @@ impl IssuerKeys {
         loop {
             self.sleep_until_due().await;
             let now = unix_now();
-            if self.state().lease.poll_ended(now) {
+            if self.forget_ended(now) {
                 tracing::error!(issuer = self.url, "the keys of a token issuer are too old: its tokens are refused");
                 set(KeySet::default());
             }
@@ -94,6 +94,17 @@ impl IssuerKeys {
             }
             self.ended.notify_all();
         }
+    }
+
+    /// Forgets keys that are believed no longer; whether there were any.
+    fn forget_ended(&self, now: UnixTime) -> bool {
+        let mut state = self.state();
+        let has_ended = state.lease.poll_ended(now);
+        if has_ended {
+            // So that the same keys count as new ones when the issuer is back.
+            state.json = Bytes::new();
+        }
+        has_ended
     }
 
     async fn sleep_until_due(&self) {
@@ -182,4 +193,35 @@ impl IssuerKeys {
 
 fn unix_now() -> UnixTime {
     UnixTime(forebay_net::clock::now_unix())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_testkit::TokenServer;
+
+    #[tokio::test]
+    async fn keys_that_have_ended_are_taken_again_when_the_issuer_still_has_them() {
+        let server = TokenServer::start("ES256").unwrap();
+        let discovery = IssuerDiscovery { allows_plain_http: true, ..IssuerDiscovery::new(&server.url()) };
+        let (issuer, kept) = IssuerKeys::open(&discovery, None, unix_now()).unwrap();
+        assert!(kept.is_none());
+        let (counts, changed) = (Mutex::new(Vec::new()), Notify::new());
+        let set = |keys: KeySet| {
+            counts.lock().unwrap().push(keys.len());
+            changed.notify_one();
+        };
+        issuer.take(issuer.client.fetch().await.unwrap(), &set).await;
+        issuer.state().lease = KeyLease::resumed(0, unix_now());
+        let all_told = async {
+            while counts.lock().unwrap().len() < 3 {
+                changed.notified().await;
+            }
+        };
+        tokio::select! {
+            () = issuer.keep_current(set) => {}
+            () = all_told => {}
+        }
+        assert_eq!(*counts.lock().unwrap(), [1, 0, 1]);
+    }
 }
