@@ -5,7 +5,7 @@
 #![no_main]
 
 use forebay_auth::{
-    Issuer, Issuers, KeySet, Token, TokenUser, UnixTime, discovery_urls, parse_discovery, without_tokens,
+    Issuer, Issuers, KeySet, Token, TokenUser, UnixTime, discovery_urls, max_age, parse_discovery, without_tokens,
 };
 use libfuzzer_sys::fuzz_target;
 use openssl::{
@@ -74,7 +74,7 @@ fuzz_target!(|input: &[u8]| {
         _ => {
             let text = String::from_utf8_lossy(rest);
             let _ = parse_discovery(rest, URL);
-            let _ = discovery_urls(&text);
+            let _ = (discovery_urls(&text), max_age(&text));
             let _ = Token::from_header(rest);
             assert_eq!(Token::from_opaque(&without_tokens(&text)), Ok(None));
         }
