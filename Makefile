@@ -57,6 +57,7 @@ costs: $(BINARY) ## instructions and system calls of a read on a warm cache agai
 	  $(if $(ROWS),--rows $(ROWS)) $(if $(ACCEPT),--accept) $(if $(FUNCTIONS),--functions $(FUNCTIONS))
 
 blackbox: setup $(BINARY) ## the release binary against real clients and servers
+	$(CARGO) build --quiet --release --locked -p forebay-bench
 	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 sim: ## the seeded simulation, SEEDS seeds from FROM on (a thousand of them are part of `make unit`)

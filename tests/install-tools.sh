@@ -19,7 +19,8 @@ missing() {
     for program in xrdcp xrdfs; do
         command -v "$program" >/dev/null || echo xrootd-client
     done
-    for library in libXrdPfc:xrootd-server-plugins libXrdClProxyPlugin:xrootd-client-plugins; do
+    for library in libXrdPfc:xrootd-server-plugins libXrdClProxyPlugin:xrootd-client-plugins libXrdVoms:xrootd-voms-plugins \
+        libXrdAccSciTokens:xrootd-scitokens-plugins; do
         compgen -G "/usr/lib*/*/${library%%:*}-[0-9].so" >/dev/null || echo "${library##*:}"
     done
     command -v voms-proxy-fake >/dev/null || echo voms-clients

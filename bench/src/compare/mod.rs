@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use forebay_types::ByteSize;
 use measure::{Measure, Outcome, Sample};
 use record::{Machine, SetUp};
-use row::CpuUnit;
+use row::{CpuUnit, Row, RowKind};
 use scene::{FileSizes, Scene};
 use servers::{Programs, ServerKind, XcacheSettings};
 use std::path::{Path, PathBuf};
@@ -78,11 +78,10 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     };
     let mut scene = Scene::set_up(&work_dir, plan.programs.clone(), plan.sizes)?;
     scene.tuned = tuned;
-    for row in &rows {
+    let is_warm = |row: &&Row| matches!(row.kind, RowKind::Warm(_));
+    for row in rows.iter().filter(is_warm).chain(rows.iter().filter(|row| !is_warm(row))) {
         for server in options.servers.iter().filter(|server| row.asks(**server)) {
-            if let Some(security) = row.kind.security() {
-                scene.start_for_all_rounds(*server, security, cancelled)?;
-            }
+            scene.start_for_all_rounds(*server, row.kind, cancelled)?;
         }
     }
     let measure = Measure { scene: &scene, time: plan.time, cancelled };

@@ -1,6 +1,6 @@
 //! What a comparison plays on: the files, the running servers, and caches that hold all of it.
 
-use super::row::{LOGIN_CLIENTS, LoginWay, Security, WarmRow};
+use super::row::{LOGIN_CLIENTS, LoginWay, RowKind, Security, WarmRow};
 use super::secured::Guard;
 use super::servers::{EXPORT, Programs, ServerKind, XcacheSettings, store_dir};
 use super::usage::Usage;
@@ -105,23 +105,24 @@ impl Scene {
         Ok(Self { programs, files, servers, grid: None, tuned: XcacheSettings::default(), dir })
     }
 
-    /// Starts a server that runs through all rounds, unless it runs already. Of caches, those that rows read from are warm.
+    /// Starts the server that a row asks through all rounds, unless it runs already. A cache that is read from is made warm: start
+    /// those first.
     pub(crate) fn start_for_all_rounds(
         &mut self,
         kind: ServerKind,
-        security: Security,
+        row: RowKind,
         cancelled: &AtomicBool,
     ) -> Result<()> {
-        if self.server(kind, security).is_ok() {
+        let Some(security) = row.security().filter(|security| self.server(kind, *security).is_err()) else {
             return Ok(());
-        }
+        };
         if security != Security::None && self.grid.is_none() {
             self.grid = Some(Grid::make(&self.dir.path().join("grid")).context("cannot make certificates")?);
         }
         let run_dir = self.dir.path().join(format!("warm-{kind:?}-{security:?}").to_lowercase());
         let guard = Guard::new(security, self.grid.as_ref()).context("there is a grid where one is needed")?;
         let server = self.start_guarded(kind, guard, &run_dir)?;
-        if kind.is_cache() && security != Security::Proof {
+        if kind.is_cache() && matches!(row, RowKind::Warm(_)) {
             self.warm(kind, &server, &run_dir, cancelled)?;
         }
         self.servers.push((kind, security, server));
@@ -273,6 +274,10 @@ fn stored_bytes(dir: &Path) -> Result<u64> {
         let entry = entry?;
         // A file that goes while we look occupies nothing.
         let Ok(metadata) = entry.metadata() else { continue };
+        // What a cache keeps for itself is none of what it was given: an index may be larger than what is still to come.
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
         bytes += if metadata.is_dir() { stored_bytes(&entry.path())? } else { metadata.blocks() * STAT_BLOCK_LEN };
     }
     Ok(bytes)
