@@ -153,6 +153,16 @@ fn one_key_serves_handshakes_for_a_minute_and_no_longer() {
 }
 
 #[test]
+fn a_key_that_has_served_its_time_is_forgotten() {
+    let server = Arc::new(Site::new().server);
+    let first = values_sent(&server, b"ssl", NOW);
+    server.half.forget_old(NOW.plus(HALF_S_MAX - 1));
+    assert_eq!(values_sent(&server, b"ssl", NOW), first);
+    server.half.forget_old(NOW.plus(HALF_S_MAX));
+    assert_ne!(values_sent(&server, b"ssl", NOW), first);
+}
+
+#[test]
 fn a_client_that_does_not_pad_gets_a_key_of_its_own() {
     let server = Arc::new(Site::new().server);
     let sent: Vec<_> = [&b"ssl"[..], b"sslnopad", b"sslnopad"].map(|module| values_sent(&server, module, NOW)).into();

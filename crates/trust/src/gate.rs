@@ -155,12 +155,13 @@ impl Gate {
         &self.options
     }
 
-    /// Reads again what has changed. Blocks on the disk.
+    /// Reads again what has changed, and forgets keys that have served their time. Blocks on the disk.
     pub fn refresh(&self) {
         if let Some(grid) = &self.grid {
             grid.credential.refresh_and_log();
             grid.authorities.refresh_and_log();
             grid.organizations.refresh_and_log();
+            grid.half.forget_old(UnixTime(forebay_net::clock::now_unix()));
         }
         if let Some(keytab) = &self.keytab {
             keytab.refresh_and_log();

@@ -8,8 +8,8 @@ use openssl::error::ErrorStack;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How long a half is used for handshakes that begin, seconds. Who gets hold of the server's memory can read the messages of the
-/// handshakes of so long before, if he has recorded them.
+/// How long a half is used for handshakes that begin, seconds. Who gets hold of the server's memory can read the messages of
+/// handshakes of about so long before, if he has recorded them.
 pub const HALF_S_MAX: i64 = 60;
 
 /// A half with the values that are sent to the client.
@@ -58,10 +58,7 @@ impl SharedHalf {
     /// The half for a handshake that begins at `now`, signed by `credential`. Others wait while one is made.
     pub(crate) fn at(&self, now: UnixTime, credential: &Arc<Credential>) -> Result<Arc<Half>, ErrorStack> {
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_usable = |current: &&Current| {
-            let age = now.seconds_since(current.made_at);
-            (0..HALF_S_MAX).contains(&age) && Arc::ptr_eq(&current.credential, credential)
-        };
+        let is_usable = |current: &&Current| current.is_good_at(now) && Arc::ptr_eq(&current.credential, credential);
         if let Some(current) = current.as_ref().filter(is_usable) {
             return Ok(Arc::clone(&current.half));
         }
@@ -69,6 +66,20 @@ impl SharedHalf {
         let made = Current { half: Arc::clone(&half), credential: Arc::clone(credential), made_at: now };
         *current = Some(made);
         Ok(half)
+    }
+
+    /// Clears the half from memory if it is too old for handshakes that begin at `now`; those under way keep it. To be called every
+    /// minute or so: when nobody logs in, nothing else does.
+    pub fn forget_old(&self, now: UnixTime) {
+        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        current.take_if(|current| !current.is_good_at(now));
+    }
+}
+
+impl Current {
+    const fn is_good_at(&self, now: UnixTime) -> bool {
+        let age = now.seconds_since(self.made_at);
+        0 <= age && age < HALF_S_MAX
     }
 }
 
