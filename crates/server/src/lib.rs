@@ -7,6 +7,7 @@
 mod answer;
 mod authenticate;
 mod buffers;
+mod cache_command;
 mod certificate;
 mod change;
 mod connection;

@@ -129,7 +129,7 @@ impl Permit {
 
 /// The name by which rules know a file: however a client spells the path to an origin that it names, it is
 /// `/root:/HOST:PORT/path`. None when there is no such name; then nothing is allowed.
-fn name_for_rules(lfn: &Lfn) -> Option<Cow<'_, Lfn>> {
+pub(crate) fn name_for_rules(lfn: &Lfn) -> Option<Cow<'_, Lfn>> {
     let Ok(Some(forwarded)) = ForwardedPath::parse(lfn.as_str()) else { return Some(Cow::Borrowed(lfn)) };
     let host = forwarded.origin.host().trim_end_matches('.');
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>().map(|address| address.to_canonical().to_string());

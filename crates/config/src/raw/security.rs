@@ -76,7 +76,7 @@ section! {
         name: String = Value::none().sample(r#""ATLAS data""#),
         /// The path, with everything below it; {user}, {subject}, {vo}, {group} and {role} stand for those of the client.
         path: String = Value::none().sample(r#""/atlas""#),
-        /// What may be done: "read", "list", "stat", "admin". Reading and listing include "stat"; none of them denies.
+        /// What may be done: "read", "list", "stat", "admin" (remove files from the cache). Reading and listing include "stat"; none of them denies.
         rights: Texts = Value::none().sample(r#"["read", "list"]"#),
         /// How the client proved who it is: any of "gsi", "tls", "token", "sss", "unix", "host", "none".
         methods: Texts = Value::none().sample(r#"["gsi", "token"]"#),
