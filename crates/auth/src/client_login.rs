@@ -27,12 +27,17 @@ pub struct LoginPlace {
 }
 
 /// A message for the server.
-#[derive(Debug)]
 pub struct AuthMessage {
     /// The protocol that it is of.
     pub protocol: SecurityProtocol,
     /// The message; may hold a secret.
     pub bytes: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for AuthMessage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "AuthMessage({}, {} bytes)", self.protocol, self.bytes.len())
+    }
 }
 
 /// Why we could not log in.
@@ -96,8 +101,12 @@ impl ClientLogin {
                 Err(reason) => self.tried.push(format!("{}: {reason}", offer.protocol)),
             }
         }
+        Err(self.no_way())
+    }
+
+    fn no_way(&self) -> LoginError {
         let tried = if self.tried.is_empty() { "none of them is known here".to_owned() } else { self.tried.join("; ") };
-        Err(LoginError::NoWay { offered: self.offered.clone(), tried })
+        LoginError::NoWay { offered: self.offered.clone(), tried }
     }
 
     /// The server has refused what was tried last, with these words.
@@ -108,28 +117,32 @@ impl ClientLogin {
         }
     }
 
-    /// The answer to a challenge; the first message of another protocol when the challenge cannot be answered.
+    /// The answer to a challenge.
     ///
     /// # Errors
-    /// When there is no other protocol, or the server goes on asking.
+    /// When it cannot be answered, as with a server that has not proven to be the one that is asked: no other protocol is tried then,
+    /// which could prove less. Also when the server goes on asking.
     pub fn answer(&mut self, challenge: &[u8], now: UnixTime) -> Result<AuthMessage, LoginError> {
         self.challenges += 1;
         if self.challenges > CHALLENGES_MAX {
             return Err(LoginError::Endless);
         }
-        let Some(current) = &mut self.current else { return self.begin_next(now) };
-        let reason = match &mut current.gsi {
+        let nothing_begun = || "it asks where nothing was begun".to_owned();
+        let reason = match self.current.as_mut().and_then(|current| current.gsi.as_mut()) {
             Some(gsi) => match gsi.handle(challenge, now) {
                 Ok(ClientStep(message)) => {
-                    return Ok(AuthMessage { protocol: current.protocol, bytes: Zeroizing::new(message) });
+                    return Ok(AuthMessage { protocol: SecurityProtocol::Gsi, bytes: Zeroizing::new(message) });
                 }
                 Err(error) => error.to_string(),
             },
-            None => "the server asks for more than the protocol has".to_owned(),
+            None => self
+                .current
+                .as_ref()
+                .map_or_else(nothing_begun, |_| "it asks for more than the protocol has".to_owned()),
         };
-        self.tried.push(format!("{}: {reason}", current.protocol));
-        self.current = None;
-        self.begin_next(now)
+        let protocol = self.current.take().map_or_else(String::new, |current| format!("{}: ", current.protocol));
+        self.tried.push(format!("{protocol}{reason}"));
+        Err(self.no_way())
     }
 
     /// The server has accepted us: gives the key for signed requests, if the protocol makes one.
@@ -166,6 +179,9 @@ impl ClientLogin {
                 let params = SssParams::parse(&offer.params).map_err(|error| text(&error))?;
                 let message = sss_message(key, &credentials.user, place.local, &params, now);
                 Zeroizing::new(message.map_err(|error| text(&error))?)
+            }
+            SecurityProtocol::Unix | SecurityProtocol::Host if credentials.proves_only => {
+                return Err("a word is no proof of who the client is".to_owned());
             }
             SecurityProtocol::Unix => Zeroizing::new(unix_message(&credentials.user, None)),
             SecurityProtocol::Host => Zeroizing::new(HOST_MESSAGE.to_vec()),
@@ -230,10 +246,15 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_asks_for_ever_is_left() {
+    fn a_server_whose_challenge_makes_no_sense_gets_no_weaker_proof() {
         let mut login = login("&P=unix&P=host", Credentials::of_nobody("cache"), false);
         login.begin_next(NOW).unwrap();
-        assert_eq!(login.answer(b"more", NOW).unwrap().protocol, SecurityProtocol::Host);
-        assert!(login.answer(b"more", NOW).is_err());
+        assert!(login.answer(b"more", NOW).unwrap_err().to_string().contains("unix: it asks for more"));
+    }
+
+    #[test]
+    fn nobody_gives_a_servers_word_for_a_client() {
+        let mut login = login("&P=unix&P=host", Credentials::of_client(), false);
+        assert!(login.begin_next(NOW).unwrap_err().to_string().contains("a word is no proof"));
     }
 }

@@ -18,6 +18,8 @@ pub struct Credentials {
     pub(crate) token: Option<Token>,
     pub(crate) secret: Option<SssKey>,
     pub(crate) allows_plain_tokens: bool,
+    /// Whether a mere word (a user name, an address) is not to be shown.
+    pub(crate) proves_only: bool,
     name: CredentialsName,
     valid_until: Option<UnixTime>,
 }
@@ -27,8 +29,8 @@ pub struct Credentials {
 pub enum CredentialUse {
     /// Our own.
     Own(Arc<Credentials>),
-    /// Those of the client that a request is for; ours when it has none, which prove nothing.
-    OfClient(Arc<Credentials>),
+    /// Those of the client that a request is for.
+    OfClient,
 }
 
 /// Tells what to use towards servers, always in its newest form. Asked for each request: must not wait for anything.
@@ -41,15 +43,24 @@ impl Credentials {
     /// What proves nothing: a user name, for servers that ask for one.
     #[must_use]
     pub fn of_nobody(user: &str) -> Self {
-        Self {
+        let nothing = Self {
             user: user.to_owned(),
             gsi: None,
             token: None,
             secret: None,
             allows_plain_tokens: false,
+            proves_only: false,
             name: CredentialsName::default(),
             valid_until: None,
-        }
+        };
+        nothing.named("user", user.as_bytes())
+    }
+
+    /// What a client has shown, which is nothing so far: servers that would take a mere word of this host are not given one, since
+    /// the client could have put it into our mouth.
+    #[must_use]
+    pub fn of_client() -> Self {
+        Self { proves_only: true, ..Self::of_nobody("") }.named("of a client", b"")
     }
 
     /// The same with a certificate or proxy.
@@ -121,7 +132,7 @@ impl Credentials {
             SecurityProtocol::Gsi => self.gsi.is_some(),
             SecurityProtocol::Ztn => self.token.is_some(),
             SecurityProtocol::Sss => self.secret.is_some(),
-            SecurityProtocol::Unix | SecurityProtocol::Host => true,
+            SecurityProtocol::Unix | SecurityProtocol::Host => !self.proves_only,
             SecurityProtocol::Tls => false,
         };
         SecurityProtocol::ALL.into_iter().filter(has).collect()
@@ -142,17 +153,6 @@ impl Credentials {
             (one, other) => one.or(other),
         };
         Self { valid_until, ..self }
-    }
-}
-
-impl CredentialUse {
-    /// What is shown, given those of the client that a request is for.
-    #[must_use]
-    pub fn resolve(self, of_client: Option<&Arc<Credentials>>) -> Arc<Credentials> {
-        match (self, of_client) {
-            (Self::OfClient(_), Some(credentials)) => Arc::clone(credentials),
-            (Self::Own(credentials) | Self::OfClient(credentials), _) => credentials,
-        }
     }
 }
 
@@ -178,6 +178,8 @@ mod tests {
         assert_ne!(one.name(), other.name());
         assert_ne!(one.name(), nobody().name());
         assert_eq!(one.name(), nobody().with_token(token("a.b.c")).name());
+        assert_ne!(nobody().name(), Credentials::of_nobody("other").name(), "servers tell users apart");
+        assert_ne!(Credentials::of_nobody("").name(), Credentials::of_client().name());
         assert!(one.prove_something() && !nobody().prove_something());
     }
 
@@ -191,15 +193,5 @@ mod tests {
         let allowed = credentials.allowing_plain_tokens_on_loopback();
         assert!(allowed.token_for(false, true).is_some());
         assert!(allowed.token_for(false, false).is_none());
-    }
-
-    #[test]
-    fn the_clients_credentials_are_used_where_that_is_wanted_only() {
-        let own = Arc::new(Credentials::of_nobody("cache"));
-        let theirs = Arc::new(Credentials::of_nobody("cache").with_token(token("a.b.c")));
-        let used = |wanted: CredentialUse, client| *wanted.resolve(client).name();
-        assert_eq!(used(CredentialUse::Own(Arc::clone(&own)), Some(&theirs)), *own.name());
-        assert_eq!(used(CredentialUse::OfClient(Arc::clone(&own)), Some(&theirs)), *theirs.name());
-        assert_eq!(used(CredentialUse::OfClient(Arc::clone(&own)), None), *own.name());
     }
 }

@@ -48,12 +48,25 @@ pub(crate) fn read_credentials(
     if let Some(too_many) = raw.credential.get(RULES_MAX) {
         checker.refuse("credential", Some(&too_many.span()), format_args!("more than {RULES_MAX} tables"));
     }
-    let rules = raw.credential.iter().filter_map(|table| read_rule(table, user, checker)).collect();
+    let rules: Vec<_> = raw.credential.iter().filter_map(|table| read_rule(table, user, checker)).collect();
+    check_clients(raw, &rules, checker);
     let is_on = |setting: Option<&Spanned<bool>>| setting.is_some_and(|on| *on.get_ref());
     let asks_leave = is_on(raw.forwarding.origin_check.as_ref())
         || raw.export.iter().any(|export| is_on(export.get_ref().origin_check.as_ref()));
     let ca_dir = tls.trust.ca_dir.clone();
     CredentialOptions { rules, user: user.to_owned(), ca_dir, trust, keeps_those_of_clients: asks_leave }
+}
+
+/// What a client hands over is made ready once, for all servers that are shown it.
+fn check_clients(raw: &Raw, rules: &[CredentialRule], checker: &mut Checker<'_>) {
+    let mut clients = rules.iter().filter(|rule| rule.proof == OriginProof::OfClient);
+    let switches = |rule: &CredentialRule| (rule.allows_weak_groups, rule.allows_unsigned, rule.allows_plain_tokens);
+    let Some(first) = clients.next().map(switches) else { return };
+    if clients.any(|rule| switches(rule) != first) {
+        let place = raw.credential.first().map(Spanned::span);
+        let text = "tables with method = \"client\" must agree on weak_groups, unsigned_gsi and plain_tokens";
+        checker.refuse("credential", place.as_ref(), text);
+    }
 }
 
 fn read_rule(table: &Spanned<RawCredential>, user: &str, checker: &mut Checker<'_>) -> Option<CredentialRule> {
@@ -174,6 +187,11 @@ mod tests {
             ("[[credential]]\nhosts = [\"*\"]\nmethod = \"krb5\"", "write one of"),
             ("[[credential]]\nhosts = [\"*\"]\nmethod = \"certificate\"\nkey = \"/k\"", "credential.certificate"),
             ("[[credential]]\nhosts = [\"*\"]\nmethod = \"secret\"", "credential.keytab"),
+            (
+                "[[credential]]\nhosts = [\"a\"]\nmethod = \"client\"\nweak_groups = true\n\
+                 [[credential]]\nhosts = [\"*\"]\nmethod = \"client\"",
+                "must agree on weak_groups",
+            ),
             ("[[credential]]\nhosts = [\"*\"]\nmethod = \"proxy\"\ntoken = \"/t\"", "method = \"token\" only"),
         ] {
             let error = parse(text).unwrap_err().to_string();

@@ -84,8 +84,8 @@ async fn open_at_origin(
     target: &OriginTarget,
     leave: Option<Leave>,
 ) -> Result<FromOrigin, OriginError> {
-    if let Some(leave) = leave.filter(|_| target.origin.acts_for_clients()) {
-        return Ok(leave.into_file());
+    if let Some(opened) = leave.filter(|_| target.is_as_client()).and_then(Leave::into_file) {
+        return Ok(opened);
     }
     if let Some(missing) = target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
         shared.metrics.add_negative_hit();
@@ -93,7 +93,9 @@ async fn open_at_origin(
     }
     let asked = LastCheck::begun_now();
     let opened = target.origin.open(&target.path).await;
-    if let (Err(error), Some(key)) = (&opened, &target.key) {
+    if let (Err(error), Some(key)) = (&opened, &target.key)
+        && !target.is_as_client()
+    {
         target.decisions.note_answer(key, error);
     }
     opened.map(|file| FromOrigin { file, asked })

@@ -13,7 +13,10 @@ use crate::{
 use forebay_cache::{Action, CacheKey, Decision, Subject, Treatment};
 use forebay_telemetry::Decided;
 use forebay_types::{Endpoint, FileStat, RequestPath};
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 /// What an open leads to.
 #[derive(Clone)]
@@ -75,8 +78,8 @@ impl Engine {
                 opened.map(|(file, stat)| Source::Local { file, stat })?
             }
             Target::Origin(mut target) => {
-                let leave = self.shared().permissions.check(&target, Want::Read).await?;
                 let began = forebay_net::clock::monotonic();
+                let leave = self.leave(&target, Want::Read).await?;
                 target.treatment = self.treatment(&target, path, client).await?;
                 let redirect = target.redirect(redirects);
                 let decided = match (target.treatment.action, &redirect) {
@@ -107,8 +110,8 @@ impl Engine {
         match self.target(path)? {
             Target::Local { tree, lfn } => self.blocking(&lfn.clone(), move || tree.stat(&lfn)).await,
             Target::Origin(target) => {
-                self.shared().permissions.check(&target, Want::Stat).await?;
                 let began = forebay_net::clock::monotonic();
+                let leave = self.leave(&target, Want::Stat).await?;
                 if let Some(file) = target.key.as_ref().and_then(|key| self.table().find(key)) {
                     admit(&file, &target, began, Asking::AsNeeded).await?;
                     if !file.is_retired() {
@@ -117,9 +120,26 @@ impl Engine {
                 } else if let Some(copy) = closed_copy(self.shared(), &target).await {
                     return stat_closed(self.shared(), &target, &copy, began).await;
                 }
-                self.stat_at_origin(&target).await
+                match leave {
+                    Some(Leave::Stat(stat)) => Ok(stat),
+                    _ => self.stat_at_origin(&target).await,
+                }
             }
         }
+    }
+
+    /// The origin's leave, where it has to be asked for it; see [`Permissions::check`](crate::permission::Permissions::check).
+    pub(crate) async fn leave(&self, target: &OriginTarget, want: Want) -> Result<Option<Leave>, Error> {
+        if target.leave_for.is_none() {
+            return Ok(None);
+        }
+        let shared = self.shared();
+        let may_be_here = |key| {
+            let may_be_on_disk = || shared.catalog.as_ref().is_some_and(|catalog| catalog.may_have(key));
+            self.table().find(key).is_some() || may_be_on_disk()
+        };
+        let is_here = target.key.as_ref().is_some_and(may_be_here);
+        shared.permissions.check(target, want, is_here, &shared.questions).await
     }
 
     /// What the rules say of an open. Where they depend on the size of a file that is not here, its origin is asked.
@@ -181,9 +201,15 @@ impl Engine {
         leave: Option<Leave>,
     ) -> Result<Arc<CachedFile>, Error> {
         let shared = self.shared();
+        // Held for the first load only: a server gives whoever opens a file the one that others have open under its name.
+        let leave = leave.filter(|_| self.table().find(key).is_none());
+        let leave = Arc::new(Mutex::new(leave));
         let load = {
             let (shared, target) = (Arc::clone(shared), target.clone());
-            move || load(Arc::clone(&shared), target.clone(), leave.clone())
+            move || {
+                let leave = leave.lock().unwrap_or_else(PoisonError::into_inner).take();
+                load(Arc::clone(&shared), target.clone(), leave)
+            }
         };
         let admit = |file| {
             let target = &target;

@@ -7,14 +7,16 @@ use crate::{
     Error,
     flights::Flights,
     identity::{FromOrigin, LastCheck},
+    questions::Questions,
     routes::OriginTarget,
 };
 use forebay_auth::{Credentials, CredentialsName};
 use forebay_origin::{OnBehalf, OriginError, OriginFile};
-use forebay_types::{Endpoint, Lfn};
+use forebay_types::{Endpoint, FileStat, Lfn};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// For whom the engine is asked to do something.
@@ -39,120 +41,168 @@ pub(crate) enum Want {
 /// What origins have said to whom.
 #[derive(Default)]
 pub(crate) struct Permissions {
-    known: Mutex<BTreeMap<Question, Known>>,
+    known: Arc<Mutex<Known>>,
     under_way: Arc<Flights<Question, Answer>>,
 }
 
-type Question = (CredentialsName, Endpoint, Lfn, Want);
+/// Whose credentials, at which server, which file, with which opaque data, and what for.
+type Question = (CredentialsName, Endpoint, Lfn, String, Want);
 
-/// A file that was opened to see whether it may be, or what the origin says against it.
-type Answer = Result<Option<Leave>, OriginError>;
+/// What the origin told along with its leave, or what it says against it.
+type Answer = Result<Leave, OriginError>;
+
+/// What is remembered.
+type Known = BTreeMap<Question, Remembered>;
 
 #[derive(Clone, Debug)]
-struct Known {
-    /// In seconds of the Unix epoch.
-    until: i64,
+struct Remembered {
+    until: Instant,
+    /// When the credentials end, in seconds of the Unix epoch.
+    ends: i64,
     refusal: Option<OriginError>,
 }
 
-/// A file that its origin has opened for a client just now.
+/// An origin's leave to a client, given just now, with what came along.
 #[derive(Clone)]
-pub(crate) struct Leave {
-    file: Arc<dyn OriginFile>,
-    asked: Arc<LastCheck>,
+pub(crate) enum Leave {
+    /// To know of the file: this.
+    Stat(FileStat),
+    /// To read the file, which is open.
+    Open {
+        /// The file.
+        file: Arc<dyn OriginFile>,
+        /// Since when it is known to be its origin's.
+        asked: Arc<LastCheck>,
+    },
 }
 
-impl Leave {
-    /// The file, and since when it is known to be its origin's.
-    pub(crate) fn into_file(self) -> FromOrigin {
-        FromOrigin { file: self.file, asked: self.asked.as_ref().clone() }
-    }
-}
+/// How long an origin's leave is remembered.
+const LEAVE_TIME: Duration = Duration::from_secs(300);
 
-/// How long an origin's leave is remembered, seconds.
-const LEAVE_S: i64 = 300;
+/// How long a refusal is remembered: new rights are to count soon.
+const REFUSAL_TIME: Duration = Duration::from_secs(10);
 
-/// How long a refusal is remembered, seconds: new rights are to count soon.
-const REFUSAL_S: i64 = 10;
-
-/// Most answers remembered; beyond it those that have ended are forgotten, and if that is not enough all, which costs a question
+/// Most answers remembered. Beyond it those that have ended are forgotten, and all when that is not enough, which costs a question
 /// each.
-const KNOWN_MAX: usize = 100_000;
+const KNOWN_MAX: usize = 50_000;
+
+/// Characters of a refusal that are remembered.
+const TEXT_LEN_MAX: usize = 256;
 
 impl Asker {
     /// The credentials that origins are shown for it, in a cell of their own: what one file uses must not become another's.
     pub(crate) fn on_behalf(&self) -> OnBehalf {
+        OnBehalf::of(match self {
+            Self::Client(credentials) => credentials.clone(),
+            Self::Operator => None,
+        })
+    }
+}
+
+impl Leave {
+    /// The file, when it was opened.
+    pub(crate) fn into_file(self) -> Option<FromOrigin> {
         match self {
-            Self::Client(Some(credentials)) => OnBehalf::of(Arc::clone(credentials)),
-            Self::Client(None) | Self::Operator => OnBehalf::default(),
+            Self::Open { file, asked } => Some(FromOrigin { file, asked: asked.as_ref().clone() }),
+            Self::Stat(_) => None,
         }
     }
 }
 
 impl Permissions {
-    /// Whether the origin would let the client have what it wants; gives the file if it was opened to find that out.
+    /// Whether the origin would let the client have what it wants; tells what came along when it was asked just now. Of a file
+    /// that `is_here`, the answer is waited for a bounded time only.
     ///
     /// # Errors
     /// The origin's refusal, or why it cannot be asked: then nothing is given out.
-    pub(crate) async fn check(&self, target: &OriginTarget, want: Want) -> Result<Option<Leave>, Error> {
+    pub(crate) async fn check(
+        &self,
+        target: &OriginTarget,
+        want: Want,
+        is_here: bool,
+        questions: &Questions,
+    ) -> Result<Option<Leave>, Error> {
         let Some(as_client) = &target.leave_for else { return Ok(None) };
         let path = target.path_for_client();
-        let (name, ends) = as_client.credentials().map_or_else(Default::default, |credentials| {
-            (*credentials.name(), credentials.valid_until().map(|end| end.0))
-        });
-        let question = (name, target.server.clone(), target.path.lfn.clone(), want);
-        let now = forebay_net::clock::now_unix();
-        if let Some(known) = self.remembered(&question, now) {
+        let credentials = as_client.credentials();
+        let name = credentials.as_ref().map(|credentials| *credentials.name()).unwrap_or_default();
+        let ends = credentials.and_then(|credentials| credentials.valid_until()).map_or(i64::MAX, |end| end.0);
+        let question = (name, target.server.clone(), path.lfn.clone(), path.cgi.clone(), want);
+        if let Some(known) = remembered(&lock(&self.known), &question) {
             return known.map(|()| None).map_err(Error::from);
+        }
+        if is_here && questions.is_resting(&target.server) {
+            let reason = "it did not answer a moment ago".to_owned();
+            return Err(OriginError::Unreachable { endpoint: target.server.clone(), reason }.into());
         }
         let ask = || {
             let (origin, path) = (Arc::clone(&target.origin), path.clone());
+            let (known, question) = (Arc::clone(&self.known), question.clone());
             async move {
                 let asked = Arc::new(LastCheck::begun_now());
-                match want {
-                    Want::Stat => origin.stat(&path).await.map(|_| None),
-                    Want::Read => origin.open(&path).await.map(|file| Some(Leave { file, asked })),
-                }
+                let answer = match want {
+                    Want::Stat => origin.stat(&path).await.map(Leave::Stat),
+                    Want::Read => origin.open(&path).await.map(|file| Leave::Open { file, asked }),
+                };
+                // Noted by the task itself: who asked may have left.
+                note(&known, question, ends, answer.as_ref().err());
+                answer
             }
         };
-        let answer = self.under_way.join(&question, None, ask).await?;
-        let kept_for = match &answer {
-            Ok(_) => Some(LEAVE_S),
-            Err(error) if error.is_retryable() => None,
-            Err(_) => Some(REFUSAL_S),
-        };
-        if let Some(seconds) = kept_for {
-            let until = ends.unwrap_or(i64::MAX).min(now.saturating_add(seconds));
-            self.note(question, Known { until, refusal: answer.as_ref().err().cloned() }, now);
+        let asking = self.under_way.join(&question, None, ask);
+        if !is_here {
+            return Ok(Some(asking.await??));
         }
-        Ok(answer?)
+        let time_max = target.decisions.options.check_time_max;
+        let answer = tokio::time::timeout(time_max, asking).await.unwrap_or_else(|_| {
+            Ok(Err(OriginError::TimedOut {
+                endpoint: target.server.clone(),
+                doing: "asking for leave",
+                seconds: time_max.as_secs(),
+            }))
+        })?;
+        questions.note_answer(&target.server, answer.as_ref().is_err_and(OriginError::is_retryable));
+        Ok(Some(answer?))
     }
+}
 
-    /// What the origin has said not long ago. Whoever may read may also know.
-    fn remembered(&self, question: &Question, now: i64) -> Option<Result<(), OriginError>> {
-        let known = self.known();
-        let current = |question: &Question| known.get(question).filter(|known| known.until > now);
-        if let Some(Known { refusal, .. }) = current(question) {
-            return Some(refusal.clone().map_or(Ok(()), Err));
-        }
-        let (name, server, lfn, want) = question;
-        let may_read = || (*name, server.clone(), lfn.clone(), Want::Read);
-        let is_included = *want == Want::Stat && current(&may_read()).is_some_and(|known| known.refusal.is_none());
-        is_included.then_some(Ok(()))
-    }
+/// What the origin has said not long ago. Whoever may read may also know.
+fn remembered(known: &Known, question: &Question) -> Option<Result<(), OriginError>> {
+    let (now, now_unix) = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix());
+    let current = |question: &Question| {
+        let known = known.get(question).filter(|known| known.until > now && known.ends > now_unix);
+        known.map(|known| known.refusal.clone().map_or(Ok(()), Err))
+    };
+    let (name, server, lfn, cgi, want) = question;
+    let may_read = || current(&(*name, server.clone(), lfn.clone(), cgi.clone(), Want::Read)).filter(Result::is_ok);
+    current(question).or_else(|| if *want == Want::Stat { may_read() } else { None })
+}
 
-    fn note(&self, question: Question, answer: Known, now: i64) {
-        let mut known = self.known();
-        if known.len() >= KNOWN_MAX {
-            known.retain(|_, known| known.until > now);
+/// Remembers an answer, unless asking again may help.
+fn note(known: &Mutex<Known>, question: Question, ends: i64, refusal: Option<&OriginError>) {
+    let now = forebay_net::clock::monotonic();
+    let refusal = match refusal {
+        None => None,
+        Some(OriginError::Refused { endpoint, code, text }) if refusal.is_some_and(|error| !error.is_retryable()) => {
+            let text = text.chars().take(TEXT_LEN_MAX).collect();
+            Some(OriginError::Refused { endpoint: endpoint.clone(), code: *code, text })
         }
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(question, answer);
+        Some(error @ OriginError::Authentication { .. }) => Some(error.clone()),
+        Some(_) => return,
+    };
+    let until = now + if refusal.is_some() { REFUSAL_TIME } else { LEAVE_TIME };
+    let mut known = lock(known);
+    let is_full = known.len() >= KNOWN_MAX;
+    if is_full {
+        known.retain(|_, known| known.until > now);
     }
+    // Not one by one from then on: each would look through all of them.
+    if known.len() >= KNOWN_MAX / 4 * 3 && is_full {
+        known.clear();
+    }
+    known.insert(question, Remembered { until, ends, refusal });
+}
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<Question, Known>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
 }

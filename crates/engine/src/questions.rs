@@ -5,6 +5,7 @@ use crate::{
     flights::{Flights, Since},
     routes::OriginTarget,
 };
+use forebay_auth::CredentialsName;
 use forebay_cache::CacheKey;
 use forebay_origin::{Checksum, FileIdentity, OriginError};
 use forebay_types::{Endpoint, FileStat};
@@ -17,12 +18,15 @@ use std::{
 /// Questions to origins about their files, and origins that did not answer.
 #[derive(Default)]
 pub(crate) struct Questions {
-    stats: Arc<Flights<CacheKey, Result<FileStat, OriginError>>>,
-    identities: Arc<Flights<CacheKey, Result<FileIdentity, OriginError>>>,
-    checksums: Arc<Flights<CacheKey, Result<Checksum, OriginError>>>,
+    stats: Arc<Flights<About, Result<FileStat, OriginError>>>,
+    identities: Arc<Flights<About, Result<FileIdentity, OriginError>>>,
+    checksums: Arc<Flights<About, Result<Checksum, OriginError>>>,
     /// Origins that did not answer, and since when.
     resting: Mutex<BTreeMap<Endpoint, Instant>>,
 }
+
+/// Which file a question is about, and as whom it is asked.
+type About = (CacheKey, CredentialsName);
 
 /// How long an origin that did not answer is left alone by questions that need no answer: not every open is to wait for a dead
 /// server.
@@ -39,10 +43,14 @@ impl Questions {
             let (target, key) = (target.clone(), key.clone());
             async move {
                 let answer = target.origin.stat(&target.path).await;
-                answer.inspect_err(|error| target.decisions.note_answer(&key, error))
+                answer.inspect_err(|error| {
+                    if !target.is_as_client() {
+                        target.decisions.note_answer(&key, error);
+                    }
+                })
             }
         };
-        Ok(self.stats.join(key, since, ask).await??)
+        Ok(self.stats.join(&(key.clone(), target.asked_as()), since, ask).await??)
     }
 
     /// Which file an open leads to, and at which server, at `since` or later.
@@ -56,7 +64,7 @@ impl Questions {
             let target = target.clone();
             async move { target.origin.open(&target.path).await.map(|file| file.identity()) }
         };
-        Ok(self.identities.join(key, since, ask).await??)
+        Ok(self.identities.join(&(key.clone(), target.asked_as()), since, ask).await??)
     }
 
     /// The origin's checksum of a file at `since` or later, by `algorithm` or the origin's own choice; `None` when it gives
@@ -72,7 +80,7 @@ impl Questions {
             let (target, algorithm) = (target.clone(), algorithm.map(str::to_owned));
             async move { target.origin.checksum(&target.path, algorithm.as_deref()).await }
         };
-        match self.checksums.join(key, since, ask).await? {
+        match self.checksums.join(&(key.clone(), target.asked_as()), since, ask).await? {
             Ok(checksum) => Ok(Some(checksum)),
             Err(error) if error.is_retryable() || error.is_not_found() => Err(error.into()),
             Err(_) => Ok(None),

@@ -1,6 +1,7 @@
 //! Which export or origin a path belongs to.
 
 use crate::{DecisionOptions, Error, decisions::Decisions, local::LocalTree, permission::Asker};
+use forebay_auth::CredentialsName;
 use forebay_cache::{AllowList, CacheKey, ForwardedPath, Treatment, ValidityPolicy};
 use forebay_origin::{OnBehalf, Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn, RequestPath};
@@ -260,12 +261,10 @@ impl fmt::Debug for Routes {
 /// On whose behalf an origin is asked for a file, and for whom it is asked for leave before.
 fn asked_for(origin: &Arc<dyn Origin>, asks_leave: bool, asker: &Asker) -> (OnBehalf, Option<OnBehalf>) {
     let acts_for_clients = origin.acts_for_clients();
-    if matches!(asker, Asker::Operator) || !(asks_leave || acts_for_clients) {
-        return (OnBehalf::default(), None);
-    }
     let on_behalf = asker.on_behalf();
-    let leave_for = on_behalf.clone().insisting();
-    (if acts_for_clients { on_behalf } else { OnBehalf::default() }, Some(leave_for))
+    let is_to_ask = !matches!(asker, Asker::Operator) && (asks_leave || acts_for_clients);
+    let leave_for = is_to_ask.then(|| on_behalf.clone().insisting());
+    (if acts_for_clients { on_behalf } else { OnBehalf::default() }, leave_for)
 }
 
 /// `lfn` as seen from below `prefix`.
@@ -275,6 +274,16 @@ fn relative_to(lfn: &Lfn, prefix: &Lfn) -> Result<Lfn, Error> {
 }
 
 impl OriginTarget {
+    /// Whether the origin answers clients, not this cache: then its refusals are about one client only.
+    pub(crate) const fn is_as_client(&self) -> bool {
+        self.path.on_behalf.is_for_client()
+    }
+
+    /// Whose answers they are.
+    pub(crate) fn asked_as(&self) -> CredentialsName {
+        self.path.on_behalf.credentials().map(|credentials| *credentials.name()).unwrap_or_default()
+    }
+
     /// The path as the client itself would ask for it, where its leave matters.
     pub(crate) fn path_for_client(&self) -> OriginPath {
         let on_behalf = self.leave_for.as_ref().unwrap_or(&self.path.on_behalf).clone();

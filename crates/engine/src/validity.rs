@@ -82,7 +82,9 @@ pub(crate) async fn admit(
         (Verdict::Drop, Found::Gone(error)) => {
             metrics.add_check(CheckResult::Gone);
             // A redirector also says so while the server that has the file is away: then the copy waits for its return.
-            if file.mark().is_none_or(|mark| mark.endpoint == *error.endpoint()) {
+            // One client's answer tells nothing of what the others may have.
+            let is_its_server = file.mark().is_none_or(|mark| mark.endpoint == *error.endpoint());
+            if is_its_server && !target.is_as_client() {
                 file.retire(DropReason::Gone);
             }
             Err(error.into())

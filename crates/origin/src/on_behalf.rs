@@ -7,18 +7,21 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// share it, so that what is opened anew uses the newest credentials.
 #[derive(Clone, Debug, Default)]
 pub struct OnBehalf {
-    current: Option<Arc<RwLock<Arc<Credentials>>>>,
+    current: Option<Arc<Cell>>,
     is_insisting: bool,
 }
 
+/// What a client has to show, if anything.
+type Cell = RwLock<Option<Arc<Credentials>>>;
+
 impl OnBehalf {
-    /// On behalf of a client.
+    /// On behalf of a client with what it has to show, if anything.
     #[must_use]
-    pub fn of(credentials: Arc<Credentials>) -> Self {
+    pub fn of(credentials: Option<Arc<Credentials>>) -> Self {
         Self { current: Some(Arc::new(RwLock::new(credentials))), is_insisting: false }
     }
 
-    /// The same for every server, whatever it is usually shown: on behalf of nobody, nothing is proven.
+    /// The same for every server of the configuration, whatever it is usually shown: on behalf of nobody, nothing is proven.
     #[must_use]
     pub fn insisting(self) -> Self {
         Self { is_insisting: true, ..self }
@@ -28,19 +31,26 @@ impl OnBehalf {
         self.is_insisting
     }
 
-    /// The credentials of the client; none on behalf of nobody.
+    /// Whether it is for a client, be it one without credentials.
+    #[must_use]
+    pub const fn is_for_client(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// The credentials of the client.
     #[must_use]
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
-        self.current.as_ref().map(|current| Arc::clone(&current.read().unwrap_or_else(PoisonError::into_inner)))
+        self.current.as_ref()?.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Uses the credentials of `other` from now on, unless they end earlier.
     pub fn renew(&self, other: &Self) {
         let (Some(current), Some(newer)) = (&self.current, other.credentials()) else { return };
         let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
-        let ends = |credentials: &Credentials| credentials.valid_until().map_or(i64::MAX, |end| end.0);
-        if ends(&newer) > ends(&current) {
-            *current = newer;
+        // Of those whose end is not known, the ones that were accepted last are the better guess.
+        let known_end = current.as_ref().and_then(|credentials| credentials.valid_until());
+        if known_end.is_none_or(|end| newer.valid_until().is_some_and(|newer_end| newer_end > end)) {
+            *current = Some(newer);
         }
     }
 }
@@ -68,7 +78,7 @@ mod tests {
         // Claims: {"exp":1} and {"exp":9}.
         let of = |claims| {
             let token = Token::parse(format!("eyJhbGciOiJub25lIn0.{claims}.c2ln").as_bytes()).unwrap();
-            OnBehalf::of(Arc::new(Credentials::of_nobody("u").with_token(token)))
+            OnBehalf::of(Some(Arc::new(Credentials::of_client().with_token(token))))
         };
         let (short, long) = (of("eyJleHAiOjF9"), of("eyJleHAiOjl9"));
         let clone = short.clone();
@@ -78,6 +88,9 @@ mod tests {
         assert_eq!(ends(&clone), ends(&long));
         long.renew(&of("eyJleHAiOjF9"));
         assert_eq!(ends(&long), ends(&clone), "what ends earlier is no gain");
+        let without = OnBehalf::of(None);
+        without.renew(&short);
+        assert!(without.credentials().is_some(), "who has nothing takes what there is");
         OnBehalf::default().renew(&long);
         assert!(OnBehalf::default().credentials().is_none());
     }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use forebay_auth::Token;
 use forebay_proto::page::pages;
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileStat, Lfn};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{
     fmt,
     future::{Future, poll_fn},
@@ -13,6 +14,10 @@ use std::{
     task::{Context, Poll, Waker},
 };
 use tokio::{sync::mpsc, task::unconstrained};
+use zeroize::Zeroizing;
+
+/// What is no part of a JSON web token is written by its number: opaque data has signs of its own.
+const BEYOND_TOKENS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// A boxed future, as trait objects need it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -167,7 +172,8 @@ impl OriginPath {
             return self.clone();
         }
         let between = if self.cgi.is_empty() { "" } else { "&" };
-        Self { cgi: format!("{}{between}authz=Bearer%20{}", self.cgi, token.expose()), ..self.clone() }
+        let token = Zeroizing::new(utf8_percent_encode(token.expose(), BEYOND_TOKENS).to_string());
+        Self { cgi: format!("{}{between}authz=Bearer%20{}", self.cgi, *token), ..self.clone() }
     }
 
     /// The path as a request's payload.

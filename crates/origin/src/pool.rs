@@ -5,7 +5,7 @@ use crate::{
     circuit::Circuit,
     connection::{Connection, Dialer},
 };
-use forebay_auth::{CredentialSource, CredentialUse, Credentials, CredentialsName};
+use forebay_auth::{CredentialSource, CredentialUse, Credentials, CredentialsName, UnixTime};
 use forebay_net::TlsConnector;
 use forebay_proto::TlsUse;
 use forebay_types::Endpoint;
@@ -24,7 +24,7 @@ pub struct Pool {
     dialer: Dialer,
     circuit: Circuit,
     source: Arc<dyn CredentialSource>,
-    /// What proves nothing.
+    /// What is shown for a client that has nothing to show.
     nobody: Arc<Credentials>,
     slots: Mutex<HashMap<Contact, Arc<Slot>>>,
 }
@@ -64,24 +64,27 @@ impl Pool {
     #[must_use]
     pub fn secured(options: PoolOptions, tls: Option<TlsConnector>, source: Arc<dyn CredentialSource>) -> Arc<Self> {
         let circuit = Circuit::new(options.circuit_time);
-        let nobody = Arc::new(Credentials::of_nobody(&options.username));
+        let nobody = Arc::new(Credentials::of_client());
         Arc::new(Self { circuit, dialer: Dialer { options, tls }, source, nobody, slots: Mutex::default() })
     }
 
     /// What is used towards `endpoint`, for whom something is asked.
-    pub(crate) fn credentials(&self, endpoint: &Endpoint, on_behalf: &OnBehalf) -> Arc<Credentials> {
-        if on_behalf.is_insisting() {
-            return on_behalf.credentials().unwrap_or_else(|| Arc::clone(&self.nobody));
-        }
+    ///
+    /// A client's credentials go to nobody but servers that the configuration names: those that are shown something, and those
+    /// of the origin itself, of which `endpoint` is one when it `is_home`.
+    pub(crate) fn credentials(&self, endpoint: &Endpoint, on_behalf: &OnBehalf, is_home: bool) -> Arc<Credentials> {
+        let of_client = || on_behalf.credentials().unwrap_or_else(|| Arc::clone(&self.nobody));
         match self.source.towards(endpoint) {
-            CredentialUse::Own(credentials) => credentials,
-            of_client @ CredentialUse::OfClient(_) => of_client.resolve(on_behalf.credentials().as_ref()),
+            CredentialUse::OfClient => of_client(),
+            CredentialUse::Own(own) if !on_behalf.is_insisting() => own,
+            CredentialUse::Own(own) if is_home || own.prove_something() => of_client(),
+            CredentialUse::Own(_) => Arc::clone(&self.nobody),
         }
     }
 
     /// Whether `endpoint` is shown the credentials of clients.
     pub(crate) fn acts_for_clients(&self, endpoint: &Endpoint) -> bool {
-        matches!(self.source.towards(endpoint), CredentialUse::OfClient(_))
+        matches!(self.source.towards(endpoint), CredentialUse::OfClient)
     }
 
     /// Which servers could not be reached lately.
@@ -109,6 +112,11 @@ impl Pool {
         let connected = timeout_at(deadline, async {
             let mut session = slot.session.lock().await;
             session.last_use = Some(Instant::now());
+            let now = UnixTime(forebay_net::clock::now_unix());
+            if credentials.valid_until().is_some_and(|end| end < now) {
+                // The server has not looked at them since: it is to look again.
+                session.connection = None;
+            }
             if let Some(connection) = session.connection.as_ref().filter(|connection| connection.broken().is_none()) {
                 return Ok(Arc::clone(connection));
             }
@@ -158,8 +166,9 @@ impl Pool {
         }
         if slots.len() >= self.dialer.options.servers_max {
             // Sessions in use live on with their users; others are closed here.
-            let idle = slots.iter().find(|(_, slot)| Arc::strong_count(slot) == 1).map(|(contact, _)| contact.clone());
-            idle.map(|idle| slots.remove(&idle));
+            let idle = slots.iter().filter(|(_, slot)| Arc::strong_count(slot) == 1);
+            let oldest = idle.min_by_key(|(_, slot)| slot.worth()).map(|(contact, _)| contact.clone());
+            oldest.map(|oldest| slots.remove(&oldest));
         }
         Arc::clone(slots.entry(contact).or_default())
     }
@@ -187,6 +196,13 @@ impl CredentialSource for Anonymous {
 }
 
 impl Slot {
+    /// What is lost with it: sessions are worth more than failures, recent ones more than others.
+    fn worth(&self) -> (bool, Option<Instant>) {
+        // Somebody is connecting when it is locked.
+        let Ok(session) = self.session.try_lock() else { return (true, Some(Instant::now())) };
+        (session.connection.is_some(), session.last_use)
+    }
+
     fn is_idle_for(&self, idle_time: Duration) -> bool {
         let Ok(mut session) = self.session.try_lock() else { return false };
         let is_used = session.connection.as_ref().is_some_and(|connection| {

@@ -32,7 +32,8 @@ impl RootOrigin {
         assert!(!servers.is_empty(), "an origin has at least one server");
         let label = servers.first().map(ToString::to_string).unwrap_or_default();
         let metrics = servers.first().map(|first| metrics.origin(first)).unwrap_or_default();
-        Self { servers: Servers::new(servers, Router { pool, options: Arc::new(options), metrics }), label }
+        let router = Router { pool, options: Arc::new(options), metrics, home: servers.as_slice().into() };
+        Self { servers: Servers::new(servers, router), label }
     }
 
     async fn ask(&self, path: &OriginPath, question: Question<'_>) -> Result<Arrival, OriginError> {

@@ -1,14 +1,14 @@
 //! A request on a path, wherever redirects lead it.
 
 use crate::{
-    Options, OriginError, OriginPath, Pool,
+    OnBehalf, Options, OriginError, OriginPath, Pool,
     call::{Answer, CallLimits, call, protocol},
     connection::Connection,
     redirect::{Hop, merge_cgi},
     retry::Failure,
 };
 use bytes::Bytes;
-use forebay_auth::without_tokens;
+use forebay_auth::{Credentials, without_tokens};
 use forebay_proto::{
     DirlistOptions, FileHandle, LocateOptions, OpenOptions, QueryKind, Request, request, request::Target,
     response::Redirect,
@@ -48,9 +48,16 @@ pub(crate) struct Router {
     pub(crate) pool: Arc<Pool>,
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: OriginMetrics,
+    /// The servers of the origin's list.
+    pub(crate) home: Arc<[Endpoint]>,
 }
 
 impl Router {
+    /// What `endpoint` is shown, for whom something is asked.
+    pub(crate) fn credentials(&self, endpoint: &Endpoint, on_behalf: &OnBehalf) -> Arc<Credentials> {
+        self.pool.credentials(endpoint, on_behalf, self.home.contains(endpoint))
+    }
+
     /// Asks `first` and follows its redirects.
     ///
     /// # Errors
@@ -63,7 +70,7 @@ impl Router {
         limits: CallLimits,
     ) -> Result<Arrival, Failure> {
         let mut hop = Hop { endpoint: first.clone(), path: path.clone(), tls: self.options.tls };
-        if self.pool.credentials(first, &path.on_behalf).has_token() {
+        if path.on_behalf.is_insisting() || self.credentials(first, &path.on_behalf).has_token() {
             hop.path.cgi = without_tokens(&path.cgi).into_owned();
         }
         let mut visited = Vec::new();
@@ -74,7 +81,7 @@ impl Router {
                 let behind_redirector = is_behind_redirector.then(|| hop.endpoint.clone());
                 Failure { error, behind_redirector }
             };
-            let credentials = self.pool.credentials(&hop.endpoint, &hop.path.on_behalf);
+            let credentials = self.credentials(&hop.endpoint, &hop.path.on_behalf);
             let connecting = self.pool.connection(&hop.endpoint, hop.tls, &credentials, limits.deadline);
             let connection = connecting.await.map_err(fail)?;
             self.metrics.add_request(question.kind());

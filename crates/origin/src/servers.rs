@@ -45,7 +45,7 @@ impl Servers {
         let (circuit, now) = (self.router.pool.circuit(), Instant::now());
         let (alive, dead): (Vec<_>, Vec<_>) = self.list.iter().partition(|server| !circuit.is_open(server, now));
         for server in alive.into_iter().chain(dead) {
-            let credentials = self.router.pool.credentials(server, &path.on_behalf);
+            let credentials = self.router.credentials(server, &path.on_behalf);
             let connection =
                 self.router.pool.connection(server, self.router.options.tls, &credentials, limits.deadline);
             if let Ok(connection) = connection.await {

@@ -87,7 +87,7 @@ impl Exchange {
                 }
                 not_authorized(refusal.to_string())
             })?;
-            permit.credentials = gate.credentials_of_bearer(&facts.login, token);
+            permit.credentials = gate.credentials_of_bearer(token);
             path.cgi = without_tokens(&path.cgi).into_owned();
         }
         Ok(permit)

@@ -107,7 +107,7 @@ impl Attempt {
             SecurityProtocol::Ztn => {
                 parse_ztn_message(message).map_err(|error| Refusal::new(self.protocol, error)).and_then(|token| {
                     let identity = self.gate.bearer_at_login(&token, &self.client, now)?;
-                    let credentials = self.gate.credentials_of_bearer(&self.client.login, token);
+                    let credentials = self.gate.credentials_of_bearer(token);
                     Ok(Proof { credentials, ..Proof::of(identity) })
                 })
             }
@@ -153,7 +153,7 @@ impl Attempt {
         if let Some(reason) = &peer.delegation_refusal {
             tracing::info!(client = %self.client.address, reason, "a client delegates no proxy");
         }
-        let credentials = self.gate.credentials_of_delegate(&self.client.login, peer.delegated);
+        let credentials = self.gate.credentials_of_delegate(peer.delegated);
         Ok(Proof { session_key: Some(peer.session_key), credentials, ..proof })
     }
 }

@@ -20,12 +20,12 @@ impl Gate {
 
     /// What origins are shown for a client that has brought a token.
     #[must_use]
-    pub fn credentials_of_bearer(&self, user: &str, token: Token) -> Option<Arc<Credentials>> {
-        self.origins.of_client(user, None, Some(token))
+    pub fn credentials_of_bearer(&self, token: Token) -> Option<Arc<Credentials>> {
+        self.origins.of_client(None, Some(token))
     }
 
     /// What origins are shown for a client that has delegated a proxy.
-    pub(crate) fn credentials_of_delegate(&self, user: &str, proxy: Option<Credential>) -> Option<Arc<Credentials>> {
-        self.origins.of_client(user, Some(Arc::new(proxy?)), None)
+    pub(crate) fn credentials_of_delegate(&self, proxy: Option<Credential>) -> Option<Arc<Credentials>> {
+        self.origins.of_client(Some(Arc::new(proxy?)), None)
     }
 }

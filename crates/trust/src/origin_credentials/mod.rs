@@ -60,10 +60,9 @@ impl OriginCredentials {
         let authorities =
             (uses_certificates || has_authorities).then(|| Authorities::watch(&options.ca_dir)).transpose()?;
         let nobody = Arc::new(Credentials::of_nobody(&options.user));
-        let rules = options.rules.into_iter().map(|rule| Held {
-            current: RwLock::new(Arc::clone(&nobody)),
-            rule,
-            state: Mutex::default(),
+        let rules = options.rules.into_iter().map(|mut rule| {
+            rule.hosts.iter_mut().for_each(|pattern| pattern.make_ascii_lowercase());
+            Held { current: RwLock::new(Arc::clone(&nobody)), rule, state: Mutex::default() }
         });
         let (rules, trust) = (rules.collect(), options.trust);
         let credentials =
@@ -94,17 +93,13 @@ impl OriginCredentials {
 
     /// What a client has handed to us, to be used towards origins in its name; `None` when that is nothing.
     #[must_use]
-    pub fn of_client(
-        &self,
-        user: &str,
-        proxy: Option<Arc<Credential>>,
-        token: Option<Token>,
-    ) -> Option<Arc<Credentials>> {
+    pub fn of_client(&self, proxy: Option<Arc<Credential>>, token: Option<Token>) -> Option<Arc<Credentials>> {
         if !self.use_those_of_clients() {
             return None;
         }
+        // All of these rules have the same switches: the configuration sees to it.
         let rule = self.rules.iter().map(|held| &held.rule).find(|rule| rule.proof == OriginProof::OfClient);
-        let mut credentials = Credentials::of_nobody(user);
+        let mut credentials = Credentials::of_client();
         if rule.is_some_and(|rule| rule.allows_plain_tokens) {
             credentials = credentials.allowing_plain_tokens_on_loopback();
         }
@@ -144,7 +139,7 @@ impl CredentialSource for OriginCredentials {
         let host = server.host().trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
         match self.rules.iter().find(|held| held.rule.is_for(&host)) {
             None => CredentialUse::Own(Arc::clone(&self.nobody)),
-            Some(held) if held.rule.proof == OriginProof::OfClient => CredentialUse::OfClient(Arc::clone(&self.nobody)),
+            Some(held) if held.rule.proof == OriginProof::OfClient => CredentialUse::OfClient,
             Some(held) => CredentialUse::Own(held.current()),
         }
     }
@@ -152,7 +147,7 @@ impl CredentialSource for OriginCredentials {
 
 impl CredentialRule {
     fn is_for(&self, host: &str) -> bool {
-        self.hosts.iter().any(|pattern| glob_matches(pattern.to_ascii_lowercase().as_bytes(), host.as_bytes()))
+        self.hosts.iter().any(|pattern| glob_matches(pattern.as_bytes(), host.as_bytes()))
     }
 }
 
@@ -174,7 +169,7 @@ impl Held {
     ) {
         let mut state = self.state();
         let seen = Fingerprint::of(&self.rule.paths());
-        let is_due = state.made.as_ref().is_none_or(|made| made.is_due(now));
+        let is_due = state.problem.is_some() || state.made.as_ref().is_none_or(|made| made.is_due(now));
         if !is_forced && !is_due && seen == state.seen {
             return;
         }
