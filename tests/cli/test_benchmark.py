@@ -16,6 +16,9 @@ READS = [
     "read 128 KiB random, 8 connections",
     "read 4 KiB random, 8 connections",
 ]
+RESUMED = "login, TLS resumed, 4 clients"
+"""Stock servers resume no sessions unless they are told to, and then crash now and then."""
+
 SMALL = ["--file-size", "16MiB", "--cold-size", "1MiB", "--cold-files", "1", "--cold-medium-files", "1"]
 
 
@@ -37,23 +40,15 @@ def benchmark() -> Path:
 def test_every_row_is_measured_on_every_server(
     ground: Ground, rows: str, servers: list[str], titles: list[str]
 ) -> None:
-    command: list[str | Path] = [
-        benchmark(),
-        "compare",
-        "--quick",
-        "--rows",
-        rows,
-        "--servers",
-        "xcache,plain,forebay",
-        *SMALL,
-    ]
-    command += ["--forebay", ground.forebay, "--work-dir", ground.directory("benchmark")]
+    command: list[str | Path] = [benchmark(), "compare", "--quick", "--rows", rows, *SMALL]
+    command += ["--servers", "xcache,plain,forebay", "--forebay", ground.forebay]
+    command += ["--work-dir", ground.directory("benchmark")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
-    tables = done.stdout.split("### ")[1:3]
-    for table in tables:
+    for table in done.stdout.split("### ")[1:3]:
         cells = [[cell.strip() for cell in line.split("|")] for line in table.splitlines() if line.startswith("|")]
-        columns = [cells[0].index(server) for server in servers]
-        measured = {row[1]: [float(row[column]) for column in columns] for row in cells[2:]}
+        measured = {row[1]: dict(zip(cells[0], row, strict=True)) for row in cells[2:]}
         assert list(measured) == titles
-        assert all(value > 0 for values in measured.values() for value in values), table
+        for title in titles:
+            took_part = ["Forebay"] if title == RESUMED else servers
+            assert all(float(measured[title][server]) > 0 for server in took_part), table

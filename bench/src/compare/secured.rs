@@ -49,14 +49,12 @@ impl<'a> Guard<'a> {
     /// Lines of a configuration of the reference server.
     ///
     /// Everything that could be switched off is left as the distribution has it, but for what depends on the world outside: lists
-    /// of accounts and revoked certificates. Sessions of TLS are kept, which is not the default.
+    /// of accounts and revoked certificates.
     pub(crate) fn xrootd_lines(self) -> String {
         let Some(grid) = self.grid() else { return String::new() };
         let path = |name| grid.path(name).display().to_string();
         let (certificate, key, authorities) = (path(HOST_CERTIFICATE), path(HOST_KEY), path(CA_DIR));
-        let tls = format!(
-            "xrd.tls {certificate} {key}\nxrd.tlsca certdir {authorities}\nxrootd.tls capable all\nxrootd.tlsreuse on\n"
-        );
+        let tls = format!("xrd.tls {certificate} {key}\nxrd.tlsca certdir {authorities}\nxrootd.tls capable all\n");
         match self {
             Self::None | Self::Tls(_) => tls,
             Self::Proof(_) => format!(
