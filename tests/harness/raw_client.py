@@ -146,9 +146,16 @@ class RawClient:
             raise wire.ProtocolViolation(f"handshake reply {frame}")
         self.server_version, _ = struct.unpack(">ii", frame.body)
 
-    def login(self, *, user: bytes = b"tester", cgi: bytes = b"xrd.appname=raw", capver: int = ASYNC_CAPABLE) -> Answer:
+    def login(
+        self,
+        *,
+        user: bytes = b"tester",
+        cgi: bytes = b"xrd.appname=raw",
+        capver: int = ASYNC_CAPABLE,
+        ability: int = LOGIN_ABILITY,
+    ) -> Answer:
         """Logs in and keeps the session id."""
-        params = struct.pack(">i8sBBBB", 4711, user, 0, LOGIN_ABILITY, capver, 0)
+        params = struct.pack(">i8sBBBB", 4711, user, 0, ability, capver, 0)
         answer = self.call(Request.LOGIN, params, cgi)
         if answer.error is None:
             self.session_id = answer.body[:16]

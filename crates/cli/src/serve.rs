@@ -48,6 +48,8 @@ struct ServeFlags {
     admin_socket: Option<String>,
     #[arg(long, value_name = "DIR", conflicts_with = "config", help = setting_help("export.directory"))]
     export_dir: Option<String>,
+    #[arg(long, value_name = "never|complete", conflicts_with = "config", help = setting_help("export.direct"))]
+    direct: Option<String>,
     #[arg(long, value_name = "refuse|redirect", conflicts_with = "config", help = setting_help("export.writes"))]
     writes: Option<String>,
     #[arg(long, value_name = "FILTER", conflicts_with = "config", help = setting_help("logging.filter"))]
@@ -155,6 +157,7 @@ impl From<ServeFlags> for Flags {
             admin_socket,
             export_dir,
             writes,
+            direct,
             log,
         } = flags;
         Self {
@@ -168,6 +171,7 @@ impl From<ServeFlags> for Flags {
             admin_socket,
             export_dir,
             writes,
+            direct,
             log,
         }
     }

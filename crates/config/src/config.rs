@@ -137,6 +137,8 @@ pub struct ExportConfig {
     pub validity: ValidityPolicy,
     /// Whether the origin is asked for leave before a client gets what is here.
     pub asks_leave: bool,
+    /// Whether clients that see the cache's file system read complete files on their own.
+    pub direct: bool,
 }
 
 /// Where the files of an export come from.

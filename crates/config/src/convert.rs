@@ -7,6 +7,7 @@ use crate::{
     config::Config,
     credentials::read_credentials,
     decisions::read_decisions,
+    direct::read_direct,
     disks::{read_disks, read_permissions},
     error::ConfigError,
     exports::read_exports,
@@ -67,6 +68,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     config.engine.purge = read_purge(&raw.purge, &raw.quota, &mut checker);
     config.exports = read_exports(&raw.export, &mut checker);
     read_forwarding(&raw.forwarding, &mut config, &mut checker);
+    read_direct(&raw.direct, &mut config, &mut checker);
     read_read_ahead(&raw.read_ahead, &mut config.engine.read_ahead, &mut checker);
     let read_ahead = config.engine.read_ahead.settings;
     config.decisions = read_decisions(&raw.decision, &raw.rule, &raw.forwarding, read_ahead, &mut checker);

@@ -4,6 +4,7 @@ use crate::{
     checker::Checker,
     convert::parse_block_size,
     duration::parse_duration,
+    exports::parse_direct,
     raw::{RawDecision, RawForwarding, RawRule},
 };
 use forebay_cache::{
@@ -53,6 +54,8 @@ pub(crate) fn read_decisions(
     let origin_check = forwarding.origin_check.as_ref();
     let asks_leave = &mut options.forwarding_asks_leave;
     checker.set(asks_leave, "forwarding.origin_check", origin_check, |&on| Ok::<_, Infallible>(on));
+    let direct = &mut options.forwarding_direct;
+    checker.set(direct, "forwarding.direct", forwarding.direct.as_ref(), |text| parse_direct(text));
     options
 }
 

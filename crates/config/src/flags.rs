@@ -26,6 +26,8 @@ pub struct Flags {
     pub admin_listen: Option<String>,
     /// `--admin-socket FILE`.
     pub admin_socket: Option<String>,
+    /// `--direct never|complete`.
+    pub direct: Option<String>,
     /// `--log FILTER`.
     pub log: Option<String>,
 }
@@ -45,9 +47,11 @@ impl Flags {
             origins: texts(self.origins),
             directory: self.export_dir.map(text),
             writes: self.writes.map(text),
+            direct: self.direct.map(text),
             ..RawExport::default()
         };
-        if export.origins.is_some() || export.directory.is_some() || export.writes.is_some() {
+        if export.origins.is_some() || export.directory.is_some() || export.writes.is_some() || export.direct.is_some()
+        {
             raw.export.push(Spanned::new(0..0, export));
         }
         raw

@@ -11,6 +11,7 @@ mod convert;
 mod credentials;
 mod decisions;
 mod declare;
+mod direct;
 mod disks;
 mod documents;
 mod duration;

@@ -32,6 +32,7 @@ pub(crate) struct Raw {
     pub(crate) memory: RawMemory,
     pub(crate) export: Vec<Spanned<RawExport>>,
     pub(crate) forwarding: RawForwarding,
+    pub(crate) direct: RawDirect,
     pub(crate) decision: RawDecision,
     pub(crate) rule: Vec<Spanned<RawRule>>,
     pub(crate) read_ahead: RawReadAhead,
@@ -58,6 +59,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     RawMemory::SECTION,
     RawExport::SECTION,
     RawForwarding::SECTION,
+    RawDirect::SECTION,
     RawDecision::SECTION,
     RawRule::SECTION,
     RawReadAhead::SECTION,
@@ -88,6 +90,7 @@ impl Raw {
             self.integrity.written(),
             self.memory.written(),
             self.forwarding.written(),
+            self.direct.written(),
             self.decision.written(),
             self.read_ahead.written(),
             self.origin.written(),
@@ -330,6 +333,8 @@ section! {
         /// Whether the origin is asked, with the client's own token or delegated proxy, whether it would give the client a file, before
         /// the client gets what is here. Its leave counts for 5min, its refusal for 10s.
         origin_check: bool = Value::default("false"),
+        /// Which files clients that see the cache's file system read on their own: `never`, or `complete` ones. See [direct].
+        direct: String = Value::default(r#""never""#).flag("--direct").live(),
     }
 }
 
@@ -346,6 +351,20 @@ section! {
         compare_checksum: bool = Value::default("false").live(),
         /// As `origin_check` of an export.
         origin_check: bool = Value::default("false"),
+        /// As `direct` of an export.
+        direct: String = Value::default(r#""never""#).live(),
+    }
+}
+
+section! {
+    /// Direct access: clients that see the file system of the cache are sent to its complete files, and read them on their own.
+    "direct" RawDirect {
+        /// Addresses of these clients; `*` stands for any run of characters.
+        clients: Texts = Value::default(r#"["127.*", "::1"]"#).example(r#"["127.*", "::1", "10.1.*"]"#),
+        /// Where they see directories of the store, each `DIRECTORY=WHERE`; the first that matches counts. Others they see where they are.
+        paths: Texts = Value::default("[]").sample(r#"["/srv/cache=/mnt/cache"]"#),
+        /// How long a file that a client was sent to is not purged; the client does not tell when it has closed it.
+        lease: String = Value::default(r#""15min""#),
     }
 }
 

@@ -210,7 +210,7 @@ pub(crate) fn parse_text(text: &str) -> Result<String, String> {
 }
 
 /// A pattern of addresses. Names are not looked up, so one would never match.
-fn parse_address_pattern(text: &str) -> Result<String, String> {
+pub(crate) fn parse_address_pattern(text: &str) -> Result<String, String> {
     let is_of_address = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':' | b'*');
     let is_good = !text.is_empty() && text.len() <= PATTERN_LEN_MAX && text.bytes().all(is_of_address);
     is_good.then(|| text.to_owned()).ok_or_else(|| {

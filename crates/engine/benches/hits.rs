@@ -54,7 +54,14 @@ fn routes() -> Routes {
     let origin = Arc::new(MemoryOrigin::new(FILE_LEN));
     let source = ExportSource::Origin { origin: Arc::clone(&origin) as _, server: MemoryOrigin::endpoint() };
     let prefix = Lfn::parse("/").expect("a root");
-    let export = Export { prefix, source, writes: Writes::Redirect, validity: Default::default(), asks_leave: false };
+    let export = Export {
+        prefix,
+        source,
+        writes: Writes::Redirect,
+        validity: Default::default(),
+        asks_leave: false,
+        direct: false,
+    };
     let allowed = AllowList::parse::<&str>(&[]).expect("nothing is allowed");
     Routes::new(vec![export], allowed, Arc::new(move |_| Arc::clone(&origin) as _)).expect("one export")
 }

@@ -3,6 +3,7 @@
 use crate::{
     Error, Options, catalog,
     integrity::{completion, scrub},
+    leases,
     local::disk_error,
     permission::{Asker, Want},
     purger,
@@ -82,6 +83,7 @@ impl Engine {
         if engine.inner.shared.disk.is_some() {
             let weak = WeakEngine { inner: Arc::downgrade(&engine.inner) };
             engine.inner.add_task(tokio::spawn(scrub::run(weak.clone())));
+            engine.inner.add_task(tokio::spawn(leases::run(Arc::clone(&engine.inner.shared))));
             engine.inner.add_task(tokio::spawn(completion::run(weak)));
         }
         engine
@@ -117,6 +119,7 @@ impl Engine {
             // Aborted is how it ends; a sync it had begun goes on in the pool, and the flush of its file waits for it.
             let _ = task.await;
         }
+        self.inner.shared.leases.clear();
         sync::flush(&self.inner.table, &self.inner.shared.options.workers).await;
         self.inner.table.clear();
         if let Some(catalog) = &self.inner.shared.catalog {

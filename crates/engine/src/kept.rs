@@ -124,6 +124,11 @@ impl Kept {
         blocks.is_full() && !self.is_complete_on_disk.swap(true, Ordering::AcqRel)
     }
 
+    /// Whether every block is known to be on disk.
+    pub(crate) fn is_complete_on_disk(&self) -> bool {
+        self.is_complete_on_disk.load(Ordering::Acquire)
+    }
+
     /// Waits for a sync under way; who holds the guard is the only one to sync. Blocking.
     pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
         self.sync_turn.lock().unwrap_or_else(PoisonError::into_inner)

@@ -21,6 +21,7 @@ mod identity;
 mod integrity;
 mod kept;
 mod latch;
+mod leases;
 mod leaving;
 mod loader;
 mod local;

@@ -14,9 +14,18 @@ use forebay_cache::{Action, CacheKey, Decision, Subject, Treatment};
 use forebay_telemetry::Decided;
 use forebay_types::{Endpoint, FileStat, RequestPath};
 use std::{
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
+
+/// What becomes of a file that a client may be able to read by itself.
+enum HandOver {
+    /// It reads it there.
+    Done(PathBuf),
+    /// It is served.
+    No(Arc<CachedFile>),
+}
 
 /// What an open leads to.
 #[derive(Clone)]
@@ -25,6 +34,8 @@ pub enum Opening {
     File(Handle),
     /// To the origin, where the client is to open the file itself.
     Redirect(Redirect),
+    /// To a file of this machine, which the client is to read itself.
+    Direct(PathBuf),
 }
 
 /// Where a client finds a file instead.
@@ -45,6 +56,8 @@ pub enum Redirects {
     ToServers,
     /// To any URL.
     ToUrls,
+    /// To any URL, and to files of the cache, which it sees.
+    ToFiles,
 }
 
 impl Engine {
@@ -58,7 +71,9 @@ impl Engine {
     pub async fn open(&self, path: &RequestPath, client: &Client) -> Result<Handle, Error> {
         match self.open_or_redirect(path, client, Redirects::Never).await? {
             Opening::File(handle) => Ok(handle),
-            Opening::Redirect(_) => Err(Error::Internal { what: "a redirect where none was wanted" }),
+            Opening::Redirect(_) | Opening::Direct(_) => {
+                Err(Error::Internal { what: "a redirect where none was wanted" })
+            }
         }
     }
 
@@ -92,7 +107,12 @@ impl Engine {
                     return Ok(Opening::Redirect(redirect));
                 }
                 let only_if_cached = is_only_if_cached(&path.cgi);
+                let is_direct = target.direct && redirects == Redirects::ToFiles;
                 let file = self.open_target(target, only_if_cached, began, leave).await?;
+                let file = match self.hand_over(file, client, is_direct) {
+                    HandOver::Done(path) => return Ok(Opening::Direct(path)),
+                    HandOver::No(file) => file,
+                };
                 if !only_if_cached {
                     completion::start_if_due(&file);
                 }
@@ -100,6 +120,22 @@ impl Engine {
             }
         };
         Ok(Opening::File(Handle::new(source, path.lfn.clone(), client, self.metrics())))
+    }
+
+    /// Leaves a file to a client that can read it by itself, when it is complete.
+    fn hand_over(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> HandOver {
+        let path = if is_wanted { file.readable_path() } else { None };
+        let (Some(path), Some(key)) = (path, file.key().cloned()) else { return HandOver::No(file) };
+        let lfn = file.lfn().clone();
+        match self.shared().leases.grant(&key, file, self.shared().options.direct_lease) {
+            Ok(()) => {
+                self.metrics().add_direct_open();
+                let Client { user, host } = client;
+                forebay_telemetry::log_direct(user, host, &lfn, &path);
+                HandOver::Done(path)
+            }
+            Err(file) => HandOver::No(file),
+        }
     }
 
     /// What is known of a path: from the cache when it holds the file and that is not due to be checked, else from the origin.
@@ -249,10 +285,10 @@ impl OriginTarget {
     fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
         let is_wanted = self.treatment.action == Action::Redirect;
         match redirects {
-            Redirects::ToServers | Redirects::ToUrls if is_wanted && !self.is_forwarded => {
+            Redirects::ToServers | Redirects::ToUrls | Redirects::ToFiles if is_wanted && !self.is_forwarded => {
                 Some(Redirect { server: self.server.clone(), url: None })
             }
-            Redirects::ToUrls if is_wanted => {
+            Redirects::ToUrls | Redirects::ToFiles if is_wanted => {
                 let url = format!("root://{}/{}", self.server, self.path.lfn);
                 Some(Redirect { server: self.server.clone(), url: Some(url) })
             }

@@ -30,6 +30,8 @@ pub struct Options {
     pub integrity: IntegrityOptions,
     /// How the cache is kept within bounds.
     pub purge: PurgeOptions,
+    /// How long a file that clients read on their own counts as open.
+    pub direct_lease: Duration,
     /// Where blocking work runs.
     pub workers: Workers,
     /// Where the index is kept.
@@ -50,6 +52,7 @@ impl Default for Options {
             disk_pause: Duration::from_secs(10),
             integrity: IntegrityOptions::default(),
             purge: PurgeOptions::default(),
+            direct_lease: Duration::from_secs(900),
             workers: Workers::Pool,
             index: Arc::new(VolatileIndex),
         }

@@ -53,6 +53,8 @@ pub struct Export {
     pub validity: ValidityPolicy,
     /// Whether the origin is asked for leave before a client gets what is here.
     pub asks_leave: bool,
+    /// Whether clients that see the cache's file system read complete files on their own.
+    pub direct: bool,
 }
 
 /// Two exports of one prefix, or a directory that cannot be exported.
@@ -89,6 +91,7 @@ struct Route {
     writes: Writes,
     validity: ValidityPolicy,
     asks_leave: bool,
+    direct: bool,
 }
 
 enum Source {
@@ -121,6 +124,8 @@ pub(crate) struct OriginTarget {
     pub(crate) is_forwarded: bool,
     /// For whom the origin is asked for leave before a client gets what is here; nobody where that is not wanted.
     pub(crate) leave_for: Option<OnBehalf>,
+    /// Whether clients that see the cache's file system read it on their own once it is complete.
+    pub(crate) direct: bool,
 }
 
 /// Opaque data of clients that want a file only if it is in the cache. XCache accepts it with and without a value.
@@ -152,6 +157,7 @@ impl Routes {
                 writes: export.writes,
                 validity: export.validity,
                 asks_leave: export.asks_leave,
+                direct: export.direct,
             });
         }
         routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.as_str().len()));
@@ -212,6 +218,7 @@ impl Routes {
                     decisions: Arc::clone(&self.decisions),
                     treatment: Treatment::default(),
                     is_forwarded: false,
+                    direct: route.direct,
                     leave_for,
                 })
             }
@@ -234,6 +241,7 @@ impl Routes {
             decisions: Arc::clone(&self.decisions),
             treatment: Treatment::default(),
             is_forwarded: true,
+            direct: self.decisions.options.forwarding_direct,
             leave_for,
         }))
     }

@@ -6,6 +6,7 @@ use crate::{
     catalog::{Catalog, Follower, disk_facts, learnt},
     integrity::{check::CHECKS_MAX, completion::Completions, scrub::Scrubber},
     kept::Kept,
+    leases::Leases,
     pause::Pauses,
     permission::Permissions,
     purger::Purger,
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     trust: Mutex<TrustMemory>,
     pub(crate) questions: Questions,
     pub(crate) permissions: Permissions,
+    pub(crate) leases: Leases,
     pub(crate) scrubber: Scrubber,
     pub(crate) completions: Completions,
 }
@@ -76,6 +78,7 @@ impl Shared {
             trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
             questions: Questions::default(),
             permissions: Permissions::default(),
+            leases: Leases::default(),
             scrubber: Scrubber::default(),
             completions: Completions::default(),
             options,

@@ -33,7 +33,7 @@ async fn redirect(house: &House, path: &str, redirects: Redirects) -> Option<Red
     match house.engine.open_or_redirect(&request(path), &Client::default(), redirects).await.expect("the origin has it")
     {
         Opening::Redirect(redirect) => Some(redirect),
-        Opening::File(_) => None,
+        Opening::File(_) | Opening::Direct(_) => None,
     }
 }
 

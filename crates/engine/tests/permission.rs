@@ -110,7 +110,14 @@ fn engine(root: &Path, origin: &Arc<Guarded>, options: Options) -> Engine {
     let (disk, _) = FaultyDisk::open(root).expect("a fresh directory is a store");
     let source = ExportSource::Origin { origin: Arc::clone(origin) as _, server: MemoryOrigin::endpoint() };
     let prefix = Lfn::parse("/").expect("a root");
-    let export = Export { prefix, source, writes: Writes::Refuse, validity: Default::default(), asks_leave: true };
+    let export = Export {
+        prefix,
+        source,
+        writes: Writes::Refuse,
+        validity: Default::default(),
+        asks_leave: true,
+        direct: false,
+    };
     let routes = Routes::new(vec![export], AllowList::default(), Arc::new(|_| unreachable!("no forwarding")))
         .expect("one export");
     Engine::start(options, Some(disk), routes, Metrics::new())

@@ -11,7 +11,7 @@ use crate::{
 use forebay_auth::{Identity, SecurityProtocol, UnixTime};
 use forebay_engine::{Client, Redirects};
 use forebay_proto::{
-    Abilities, ErrorCode, ReplyTo, ServerSession, StreamId,
+    ErrorCode, ReplyTo, ServerSession, StreamId,
     request::{Auth, Login},
 };
 use forebay_telemetry::ConnectionLimit;
@@ -101,8 +101,7 @@ impl Exchange {
                 return self.fail(stream_id, &Failure::internal("no session id can be made"));
             }
         };
-        let redirects =
-            if login.ability.contains(Abilities::FULL_URL) { Redirects::ToUrls } else { Redirects::ToServers };
+        let redirects = self.redirects_for(login.ability);
         let id = opened.id();
         let pending =
             Authenticating { session: opened, facts, redirects, events, progress: Progress::Idle, failures: 0 };

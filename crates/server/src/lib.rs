@@ -12,6 +12,7 @@ mod certificate;
 mod change;
 mod connection;
 mod crowd;
+mod direct;
 mod dispatch;
 mod element_run;
 mod event;
@@ -36,5 +37,5 @@ mod signatures;
 mod source;
 mod status;
 
-pub use options::{Options, Tls};
+pub use options::{DirectAccess, Options, Tls};
 pub use server::Server;

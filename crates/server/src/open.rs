@@ -35,7 +35,7 @@ impl Exchange {
             return self.fail(stream_id, &too_many_files());
         }
         let redirects = self.main().map_or(Redirects::Never, |main| main.redirects);
-        let options = open.options;
+        let (options, shared) = (open.options, Arc::clone(&self.shared));
         self.start_answer(stream_id, |mut answer| async move {
             match answer.wait_for(engine.open_or_redirect(&path, &client, redirects)).await {
                 Ok(Opening::Redirect(redirect)) => {
@@ -45,6 +45,10 @@ impl Exchange {
                     };
                     answer.finish(send).await;
                 }
+                Ok(Opening::Direct(path)) => match shared.options.direct.url_of(&path) {
+                    Some(url) => answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await,
+                    None => answer.fail(Failure::internal("no URL can name the file in the cache")).await,
+                },
                 // A connection that has ended drops the handle, and so closes the file.
                 Ok(Opening::File(handle)) => {
                     let opened = Opened { reply: answer.reply(), options, handle };

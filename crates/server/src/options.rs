@@ -2,7 +2,7 @@
 
 use forebay_net::TlsAcceptor;
 use forebay_proto::TlsPolicy;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// Set-up of the `root://` front. The defaults suit a cache node that serves a cluster.
 #[derive(Clone, Debug)]
@@ -40,8 +40,19 @@ pub struct Options {
     /// Name by which clients can reach this server. `locate` tells it to clients that prefer names; without it they get the
     /// address they are connected to.
     pub host_name: Option<String>,
+    /// Which clients see the file system of the cache.
+    pub direct: DirectAccess,
     /// Checksum algorithms told to clients, the default one first. The origin decides which it really has.
     pub checksum_algorithms: Vec<String>,
+}
+
+/// Which clients see the file system of the cache, and where. Only they are sent to its files.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DirectAccess {
+    /// Their addresses, in which `*` stands for any run of characters.
+    pub clients: Vec<String>,
+    /// Directories of this machine, and where clients see them; the first that matches counts. Others they see where they are.
+    pub paths: Vec<(PathBuf, PathBuf)>,
 }
 
 /// How connections are encrypted.
@@ -72,6 +83,7 @@ impl Default for Options {
             wait_response_time: Duration::from_secs(1800),
             site_name: None,
             host_name: None,
+            direct: DirectAccess::default(),
             checksum_algorithms: vec!["adler32".to_owned(), "crc32c".to_owned()],
         }
     }

@@ -2,10 +2,17 @@
 
 use crate::open_handle::OpenHandle;
 use forebay_types::{Endpoint, Lfn, Outcome};
+use std::path::Path;
 use std::time::Duration;
 
 /// Target of access events, for filters such as `forebay::access=off`.
 pub const ACCESS_TARGET: &str = "forebay::access";
+
+/// Writes the event of a client that was sent to a file of the cache, which it reads by itself: nothing more is heard of it.
+pub fn log_direct(user: &str, host: &str, lfn: &Lfn, path: &Path) {
+    let who = format!("{user}@{host}");
+    tracing::info!(target: ACCESS_TARGET, who = who.as_str(), lfn = lfn.as_str(), path = %path.display(), "direct");
+}
 
 /// What one client did with one file, from open to close.
 #[derive(Clone, Copy, Debug)]

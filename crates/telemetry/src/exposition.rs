@@ -225,6 +225,10 @@ impl Page<'_, '_> {
         self.counter(
             ("forebay_negative_hits", "Questions answered by a remembered \"no such file\"", None),
             &counters.negative_hits,
+        )?;
+        self.counter(
+            ("forebay_direct_opens", "Opens that left the file to the client, which reads it by itself", None),
+            &counters.direct_opens,
         )
     }
 
@@ -426,6 +430,7 @@ mod tests {
         metrics.add_check(CheckResult::FailedServedStale);
         metrics.add_decision(Decided::Bypass);
         metrics.add_negative_hit();
+        metrics.add_direct_open();
         metrics.set_index_entries(11);
         metrics.set_index_phase(IndexPhase::Ready);
         metrics.add_index_commit();
@@ -487,6 +492,7 @@ mod tests {
             "forebay_validity_checks_total{result=\"failed_served_stale\"} 1",
             "forebay_decisions_total{action=\"bypass\"} 1",
             "forebay_negative_hits_total 1",
+            "forebay_direct_opens_total 1",
             "forebay_index_entries 11",
             "forebay_index_commits_total 1",
             "forebay_index_errors_total 1",

@@ -63,6 +63,7 @@ pub(crate) struct Counters {
     pub(crate) checks: PerLabel<AtomicU64, { CheckResult::ALL.len() }>,
     pub(crate) decisions: PerLabel<AtomicU64, { Decided::ALL.len() }>,
     pub(crate) negative_hits: AtomicU64,
+    pub(crate) direct_opens: AtomicU64,
     pub(crate) index_entries: AtomicU64,
     pub(crate) index_commits: AtomicU64,
     pub(crate) index_errors: AtomicU64,
@@ -261,6 +262,11 @@ impl Metrics {
     /// Counts an open that the rules decided about.
     pub fn add_decision(&self, decided: Decided) {
         self.0.decisions.of(decided).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an open that left the file to the client, which reads it by itself.
+    pub fn add_direct_open(&self) {
+        self.0.direct_opens.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a question that a remembered "no such file" answered.

@@ -64,6 +64,7 @@ impl House {
             writes: Writes::Redirect,
             validity,
             asks_leave: false,
+            direct: false,
         };
         let named = origin.clone();
         let factory: OriginFactory = Arc::new(move |_| Arc::new(named.clone()));

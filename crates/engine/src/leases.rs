@@ -1,0 +1,110 @@
+//! Files that clients read on their own, from a file system that they share with this server.
+//!
+//! Whoever was sent to a file says nothing any more, not even that it has closed it. For a while the file counts as open, so that a
+//! purge leaves it alone; a reader that has it open by then finishes whatever becomes of its name.
+
+use crate::{cached::CachedFile, shared::Shared};
+use forebay_cache::CacheKey;
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::MetadataExt,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Files that count as open.
+#[derive(Default)]
+pub(crate) struct Leases(Mutex<BTreeMap<CacheKey, Lease>>);
+
+/// A file that is attached as long as this lives.
+struct Lease {
+    file: Arc<CachedFile>,
+    began: Instant,
+    until: Instant,
+}
+
+/// Most files at the same time: half of those that may be open. Further ones are served.
+const LEASES_MAX: usize = 32_768;
+
+/// How often leases that have ended are let go.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Permissions by which somebody else than the server can read a file.
+const READ_BY_OTHERS: u32 = 0o044;
+
+impl Leases {
+    /// Keeps a file that was just attached for `duration`, or longer when it is kept already; gives it back when there are too
+    /// many.
+    pub(crate) fn grant(
+        &self,
+        key: &CacheKey,
+        file: Arc<CachedFile>,
+        duration: Duration,
+    ) -> Result<(), Arc<CachedFile>> {
+        let now = forebay_net::clock::monotonic();
+        let until = now + duration;
+        let mut leases = self.lock();
+        if let Some(lease) = leases.get_mut(key).filter(|lease| Arc::ptr_eq(&lease.file, &file)) {
+            lease.until = until;
+            drop(leases);
+            file.detach(Duration::ZERO);
+            return Ok(());
+        }
+        if leases.len() >= LEASES_MAX && !leases.contains_key(key) {
+            return Err(file);
+        }
+        // What was kept under the name is another content; it is let go outside of the lock.
+        let replaced = leases.insert(key.clone(), Lease { file, began: now, until });
+        drop(leases);
+        drop(replaced);
+        Ok(())
+    }
+
+    /// Lets go of files whose time is over.
+    fn end(&self) {
+        let now = forebay_net::clock::monotonic();
+        let mut leases = self.lock();
+        let keys: Vec<_> = leases.iter().filter(|(_, lease)| lease.until <= now).map(|(key, _)| key.clone()).collect();
+        let over: Vec<_> = keys.iter().filter_map(|key| leases.remove(key)).collect();
+        drop(leases);
+        drop(over);
+    }
+
+    /// Lets go of all files.
+    pub(crate) fn clear(&self) {
+        let all = std::mem::take(&mut *self.lock());
+        drop(all);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<CacheKey, Lease>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.file.detach(forebay_net::clock::monotonic().saturating_duration_since(self.began));
+    }
+}
+
+impl CachedFile {
+    /// Where other processes can read all of the file; `None` when something is missing, or only this server may read it.
+    pub(crate) fn readable_path(&self) -> Option<PathBuf> {
+        let kept = self.kept().filter(|kept| kept.is_complete_on_disk() && !self.is_retired())?;
+        let metadata = kept.data.file().metadata().ok()?;
+        if metadata.mode() & READ_BY_OTHERS == 0 {
+            tracing::debug!(lfn = self.lfn().as_str(), "nobody else may read it: see store.file_mode");
+            return None;
+        }
+        Some(self.path_on_disk())
+    }
+}
+
+/// Lets go of files whose time is over, for ever.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    loop {
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+        shared.leases.end();
+    }
+}

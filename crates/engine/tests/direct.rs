@@ -1,0 +1,107 @@
+//! Clients that see the file system of the cache read complete files on their own.
+
+mod house;
+
+use forebay_cache::CacheKey;
+use forebay_engine::{Client, DecisionOptions, Evicted, Opening, Options, Redirects};
+use forebay_testkit::{MemoryOrigin, bytes_at};
+use forebay_types::{ByteRange, Lfn};
+use house::{House, check, options, request, run};
+use std::{
+    fs::{self, Permissions},
+    io::Read,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+const SIZE: u64 = 300_000;
+const NAMED: &str = "//root://memory//d/f";
+
+fn house(root: &Path, lease: Duration) -> House {
+    let decisions = DecisionOptions { forwarding_direct: true, ..DecisionOptions::default() };
+    let options = Options { direct_lease: lease, sync_interval: Duration::from_millis(20), ..options() };
+    House::build_under(root, MemoryOrigin::new(SIZE), options, decisions)
+}
+
+async fn open(house: &House, redirects: Redirects) -> Opening {
+    let opened = house.engine.open_or_redirect(&request(NAMED), &Client::default(), redirects).await;
+    opened.expect("the origin has every file")
+}
+
+/// Has the cache fetch all of the file; gives where it lies once it is left to clients.
+async fn filled(house: &House, root: &Path) -> PathBuf {
+    if let Opening::File(handle) = open(house, Redirects::ToFiles).await {
+        check(&handle, ByteRange::at(0, SIZE)).await;
+    }
+    loop {
+        make_readable(root);
+        if let Opening::Direct(path) = open(house, Redirects::ToFiles).await {
+            return path;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Lets others read what is below `directory`.
+fn make_readable(directory: &Path) {
+    for entry in fs::read_dir(directory).expect("a directory").filter_map(Result::ok) {
+        if entry.path().is_dir() {
+            make_readable(&entry.path());
+        } else {
+            let _ = fs::set_permissions(entry.path(), Permissions::from_mode(0o644));
+        }
+    }
+}
+
+#[test]
+fn a_complete_file_is_left_to_clients_that_see_it() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let house = house(root.path(), Duration::from_secs(60));
+        let path = filled(&house, root.path()).await;
+        assert_eq!(fs::read(&path).unwrap(), bytes_at(0, usize::try_from(SIZE).unwrap()));
+        for redirects in [Redirects::Never, Redirects::ToServers, Redirects::ToUrls] {
+            assert!(matches!(open(&house, redirects).await, Opening::File(_)), "{redirects:?}");
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert!(matches!(open(&house, Redirects::ToFiles).await, Opening::File(_)), "nobody else may read it");
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
+fn an_incomplete_file_is_served() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let house = house(root.path(), Duration::from_secs(60));
+        for _ in 0..3 {
+            let Opening::File(handle) = open(&house, Redirects::ToFiles).await else { panic!("it is not complete") };
+            check(&handle, ByteRange::at(0, 1000)).await;
+            drop(handle);
+            make_readable(root.path());
+        }
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
+fn a_file_that_was_left_to_a_client_is_not_removed_until_its_lease_ends() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let house = house(root.path(), Duration::from_millis(50));
+        let path = filled(&house, root.path()).await;
+        let mut reader = fs::File::open(&path).unwrap();
+        let key = CacheKey::forwarded(&MemoryOrigin::endpoint(), &Lfn::parse("/d/f").unwrap()).unwrap();
+        assert!(matches!(house.engine.evict(&key, false).await, Ok(Evicted::Open)));
+        assert!(path.exists());
+        while matches!(house.engine.evict(&key, false).await, Ok(Evicted::Open)) {
+            tokio::task::yield_now().await;
+        }
+        assert!(!path.exists());
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes.len() as u64, SIZE, "who has it open reads on");
+        house.engine.shutdown().await;
+    });
+}
