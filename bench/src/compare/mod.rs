@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use forebay_types::ByteSize;
 use measure::{Measure, Outcome, Sample};
 use record::{Machine, SetUp};
-use row::{CpuUnit, Row, RowKind};
+use row::{CpuUnit, RowKind, Security};
 use scene::{FileSizes, Scene};
 use servers::{Programs, ServerKind, XcacheSettings};
 use std::path::{Path, PathBuf};
@@ -78,10 +78,12 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     };
     let mut scene = Scene::set_up(&work_dir, plan.programs.clone(), plan.sizes)?;
     scene.tuned = tuned;
-    let is_warm = |row: &&Row| matches!(row.kind, RowKind::Warm(_));
-    for row in rows.iter().filter(is_warm).chain(rows.iter().filter(|row| !is_warm(row))) {
+    if rows.iter().any(|row| row.kind.security() != Security::None) {
+        scene.make_grid()?;
+    }
+    for row in rows.iter().filter(|row| matches!(row.kind, RowKind::Warm(_))) {
         for server in options.servers.iter().filter(|server| row.asks(**server)) {
-            scene.start_for_all_rounds(*server, row.kind, cancelled)?;
+            scene.start_for_all_rounds(*server, row.kind.security(), cancelled)?;
         }
     }
     let measure = Measure { scene: &scene, time: plan.time, cancelled };

@@ -1,6 +1,6 @@
 //! What a comparison plays on: the files, the running servers, and caches that hold all of it.
 
-use super::row::{LOGIN_CLIENTS, LoginWay, RowKind, Security, WarmRow};
+use super::row::{LOGIN_CLIENTS, LoginWay, Security, WarmRow};
 use super::secured::Guard;
 use super::servers::{EXPORT, Programs, ServerKind, XcacheSettings, store_dir};
 use super::usage::Usage;
@@ -8,7 +8,7 @@ use crate::file::make_file;
 use crate::grid::Grid;
 use crate::load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order};
 use crate::process::{Server, make_server_dir, wait_for};
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -28,6 +28,10 @@ const COLD_MEDIUM_FILE_LEN: u64 = 1 << 20;
 
 /// Reads that warm a cache.
 const WARM_READ_LEN: u32 = 1 << 20;
+
+/// How often a cache is read from end to end until it fetches nothing any more. One pass is enough unless it was so busy with its
+/// start that it did not keep account of the first files.
+const WARM_PASSES_MAX: u32 = 3;
 
 /// How long a cache may take to bring to disk what it has delivered.
 const STORE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -63,7 +67,7 @@ pub(crate) struct Scene {
     pub(crate) files: Files,
     /// Servers that run through all rounds.
     servers: Vec<(ServerKind, Security, Server)>,
-    /// What servers are configured with that do something for security; made when one is to be started.
+    /// What servers are configured with that do something for security.
     grid: Option<Grid>,
     /// Of the tuned XCache; its defaults unless they are set.
     pub(crate) tuned: XcacheSettings,
@@ -105,28 +109,35 @@ impl Scene {
         Ok(Self { programs, files, servers, grid: None, tuned: XcacheSettings::default(), dir })
     }
 
-    /// Starts the server that a row asks through all rounds, unless it runs already. A cache that is read from is made warm: start
-    /// those first.
+    /// Makes what servers are configured with that do something for security.
+    pub(crate) fn make_grid(&mut self) -> Result<()> {
+        self.grid = Some(Grid::make(&self.dir.path().join("grid")).context("cannot make certificates")?);
+        Ok(())
+    }
+
+    /// Starts a server that runs through all rounds, unless it runs already, and makes it warm if it is a cache.
     pub(crate) fn start_for_all_rounds(
         &mut self,
         kind: ServerKind,
-        row: RowKind,
+        security: Security,
         cancelled: &AtomicBool,
     ) -> Result<()> {
-        let Some(security) = row.security().filter(|security| self.server(kind, *security).is_err()) else {
+        if self.server(kind, security).is_ok() {
             return Ok(());
-        };
-        if security != Security::None && self.grid.is_none() {
-            self.grid = Some(Grid::make(&self.dir.path().join("grid")).context("cannot make certificates")?);
         }
         let run_dir = self.dir.path().join(format!("warm-{kind:?}-{security:?}").to_lowercase());
-        let guard = Guard::new(security, self.grid.as_ref()).context("there is a grid where one is needed")?;
-        let server = self.start_guarded(kind, guard, &run_dir)?;
-        if kind.is_cache() && matches!(row, RowKind::Warm(_)) {
+        let server = self.start_secured(kind, security, &run_dir)?;
+        if kind.is_cache() {
             self.warm(kind, &server, &run_dir, cancelled)?;
         }
         self.servers.push((kind, security, server));
         Ok(())
+    }
+
+    /// Starts one more server that does this for security, with its files in `run_dir`.
+    pub(crate) fn start_secured(&self, kind: ServerKind, security: Security, run_dir: &Path) -> Result<Server> {
+        let guard = Guard::new(security, self.grid.as_ref()).context("certificates are made where they are needed")?;
+        self.start_guarded(kind, guard, run_dir)
     }
 
     /// Has a cache fetch everything, over one connection: Debian's XCache 5.5.3 crashes when several connections read many small
@@ -138,11 +149,16 @@ impl Scene {
         let expected = self.files.large.len + self.files.small.iter().map(|file| file.len).sum::<u64>();
         wait_until_stored(&store_dir(run_dir), expected)?;
         rustix::fs::sync();
-        let before = self.origin_usage()?;
-        self.read_everything(server.address(), cancelled).with_context(|| format!("cannot read {name} warm"))?;
-        let fetched = self.origin_usage()?.read_bytes_since(&before);
-        ensure!(fetched < expected / 100, "{name} is warm and fetched another {fetched} bytes from its origin");
-        Ok(())
+        for _ in 0..WARM_PASSES_MAX {
+            let before = self.origin_usage()?;
+            self.read_everything(server.address(), cancelled).with_context(|| format!("cannot read {name} warm"))?;
+            let fetched = self.origin_usage()?.read_bytes_since(&before);
+            if fetched < expected / 100 {
+                return Ok(());
+            }
+            eprintln!("{name} has read everything and fetched another {fetched} bytes");
+        }
+        bail!("{name} is warm and goes on fetching from its origin")
     }
 
     /// Starts a cache with its files in `run_dir`.
@@ -166,7 +182,7 @@ impl Scene {
             ServerKind::XcacheTuned => programs.start_xcache(origin, self.tuned, guard, run_dir),
             ServerKind::Forebay => programs.start_forebay(origin, guard, run_dir),
             ServerKind::FloorPingPong | ServerKind::FloorCopy | ServerKind::FloorSendfile | ServerKind::FloorRelay => {
-                anyhow::bail!("{} is started for each row", kind.as_str())
+                bail!("{} is started for each row", kind.as_str())
             }
         }
     }
@@ -209,7 +225,7 @@ impl Scene {
     }
 
     fn grid(&self) -> Result<&Grid> {
-        self.grid.as_ref().context("certificates come with the servers that need them")
+        self.grid.as_ref().context("certificates are made where they are needed")
     }
 
     /// What the origin has used so far.
