@@ -83,9 +83,9 @@ const SLICES_PER_SEND: usize = 1024;
 /// Room that is kept for encoders.
 const ENCODED_CAPACITY_MAX: usize = 4 << 10;
 
-/// Bytes of a file that are read and encrypted at a time: so many that the kernel copies them by the large pages of its cache, so few
-/// that the processor's cache holds them from one to the other.
-const ENCRYPTED_PIECE_LEN: usize = 256 << 10;
+/// Bytes of a file that are read and encrypted at a time: so many that sending them costs little, so few that the processor's
+/// cache holds them from one to the other.
+const ENCRYPTED_PIECE_LEN: usize = 64 << 10;
 
 /// Bytes in memory that are copied to the answers that wait rather than sent at once.
 const COPIED_LEN_MAX: usize = 16 << 10;
