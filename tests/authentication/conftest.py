@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import xrootd
 from harness.forebay import Forebay
 from harness.ground import Ground
 from harness.pki import Credential, Grid
@@ -25,6 +26,16 @@ def atlas(ground: Ground, grid: Grid) -> Organization:
 def issuer(ground: Ground) -> TokenIssuer:
     """Whose tokens the servers accept."""
     return TokenIssuer(ground)
+
+
+@pytest.fixture
+def for_bearers(
+    ground: Ground, data: Path, issuer: TokenIssuer, grid: Grid, host: Credential
+) -> Iterator[xrootd.Origin]:
+    """A stock server that gives its files to bearers of the issuer's tokens only, over TLS."""
+    origin = xrootd.for_bearers(ground, data, issuer, host, grid.directory)
+    yield origin
+    origin.stop()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,6 @@ from harness.voms import Organization
 PATH = "/sizes/many-blocks.bin"
 
 Serve = Callable[[Mapping[str, Any]], Forebay]
-
-
-@pytest.fixture
-def for_bearers(
-    ground: Ground, data: Path, issuer: TokenIssuer, grid: Grid, host: Credential
-) -> Iterator[xrootd.Origin]:
-    """A stock server that gives its files to bearers of the issuer's tokens only."""
-    origin = xrootd.for_bearers(ground, data, issuer, host, grid.directory)
-    yield origin
-    origin.stop()
 
 
 @pytest.fixture

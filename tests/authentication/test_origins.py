@@ -77,16 +77,6 @@ def cache(serve: Serve, grid: Grid) -> Callable[..., Forebay]:
     return start
 
 
-@pytest.fixture
-def for_bearers(
-    ground: Ground, data: Path, issuer: TokenIssuer, grid: Grid, host: Credential
-) -> Iterator[xrootd.Origin]:
-    """A stock server that gives its files to bearers of the issuer's tokens only, over TLS."""
-    origin = xrootd.for_bearers(ground, data, issuer, host, grid.directory)
-    yield origin
-    origin.stop()
-
-
 def owned(ground: Ground, credential: Credential) -> Path:
     """A proxy's file as a server's user may read it."""
     copy = ground.directory("proxy-of-server") / "proxy.pem"
