@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     credentials::read_credentials,
     decisions::read_decisions,
-    direct::read_direct,
+    direct::{read_direct, settle_permissions},
     disks::{read_disks, read_permissions},
     error::ConfigError,
     exports::read_exports,
@@ -74,6 +74,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     config.decisions = read_decisions(&raw.decision, &raw.rule, &raw.forwarding, read_ahead, &mut checker);
     read_origin(&raw.origin, &mut config, &mut checker);
     read_logging(&raw.logging, &mut config, &mut checker);
+    settle_permissions(raw, &mut config, &mut checker);
     check_whole(raw, &config, &mut checker);
     let problems = checker.into_problems();
     if problems.is_empty() { Ok(config) } else { Err(ConfigError::new(problems)) }

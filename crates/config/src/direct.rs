@@ -1,7 +1,17 @@
 //! Direct access: which clients see the file system of the cache, and where.
 
-use crate::{checker::Checker, config::Config, raw::RawDirect, security::parse_address_pattern};
+use crate::{
+    checker::Checker,
+    config::Config,
+    disks::{FILE_MODES, parse_mode},
+    raw::{Raw, RawDirect},
+    security::parse_address_pattern,
+};
 use std::path::PathBuf;
+use toml::Spanned;
+
+/// Permissions by which others than the server read.
+const READ_BY_OTHERS: u32 = 0o044;
 
 /// Most client patterns, and most directories: each open of such a client may look through them.
 const ENTRIES_MAX: usize = 256;
@@ -15,19 +25,45 @@ pub(crate) fn read_direct(raw: &RawDirect, config: &mut Config, checker: &mut Ch
         access.paths = paths;
     }
     for (setting, written, len) in [
-        ("direct.clients", raw.clients.as_ref().map(toml::Spanned::span), access.clients.len()),
-        ("direct.paths", raw.paths.as_ref().map(toml::Spanned::span), access.paths.len()),
+        ("direct.clients", raw.clients.as_ref().map(Spanned::span), access.clients.len()),
+        ("direct.paths", raw.paths.as_ref().map(Spanned::span), access.paths.len()),
     ] {
         if len > ENTRIES_MAX {
             checker.refuse(setting, written.as_ref(), format_args!("more than {ENTRIES_MAX}"));
         }
     }
+    let mode = raw.file_mode.as_ref();
+    checker.set(&mut config.engine.direct_mode, "direct.file_mode", mode, |text| parse_mode(text, FILE_MODES));
     checker.set_duration(&mut config.engine.direct_lease, "direct.lease", raw.lease.as_ref());
+}
+
+/// Permissions under which nobody reads a file that is not complete, and everybody gets to those that are.
+pub(crate) fn settle_permissions(raw: &Raw, config: &mut Config, checker: &mut Checker<'_>) {
+    if !config.decisions.forwarding_direct && !config.exports.iter().any(|export| export.direct) {
+        return;
+    }
+    let permissions = &mut config.permissions;
+    if permissions.file_mode & READ_BY_OTHERS != 0 {
+        let text =
+            "with direct access nobody else may read files that are not complete: write \"0600\", and direct.file_mode";
+        checker.refuse("store.file_mode", raw.store.file_mode.as_ref().map(Spanned::span).as_ref(), text);
+    }
+    let readers = config.engine.direct_mode & READ_BY_OTHERS;
+    let Some(written) = &raw.store.directory_mode else {
+        // Whoever may read files may get to them and list them.
+        permissions.directory_mode |= readers | (readers >> 2);
+        return;
+    };
+    if permissions.directory_mode & (readers >> 2) != readers >> 2 {
+        let text = "who may read files by direct.file_mode does not get through the directories: write \"0755\"";
+        checker.refuse("store.directory_mode", Some(&written.span()), text);
+    }
 }
 
 /// `DIRECTORY=WHERE`, both absolute.
 fn parse_mapping(text: &str) -> Result<(PathBuf, PathBuf), String> {
-    let both = text.split_once('=').filter(|(here, there)| here.starts_with('/') && there.starts_with('/'));
+    let is_path = |path: &str| path.starts_with('/') && !path.contains(['?', '\0', '\n']);
+    let both = text.split_once('=').filter(|(here, there)| is_path(here) && is_path(there));
     let (here, there) = both.ok_or_else(|| {
         format!("`{}` is no mapping: write DIRECTORY=WHERE, such as \"/srv/cache=/mnt/cache\"", text.escape_default())
     })?;
@@ -60,12 +96,21 @@ mod tests {
         };
         assert_eq!(config.server.options.direct, expected);
         assert_eq!(config.engine.direct_lease, Duration::from_secs(3600));
+        assert_eq!((config.permissions.file_mode, config.permissions.directory_mode), (0o600, 0o755));
     }
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
         for (text, problem) in [
             ("export = [{ origins = [\"root://o\"], direct = \"always\" }]", "write one of \"never\""),
+            (
+                "export = [{ origins = [\"root://o\"], direct = \"complete\" }]\nstore.file_mode = \"0644\"",
+                "not complete",
+            ),
+            (
+                "export = [{ origins = [\"root://o\"], direct = \"complete\" }]\nstore.directory_mode = \"0750\"",
+                "through the directories",
+            ),
             ("export = [{ origins = [\"root://o\"] }]\n[direct]\nclients = [\"worker\"]", "is no address"),
             ("export = [{ origins = [\"root://o\"] }]\n[direct]\npaths = [\"/s\"]", "is no mapping"),
         ] {

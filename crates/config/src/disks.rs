@@ -18,7 +18,7 @@ const DISKS_MAX: usize = 256;
 const WEIGHTS: (u64, u64) = (1, 1000);
 
 /// Permissions that the server needs at least, and those that it gives at most.
-const FILE_MODES: (u32, u32) = (0o600, 0o644);
+pub(crate) const FILE_MODES: (u32, u32) = (0o600, 0o644);
 const DIRECTORY_MODES: (u32, u32) = (0o700, 0o755);
 
 /// Reads the list, or the one disk that is written the short way; notes disks without a directory and directories that are
@@ -60,7 +60,7 @@ pub(crate) fn read_permissions(raw: &RawStore, checker: &mut Checker<'_>) -> Per
 }
 
 /// A mode in octal digits, between the least that the server itself needs and the most that lets nobody else write.
-fn parse_mode(text: &str, (least, most): (u32, u32)) -> Result<u32, String> {
+pub(crate) fn parse_mode(text: &str, (least, most): (u32, u32)) -> Result<u32, String> {
     let is_octal = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
     let mode = u32::from_str_radix(text, 8).ok().filter(|_| is_octal);
     mode.filter(|mode| mode & least == least && mode & !most == 0).ok_or_else(|| {

@@ -363,6 +363,8 @@ section! {
         clients: Texts = Value::default(r#"["127.*", "::1"]"#).example(r#"["127.*", "::1", "10.1.*"]"#),
         /// Where they see directories of the store, each `DIRECTORY=WHERE`; the first that matches counts. Others they see where they are.
         paths: Texts = Value::default("[]").sample(r#"["/srv/cache=/mnt/cache"]"#),
+        /// Permission bits that complete files get when clients are sent to them; others keep store.file_mode, which must not let anybody else read.
+        file_mode: String = Value::default(r#""0644""#),
         /// How long a file that a client was sent to is not purged; the client does not tell when it has closed it.
         lease: String = Value::default(r#""15min""#),
     }

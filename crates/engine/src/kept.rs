@@ -6,12 +6,18 @@ use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
 use forebay_types::{BlockIndex, ByteRange};
 use std::{
+    fs::Permissions,
+    io,
+    os::unix::fs::PermissionsExt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
 };
+
+/// Permissions of files that nobody else reads.
+const OWNER_ONLY: u32 = 0o600;
 
 /// What the disk holds of a file.
 pub(crate) struct Kept {
@@ -25,6 +31,8 @@ pub(crate) struct Kept {
     noting: Mutex<()>,
     /// Whether it is known that every block is on disk.
     is_complete_on_disk: AtomicBool,
+    /// Whether the file was opened to others, or may have been.
+    is_shown: AtomicBool,
 }
 
 /// What goes into the cinfo beside the blocks.
@@ -68,6 +76,7 @@ impl Kept {
             sync_turn: Mutex::new(()),
             noting: Mutex::new(()),
             is_complete_on_disk,
+            is_shown: AtomicBool::new(false),
         }
     }
 
@@ -124,9 +133,34 @@ impl Kept {
         blocks.is_full() && !self.is_complete_on_disk.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether every block is known to be on disk.
-    pub(crate) fn is_complete_on_disk(&self) -> bool {
-        self.is_complete_on_disk.load(Ordering::Acquire)
+    /// Whether every block is on disk, and trusted.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.map.is_complete() && self.map.unsynced_count() == 0 && !self.map.has_untrusted()
+    }
+
+    /// Has `open` open the file to others, unless it is not whole any more. Blocking.
+    pub(crate) fn show<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<Option<T>> {
+        // Nothing is taken back meanwhile.
+        let _record = self.record();
+        if !self.is_whole() {
+            return Ok(None);
+        }
+        self.is_shown.store(true, Ordering::Release);
+        open().map(Some)
+    }
+
+    /// The file may have been opened to others before this process had it open.
+    pub(crate) fn note_maybe_shown(&self) {
+        self.is_shown.store(true, Ordering::Release);
+    }
+
+    /// Closes the file to others before blocks are taken back.
+    fn hide(&self) {
+        if self.is_shown.swap(false, Ordering::AcqRel)
+            && let Err(error) = self.data.file().set_permissions(Permissions::from_mode(OWNER_ONLY))
+        {
+            tracing::error!(%error, "a file that clients read on their own cannot be closed to them");
+        }
     }
 
     /// Waits for a sync under way; who holds the guard is the only one to sync. Blocking.
@@ -177,6 +211,7 @@ impl Kept {
     pub(crate) fn forget(&self, blocks: impl IntoIterator<Item = BlockIndex>) {
         let _turn = self.sync_turn();
         let mut record = self.record();
+        self.hide();
         record.adler32.give_up();
         blocks.into_iter().for_each(|index| self.map.forget(index));
         record.note_change();
@@ -186,6 +221,7 @@ impl Kept {
     pub(crate) fn forget_unsynced(&self) {
         // Not between a check and its blocks.
         let mut record = self.record();
+        self.hide();
         record.adler32.give_up();
         self.map.forget_unsynced();
     }
@@ -193,6 +229,7 @@ impl Kept {
     /// Takes back all blocks: their disk is gone.
     pub(crate) fn forget_all(&self) {
         let mut record = self.record();
+        self.hide();
         record.adler32.give_up();
         self.map.forget_all();
     }

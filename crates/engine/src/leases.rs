@@ -2,12 +2,17 @@
 //!
 //! Whoever was sent to a file says nothing any more, not even that it has closed it. For a while the file counts as open, so that a
 //! purge leaves it alone; a reader that has it open by then finishes whatever becomes of its name.
+//!
+//! Files are created for this server alone. They are opened to others when all of their blocks are on disk and trusted, and closed to
+//! them before one is taken back: who comes late finds no file, or may not read it, but never reads a hole as data.
 
 use crate::{cached::CachedFile, shared::Shared};
 use forebay_cache::CacheKey;
 use std::{
     collections::BTreeMap,
-    os::unix::fs::MetadataExt,
+    fs::Permissions,
+    io,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -24,14 +29,17 @@ struct Lease {
     until: Instant,
 }
 
-/// Most files at the same time: half of those that may be open. Further ones are served.
-const LEASES_MAX: usize = 32_768;
+/// Most files at the same time; each holds a descriptor. Further ones are served.
+const LEASES_MAX: usize = 4096;
 
 /// How often leases that have ended are let go.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Permissions by which somebody else than the server can read a file.
 const READ_BY_OTHERS: u32 = 0o044;
+
+/// How long the disk may take to open a file to others; then it is served.
+const DISK_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Leases {
     /// Keeps a file that was just attached for `duration`, or longer when it is kept already; gives it back when there are too
@@ -89,15 +97,44 @@ impl Drop for Lease {
 }
 
 impl CachedFile {
-    /// Where other processes can read all of the file; `None` when something is missing, or only this server may read it.
-    pub(crate) fn readable_path(&self) -> Option<PathBuf> {
-        let kept = self.kept().filter(|kept| kept.is_complete_on_disk() && !self.is_retired())?;
-        let metadata = kept.data.file().metadata().ok()?;
-        if metadata.mode() & READ_BY_OTHERS == 0 {
-            tracing::debug!(lfn = self.lfn().as_str(), "nobody else may read it: see store.file_mode");
+    /// Where other processes can read all of the file, opened to them if need be; `None` when something is missing or not to be
+    /// trusted, or the disk does not say in time.
+    pub(crate) async fn readable_path(self: &Arc<Self>) -> Option<PathBuf> {
+        if self.is_retired() || !self.kept()?.is_whole() {
             return None;
         }
-        Some(self.path_on_disk())
+        let file = Arc::clone(self);
+        let opened = self.shared().options.workers.run(move || file.open_to_others());
+        match tokio::time::timeout(DISK_TIME_MAX, opened).await {
+            Ok(Ok(Ok(path))) => path,
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(lfn = self.lfn().as_str(), %error, "the file cannot be opened to others");
+                None
+            }
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+
+    /// Blocking.
+    fn open_to_others(&self) -> io::Result<Option<PathBuf>> {
+        let (Some(kept), Some(key)) = (self.kept(), self.key()) else { return Ok(None) };
+        let volumes = self.shared().volumes();
+        let volume = volumes.iter().find(|volume| volume.id == kept.data.volume()).map(|volume| volume.path.clone());
+        drop(volumes);
+        let Some(path) = volume.map(|root| root.join(key.as_str().trim_start_matches('/'))) else { return Ok(None) };
+        let (identity, there) = (kept.data.identity(), path.metadata()?);
+        let is_it = (there.dev(), there.ino()) == (identity.device, identity.inode);
+        let is_name_good = path.to_str().is_some_and(|path| !path.contains(['?', '\0', '\n']));
+        if !is_it || !is_name_good {
+            return Ok(None);
+        }
+        let mode = self.shared().options.direct_mode;
+        kept.show(|| {
+            if there.mode() & READ_BY_OTHERS & mode != READ_BY_OTHERS & mode {
+                kept.data.file().set_permissions(Permissions::from_mode(mode))?;
+            }
+            Ok(path)
+        })
     }
 }
 

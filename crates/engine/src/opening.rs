@@ -109,7 +109,7 @@ impl Engine {
                 let only_if_cached = is_only_if_cached(&path.cgi);
                 let is_direct = target.direct && redirects == Redirects::ToFiles;
                 let file = self.open_target(target, only_if_cached, began, leave).await?;
-                let file = match self.hand_over(file, client, is_direct) {
+                let file = match self.hand_over(file, client, is_direct).await {
                     HandOver::Done(path) => return Ok(Opening::Direct(path)),
                     HandOver::No(file) => file,
                 };
@@ -123,8 +123,8 @@ impl Engine {
     }
 
     /// Leaves a file to a client that can read it by itself, when it is complete.
-    fn hand_over(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> HandOver {
-        let path = if is_wanted { file.readable_path() } else { None };
+    async fn hand_over(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> HandOver {
+        let path = if is_wanted { file.readable_path().await } else { None };
         let (Some(path), Some(key)) = (path, file.key().cloned()) else { return HandOver::No(file) };
         let lfn = file.lfn().clone();
         match self.shared().leases.grant(&key, file, self.shared().options.direct_lease) {

@@ -30,7 +30,9 @@ pub struct Options {
     pub integrity: IntegrityOptions,
     /// How the cache is kept within bounds.
     pub purge: PurgeOptions,
-    /// How long a file that clients read on their own counts as open.
+    /// Permission bits that files get when clients read them on their own.
+    pub direct_mode: u32,
+    /// How long such a file counts as open.
     pub direct_lease: Duration,
     /// Where blocking work runs.
     pub workers: Workers,
@@ -52,6 +54,7 @@ impl Default for Options {
             disk_pause: Duration::from_secs(10),
             integrity: IntegrityOptions::default(),
             purge: PurgeOptions::default(),
+            direct_mode: 0o644,
             direct_lease: Duration::from_secs(900),
             workers: Workers::Pool,
             index: Arc::new(VolatileIndex),

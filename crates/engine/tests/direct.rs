@@ -8,7 +8,7 @@ use forebay_testkit::{MemoryOrigin, bytes_at};
 use forebay_types::{ByteRange, Lfn};
 use house::{House, check, options, request, run};
 use std::{
-    fs::{self, Permissions},
+    fs,
     io::Read,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -30,27 +30,15 @@ async fn open(house: &House, redirects: Redirects) -> Opening {
 }
 
 /// Has the cache fetch all of the file; gives where it lies once it is left to clients.
-async fn filled(house: &House, root: &Path) -> PathBuf {
+async fn filled(house: &House) -> PathBuf {
     if let Opening::File(handle) = open(house, Redirects::ToFiles).await {
         check(&handle, ByteRange::at(0, SIZE)).await;
     }
     loop {
-        make_readable(root);
         if let Opening::Direct(path) = open(house, Redirects::ToFiles).await {
             return path;
         }
         tokio::task::yield_now().await;
-    }
-}
-
-/// Lets others read what is below `directory`.
-fn make_readable(directory: &Path) {
-    for entry in fs::read_dir(directory).expect("a directory").filter_map(Result::ok) {
-        if entry.path().is_dir() {
-            make_readable(&entry.path());
-        } else {
-            let _ = fs::set_permissions(entry.path(), Permissions::from_mode(0o644));
-        }
     }
 }
 
@@ -59,13 +47,15 @@ fn a_complete_file_is_left_to_clients_that_see_it() {
     let root = tempfile::tempdir().unwrap();
     run(async {
         let house = house(root.path(), Duration::from_secs(60));
-        let path = filled(&house, root.path()).await;
+        let path = filled(&house).await;
         assert_eq!(fs::read(&path).unwrap(), bytes_at(0, usize::try_from(SIZE).unwrap()));
         for redirects in [Redirects::Never, Redirects::ToServers, Redirects::ToUrls] {
             assert!(matches!(open(&house, redirects).await, Opening::File(_)), "{redirects:?}");
         }
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        assert!(matches!(open(&house, Redirects::ToFiles).await, Opening::File(_)), "nobody else may read it");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644, "opened to others");
+        fs::rename(&path, path.with_extension("elsewhere")).unwrap();
+        fs::write(&path, b"something else").unwrap();
+        assert!(matches!(open(&house, Redirects::ToFiles).await, Opening::File(_)), "another file is in its place");
         house.engine.shutdown().await;
     });
 }
@@ -78,8 +68,10 @@ fn an_incomplete_file_is_served() {
         for _ in 0..3 {
             let Opening::File(handle) = open(&house, Redirects::ToFiles).await else { panic!("it is not complete") };
             check(&handle, ByteRange::at(0, 1000)).await;
-            drop(handle);
-            make_readable(root.path());
+            let data = root.path().join("root:/memory:1094/d/f");
+            if let Ok(metadata) = fs::metadata(&data) {
+                assert_eq!(metadata.permissions().mode() & 0o077, 0, "nobody reads a part of it");
+            }
         }
         house.engine.shutdown().await;
     });
@@ -90,7 +82,7 @@ fn a_file_that_was_left_to_a_client_is_not_removed_until_its_lease_ends() {
     let root = tempfile::tempdir().unwrap();
     run(async {
         let house = house(root.path(), Duration::from_millis(50));
-        let path = filled(&house, root.path()).await;
+        let path = filled(&house).await;
         let mut reader = fs::File::open(&path).unwrap();
         let key = CacheKey::forwarded(&MemoryOrigin::endpoint(), &Lfn::parse("/d/f").unwrap()).unwrap();
         assert!(matches!(house.engine.evict(&key, false).await, Ok(Evicted::Open)));

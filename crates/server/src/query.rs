@@ -130,13 +130,14 @@ impl Exchange {
 
     /// Takes note of a setting of the session, on which nothing here depends, or of a command for the cache.
     pub(crate) fn set(&mut self, stream_id: StreamId, set: &Set<'_>) {
-        let mut words = set.text.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+        // What comes third is the rest: a path may hold spaces.
+        let mut words = set.text.trim_ascii().splitn(3, |&byte| byte == b' ');
         match (set.modifier, words.next(), words.next()) {
             (0, Some(b"appid"), _) | (0, Some(b"monitor"), Some(b"on" | b"off")) => self.reply(stream_id, ReplyTo::ok),
             // The id under which monitoring knows the text; 0 stands for monitoring that is off.
             (0, Some(b"monitor"), Some(b"info")) => self.reply(stream_id, |reply, out| reply.ok_with(&[0; 4], out)),
             (0, Some(b"cache"), Some(command)) => {
-                self.command_cache(stream_id, command, words.next().unwrap_or_default());
+                self.command_cache(stream_id, command, words.next().unwrap_or_default().trim_ascii());
             }
             _ => self.fail(stream_id, &Failure::client(ErrorCode::ARG_INVALID, "no such setting")),
         }

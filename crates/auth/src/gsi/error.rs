@@ -33,6 +33,12 @@ pub enum GsiError {
         /// The version.
         version: u32,
     },
+    /// A key value that was used before: of a recorded login, perhaps.
+    #[error("the client's key value was used before")]
+    Repeated,
+    /// What the client has sealed is not readable.
+    #[error("the client's sealed message cannot be read")]
+    Sealed,
     /// None of the peer's ciphers is one of ours.
     #[error("no cipher in common: {0:?}, ours are aes-128-cbc and aes-256-cbc")]
     Cipher(String),
@@ -106,6 +112,8 @@ impl GsiError {
             | Self::Host(_)
             | Self::SessionKey(_)
             | Self::TooSlow
+            | Self::Repeated
+            | Self::Sealed
             | Self::Early => peer,
         }
     }

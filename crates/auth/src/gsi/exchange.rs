@@ -5,6 +5,7 @@ use openssl::dh::Dh;
 use openssl::error::ErrorStack;
 use openssl::hash::{MessageDigest, hash};
 use openssl::pkey::{HasParams, Params, Private};
+use openssl::sha::sha256;
 use std::fmt;
 use std::sync::Mutex;
 use zeroize::Zeroizing;
@@ -99,6 +100,14 @@ impl Exchange {
         text.extend_from_slice(self.key.public_key().to_hex_str()?.as_bytes());
         text.extend_from_slice(VALUE_END.as_bytes());
         Ok(text)
+    }
+
+    /// A name of a peer's value: that of its negative, which leads to the same secret, is the same.
+    pub(crate) fn name_of(&self, values: &PeerValues) -> Result<[u8; 32], ErrorStack> {
+        let mut negative = BigNum::new()?;
+        negative.checked_sub(self.key.prime_p(), &values.value)?;
+        let lesser = if negative < values.value { &negative } else { &values.value };
+        Ok(sha256(&lesser.to_vec()))
     }
 
     /// The shared secret; `is_padded` to the length of the prime with zeros in front, as all do who can.

@@ -1,10 +1,11 @@
 //! A server's half of the Diffie-Hellman exchange, as it is sent, and how long one is used.
 
 use crate::UnixTime;
-use crate::gsi::exchange::Exchange;
+use crate::gsi::exchange::{Exchange, PeerValues};
 use crate::gsi::raw_rsa;
 use crate::x509::Credential;
 use openssl::error::ErrorStack;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,10 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// handshakes of about so long before, if he has recorded them.
 pub const HALF_S_MAX: i64 = 60;
 
+/// Most values of clients that one half is combined with; another half is made long before.
+const TAKEN_MAX: usize = 16_384;
+
 /// A half with the values that are sent to the client.
 pub(crate) struct Half {
     exchange: Exchange,
     values: Vec<u8>,
+    /// Names of the clients' values that were combined with it.
+    taken: Mutex<BTreeSet<[u8; 32]>>,
 }
 
 /// The half that handshakes of one server share. Making one takes two thirds of the computing of a login: most of it goes into the
@@ -34,18 +40,31 @@ impl Half {
     /// A new one for a client that takes values in clear.
     pub(crate) fn unsigned() -> Result<Self, ErrorStack> {
         let exchange = Exchange::new()?;
-        Ok(Self { values: exchange.values()?, exchange })
+        Ok(Self { values: exchange.values()?, exchange, taken: Mutex::default() })
     }
 
     /// A new one whose values `credential` signs.
     pub(crate) fn signed(credential: &Credential) -> Result<Self, ErrorStack> {
         let exchange = Exchange::new()?;
-        Ok(Self { values: raw_rsa::sign(&*credential.key().rsa()?, &exchange.values()?)?, exchange })
+        let values = raw_rsa::sign(&*credential.key().rsa()?, &exchange.values()?)?;
+        Ok(Self { values, exchange, taken: Mutex::default() })
     }
 
     /// The keys.
     pub(crate) const fn exchange(&self) -> &Exchange {
         &self.exchange
+    }
+
+    /// Takes a client's value, once: false when it was taken before, or too many were. Else who has recorded a login could ask with
+    /// the same value again and again how altered messages are received, and so learn what was in it.
+    pub(crate) fn take(&self, value: &PeerValues) -> Result<bool, ErrorStack> {
+        let name = self.exchange.name_of(value)?;
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(taken.len() < TAKEN_MAX && taken.insert(name))
+    }
+
+    fn has_room(&self) -> bool {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).len() < TAKEN_MAX / 2
     }
 
     /// Group and public value as they are sent.
@@ -58,7 +77,9 @@ impl SharedHalf {
     /// The half for a handshake that begins at `now`, signed by `credential`. Others wait while one is made.
     pub(crate) fn at(&self, now: UnixTime, credential: &Arc<Credential>) -> Result<Arc<Half>, ErrorStack> {
         let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_usable = |current: &&Current| current.is_good_at(now) && Arc::ptr_eq(&current.credential, credential);
+        let is_usable = |current: &&Current| {
+            current.is_good_at(now) && current.half.has_room() && Arc::ptr_eq(&current.credential, credential)
+        };
         if let Some(current) = current.as_ref().filter(is_usable) {
             return Ok(Arc::clone(&current.half));
         }

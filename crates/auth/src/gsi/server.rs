@@ -184,13 +184,17 @@ impl GsiServer {
         } else {
             (PeerValues::parse_value(public)?, None)
         };
+        if !shown.half.take(&values)? {
+            return Err(GsiError::Repeated);
+        }
         let secret = shown.half.exchange().secret(&values, shown.is_padded)?;
         let init_vector = if shown.is_signed { InitVector::Sent } else { InitVector::Zero };
         let session_key = SessionKey::new(cipher, &secret, init_vector)?;
 
-        let main = open_main(message, &session_key)?;
-        let main = Buffer::parse(&main)?;
-        let certificates = main.get(bucket::CERTIFICATES).ok_or(GsiError::Missing("certificates"))?;
+        // One answer to whatever is wrong with it: which it is would tell an attacker what an altered message looks like inside.
+        let main = open_main(message, &session_key).map_err(|_| GsiError::Sealed)?;
+        let main = Buffer::parse(&main).map_err(|_| GsiError::Sealed)?;
+        let certificates = main.get(bucket::CERTIFICATES).ok_or(GsiError::Sealed)?;
         let chain = Chain::from_pem(certificates)?;
         self.settings.trust.verify(&chain, &self.settings.rules, now)?;
         if let Some(signer) = signer

@@ -14,6 +14,9 @@ use tokio::{sync::Notify, time::sleep};
 /// Logins that wait for the keys of one issuer at the same time; others are refused at once. Each holds a thread.
 const LOGINS_WAITING_MAX: usize = 8;
 
+/// How long keys may take to be written down.
+const SAVE_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// The time on the wall may jump: it is looked at this often.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
@@ -137,10 +140,12 @@ impl IssuerKeys {
         let saved = tokio::task::spawn_blocking(move || {
             kept.save(&fetched.json, now).map_err(|error| format!("{}: {error}", kept.path().display()))
         });
-        let error = match saved.await {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => error,
-            Err(error) => error.to_string(),
+        // A disk that hangs must not keep old keys alive.
+        let error = match tokio::time::timeout(SAVE_TIME_MAX, saved).await {
+            Ok(Ok(Ok(()))) => return,
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("the disk does not answer within {SAVE_TIME_MAX:?}"),
         };
         tracing::warn!(issuer = self.url, error, "the keys of a token issuer cannot be kept for the next start");
     }
