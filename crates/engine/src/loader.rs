@@ -15,7 +15,7 @@ use forebay_origin::{Checksum, OriginError};
 use forebay_store::{Entry, MarkChecksum, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
 use forebay_types::{BlockSize, FileStat};
-use std::{os::unix::fs::MetadataExt, sync::Arc, time::Duration};
+use std::{io, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
 /// How long an open waits for the disk: one that hangs is offline by then, and its files are misses.
 const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -160,7 +160,8 @@ pub(crate) async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: b
         Ok::<_, StoreError>(entry)
     });
     let Ok(opened) = tokio::time::timeout(DISK_WAIT_MAX, opened).await else {
-        shared.metrics.add_disk_error(DiskOperation::Open);
+        // What it holds is not known: until it answers again nothing is put in the place of what may be there.
+        shared.note_disk_failure(DiskOperation::Open, None, &io::Error::from(io::ErrorKind::TimedOut));
         return None;
     };
     match opened {
