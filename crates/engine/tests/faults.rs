@@ -70,6 +70,8 @@ fn data_that_cannot_be_synced_is_not_trusted_again() {
         let house = House::build(root.path(), MIB);
         house.faults.sync_fails.store(true, SeqCst);
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
+        // It is created behind the answer.
+        until(|| house.faults.syncs.load(SeqCst) > 0).await;
         until(|| !root.path().join("f").exists()).await;
         house.faults.sync_fails.store(false, SeqCst);
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
@@ -137,7 +139,7 @@ fn forwarded_files_are_kept_apart_by_origin_and_checked_against_the_list() {
         let root = tempfile::tempdir().unwrap();
         let house = House::build(root.path(), MIB);
         check(&house.open("/root://memory:1094//store/f").await, ByteRange::at(0, MIB)).await;
-        assert!(root.path().join("root:/memory:1094/store/f").exists());
+        until(|| root.path().join("root:/memory:1094/store/f").exists()).await;
         let denied = house.engine.open(&request("/root:/elsewhere/f"), &Client::default()).await;
         assert!(matches!(denied.err(), Some(Error::ForwardingDenied { .. })));
         let unsupported = house.engine.open(&request("/https://memory/f"), &Client::default()).await;

@@ -297,6 +297,7 @@ fn a_file_that_is_not_what_its_origin_says_is_dropped_once() {
         let house = restart(root.path()).await;
         house.origin.script(|script| script.adler32 = Some("00000bad".to_owned()));
         check(&house.open("/f").await, WHOLE).await;
+        until(|| house.engine.metrics().checksum_comparisons(ChecksumComparison::Different) == 1).await;
         until(|| !root.path().join("f").exists()).await;
         check(&house.open("/f").await, WHOLE).await;
         until(|| house.engine.metrics().checksum_comparisons(ChecksumComparison::Disputed) == 1).await;
