@@ -145,7 +145,7 @@ mod tests {
             writes: Writes::Refuse,
             validity: forebay_cache::ValidityPolicy::default(),
             asks_leave: false,
-            direct: false,
+            service: forebay_engine::Service::default(),
         };
         Routes::new(vec![export], forebay_cache::AllowList::default(), Arc::new(|_| unreachable!("no origin"))).unwrap()
     }

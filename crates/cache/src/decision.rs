@@ -1,6 +1,6 @@
 //! What becomes of an open: rules by path, size, client and opaque data.
 
-use crate::{PathPattern, ReadAheadSettings};
+use crate::{FillPolicy, PathPattern, ReadAheadSettings};
 use forebay_types::{BlockSize, glob_matches};
 
 /// Most rules of a list: each open walks it.
@@ -47,8 +47,10 @@ pub struct Treatment {
     pub action: Action,
     /// Block size of the entry if it is new; `None` for that of the store.
     pub block_size: Option<BlockSize>,
-    /// Read-ahead and filling; `None` for the settings of the cache.
+    /// Read-ahead; `None` for the settings of the cache.
     pub read_ahead: Option<ReadAheadSettings>,
+    /// How much of a file is fetched; `None` for what its export says, or the cache.
+    pub fill: Option<FillPolicy>,
 }
 
 /// Where the bytes of a file go.

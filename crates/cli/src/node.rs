@@ -154,7 +154,7 @@ impl Origins {
             writes: export.writes,
             validity: export.validity,
             asks_leave: export.asks_leave,
-            direct: export.direct,
+            service: export.service,
         }
     }
 }

@@ -50,6 +50,8 @@ struct ServeFlags {
     export_dir: Option<String>,
     #[arg(long, value_name = "never|complete", conflicts_with = "config", help = setting_help("export.direct"))]
     direct: Option<String>,
+    #[arg(long, value_name = "on-demand-blocks|while-open|to-end", conflicts_with = "config", help = setting_help("export.fill"))]
+    fill: Option<String>,
     #[arg(long, value_name = "refuse|redirect", conflicts_with = "config", help = setting_help("export.writes"))]
     writes: Option<String>,
     #[arg(long, value_name = "FILTER", conflicts_with = "config", help = setting_help("logging.filter"))]
@@ -158,6 +160,7 @@ impl From<ServeFlags> for Flags {
             export_dir,
             writes,
             direct,
+            fill,
             log,
         } = flags;
         Self {
@@ -172,6 +175,7 @@ impl From<ServeFlags> for Flags {
             export_dir,
             writes,
             direct,
+            fill,
             log,
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::accounts::RunAs;
 use forebay_cache::{AllowList, ValidityPolicy};
-use forebay_engine::{DecisionOptions, Writes};
+use forebay_engine::{DecisionOptions, Service, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
 use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_store::Permissions;
@@ -137,8 +137,8 @@ pub struct ExportConfig {
     pub validity: ValidityPolicy,
     /// Whether the origin is asked for leave before a client gets what is here.
     pub asks_leave: bool,
-    /// Whether clients that see the cache's file system read complete files on their own.
-    pub direct: bool,
+    /// How clients get at its files.
+    pub service: Service,
 }
 
 /// Where the files of an export come from.

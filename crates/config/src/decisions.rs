@@ -4,8 +4,8 @@ use crate::{
     checker::Checker,
     convert::parse_block_size,
     duration::parse_duration,
-    exports::parse_direct,
     raw::{RawDecision, RawForwarding, RawRule},
+    service::{RawService, read_service},
 };
 use forebay_cache::{
     Action, CachedCriteria, CgiPattern, FillPolicy, PathPattern, RULES_MAX, ReadAheadSettings, Rule, Rules, Treatment,
@@ -54,8 +54,12 @@ pub(crate) fn read_decisions(
     let origin_check = forwarding.origin_check.as_ref();
     let asks_leave = &mut options.forwarding_asks_leave;
     checker.set(asks_leave, "forwarding.origin_check", origin_check, |&on| Ok::<_, Infallible>(on));
-    let direct = &mut options.forwarding_direct;
-    checker.set(direct, "forwarding.direct", forwarding.direct.as_ref(), |text| parse_direct(text));
+    let service = RawService {
+        names: ["forwarding.direct", "forwarding.fill"],
+        direct: forwarding.direct.as_ref(),
+        fill: forwarding.fill.as_ref(),
+    };
+    options.forwarding_service = read_service(&service, checker);
     options
 }
 
@@ -130,7 +134,8 @@ fn read_rule(table: &Spanned<RawRule>, read_ahead: ReadAheadSettings, checker: &
     });
     rule.treatment.block_size = checker.read("rule.block_size", raw.block_size.as_ref(), |text| parse_block_size(text));
     rule.treatment.read_ahead = read_read_ahead(raw, read_ahead, checker);
-    let says_how = raw.block_size.is_some() || rule.treatment.read_ahead.is_some();
+    rule.treatment.fill = checker.read("rule.fill", raw.fill.as_ref(), |text| text.parse::<FillPolicy>());
+    let says_how = raw.block_size.is_some() || raw.fill.is_some() || rule.treatment.read_ahead.is_some();
     if says_how && rule.treatment.action != Action::Cache {
         let span = raw.action.as_ref().map_or_else(|| table.span(), Spanned::span);
         checker.refuse("rule.action", Some(&span), "only files that are cached have blocks and are read ahead");
@@ -138,14 +143,13 @@ fn read_rule(table: &Spanned<RawRule>, read_ahead: ReadAheadSettings, checker: &
     rule
 }
 
-/// What a rule says of reading ahead, the rest as in `settings`; `None` when it says nothing.
+/// What a rule says of reading ahead, the rest as in `settings`; `None` when it says nothing of that.
 fn read_read_ahead(
     raw: &RawRule,
     mut settings: ReadAheadSettings,
     checker: &mut Checker<'_>,
 ) -> Option<ReadAheadSettings> {
-    let is_said =
-        raw.read_ahead.is_some() || raw.window_max.is_some() || raw.complete_after.is_some() || raw.fill.is_some();
+    let is_said = raw.read_ahead.is_some() || raw.window_max.is_some() || raw.complete_after.is_some();
     checker.set(&mut settings.enabled, "rule.read_ahead", raw.read_ahead.as_ref(), |&on| Ok::<_, Infallible>(on));
     checker.set(&mut settings.window_max, "rule.window_max", raw.window_max.as_ref(), |text| parse_size(text));
     let mut percent = 0;
@@ -153,7 +157,6 @@ fn read_read_ahead(
     if raw.complete_after.is_some() {
         settings.complete_after_percent = Some(percent);
     }
-    checker.set(&mut settings.fill, "rule.fill", raw.fill.as_ref(), |text| text.parse::<FillPolicy>());
     is_said.then_some(settings)
 }
 
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!(large.action, Action::Bypass);
         let Decision::Treat(small) = rules.decide(&Subject { size: Some(1), ..subject }) else { panic!() };
         assert_eq!(small.block_size.map(forebay_types::BlockSize::bytes), Some(1 << 20));
-        assert_eq!(small.read_ahead.map(|settings| settings.fill), Some(FillPolicy::ToEnd));
+        assert_eq!((small.fill, small.read_ahead), (Some(FillPolicy::ToEnd), None));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) fn read_direct(raw: &RawDirect, config: &mut Config, checker: &mut Ch
 
 /// Permissions under which nobody reads a file that is not complete, and everybody gets to those that are.
 pub(crate) fn settle_permissions(raw: &Raw, config: &mut Config, checker: &mut Checker<'_>) {
-    if !config.decisions.forwarding_direct && !config.exports.iter().any(|export| export.direct) {
+    if !config.decisions.forwarding_service.direct && !config.exports.iter().any(|export| export.service.direct) {
         return;
     }
     let permissions = &mut config.permissions;
@@ -89,7 +89,7 @@ mod tests {
              [direct]\nclients = [\"10.1.*\"]\npaths = [\"/s=/mnt/s\"]\nlease = \"1h\"\n",
         )
         .unwrap();
-        assert!(config.exports[0].direct && !config.decisions.forwarding_direct);
+        assert!(config.exports[0].service.direct && !config.decisions.forwarding_service.direct);
         let expected = DirectAccess {
             clients: vec!["10.1.*".to_owned()],
             paths: vec![(PathBuf::from("/s"), PathBuf::from("/mnt/s"))],

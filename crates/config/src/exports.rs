@@ -6,7 +6,7 @@ use crate::{
     convert::{parse_path, read_origins},
     decisions::{RawValidity, read_validity},
     raw::RawExport,
-    security::named,
+    service::{RawService, read_service},
 };
 use forebay_engine::Writes;
 use forebay_types::Lfn;
@@ -41,19 +41,14 @@ pub(crate) fn read_exports(raw: &[Spanned<RawExport>], checker: &mut Checker<'_>
         seen.push((path.clone(), checker.source().place("export.path", Some(&span))));
         if let (Some(files), writes) = (read_files(export, &span, checker), read_writes(export, checker)) {
             let validity = read_validity(&validity_of(export), checker);
-            let (mut asks_leave, mut direct) = (false, false);
+            let mut asks_leave = false;
             let origin_check = export.origin_check.as_ref();
             checker.set(&mut asks_leave, "export.origin_check", origin_check, |&on| Ok::<_, Infallible>(on));
-            checker.set(&mut direct, "export.direct", export.direct.as_ref(), |text| parse_direct(text));
-            exports.push(ExportConfig { path, files, writes, validity, asks_leave, direct });
+            let service = read_service(&service_of(export), checker);
+            exports.push(ExportConfig { path, files, writes, validity, asks_leave, service });
         }
     }
     exports
-}
-
-/// Which files are left to clients that see the cache's file system.
-pub(crate) fn parse_direct(text: &str) -> Result<bool, String> {
-    named(text, [("never", false), ("complete", true)])
 }
 
 fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>) -> Option<ExportFiles> {
@@ -92,6 +87,10 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
             None
         }
     }
+}
+
+fn service_of(export: &RawExport) -> RawService<'_> {
+    RawService { names: ["export.direct", "export.fill"], direct: export.direct.as_ref(), fill: export.fill.as_ref() }
 }
 
 fn validity_of(export: &RawExport) -> RawValidity<'_> {

@@ -28,6 +28,8 @@ pub struct Flags {
     pub admin_socket: Option<String>,
     /// `--direct never|complete`.
     pub direct: Option<String>,
+    /// `--fill on-demand-blocks|while-open|to-end`.
+    pub fill: Option<String>,
     /// `--log FILTER`.
     pub log: Option<String>,
 }
@@ -48,10 +50,10 @@ impl Flags {
             directory: self.export_dir.map(text),
             writes: self.writes.map(text),
             direct: self.direct.map(text),
+            fill: self.fill.map(text),
             ..RawExport::default()
         };
-        if export.origins.is_some() || export.directory.is_some() || export.writes.is_some() || export.direct.is_some()
-        {
+        if !export.written().is_empty() {
             raw.export.push(Spanned::new(0..0, export));
         }
         raw

@@ -26,6 +26,7 @@ mod purge;
 mod raw;
 mod read_ahead;
 mod security;
+mod service;
 mod settings;
 mod source;
 mod tls;

@@ -335,6 +335,9 @@ section! {
         origin_check: bool = Value::default("false"),
         /// Which files clients that see the cache's file system read on their own: `never`, or `complete` ones. See [direct].
         direct: String = Value::default(r#""never""#).flag("--direct").live(),
+        /// How much of a file is fetched: `on-demand-blocks` what is read; `while-open` all of it as long as a client has it open, and the
+        /// rest when it is opened again; `to-end` all of it, also when the last client has left. As `read_ahead.fill`, unless written; a rule may say otherwise.
+        fill: String = Value::none().sample(r#""while-open""#).flag("--fill").live(),
     }
 }
 
@@ -353,6 +356,8 @@ section! {
         origin_check: bool = Value::default("false"),
         /// As `direct` of an export.
         direct: String = Value::default(r#""never""#).live(),
+        /// As `fill` of an export.
+        fill: String = Value::none().sample(r#""while-open""#).live(),
     }
 }
 
@@ -413,7 +418,7 @@ section! {
         window_max: String = Value::none().sample(r#""64MiB""#).live(),
         /// Once this many percent of a file are in the cache, the rest is fetched too; 1 to 100.
         complete_after: u64 = Value::none().sample("30").live(),
-        /// How much of a file is fetched: `on-demand`, `while-open`, `to-end`.
+        /// How much of a file is fetched, as `fill` of an export.
         fill: String = Value::none().sample(r#""to-end""#).live(),
     }
 }
@@ -432,9 +437,9 @@ section! {
         memory_percent: u64 = Value::default("25"),
         /// Once this many percent of a file are in the cache, the rest is fetched too: 1 to 100. Never, unless written.
         complete_after: u64 = Value::none().sample("30"),
-        /// How much of a file is fetched: `on-demand` what is read; `while-open` all of it as long as a client has it open;
-        /// `to-end` all of it, also when the last client has left.
-        fill: String = Value::default(r#""on-demand""#),
+        /// How much of a file is fetched where its export does not say: `on-demand-blocks` (or `on-demand`) what is read; `while-open`
+        /// all of it as long as a client has it open; `to-end` all of it, also when the last client has left.
+        fill: String = Value::default(r#""on-demand-blocks""#),
     }
 }
 

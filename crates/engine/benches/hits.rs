@@ -60,7 +60,7 @@ fn routes() -> Routes {
         writes: Writes::Redirect,
         validity: Default::default(),
         asks_leave: false,
-        direct: false,
+        service: forebay_engine::Service::default(),
     };
     let allowed = AllowList::parse::<&str>(&[]).expect("nothing is allowed");
     Routes::new(vec![export], allowed, Arc::new(move |_| Arc::clone(&origin) as _)).expect("one export")

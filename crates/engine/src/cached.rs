@@ -69,12 +69,12 @@ impl CachedFile {
             None => (Coalesced::default(), LastCheck::of(kept.as_ref())),
         };
         let link = shared.limits.link(&target.server);
-        if let Some(found) = kept.as_ref().filter(|kept| target.direct && kept.is_on_disk()) {
+        if let Some(found) = kept.as_ref().filter(|kept| target.service.direct && kept.is_on_disk()) {
             found.note_maybe_shown();
         }
-        let settings = target.treatment.read_ahead.unwrap_or(shared.options.read_ahead.settings);
+        let read_ahead = target.read_ahead(shared.options.read_ahead.settings);
         Self {
-            read_ahead: FileReadAhead::new(settings, link, geometry),
+            read_ahead: FileReadAhead::new(read_ahead, link, geometry),
             shared,
             target,
             geometry,

@@ -1,5 +1,6 @@
 //! What is decided about opens, beside where their paths lead.
 
+use crate::Service;
 use forebay_cache::{CacheKey, CachedCriteria, NegativeAnswers, Rules, ValidityPolicy};
 use forebay_origin::OriginError;
 use std::{
@@ -23,8 +24,8 @@ pub struct DecisionOptions {
     pub forwarding_validity: ValidityPolicy,
     /// Whether origins that clients name are asked for leave before a client gets what is here.
     pub forwarding_asks_leave: bool,
-    /// Whether clients that see the cache's file system read complete files of origins that clients name on their own.
-    pub forwarding_direct: bool,
+    /// How clients get at files of origins that they name.
+    pub forwarding_service: Service,
 }
 
 /// The options at work, and the names that origins have not.
@@ -45,7 +46,7 @@ impl Default for DecisionOptions {
             check_time_max: Duration::from_secs(10),
             forwarding_validity: ValidityPolicy::default(),
             forwarding_asks_leave: false,
-            forwarding_direct: false,
+            forwarding_service: Service::default(),
         }
     }
 }

@@ -107,7 +107,7 @@ impl Engine {
                     return Ok(Opening::Redirect(redirect));
                 }
                 let only_if_cached = is_only_if_cached(&path.cgi);
-                let is_direct = target.direct && redirects == Redirects::ToFiles;
+                let is_direct = target.service.direct && redirects == Redirects::ToFiles;
                 let file = self.open_target(target, only_if_cached, began, leave).await?;
                 let file = match self.hand_over(file, client, is_direct).await {
                     HandOver::Done(path) => return Ok(Opening::Direct(path)),

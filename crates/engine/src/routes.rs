@@ -1,8 +1,8 @@
 //! Which export or origin a path belongs to.
 
-use crate::{DecisionOptions, Error, decisions::Decisions, local::LocalTree, permission::Asker};
+use crate::{DecisionOptions, Error, Service, decisions::Decisions, local::LocalTree, permission::Asker};
 use forebay_auth::CredentialsName;
-use forebay_cache::{AllowList, CacheKey, ForwardedPath, Treatment, ValidityPolicy};
+use forebay_cache::{AllowList, CacheKey, ForwardedPath, ReadAheadSettings, Treatment, ValidityPolicy};
 use forebay_origin::{OnBehalf, Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn, RequestPath};
 use std::{
@@ -53,8 +53,8 @@ pub struct Export {
     pub validity: ValidityPolicy,
     /// Whether the origin is asked for leave before a client gets what is here.
     pub asks_leave: bool,
-    /// Whether clients that see the cache's file system read complete files on their own.
-    pub direct: bool,
+    /// How clients get at its files.
+    pub service: Service,
 }
 
 /// Two exports of one prefix, or a directory that cannot be exported.
@@ -91,7 +91,7 @@ struct Route {
     writes: Writes,
     validity: ValidityPolicy,
     asks_leave: bool,
-    direct: bool,
+    service: Service,
 }
 
 enum Source {
@@ -124,8 +124,8 @@ pub(crate) struct OriginTarget {
     pub(crate) is_forwarded: bool,
     /// For whom the origin is asked for leave before a client gets what is here; nobody where that is not wanted.
     pub(crate) leave_for: Option<OnBehalf>,
-    /// Whether clients that see the cache's file system read it on their own once it is complete.
-    pub(crate) direct: bool,
+    /// How clients get at it.
+    pub(crate) service: Service,
 }
 
 /// Opaque data of clients that want a file only if it is in the cache. XCache accepts it with and without a value.
@@ -157,7 +157,7 @@ impl Routes {
                 writes: export.writes,
                 validity: export.validity,
                 asks_leave: export.asks_leave,
-                direct: export.direct,
+                service: export.service,
             });
         }
         routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.as_str().len()));
@@ -218,7 +218,7 @@ impl Routes {
                     decisions: Arc::clone(&self.decisions),
                     treatment: Treatment::default(),
                     is_forwarded: false,
-                    direct: route.direct,
+                    service: route.service,
                     leave_for,
                 })
             }
@@ -241,7 +241,7 @@ impl Routes {
             decisions: Arc::clone(&self.decisions),
             treatment: Treatment::default(),
             is_forwarded: true,
-            direct: self.decisions.options.forwarding_direct,
+            service: self.decisions.options.forwarding_service,
             leave_for,
         }))
     }
@@ -282,6 +282,13 @@ fn relative_to(lfn: &Lfn, prefix: &Lfn) -> Result<Lfn, Error> {
 }
 
 impl OriginTarget {
+    /// How it is read ahead and filled: a rule comes first, then what the export says, then the settings of the cache.
+    pub(crate) fn read_ahead(&self, of_cache: ReadAheadSettings) -> ReadAheadSettings {
+        let settings = self.treatment.read_ahead.unwrap_or(of_cache);
+        let fill = self.treatment.fill.or(self.service.fill).unwrap_or(settings.fill);
+        ReadAheadSettings { fill, ..settings }
+    }
+
     /// Whether the origin answers clients, not this cache: then its refusals are about one client only.
     pub(crate) const fn is_as_client(&self) -> bool {
         self.path.on_behalf.is_for_client()

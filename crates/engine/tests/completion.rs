@@ -2,8 +2,8 @@
 
 mod house;
 
-use forebay_cache::{FillPolicy, ReadAheadSettings};
-use forebay_engine::{Client, Error, Options, ReadAheadOptions, Workers};
+use forebay_cache::{FillPolicy, PathPattern, ReadAheadSettings, Rule, Rules, Treatment};
+use forebay_engine::{Client, DecisionOptions, Error, Options, ReadAheadOptions, Service, Workers};
 use forebay_origin::OriginError;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::ByteRange;
@@ -18,6 +18,10 @@ const MIB: u64 = 1 << 20;
 const SIZE: u64 = 20 * MIB + 17;
 
 fn house(root: &Path, complete_after_percent: Option<u8>, fill: FillPolicy) -> House {
+    house_under(root, complete_after_percent, fill, DecisionOptions::default())
+}
+
+fn house_under(root: &Path, complete_after_percent: Option<u8>, fill: FillPolicy, decisions: DecisionOptions) -> House {
     let origin = MemoryOrigin::new(SIZE);
     origin.script(|script| {
         script.verifies_pages = false;
@@ -27,7 +31,7 @@ fn house(root: &Path, complete_after_percent: Option<u8>, fill: FillPolicy) -> H
     let settings = ReadAheadSettings { enabled: false, complete_after_percent, fill, ..ReadAheadSettings::default() };
     let read_ahead = ReadAheadOptions { settings, ..ReadAheadOptions::default() };
     let workers = Workers::Inline(Arc::new(|| Duration::ZERO));
-    House::build_with(root, origin, Options { read_ahead, workers, ..options() })
+    House::build_under(root, origin, Options { read_ahead, workers, ..options() }, decisions)
 }
 
 fn asked_bytes(house: &House) -> u64 {
@@ -112,6 +116,29 @@ fn completing_to_the_end_goes_on_without_clients() {
         assert_eq!(asked_bytes(&house), SIZE);
         assert_eq!(open_data_files(root.path()), 0, "the file is let go when it is complete");
         assert!(house.engine.stat(&request("/f")).await.unwrap().cached);
+    });
+}
+
+#[test]
+fn what_an_export_says_comes_before_the_cache_and_behind_rules() {
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let treatment = Treatment { fill: Some(FillPolicy::OnDemand), ..Treatment::default() };
+        let path = Some(PathPattern::parse("/small/**").unwrap());
+        let decisions = DecisionOptions {
+            rules: Rules::new(vec![Rule { path, treatment, ..Rule::default() }]),
+            forwarding_service: Service { fill: Some(FillPolicy::WhileOpen), ..Service::default() },
+            ..DecisionOptions::default()
+        };
+        let house = house_under(root.path(), None, FillPolicy::OnDemand, decisions);
+        let by_rule = house.open("/small/f").await;
+        check(&by_rule, ByteRange::at(0, 10)).await;
+        until_quiet(&house).await;
+        assert_eq!(asked_bytes(&house), BLOCK);
+        drop(house.open("//root://memory//f").await);
+        let _by_export = house.open("/f").await;
+        until_quiet(&house).await;
+        assert!((SIZE..SIZE + SIZE / 2).contains(&(asked_bytes(&house) - BLOCK)), "only one is open for long enough");
     });
 }
 

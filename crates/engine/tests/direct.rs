@@ -3,7 +3,7 @@
 mod house;
 
 use forebay_cache::CacheKey;
-use forebay_engine::{Client, DecisionOptions, Evicted, Opening, Options, Redirects};
+use forebay_engine::{Client, DecisionOptions, Evicted, Opening, Options, Redirects, Service};
 use forebay_testkit::{MemoryOrigin, bytes_at};
 use forebay_types::{ByteRange, Lfn};
 use house::{House, check, options, request, run};
@@ -19,7 +19,10 @@ const SIZE: u64 = 300_000;
 const NAMED: &str = "//root://memory//d/f";
 
 fn house(root: &Path, lease: Duration) -> House {
-    let decisions = DecisionOptions { forwarding_direct: true, ..DecisionOptions::default() };
+    let decisions = DecisionOptions {
+        forwarding_service: Service { direct: true, ..Service::default() },
+        ..DecisionOptions::default()
+    };
     let options = Options { direct_lease: lease, sync_interval: Duration::from_millis(20), ..options() };
     House::build_under(root, MemoryOrigin::new(SIZE), options, decisions)
 }

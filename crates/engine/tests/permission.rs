@@ -116,7 +116,7 @@ fn engine(root: &Path, origin: &Arc<Guarded>, options: Options) -> Engine {
         writes: Writes::Refuse,
         validity: Default::default(),
         asks_leave: true,
-        direct: false,
+        service: forebay_engine::Service::default(),
     };
     let routes = Routes::new(vec![export], AllowList::default(), Arc::new(|_| unreachable!("no forwarding")))
         .expect("one export");

@@ -171,7 +171,7 @@ fn start_engine(
         writes: Writes::Refuse,
         validity: scenario.validity,
         asks_leave: false,
-        direct: false,
+        service: forebay_engine::Service::default(),
     };
     let factory: OriginFactory = Arc::new(move |_| Arc::clone(&origin));
     let routes = Routes::new(vec![export], AllowList::parse::<&str>(&[])?, factory)?;

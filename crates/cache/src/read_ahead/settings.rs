@@ -29,7 +29,7 @@ pub enum FillPolicy {
 
 /// A text that names no fill policy.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no fill policy: write \"on-demand\", \"while-open\" or \"to-end\"")]
+#[error("`{0}` is no fill policy: write \"on-demand-blocks\", \"while-open\" or \"to-end\"")]
 pub struct FillPolicyError(pub String);
 
 /// How far one open file is read ahead unless configured otherwise, in bytes: 160 ms at 100 MB/s.
@@ -64,7 +64,7 @@ impl FillPolicy {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::OnDemand => "on-demand",
+            Self::OnDemand => "on-demand-blocks",
             Self::WhileOpen => "while-open",
             Self::ToEnd => "to-end",
         }
@@ -75,6 +75,8 @@ impl FromStr for FillPolicy {
     type Err = FillPolicyError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // The short form is an older name.
+        let text = if text == "on-demand" { "on-demand-blocks" } else { text };
         [Self::OnDemand, Self::WhileOpen, Self::ToEnd]
             .into_iter()
             .find(|policy| policy.as_str() == text)
@@ -95,6 +97,7 @@ mod tests {
         for policy in [FillPolicy::OnDemand, FillPolicy::WhileOpen, FillPolicy::ToEnd] {
             assert_eq!(policy.as_str().parse(), Ok(policy));
         }
+        assert_eq!("on-demand".parse(), Ok(FillPolicy::OnDemand));
         assert!("on_demand".parse::<FillPolicy>().is_err());
     }
 

@@ -42,7 +42,7 @@ impl House {
         Self::build_under(root, origin, options, DecisionOptions::default())
     }
 
-    /// A house under other decisions; its export is kept valid as the files of forwarded origins are.
+    /// A house under other decisions; its export is as forwarded origins are.
     pub(crate) fn build_under(root: &Path, origin: MemoryOrigin, options: Options, decisions: DecisionOptions) -> Self {
         let (disk, faults) = open_disk(root);
         Self::build_on(disk, faults, origin, options, decisions)
@@ -56,7 +56,7 @@ impl House {
         options: Options,
         decisions: DecisionOptions,
     ) -> Self {
-        let validity = decisions.forwarding_validity;
+        let (validity, service) = (decisions.forwarding_validity, decisions.forwarding_service);
         let source = ExportSource::Origin { origin: Arc::new(origin.clone()), server: MemoryOrigin::endpoint() };
         let export = Export {
             prefix: Lfn::parse("/").expect("a root"),
@@ -64,7 +64,7 @@ impl House {
             writes: Writes::Redirect,
             validity,
             asks_leave: false,
-            direct: false,
+            service,
         };
         let named = origin.clone();
         let factory: OriginFactory = Arc::new(move |_| Arc::new(named.clone()));

@@ -87,7 +87,7 @@ impl Site {
             writes,
             validity: ValidityPolicy::default(),
             asks_leave: false,
-            direct: false,
+            service: forebay_engine::Service::default(),
         };
         let named = origin.clone();
         let factory: OriginFactory = Arc::new(move |_| Arc::new(named.clone()));
