@@ -8,8 +8,8 @@ use std::{fmt, hint::black_box, net::SocketAddr, sync::Arc};
 pub struct AccessRules {
     /// Where the token is that opens the API over TCP; without one it stays closed there.
     pub token_file: Option<Arc<TokenFile>>,
-    /// Whether members of the socket's group are let in, besides root and the user that runs the server. It is the kernel that
-    /// checks the membership, when they connect.
+    /// Whether others than root and the user that runs the server are let in, when the socket's permissions let them connect:
+    /// it has a group, or somebody else has opened it for us.
     pub is_group_allowed: bool,
 }
 

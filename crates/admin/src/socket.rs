@@ -1,9 +1,15 @@
 //! The unix socket of the admin port.
 
-use rustix::fs::{Mode, chmod, chown};
+use rustix::{
+    fs::{Mode, chmod, chown},
+    net::sockopt::socket_acceptconn,
+};
 use std::{
     fs, io,
-    os::unix::{fs::FileTypeExt, net::UnixStream as BlockingStream},
+    os::unix::{
+        fs::FileTypeExt,
+        net::{UnixListener as BlockingListener, UnixStream as BlockingStream},
+    },
     path::{Path, PathBuf},
 };
 use tokio::net::UnixListener;
@@ -15,11 +21,12 @@ const PATH_LEN_MAX: usize = 100;
 const MODE_GROUP: u32 = 0o660;
 const MODE_OWN: u32 = 0o600;
 
-/// A listening unix socket; its file goes when this is dropped.
+/// A listening unix socket; its file goes when this is dropped, if it was made here.
 #[derive(Debug)]
 pub struct AdminSocket {
     pub(crate) listener: UnixListener,
     path: PathBuf,
+    is_handed_over: bool,
 }
 
 /// Why a unix socket cannot be listened at.
@@ -43,6 +50,15 @@ pub enum SocketError {
         /// The path.
         path: PathBuf,
     },
+    /// A service manager listens elsewhere for us.
+    #[error("the service manager listens at {} for us: write the same path, or none", path.display())]
+    Elsewhere {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// What a service manager has handed over takes no connections.
+    #[error("the socket that was handed over cannot be used: {0}")]
+    Unfit(io::Error),
     /// The operating system refused.
     #[error("cannot listen at {}: {source}", path.display())]
     Refused {
@@ -91,7 +107,27 @@ impl AdminSocket {
             io::Result::Ok(listener)
         };
         let listener = bind().map_err(|source| SocketError::Refused { path: owned(), source })?;
-        Ok(Self { listener, path: owned() })
+        Ok(Self { listener, path: owned(), is_handed_over: false })
+    }
+
+    /// Takes over a socket that a service manager has opened, inside a tokio runtime. Its permissions and its file are the
+    /// manager's. `configured` is the path that the configuration says, if it says one.
+    ///
+    /// # Errors
+    /// When it does not listen at a path, or at another one than is configured.
+    pub fn handed_over(listener: BlockingListener, configured: Option<&Path>) -> Result<Self, SocketError> {
+        let is_listening = socket_acceptconn(&listener).map_err(|error| SocketError::Unfit(error.into()))?;
+        let address = listener.local_addr().map_err(SocketError::Unfit)?;
+        let (true, Some(path)) = (is_listening, address.as_pathname()) else {
+            return Err(SocketError::Unfit(io::Error::other("it does not listen at a path")));
+        };
+        if configured.is_some_and(|configured| configured != path) {
+            return Err(SocketError::Elsewhere { path: path.to_owned() });
+        }
+        listener.set_nonblocking(true).map_err(SocketError::Unfit)?;
+        let path = path.to_owned();
+        let listener = UnixListener::from_std(listener).map_err(SocketError::Unfit)?;
+        Ok(Self { listener, path, is_handed_over: true })
     }
 
     /// Where it is.
@@ -103,7 +139,9 @@ impl AdminSocket {
 
 impl Drop for AdminSocket {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.path) {
+        if !self.is_handed_over
+            && let Err(error) = fs::remove_file(&self.path)
+        {
             tracing::debug!(path = %self.path.display(), %error, "the admin socket's file stays");
         }
     }
@@ -157,6 +195,36 @@ mod tests {
         let _socket = AdminSocket::bind(&path, None).unwrap();
         let error = AdminSocket::bind(&path, None).unwrap_err();
         assert!(matches!(error, SocketError::InUse { .. }) && error.is_retryable(), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_was_handed_over_keeps_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("admin.sock");
+        for configured in [None, Some(path.as_path())] {
+            let socket = AdminSocket::handed_over(BlockingListener::bind(&path).unwrap(), configured).unwrap();
+            assert_eq!(socket.path(), path);
+            let (accepted, connected) =
+                tokio::join!(socket.listener.accept(), tokio::net::UnixStream::connect(socket.path()));
+            assert!(accepted.is_ok() && connected.is_ok());
+            drop(socket);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_is_not_where_it_should_be_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("admin.sock");
+        let other = directory.path().join("other.sock");
+        let error = AdminSocket::handed_over(BlockingListener::bind(&path).unwrap(), Some(&other)).unwrap_err();
+        assert!(
+            matches!(&error, SocketError::Elsewhere { path: it } if *it == path) && !error.is_retryable(),
+            "{error}"
+        );
+        let (one_end, _other_end) = BlockingStream::pair().unwrap();
+        let connected = BlockingListener::from(std::os::fd::OwnedFd::from(one_end));
+        assert!(matches!(AdminSocket::handed_over(connected, None), Err(SocketError::Unfit(_))));
     }
 
     #[tokio::test]

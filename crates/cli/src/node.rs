@@ -17,7 +17,7 @@ use forebay_server::Server;
 use forebay_store::{Disk, DiskSet, StoreError, VolumeSpec};
 use forebay_telemetry::{Metrics, Readiness};
 use forebay_types::Endpoint;
-use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 /// A running server.
@@ -33,6 +33,14 @@ pub(crate) struct Node {
     fronts: JoinSet<()>,
     /// The admin port answers until the very end, so that probes see the server stop.
     admin_tasks: JoinSet<()>,
+}
+
+/// What a server listens at, taken before it gives up its privileges.
+pub(crate) struct Bound {
+    /// Where clients connect.
+    pub(crate) addresses: Vec<BoundAddress>,
+    /// The socket of the admin port, when a service manager has opened it.
+    pub(crate) admin_socket: Option<UnixListener>,
 }
 
 /// Makes the clients of origins.
@@ -51,7 +59,7 @@ impl Node {
     ///
     /// # Errors
     /// When the store, an exported directory or an address cannot be used; says which setting is to blame.
-    pub(crate) async fn start(settings: &Settings, bound: Vec<BoundAddress>) -> anyhow::Result<Self> {
+    pub(crate) async fn start(settings: &Settings, bound: Bound) -> anyhow::Result<Self> {
         let config = &settings.config;
         let metrics = Metrics::new();
         let runtime = tokio::runtime::Handle::current().metrics();
@@ -66,9 +74,9 @@ impl Node {
         let tls = tls::towards_clients(settings)?;
         let gate = gate::open(settings, &credentials)?;
         let disk = open_store(settings)?;
-        let listeners = listen(settings, bound)?;
+        let listeners = listen(settings, bound.addresses)?;
         let addresses = listeners.iter().map(Listener::address).collect();
-        let admin_listeners = admin_port::listen(settings).await?;
+        let admin_listeners = admin_port::listen(settings, bound.admin_socket).await?;
         let admin = admin_listeners.port();
 
         let engine = Engine::start(engine_options(config, disk.as_deref()), disk, routes, metrics.clone());
@@ -202,9 +210,10 @@ fn engine_options(config: &Config, disk: Option<&dyn Disk>) -> forebay_engine::O
 ///
 /// # Errors
 /// When one of them cannot be used.
-pub(crate) fn bind(settings: &Settings) -> anyhow::Result<Vec<BoundAddress>> {
+pub(crate) fn bind(settings: &Settings) -> anyhow::Result<Bound> {
     let bind = |&address| BoundAddress::bind(address).map_err(|error| cannot_listen(settings, &error));
-    settings.config.server.listen.iter().map(bind).collect()
+    let addresses = settings.config.server.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
+    Ok(Bound { addresses, admin_socket: None })
 }
 
 fn listen(settings: &Settings, bound: Vec<BoundAddress>) -> anyhow::Result<Vec<Listener>> {

@@ -1,13 +1,13 @@
 //! `forebay serve`: runs the server until it is told to stop.
 
 mod descriptors;
+mod handed_over;
 mod privileges;
 mod signals;
 
-use crate::node::{self, Node};
+use crate::node::{self, Bound, Node};
 use anyhow::Context;
 use forebay_config::{Flags, Settings, setting_help};
-use forebay_net::BoundAddress;
 use forebay_telemetry::{LogControl, init_logging};
 use signals::Signals;
 use std::{
@@ -69,7 +69,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         init_logging(logging.format, &logging.filter).map_err(|error| settings.error_at("logging.filter", error))?;
     let options = &mut settings.config.server.options;
     options.connections_max = descriptors::raise_limit(options.connections_max);
-    let bound = node::bind(&settings)?;
+    let admin_socket = handed_over::admin_socket()?;
+    let bound = Bound { admin_socket, ..node::bind(&settings)? };
     let user = settings.config.server.user.as_ref();
     if privileges::give_up(user).map_err(|error| settings.error_at("server.user", error))? {
         // What root could use need not be there for this user.
@@ -79,12 +80,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     runtime.block_on(serve(&settings, bound, args.config, &log))
 }
 
-async fn serve(
-    settings: &Settings,
-    bound: Vec<BoundAddress>,
-    file: Option<PathBuf>,
-    log: &LogControl,
-) -> anyhow::Result<()> {
+async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &LogControl) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("listening to signals")?;
     let node = Node::start(settings, bound).await?;
     announce(&node).context("announcing the server on standard output")?;

@@ -6,7 +6,7 @@ use forebay_admin::{AccessRules, Admin, AdminSocket, TokenFile};
 use forebay_config::{Config, Settings};
 use forebay_engine::Engine;
 use forebay_telemetry::Readiness;
-use std::{future::pending, io, net::SocketAddr, path::PathBuf, sync::Arc};
+use std::{future::pending, io, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc};
 use tokio::{net::TcpListener, task::JoinSet};
 
 /// Where the admin port is reached.
@@ -23,13 +23,15 @@ pub(super) struct AdminListeners {
     tcp: Option<TcpListener>,
     socket: Option<AdminSocket>,
     port: AdminPort,
+    /// Whether the socket was opened for us: its unit says who may connect.
+    is_handed_over: bool,
 }
 
-/// Listens at the admin port.
+/// Listens at the admin port: at `handed_over` instead of a socket of our own, if there is one.
 ///
 /// # Errors
 /// When an address or socket cannot be used; says which setting is to blame.
-pub(super) async fn listen(settings: &Settings) -> anyhow::Result<AdminListeners> {
+pub(super) async fn listen(settings: &Settings, handed_over: Option<UnixListener>) -> anyhow::Result<AdminListeners> {
     let config = &settings.config.admin;
     let tcp = match config.listen {
         Some(address) => Some(TcpListener::bind(address).await.map_err(|error| {
@@ -38,16 +40,17 @@ pub(super) async fn listen(settings: &Settings) -> anyhow::Result<AdminListeners
         })?),
         None => None,
     };
-    let socket = match &config.socket {
-        Some(path) => Some(
-            AdminSocket::bind(path, config.socket_group)
-                .map_err(|error| unusable(settings, "admin.socket", &error, error.is_retryable()))?,
-        ),
-        None => None,
+    let is_handed_over = handed_over.is_some();
+    let socket = match (handed_over, &config.socket) {
+        (Some(listener), path) => Some(AdminSocket::handed_over(listener, path.as_deref())),
+        (None, Some(path)) => Some(AdminSocket::bind(path, config.socket_group)),
+        (None, None) => None,
     };
+    let socket =
+        socket.transpose().map_err(|error| unusable(settings, "admin.socket", &error, error.is_retryable()))?;
     let address = tcp.as_ref().map(TcpListener::local_addr).transpose().context("the admin listener")?;
-    let port = AdminPort { address, socket: config.socket.clone() };
-    Ok(AdminListeners { tcp, socket, port })
+    let port = AdminPort { address, socket: socket.as_ref().map(|socket| socket.path().to_owned()) };
+    Ok(AdminListeners { tcp, socket, port, is_handed_over })
 }
 
 impl AdminListeners {
@@ -61,7 +64,7 @@ impl AdminListeners {
         let config = &config.admin;
         let rules = AccessRules {
             token_file: config.token_file.clone().map(|path| Arc::new(TokenFile::new(path))),
-            is_group_allowed: config.socket_group.is_some(),
+            is_group_allowed: config.socket_group.is_some() || self.is_handed_over,
         };
         if let (Some(address), true) = (self.port.address, config.token_file.is_some())
             && !address.ip().is_loopback()
