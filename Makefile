@@ -10,6 +10,8 @@ PYTHON ?= python3
 VENV := .venv
 ROOT_VENV := .venv-root
 BINARY := target/release/forebay
+TOOLS := target/tools
+CARGO_DEB := 3.8.0
 # Test processes; most of their time goes into waiting for programs to start.
 WORKERS ?= 3
 FUZZ_SECONDS ?= 20
@@ -18,7 +20,7 @@ PROFILES ?= bench/profiles
 SEEDS ?= 100000
 FROM ?= 0
 
-.PHONY: help setup build demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench micro profile clean libraries FORCE
+.PHONY: help setup build deb demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench micro profile clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -27,6 +29,10 @@ setup: $(VENV)/.tests $(ROOT_VENV)/.installed ## install what the tests need: XR
 	tests/install-tools.sh
 
 build: $(BINARY) ## build the release binary
+
+deb: $(BINARY) $(TOOLS)/cargo-deb-$(CARGO_DEB) ## build the Debian package into target/debian
+	rm -f target/debian/forebay_*.deb
+	$(TOOLS)/bin/cargo-deb --package forebay --no-build --strip --no-dbgsym --output target/debian/
 
 demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache; ONCE=1 ends by itself
 	$(VENV)/bin/python -m demo $(BINARY) demo-data $(if $(ONCE),--once)
@@ -56,7 +62,7 @@ costs: $(BINARY) ## instructions and system calls of a read on a warm cache agai
 	$(CARGO) run --quiet --release --locked -p forebay-bench -- costs \
 	  $(if $(ROWS),--rows $(ROWS)) $(if $(ACCEPT),--accept) $(if $(FUNCTIONS),--functions $(FUNCTIONS))
 
-blackbox: setup $(BINARY) ## the release binary against real clients and servers
+blackbox: setup $(BINARY) deb ## the release binary against real clients and servers
 	$(CARGO) build --quiet --release --locked -p forebay-bench
 	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
@@ -93,6 +99,11 @@ libraries:
 
 $(BINARY): libraries FORCE
 	$(CARGO) build --release --locked -p forebay
+
+# Not optimized: it is built faster that way than it packs slower.
+$(TOOLS)/cargo-deb-$(CARGO_DEB):
+	$(CARGO) install --quiet --locked --debug --no-default-features --root $(TOOLS) --version $(CARGO_DEB) cargo-deb
+	touch $@
 
 $(VENV)/bin/python:
 	tests/install-tools.sh --python-only

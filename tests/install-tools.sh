@@ -30,6 +30,7 @@ missing() {
     command -v mount >/dev/null || echo mount
     command -v openssl >/dev/null || echo openssl
     command -v systemd-analyze >/dev/null || echo systemd
+    command -v dpkg-shlibdeps >/dev/null || echo dpkg-dev
     for program in valgrind strace; do
         command -v "$program" >/dev/null || echo "$program"
     done

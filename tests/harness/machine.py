@@ -1,0 +1,86 @@
+"""A machine to install things on: the files are this one's, and what is changed goes to memory and is forgotten."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from .ground import Ground, program
+from .process import Process, as_root
+
+COMMAND_SECONDS = 120.0
+MOUNTS = """
+set -e
+mount -t tmpfs -o mode=755 tmpfs "$1"
+mkdir "$1/changes" "$1/work" "$1/root"
+mount -t overlay -o "lowerdir=/,upperdir=$1/changes,workdir=$1/work" overlay "$1/root"
+mount --rbind /dev "$1/root/dev"
+mount --rbind /proc "$1/root/proc"
+mount -t tmpfs -o mode=755 tmpfs "$1/root/run"
+echo "machine $$"
+exec sleep infinity
+"""
+
+
+class Machine:
+    """A root directory that covers this machine's, in a mount namespace of its own. No init runs there."""
+
+    def __init__(self, ground: Ground) -> None:
+        base = ground.directory("machine")
+        self.root = base / "root"
+        command = as_root(str(program("unshare")), "--mount", "sh", "-c", MOUNTS, "sh", str(base))
+        self._holder = Process("machine", command, ground.directory("holder"), keep_root=True)
+        self._pid = self._holder.wait_for_line(r"^machine (\d+)$")[1]
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(as_root("kill", f"-{signal.SIGKILL.value}", self._pid), check=False)
+        self._holder.stop()
+
+    def command(self, *arguments: str) -> list[str]:
+        """A command as it is to be started from here."""
+        enter = [str(program("nsenter")), "--target", self._pid, "--mount", "chroot", str(self.root)]
+        return as_root(*enter, "env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", *arguments)
+
+    def run(self, *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+        """Runs a command there, with a text to read."""
+        return subprocess.run(
+            self.command(*arguments), input=text, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        )
+
+    def done(self, *arguments: str, text: str = "") -> str:
+        """What a command prints there; it must succeed."""
+        ended = self.run(*arguments, text=text)
+        assert ended.returncode == 0, f"{arguments}: {ended.returncode}\n{ended.stdout}{ended.stderr}"
+        return ended.stdout + ended.stderr
+
+    def write(self, path: str, text: str) -> None:
+        """Writes a file there."""
+        self.done("tee", path, text=text)
+
+    def read(self, path: str) -> str:
+        """What is in a file there."""
+        return self.done("cat", path)
+
+    def has(self, path: str) -> bool:
+        """Whether there is such a file or directory."""
+        return self.run("test", "-e", path).returncode == 0
+
+    def take(self, file: Path) -> str:
+        """Copies a file there; returns its path."""
+        self.write_bytes(f"/tmp/{file.name}", file.read_bytes())
+        return f"/tmp/{file.name}"
+
+    def write_bytes(self, path: str, content: bytes) -> None:
+        """Writes a file of any content there."""
+        subprocess.run(
+            self.command("tee", path), input=content, stdout=subprocess.DEVNULL, timeout=COMMAND_SECONDS, check=True
+        )
+
+    def start(self, ground: Ground, name: str, command: Sequence[str]) -> Process:
+        """Starts a program there that goes on running."""
+        return Process(name, self.command(*command), ground.directory(name), keep_root=True)
