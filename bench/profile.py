@@ -103,7 +103,7 @@ def sample(options: argparse.Namespace, scratch: Path) -> tuple[Counter[tuple[st
     data.mkdir()
     subprocess.run([options.load, "make-file", data / "large", FILE_SIZE], check=True)
     with server(options.forebay, scratch / "origin.log", ["--export-dir", str(data)]) as (origin, _):
-        arguments = ["--origin", f"root://{origin}", "--store", str(store)]
+        arguments = ["--origin", f"root://{origin}", "--store", str(store), "--budget", "1TiB"]
         with server(options.forebay, scratch / "cache.log", arguments) as (cache, process):
             load = [str(options.load), "load", cache, "/large", "--file-size", FILE_SIZE]
             warm = [*load, "--size", "1MiB", "--order", "sequential", "--operations", "128"]

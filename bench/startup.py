@@ -58,7 +58,7 @@ def forebay(options: argparse.Namespace, store: Path, start: str, end: signal.Si
     """One start of Forebay, ended by the signal `end`."""
     port, admin = free_port(), free_port()
     command = [str(options.forebay), "serve", "--listen", f"127.0.0.1:{port}", "--admin-listen", f"127.0.0.1:{admin}"]
-    command += ["--store", str(store), "--origin", f"root://127.0.0.1:{free_port()}"]
+    command += ["--store", str(store), "--budget", "100TiB", "--origin", f"root://127.0.0.1:{free_port()}"]
     began = time.monotonic()
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)

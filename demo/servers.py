@@ -12,6 +12,9 @@ READY_SECONDS = 20.0
 STOP_SECONDS = 35.0
 POLL_SECONDS = 0.05
 
+# What the cache may keep: more than the demo reads, however full the file system is.
+BUDGET = "1TiB"
+
 
 class ServerError(Exception):
     """A server did not do what the demo needs; the text tells why and where to look."""
@@ -46,7 +49,7 @@ class Server:
     def cache(cls, binary: Path, origin_url: str, store: Path, directory: Path) -> Server:
         """A cache in front of it, with its metrics on a port of their own."""
         store.mkdir(parents=True, exist_ok=True)
-        arguments = ["--origin", origin_url, "--store", str(store), "--admin-listen", "127.0.0.1:0"]
+        arguments = ["--origin", origin_url, "--store", str(store), "--budget", BUDGET, "--admin-listen", "127.0.0.1:0"]
         return cls("cache", binary, arguments, directory)
 
     def __enter__(self) -> Server:

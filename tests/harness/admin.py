@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .forebay import BLOCK, Forebay, run, write_configuration
+from .forebay import BLOCK, BUDGET, Forebay, run, write_configuration
 from .ground import Ground
 from .process import give_to_service
 from .waiting import until
@@ -70,6 +70,7 @@ class Site:
         self.store = store or ground.directory("store")
         full: dict[str, Any] = {"server": {"listen": ["127.0.0.1:0"]}, "memory": {"budget": "64MiB"}, **configuration}
         full["store"] = {"path": str(self.store), "block_size": f"{BLOCK // 1024}KiB", **full.get("store", {})}
+        full["purge"] = {"budget": BUDGET, **full.get("purge", {})}
         admin = {"listen": "127.0.0.1:0", "socket": str(self.socket), "token_file": str(self.token_file)}
         full["admin"] = {**admin, **full.get("admin", {})}
         self.configuration = write_configuration(ground, full)

@@ -16,6 +16,8 @@ from .waiting import until
 
 BLOCK = 65536
 MEMORY = "64MiB"
+# Of each store, so that nothing depends on how full the file system of the machine is.
+BUDGET = "1TiB"
 COMMAND_SECONDS = 60.0
 
 
@@ -121,6 +123,7 @@ def complete(configuration: Mapping[str, Any], store: Path) -> dict[str, Any]:
     place = {} if "disk" in configuration else {"path": str(store)}
     full["store"] = {**place, "block_size": f"{BLOCK // 1024}KiB", **configuration.get("store", {})}
     full["memory"] = {"budget": MEMORY}
+    full["purge"] = {"budget": BUDGET, **configuration.get("purge", {})}
     return full
 
 
@@ -162,4 +165,4 @@ def _listen(port: int) -> list[str]:
 
 
 def _store(store: Path) -> list[str]:
-    return ["--store", str(store), "--block-size", f"{BLOCK // 1024}KiB", "--memory", MEMORY]
+    return ["--store", str(store), "--block-size", f"{BLOCK // 1024}KiB", "--memory", MEMORY, "--budget", BUDGET]

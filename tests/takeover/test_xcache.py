@@ -141,7 +141,7 @@ def test_we_serve_what_a_stock_xcache_cached(
     store = ground.directory("store")
     fill_stock(ground, store, relay, contents)
     arguments = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--origin", relay.url]
-    arguments += ["--store", str(give_to_service(store)), "--block-size", block_size]
+    arguments += ["--store", str(give_to_service(store)), "--block-size", block_size, "--budget", forebay.BUDGET]
     with forebay.Forebay(ground, arguments, store=store) as cache:
         check_hits(ground, cache, relay, contents)
 

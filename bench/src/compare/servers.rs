@@ -69,6 +69,9 @@ pub(crate) const EXPORT: &str = "bench";
 /// Memory for buffers that each cache may use.
 const MEMORY: (&str, &str) = ("1g", "1GiB");
 
+/// What Forebay may keep: more than any run reads, however full the file system is.
+const BUDGET: &str = "1TiB";
+
 /// What of an XCache's settings is not its default.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct XcacheSettings {
@@ -183,14 +186,18 @@ impl Programs {
         let origin = format!("root://{origin}");
         let security = guard.forebay_tables()?;
         let args = if security.is_empty() {
-            let args = ["serve", "--listen", "127.0.0.1:0", "--origin", &origin, "--memory", MEMORY.1, "--store"];
-            args.iter().map(Into::into).chain([store.into_os_string()]).collect()
+            let args = ["serve", "--listen", "127.0.0.1:0", "--origin", &origin, "--memory", MEMORY.1];
+            args.into_iter()
+                .chain(["--budget", BUDGET, "--store"])
+                .map(Into::into)
+                .chain([store.into_os_string()])
+                .collect()
         } else {
             let config_path = run_dir.join("forebay.toml");
             let (store, memory) = (serde_json::to_string(&store)?, MEMORY.1);
             let basics = format!(
                 "[server]\nlisten = [\"127.0.0.1:0\"]\n[store]\npath = {store}\n[memory]\nbudget = \"{memory}\"\n\
-                 [[export]]\norigins = [\"{origin}\"]\n"
+                 [purge]\nbudget = \"{BUDGET}\"\n[[export]]\norigins = [\"{origin}\"]\n"
             );
             std::fs::write(&config_path, basics + &security)?;
             vec!["serve".into(), "--config".into(), config_path.into_os_string()]

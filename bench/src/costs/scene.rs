@@ -77,7 +77,14 @@ impl Scene {
         let dir = tempfile::Builder::new().prefix(name).tempdir_in(&self.dir)?.keep();
         let origin = format!("root://{}", self.origin.address());
         let store = dir.join("store");
-        let args = ["--origin".as_ref(), origin.as_ref(), "--store".as_ref(), store.as_os_str()];
+        let args = [
+            "--origin".as_ref(),
+            origin.as_ref(),
+            "--store".as_ref(),
+            store.as_os_str(),
+            "--budget".as_ref(),
+            "1TiB".as_ref(),
+        ];
         let (instrument, program) = wrap(serve(&self.forebay, &args), &dir);
         let server = start(name, &on_one_processor(program)?, &dir.join("log"))?;
         let mut watched = Watched { scene: self, server, instrument };

@@ -57,7 +57,9 @@ async fn demo(size: u64) -> anyhow::Result<()> {
     let origin = start(Flags { export_dir: Some(shown(&data)), ..Flags::default() }).await?;
     let origin_url = url_of(&origin)?;
     println!("origin {origin_url} serves it from {}", data.display());
-    let flags = Flags { origins: vec![origin_url], store: Some(shown(&store)), ..Flags::default() };
+    // Room for the file whatever the file system holds besides.
+    let budget = Some((2 * size).to_string());
+    let flags = Flags { origins: vec![origin_url], store: Some(shown(&store)), budget, ..Flags::default() };
     let cache = start(flags).await?;
     let cache_url = url_of(&cache)?;
     println!("cache  {cache_url} keeps it in {}\n", store.display());

@@ -42,6 +42,8 @@ struct ServeFlags {
     block_size: Option<String>,
     #[arg(long, value_name = "SIZE", conflicts_with = "config", help = setting_help("memory.budget"))]
     memory: Option<String>,
+    #[arg(long, value_name = "SIZE", conflicts_with = "config", help = setting_help("purge.budget"))]
+    budget: Option<String>,
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "config", help = setting_help("admin.listen"))]
     admin_listen: Option<String>,
     #[arg(long, value_name = "FILE", conflicts_with = "config", help = setting_help("admin.socket"))]
@@ -151,6 +153,7 @@ impl From<ServeFlags> for Flags {
             forwarding,
             block_size,
             memory,
+            budget,
             admin_listen,
             admin_socket,
             export_dir,
@@ -166,6 +169,7 @@ impl From<ServeFlags> for Flags {
             forwarding,
             block_size,
             memory,
+            budget,
             admin_listen,
             admin_socket,
             export_dir,

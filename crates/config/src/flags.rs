@@ -22,6 +22,8 @@ pub struct Flags {
     pub block_size: Option<String>,
     /// `--memory SIZE`.
     pub memory: Option<String>,
+    /// `--budget SIZE`.
+    pub budget: Option<String>,
     /// `--admin-listen ADDRESS:PORT`.
     pub admin_listen: Option<String>,
     /// `--admin-socket FILE`.
@@ -41,6 +43,7 @@ impl Flags {
         raw.store.path = self.store.map(text);
         raw.store.block_size = self.block_size.map(text);
         raw.memory.budget = self.memory.map(text);
+        raw.purge.budget = self.budget.map(text);
         raw.admin.listen = self.admin_listen.map(text);
         raw.admin.socket = self.admin_socket.map(text);
         raw.forwarding.allow = texts(self.forwarding);

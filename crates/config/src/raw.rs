@@ -249,7 +249,7 @@ section! {
         /// Which files go first: `lru` (longest unused), `s3-fifo` (used only once), `gdsf` (large and rarely used).
         policy: String = Value::default(r#""lru""#),
         /// What the cache may take on all disks together; unless written, the file systems are the bounds.
-        budget: String = Value::none().sample(r#""50TiB""#),
+        budget: String = Value::none().sample(r#""50TiB""#).flag("--budget"),
         /// Use above which files are removed.
         high: String = Value::default(r#""95%""#),
         /// Use down to which they are removed.

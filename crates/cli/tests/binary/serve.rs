@@ -59,6 +59,8 @@ fn a_file_read_twice_comes_from_the_origin_once() {
         &origin.url,
         "--store",
         store.to_str().unwrap(),
+        "--budget",
+        "1GiB",
     ]);
     for _ in 0..2 {
         assert!(get_bytes(&format!("{}//f", cache.url)) == content);

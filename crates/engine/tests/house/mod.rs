@@ -1,10 +1,10 @@
 //! A whole engine around an origin in memory and a real, breakable disk.
 #![allow(dead_code, reason = "each test uses a part of the house")]
 
-use forebay_cache::AllowList;
+use forebay_cache::{AllowList, Budget, PurgeRules};
 use forebay_engine::{
-    Client, DecisionOptions, Engine, Export, ExportSource, Handle, Options, OriginFactory, Read, Routes, Segment,
-    Writes,
+    Client, DecisionOptions, Engine, Export, ExportSource, Handle, Options, OriginFactory, PurgeOptions, Read, Routes,
+    Segment, Writes,
 };
 use forebay_store::{Disk, StoreError};
 use forebay_telemetry::Metrics;
@@ -21,9 +21,12 @@ pub(crate) struct House {
 
 pub(crate) const BLOCK: u64 = 64 << 10;
 
-/// Small numbers, so that every limit is met.
+/// Small numbers, so that every limit is met. How full the machine's file system is decides nothing.
 pub(crate) fn options() -> Options {
+    let ample = Budget { total: Some(1 << 40), ..Budget::default() };
+    let rules = PurgeRules { bytes: ample, inodes: ample, ..PurgeRules::default() };
     Options {
+        purge: PurgeOptions { rules, ..PurgeOptions::default() },
         block_size: BlockSize::DEFAULT,
         budget_bytes: 64 << 20,
         fill_len_max: 1 << 20,

@@ -9,8 +9,8 @@ mod peer;
 #[allow(unused_imports, reason = "each test file uses its own part of this module")]
 pub(crate) use peer::{Answer, Frame, HANDSHAKE, Peer, element, open, pgread, pgread_by, protocol, read, read_by};
 
-use forebay_cache::{AllowList, ValidityPolicy};
-use forebay_engine::{Engine, Export, ExportSource, OriginFactory, Routes, Writes};
+use forebay_cache::{AllowList, Budget, PurgeRules, ValidityPolicy};
+use forebay_engine::{Engine, Export, ExportSource, OriginFactory, PurgeOptions, Routes, Writes};
 use forebay_net::Listener;
 use forebay_server::{Options, Server};
 use forebay_telemetry::{Metrics, Readiness};
@@ -95,7 +95,12 @@ impl Site {
         let routes = Routes::new(vec![export], allowed, factory).unwrap();
         let (disk, faults) = is_cache.then(|| FaultyDisk::open(directory.path()).unwrap()).unzip();
         let disk = disk.map(|disk| disk as Arc<dyn forebay_store::Disk>);
-        let engine = Engine::start(forebay_engine::Options::default(), disk, routes, Metrics::new());
+        // How full the machine's file system is decides nothing.
+        let ample = Budget { total: Some(1 << 40), ..Budget::default() };
+        let rules = PurgeRules { bytes: ample, inodes: ample, ..PurgeRules::default() };
+        let purge = PurgeOptions { rules, ..PurgeOptions::default() };
+        let engine_options = forebay_engine::Options { purge, ..forebay_engine::Options::default() };
+        let engine = Engine::start(engine_options, disk, routes, Metrics::new());
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.address();
         let readiness = Readiness::new();
