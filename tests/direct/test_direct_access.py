@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness import wire, xrootd
+from harness import wire
 from harness.clients import fetch, run_client
 from harness.content import Pattern, assert_same
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground
-from harness.process import give_to_service
 from harness.raw_client import RawClient
 from harness.waiting import until
 
 PATH = "/sizes/many-blocks.bin"
 ABLE_TO_READ_FILES = 0x47
 """Full URLs, redirects amid a read, local files."""
-
-Serve = Callable[[Mapping[str, Any]], Forebay]
-
-
-@pytest.fixture
-def store(ground: Ground) -> Path:
-    """A directory for a cache, into which clients can look."""
-    directory = give_to_service(ground.directory("shared-store"))
-    directory.chmod(0o755)
-    return directory
-
-
-@pytest.fixture
-def cache(serve: Serve, plain_origin: xrootd.Origin, store: Path) -> Callable[..., Forebay]:
-    """Starts caches of the stock origin whose files others can read, with direct access as given."""
-
-    def start(*, direct: str = "complete", mode: str = "0644", **more: object) -> Forebay:
-        return serve(
-            {
-                "export": [{"origins": [plain_origin.url], "direct": direct}],
-                "store": {"path": str(store)},
-                "direct": {"file_mode": mode, **more},
-            }
-        )
-
-    return start
 
 
 def filled(cache: Forebay, ground: Ground, pattern: Pattern) -> int:

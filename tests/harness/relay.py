@@ -43,6 +43,7 @@ class Relay:
         self._reads: list[OriginRead] = []
         self._codes: list[int] = []
         self._answer_bytes_left: int | None = None
+        self._answer_bytes_until_stall: int | None = None
         self._flowing = threading.Event()
         self._flowing.set()
         self.listener = Listener(self._serve)
@@ -92,6 +93,16 @@ class Relay:
     def stall(self) -> None:
         """Answers stop flowing; connections stay open."""
         self._flowing.clear()
+
+    def stall_after(self, answer_bytes: int) -> None:
+        """Answers stop flowing when that many more bytes of them have passed, or a little more."""
+        with self._lock:
+            self._answer_bytes_until_stall = answer_bytes
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether answers have stopped flowing."""
+        return not self._flowing.is_set()
 
     def flow(self) -> None:
         """Ends a stall."""
@@ -161,11 +172,21 @@ class Relay:
                 self._flowing.wait()
                 allowed = self._allowance(len(data))
                 client.sendall(data[:allowed])
+                self._note_passed(allowed)
                 if allowed < len(data):
                     self.listener.refuse()
                     self.listener.drop_connections()
                     return
         reset(client)
+
+    def _note_passed(self, passed: int) -> None:
+        with self._lock:
+            if self._answer_bytes_until_stall is None:
+                return
+            self._answer_bytes_until_stall -= passed
+            if self._answer_bytes_until_stall <= 0:
+                self._answer_bytes_until_stall = None
+                self._flowing.clear()
 
     def _allowance(self, wanted: int) -> int:
         with self._lock:

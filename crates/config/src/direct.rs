@@ -7,7 +7,7 @@ use crate::{
     raw::{Raw, RawDirect},
     security::parse_address_pattern,
 };
-use std::path::PathBuf;
+use std::{convert::Infallible, path::PathBuf};
 use toml::Spanned;
 
 /// Permissions by which others than the server read.
@@ -32,6 +32,7 @@ pub(crate) fn read_direct(raw: &RawDirect, config: &mut Config, checker: &mut Ch
             checker.refuse(setting, written.as_ref(), format_args!("more than {ENTRIES_MAX}"));
         }
     }
+    checker.set(&mut access.page_reads, "direct.page_reads", raw.page_reads.as_ref(), |&on| Ok::<_, Infallible>(on));
     let mode = raw.file_mode.as_ref();
     checker.set(&mut config.engine.direct_mode, "direct.file_mode", mode, |text| parse_mode(text, FILE_MODES));
     checker.set_duration(&mut config.engine.direct_lease, "direct.lease", raw.lease.as_ref());
@@ -86,13 +87,14 @@ mod tests {
     fn clients_see_the_cache_where_it_is_said() {
         let config = parse(
             "export = [{ origins = [\"root://o\"], direct = \"complete\" }]\n\
-             [direct]\nclients = [\"10.1.*\"]\npaths = [\"/s=/mnt/s\"]\nlease = \"1h\"\n",
+             [direct]\nclients = [\"10.1.*\"]\npaths = [\"/s=/mnt/s\"]\nlease = \"1h\"\npage_reads = false\n",
         )
         .unwrap();
         assert!(config.exports[0].service.direct && !config.decisions.forwarding_service.direct);
         let expected = DirectAccess {
             clients: vec!["10.1.*".to_owned()],
             paths: vec![(PathBuf::from("/s"), PathBuf::from("/mnt/s"))],
+            page_reads: false,
         };
         assert_eq!(config.server.options.direct, expected);
         assert_eq!(config.engine.direct_lease, Duration::from_secs(3600));

@@ -372,6 +372,9 @@ section! {
         file_mode: String = Value::default(r#""0644""#),
         /// How long a file that a client was sent to is not purged; the client does not tell when it has closed it.
         lease: String = Value::default(r#""15min""#),
+        /// Whether these clients may read by pages. Who has a file open when it is complete is sent to it in answer to a read, but not to a read of pages,
+        /// as `xrdcp` makes them unless this is false.
+        page_reads: bool = Value::default("true"),
     }
 }
 

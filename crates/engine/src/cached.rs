@@ -328,6 +328,12 @@ impl CachedFile {
         record.note_change();
     }
 
+    /// Whoever has the file open keeps it open for somebody else too, which is no open of its own.
+    pub(crate) fn attach_again(&self) {
+        let _record = self.kept.as_ref().map(Kept::record);
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
     /// A client has closed the file after `open_for`; returns how many had it open until now.
     pub(crate) fn detach(&self, open_for: Duration) -> u64 {
         let mut record = self.kept.as_ref().map(Kept::record);

@@ -3,6 +3,7 @@
 use crate::{
     Client, Read,
     cached::CachedFile,
+    hand_over::Switching,
     opened::{Opened, Source},
 };
 use forebay_telemetry::Metrics;
@@ -16,8 +17,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics) -> Self {
-        Self { opened: Arc::new(Opened::new(source, lfn, client, metrics)) }
+    pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics, switching: Switching) -> Self {
+        Self { opened: Arc::new(Opened::new(source, lfn, client, metrics, switching)) }
     }
 
     pub(crate) const fn of(opened: Arc<Opened>) -> Self {

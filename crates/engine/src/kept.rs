@@ -133,6 +133,11 @@ impl Kept {
         blocks.is_full() && !self.is_complete_on_disk.swap(true, Ordering::AcqRel)
     }
 
+    /// Whether every block is on disk and trusted, by counts that take no lock: [`Self::is_whole`] is to be asked before it is acted upon.
+    pub(crate) fn seems_whole(&self) -> bool {
+        self.is_complete_on_disk.load(Ordering::Acquire) && self.map.is_complete() && !self.map.has_untrusted()
+    }
+
     /// Whether every block is on disk, and trusted.
     pub(crate) fn is_whole(&self) -> bool {
         self.map.is_complete() && self.map.unsynced_count() == 0 && !self.map.has_untrusted()

@@ -16,6 +16,7 @@ mod engine;
 mod error;
 mod fill;
 mod flights;
+mod hand_over;
 mod handle;
 mod identity;
 mod integrity;

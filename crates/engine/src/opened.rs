@@ -2,6 +2,7 @@
 
 use crate::{
     cached::CachedFile,
+    hand_over::Switching,
     read_ahead::{Follower, completion},
 };
 use forebay_telemetry::{Access, Metrics, OpenHandle};
@@ -22,6 +23,7 @@ pub(crate) struct Opened {
     pub(crate) source: Source,
     account: OpenHandle,
     follower: Follower,
+    pub(crate) switching: Switching,
     lfn: Lfn,
     client: Client,
     opened: Instant,
@@ -36,10 +38,10 @@ pub(crate) enum Source {
 }
 
 impl Opened {
-    pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics) -> Self {
+    pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics, switching: Switching) -> Self {
         let opened = forebay_net::clock::monotonic();
         let follower = Follower::default();
-        Self { source, account: metrics.open_handle(), follower, lfn, client: client.clone(), opened }
+        Self { source, account: metrics.open_handle(), follower, switching, lfn, client: client.clone(), opened }
     }
 
     /// Bytes accounted so far under `outcome`.
@@ -49,6 +51,10 @@ impl Opened {
 
     pub(crate) const fn lfn(&self) -> &Lfn {
         &self.lfn
+    }
+
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Accounts bytes once: for the handle, the file's history, and the metrics.

@@ -3,6 +3,7 @@
 use crate::{
     Client, Engine, Error, Handle,
     cached::CachedFile,
+    hand_over::{HandOver, Switching},
     loader::{closed_copy, load, load_unkept},
     opened::Source,
     permission::{Leave, Want},
@@ -18,14 +19,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
-
-/// What becomes of a file that a client may be able to read by itself.
-enum HandOver {
-    /// It reads it there.
-    Done(PathBuf),
-    /// It is served.
-    No(Arc<CachedFile>),
-}
 
 /// What an open leads to.
 #[derive(Clone)]
@@ -58,6 +51,18 @@ pub enum Redirects {
     ToUrls,
     /// To any URL, and to files of the cache, which it sees.
     ToFiles,
+    /// The same, in answer to reads too.
+    ToFilesAmidReads,
+}
+
+impl Redirects {
+    const fn reach_files(self) -> bool {
+        matches!(self, Self::ToFiles | Self::ToFilesAmidReads)
+    }
+
+    const fn reach_urls(self) -> bool {
+        matches!(self, Self::ToUrls) || self.reach_files()
+    }
 }
 
 impl Engine {
@@ -87,6 +92,7 @@ impl Engine {
         client: &Client,
         redirects: Redirects,
     ) -> Result<Opening, Error> {
+        let mut may_switch = false;
         let source = match self.target(path)? {
             Target::Local { tree, lfn } => {
                 let opened = self.blocking(&lfn.clone(), move || tree.open_file(&lfn)).await;
@@ -107,7 +113,8 @@ impl Engine {
                     return Ok(Opening::Redirect(redirect));
                 }
                 let only_if_cached = is_only_if_cached(&path.cgi);
-                let is_direct = target.service.direct && redirects == Redirects::ToFiles;
+                let is_direct = target.service.direct && redirects.reach_files();
+                may_switch = is_direct && redirects == Redirects::ToFilesAmidReads;
                 let file = self.open_target(target, only_if_cached, began, leave).await?;
                 let file = match self.hand_over(file, client, is_direct).await {
                     HandOver::Done(path) => return Ok(Opening::Direct(path)),
@@ -119,23 +126,8 @@ impl Engine {
                 Source::Cached(file)
             }
         };
-        Ok(Opening::File(Handle::new(source, path.lfn.clone(), client, self.metrics())))
-    }
-
-    /// Leaves a file to a client that can read it by itself, when it is complete.
-    async fn hand_over(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> HandOver {
-        let path = if is_wanted { file.readable_path().await } else { None };
-        let (Some(path), Some(key)) = (path, file.key().cloned()) else { return HandOver::No(file) };
-        let lfn = file.lfn().clone();
-        match self.shared().leases.grant(&key, file, self.shared().options.direct_lease) {
-            Ok(()) => {
-                self.metrics().add_direct_open();
-                let Client { user, host } = client;
-                forebay_telemetry::log_direct(user, host, &lfn, &path);
-                HandOver::Done(path)
-            }
-            Err(file) => HandOver::No(file),
-        }
+        let switching = if may_switch { Switching::allowed() } else { Switching::default() };
+        Ok(Opening::File(Handle::new(source, path.lfn.clone(), client, self.metrics(), switching)))
     }
 
     /// What is known of a path: from the cache when it holds the file and that is not due to be checked, else from the origin.
@@ -284,16 +276,14 @@ impl OriginTarget {
     /// Where the client is sent, when the rules say so and it can follow.
     fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
         let is_wanted = self.treatment.action == Action::Redirect;
-        match redirects {
-            Redirects::ToServers | Redirects::ToUrls | Redirects::ToFiles if is_wanted && !self.is_forwarded => {
-                Some(Redirect { server: self.server.clone(), url: None })
-            }
-            Redirects::ToUrls | Redirects::ToFiles if is_wanted => {
-                let url = format!("root://{}/{}", self.server, self.path.lfn);
-                Some(Redirect { server: self.server.clone(), url: Some(url) })
-            }
-            _ => None,
+        if !is_wanted || redirects == Redirects::Never {
+            return None;
         }
+        if !self.is_forwarded {
+            return Some(Redirect { server: self.server.clone(), url: None });
+        }
+        let url = redirects.reach_urls().then(|| format!("root://{}/{}", self.server, self.path.lfn))?;
+        Some(Redirect { server: self.server.clone(), url: Some(url) })
     }
 }
 

@@ -3,10 +3,10 @@
 mod house;
 
 use forebay_cache::CacheKey;
-use forebay_engine::{Client, DecisionOptions, Evicted, Opening, Options, Redirects, Service};
+use forebay_engine::{Client, DecisionOptions, Evicted, Handle, Opening, Options, Redirects, Service};
 use forebay_testkit::{MemoryOrigin, bytes_at};
 use forebay_types::{ByteRange, Lfn};
-use house::{House, check, options, request, run};
+use house::{House, check, options, request, run, until};
 use std::{
     fs,
     io::Read,
@@ -27,9 +27,20 @@ fn house(root: &Path, lease: Duration) -> House {
     House::build_under(root, MemoryOrigin::new(SIZE), options, decisions)
 }
 
+fn key() -> CacheKey {
+    CacheKey::forwarded(&MemoryOrigin::endpoint(), &Lfn::parse("/d/f").expect("a path")).expect("a key")
+}
+
 async fn open(house: &House, redirects: Redirects) -> Opening {
     let opened = house.engine.open_or_redirect(&request(NAMED), &Client::default(), redirects).await;
     opened.expect("the origin has every file")
+}
+
+async fn served(house: &House, redirects: Redirects) -> Handle {
+    match open(house, redirects).await {
+        Opening::File(handle) => handle,
+        _ => panic!("{redirects:?}: not served"),
+    }
 }
 
 /// Has the cache fetch all of the file; gives where it lies once it is left to clients.
@@ -81,16 +92,72 @@ fn an_incomplete_file_is_served() {
 }
 
 #[test]
+fn an_open_file_is_left_to_its_reader_once_it_is_complete() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let house = house(root.path(), Duration::from_secs(60));
+        let able = served(&house, Redirects::ToFilesAmidReads).await;
+        let others = [served(&house, Redirects::ToFiles).await, served(&house, Redirects::Never).await];
+        check(&able, ByteRange::at(0, 100_000)).await;
+        assert!(!able.may_switch(), "it is not complete");
+        assert_eq!(able.switch().await, None);
+        check(&able, ByteRange::at(100_000, 200_000)).await;
+        until(|| able.may_switch()).await;
+        assert!(others.iter().all(|other| !other.may_switch()), "who cannot follow is served");
+        let path = able.switch().await.expect("it is complete");
+        assert_eq!(fs::read(&path).unwrap(), bytes_at(0, usize::try_from(SIZE).unwrap()));
+        assert_eq!(able.switch().await.as_ref(), Some(&path), "other reads under way get the same answer");
+        check(&able, ByteRange::at(5, 1000)).await;
+        drop((able, others));
+        assert!(matches!(house.engine.evict(&key(), false).await, Ok(Evicted::Open)), "it counts as open");
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
+fn who_goes_on_reading_is_served() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let house = house(root.path(), Duration::from_secs(60));
+        let handle = served(&house, Redirects::ToFilesAmidReads).await;
+        check(&handle, ByteRange::at(0, SIZE)).await;
+        until(|| handle.may_switch()).await;
+        let mut redirects = 0;
+        while handle.may_switch() {
+            redirects += u32::from(handle.switch().await.is_some());
+        }
+        assert_eq!(redirects, 16);
+        assert!(handle.hit(ByteRange::at(0, SIZE)).is_some());
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
+fn an_open_file_that_is_not_in_its_place_is_served() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let house = house(root.path(), Duration::from_secs(60));
+        let handle = served(&house, Redirects::ToFilesAmidReads).await;
+        check(&handle, ByteRange::at(0, SIZE)).await;
+        until(|| handle.may_switch()).await;
+        let path = root.path().join("root:/memory:1094/d/f");
+        fs::rename(&path, path.with_extension("elsewhere")).unwrap();
+        fs::write(&path, b"something else").unwrap();
+        assert_eq!(handle.switch().await, None);
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
 fn a_file_that_was_left_to_a_client_is_not_removed_until_its_lease_ends() {
     let root = tempfile::tempdir().unwrap();
     run(async {
         let house = house(root.path(), Duration::from_millis(50));
         let path = filled(&house).await;
         let mut reader = fs::File::open(&path).unwrap();
-        let key = CacheKey::forwarded(&MemoryOrigin::endpoint(), &Lfn::parse("/d/f").unwrap()).unwrap();
-        assert!(matches!(house.engine.evict(&key, false).await, Ok(Evicted::Open)));
+        assert!(matches!(house.engine.evict(&key(), false).await, Ok(Evicted::Open)));
         assert!(path.exists());
-        while matches!(house.engine.evict(&key, false).await, Ok(Evicted::Open)) {
+        while matches!(house.engine.evict(&key(), false).await, Ok(Evicted::Open)) {
             tokio::task::yield_now().await;
         }
         assert!(!path.exists());

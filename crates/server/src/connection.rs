@@ -9,7 +9,7 @@ use crate::{
     server::{Places, Shared},
 };
 use forebay_net::TlsError;
-use forebay_proto::{Fatal, Input as Next, ServerOptions, ServerSession, TlsPolicy};
+use forebay_proto::{Fatal, Input as Next, ServerFlags, ServerOptions, ServerSession, TlsPolicy};
 use forebay_telemetry::TlsResult;
 use forebay_types::Side;
 use std::{io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
@@ -42,9 +42,11 @@ pub(crate) async fn serve_connection(
     let role = if shared.engine.is_cache() { ServerOptions::CACHE } else { ServerOptions::FILES };
     let policy = shared.options.tls.as_ref().map_or(TlsPolicy::None, |tls| tls.policy);
     let signing_level = shared.gate.options().signing.to_wire();
+    let offers_pages = shared.options.direct.offers_pages(peer.ip());
+    let flags = if offers_pages { role.flags } else { role.flags.without(ServerFlags::SUPPORTS_PAGES) };
     let connection = Connection {
         input: Input::default(),
-        session: ServerSession::new(ServerOptions { tls: policy, signing_level, ..role }),
+        session: ServerSession::new(ServerOptions { flags, tls: policy, signing_level, ..role }),
         deadline: Box::pin(sleep(shared.options.login_time_max)),
         idle_time_max: shared.options.idle_time_max,
         exchange: Exchange::new(stream.into(), (peer, local), login, shared, events),

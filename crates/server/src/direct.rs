@@ -1,7 +1,7 @@
 //! Clients that see the file system of the cache: complete files are left to them.
 
-use crate::{exchange::Exchange, options::DirectAccess};
-use forebay_engine::Redirects;
+use crate::{exchange::Exchange, options::DirectAccess, server::Shared};
+use forebay_engine::{Handle, Redirects};
 use forebay_proto::Abilities;
 use forebay_types::glob_matches;
 use std::{
@@ -16,18 +16,34 @@ impl Exchange {
             return Redirects::ToServers;
         }
         let sees_files = ability.contains(Abilities::LOCAL_FILE) && self.shared.options.direct.is_for(self.peer.ip());
-        if sees_files { Redirects::ToFiles } else { Redirects::ToUrls }
+        match (sees_files, ability.contains(Abilities::READ_REDIRECT)) {
+            (true, true) => Redirects::ToFilesAmidReads,
+            (true, false) => Redirects::ToFiles,
+            (false, _) => Redirects::ToUrls,
+        }
+    }
+}
+
+impl Shared {
+    /// Leaves an open file to the client, which sees it; gives its URL. `None` when it has to be served.
+    pub(crate) async fn switch(&self, handle: &Handle) -> Option<String> {
+        handle.switch().await.and_then(|path| self.options.direct.url_of(&path))
     }
 }
 
 impl Default for DirectAccess {
     /// Clients on this machine.
     fn default() -> Self {
-        Self { clients: vec!["127.*".to_owned(), "::1".to_owned()], paths: Vec::new() }
+        Self { clients: vec!["127.*".to_owned(), "::1".to_owned()], paths: Vec::new(), page_reads: true }
     }
 }
 
 impl DirectAccess {
+    /// Whether a client is told that it can read by pages. Such reads are never left to clients.
+    pub(crate) fn offers_pages(&self, client: IpAddr) -> bool {
+        self.page_reads || !self.is_for(client)
+    }
+
     fn is_for(&self, client: IpAddr) -> bool {
         let address = client.to_canonical().to_string();
         self.clients.iter().any(|pattern| glob_matches(pattern.as_bytes(), address.as_bytes()))
@@ -49,7 +65,8 @@ mod tests {
 
     fn access(clients: &[&str], paths: &[(&str, &str)]) -> DirectAccess {
         let paths = paths.iter().map(|(here, there)| (PathBuf::from(here), PathBuf::from(there)));
-        DirectAccess { clients: clients.iter().map(ToString::to_string).collect(), paths: paths.collect() }
+        let clients = clients.iter().map(ToString::to_string).collect();
+        DirectAccess { clients, paths: paths.collect(), ..DirectAccess::default() }
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct DirectAccess {
     pub clients: Vec<String>,
     /// Directories of this machine, and where clients see them; the first that matches counts. Others they see where they are.
     pub paths: Vec<(PathBuf, PathBuf)>,
+    /// Whether they are told that they can read by pages. Clients cannot be sent to files in answer to such reads.
+    pub page_reads: bool,
 }
 
 /// How connections are encrypted.

@@ -14,7 +14,7 @@ use forebay_engine::{Handle, Segment};
 use forebay_net::{probe_cached, read_nowait};
 use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, request::Read};
 use forebay_types::ByteRange;
-use std::fs::File;
+use std::{fs::File, sync::Arc};
 
 impl Exchange {
     /// Answers a read: at once when disk and page cache hold the bytes, by a task of its own otherwise.
@@ -36,6 +36,11 @@ impl Exchange {
             self.reply(stream_id, ReplyTo::ok);
             return Ok(());
         }
+        if handle.may_switch() {
+            let handle = handle.clone();
+            self.start_switch(stream_id, handle, range);
+            return Ok(());
+        }
         let Some(file) = handle.hit(range) else {
             let handle = handle.clone();
             self.start_read(stream_id, 0, Supply::Handle(handle), range);
@@ -55,6 +60,17 @@ impl Exchange {
         }
         self.note_hit();
         Ok(())
+    }
+
+    /// Sends the client to the file, if it is as complete as it seems, or answers the read.
+    fn start_switch(&mut self, stream_id: StreamId, handle: Handle, range: ByteRange) {
+        let (shared, received) = (Arc::clone(&self.shared), self.received);
+        self.start_answer(stream_id, |mut answer| async move {
+            match answer.wait_for(shared.switch(&handle)).await {
+                Some(url) => answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await,
+                None => answer_read(answer, Supply::Handle(handle), range, received).await,
+            }
+        });
     }
 
     fn start_read(&mut self, stream_id: StreamId, path_id: u8, supply: Supply, range: ByteRange) {

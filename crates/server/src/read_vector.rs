@@ -17,6 +17,7 @@ use forebay_proto::{
     response::element_header,
 };
 use forebay_types::{ByteRange, Outcome};
+use std::sync::Arc;
 
 /// Bytes of elements after which a frame of a slow answer is sent.
 const SLOW_FRAME_LEN: usize = 512 << 10;
@@ -30,6 +31,8 @@ struct Progress {
     on_disk: Vec<Source>,
     /// Whether a frame has been sent.
     has_begun: bool,
+    /// The handle whose file the client is to read itself, if it is as complete as it seems.
+    switching: Option<Handle>,
 }
 
 impl Exchange {
@@ -42,6 +45,11 @@ impl Exchange {
         }
         if read.path_id != 0 {
             self.start_read_vector(stream_id, read, Vec::new(), Progress::default());
+            return Ok(());
+        }
+        if let Some(handle) = self.switching(read) {
+            let progress = Progress { switching: Some(handle), ..Progress::default() };
+            self.start_read_vector(stream_id, read, Vec::new(), progress);
             return Ok(());
         }
         let frame_start = self.output.len();
@@ -78,6 +86,13 @@ impl Exchange {
             self.start_read_vector(stream_id, read, assembled, progress);
         }
         Ok(())
+    }
+
+    /// The file that the client may be sent to in answer to a vector read: the only one that it reads from.
+    fn switching(&self, read: &ReadVector<'_>) -> Option<Handle> {
+        let name = read.elements.iter().next()?.handle;
+        let handle = self.handles.get(name).filter(|handle| handle.may_switch())?;
+        read.elements.iter().all(|element| element.handle == name).then(|| handle.clone())
     }
 
     /// Refuses vectors with an element that cannot be answered whole: parts of an element cannot be expressed.
@@ -138,9 +153,14 @@ impl Exchange {
         let elements: Vec<ReadElement> = read.elements.iter().skip(progress.done).collect();
         let handles = self.handles_of(&elements);
         let body_len = read.elements.body_len();
-        let received = self.received;
+        let (shared, received) = (Arc::clone(&self.shared), self.received);
         self.start(async move {
             let mut answer = answer;
+            if let Some(handle) = &progress.switching
+                && let Some(url) = answer.wait_for(shared.switch(handle)).await
+            {
+                return answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await;
+            }
             let metrics = answer.metrics().clone();
             answer.reserve(body_len).await;
             let elements = start_elements(elements, &handles, progress.on_disk);

@@ -14,6 +14,12 @@ pub fn log_direct(user: &str, host: &str, lfn: &Lfn, path: &Path) {
     tracing::info!(target: ACCESS_TARGET, who = who.as_str(), lfn = lfn.as_str(), path = %path.display(), "direct");
 }
 
+/// Writes the event of a client that had a file open when it was sent to it; what it has read by then is told by the event of its close.
+pub fn log_switch(user: &str, host: &str, lfn: &Lfn, path: &Path) {
+    let who = format!("{user}@{host}");
+    tracing::info!(target: ACCESS_TARGET, who = who.as_str(), lfn = lfn.as_str(), path = %path.display(), "switched");
+}
+
 /// What one client did with one file, from open to close.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {

@@ -229,6 +229,10 @@ impl Page<'_, '_> {
         self.counter(
             ("forebay_direct_opens", "Opens that left the file to the client, which reads it by itself", None),
             &counters.direct_opens,
+        )?;
+        self.counter(
+            ("forebay_direct_switches", "Open files that were left to the client amid its reads, once complete", None),
+            &counters.direct_switches,
         )
     }
 
@@ -431,6 +435,7 @@ mod tests {
         metrics.add_decision(Decided::Bypass);
         metrics.add_negative_hit();
         metrics.add_direct_open();
+        metrics.add_direct_switch();
         metrics.set_index_entries(11);
         metrics.set_index_phase(IndexPhase::Ready);
         metrics.add_index_commit();
@@ -493,6 +498,7 @@ mod tests {
             "forebay_decisions_total{action=\"bypass\"} 1",
             "forebay_negative_hits_total 1",
             "forebay_direct_opens_total 1",
+            "forebay_direct_switches_total 1",
             "forebay_index_entries 11",
             "forebay_index_commits_total 1",
             "forebay_index_errors_total 1",

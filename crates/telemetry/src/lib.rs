@@ -15,7 +15,7 @@ mod origins;
 mod purge;
 mod readiness;
 
-pub use access_log::{ACCESS_TARGET, Access, log_direct};
+pub use access_log::{ACCESS_TARGET, Access, log_direct, log_switch};
 pub use disks::DiskGauges;
 pub use label::{
     BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,

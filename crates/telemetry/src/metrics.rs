@@ -64,6 +64,7 @@ pub(crate) struct Counters {
     pub(crate) decisions: PerLabel<AtomicU64, { Decided::ALL.len() }>,
     pub(crate) negative_hits: AtomicU64,
     pub(crate) direct_opens: AtomicU64,
+    pub(crate) direct_switches: AtomicU64,
     pub(crate) index_entries: AtomicU64,
     pub(crate) index_commits: AtomicU64,
     pub(crate) index_errors: AtomicU64,
@@ -267,6 +268,11 @@ impl Metrics {
     /// Counts an open that left the file to the client, which reads it by itself.
     pub fn add_direct_open(&self) {
         self.0.direct_opens.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an open file that was left to the client amid its reads.
+    pub fn add_direct_switch(&self) {
+        self.0.direct_switches.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a question that a remembered "no such file" answered.
