@@ -28,6 +28,7 @@ missing() {
         command -v "$program" >/dev/null || echo util-linux
     done
     command -v mount >/dev/null || echo mount
+    command -v ip >/dev/null || echo iproute2
     command -v openssl >/dev/null || echo openssl
     command -v systemd-analyze >/dev/null || echo systemd
     command -v dpkg-shlibdeps >/dev/null || echo dpkg-dev

@@ -1,4 +1,4 @@
-//! Ctrl-C and termination end a benchmark in order, so that it stops what it has started.
+//! Ctrl-C and termination end a program in order, so that it stops what it has started.
 
 use anyhow::{Context as _, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,10 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 /// A flag that becomes true when the user or the system asks this process to end. From the first call on, neither
 /// signal ends the process by itself.
-pub(crate) fn flag() -> Result<&'static AtomicBool> {
+///
+/// # Errors
+/// When signals cannot be watched.
+pub fn flag() -> Result<&'static AtomicBool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let (mut interrupt, mut terminate) = {
         let _guard = runtime.enter();

@@ -6,7 +6,6 @@ mod costs;
 mod file;
 mod floor;
 mod grid;
-mod interrupt;
 mod load;
 mod path;
 mod place;
@@ -21,9 +20,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use compare::CompareOptions;
 use costs::CostsOptions;
 use floor::FloorMode;
+use forebay_bench::{interrupt, wan};
 use forebay_types::ByteSize;
 use load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order};
-use path::{PathOptions, RelayOptions};
+use path::PathOptions;
 use scale::ScaleArgs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -66,9 +66,12 @@ enum Command {
     Stress(StressArgs),
     /// Measure cold reads over long paths: two network namespaces and a relay between them. Needs root.
     Path(Box<PathOptions>),
-    /// Move packets between two network interfaces.
+    /// Keep a network namespace until the standard input ends.
     #[command(hide = true)]
-    Relay(RelayOptions),
+    Keep {
+        /// The namespace that is not to be cleared.
+        outside: PathBuf,
+    },
     /// Count what operations on a warm cache cost Forebay, in instructions and system calls, and compare with a baseline.
     Costs(CostsOptions),
     /// Answer reads of one file with the least possible work.
@@ -149,7 +152,7 @@ fn main() -> ExitCode {
         Command::Scale(args) => scale::run(&args),
         Command::Stress(args) => stress::run(&args),
         Command::Path(options) => path::run(&options),
-        Command::Relay(options) => path::relay(options),
+        Command::Keep { outside } => wan::keep(&outside),
         Command::Costs(options) => costs::run(&options),
         Command::Floor { file, mode, connections } => floor::serve(&file, mode, connections),
         Command::RelayFloor { origin, path, len, store } => relay_floor::serve(origin, &path, len, &store),

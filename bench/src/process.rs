@@ -1,7 +1,7 @@
 //! Server processes: started, awaited, and stopped whatever happens.
 
 use anyhow::{Context as _, Result, bail};
-use forebay_net::clock;
+use forebay_bench::wan::wait_for;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs::File;
@@ -16,9 +16,6 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a server may take to end by itself.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Time between two looks at something that is awaited.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Whom the reference server runs as when we are root, which it refuses to be: `daemon`, on every Linux.
 const DAEMON_ID: u32 = 1;
@@ -107,20 +104,6 @@ impl Drop for Server {
             self.child.kill().ok();
             self.child.wait().ok();
         }
-    }
-}
-
-/// Looks for something until it is there, at most for `limit`.
-pub(crate) fn wait_for<T>(limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let start = clock::monotonic();
-    loop {
-        if let Some(found) = look()? {
-            return Ok(found);
-        }
-        if clock::monotonic() - start > limit {
-            bail!("waited {} s in vain", limit.as_secs());
-        }
-        std::thread::sleep(LOOK_INTERVAL);
     }
 }
 

@@ -9,9 +9,9 @@ mod profile;
 mod row;
 mod scene;
 
-use crate::interrupt;
 use anyhow::{Context as _, Result, bail};
 use baseline::{Baseline, Cost, Tools, change};
+use forebay_bench::interrupt;
 use instrument::{Callgrind, Count as _, Instructions, Strace, SystemCalls, version};
 use row::Row;
 use scene::Scene;

@@ -2,9 +2,9 @@
 
 use super::job::{LoadFile, close, open, read};
 use super::slot::{Reply, Slot};
-use super::workload::Random;
 use crate::content::Content;
 use anyhow::{Context as _, Result, bail};
+use forebay_bench::wan::Random;
 use forebay_proto::{FileHandle, StreamId};
 use std::rc::Rc;
 

@@ -1,5 +1,6 @@
 //! What a load does: which operation, in which order over the file.
 
+use forebay_bench::wan::Random;
 use serde::Serialize;
 
 /// Random offsets are multiples of this, as a file system's pages are.
@@ -90,25 +91,6 @@ impl Offsets {
 
     fn clipped(&self, offset: u64) -> u32 {
         u32::try_from(self.file_len.saturating_sub(offset)).unwrap_or(u32::MAX).min(self.len)
-    }
-}
-
-/// Numbers without visible order, the same ones for the same seed (xorshift64*).
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-
-    /// A number below `end`, which is at least 1 and fits into 32 bits.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        (high * end) >> 32
     }
 }
 

@@ -1,26 +1,20 @@
-//! Cold reads over a long path: two hosts on one machine, and a program between them that delays packets and limits their
-//! rate. TCP is the system's own, so windows, slow start and losses are real.
+//! Cold reads over a long path: two hosts on one machine, joined by an emulated network.
 
-mod link;
 mod measure;
-mod namespace;
-mod relay;
 mod row;
 mod scene;
 mod summary;
 
 use crate::compare::record::{Machine, keep_texts};
-use crate::interrupt;
 use crate::place::Place;
 use anyhow::{Context as _, Result, ensure};
+use forebay_bench::interrupt;
+use forebay_bench::wan::{PathPlan, PathShape, Plan, Tuning, line_mbit_to_data};
 use forebay_types::ByteSize;
-use link::LinkShape;
 use measure::{Measure, Sample};
-use namespace::Tuning;
 use row::{Task, Way};
-use scene::{Files, Scene};
+use scene::{FAR, Files, NEAR, Scene};
 use serde::Serialize;
-use std::time::Duration;
 
 /// What to measure over which paths.
 #[derive(Clone, Debug, clap::Args, Serialize)]
@@ -64,34 +58,11 @@ pub(crate) struct PathOptions {
     place: Place,
 }
 
-/// What the relay between the two hosts is told.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct RelayOptions {
-    /// Time that a packet is on its way, in microseconds.
-    #[arg(long)]
-    delay_us: u64,
-    /// What the line carries in each direction.
-    #[arg(long)]
-    bytes_per_second: u64,
-    /// Bytes that may wait before the line.
-    #[arg(long)]
-    queue: u64,
-}
-
 #[derive(Serialize)]
 struct SetUp<'a> {
     #[serde(flatten)]
     machine: Machine,
     path: &'a PathOptions,
-}
-
-/// Moves packets between the interfaces that it was given.
-pub(crate) fn relay(options: RelayOptions) -> Result<()> {
-    relay::run(LinkShape {
-        delay: Duration::from_micros(options.delay_us),
-        bytes_per_s: options.bytes_per_second,
-        queue_bytes_max: options.queue,
-    })
 }
 
 /// Measures all that `options` ask for, prints the tables and keeps the run if that is wanted.
@@ -104,11 +75,10 @@ pub(crate) fn run(options: &PathOptions) -> Result<()> {
     let tasks = if options.tasks.is_empty() { Task::ALL.to_vec() } else { options.tasks.clone() };
     let work_dir = options.place.work_dir()?;
     let files = Files::make(&work_dir, options.file_size, options.files, options.operations)?;
-    let tuning = Tuning { tcp_buffer_len_max: options.tcp_buffer };
     let mut samples = Vec::new();
     let mut failures = Vec::new();
     for &rtt_ms in &options.rtt {
-        let scene = Scene::set_up(&files, &programs, options.shape(rtt_ms), tuning, &options.congestion_control)?;
+        let scene = Scene::set_up(&files, &programs, options.plan(rtt_ms))?;
         let measure = Measure { scene: &scene, files: &files, rtt_ms, operations: options.operations, cancelled };
         for round in 1..=options.rounds {
             for &task in &tasks {
@@ -140,12 +110,18 @@ pub(crate) fn run(options: &PathOptions) -> Result<()> {
 
 impl PathOptions {
     /// A path with this round-trip time.
-    const fn shape(&self, rtt_ms: u64) -> LinkShape {
-        LinkShape {
-            delay: Duration::from_micros(rtt_ms * 1_000 / 2),
-            bytes_per_s: self.mbit * 1_000_000 / 8,
-            queue_bytes_max: self.queue,
-        }
+    #[expect(clippy::cast_precision_loss, reason = "nobody has such paths")]
+    fn plan(&self, rtt_ms: u64) -> Plan {
+        let shape = PathShape {
+            rtt_ms: rtt_ms as f64,
+            jitter_ms: 0.0,
+            mbit: line_mbit_to_data(self.mbit as f64),
+            loss: 0.0,
+            buffer_bytes: self.queue,
+        };
+        let path = PathPlan { ends: [NEAR, FAR].map(str::to_owned), preset: "own".to_owned(), shape };
+        let tuning = Tuning { tcp_buffer_bytes: self.tcp_buffer, congestion_control: self.congestion_control.clone() };
+        Plan { paths: vec![path], tuning, seed: 1 }
     }
 }
 

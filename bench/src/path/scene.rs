@@ -1,7 +1,5 @@
 //! What is measured on: the files, a path, the origin at its far end and the caches at its near end.
 
-use super::link::LinkShape;
-use super::namespace::{Namespace, Tuning};
 use super::row::Way;
 use crate::compare::secured::Guard;
 use crate::compare::servers::{EXPORT, Programs};
@@ -10,22 +8,19 @@ use crate::file::make_file;
 use crate::load::LoadFile;
 use crate::process::{Program, Server, make_server_dir};
 use anyhow::{Context as _, Result};
-use std::net::{Ipv4Addr, SocketAddr};
+use forebay_bench::wan::{Lab, Plan};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tempfile::TempDir;
 
-/// The network of the path, and its ends.
-const NETWORK: &str = "10.77.0.0/30";
-const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+/// The hosts.
+pub(super) const NEAR: &str = "near";
+pub(super) const FAR: &str = "far";
 
 /// Lengths of the small files.
 const FILE_LEN: u64 = 1 << 20;
 const SMALL_FILE_LEN: u64 = 4 << 10;
-
-/// Makes the interfaces of the relay.
-const TUN_SCRIPT: &str = include_str!("tun.py");
 
 /// The files of a run, as they are asked for.
 #[derive(Debug)]
@@ -72,36 +67,24 @@ impl Files {
 pub(crate) struct Scene {
     programs: Programs,
     origin: Server,
-    near: Namespace,
-    // Held so that they live as long as the path does.
-    _far: Namespace,
-    _relay: Server,
+    // Goes after those who use it.
+    lab: Lab,
 }
 
 impl Scene {
-    /// Sets up a path of `shape` between hosts that are tuned alike, and starts the origin of `files`.
-    pub(crate) fn set_up(
-        files: &Files,
-        programs: &Programs,
-        shape: LinkShape,
-        tuning: Tuning,
-        congestion_control: &str,
-    ) -> Result<Self> {
-        let (near, far) = (Namespace::make(tuning)?, Namespace::make(tuning)?);
-        let names = ["near", "far"].map(|end| format!("fb{}{end}", std::process::id()));
-        let relay = start_relay(&names, shape, &files.dir().join("relay.log"))?;
-        let [near_name, far_name] = &names;
-        near.adopt(near_name, NEAR, NETWORK, congestion_control)?;
-        far.adopt(far_name, FAR, NETWORK, congestion_control)?;
+    /// Sets up the path of `plan`, and starts the origin of `files` at its far end.
+    pub(crate) fn set_up(files: &Files, programs: &Programs, plan: Plan) -> Result<Self> {
+        let lab = Lab::set_up(plan)?;
+        let [_, far] = Lab::addresses(0);
         let run_dir = files.dir().join("origin-run");
         let origin =
-            far.within(|| programs.start_plain(FAR.into(), &files.dir().join("origin"), Guard::None, &run_dir))?;
-        Ok(Self { programs: programs.clone(), origin, near, _far: far, _relay: relay })
+            lab.within(FAR, || programs.start_plain(far.into(), &files.dir().join("origin"), Guard::None, &run_dir))?;
+        Ok(Self { programs: programs.clone(), origin, lab })
     }
 
     /// Does something at the near end of the path.
     pub(crate) fn near<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.near.within(work)
+        self.lab.within(NEAR, work)
     }
 
     /// Where the origin is.
@@ -129,21 +112,4 @@ impl Scene {
     pub(crate) fn xrdcp(&self, url: &str, target: &Path) -> Program {
         self.programs.xrootd("xrdcp", &[Path::new("--nopbar"), Path::new("--force"), Path::new(url), target])
     }
-}
-
-/// Starts the process that moves the packets; the interfaces `names` are there when this returns.
-fn start_relay(names: &[String; 2], shape: LinkShape, log: &Path) -> Result<Server> {
-    let relay = std::env::current_exe()?;
-    let mut args: Vec<_> =
-        ["-c", TUN_SCRIPT].iter().chain(names.each_ref().map(|name| name.as_str()).iter()).map(Into::into).collect();
-    args.extend([relay.into_os_string(), "relay".into()]);
-    args.extend([
-        format!("--delay-us={}", shape.delay.as_micros()).into(),
-        format!("--bytes-per-second={}", shape.bytes_per_s).into(),
-        format!("--queue={}", shape.queue_bytes_max).into(),
-    ]);
-    let program = Program { path: PathBuf::from("python3"), args, env: Vec::new(), refuses_root: false };
-    // It has no address of its own; that of the near end stands for it.
-    let address = SocketAddr::from((NEAR, 0));
-    Server::start("relay", &program, log, |log| log.contains("ready").then_some(address))
 }
