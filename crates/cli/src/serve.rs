@@ -52,6 +52,8 @@ struct ServeFlags {
     export_dir: Option<String>,
     #[arg(long, value_name = "never|complete", conflicts_with = "config", help = setting_help("export.direct"))]
     direct: Option<String>,
+    #[arg(long, value_name = "proxy|redirect", conflicts_with = "config", help = setting_help("export.miss"))]
+    miss: Option<String>,
     #[arg(long, value_name = "on-demand-blocks|while-open|to-end", conflicts_with = "config", help = setting_help("export.fill"))]
     fill: Option<String>,
     #[arg(long, value_name = "refuse|redirect", conflicts_with = "config", help = setting_help("export.writes"))]
@@ -159,6 +161,7 @@ impl From<ServeFlags> for Flags {
             export_dir,
             writes,
             direct,
+            miss,
             fill,
             log,
         } = flags;
@@ -175,6 +178,7 @@ impl From<ServeFlags> for Flags {
             export_dir,
             writes,
             direct,
+            miss,
             fill,
             log,
         }

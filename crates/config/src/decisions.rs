@@ -55,8 +55,9 @@ pub(crate) fn read_decisions(
     let asks_leave = &mut options.forwarding_asks_leave;
     checker.set(asks_leave, "forwarding.origin_check", origin_check, |&on| Ok::<_, Infallible>(on));
     let service = RawService {
-        names: ["forwarding.direct", "forwarding.fill"],
+        names: ["forwarding.direct", "forwarding.miss", "forwarding.fill"],
         direct: forwarding.direct.as_ref(),
+        miss: forwarding.miss.as_ref(),
         fill: forwarding.fill.as_ref(),
     };
     options.forwarding_service = read_service(&service, checker);

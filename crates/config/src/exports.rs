@@ -90,7 +90,12 @@ fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>
 }
 
 fn service_of(export: &RawExport) -> RawService<'_> {
-    RawService { names: ["export.direct", "export.fill"], direct: export.direct.as_ref(), fill: export.fill.as_ref() }
+    RawService {
+        names: ["export.direct", "export.miss", "export.fill"],
+        direct: export.direct.as_ref(),
+        miss: export.miss.as_ref(),
+        fill: export.fill.as_ref(),
+    }
 }
 
 fn validity_of(export: &RawExport) -> RawValidity<'_> {

@@ -30,6 +30,8 @@ pub struct Flags {
     pub admin_socket: Option<String>,
     /// `--direct never|complete`.
     pub direct: Option<String>,
+    /// `--miss proxy|redirect`.
+    pub miss: Option<String>,
     /// `--fill on-demand-blocks|while-open|to-end`.
     pub fill: Option<String>,
     /// `--log FILTER`.
@@ -53,6 +55,7 @@ impl Flags {
             directory: self.export_dir.map(text),
             writes: self.writes.map(text),
             direct: self.direct.map(text),
+            miss: self.miss.map(text),
             fill: self.fill.map(text),
             ..RawExport::default()
         };

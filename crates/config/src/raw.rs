@@ -335,6 +335,9 @@ section! {
         origin_check: bool = Value::default("false"),
         /// Which files clients that see the cache's file system read on their own: `never`, or `complete` ones. See [direct].
         direct: String = Value::default(r#""never""#).flag("--direct").live(),
+        /// What becomes of opens of files that are not complete: `proxy`, the client reads through the cache; `redirect`, the client is sent to the
+        /// origin, which it must be able to reach, and the cache fetches the file by itself, to its end whatever `fill` says.
+        miss: String = Value::default(r#""proxy""#).flag("--miss").live(),
         /// How much of a file is fetched: `on-demand-blocks` what is read; `while-open` all of it as long as a client has it open, and the
         /// rest when it is opened again; `to-end` all of it, also when the last client has left. As `read_ahead.fill`, unless written; a rule may say otherwise.
         fill: String = Value::none().sample(r#""while-open""#).flag("--fill").live(),
@@ -356,6 +359,8 @@ section! {
         origin_check: bool = Value::default("false"),
         /// As `direct` of an export.
         direct: String = Value::default(r#""never""#).live(),
+        /// As `miss` of an export.
+        miss: String = Value::default(r#""proxy""#).live(),
         /// As `fill` of an export.
         fill: String = Value::none().sample(r#""while-open""#).live(),
     }

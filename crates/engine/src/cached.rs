@@ -173,6 +173,11 @@ impl CachedFile {
         self.account.add(outcome, bytes);
     }
 
+    /// Whether the cache has all of it.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.map.is_complete())
+    }
+
     /// The data file, when it holds all of `range`.
     pub(crate) fn hit(&self, range: ByteRange) -> Option<&Arc<File>> {
         self.kept.as_ref().filter(|kept| kept.map.holds(range)).map(|kept| kept.data.file())

@@ -67,5 +67,5 @@ pub use read::Read;
 pub use read_ahead::ReadAheadOptions;
 pub use routes::{Export, ExportSource, OriginFactory, RouteError, Routes, Writes};
 pub use segment::Segment;
-pub use service::Service;
+pub use service::{Miss, Service};
 pub use work::Workers;

@@ -1,7 +1,7 @@
 //! How files are opened and looked at: the rules come first, then what is here, then the origin.
 
 use crate::{
-    Client, Engine, Error, Handle,
+    Client, Engine, Error, Handle, Miss,
     cached::CachedFile,
     hand_over::{HandOver, Switching},
     loader::{closed_copy, load, load_unkept},
@@ -17,7 +17,7 @@ use forebay_types::{Endpoint, FileStat, RequestPath};
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 /// What an open leads to.
@@ -102,7 +102,7 @@ impl Engine {
                 let began = forebay_net::clock::monotonic();
                 let leave = self.leave(&target, Want::Read).await?;
                 target.treatment = self.treatment(&target, path, client).await?;
-                let redirect = target.redirect(redirects);
+                let redirect = target.redirect(redirects).filter(|_| target.treatment.action == Action::Redirect);
                 let decided = match (target.treatment.action, &redirect) {
                     (Action::Cache, _) => Decided::Cache,
                     (Action::Redirect, Some(_)) => Decided::Redirect,
@@ -115,6 +115,7 @@ impl Engine {
                 let only_if_cached = is_only_if_cached(&path.cgi);
                 let is_direct = target.service.direct && redirects.reach_files();
                 may_switch = is_direct && redirects == Redirects::ToFilesAmidReads;
+                let origin = target.redirect(redirects).filter(|_| target.leaves_misses() && !only_if_cached);
                 let file = self.open_target(target, only_if_cached, began, leave).await?;
                 let file = match self.hand_over(file, client, is_direct).await {
                     HandOver::Done(path) => return Ok(Opening::Direct(path)),
@@ -122,6 +123,11 @@ impl Engine {
                 };
                 if !only_if_cached {
                     completion::start_if_due(&file);
+                }
+                if let Some(origin) = origin.filter(|_| !file.is_complete()) {
+                    file.detach(Duration::ZERO);
+                    self.metrics().add_miss_redirect();
+                    return Ok(Opening::Redirect(origin));
                 }
                 Source::Cached(file)
             }
@@ -273,10 +279,14 @@ impl Engine {
 }
 
 impl OriginTarget {
-    /// Where the client is sent, when the rules say so and it can follow.
+    /// Whether clients that can follow are sent to the origin as long as the file is not complete here.
+    fn leaves_misses(&self) -> bool {
+        self.service.miss == Miss::Redirect && self.treatment.action == Action::Cache
+    }
+
+    /// Where the client finds the file at its origin, when it can follow.
     fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
-        let is_wanted = self.treatment.action == Action::Redirect;
-        if !is_wanted || redirects == Redirects::Never {
+        if redirects == Redirects::Never {
             return None;
         }
         if !self.is_forwarded {

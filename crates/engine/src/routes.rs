@@ -1,8 +1,8 @@
 //! Which export or origin a path belongs to.
 
-use crate::{DecisionOptions, Error, Service, decisions::Decisions, local::LocalTree, permission::Asker};
+use crate::{DecisionOptions, Error, Miss, Service, decisions::Decisions, local::LocalTree, permission::Asker};
 use forebay_auth::CredentialsName;
-use forebay_cache::{AllowList, CacheKey, ForwardedPath, ReadAheadSettings, Treatment, ValidityPolicy};
+use forebay_cache::{AllowList, CacheKey, FillPolicy, ForwardedPath, ReadAheadSettings, Treatment, ValidityPolicy};
 use forebay_origin::{OnBehalf, Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn, RequestPath};
 use std::{
@@ -285,6 +285,10 @@ impl OriginTarget {
     /// How it is read ahead and filled: a rule comes first, then what the export says, then the settings of the cache.
     pub(crate) fn read_ahead(&self, of_cache: ReadAheadSettings) -> ReadAheadSettings {
         let settings = self.treatment.read_ahead.unwrap_or(of_cache);
+        if self.service.miss == Miss::Redirect {
+            // Nobody reads it here before it is complete.
+            return ReadAheadSettings { fill: FillPolicy::ToEnd, complete_after_percent: None, ..settings };
+        }
         let fill = self.treatment.fill.or(self.service.fill).unwrap_or(settings.fill);
         ReadAheadSettings { fill, ..settings }
     }

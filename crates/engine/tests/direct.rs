@@ -3,7 +3,7 @@
 mod house;
 
 use forebay_cache::CacheKey;
-use forebay_engine::{Client, DecisionOptions, Evicted, Handle, Opening, Options, Redirects, Service};
+use forebay_engine::{Client, DecisionOptions, Evicted, Handle, Miss, Opening, Options, Redirects, Service};
 use forebay_testkit::{MemoryOrigin, bytes_at};
 use forebay_types::{ByteRange, Lfn};
 use house::{House, check, options, request, run, until};
@@ -19,10 +19,11 @@ const SIZE: u64 = 300_000;
 const NAMED: &str = "//root://memory//d/f";
 
 fn house(root: &Path, lease: Duration) -> House {
-    let decisions = DecisionOptions {
-        forwarding_service: Service { direct: true, ..Service::default() },
-        ..DecisionOptions::default()
-    };
+    house_of(root, lease, Service { direct: true, ..Service::default() })
+}
+
+fn house_of(root: &Path, lease: Duration, service: Service) -> House {
+    let decisions = DecisionOptions { forwarding_service: service, ..DecisionOptions::default() };
     let options = Options { direct_lease: lease, sync_interval: Duration::from_millis(20), ..options() };
     House::build_under(root, MemoryOrigin::new(SIZE), options, decisions)
 }
@@ -164,6 +165,50 @@ fn a_file_that_was_left_to_a_client_is_not_removed_until_its_lease_ends() {
         let mut bytes = Vec::new();
         reader.read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes.len() as u64, SIZE, "who has it open reads on");
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
+fn who_comes_too_early_is_sent_to_the_origin_while_the_cache_fetches_the_file() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let service = Service { miss: Miss::Redirect, ..Service::default() };
+        let house = house_of(root.path(), Duration::ZERO, service);
+        let (mut named, mut redirects) = (None, 0);
+        for _ in 0..10 {
+            if let Opening::Redirect(redirect) = open(&house, Redirects::ToUrls).await {
+                named = redirect.url;
+                redirects += 1;
+            }
+        }
+        assert_eq!(named.as_deref(), Some("root://memory:1094//d/f"), "none of the first can find it complete");
+        let served = loop {
+            match open(&house, Redirects::ToUrls).await {
+                Opening::File(handle) => break handle,
+                Opening::Redirect(_) => redirects += 1,
+                Opening::Direct(_) => panic!("not for this client"),
+            }
+            tokio::task::yield_now().await;
+        };
+        check(&served, ByteRange::at(0, SIZE)).await;
+        let asked: u64 = house.origin.asked().iter().map(|range| range.len()).sum();
+        assert_eq!(asked, SIZE, "fetched once, however many came");
+        assert_eq!(house.engine.metrics().miss_redirects(), redirects);
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
+fn who_cannot_be_sent_to_the_origin_reads_through_the_cache() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let service = Service { miss: Miss::Redirect, ..Service::default() };
+        let house = house_of(root.path(), Duration::ZERO, service);
+        for redirects in [Redirects::Never, Redirects::ToServers] {
+            let handle = served(&house, redirects).await;
+            check(&handle, ByteRange::at(0, 1000)).await;
+        }
         house.engine.shutdown().await;
     });
 }

@@ -233,6 +233,10 @@ impl Page<'_, '_> {
         self.counter(
             ("forebay_direct_switches", "Open files that were left to the client amid its reads, once complete", None),
             &counters.direct_switches,
+        )?;
+        self.counter(
+            ("forebay_miss_redirects", "Opens of files that were not complete, sent to the origin meanwhile", None),
+            &counters.miss_redirects,
         )
     }
 
@@ -436,6 +440,7 @@ mod tests {
         metrics.add_negative_hit();
         metrics.add_direct_open();
         metrics.add_direct_switch();
+        metrics.add_miss_redirect();
         metrics.set_index_entries(11);
         metrics.set_index_phase(IndexPhase::Ready);
         metrics.add_index_commit();
@@ -499,6 +504,7 @@ mod tests {
             "forebay_negative_hits_total 1",
             "forebay_direct_opens_total 1",
             "forebay_direct_switches_total 1",
+            "forebay_miss_redirects_total 1",
             "forebay_index_entries 11",
             "forebay_index_commits_total 1",
             "forebay_index_errors_total 1",

@@ -65,6 +65,7 @@ pub(crate) struct Counters {
     pub(crate) negative_hits: AtomicU64,
     pub(crate) direct_opens: AtomicU64,
     pub(crate) direct_switches: AtomicU64,
+    pub(crate) miss_redirects: AtomicU64,
     pub(crate) index_entries: AtomicU64,
     pub(crate) index_commits: AtomicU64,
     pub(crate) index_errors: AtomicU64,
@@ -273,6 +274,17 @@ impl Metrics {
     /// Counts an open file that was left to the client amid its reads.
     pub fn add_direct_switch(&self) {
         self.0.direct_switches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an open of a file that was not complete, whose client was sent to the origin.
+    pub fn add_miss_redirect(&self) {
+        self.0.miss_redirects.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Opens of files that were not complete, whose clients were sent to the origin.
+    #[must_use]
+    pub fn miss_redirects(&self) -> u64 {
+        self.0.miss_redirects.load(Ordering::Relaxed)
     }
 
     /// Counts a question that a remembered "no such file" answered.
