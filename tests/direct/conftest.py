@@ -34,6 +34,7 @@ def cache(serve: Serve, plain_origin: xrootd.Origin, store: Path) -> Callable[..
         mode: str = "0644",
         origin: str | None = None,
         export: Mapping[str, object] | None = None,
+        tables: Mapping[str, object] | None = None,
         **more: object,
     ) -> Forebay:
         return serve(
@@ -41,6 +42,7 @@ def cache(serve: Serve, plain_origin: xrootd.Origin, store: Path) -> Callable[..
                 "export": [{"origins": [origin or plain_origin.url], "direct": direct, **(export or {})}],
                 "store": {"path": str(store)},
                 "direct": {"file_mode": mode, **more},
+                **(tables or {}),
             }
         )
 

@@ -11,6 +11,7 @@ import pytest
 from harness import wire
 from harness.clients import fetch, run_client
 from harness.content import Pattern, assert_same
+from harness.direct import sent_bytes
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground
 from harness.raw_client import RawClient
@@ -31,11 +32,6 @@ def filled(cache: Forebay, ground: Ground, pattern: Pattern) -> int:
 
     until(is_left, "the file is on disk and left to clients", within=60)
     return sent_bytes(cache)
-
-
-def sent_bytes(cache: Forebay) -> int:
-    """Bytes that the cache has sent to clients."""
-    return sum(cache.settled_metrics().client_bytes().values())
 
 
 @pytest.mark.parametrize("client", ["xrdcp", "xrdfs-cat", "pyxrootd"])

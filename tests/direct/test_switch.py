@@ -14,44 +14,18 @@ import pytest
 from harness import wire, xrootd
 from harness.clients import fetch
 from harness.content import Pattern, assert_same
+from harness.direct import REDIRECTED_AMID_READS, SEES_FILES, logged_in, sent_bytes, until_complete
 from harness.forebay import BLOCK, Forebay
 from harness.ground import Ground, root_python
 from harness.pausing import PausingClient
-from harness.raw_client import RawClient, vector_elements
+from harness.raw_client import vector_elements
 from harness.relay import Relay
 from harness.waiting import until
 
 PATH = "/sizes/many-blocks.bin"
-SEES_FILES = 0x01 | 0x40
-REDIRECTED_AMID_READS = 0x04
 WHILE_OPEN = {"fill": "while-open"}
 
 Cache = Callable[..., Forebay]
-
-
-def logged_in(cache: Forebay, ability: int) -> RawClient:
-    client = RawClient("127.0.0.1", cache.port, login=False)
-    client.greet()
-    client.login(ability=ability)
-    return client
-
-
-def until_complete(cache: Forebay, path: str) -> None:
-    """Waits until the cache leaves the file to who opens it."""
-    with logged_in(cache, SEES_FILES) as client:
-
-        def is_left() -> bool:
-            answer = client.try_open(path)
-            if answer.status == wire.Status.REDIRECT:
-                return True
-            client.close_file(answer.ok()[:4])
-            return False
-
-        until(is_left, "the file is complete and left to clients", within=60)
-
-
-def sent_bytes(cache: Forebay) -> int:
-    return sum(cache.settled_metrics().client_bytes().values())
 
 
 def switches(cache: Forebay) -> float:
