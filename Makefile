@@ -62,7 +62,7 @@ costs: $(BINARY) ## instructions and system calls of a read on a warm cache agai
 	$(CARGO) run --quiet --release --locked -p forebay-bench -- costs \
 	  $(if $(ROWS),--rows $(ROWS)) $(if $(ACCEPT),--accept) $(if $(FUNCTIONS),--functions $(FUNCTIONS))
 
-blackbox: setup $(BINARY) deb ## the release binary against real clients and servers
+blackbox: setup $(BINARY) deb $(TOOLS)/render-chart ## the release binary against real clients and servers
 	$(CARGO) build --quiet --release --locked -p forebay-bench
 	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
@@ -104,6 +104,11 @@ $(BINARY): libraries FORCE
 $(TOOLS)/cargo-deb-$(CARGO_DEB):
 	$(CARGO) install --quiet --locked --debug --no-default-features --root $(TOOLS) --version $(CARGO_DEB) cargo-deb
 	touch $@
+
+# With libraries from Debian's packages alone.
+$(TOOLS)/render-chart: tests/deploy/chart/render.go | setup
+	mkdir -p $(TOOLS)
+	GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$(CURDIR)/$(TOOLS)/go-cache go build -o $@ $<
 
 $(VENV)/bin/python:
 	tests/install-tools.sh --python-only

@@ -32,6 +32,10 @@ missing() {
     command -v openssl >/dev/null || echo openssl
     command -v systemd-analyze >/dev/null || echo systemd
     command -v dpkg-shlibdeps >/dev/null || echo dpkg-dev
+    command -v go >/dev/null || echo golang-go
+    for library in github.com/Masterminds/sprig:golang-github-masterminds-sprig-dev sigs.k8s.io/yaml:golang-k8s-sigs-yaml-dev; do
+        [[ -d "/usr/share/gocode/src/${library%%:*}" ]] || echo "${library##*:}"
+    done
     for program in valgrind strace; do
         command -v "$program" >/dev/null || echo "$program"
     done

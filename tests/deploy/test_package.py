@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from harness.clients import fetch
 from harness.content import Pattern, assert_same
-from harness.ground import REPOSITORY, Ground, MissingProgram
+from harness.ground import Ground, package
 from harness.machine import Machine
 from harness.waiting import until
 from harness.xrootd import Origin
@@ -24,15 +22,6 @@ ENABLED = [
     "/etc/systemd/system/sockets.target.wants/forebay.socket",
 ]
 PATH = "/sizes/many-blocks.bin"
-
-
-def package() -> Path:
-    """The package that `make deb` has built."""
-    if given := os.environ.get("FOREBAY_PACKAGE"):
-        return Path(given)
-    for built in (REPOSITORY / "target" / "debian").glob("forebay_*.deb"):
-        return built
-    raise MissingProgram("there is no package in target/debian: run `make deb`")
 
 
 @pytest.fixture

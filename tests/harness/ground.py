@@ -86,3 +86,12 @@ def root_python() -> Path:
     if not python.is_file():
         raise MissingProgram(f"{python} does not exist: run `make setup`")
     return python
+
+
+def package() -> Path:
+    """The package that `make deb` has built."""
+    if given := os.environ.get("FOREBAY_PACKAGE"):
+        return Path(given)
+    for built in (REPOSITORY / "target" / "debian").glob("forebay_*.deb"):
+        return built
+    raise MissingProgram("there is no package in target/debian: run `make deb`")
