@@ -6,6 +6,7 @@ mod costs;
 mod file;
 mod floor;
 mod grid;
+mod jobs;
 mod load;
 mod path;
 mod place;
@@ -22,6 +23,7 @@ use costs::CostsOptions;
 use floor::FloorMode;
 use forebay_bench::{interrupt, wan};
 use forebay_types::ByteSize;
+use jobs::JobsArgs;
 use load::{Bound, Entry, Load, LoadFile, LoadOptions, Operation, Order};
 use path::PathOptions;
 use scale::ScaleArgs;
@@ -64,6 +66,8 @@ enum Command {
     Scale(ScaleArgs),
     /// Have hundreds of jobs at a time visit files by chance, on each server, cold and warm.
     Stress(StressArgs),
+    /// Run jobs that visit files by chance against one server, and tell what they did second by second as lines of JSON.
+    Jobs(JobsArgs),
     /// Measure cold reads over long paths: two network namespaces and a relay between them. Needs root.
     Path(Box<PathOptions>),
     /// Keep a network namespace until the standard input ends.
@@ -151,6 +155,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => compare::run(&options),
         Command::Scale(args) => scale::run(&args),
         Command::Stress(args) => stress::run(&args),
+        Command::Jobs(args) => jobs::run(&args),
         Command::Path(options) => path::run(&options),
         Command::Keep { outside } => wan::keep(&outside),
         Command::Costs(options) => costs::run(&options),

@@ -5,7 +5,7 @@ use crate::compare::record::{Machine, keep_texts};
 use crate::compare::scene::{FileSizes, Scene, read_files, wait_until_stored};
 use crate::compare::servers::{ServerKind, store_dir};
 use crate::compare::usage::Usage;
-use crate::load::{LoadFile, Stress, StressOptions, StressReport};
+use crate::load::{LoadFile, Stress, StressOptions, StressReport, VisitShape};
 use crate::place::Place;
 use crate::process::Server;
 use anyhow::{Context as _, Result};
@@ -143,6 +143,7 @@ impl StressTest<'_> {
             files: self.files.to_vec(),
             jobs: self.args.jobs,
             visits: self.args.visits,
+            shape: VisitShape::default(),
             seed: self.args.seed,
         })?;
         Memory::reset_peak(server.pid())?;

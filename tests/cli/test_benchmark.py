@@ -1,13 +1,18 @@
-"""The benchmark's rows on security: clients of every kind get in at all servers. How fast, nobody asks here."""
+"""The benchmark: clients of every kind get in at all servers, jobs tell what they did. How fast, nobody asks here."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness import xrootd
+from harness.forebay import Forebay
 from harness.ground import REPOSITORY, Ground, MissingProgram
 
 LOGINS = ["no security", "sss", "gsi", "gsi with VOMS", "TLS", "TLS resumed", "TLS + ztn"]
@@ -52,3 +57,54 @@ def test_every_row_is_measured_on_every_server(
         for title in titles:
             took_part = ["Forebay"] if title == RESUMED else servers
             assert all(float(measured[title][server]) > 0 for server in took_part), table
+
+
+def jobs(server: str, *arguments: str) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Runs jobs, and returns the rows: of all, of each job, of each second."""
+    command: list[str | Path] = [benchmark(), "jobs", server, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    asked, *rows, summary = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (asked["kind"], summary["kind"]) == ("run", "summary")
+    return summary, *([row for row in rows if row["kind"] == kind] for kind in ("job", "second"))
+
+
+@pytest.mark.parametrize("how", [["--ranges", "40"], ["--ranges", "200", "--vector", "16"]])
+def test_jobs_tell_what_each_of_them_did_and_when(
+    ground: Ground, cache_of: Callable[..., Forebay], how: list[str]
+) -> None:
+    exported = ground.directory("jobs")
+    names = ["one", "two", "three"]
+    for name in names:
+        subprocess.run([benchmark(), "make-file", exported / name, "300KiB"], check=True)
+    origin = xrootd.plain(ground, exported)
+    paths = [f"/{name}" for name in names]
+    cache = cache_of(origin.url)
+    arguments = ["--file-size", "300KiB", "--jobs", "8", "--visits", "3", "--range-size", "32KiB", *how]
+    summary, every_job, seconds = jobs(cache.url, *paths, *arguments)
+    assert [(row["visits"], row["error"]) for row in every_job] == [(3, None)] * 8
+    assert (summary["visits"], summary["errors"]) == (24, 0)
+    for count in ("visits", "reads", "bytes"):
+        assert summary[count] == sum(row[count] for row in every_job) > 0
+    for count in ("visits", "reads"):
+        assert summary[count] == sum(row[count] for row in seconds)
+    assert sum(row["received_bytes"] for row in seconds) > summary["bytes"]
+    assert sum(row["jobs_done"] for row in seconds) == 8
+    again, _, _ = jobs(cache.url, *paths, *arguments)
+    assert again["bytes"] == summary["bytes"], "the same seed makes the same choices"
+    origin.stop()
+
+
+def test_a_job_that_fails_leaves_the_others_alone(ground: Ground, cache_of: Callable[..., Forebay]) -> None:
+    exported = ground.directory("jobs")
+    subprocess.run([benchmark(), "make-file", exported / "there", "64KiB"], check=True)
+    origin = xrootd.plain(ground, exported)
+    cache = cache_of(origin.url)
+    summary, every_job, seconds = jobs(
+        cache.url, "/there", "/not-there", "--file-size", "64KiB", "--jobs", "16", "--visits", "1", "--ranges", "4"
+    )
+    failed = [row["error"] for row in every_job if row["error"]]
+    assert 0 < len(failed) == summary["errors"] == sum(row["jobs_failed"] for row in seconds) < 16
+    assert all("not-there" in error for error in failed), failed
+    assert summary["visits"] == 16 - len(failed)
+    origin.stop()

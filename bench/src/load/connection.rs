@@ -62,7 +62,7 @@ impl Connection {
         self.flush()?;
         let mut buffer = [0; 1024];
         while self.finished.is_empty() {
-            ensure!(self.receive(&mut buffer)?, "no answer to open of {}", file.path);
+            ensure!(self.receive(&mut buffer)? > 0, "no answer to open of {}", file.path);
         }
         let Some((_, Reply::Opened(reply))) = self.finished.pop() else { bail!("open was not answered by a handle") };
         let stat = reply.stat.context("the server told no size on open")?;
@@ -87,17 +87,17 @@ impl Connection {
         job.begin(slot, stream_id(index), &mut self.out)
     }
 
-    /// Reads once from the socket through `buffer` and compares what came. Whether anything did.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<bool> {
+    /// Reads once from the socket through `buffer` and compares what came. How many bytes did.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let len = match self.transport.read(buffer) {
             Ok(0) => bail!("the server closed the connection"),
             Ok(len) => len,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(false),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(0),
             Err(error) => return Err(error).context("the connection broke"),
         };
         let input = buffer.get(..len).unwrap_or_default();
         self.replies.handle_input(input, &mut self.slots, &mut self.finished)?;
-        Ok(true)
+        Ok(len)
     }
 
     /// Goes on with what was received, until an operation is complete or nothing more is to be done.

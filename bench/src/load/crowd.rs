@@ -57,7 +57,7 @@ impl Crowd {
                 while connection.next_completed(&mut job)?.is_none() {
                     let received =
                         connection.receive(&mut self.buffer).with_context(|| format!("connection {index}"))?;
-                    ensure!(received, "no answer on connection {index}");
+                    ensure!(received > 0, "no answer on connection {index}");
                 }
             }
         }

@@ -94,9 +94,7 @@ impl Job {
                 slot.elements.clear();
                 let ranges = offsets.next_vector(*elements);
                 slot.elements.extend(ranges.map(|(offset, len)| ReadElement { handle: *handle, offset, len }));
-                let asked_bytes = slot.elements.iter().map(|element| u64::from(element.len)).sum();
-                slot.begin(Step::ReadVector, 0, asked_bytes);
-                encode_read_vector(stream_id, 0, &slot.elements, out);
+                read_vector(slot, stream_id, out);
             }
             Self::Files { queue, .. } => {
                 slot.file = queue.take();
@@ -168,6 +166,13 @@ pub(super) fn read(slot: &mut Slot, stream_id: StreamId, handle: FileHandle, off
     slot.begin(Step::Read, offset, u64::from(len));
     let request = Read { handle, offset, len, path_id: 0, prereads: Prereads::default() };
     Request::Read(request).encode(stream_id, out);
+}
+
+/// Asks for the ranges that the slot has, at once.
+pub(super) fn read_vector(slot: &mut Slot, stream_id: StreamId, out: &mut Vec<u8>) {
+    let asked_bytes = slot.elements.iter().map(|element| u64::from(element.len)).sum();
+    slot.begin(Step::ReadVector, 0, asked_bytes);
+    encode_read_vector(stream_id, 0, &slot.elements, out);
 }
 
 /// Gives an open file up.

@@ -13,6 +13,7 @@ mod poller;
 mod reply;
 mod slot;
 mod stress;
+mod tally;
 mod transport;
 mod visits;
 mod workload;
@@ -21,8 +22,10 @@ pub(crate) use crowd::Crowd;
 pub(crate) use job::LoadFile;
 pub(crate) use login::{Entry, Proof, SECRET_USER};
 pub(crate) use logins::Logins;
-pub(crate) use stress::{Stress, StressOptions, StressReport};
+pub(crate) use stress::{Stress, StressOptions};
+pub(crate) use tally::{JobReport, SecondReport, StressReport};
 pub(crate) use transport::{SERVER_NAME, TlsClient};
+pub(crate) use visits::VisitShape;
 pub(crate) use workload::{Operation, Order};
 
 use crate::content::Content;
@@ -150,7 +153,7 @@ impl Load {
             let members = &mut self.members;
             let progress = self.poller.wait(|index| {
                 let (connection, job) = members.get_mut(index).context("events come from our connections")?;
-                if !connection.receive(&mut self.buffer)? {
+                if connection.receive(&mut self.buffer)? == 0 {
                     return Ok(false);
                 }
                 settle()?;

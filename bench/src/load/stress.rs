@@ -1,22 +1,20 @@
 //! Many jobs at a time that visit files by chance, as the jobs of a cluster do.
 
-use super::connection::{Completed, Connection};
+use super::connection::Connection;
 use super::job::{Job, LoadFile};
-use super::latency::Latencies;
 use super::login::Entry;
 use super::poller::Poller;
 use super::reply::ReplyError;
-use super::slot::Step;
-use super::visits::Visits;
-use super::{RECEIVE_LEN, STALL_TIMEOUT};
+use super::tally::{StressReport, Tally};
+use super::visits::{VisitShape, Visits};
+use super::{CONNECTIONS_MAX, RECEIVE_LEN, STALL_TIMEOUT};
 use crate::content::Content;
 use anyhow::{Context as _, Result, ensure};
 use forebay_net::clock;
 use forebay_proto::Status;
-use serde::Serialize;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What to do to which server.
 #[derive(Clone, Debug)]
@@ -25,195 +23,160 @@ pub(crate) struct StressOptions {
     pub(crate) server: SocketAddr,
     /// The list that each job chooses from.
     pub(crate) files: Vec<LoadFile>,
-    /// Jobs at a time, each with a connection of its own.
+    /// Jobs at a time, each with a connection of its own; from 1 to [`CONNECTIONS_MAX`].
     pub(crate) jobs: u16,
     /// Files that each job visits.
     pub(crate) visits: u32,
+    /// What a job does in a file.
+    pub(crate) shape: VisitShape,
     /// The same seed makes the same visits.
     pub(crate) seed: u64,
 }
 
-/// What a stress did.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct StressReport {
-    /// Files opened, read and closed.
-    pub(crate) visits: u64,
-    /// Reads answered.
-    pub(crate) reads: u64,
-    /// Bytes received, all of them compared.
-    pub(crate) bytes: u64,
-    /// Duration in seconds, until the last job was done.
-    pub(crate) wall_s: f64,
-    /// When the first job was done, in seconds; as late as the last one where all get their share.
-    pub(crate) first_done_s: f64,
-    /// Latency of reads in microseconds.
-    pub(crate) read_p50_us: f64,
-    pub(crate) read_p99_us: f64,
-    pub(crate) read_max_us: f64,
-    /// Latency of opens in microseconds.
-    pub(crate) open_p99_us: f64,
-    /// Jobs that did not come to their end.
-    pub(crate) errors: u64,
-    /// What the first of them said.
-    pub(crate) first_error: Option<String>,
-}
-
 /// Jobs that are connected and logged in.
 pub(crate) struct Stress {
-    members: Vec<Option<(Connection, Job)>>,
+    /// Those that are left.
+    members: Vec<Option<Member>>,
+    jobs: usize,
+    /// Jobs that did not get in, by number.
+    refused: Vec<(usize, String)>,
     poller: Poller,
     buffer: Vec<u8>,
 }
 
+/// A job that runs.
+struct Member {
+    number: usize,
+    connection: Connection,
+    job: Job,
+}
+
+/// Jobs that log in at the same time: over a long path, one after the other takes minutes.
+const LOGINS_AT_A_TIME: usize = 32;
+
 impl Stress {
-    /// Connects and logs in.
+    /// Connects and logs in. A job that does not get in has failed.
     pub(crate) fn prepare(options: &StressOptions) -> Result<Self> {
         ensure!(!options.files.is_empty(), "there is no file to visit");
+        ensure!((1..=CONNECTIONS_MAX).contains(&options.jobs), "jobs must be 1 to {CONNECTIONS_MAX}");
         let files: std::rc::Rc<[LoadFile]> = options.files.as_slice().into();
-        let mut members = Vec::new();
-        for index in 0..options.jobs {
-            let connection = Connection::log_in(options.server, &Entry::default(), 1, Content::of_path(""))?;
-            let seed = options.seed.wrapping_mul(u64::from(u16::MAX)).wrapping_add(index.into());
-            members.push((connection, Job::Visits(Visits::new(files.clone(), seed, options.visits))));
+        let (mut members, mut refused) = (Vec::new(), Vec::new());
+        for (number, connection) in log_in_all(options.server, options.jobs.into())?.into_iter().enumerate() {
+            match connection {
+                Err(error) => refused.push((number, format!("{error:#}"))),
+                Ok(connection) => {
+                    let seed = options.seed.wrapping_mul(u64::from(u16::MAX)).wrapping_add(number as u64);
+                    let visits = Visits::new(files.clone(), options.shape, seed, options.visits);
+                    members.push(Member { number, connection, job: Job::Visits(visits) });
+                }
+            }
         }
-        let poller = Poller::new(members.iter().map(|(connection, _)| connection.stream()))?;
-        Ok(Self { members: members.into_iter().map(Some).collect(), poller, buffer: vec![0; RECEIVE_LEN] })
+        let poller = Poller::new(members.iter().map(|member| member.connection.stream()))?;
+        let members = members.into_iter().map(Some).collect();
+        Ok(Self { members, jobs: options.jobs.into(), refused, poller, buffer: vec![0; RECEIVE_LEN] })
     }
 
     /// Runs until all jobs are done. A job whose connection breaks, whose request is refused, or that is told to come
     /// again later is counted and left out.
     ///
     /// # Errors
-    /// A wrong byte, a stall of all jobs, or an interruption.
+    /// A wrong byte, or an interruption.
     pub(crate) fn run(mut self, cancelled: &AtomicBool) -> Result<StressReport> {
-        let mut tally = Tally::new();
-        for member in &mut self.members {
-            tally.go_on(member, |connection, job, tally| tally.serve_next(connection, 0, job, tally.start))?;
+        let mut tally = Tally::new(self.jobs);
+        let start = tally.start();
+        for (number, error) in self.refused.drain(..) {
+            tally.fail(number, error, start);
         }
+        for member in &mut self.members {
+            go_on(member, &mut tally, |member, _| member.begin(0, start).map(|()| false))?;
+        }
+        let mut last_progress = start;
         while self.members.iter().any(Option::is_some) {
             ensure!(!cancelled.load(Ordering::Relaxed), "interrupted");
             let now = clock::monotonic();
             let (members, buffer) = (&mut self.members, &mut self.buffer);
             let progress = self.poller.wait(|index| {
                 let member = members.get_mut(index).context("events come from our connections")?;
-                tally.go_on(member, |connection, job, tally| {
-                    let received = connection.receive(buffer)?;
-                    tally.serve(connection, job)?;
-                    Ok(received)
-                })
+                go_on(member, &mut tally, |member, tally| member.receive(buffer, tally))
             })?;
             if progress {
-                tally.last_progress = now;
+                last_progress = now;
             }
-            if now - tally.last_progress > STALL_TIMEOUT {
-                let stalled = self.members.iter_mut().filter_map(Option::take).count();
-                tally.errors += u64::try_from(stalled)?;
-                tally.first_error.get_or_insert_with(|| format!("no answer for {} s", STALL_TIMEOUT.as_secs()));
+            if now - last_progress > STALL_TIMEOUT {
+                for member in self.members.iter_mut().filter_map(Option::take) {
+                    tally.fail(member.number, format!("no answer for {} s", STALL_TIMEOUT.as_secs()), now);
+                }
             }
         }
         Ok(tally.report())
     }
 }
 
-/// The counts of a run.
-struct Tally {
-    start: Instant,
-    last_progress: Instant,
-    first_done: Option<Duration>,
-    last_done: Duration,
-    visits: u64,
-    reads: u64,
-    bytes: u64,
-    read_latencies: Latencies,
-    open_latencies: Latencies,
-    errors: u64,
-    first_error: Option<String>,
-}
-
-impl Tally {
-    fn new() -> Self {
-        let start = clock::monotonic();
-        Self {
-            start,
-            last_progress: start,
-            first_done: None,
-            last_done: Duration::ZERO,
-            visits: 0,
-            reads: 0,
-            bytes: 0,
-            read_latencies: Latencies::new(),
-            open_latencies: Latencies::new(),
-            errors: 0,
-            first_error: None,
-        }
-    }
-
-    /// Goes on with a member, and leaves it out when it is done or has failed. Whether something was received.
-    fn go_on(
-        &mut self,
-        member: &mut Option<(Connection, Job)>,
-        serve: impl FnOnce(&mut Connection, &mut Job, &mut Self) -> Result<bool>,
-    ) -> Result<bool> {
-        let Some((connection, job)) = member else { return Ok(false) };
-        match serve(connection, job, self) {
-            Ok(received) => {
-                if matches!(job, Job::Visits(visits) if visits.is_done()) {
-                    self.last_done = clock::monotonic() - self.start;
-                    self.first_done.get_or_insert(self.last_done);
-                    *member = None;
-                }
-                Ok(received)
-            }
-            Err(error) if is_wrong(&error) => Err(error),
-            Err(error) => {
-                self.errors += 1;
-                self.first_error.get_or_insert_with(|| format!("{error:#}"));
-                *member = None;
-                Ok(true)
-            }
-        }
-    }
-
-    fn serve(&mut self, connection: &mut Connection, job: &mut Job) -> Result<()> {
-        let now = clock::monotonic();
-        while let Some(Completed { slot, step, bytes, started }) = connection.next_completed(job)? {
-            match step {
-                Step::Open => self.open_latencies.record(now - started),
-                Step::Close => self.visits += 1,
-                _ => {
-                    self.reads += 1;
-                    self.bytes += bytes;
-                    self.read_latencies.record(now - started);
-                }
-            }
-            self.serve_next(connection, slot, job, now)?;
+impl Member {
+    /// Sends the next request, if there is one left.
+    fn begin(&mut self, slot: usize, now: Instant) -> Result<()> {
+        if !self.is_done() {
+            self.connection.begin(slot, &mut self.job, now)?;
+            self.connection.flush()?;
         }
         Ok(())
     }
 
-    fn serve_next(&mut self, connection: &mut Connection, slot: usize, job: &mut Job, now: Instant) -> Result<bool> {
-        if !matches!(job, Job::Visits(visits) if visits.is_done()) {
-            connection.begin(slot, job, now)?;
-            connection.flush()?;
+    /// Takes what has come. Whether anything has.
+    fn receive(&mut self, buffer: &mut [u8], tally: &mut Tally) -> Result<bool> {
+        let len = self.connection.receive(buffer)?;
+        let now = clock::monotonic();
+        tally.receive(len, now);
+        while let Some(completed) = self.connection.next_completed(&mut self.job)? {
+            tally.complete(self.number, &completed, now);
+            self.begin(completed.slot, now)?;
         }
-        Ok(false)
+        Ok(len > 0)
     }
 
-    fn report(self) -> StressReport {
-        StressReport {
-            visits: self.visits,
-            reads: self.reads,
-            bytes: self.bytes,
-            wall_s: self.last_done.as_secs_f64(),
-            first_done_s: self.first_done.unwrap_or_default().as_secs_f64(),
-            read_p50_us: self.read_latencies.percentile_us(50),
-            read_p99_us: self.read_latencies.percentile_us(99),
-            read_max_us: self.read_latencies.percentile_us(100),
-            open_p99_us: self.open_latencies.percentile_us(99),
-            errors: self.errors,
-            first_error: self.first_error,
+    fn is_done(&self) -> bool {
+        matches!(&self.job, Job::Visits(visits) if visits.is_done())
+    }
+}
+
+/// Goes on with a member, and leaves it out when it is done or has failed. Whether something was received.
+fn go_on(
+    member: &mut Option<Member>,
+    tally: &mut Tally,
+    step: impl FnOnce(&mut Member, &mut Tally) -> Result<bool>,
+) -> Result<bool> {
+    let Some(running) = member else { return Ok(false) };
+    match step(running, tally) {
+        Ok(received) => {
+            if running.is_done() {
+                tally.finish(running.number, clock::monotonic());
+                *member = None;
+            }
+            Ok(received)
+        }
+        Err(error) if is_wrong(&error) => Err(error),
+        Err(error) => {
+            tally.fail(running.number, format!("{error:#}"), clock::monotonic());
+            *member = None;
+            Ok(true)
         }
     }
+}
+
+/// Logs `count` clients in, and tells of each how that went.
+fn log_in_all(server: SocketAddr, count: usize) -> Result<Vec<Result<Connection>>> {
+    let log_in = || Connection::log_in(server, &Entry::default(), 1, Content::of_path(""));
+    let share = count.div_ceil(LOGINS_AT_A_TIME);
+    std::thread::scope(|scope| {
+        let logins = |share| move || (0..share).map(|_| log_in()).collect::<Vec<_>>();
+        let shares = (0..count).step_by(share).map(|first| share.min(count - first));
+        let threads: Vec<_> = shares.map(|share| scope.spawn(logins(share))).collect();
+        let mut all = Vec::with_capacity(count);
+        for thread in threads {
+            all.extend(thread.join().ok().context("a thread that logs in has failed")?);
+        }
+        Ok(all)
+    })
 }
 
 /// Whether an answer was wrong, rather than an error, a wish to come again later, or nothing.

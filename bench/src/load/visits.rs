@@ -1,24 +1,31 @@
 //! What a stressing job does: visits files of a list by chance, one after the other.
 
-use super::job::{LoadFile, close, open, read};
+use super::job::{LoadFile, close, open, read, read_vector};
 use super::slot::{Reply, Slot};
 use crate::content::Content;
 use anyhow::{Context as _, Result, bail};
 use forebay_bench::wan::Random;
+use forebay_proto::request::ReadElement;
 use forebay_proto::{FileHandle, StreamId};
+use serde::Serialize;
 use std::rc::Rc;
 
-/// Most reads of one visit.
-const READS_MAX: u64 = 1024;
+/// What is read in a visit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+pub(crate) struct VisitShape {
+    /// Most ranges of one visit.
+    pub(crate) ranges_max: u32,
+    /// Longest range.
+    pub(crate) range_len_max: u32,
+    /// Most ranges that are asked for at once, in vector reads of at least one; `None` for single reads.
+    pub(crate) vector_max: Option<u32>,
+}
 
-/// Longest read of a visit.
-const READ_LEN_MAX: u64 = 128 << 10;
-
-/// Opens a file by chance, reads up to 1024 ranges of up to 128 KiB anywhere in it, closes it, and begins anew. The same
-/// seed makes the same choices.
+/// Opens a file by chance, reads ranges of it by chance, closes it, and begins anew. The same seed makes the same choices.
 #[derive(Debug)]
 pub(super) struct Visits {
     files: Rc<[LoadFile]>,
+    shape: VisitShape,
     random: Random,
     state: State,
     /// Visits that have not begun.
@@ -35,15 +42,22 @@ enum State {
     Reading {
         handle: FileHandle,
         file: usize,
-        reads_left: u64,
+        ranges_left: u64,
     },
     Closing,
 }
 
+/// As in the published stress test.
+impl Default for VisitShape {
+    fn default() -> Self {
+        Self { ranges_max: 1024, range_len_max: 128 << 10, vector_max: None }
+    }
+}
+
 impl Visits {
     /// `count` visits to `files`, of which there is at least one.
-    pub(super) const fn new(files: Rc<[LoadFile]>, seed: u64, count: u32) -> Self {
-        Self { files, random: Random::new(seed), state: State::Outside, left: count }
+    pub(super) const fn new(files: Rc<[LoadFile]>, shape: VisitShape, seed: u64, count: u32) -> Self {
+        Self { files, shape, random: Random::new(seed), state: State::Outside, left: count }
     }
 
     /// Whether all visits are over.
@@ -62,17 +76,28 @@ impl Visits {
                 open(slot, stream_id, file, out);
                 self.state = State::Opening { file: index };
             }
-            State::Reading { handle, reads_left: 0, .. } => {
+            State::Reading { handle, ranges_left: 0, .. } => {
                 slot.handle = *handle;
                 close(slot, stream_id, out);
                 self.state = State::Closing;
             }
-            State::Reading { handle, file, reads_left } => {
-                *reads_left -= 1;
+            State::Reading { handle, file, ranges_left } => {
                 let file_len = self.files.get(*file).context("a visited file is one of the list")?.len;
-                let len = self.random.below(READ_LEN_MAX + 1).min(file_len);
-                let offset = self.random.below(file_len - len + 1);
-                read(slot, stream_id, *handle, offset, u32::try_from(len)?, out);
+                let len_max = u64::from(self.shape.range_len_max).min(file_len);
+                let Some(vector_max) = self.shape.vector_max else {
+                    *ranges_left -= 1;
+                    let (offset, len) = range(&mut self.random, file_len, 0, len_max)?;
+                    read(slot, stream_id, *handle, offset, len, out);
+                    return Ok(());
+                };
+                let count = (1 + self.random.below(vector_max.max(1).into())).min(*ranges_left);
+                *ranges_left -= count;
+                slot.elements.clear();
+                for _ in 0..count {
+                    let (offset, len) = range(&mut self.random, file_len, 1.min(len_max), len_max)?;
+                    slot.elements.push(ReadElement { handle: *handle, offset, len });
+                }
+                read_vector(slot, stream_id, out);
             }
             State::Opening { .. } | State::Closing => bail!("a request of the visit is under way"),
         }
@@ -86,7 +111,11 @@ impl Visits {
                 let expected = self.files.get(file).map(|file| file.len);
                 let size = opened.stat.map(|stat| stat.size);
                 anyhow::ensure!(size == expected, "a file of {expected:?} bytes has {size:?} at the server");
-                State::Reading { handle: opened.handle, file, reads_left: self.random.below(READS_MAX + 1) }
+                State::Reading {
+                    handle: opened.handle,
+                    file,
+                    ranges_left: self.random.below(u64::from(self.shape.ranges_max) + 1),
+                }
             }
             (reading @ State::Reading { .. }, Reply::Data { .. }) => reading,
             (State::Closing, Reply::Closed) => State::Outside,
@@ -94,4 +123,10 @@ impl Visits {
         };
         Ok(())
     }
+}
+
+/// A range by chance, of `len_min` to `len_max` bytes, anywhere in a file that is at least that long.
+fn range(random: &mut Random, file_len: u64, len_min: u64, len_max: u64) -> Result<(u64, u32)> {
+    let len = len_min + random.below(len_max - len_min + 1);
+    Ok((random.below(file_len - len + 1), u32::try_from(len)?))
 }
