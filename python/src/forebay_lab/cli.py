@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from . import inputs_command, loop_command, trace_command
+from . import inputs_command, loop_command, report_command, trace_command
 from .errors import LabError
 
 COMMANDS: dict[str, ModuleType] = {
     "inputs": inputs_command,
     "loop": loop_command,
     "trace": trace_command,
+    "report": report_command,
 }
 """Each module has `add_arguments(parser)` and `run(options)`; the first line of its doc is its help."""
 
