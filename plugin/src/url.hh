@@ -1,0 +1,41 @@
+// URLs of files at XRootD servers, taken apart as the client library does it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace forebay {
+
+/// A URL of one of XRootD's own schemes: `root://user:word@host:port//path?query`.
+struct Url {
+    std::string scheme;
+    std::string user;  ///< without the password, which is for the server of the URL alone
+    std::string host;  ///< an IPv6 address keeps its brackets
+    uint16_t port = kDefaultPort;
+    std::string path;  ///< what follows the first slash behind the host; absolute paths begin with a slash of their own
+    std::string query;  ///< without the question mark
+
+    static constexpr uint16_t kDefaultPort = 1094;
+
+    /// Takes a text apart; nothing for other schemes and for what is no URL.
+    static std::optional<Url> parse(std::string_view text);
+
+    /// `host:port`, in lower case: what tells one server from another.
+    std::string address() const;
+
+    /// `scheme://host:port`.
+    std::string server() const;
+
+    /// Whether the connection is to be encrypted.
+    bool isSecure() const { return scheme == "roots" || scheme == "xroots"; }
+
+    /// Whether the query has a parameter whose name begins with `prefix`.
+    bool hasParameter(std::string_view prefix) const;
+};
+
+/// ASCII letters in lower case.
+std::string lowerCase(std::string_view text);
+
+}  // namespace forebay
