@@ -1,0 +1,180 @@
+#include "caches.hh"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include "handshake.hh"
+
+namespace forebay {
+namespace {
+
+using Clock = Backoff::Clock;
+
+/// A cache that answered so short a time ago is not greeted again.
+constexpr std::chrono::seconds kAliveFor{2};
+
+constexpr size_t kTokenLength = 32;
+
+/// The token in the file that a cache has told us of, if we see it.
+std::string readToken(const std::string& path) {
+    std::string token(kTokenLength, '\0');
+    std::ifstream file(path, std::ios::binary);
+    file.read(token.data(), kTokenLength);
+    const bool is_whole = file.gcount() == static_cast<std::streamsize>(kTokenLength);
+    const bool is_hex = token.find_first_not_of("0123456789abcdef") == std::string::npos;
+    return is_whole && is_hex ? token : "";
+}
+
+}  // namespace
+
+const Options& options() {
+    static const Options* const read = new Options(Options::read(&std::getenv));
+    return *read;
+}
+
+Caches& Caches::here() {
+    static std::atomic<Caches*> current{nullptr};
+    Caches* known = current.load(std::memory_order_acquire);
+    while (known == nullptr || known->process_ != getpid()) {
+        auto* fresh = new Caches(options().caches.size());
+        if (current.compare_exchange_strong(known, fresh)) {
+            return *fresh;  // what the parent knew is left to itself: threads that are not here may hold its lock
+        }
+        delete fresh;
+    }
+    return *known;
+}
+
+void Caches::whenKnown(size_t cache, Then then) {
+    bool is_usable = false;
+    std::string token;
+    {
+        const std::lock_guard lock(mutex_);
+        State& state = states_[cache];
+        const auto now = Clock::now();
+        const bool is_alive = state.has_answered && now - state.last_answer < kAliveFor;
+        if (state.backoff.isOver(now) && !(is_alive && state.is_token_known)) {
+            state.waiting.push_back(std::move(then));
+            if (state.is_being_scouted) {
+                return;
+            }
+            state.is_being_scouted = true;
+        } else {
+            is_usable = state.backoff.isOver(now);
+            token = state.token;
+        }
+    }
+    if (then) {
+        then(is_usable, token);
+        return;
+    }
+    try {
+        std::thread([this, cache] { scout(cache); }).detach();
+    } catch (const std::exception& error) {
+        failed(cache, error.what());
+        tell(cache);
+    }
+}
+
+void Caches::answered(size_t cache) {
+    const std::lock_guard lock(mutex_);
+    State& state = states_[cache];
+    state.last_answer = Clock::now();
+    state.has_answered = true;
+    state.backoff.succeed();
+}
+
+void Caches::failed(size_t cache, const std::string& why) {
+    XrdCl::DefaultEnv::GetLog()->Warning(kLogTopic, "cache %s is left out for a while: %s",
+                                         options().cache_names[cache].c_str(), why.c_str());
+    const std::lock_guard lock(mutex_);
+    State& state = states_[cache];
+    state.backoff.fail(Clock::now());
+    state.has_answered = false;
+    state.is_token_known = false;
+}
+
+void Caches::scout(size_t cache) {
+    try {
+        std::string fault = findFault(options().caches[cache], options().connect_timeout);
+        std::string token;
+        if (fault.empty() && !learnToken(cache, token)) {
+            fault = "it greets and answers nothing";
+        }
+        if (fault.empty()) {
+            const std::lock_guard lock(mutex_);
+            State& state = states_[cache];
+            state.last_answer = Clock::now();
+            state.has_answered = true;
+            state.is_token_known = true;
+            state.token = token;
+        } else {
+            failed(cache, fault);
+        }
+    } catch (const std::exception& error) {
+        failed(cache, error.what());
+    }
+    tell(cache);
+}
+
+/// Asks the cache which file only those can read who see its disk, and reads it. False when the cache does not answer.
+bool Caches::learnToken(size_t cache, std::string& token) const {
+    XrdCl::FileSystem server(XrdCl::URL(options().caches[cache].server()), false);
+    XrdCl::Buffer question;
+    question.FromString("forebay.probe");
+    XrdCl::Buffer* received = nullptr;
+    const auto limit = static_cast<Timeout>(options().open_timeout.count());
+    const Status status = server.Query(XrdCl::QueryCode::Config, question, received, limit);
+    const std::unique_ptr<XrdCl::Buffer> answer(received);
+    if (!status.IsOK() || !answer || answer->GetSize() == 0) {
+        return !isFailureOfConnection(status);
+    }
+    std::string path(answer->GetBuffer(), answer->GetSize());
+    path = path.substr(0, path.find_first_of(std::string_view("\n\0", 2)));
+    if (path.front() == '/') {
+        token = readToken(path);
+    }
+    return true;
+}
+
+void Caches::tell(size_t cache) {
+    std::vector<Then> waiting;
+    bool is_usable = false;
+    std::string token;
+    {
+        const std::lock_guard lock(mutex_);
+        State& state = states_[cache];
+        state.is_being_scouted = false;
+        waiting.swap(state.waiting);
+        is_usable = state.backoff.isOver(Clock::now());
+        token = state.token;
+    }
+    for (const Then& then : waiting) {
+        then(is_usable, token);
+    }
+}
+
+bool isFailureOfConnection(const Status& status) {
+    if (status.IsOK()) {
+        return false;
+    }
+    switch (status.code) {
+        case XrdCl::errHandShakeFailed:
+        case XrdCl::errOperationExpired:
+        case XrdCl::errOperationInterrupted:
+        case XrdCl::errInvalidMessage:
+        case XrdCl::errInvalidResponse:
+        case XrdCl::errInternal:
+        case XrdCl::errDataError:
+            return true;
+        default:
+            return XrdCl::Status::IsSocketError(status.code);
+    }
+}
+
+}  // namespace forebay

@@ -1,0 +1,66 @@
+// What this process knows of its caches.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "api.hh"
+#include "backoff.hh"
+#include "options.hh"
+
+namespace forebay {
+
+/// The options, read once when the plug-in is loaded.
+const Options& options();
+
+/// Tells which caches answer, and by which token they know that we see their files.
+///
+/// A cache that has not answered for a while is greeted, by a thread of its own, before a file is opened there: so that
+/// a dead one costs one short look and not the minutes that the client library tries it for.
+class Caches {
+  public:
+    /// Called once: whether the cache can be asked, and the token, empty when there is none.
+    using Then = std::function<void(bool is_usable, const std::string& token)>;
+
+    /// The caches as this process knows them; a forked child begins anew.
+    static Caches& here();
+
+    /// Calls `then` as soon as it is known whether a cache can be asked, on this thread or on another.
+    void whenKnown(size_t cache, Then then);
+
+    /// The cache has answered a request.
+    void answered(size_t cache);
+
+    /// The cache could not be reached, or did not answer in time.
+    void failed(size_t cache, const std::string& why);
+
+  private:
+    struct State {
+        Backoff backoff;
+        Backoff::Clock::time_point last_answer{};
+        bool has_answered = false;
+        bool is_token_known = false;
+        bool is_being_scouted = false;
+        std::string token;
+        std::vector<Then> waiting;
+    };
+
+    explicit Caches(size_t count) : states_(count), process_(getpid()) {}
+
+    void scout(size_t cache);
+    bool learnToken(size_t cache, std::string& token) const;
+    void tell(size_t cache);
+
+    std::mutex mutex_;
+    std::vector<State> states_;
+    pid_t process_;
+};
+
+/// Whether a failure says that a server is gone, or silent, rather than that it refuses something.
+bool isFailureOfConnection(const Status& status);
+
+}  // namespace forebay
