@@ -1,9 +1,25 @@
 #!/usr/bin/env bash
 # Installs, on Debian and its relatives, the programs that the tests run beside forebay, where they are missing.
 # With --python-only: just what a Python virtual environment needs. With --build-only: just what cargo needs beside Rust.
+# With --plugin-only: just what the client plug-in is built with.
 set -euo pipefail
 
+missing_for_plugin() {
+    local file
+    command -v g++ >/dev/null || echo g++
+    command -v cmake >/dev/null || echo cmake
+    command -v ninja >/dev/null || echo ninja-build
+    for file in xrootd/XrdVersion.hh:libxrootd-dev xrootd/XrdCl/XrdClFile.hh:libxrootd-client-dev \
+        gtest/gtest.h:libgtest-dev; do
+        [[ -e "/usr/include/${file%%:*}" ]] || echo "${file##*:}"
+    done
+}
+
 missing() {
+    if [[ "${1:-}" == --plugin-only ]]; then
+        missing_for_plugin
+        return
+    fi
     if [[ "${1:-}" != --python-only ]]; then
         command -v pkg-config >/dev/null || echo pkg-config
         pkg-config --exists openssl 2>/dev/null || echo libssl-dev

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from .clients import CLIENT_SECONDS, DRIVERS, IMPATIENT, ClientFailed
@@ -12,11 +13,11 @@ from .clients import CLIENT_SECONDS, DRIVERS, IMPATIENT, ClientFailed
 class PausingClient:
     """A driver that prints `half` in the middle of its work. Use as a context manager."""
 
-    def __init__(self, python: str | Path, driver: str, *arguments: str) -> None:
+    def __init__(self, python: str | Path, driver: str, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         self._driver = driver
         self._child = subprocess.Popen(
             [python, DRIVERS / driver, *arguments],
-            env={**os.environ, **IMPATIENT},
+            env={**os.environ, **IMPATIENT, **(env or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

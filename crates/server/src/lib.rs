@@ -15,7 +15,6 @@ mod crowd;
 mod direct;
 mod dispatch;
 mod element_run;
-mod elsewhere;
 mod event;
 mod exchange;
 mod frame_cutter;

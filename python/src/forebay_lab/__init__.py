@@ -1,1 +1,0 @@
-"""The lab: published measurements of caches, made again on this machine."""

@@ -1,1 +1,0 @@
-"""Input files: generated once, then kept."""
