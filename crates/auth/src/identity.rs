@@ -109,6 +109,19 @@ impl Identity {
         }
     }
 
+    /// The virtual organization that it belongs to: that of its primary attribute, else the one that its default group begins
+    /// with.
+    #[must_use]
+    pub fn organization(&self) -> Option<&str> {
+        match self.attributes.first() {
+            Some(attribute) => Some(attribute.vo()),
+            None => {
+                let groups = self.groups.first()?.strip_prefix('/')?;
+                groups.split('/').next().filter(|organization| !organization.is_empty())
+            }
+        }
+    }
+
     /// Whether the proof has ended by `now`.
     #[must_use]
     pub fn is_expired(&self, now: UnixTime) -> bool {
@@ -151,6 +164,19 @@ mod tests {
         jane.attributes = vec![Fqan::parse("/atlas/Role=production").unwrap(), Fqan::parse("/atlas").unwrap()];
         assert_eq!(jane.to_string(), r#"gsi:jane "/DC=ch/CN=Jane Doe" /atlas/Role=production at wn1.site.org"#);
         assert_eq!(Identity::anonymous("192.0.2.7").to_string(), "none at 192.0.2.7");
+    }
+
+    #[test]
+    fn the_organization_is_that_of_the_primary_attribute_or_else_of_the_default_group() {
+        let mut jane = Identity::anonymous("h");
+        for (groups, organization) in
+            [(&[][..], None), (&["/cms/higgs", "/atlas"], Some("cms")), (&["staff"], None), (&["/"], None)]
+        {
+            jane.groups = groups.iter().map(|&group| group.to_owned()).collect();
+            assert_eq!(jane.organization(), organization, "{groups:?}");
+        }
+        jane.attributes = vec![Fqan::parse("/atlas/higgs/Role=production").unwrap()];
+        assert_eq!(jane.organization(), Some("atlas"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -47,6 +47,8 @@ pub(crate) struct CachedFile {
     read_ahead: FileReadAhead,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
+    /// The organisation of the first client that belongs to one.
+    owner: OnceLock<String>,
     retired: AtomicBool,
     discarded: Latch,
 }
@@ -85,6 +87,7 @@ impl CachedFile {
             account: Account::default(),
             last_check,
             users: AtomicU64::new(0),
+            owner: OnceLock::new(),
             retired: AtomicBool::new(false),
             discarded: Latch::default(),
         }
@@ -337,6 +340,18 @@ impl CachedFile {
     pub(crate) fn attach_again(&self) {
         let _record = self.kept.as_ref().map(Kept::record);
         self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Notes the organisation of a client that has the file open. The first one counts, and is told with the next record.
+    pub(crate) fn note_owner(&self, organization: Option<&str>) {
+        if let Some(organization) = organization {
+            self.owner.get_or_init(|| organization.to_owned());
+        }
+    }
+
+    /// The organisation of the first client that belongs to one.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.owner.get().map(String::as_str)
     }
 
     /// A client has closed the file after `open_for`; returns how many had it open until now.

@@ -54,7 +54,7 @@ impl Engine {
         match self.shared().leases.grant(&key, file, self.shared().options.direct_lease) {
             Ok(()) => {
                 self.metrics().add_direct_open();
-                let Client { user, host } = client;
+                let Client { user, host, .. } = client;
                 forebay_telemetry::log_direct(user, host, &lfn, &path);
                 HandOver::Done(path)
             }
@@ -87,7 +87,7 @@ impl Handle {
         }
         if !opened.switching.is_done.swap(true, Ordering::Relaxed) {
             shared.metrics.add_direct_switch();
-            let Client { user, host } = opened.client();
+            let Client { user, host, .. } = opened.client();
             forebay_telemetry::log_switch(user, host, opened.lfn(), &path);
         }
         Some(path)

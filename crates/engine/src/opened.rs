@@ -16,6 +16,8 @@ pub struct Client {
     pub user: String,
     /// The client's host name or address.
     pub host: String,
+    /// The organisation that the client was proven to belong to.
+    pub organization: Option<String>,
 }
 
 /// One open of a file, shared by a handle's clones and the reads it has started. Its drop is the close.
@@ -91,7 +93,7 @@ impl Drop for Opened {
             Source::Cached(file) => (Some(file.server()), file.detach(duration)),
             Source::Local { .. } => (None, 1),
         };
-        let Client { user, host } = &self.client;
+        let Client { user, host, .. } = &self.client;
         Access { user, host, lfn: &self.lfn, origin, handle: &self.account, duration, opens }.log();
     }
 }

@@ -117,6 +117,7 @@ impl Engine {
                 may_switch = is_direct && redirects == Redirects::ToFilesAmidReads;
                 let origin = target.redirect(redirects).filter(|_| target.leaves_misses() && !only_if_cached);
                 let file = self.open_target(target, only_if_cached, began, leave).await?;
+                file.note_owner(client.organization.as_deref());
                 let file = match self.hand_over(file, client, is_direct).await {
                     HandOver::Done(path) => return Ok(Opening::Direct(path)),
                     HandOver::No(file) => file,

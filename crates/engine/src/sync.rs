@@ -11,6 +11,7 @@ use crate::{
     table::Table,
 };
 use forebay_cache::{CacheKey, Cinfo};
+use forebay_index::Change;
 use forebay_store::{DataFile, NewRecord, OriginMark, StoreError, VolumeId};
 use forebay_telemetry::{DiskOperation, DropReason};
 use std::{
@@ -250,6 +251,9 @@ impl<'a> Syncing<'a> {
         let is_complete_now = kept.note_synced(&cinfo.blocks);
         let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
         file.shared().note_entry(key, kept.data.as_ref(), cinfo, mark.as_ref(), last_use);
+        if let (Some(catalog), Some(owner)) = (&file.shared().catalog, file.owner()) {
+            catalog.note(key, Change::owned(owner.to_owned()));
+        }
         if is_complete_now {
             note_complete(file, kept, key);
         }

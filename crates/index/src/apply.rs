@@ -122,7 +122,7 @@ impl<'t> Writer<'t> {
         if let Some(until) = change.pinned_until {
             record.pinned_until = until;
         }
-        if let Some(owner) = &change.owner {
+        if let (None, Some(owner)) = (&record.owner, &change.owner) {
             record.owner = Some(owner.clone());
         }
         let Some((_, facts)) = change.facts.as_ref().filter(|(generation, _)| *generation == record.disk.generation)

@@ -75,7 +75,7 @@ impl Change {
         Self { pinned_until: Some(until), ..Self::default() }
     }
 
-    /// The entry was fetched for this organisation.
+    /// The entry was fetched for this organisation. One that is known already stays.
     #[must_use]
     pub fn owned(owner: String) -> Self {
         Self { owner: Some(owner), ..Self::default() }
@@ -97,7 +97,7 @@ impl Change {
             self.walked_since = later.walked_since;
         }
         self.pinned_until = later.pinned_until.or(self.pinned_until);
-        self.owner = later.owner.or_else(|| self.owner.take());
+        self.owner = self.owner.take().or(later.owner);
         match (&mut self.facts, later.facts) {
             (Some((generation, facts)), Some((later_generation, later))) if *generation == later_generation => {
                 facts.merge(later);

@@ -234,7 +234,8 @@ impl Exchange {
         }
         let signatures = checker(self.shared.gate.options().signing, session_key, session);
         let user = identity.user.clone().or_else(|| identity.subject.clone()).unwrap_or_else(|| facts.login.clone());
-        let client = Client { user: printable(user.as_bytes()), host: facts.address.ip().to_string() };
+        let organization = identity.organization().map(str::to_owned);
+        let client = Client { user: printable(user.as_bytes()), host: facts.address.ip().to_string(), organization };
         tracing::debug!(peer = %self.peer, %identity, "logged in");
         self.role = Role::Main(Main {
             session: opened,

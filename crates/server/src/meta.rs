@@ -30,7 +30,7 @@ impl Exchange {
             }
             Target::Path(path) => path,
         };
-        let Permitted { path, engine } = match self.permitted(path, Right::Stat) {
+        let Permitted { path, engine, .. } = match self.permitted(path, Right::Stat) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
@@ -61,7 +61,7 @@ impl Exchange {
 
     /// Lists a directory, in frames of whole entries.
     pub(crate) fn dirlist(&mut self, stream_id: StreamId, dirlist: &Dirlist<'_>) {
-        let (Permitted { path, engine }, permit) = match self.permitted_listing(dirlist.path) {
+        let (Permitted { path, engine, .. }, permit) = match self.permitted_listing(dirlist.path) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
@@ -113,7 +113,7 @@ impl Exchange {
         if any.is_some_and(<[u8]>::is_empty) {
             return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
         }
-        let Permitted { path, engine } = match self.permitted(any.unwrap_or(locate.path), Right::Stat) {
+        let Permitted { path, engine, .. } = match self.permitted(any.unwrap_or(locate.path), Right::Stat) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
@@ -133,7 +133,7 @@ impl Exchange {
             return self.reply(stream_id, ReplyTo::ok);
         }
         let checked = prepare.iter().try_for_each(|path| {
-            let Permitted { path, engine } = self.permitted(path, Right::Read)?;
+            let Permitted { path, engine, .. } = self.permitted(path, Right::Read)?;
             engine.write_policy(&path).map(drop).map_err(Failure::from)
         });
         let id = self.shared.next_prepare_id();
@@ -151,7 +151,7 @@ impl Exchange {
 
 async fn stat_all(paths: &[Permitted]) -> Result<Vec<FileStat>, forebay_engine::Error> {
     let mut stats = Vec::with_capacity(paths.len());
-    for Permitted { path, engine } in paths {
+    for Permitted { path, engine, .. } in paths {
         stats.push(engine.stat(path).await?);
     }
     Ok(stats)

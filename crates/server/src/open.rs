@@ -23,14 +23,13 @@ impl Exchange {
                 Err(failure) => self.fail(stream_id, &failure),
             };
         }
-        let Permitted { path, engine } = match self.permitted(open.path, Right::Read) {
+        let Permitted { path, engine, client } = match self.permitted(open.path, Right::Read) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
         if self.shared.readiness.is_draining() {
             return self.fail(stream_id, &draining());
         }
-        let Some(client) = self.main().map(|main| Arc::clone(&main.client)) else { return };
         if !self.handles.has_room_for(1) {
             return self.fail(stream_id, &too_many_files());
         }

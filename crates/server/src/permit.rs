@@ -3,7 +3,7 @@
 use crate::{exchange::Exchange, status::Failure};
 use forebay_auth::{Credentials, Decision, Identity, Right, Token, UnixTime, without_tokens};
 use forebay_cache::ForwardedPath;
-use forebay_engine::Engine;
+use forebay_engine::{Client, Engine};
 use forebay_proto::ErrorCode;
 use forebay_trust::ClientFacts;
 use forebay_types::{Endpoint, Lfn, RequestPath, Side};
@@ -21,6 +21,7 @@ const REFUSED_TOKENS_MAX: u32 = 32;
 pub(crate) struct Permit {
     shared: Arc<crate::server::Shared>,
     identity: Arc<Identity>,
+    client: Arc<Client>,
     /// What the client has to show origins.
     credentials: Option<Arc<Credentials>>,
 }
@@ -30,6 +31,8 @@ pub(crate) struct Permitted {
     pub(crate) path: RequestPath,
     /// The engine, asked by this client.
     pub(crate) engine: Engine,
+    /// The client.
+    pub(crate) client: Arc<Client>,
 }
 
 impl Exchange {
@@ -41,7 +44,7 @@ impl Exchange {
         if self.shared.gate.has_rules() {
             permit.check(&path.lfn, right)?;
         }
-        Ok(Permitted { path, engine: self.shared.engine.asked_by(permit.credentials) })
+        Ok(Permitted { path, engine: self.shared.engine.asked_by(permit.credentials), client: permit.client })
     }
 
     /// As [`Exchange::permitted`], of a directory that is listed; which entries may be seen is for the permit to say, where there
@@ -51,17 +54,18 @@ impl Exchange {
         let permit = self.permit(&mut path)?;
         let engine = self.shared.engine.asked_by(permit.credentials.clone());
         if !self.shared.gate.has_rules() {
-            return Ok((Permitted { path, engine }, None));
+            return Ok((Permitted { path, engine, client: permit.client }, None));
         }
         permit.check(&path.lfn, Right::List)?;
-        Ok((Permitted { path, engine }, Some(permit)))
+        Ok((Permitted { path, engine, client: Arc::clone(&permit.client) }, Some(permit)))
     }
 
     /// What the client may do, taking into account the token that comes with `path`, which is taken out of it.
     pub(crate) fn permit(&self, path: &mut RequestPath) -> Result<Permit, Failure> {
         let main = self.main().ok_or_else(|| Failure::internal("a request came before the login"))?;
-        let (identity, credentials) = (Arc::clone(&main.identity), main.credentials.clone());
-        let mut permit = Permit { shared: Arc::clone(&self.shared), identity, credentials };
+        let (identity, client) = (Arc::clone(&main.identity), Arc::clone(&main.client));
+        let mut permit =
+            Permit { shared: Arc::clone(&self.shared), identity, client, credentials: main.credentials.clone() };
         let gate = &self.shared.gate;
         if !gate.has_rules() && !gate.speaks_for_clients() {
             return Ok(permit);
@@ -76,7 +80,7 @@ impl Exchange {
             let now = UnixTime(forebay_net::clock::now_unix());
             // Without rules the token is for the origin to judge.
             let verified = if gate.has_rules() {
-                gate.bearer(&token, &facts, now).map(|identity| permit.identity = Arc::new(identity))
+                gate.bearer(&token, &facts, now).map(|identity| permit.become_bearer(identity))
             } else {
                 gate.check_way(&facts)
             };
@@ -100,6 +104,13 @@ impl Exchange {
 }
 
 impl Permit {
+    /// Goes on as who has brought a token.
+    fn become_bearer(&mut self, identity: Identity) {
+        let organization = identity.organization().map(str::to_owned);
+        self.client = Arc::new(Client { organization, ..(*self.client).clone() });
+        self.identity = Arc::new(identity);
+    }
+
     /// Refuses what the rules do not allow.
     pub(crate) fn check(&self, lfn: &Lfn, right: Right) -> Result<(), Failure> {
         let Some(name) = name_for_rules(lfn) else { return Err(not_authorized(format!("{right}: not authorized"))) };

@@ -51,7 +51,7 @@ impl Exchange {
 
     fn query_path(&mut self, stream_id: StreamId, query: &Query<'_>) {
         let right = if query.kind == QueryKind::CHECKSUM { Right::Read } else { Right::Stat };
-        let Permitted { path, engine } = match self.permitted(query.argument, right) {
+        let Permitted { path, engine, .. } = match self.permitted(query.argument, right) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };

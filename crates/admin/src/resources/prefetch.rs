@@ -72,7 +72,7 @@ async fn fetch_or_tell(engine: &Engine, name: &str, progress: &Progress) {
 }
 
 async fn fetch(engine: &Engine, path: &RequestPath, progress: &Progress) -> Result<(), Error> {
-    let client = Client { user: "prefetch".to_owned(), host: "localhost".to_owned() };
+    let client = Client { user: "prefetch".to_owned(), host: "localhost".to_owned(), organization: None };
     // Bytes that were there before count as known and as done at once.
     let (done_before, known_before) = (AtomicU64::new(0), AtomicU64::new(0));
     let tell = |done: u64, size: u64| {
