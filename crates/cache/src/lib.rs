@@ -61,8 +61,8 @@ pub use pattern::{PathPattern, PathPatternError};
 pub use placement::{Candidate, placement_hash, placement_order, weight_for_new};
 pub use plan::{BlockState, CHECK_LEN_MAX, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};
 pub use purge::{
-    Budget, DiskSpace, Extent, Footprint, Goal, Headroom, Ledger, Mark, Marks, PurgeRules, PurgeRun, Quota, Scope,
-    Victim, headroom, plan_purge, plan_purge_of_full_disk, plan_purge_to,
+    Budget, DiskSpace, EXPIRIES_MAX, Expiry, Extent, Footprint, Goal, Headroom, Ledger, Mark, Marks, PurgeRules,
+    PurgeRun, Quota, Scope, Victim, headroom, plan_purge, plan_purge_of_full_disk, plan_purge_to,
 };
 pub use read_ahead::{
     FillPolicy, FillPolicyError, LinkEstimate, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadLedger,

@@ -4,6 +4,7 @@
 //! turns rules and sums into [`Goal`]s, a [`PurgeRun`] hands out victims until the goals are met. Whoever drives it removes
 //! the files, and says of each victim whether it went.
 
+mod expiry;
 mod footprint;
 mod ledger;
 mod plan;
@@ -11,6 +12,7 @@ mod quota;
 mod run;
 mod untold;
 
+pub use expiry::{EXPIRIES_MAX, Expiry};
 pub use footprint::Footprint;
 pub use ledger::Ledger;
 pub use plan::{

@@ -31,6 +31,8 @@ pub struct Facts {
     pub bytes: u64,
     /// When it was last used, in milliseconds of the Unix epoch.
     pub last_use_ms: i64,
+    /// Number of the rule on expiry that it is under, if any. No policy looks at it.
+    pub expiry: Option<u8>,
 }
 
 /// An entry that a policy has not seen yet: new in the cache, or found there at a start.
@@ -58,6 +60,9 @@ pub trait Replacement: fmt::Debug + Send {
 
     /// Notes what an entry takes on disk now, in bytes.
     fn resized(&mut self, id: EntryId, bytes: u64);
+
+    /// Notes which rule on expiry an entry is under now.
+    fn set_expiry(&mut self, id: EntryId, expiry: Option<u8>);
 
     /// Forgets an entry; what was known of it.
     fn remove(&mut self, id: EntryId) -> Option<Facts>;

@@ -65,7 +65,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     read_index(&raw.index, &mut config, &mut checker);
     config.disks = read_disks(&raw.store, &raw.disk, &mut checker);
     config.permissions = read_permissions(&raw.store, &mut checker);
-    config.engine.purge = read_purge(&raw.purge, &raw.quota, &mut checker);
+    config.engine.purge = read_purge(raw, &mut checker);
     config.exports = read_exports(&raw.export, &mut checker);
     read_forwarding(&raw.forwarding, &mut config, &mut checker);
     read_direct(&raw.direct, &mut config, &mut checker);

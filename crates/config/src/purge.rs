@@ -3,9 +3,9 @@
 use crate::{
     checker::Checker,
     duration::parse_duration,
-    raw::{RawPurge, RawQuota},
+    raw::{Raw, RawExpiry, RawPurge, RawQuota},
 };
-use forebay_cache::{Budget, Mark, Policy, PurgeRules, Quota};
+use forebay_cache::{Budget, EXPIRIES_MAX, Expiry, Mark, PathPattern, Policy, PurgeRules, Quota};
 use forebay_engine::PurgeOptions;
 use forebay_types::{ByteSize, Lfn};
 use std::time::Duration;
@@ -17,8 +17,12 @@ const QUOTAS_MAX: usize = 1000;
 /// Longest and shortest pause between two measurements.
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));
 
-/// Reads both tables; notes bounds that contradict each other.
-pub(crate) fn read_purge(raw: &RawPurge, quotas: &[Spanned<RawQuota>], checker: &mut Checker<'_>) -> PurgeOptions {
+/// Shortest time after which unused files go: times of use are whole seconds.
+const UNUSED_MIN: Duration = Duration::from_secs(1);
+
+/// Reads the tables; notes bounds that contradict each other.
+pub(crate) fn read_purge(raw: &Raw, checker: &mut Checker<'_>) -> PurgeOptions {
+    let Raw { purge: raw, quota: quotas, expiry: expiries, .. } = raw;
     let mut options = PurgeOptions::default();
     let rules = &mut options.rules;
     checker.set(&mut rules.policy, "purge.policy", raw.policy.as_ref(), |text| {
@@ -40,6 +44,7 @@ pub(crate) fn read_purge(raw: &RawPurge, quotas: &[Spanned<RawQuota>], checker: 
         if is_useful { Ok(interval) } else { Err(format!("`{text}` is out of range: write 100ms to 1h")) }
     });
     options.rules.quotas = read_quotas(quotas, checker);
+    options.rules.expiries = read_expiries(expiries, checker);
     check_marks(raw, &options.rules, checker);
     options
 }
@@ -75,6 +80,42 @@ fn read_quotas(raw: &[Spanned<RawQuota>], checker: &mut Checker<'_>) -> Vec<Quot
         checker.refuse("quota.path", None, format_args!("{} quotas: write {QUOTAS_MAX} at most", quotas.len()));
     }
     quotas
+}
+
+fn read_expiries(raw: &[Spanned<RawExpiry>], checker: &mut Checker<'_>) -> Vec<Expiry> {
+    let mut expiries = Vec::new();
+    for table in raw {
+        let RawExpiry { path, vo, unused } = table.get_ref();
+        if unused.is_none() {
+            let text = "a rule that says nothing: write how long files stay unused, or \"never\"";
+            checker.refuse("expiry.unused", Some(&table.span()), text);
+        }
+        expiries.push(Expiry {
+            path: checker.read("expiry.path", path.as_ref(), |text| PathPattern::parse(text)),
+            vo: checker.read("expiry.vo", vo.as_ref(), |text| parse_vo(text)),
+            unused: checker.read("expiry.unused", unused.as_ref(), |text| parse_unused(text)).flatten(),
+        });
+    }
+    if let Some(table) = raw.get(EXPIRIES_MAX) {
+        let text = format_args!("{} rules on expiry: write {EXPIRIES_MAX} at most", raw.len());
+        checker.refuse("expiry", Some(&table.span()), text);
+    }
+    expiries
+}
+
+fn parse_vo(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control()) {
+        return Err(format!("`{}` is no organization: write its name, such as \"cms\"", text.escape_default()));
+    }
+    Ok(text.to_owned())
+}
+
+fn parse_unused(text: &str) -> Result<Option<Duration>, String> {
+    if text == "never" {
+        return Ok(None);
+    }
+    let unused = parse_duration(text).map_err(|error| error.to_string())?;
+    if unused < UNUSED_MIN { Err(format!("`{text}` is too short: write 1s or more")) } else { Ok(Some(unused)) }
 }
 
 /// What no single value can be blamed for.

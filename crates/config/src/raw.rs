@@ -28,6 +28,7 @@ pub(crate) struct Raw {
     pub(crate) index: RawIndex,
     pub(crate) purge: RawPurge,
     pub(crate) quota: Vec<Spanned<RawQuota>>,
+    pub(crate) expiry: Vec<Spanned<RawExpiry>>,
     pub(crate) integrity: RawIntegrity,
     pub(crate) memory: RawMemory,
     pub(crate) export: Vec<Spanned<RawExport>>,
@@ -55,6 +56,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     RawIndex::SECTION,
     RawPurge::SECTION,
     RawQuota::SECTION,
+    RawExpiry::SECTION,
     RawIntegrity::SECTION,
     RawMemory::SECTION,
     RawExport::SECTION,
@@ -68,8 +70,8 @@ pub(crate) const SECTIONS: &[Section] = &[
 ];
 
 /// The tables that may be written several times, as `[[export]]`.
-pub(crate) const LIST_SECTIONS: [&str; 8] =
-    ["binding", "issuer", "grant", "credential", "disk", "quota", "export", "rule"];
+pub(crate) const LIST_SECTIONS: [&str; 9] =
+    ["binding", "issuer", "grant", "credential", "disk", "quota", "expiry", "export", "rule"];
 
 /// The declaration of `table.key`.
 pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
@@ -103,6 +105,7 @@ impl Raw {
             in_list("credential", self.credential.iter().map(|credential| credential.get_ref().written())),
             in_list("disk", self.disk.iter().map(|disk| disk.get_ref().written())),
             in_list("quota", self.quota.iter().map(|quota| quota.get_ref().written())),
+            in_list("expiry", self.expiry.iter().map(|expiry| expiry.get_ref().written())),
             in_list("export", self.export.iter().map(|export| export.get_ref().written())),
             in_list("rule", self.rule.iter().map(|rule| rule.get_ref().written())),
         ];
@@ -278,6 +281,20 @@ section! {
         min: String = Value::none().sample(r#""1TiB""#),
         /// What these files may take.
         max: String = Value::none().example(r#""10TiB""#),
+    }
+}
+
+section! {
+    /// How long files stay that nobody uses, however much room there is. May be written several times: the first one that matches
+    /// a file decides, and where none does, `purge.age_max`.
+    "expiry" RawExpiry {
+        /// Files, by a pattern as that of a rule; all, unless written.
+        path: String = Value::none().sample(r#""/store/user/**""#),
+        /// Virtual organization of the client that the file was fetched for, if it was proven; `*` is any run of characters. Of any or none,
+        /// unless written.
+        vo: String = Value::none().sample(r#""cms""#),
+        /// Files that were not used for longer are removed, or `never`; `1s` at least.
+        unused: String = Value::none().sample(r#""30d""#),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bounds of the cache: what is understood, and which contradictions are refused.
 
-use forebay_cache::{Mark, Policy};
+use forebay_cache::{Expiry, Mark, PathPattern, Policy};
 use forebay_config::{Config, Settings};
 use std::{path::Path, time::Duration};
 
@@ -29,6 +29,12 @@ min = \"1MiB\"
 [[quota]]
 path = \"/a/b\"
 max = \"2MiB\"
+[[expiry]]
+path = \"/store/user/**\"
+vo = \"cms\"
+unused = \"30d\"
+[[expiry]]
+unused = \"never\"
 ",
     );
     let purge = config.unwrap().engine.purge;
@@ -43,6 +49,9 @@ max = \"2MiB\"
     let quotas: Vec<_> =
         rules.quotas.iter().map(|quota| (quota.path.as_str(), quota.min_bytes, quota.max_bytes)).collect();
     assert_eq!(quotas, [("/a", 1 << 20, None), ("/a/b", 0, Some(2 << 20))]);
+    let path = Some(PathPattern::parse("/store/user/**").unwrap());
+    let of_users = Expiry { path, vo: Some("cms".to_owned()), unused: Some(Duration::from_secs(30 * 86_400)) };
+    assert_eq!(rules.expiries, [of_users, Expiry::default()]);
 }
 
 #[test]
@@ -62,8 +71,19 @@ fn bounds_that_make_no_sense_are_refused() {
         ("quota = [{ path = \"/a\", min = \"2\", max = \"1\" }]", "less than the min"),
         ("quota = [{ path = \"/a\", max = \"1\" }, { path = \"/a\", max = \"1\" }]", "a second quota of /a"),
         ("purge.budget = \"1GiB\"\nquota = [{ path = \"/a\", min = \"1GiB\" }]", "the quotas guarantee 1GiB"),
+        ("expiry = [{ path = \"/a/**\" }]", "a rule that says nothing"),
+        ("expiry = [{ path = \"a\", unused = \"1d\" }]", "matches no path"),
+        ("expiry = [{ unused = \"999ms\" }]", "write 1s or more"),
+        ("expiry = [{ vo = \"/cms\", unused = \"1s\" }]", "is no organization"),
     ] {
         let error = parse(text).unwrap_err();
         assert!(error.contains(needle), "{text}: {error}");
     }
+}
+
+#[test]
+fn rules_on_expiry_are_limited_in_number() {
+    let many = |count| format!("expiry = [{}]", vec!["{ unused = \"1s\" }"; count].join(", "));
+    assert_eq!(parse(&many(250)).unwrap().engine.purge.rules.expiries.len(), 250);
+    assert!(parse(&many(251)).unwrap_err().contains("251 rules on expiry: write 250 at most"));
 }

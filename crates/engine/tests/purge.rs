@@ -2,12 +2,12 @@
 
 mod house;
 
-use forebay_cache::{Budget, CacheKey, Mark, Marks, PurgeRules, Quota};
-use forebay_engine::{Evicted, IndexState, Options, PurgeOptions};
+use forebay_cache::{Budget, CacheKey, Expiry, Mark, Marks, PathPattern, PurgeRules, Quota};
+use forebay_engine::{Client, Evicted, IndexState, Options, PurgeOptions};
 use forebay_telemetry::BlockCheck;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Lfn, Outcome, PurgeReason};
-use house::{BLOCK, House, check, open_data_files, options, run, until};
+use house::{BLOCK, House, check, open_data_files, options, request, run, until};
 use std::{
     path::Path,
     sync::{Arc, atomic::Ordering::SeqCst},
@@ -149,6 +149,36 @@ fn inodes_have_a_budget_too() {
         while house.engine.usage().await.used.inodes > 20 {
             tokio::task::yield_now().await;
         }
+    });
+}
+
+#[test]
+fn files_expire_by_path_and_by_the_organization_that_fetched_them() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let path = |text| Some(PathPattern::parse(text).unwrap());
+        let unused = Some(Duration::from_secs(1));
+        let of_cms = Expiry { path: path("/user/**"), vo: Some("cms".to_owned()), unused };
+        let house = house(root.path(), PurgeRules { expiries: vec![of_cms], ..unlimited() });
+        for (name, organization) in [("/user/a", Some("cms")), ("/user/b", Some("atlas")), ("/user/c", None)] {
+            let client = Client { organization: organization.map(str::to_owned), ..Client::default() };
+            let handle = house.engine.open(&request(name), &client).await.unwrap();
+            check(&handle, WHOLE).await;
+        }
+        // Who comes later does not make it theirs.
+        let late = Client { organization: Some("cms".to_owned()), ..Client::default() };
+        drop(house.engine.open(&request("/user/b"), &late).await.unwrap());
+        let open = house.engine.open(&request("/user/open"), &late).await.unwrap();
+        check(&open, WHOLE).await;
+        drop(house.engine.open(&request("/elsewhere"), &late).await.unwrap());
+        until(|| house.engine.metrics().purged_files(PurgeReason::Expired) == 1).await;
+        assert!(!root.path().join("user/a").exists());
+        assert!(["user/b", "user/c", "user/open"].iter().all(|name| root.path().join(name).exists()));
+        let owner = house.engine.entry(&key("/user/b")).await.unwrap().unwrap().owner;
+        assert_eq!(owner.as_deref(), Some("atlas"));
+        drop(open);
+        until(|| house.engine.metrics().purged_files(PurgeReason::Expired) == 2).await;
+        assert!(!root.path().join("user/open").exists());
     });
 }
 

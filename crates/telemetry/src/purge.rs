@@ -74,6 +74,12 @@ impl Metrics {
     pub fn purged_files(&self, reason: PurgeReason) -> u64 {
         self.0.purge.files.of(reason).load(Relaxed)
     }
+
+    /// What they took, in bytes.
+    #[must_use]
+    pub fn purged_bytes(&self, reason: PurgeReason) -> u64 {
+        self.0.purge.bytes.of(reason).load(Relaxed)
+    }
 }
 
 impl Label for PurgeReason {

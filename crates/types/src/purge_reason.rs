@@ -15,6 +15,8 @@ pub enum PurgeReason {
     Quota,
     /// It was not used for too long.
     Age,
+    /// It was not used for longer than a rule on expiry gives it.
+    Expired,
     /// An administrator asked for room.
     Requested,
     /// An administrator asked for its removal.
@@ -23,8 +25,16 @@ pub enum PurgeReason {
 
 impl PurgeReason {
     /// Every reason, in the order of the counters.
-    pub const ALL: [Self; 7] =
-        [Self::Space, Self::Inodes, Self::FreeMin, Self::Quota, Self::Age, Self::Requested, Self::Evicted];
+    pub const ALL: [Self; 8] = [
+        Self::Space,
+        Self::Inodes,
+        Self::FreeMin,
+        Self::Quota,
+        Self::Age,
+        Self::Expired,
+        Self::Requested,
+        Self::Evicted,
+    ];
 
     /// The name used in logs and metrics.
     #[must_use]
@@ -35,6 +45,7 @@ impl PurgeReason {
             Self::FreeMin => "free_min",
             Self::Quota => "quota",
             Self::Age => "age",
+            Self::Expired => "expired",
             Self::Requested => "requested",
             Self::Evicted => "evicted",
         }

@@ -19,4 +19,6 @@ pub use prefetch::{PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest};
 pub use problem::ProblemDocument;
 pub use purge::PurgeRequest;
 pub use scrub::Scrub;
-pub use status::{ByteCounts, Footprint, Index, IndexState, Memory, Quota, Space, State, Status, Usage, Volume};
+pub use status::{
+    ByteCounts, Footprint, Index, IndexState, Memory, Purged, Quota, Space, State, Status, Usage, Volume,
+};

@@ -68,6 +68,19 @@ pub struct Usage {
     pub until_full: Footprint,
     /// By quota, in the order of the configuration.
     pub quotas: Vec<Quota>,
+    /// What was removed since the start, by reason.
+    pub purged: Vec<Purged>,
+}
+
+/// What was removed for one reason.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Purged {
+    /// Why: `space`, `inodes`, `free_min`, `quota`, `age`, `expired`, `requested` or `evicted`.
+    pub reason: String,
+    /// Files.
+    pub files: u64,
+    /// What they took, with their records.
+    pub bytes: u64,
 }
 
 /// Room on disks.

@@ -3,9 +3,9 @@
 use super::scrub;
 use crate::{
     api::Shared,
-    model::{ByteCounts, Footprint, Index, IndexState, Memory, Quota, Space, State, Status, Usage, Volume},
+    model::{ByteCounts, Footprint, Index, IndexState, Memory, Purged, Quota, Space, State, Status, Usage, Volume},
 };
-use forebay_types::Outcome;
+use forebay_types::{Outcome, PurgeReason};
 
 /// How the server is now.
 pub(crate) async fn get(shared: &Shared) -> Status {
@@ -50,6 +50,12 @@ async fn usage(shared: &Shared) -> Usage {
         min_bytes: quota.min_bytes,
         max_bytes: quota.max_bytes,
     };
+    let metrics = shared.engine.metrics();
+    let purged = |reason: PurgeReason| Purged {
+        reason: reason.as_str().to_owned(),
+        files: metrics.purged_files(reason),
+        bytes: metrics.purged_bytes(reason),
+    };
     Usage {
         used: told(usage.used),
         files: usage.files,
@@ -57,6 +63,7 @@ async fn usage(shared: &Shared) -> Usage {
         until_purge: told(usage.headroom.until_purge),
         until_full: told(usage.headroom.until_full),
         quotas: usage.quotas.into_iter().map(quota).collect(),
+        purged: PurgeReason::ALL.map(purged).to_vec(),
     }
 }
 

@@ -1,7 +1,13 @@
 //! The sums: what all entries take, by disk and quota, and the policy that orders them.
 
-use super::{Footprint, PurgeRules, Quota, Scope, quota::quota_of, untold::Untold};
+use super::{
+    Expiry, Footprint, PurgeRules, Quota, Scope,
+    expiry::{Lifetimes, expiry_of},
+    quota::quota_of,
+    untold::Untold,
+};
 use crate::{CacheKey, EntryId, Facts, NewEntry, Replacement, Shelf};
+use forebay_types::PurgeReason;
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{DefaultHasher, Hash, Hasher},
@@ -15,6 +21,8 @@ use std::{
 pub struct Ledger {
     policy: Box<dyn Replacement>,
     quotas: Vec<Quota>,
+    expiries: Vec<Expiry>,
+    lifetimes: Lifetimes,
     /// Without the entries that are leaving.
     held: BTreeMap<Shelf, Footprint>,
     /// Entries that a purge run is removing.
@@ -31,6 +39,8 @@ impl Ledger {
         Self {
             policy: rules.policy.build(),
             quotas: rules.quotas.clone(),
+            expiries: rules.expiries.clone(),
+            lifetimes: Lifetimes::new(rules),
             held: BTreeMap::new(),
             leaving: BTreeSet::new(),
             untold: Untold::default(),
@@ -46,7 +56,8 @@ impl Ledger {
         }
         let shelf = Shelf { disk, quota: quota_of(&self.quotas, key) };
         let footprint = Footprint::of_entry(present_bytes);
-        let facts = Facts { id, shelf, bytes: footprint.bytes, last_use_ms };
+        let facts =
+            Facts { id, shelf, bytes: footprint.bytes, last_use_ms, expiry: expiry_of(&self.expiries, key, None) };
         self.policy.insert(NewEntry { facts, uses, key_hash: hash_of(key) });
         *self.held.entry(shelf).or_default() += footprint;
         self.untold.told(key, present_bytes);
@@ -69,6 +80,11 @@ impl Ledger {
     /// last told.
     pub fn used(&mut self, id: EntryId, now_ms: i64, times: u64) {
         self.policy.used(id, now_ms, times);
+    }
+
+    /// Notes the organisation that an entry, whose key is `key`, belongs to: an entry that was just taken in belongs to none.
+    pub fn owned(&mut self, id: EntryId, key: &CacheKey, owner: Option<&str>) {
+        self.policy.set_expiry(id, expiry_of(&self.expiries, key, owner));
     }
 
     /// Notes how many bytes of an entry, whose key is `key`, are there as far as it is told.
@@ -162,17 +178,29 @@ impl Ledger {
         self.policy.is_empty()
     }
 
-    /// Entries last used before `before_ms` (milliseconds of the Unix epoch) that may go, found at `count` positions from
-    /// `from` on; and the position to go on from.
+    /// Entries that were not used for too long at `now_ms` (milliseconds of the Unix epoch) and may go, found at `count`
+    /// positions from `from` on; and the position to go on from.
     #[must_use]
-    pub fn older_than(&self, before_ms: i64, from: usize, count: usize) -> (Vec<EntryId>, Option<usize>) {
-        let mut old = Vec::new();
+    pub fn expired(&self, now_ms: i64, from: usize, count: usize) -> (Vec<EntryId>, Option<usize>) {
+        let mut expired = Vec::new();
         let next = self.policy.scan(from, count, &mut |facts| {
-            if facts.last_use_ms < before_ms {
-                old.push(facts.id);
+            if self.reason_to_go(facts, now_ms).is_some() {
+                expired.push(facts.id);
             }
         });
-        (old, next)
+        (expired, next)
+    }
+
+    /// An entry that was not used for too long at `now_ms`, from now on leaving, and why; `None` when it may not go, or was
+    /// used meanwhile.
+    pub(crate) fn take_expired(&mut self, id: EntryId, now_ms: i64) -> Option<(Facts, PurgeReason)> {
+        if self.leaving.contains(&id) || self.pins.contains_key(&id) {
+            return None;
+        }
+        let facts = self.policy.facts(id)?;
+        let reason = self.reason_to_go(&facts, now_ms)?;
+        self.leave(facts);
+        Some((facts, reason))
     }
 
     /// The next victim within `scope`, from now on leaving.
@@ -189,16 +217,6 @@ impl Ledger {
         Some(facts)
     }
 
-    /// An entry of which it is known that it is to go, from now on leaving; `None` when it may not.
-    pub(crate) fn take(&mut self, id: EntryId) -> Option<Facts> {
-        if self.leaving.contains(&id) || self.pins.contains_key(&id) {
-            return None;
-        }
-        let facts = self.policy.facts(id)?;
-        self.leave(facts);
-        Some(facts)
-    }
-
     /// A victim has not gone.
     pub(crate) fn stay(&mut self, id: EntryId) {
         if !self.leaving.remove(&id) {
@@ -209,6 +227,10 @@ impl Ledger {
         if !self.pins.contains_key(&id) {
             self.policy.unpark(id);
         }
+    }
+
+    fn reason_to_go(&self, facts: &Facts, now_ms: i64) -> Option<PurgeReason> {
+        self.lifetimes.reason_to_go(facts.expiry, facts.last_use_ms, now_ms)
     }
 
     fn is_exceeded(&self, number: u16) -> bool {

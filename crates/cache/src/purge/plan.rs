@@ -1,6 +1,6 @@
 //! The plan of a purge, as a value.
 
-use super::{Footprint, Ledger, Quota};
+use super::{Expiry, Footprint, Ledger, Quota};
 use crate::Policy;
 use forebay_types::{PurgeReason, Share};
 use std::time::Duration;
@@ -16,8 +16,10 @@ pub struct PurgeRules {
     pub inodes: Budget,
     /// Bytes of each file system that must stay free.
     pub free_min: Option<Mark>,
-    /// Entries that were not used for longer than this go, however much room there is.
+    /// Entries that were not used for longer than this go, however much room there is, unless a rule on expiry is for them.
     pub age_max: Option<Duration>,
+    /// Rules on expiry, at most [`EXPIRIES_MAX`](super::EXPIRIES_MAX) of them; the first one that matches counts.
+    pub expiries: Vec<Expiry>,
     /// Parts of the name space with bounds of their own; no two have one path.
     pub quotas: Vec<Quota>,
 }

@@ -68,9 +68,10 @@ impl PurgeRun {
         Some(victim)
     }
 
-    /// An entry that is to go whatever the goals are; `None` when it is pinned or leaving already.
-    pub fn next_exactly(&mut self, id: EntryId, reason: PurgeReason, ledger: &mut Ledger) -> Option<Victim> {
-        let facts = ledger.take(id)?;
+    /// An entry that was not used for too long at `now_ms` (milliseconds of the Unix epoch), whatever the goals are; `None` when
+    /// it is pinned, leaving already, or was used meanwhile.
+    pub fn next_expired(&mut self, id: EntryId, now_ms: i64, ledger: &mut Ledger) -> Option<Victim> {
+        let (facts, reason) = ledger.take_expired(id, now_ms)?;
         let footprint = Footprint::of_facts(facts.bytes);
         let victim = Victim { id, footprint, reason, shelf: facts.shelf };
         self.each_goal_of(&victim, |progress| progress.taken += footprint);

@@ -1,9 +1,10 @@
 //! What purges take and what they leave.
 
 use super::*;
-use crate::{CacheKey, EntryId, Policy};
+use crate::{CacheKey, EntryId, PathPattern, Policy};
 use forebay_types::{Lfn, PurgeReason, Share};
 use proptest::prelude::*;
+use std::time::Duration;
 
 const GIB: u64 = 1 << 30;
 
@@ -172,10 +173,7 @@ fn pinned_entries_stay_until_their_pin_ends() {
     ledger.end_pins(1000);
     let all = Goal { scope: Scope::All, reason: PurgeReason::Requested, to_free: Footprint { bytes: GIB, inodes: 0 } };
     assert_eq!(purge(&[all], &mut ledger).0, [0]);
-    assert!(
-        PurgeRun::new(&[]).next_exactly(EntryId(1), PurgeReason::Age, &mut ledger).is_none(),
-        "age spares pins too"
-    );
+    assert!(PurgeRun::new(&[]).next_expired(EntryId(1), i64::MAX, &mut ledger).is_none(), "age spares pins too");
 }
 
 #[test]
@@ -230,13 +228,53 @@ fn a_share_is_purged_to_when_somebody_asks() {
     assert_eq!(plan_purge_of_full_disk(&Ledger::new(&budget)), []);
 }
 
+/// Rules by which what was unused for longer than five milliseconds goes.
+fn short_lives(expiries: Vec<Expiry>) -> PurgeRules {
+    PurgeRules { age_max: Some(Duration::from_millis(5)), expiries, ..PurgeRules::default() }
+}
+
 #[test]
 fn old_entries_are_found_in_pieces() {
-    let mut ledger = Ledger::new(&PurgeRules::default());
+    let mut ledger = Ledger::new(&short_lives(Vec::new()));
     fill(&mut ledger, "/data", 0..10, 8192);
     ledger.pin(EntryId(1), i64::MAX);
-    assert_eq!(ledger.older_than(5, 0, 4), (vec![EntryId(0), EntryId(2), EntryId(3)], Some(4)));
-    assert_eq!(ledger.older_than(5, 4, 100), (vec![EntryId(4)], None));
+    assert_eq!(ledger.expired(10, 0, 4), (vec![EntryId(0), EntryId(2), EntryId(3)], Some(4)));
+    assert_eq!(ledger.expired(10, 4, 100), (vec![EntryId(4)], None));
+}
+
+#[test]
+fn entries_expire_by_path_and_owner_unless_they_are_used_or_pinned() {
+    let rule = |path: &str, vo: Option<&str>, unused| Expiry {
+        path: Some(PathPattern::parse(path).unwrap()),
+        vo: vo.map(str::to_owned),
+        unused,
+    };
+    let soon = Some(Duration::from_millis(1));
+    let rules = short_lives(vec![rule("/short/**", Some("cms"), soon), rule("/short/**", None, None)]);
+    let mut ledger = Ledger::new(&rules);
+    fill(&mut ledger, "/short", 0..4, 8192);
+    fill(&mut ledger, "/other", 4..5, 8192);
+    ledger.owned(EntryId(1), &key("/short/1"), Some("cms"));
+    ledger.owned(EntryId(2), &key("/short/2"), Some("atlas"));
+    ledger.owned(EntryId(3), &key("/short/3"), Some("cms"));
+    assert_eq!(ledger.expired(9, 0, 100), (vec![EntryId(1), EntryId(3)], None));
+    assert_eq!(ledger.expired(10, 0, 100), (vec![EntryId(1), EntryId(3), EntryId(4)], None));
+    let mut run = PurgeRun::new(&[]);
+    let gone = run.next_expired(EntryId(1), 10, &mut ledger).unwrap();
+    assert_eq!(gone.reason, PurgeReason::Expired);
+    run.removed(&gone, &mut ledger);
+    ledger.used(EntryId(3), 10, 1);
+    assert!(run.next_expired(EntryId(3), 10, &mut ledger).is_none(), "it was used since it was found");
+    assert!(run.next_expired(EntryId(2), 10, &mut ledger).is_none(), "it never expires");
+    let open = run.next_expired(EntryId(4), 10, &mut ledger).unwrap();
+    assert_eq!(open.reason, PurgeReason::Age);
+    run.refused(&open);
+    assert!(run.finish(&mut ledger, 10).is_empty());
+    assert_eq!(ledger.expired(100, 0, 100).0, [EntryId(3), EntryId(4)]);
+    ledger.pin(EntryId(3), i64::MAX);
+    assert_eq!(ledger.expired(100, 0, 100).0, [EntryId(4)]);
+    ledger.owned(EntryId(4), &key("/short/4"), None);
+    assert_eq!(ledger.expired(100, 0, 100).0, []);
 }
 
 #[test]

@@ -83,6 +83,12 @@ impl Entries {
         self.get(self.slot(id)?).map(|record| record.facts)
     }
 
+    pub(crate) fn set_expiry(&mut self, id: EntryId, expiry: Option<u8>) {
+        if let Some(record) = self.slot(id).and_then(|slot| self.get_mut(slot)) {
+            record.facts.expiry = expiry;
+        }
+    }
+
     pub(crate) fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize> {
         let records = self.records.iter().skip(from).take(count).flatten();
         for record in records.filter(|record| record.queue != Queue::Parked) {

@@ -117,6 +117,10 @@ impl<R: Rank> Replacement for Ranked<R> {
         self.change(id, |record| record.facts.bytes = bytes);
     }
 
+    fn set_expiry(&mut self, id: EntryId, expiry: Option<u8>) {
+        self.entries.set_expiry(id, expiry);
+    }
+
     fn remove(&mut self, id: EntryId) -> Option<Facts> {
         let slot = self.entries.slot(id)?;
         self.unlink(slot);

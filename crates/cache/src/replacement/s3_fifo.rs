@@ -143,6 +143,10 @@ impl Replacement for S3Fifo {
         *sum = sum.saturating_sub(before).saturating_add(bytes);
     }
 
+    fn set_expiry(&mut self, id: EntryId, expiry: Option<u8>) {
+        self.entries.set_expiry(id, expiry);
+    }
+
     fn remove(&mut self, id: EntryId) -> Option<Facts> {
         let slot = self.entries.slot(id)?;
         self.withdraw(slot);

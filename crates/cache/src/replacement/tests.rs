@@ -8,7 +8,7 @@ const HERE: Shelf = Shelf { disk: 0, quota: None };
 const THERE: Shelf = Shelf { disk: 1, quota: Some(3) };
 
 fn entry(id: u64, bytes: u64, last_use_ms: i64) -> NewEntry {
-    let facts = Facts { id: EntryId(id), shelf: HERE, bytes, last_use_ms };
+    let facts = Facts { id: EntryId(id), shelf: HERE, bytes, last_use_ms, expiry: None };
     NewEntry { facts, uses: 1, key_hash: u32::try_from(id).unwrap() }
 }
 

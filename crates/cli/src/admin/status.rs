@@ -66,13 +66,16 @@ fn print_usage(out: &mut impl Write, usage: &Usage) -> io::Result<()> {
         let (path, used) = (text::printable(&quota.path), bytes(quota.used.bytes));
         writeln!(out, "quota      {path}: {used}, guaranteed {}, at most {most}", text::bytes(quota.min_bytes))?;
     }
+    for purged in usage.purged.iter().filter(|purged| purged.files > 0) {
+        writeln!(out, "purged     {}: {} files, {}", purged.reason, purged.files, text::bytes(purged.bytes))?;
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_admin::model::{ByteCounts, Footprint, Index, IndexState, Memory, Quota, Scrub, Space, State};
+    use forebay_admin::model::{ByteCounts, Footprint, Index, IndexState, Memory, Purged, Quota, Scrub, Space, State};
 
     const fn footprint(bytes: Option<u64>) -> Footprint {
         Footprint { bytes, inodes: None }
@@ -104,6 +107,9 @@ mod tests {
                     min_bytes: 0,
                     max_bytes: Some(1024),
                 }],
+                purged: [("age", 0), ("expired", 2)]
+                    .map(|(reason, files)| Purged { reason: reason.to_owned(), files, bytes: files * 1024 })
+                    .to_vec(),
             },
             scrub: Scrub {
                 is_running: false,
@@ -125,10 +131,12 @@ mod tests {
             "served     75.0 % hit: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed",
             "cache      3 files, 1 pinned, 1.5 KiB; any number of bytes more before a purge",
             "quota      /store: 512 B, guaranteed 0 B, at most 1.0 KiB",
+            "purged     expired: 2 files, 2.0 KiB",
             "index      ready, 3 files of 1.5 KiB",
             "disk       512.0 GiB free of 1.0 TiB",
         ] {
             assert!(text.lines().any(|printed| printed == line), "{line} not in {text}");
         }
+        assert!(!text.contains("age"), "nothing went for that: {text}");
     }
 }

@@ -28,6 +28,9 @@ impl Follower for Purger {
                 if uses > 0 || after.disk.last_use > before.disk.last_use {
                     ledger.used(after.id, milliseconds(after.disk.last_use), uses);
                 }
+                if before.owner != after.owner {
+                    ledger.owned(after.id, &applied.key, after.owner.as_deref());
+                }
                 if before.pinned_until != after.pinned_until {
                     pin(&mut ledger, after);
                 }
@@ -40,6 +43,9 @@ impl Follower for Purger {
 fn insert(ledger: &mut Ledger, key: &CacheKey, record: &Record) {
     let disk = &record.disk;
     ledger.insert(record.id, key, disk.volume, disk.present_bytes, milliseconds(disk.last_use), disk.uses);
+    if record.owner.is_some() {
+        ledger.owned(record.id, key, record.owner.as_deref());
+    }
     pin(ledger, record);
 }
 

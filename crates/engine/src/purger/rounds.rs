@@ -11,8 +11,7 @@ use forebay_cache::{
 };
 use forebay_store::{Disk, VolumeInfo};
 use forebay_telemetry::{CacheLevel, DiskOperation};
-use forebay_types::PurgeReason;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::time::MissedTickBehavior;
 
 /// Pause after a purge that could not make enough room: everything is in use, or pinned, and writes go on asking.
@@ -21,11 +20,11 @@ const UNMET_PAUSE: Duration = Duration::from_millis(250);
 /// How often it is asked whether the index has been read after a start.
 const INDEX_PAUSE: Duration = Duration::from_millis(250);
 
-/// How often entries that are too old are looked for, at most.
-const AGE_INTERVAL: Duration = Duration::from_secs(60);
+/// How often entries that were not used for too long are looked for, at most.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Entries looked at together while those that are too old are sought.
-const AGE_SCAN: usize = 10_000;
+/// Entries looked at together while those are sought.
+const EXPIRY_SCAN: usize = 10_000;
 
 /// Purges for ever.
 pub(crate) async fn run(shared: Arc<Shared>, table: Arc<Table>) {
@@ -36,7 +35,7 @@ pub(crate) async fn run(shared: Arc<Shared>, table: Arc<Table>) {
     }
     let mut ticks = tokio::time::interval(purger.options.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut was_met, mut age_checked) = (true, None);
+    let (mut was_met, mut expired_since) = (true, None);
     loop {
         tokio::select! {
             biased;
@@ -45,10 +44,12 @@ pub(crate) async fn run(shared: Arc<Shared>, table: Arc<Table>) {
         }
         let disks = purger.measure(&shared).await;
         let now = tokio::time::Instant::now();
-        let is_age_due = age_checked.is_none_or(|checked| now.duration_since(checked) >= purger.age_interval());
-        if purger.options.rules.age_max.is_some() && is_age_due {
-            age_checked = Some(now);
-            purger.purge_old(&shared, &table).await;
+        let lifetime_min = purger.options.rules.lifetime_min();
+        if lifetime_min
+            .is_some_and(|lifetime| expired_since.is_none_or(|last| now - last >= EXPIRY_INTERVAL.min(lifetime)))
+        {
+            expired_since = Some(now);
+            purger.purge_expired(&shared, &table).await;
         }
         let goals = purger.goals(&disks);
         let is_met = goals.is_empty() || purger.purge(&shared, &table, &goals).await.unmet.is_zero();
@@ -69,10 +70,6 @@ impl Purger {
     fn knows_entries(&self, shared: &Shared) -> bool {
         let state = shared.catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state());
         !matches!(state, IndexState::Off | IndexState::Loading)
-    }
-
-    fn age_interval(&self) -> Duration {
-        AGE_INTERVAL.min(self.options.rules.age_max.unwrap_or(AGE_INTERVAL))
     }
 
     /// Measures the disks, and how much room there is before the next purge.
@@ -141,29 +138,31 @@ impl Purger {
     }
 
     /// Removes entries that were not used for too long.
-    async fn purge_old(&self, shared: &Arc<Shared>, table: &Arc<Table>) {
-        let Some(age_max) = self.options.rules.age_max else { return };
+    async fn purge_expired(&self, shared: &Arc<Shared>, table: &Arc<Table>) {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
-        let seconds = i64::try_from(age_max.as_secs()).unwrap_or(i64::MAX);
         self.learn(shared).await;
-        let before_ms = milliseconds(forebay_net::clock::now_unix().saturating_sub(seconds));
+        let now = forebay_net::clock::now_unix();
+        self.ledger().end_pins(now);
+        let now_ms = milliseconds(now);
         let (mut run, mut refused, mut from) = (PurgeRun::new(&[]), 0, Some(0));
+        let mut reasons = BTreeSet::new();
         while let Some(start) = from {
-            let (old, next) = self.ledger().older_than(before_ms, start, AGE_SCAN);
+            let (expired, next) = self.ledger().expired(now_ms, start, EXPIRY_SCAN);
             from = next;
-            for ids in old.chunks(SLICE) {
+            for ids in expired.chunks(SLICE) {
                 let slice: Vec<Victim> = {
                     let mut ledger = self.ledger();
-                    ids.iter().filter_map(|id| run.next_exactly(*id, PurgeReason::Age, &mut ledger)).collect()
+                    ids.iter().filter_map(|id| run.next_expired(*id, now_ms, &mut ledger)).collect()
                 };
+                reasons.extend(slice.iter().map(|victim| victim.reason.as_str()));
                 refused += self.remove_slice(shared, table, &mut run, slice).await;
             }
         }
         let report = self.finish(run, refused, begun);
         if report.files > 0 {
             self.settle(shared).await;
-            self.log(&report, PurgeReason::Age.as_str());
+            self.log(&report, &reasons.into_iter().collect::<Vec<_>>().join(", "));
         }
     }
 
