@@ -21,12 +21,12 @@ PROFILES ?= bench/profiles
 SEEDS ?= 100000
 FROM ?= 0
 
-.PHONY: help setup build plugin deb demo test lint python-lint unit doc costs blackbox fuzz-smoke sim soak-purge bench micro profile clean libraries FORCE
+.PHONY: help setup build plugin deb demo test lint python-lint unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge bench micro profile clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-setup: $(VENV)/.tests $(ROOT_VENV)/.installed ## install what the tests need: XRootD's programs, Python packages
+setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed ## install what the tests need: XRootD's programs, Python packages
 	tests/install-tools.sh
 
 build: $(BINARY) ## build the release binary
@@ -49,7 +49,7 @@ deb: $(BINARY) $(TOOLS)/cargo-deb-$(CARGO_DEB) ## build the Debian package into 
 demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache; ONCE=1 ends by itself
 	$(VENV)/bin/python -m demo $(BINARY) demo-data $(if $(ONCE),--once)
 
-test: lint unit doc costs blackbox ## everything a change must pass, fastest first
+test: lint unit doc costs blackbox lab-test ## everything a change must pass, fastest first
 	@echo "make test: every step passed"
 
 lint: python-lint libraries ## formatting, lints and house rules
@@ -57,11 +57,12 @@ lint: python-lint libraries ## formatting, lints and house rules
 	$(CARGO) xtask tidy
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-python-lint: $(VENV)/.tests
+python-lint: $(VENV)/.tests $(VENV)/.lab
 	$(VENV)/bin/ruff format --check --quiet --config tests/pyproject.toml tests demo
 	$(VENV)/bin/ruff check --quiet --config tests/pyproject.toml tests demo
 	cd tests && ../$(VENV)/bin/mypy .
 	$(VENV)/bin/mypy --config-file tests/pyproject.toml demo
+	cd python && ../$(VENV)/bin/ruff format --check --quiet . && ../$(VENV)/bin/ruff check --quiet . && ../$(VENV)/bin/mypy src tests
 
 unit: libraries ## unit and crate tests
 	$(CARGO) test --workspace --locked
@@ -77,6 +78,15 @@ costs: $(BINARY) ## instructions and system calls of a read on a warm cache agai
 blackbox: setup $(BINARY) plugin deb $(TOOLS)/render-chart ## the release binary against real clients and servers
 	$(CARGO) build --quiet --release --locked -p forebay-bench
 	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+lab: setup $(BINARY) ## the published measurements, made again here: hours; NAME=... goes on with a run, LAB="loop --engines uproot" does a part
+	$(VENV)/bin/forebay-lab $(or $(LAB),loop) $(if $(NAME),--name $(NAME))
+
+lab-quick: setup $(BINARY) ## every experiment of the lab once with little data: minutes
+	$(VENV)/bin/forebay-lab $(or $(LAB),loop) --quick $(if $(NAME),--name $(NAME))
+
+lab-test: setup $(BINARY)
+	cd python && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(LABTESTS)
 
 sim: ## the seeded simulation, SEEDS seeds from FROM on (a thousand of them are part of `make unit`)
 	$(CARGO) run --release --locked -p forebay-sim -- --seeds $(SEEDS) --from $(FROM)
@@ -132,6 +142,11 @@ $(VENV)/.demo: demo/requirements.txt | $(VENV)/bin/python
 
 $(VENV)/.tests: tests/requirements.txt | $(VENV)/bin/python
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+$(VENV)/.lab: python/requirements.txt python/pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r python/requirements.txt
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --editable python
 	touch $@
 
 $(ROOT_VENV)/.installed: tests/requirements-root.txt

@@ -119,7 +119,7 @@ def complete(configuration: Mapping[str, Any], store: Path) -> dict[str, Any]:
     """Adds to a configuration what every test server has."""
     full = dict(configuration)
     full["server"] = {"listen": ["127.0.0.1:0"], **configuration.get("server", {})}
-    full["admin"] = {"listen": "127.0.0.1:0"}
+    full["admin"] = {"listen": "127.0.0.1:0", **configuration.get("admin", {})}
     place = {} if "disk" in configuration else {"path": str(store)}
     full["store"] = {**place, "block_size": f"{BLOCK // 1024}KiB", **configuration.get("store", {})}
     full["memory"] = {"budget": MEMORY}

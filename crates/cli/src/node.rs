@@ -7,16 +7,17 @@ pub(crate) mod tls;
 use admin_port::AdminPort;
 use anyhow::anyhow;
 use forebay_cache::HealthLimits;
-use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Settings};
-use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
+use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Role, Settings};
+use forebay_engine::{Engine, Export, ExportSource, ManagerOptions, OriginFactory, RouteError, Routes};
 use forebay_index::{IndexFile, IndexOptions};
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin::{Origin, Pool, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_server::Server;
-use forebay_store::{Disk, DiskSet, StoreError, VolumeSpec};
+use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
 use forebay_telemetry::{Metrics, Readiness};
 use forebay_types::Endpoint;
+use rustix::system::uname;
 use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
@@ -73,13 +74,18 @@ impl Node {
         let routes = origins.routes(settings)?;
         let tls = tls::towards_clients(settings)?;
         let gate = gate::open(settings, &credentials)?;
-        let disk = open_store(settings)?;
+        let disk = if config.server.role == Role::Manager { None } else { open_store(settings)? };
         let listeners = listen(settings, bound.addresses)?;
-        let addresses = listeners.iter().map(Listener::address).collect();
+        let addresses: Vec<SocketAddr> = listeners.iter().map(Listener::address).collect();
         let admin_listeners = admin_port::listen(settings, bound.admin_socket).await?;
         let admin = admin_listeners.port();
 
         let engine = Engine::start(engine_options(config, disk.as_deref()), disk, routes, metrics.clone());
+        if config.server.role == Role::Filler
+            && let Some(url) = url_for_others(config, addresses.first())
+        {
+            engine.tell_who_fills(&url);
+        }
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
         let options = forebay_server::Options { tls, ..config.server.options.clone() };
         let server = Server::new(engine.clone(), Arc::clone(&gate), options, readiness.clone());
@@ -92,6 +98,11 @@ impl Node {
         let admin_tasks = admin_listeners.serve(engine.clone(), readiness.clone(), config);
         readiness.set_ready();
         Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_tasks })
+    }
+
+    /// Waits until the store turns out to be filled by somebody else, which may be never.
+    pub(crate) async fn store_lost(&self) {
+        self.engine.store_lost().await;
     }
 
     /// The server's counters.
@@ -177,6 +188,11 @@ fn blame(settings: &Settings, is_it: impl Fn(&ExportConfig) -> bool, key: &str, 
 fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
     let Config { disks, permissions, .. } = &settings.config;
     let Some(first) = disks.first() else { return Ok(None) };
+    let now_ms = forebay_net::clock::now_unix().saturating_mul(1000);
+    for disk in disks {
+        let refused = FillerRecord::refuse_second(&disk.path, now_ms);
+        refused.map_err(|error| unusable(settings, &disk.setting, error, true))?;
+    }
     let is_one = disks.len() == 1;
     let spec = |disk: &DiskConfig| {
         let path = disk.path.clone();
@@ -199,11 +215,27 @@ fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
 fn engine_options(config: &Config, disk: Option<&dyn Disk>) -> forebay_engine::Options {
     let in_store = || Some(disk?.volumes().first()?.path.join(INDEX_IN_STORE));
     let mut options = config.engine.clone();
+    if config.server.role == Role::Manager {
+        let roots = config.disks.iter().map(|disk| disk.path.clone()).collect();
+        options.manager = Some(ManagerOptions { roots, filler: config.manager_filler.clone() });
+        return options;
+    }
     if let Some(path) = config.index.path.clone().or_else(in_store) {
         let cache_bytes = config.index.cache_bytes;
         options.index = Arc::new(IndexFile { path, options: IndexOptions { cache_bytes } });
     }
     options
+}
+
+/// Where clients of other machines reach the server that listens at `address`.
+fn url_for_others(config: &Config, address: Option<&SocketAddr>) -> Option<String> {
+    let address = address?;
+    let name = config.server.options.host_name.clone();
+    let host = name.unwrap_or_else(|| match address.ip() {
+        any if any.is_unspecified() => uname().nodename().to_string_lossy().into_owned(),
+        ip => ip.to_string(),
+    });
+    Some(format!("root://{}", Endpoint::new(&host, address.port())))
 }
 
 /// Takes the addresses that clients connect to. Needs no runtime.

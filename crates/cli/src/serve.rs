@@ -6,7 +6,7 @@ mod privileges;
 mod signals;
 
 use crate::node::{self, Bound, Node};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use forebay_config::{Flags, Settings, setting_help};
 use forebay_telemetry::{LogControl, init_logging};
 use signals::Signals;
@@ -88,7 +88,15 @@ async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &L
     let mut signals = Signals::listen().context("listening to signals")?;
     let node = Node::start(settings, bound).await?;
     announce(&node).context("announcing the server on standard output")?;
-    while signals.stop_or_reload().await == signals::Request::Reload {
+    let mut is_lost = false;
+    loop {
+        tokio::select! {
+            request = signals.stop_or_reload() => if request != signals::Request::Reload { break },
+            () = node.store_lost() => {
+                is_lost = true;
+                break;
+            }
+        }
         match &file {
             Some(file) => reload(settings, file, &node, log),
             None => tracing::warn!("nothing to reload: the configuration came from flags"),
@@ -97,7 +105,7 @@ async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &L
     tracing::info!("stopping");
     node.stop(settings.config.server.shutdown_time_max, signals.stop()).await;
     tracing::info!("stopped");
-    Ok(())
+    if is_lost { bail!("the store was taken over by another filler: see the log") } else { Ok(()) }
 }
 
 /// Tells where the server is reached: whoever started it waits for these lines.

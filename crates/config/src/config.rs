@@ -1,6 +1,6 @@
 //! The typed configuration: what the rest of the program uses, and what cannot be wrong.
 
-use crate::accounts::RunAs;
+use crate::{accounts::RunAs, roles::Role};
 use forebay_cache::{AllowList, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Service, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
@@ -40,6 +40,8 @@ pub struct Config {
     pub exports: Vec<ExportConfig>,
     /// Origins that clients may name.
     pub forwarding: AllowList,
+    /// Where the filler of a manager is; `None` to look for it in the store.
+    pub manager_filler: Option<Endpoint>,
     /// What is decided about opens.
     pub decisions: DecisionOptions,
     /// How origins are used.
@@ -51,6 +53,8 @@ pub struct Config {
 /// The `root://` front.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
+    /// What the server does.
+    pub role: Role,
     /// Where clients connect: one address at least.
     pub listen: Vec<SocketAddr>,
     /// Whom the server becomes when root starts it.
@@ -184,6 +188,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             server: ServerConfig {
+                role: Role::default(),
                 listen: vec![LISTEN_DEFAULT],
                 user: None,
                 options: forebay_server::Options::default(),
@@ -199,6 +204,7 @@ impl Default for Config {
             engine: forebay_engine::Options::default(),
             exports: Vec::new(),
             forwarding: AllowList::default(),
+            manager_filler: None,
             decisions: DecisionOptions::default(),
             origin: OriginConfig::default(),
             logging: LogConfig { format: LogFormat::default(), filter: "info".to_owned() },

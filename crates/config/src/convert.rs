@@ -16,6 +16,7 @@ use crate::{
     purge::read_purge,
     raw::{Raw, RawForwarding, RawIndex, RawLogging, RawMemory, RawOrigin, RawServer, RawStore},
     read_ahead::read_read_ahead,
+    roles::read_role,
     security::read_security,
     source::Source,
     tls::read_tls,
@@ -74,6 +75,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     config.decisions = read_decisions(&raw.decision, &raw.rule, &raw.forwarding, read_ahead, &mut checker);
     read_origin(&raw.origin, &mut config, &mut checker);
     read_logging(&raw.logging, &mut config, &mut checker);
+    read_role(raw, &mut config, &mut checker);
     settle_permissions(raw, &mut config, &mut checker);
     check_whole(raw, &config, &mut checker);
     let problems = checker.into_problems();

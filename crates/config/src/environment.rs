@@ -1,6 +1,7 @@
 //! What a configuration needs of the machine.
 
 use crate::{
+    Role,
     config::{DiskConfig, ExportConfig, ExportFiles},
     error::{ConfigError, Problem},
     settings::Settings,
@@ -17,7 +18,10 @@ use std::{
 /// Checks what the configuration names on the machine, and changes nothing.
 pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
     let mut problems = problems_at_start(settings);
-    if let disks @ [_, _, ..] = settings.config.disks.as_slice() {
+    if settings.config.server.role == Role::Manager {
+        let bad = settings.config.disks.iter().filter_map(|disk| Some((disk, check_shared(&disk.path).err()?)));
+        problems.extend(bad.map(|(disk, text)| settings.problem_at(&disk.setting, text)));
+    } else if let disks @ [_, _, ..] = settings.config.disks.as_slice() {
         let bad = disks.iter().filter_map(|disk| Some((disk, check_disk(disk).err()?)));
         problems.extend(bad.map(|(disk, text)| settings.problem_at(&disk.setting, text)));
     }
@@ -33,6 +37,7 @@ pub(crate) fn check_needed(settings: &Settings) -> Result<(), ConfigError> {
 fn problems_at_start(settings: &Settings) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
     if let [disk] = settings.config.disks.as_slice()
+        && settings.config.server.role != Role::Manager
         && let Err(text) = check_store(&disk.path)
     {
         problems.push(settings.problem_at(&disk.setting, text));
@@ -113,6 +118,18 @@ fn check_store(store: &Path) -> Result<(), String> {
             let parent = existing.display();
             format!("{shown} cannot be created in {parent}: {reason}; create it for the user that runs the server")
         }
+    })
+}
+
+/// Whether a manager can look at the store that is filled by another process.
+fn check_shared(store: &Path) -> Result<(), String> {
+    let shown = store.display();
+    if !store.is_dir() {
+        return Err(format!("{shown} is not a directory: mount the file system of the filler's store"));
+    }
+    access(store, Access::READ_OK | Access::EXEC_OK).map_err(|errno| {
+        let reason = std::io::Error::from(errno);
+        format!("{shown} cannot be read: {reason}; run the manager as the user that runs the filler")
     })
 }
 

@@ -34,6 +34,7 @@ pub(crate) struct Raw {
     pub(crate) export: Vec<Spanned<RawExport>>,
     pub(crate) forwarding: RawForwarding,
     pub(crate) direct: RawDirect,
+    pub(crate) manager: RawManager,
     pub(crate) decision: RawDecision,
     pub(crate) rule: Vec<Spanned<RawRule>>,
     pub(crate) read_ahead: RawReadAhead,
@@ -62,6 +63,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     RawExport::SECTION,
     RawForwarding::SECTION,
     RawDirect::SECTION,
+    RawManager::SECTION,
     RawDecision::SECTION,
     RawRule::SECTION,
     RawReadAhead::SECTION,
@@ -93,6 +95,7 @@ impl Raw {
             self.memory.written(),
             self.forwarding.written(),
             self.direct.written(),
+            self.manager.written(),
             self.decision.written(),
             self.read_ahead.written(),
             self.origin.written(),
@@ -128,6 +131,10 @@ section! {
     "server" RawServer {
         /// Addresses to listen at, each `ADDRESS:PORT`. `[::]` takes IPv4 as well; port 0 picks a free port.
         listen: Texts = Value::default(r#"["0.0.0.0:1094"]"#).example(r#"["0.0.0.0:1094"]"#).flag("--listen"),
+        /// What the server does: `cache` everything; `filler` the same, and complete files are opened to others at once, for managers;
+        /// `manager` sends clients to complete files of a store that a filler on this or another machine fills, with everything else to
+        /// that filler, and to the origin while that does not answer. `store.path` is the same directory for both.
+        role: String = Value::default(r#""cache""#),
         /// User that the server becomes when root starts it, after these addresses are taken: a name of `/etc/passwd`, or `UID:GID`. Files
         /// are read and written as that user.
         user: String = Value::none().sample(r#""forebay""#),
@@ -397,6 +404,14 @@ section! {
         /// Whether these clients may read by pages. Who has a file open when it is complete is sent to it in answer to a read, but not to a read of pages,
         /// as `xrdcp` makes them unless this is false.
         page_reads: bool = Value::default("true"),
+    }
+}
+
+section! {
+    /// A data manager (`server.role`): it sends clients to the complete files of a store that another process fills.
+    "manager" RawManager {
+        /// Where clients reach the filler, `root://HOST:PORT`; unless written, where it says itself, in the store.
+        filler: String = Value::none().sample(r#""root://filler.example.org:1094""#),
     }
 }
 

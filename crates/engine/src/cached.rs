@@ -162,6 +162,11 @@ impl CachedFile {
         self.kept.as_ref().is_none_or(is_paused)
     }
 
+    /// Whether clients that see the cache's file system read it on their own.
+    pub(crate) const fn is_direct(&self) -> bool {
+        self.target.service.direct
+    }
+
     pub(crate) fn stat(&self) -> FileStat {
         file_stat(&self.target, self.size(), self.mtime, self.counts_as_cached())
     }

@@ -1,15 +1,16 @@
 //! The engine: the one thing a front talks to.
 
 use crate::{
-    Error, Options, catalog,
+    Error, ManagerOptions, Options, catalog,
     integrity::{completion, scrub},
     leases,
     local::disk_error,
+    manager::{self, Manager},
     permission::{Asker, Want},
     purger,
     routes::{OriginTarget, Routes, Target, Writes},
     shared::{Shared, with_cause},
-    sync,
+    store_owner, sync,
     table::Table,
     volumes,
 };
@@ -42,6 +43,7 @@ struct Inner {
     shared: Arc<Shared>,
     table: Arc<Table>,
     routes: RwLock<Arc<Routes>>,
+    manager: Option<Arc<Manager>>,
     /// What goes on beside requests, until the shutdown.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -71,14 +73,19 @@ impl Engine {
     /// Starts the engine inside a tokio runtime. Without a disk nothing is kept, whatever is exported.
     #[must_use]
     pub fn start(options: Options, disk: Option<Arc<dyn Disk>>, routes: Routes, metrics: Metrics) -> Self {
+        let make_manager =
+            |set: ManagerOptions| Arc::new(Manager::new(set, options.direct_mode, options.workers.clone()));
+        let manager = options.manager.clone().map(make_manager);
         let table = Arc::new(Table::new(options.open_files_max, options.open_wait_max));
         let syncer = tokio::spawn(sync::run(Arc::clone(&table), options.sync_interval, options.workers.clone()));
         let shared = Arc::new(Shared::new(options, disk, metrics));
         let indexer = shared.catalog.as_ref().map(|catalog| tokio::spawn(catalog::run(Arc::clone(catalog))));
         let keeper = tokio::spawn(volumes::run(Arc::clone(&shared), Arc::clone(&table)));
         let purging = shared.disk.is_some().then(|| tokio::spawn(purger::run(Arc::clone(&shared), Arc::clone(&table))));
-        let tasks = [Some(syncer), Some(keeper), indexer, purging].into_iter().flatten().collect();
-        let inner = Inner { shared, table, routes: RwLock::new(Arc::new(routes)), tasks: Mutex::new(tasks) };
+        let watching = manager.clone().map(|manager| tokio::spawn(manager::watch(manager)));
+        let tasks = [Some(syncer), Some(keeper), indexer, purging, watching].into_iter().flatten().collect();
+        let routes = RwLock::new(Arc::new(routes));
+        let inner = Inner { shared, table, routes, manager, tasks: Mutex::new(tasks) };
         let engine = Self { inner: Arc::new(inner), asker: Asker::Operator };
         if engine.inner.shared.disk.is_some() {
             let weak = WeakEngine { inner: Arc::downgrade(&engine.inner) };
@@ -122,6 +129,7 @@ impl Engine {
         self.inner.shared.leases.clear();
         sync::flush(&self.inner.table, &self.inner.shared.options.workers).await;
         self.inner.table.clear();
+        store_owner::forget(&self.inner.shared).await;
         if let Some(catalog) = &self.inner.shared.catalog {
             catalog.close().await;
         }
@@ -230,8 +238,17 @@ impl Engine {
         })
     }
 
+    /// Has a task go on beside requests, until the shutdown.
+    pub(crate) fn add_task(&self, task: JoinHandle<()>) {
+        self.inner.add_task(task);
+    }
+
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
+    }
+
+    pub(crate) fn manager(&self) -> Option<&Arc<Manager>> {
+        self.inner.manager.as_ref()
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {

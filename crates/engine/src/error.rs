@@ -87,6 +87,12 @@ pub enum Error {
         /// The file.
         lfn: Lfn,
     },
+    /// A manager has no server left to which it could send the client.
+    #[error("{lfn}: neither the filler of the cache nor the origin can be used now: try again later")]
+    NoServer {
+        /// The file.
+        lfn: Lfn,
+    },
     /// The disk of the cache, or of an exported directory, failed.
     #[error("{doing} {lfn}: {reason}")]
     Disk {
@@ -141,7 +147,7 @@ impl Error {
                 Side::Client
             }
             Self::NotExported { .. } | Self::ForwardingDenied { .. } | Self::NotReadable { .. } => Side::Authorization,
-            Self::Origin(_) | Self::Changed { .. } | Self::Stale { .. } => Side::Origin,
+            Self::Origin(_) | Self::Changed { .. } | Self::Stale { .. } | Self::NoServer { .. } => Side::Origin,
             Self::Disk { .. } | Self::NoIndex | Self::Leaving { .. } => Side::Disk,
             Self::OutOfMemory { .. } | Self::ShuttingDown | Self::Internal { .. } => Side::Internal,
         }
@@ -154,6 +160,7 @@ impl Error {
             Self::Origin(error) => error.is_retryable(),
             Self::Changed { .. }
             | Self::Stale { .. }
+            | Self::NoServer { .. }
             | Self::TooManyOpen { .. }
             | Self::OutOfMemory { .. }
             | Self::NoIndex

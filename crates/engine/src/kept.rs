@@ -33,6 +33,8 @@ pub(crate) struct Kept {
     is_complete_on_disk: AtomicBool,
     /// Whether the file was opened to others, or may have been.
     is_shown: AtomicBool,
+    /// Whether this process has opened it to others.
+    is_shown_here: AtomicBool,
 }
 
 /// What goes into the cinfo beside the blocks.
@@ -77,6 +79,7 @@ impl Kept {
             noting: Mutex::new(()),
             is_complete_on_disk,
             is_shown: AtomicBool::new(false),
+            is_shown_here: AtomicBool::new(false),
         }
     }
 
@@ -151,7 +154,14 @@ impl Kept {
             return Ok(None);
         }
         self.is_shown.store(true, Ordering::Release);
-        open().map(Some)
+        let opened = open()?;
+        self.is_shown_here.store(true, Ordering::Release);
+        Ok(Some(opened))
+    }
+
+    /// Whether the file is whole, and this process has not opened it to others yet.
+    pub(crate) fn is_to_be_shown(&self) -> bool {
+        !self.is_shown_here.load(Ordering::Acquire) && self.is_whole()
     }
 
     /// The file may have been opened to others before this process had it open.
@@ -161,6 +171,7 @@ impl Kept {
 
     /// Closes the file to others before blocks are taken back.
     fn hide(&self) {
+        self.is_shown_here.store(false, Ordering::Release);
         if self.is_shown.swap(false, Ordering::AcqRel)
             && let Err(error) = self.data.file().set_permissions(Permissions::from_mode(OWNER_ONLY))
         {

@@ -8,6 +8,7 @@
 
 use crate::{cached::CachedFile, shared::Shared};
 use forebay_cache::CacheKey;
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 use std::{
     collections::BTreeMap,
     fs::Permissions,
@@ -37,6 +38,21 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Permissions by which somebody else than the server can read a file.
 const READ_BY_OTHERS: u32 = 0o044;
+
+/// Sets the time of last access alone.
+const ACCESSED_NOW: Timestamps = Timestamps {
+    last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+    last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+};
+
+/// What becomes of a file's time of last access when it is opened to others.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Access {
+    /// It is now: a client is about to read it.
+    Now,
+    /// Nobody reads it yet.
+    AsItIs,
+}
 
 /// How long the disk may take to open a file to others; then it is served.
 const DISK_TIME_MAX: Duration = Duration::from_secs(5);
@@ -104,7 +120,7 @@ impl CachedFile {
             return None;
         }
         let file = Arc::clone(self);
-        let opened = self.shared().options.workers.run(move || file.open_to_others());
+        let opened = self.shared().options.workers.run(move || file.open_to_others(Access::Now));
         match tokio::time::timeout(DISK_TIME_MAX, opened).await {
             Ok(Ok(Ok(path))) => path,
             Ok(Ok(Err(error))) => {
@@ -115,8 +131,18 @@ impl CachedFile {
         }
     }
 
+    /// Opens a file that is whole to others before anybody asks, where that is wanted of it. Blocking.
+    pub(crate) fn show(&self) {
+        if !self.is_direct() {
+            return;
+        }
+        if let Err(error) = self.open_to_others(Access::AsItIs) {
+            tracing::warn!(lfn = self.lfn().as_str(), %error, "the file cannot be opened to others");
+        }
+    }
+
     /// Blocking.
-    fn open_to_others(&self) -> io::Result<Option<PathBuf>> {
+    fn open_to_others(&self, access: Access) -> io::Result<Option<PathBuf>> {
         let (Some(kept), Some(key)) = (self.kept(), self.key()) else { return Ok(None) };
         let volumes = self.shared().volumes();
         let volume = volumes.iter().find(|volume| volume.id == kept.data.volume()).map(|volume| volume.path.clone());
@@ -132,6 +158,10 @@ impl CachedFile {
         kept.show(|| {
             if there.mode() & READ_BY_OTHERS & mode != READ_BY_OTHERS & mode {
                 kept.data.file().set_permissions(Permissions::from_mode(mode))?;
+            }
+            if access == Access::Now {
+                // Should this process end, the next one leaves the file alone for as long. It is a courtesy, and may fail.
+                let _ = futimens(&**kept.data.file(), &ACCESSED_NOW);
             }
             Ok(path)
         })

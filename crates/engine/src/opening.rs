@@ -56,7 +56,7 @@ pub enum Redirects {
 }
 
 impl Redirects {
-    const fn reach_files(self) -> bool {
+    pub(crate) const fn reach_files(self) -> bool {
         matches!(self, Self::ToFiles | Self::ToFilesAmidReads)
     }
 
@@ -92,6 +92,9 @@ impl Engine {
         client: &Client,
         redirects: Redirects,
     ) -> Result<Opening, Error> {
+        if let Some(manager) = self.manager() {
+            return self.send_open(manager, path, client, redirects).await;
+        }
         let mut may_switch = false;
         let source = match self.target(path)? {
             Target::Local { tree, lfn } => {
@@ -281,12 +284,12 @@ impl Engine {
 
 impl OriginTarget {
     /// Whether clients that can follow are sent to the origin as long as the file is not complete here.
-    fn leaves_misses(&self) -> bool {
+    pub(crate) fn leaves_misses(&self) -> bool {
         self.service.miss == Miss::Redirect && self.treatment.action == Action::Cache
     }
 
     /// Where the client finds the file at its origin, when it can follow.
-    fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
+    pub(crate) fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
         if redirects == Redirects::Never {
             return None;
         }

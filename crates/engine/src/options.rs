@@ -1,6 +1,6 @@
 //! How the engine is set up.
 
-use crate::{IntegrityOptions, PurgeOptions, ReadAheadOptions, Workers};
+use crate::{IntegrityOptions, ManagerOptions, PurgeOptions, ReadAheadOptions, Workers};
 use forebay_index::{IndexPlace, VolatileIndex};
 use forebay_types::BlockSize;
 use std::{sync::Arc, time::Duration};
@@ -34,6 +34,12 @@ pub struct Options {
     pub direct_mode: u32,
     /// How long such a file counts as open.
     pub direct_lease: Duration,
+    /// Whether files that others can read are kept for as long as these may read them, which their times of last access tell.
+    pub honours_access_times: bool,
+    /// Whether complete files are opened to others as soon as they are on disk, for a manager to send clients there.
+    pub shows_complete: bool,
+    /// What a data manager needs to know; `None` for everybody else.
+    pub manager: Option<ManagerOptions>,
     /// Where blocking work runs.
     pub workers: Workers,
     /// Where the index is kept.
@@ -56,6 +62,9 @@ impl Default for Options {
             purge: PurgeOptions::default(),
             direct_mode: 0o644,
             direct_lease: Duration::from_secs(900),
+            honours_access_times: false,
+            shows_complete: false,
+            manager: None,
             workers: Workers::Pool,
             index: Arc::new(VolatileIndex),
         }

@@ -6,12 +6,14 @@ use crate::{
     catalog::{Catalog, Follower, disk_facts, learnt},
     integrity::{check::CHECKS_MAX, completion::Completions, scrub::Scrubber},
     kept::Kept,
+    latch::Latch,
     leases::Leases,
     pause::Pauses,
     permission::Permissions,
     purger::Purger,
     questions::Questions,
     read_ahead::Limits,
+    store_owner::OwnRecords,
 };
 use forebay_cache::{CacheKey, Cinfo, DataFileId, Trust, TrustMemory};
 use forebay_index::Change;
@@ -43,6 +45,10 @@ pub(crate) struct Shared {
     pub(crate) leases: Leases,
     pub(crate) scrubber: Scrubber,
     pub(crate) completions: Completions,
+    /// Where others read that this process fills the store, if they are to.
+    own_records: Mutex<Option<OwnRecords>>,
+    /// Set when somebody else fills the store.
+    pub(crate) store_lost: Latch,
 }
 
 /// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
@@ -81,6 +87,8 @@ impl Shared {
             leases: Leases::default(),
             scrubber: Scrubber::default(),
             completions: Completions::default(),
+            own_records: Mutex::new(None),
+            store_lost: Latch::default(),
             options,
         }
     }
@@ -148,6 +156,10 @@ impl Shared {
             catalog.note_learnt(key, disk.generation, learnt(mark));
         }
         catalog.note_seen(key, disk);
+    }
+
+    pub(crate) fn own_records(&self) -> MutexGuard<'_, Option<OwnRecords>> {
+        self.own_records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was found out of the disks last.

@@ -257,6 +257,9 @@ impl<'a> Syncing<'a> {
         if is_complete_now {
             note_complete(file, kept, key);
         }
+        if file.shared().options.shows_complete && kept.is_to_be_shown() {
+            file.show();
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod circuit;
 mod connection;
 mod error;
 mod file;
+mod greeting;
 mod list;
 mod on_behalf;
 mod options;
@@ -24,6 +25,7 @@ mod route;
 mod servers;
 
 pub use error::OriginError;
+pub use greeting::greet;
 pub use on_behalf::OnBehalf;
 pub use options::{Options, PoolOptions};
 pub use origin::{BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginPath};

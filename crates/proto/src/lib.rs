@@ -24,7 +24,7 @@ pub use header::{
 pub use request::{Request, RequestError};
 pub use response::{ReplyTo, Response, ResponseError};
 pub use session::{
-    AuthQuestion, ClientError, ClientOptions, ClientPurpose, ClientSession, Fatal, Input, Peer, Progress,
+    AuthQuestion, ClientError, ClientOptions, ClientPurpose, ClientSession, Fatal, HANDSHAKE, Input, Peer, Progress,
     ServerOptions, ServerSession,
 };
 pub use tls::{TlsPolicy, TlsUse};

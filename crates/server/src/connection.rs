@@ -39,7 +39,11 @@ pub(crate) async fn serve_connection(
     let Accepted { stream, peer, local, places, shared } = accepted;
     let Places { login, in_all: _in_all, of_client: _of_client } = places;
     let _gauge = shared.engine.metrics().open_connection();
-    let role = if shared.engine.is_cache() { ServerOptions::CACHE } else { ServerOptions::FILES };
+    let role = match &shared.engine {
+        engine if engine.is_manager() => ServerOptions::MANAGER,
+        engine if engine.is_cache() => ServerOptions::CACHE,
+        _ => ServerOptions::FILES,
+    };
     let policy = shared.options.tls.as_ref().map_or(TlsPolicy::None, |tls| tls.policy);
     let signing_level = shared.gate.options().signing.to_wire();
     let offers_pages = shared.options.direct.offers_pages(peer.ip());

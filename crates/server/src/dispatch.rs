@@ -23,6 +23,9 @@ impl Exchange {
         request: &Request<'_>,
     ) -> Result<(), OutputError> {
         self.metrics.add_client_request(kind_of(request));
+        if self.send_elsewhere(stream_id, request) {
+            return Ok(());
+        }
         match request {
             Request::Read(read) => return self.read(stream_id, read).await,
             Request::ReadVector(read) => return self.read_vector(stream_id, read).await,

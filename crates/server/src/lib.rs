@@ -15,6 +15,7 @@ mod crowd;
 mod direct;
 mod dispatch;
 mod element_run;
+mod elsewhere;
 mod event;
 mod exchange;
 mod frame_cutter;

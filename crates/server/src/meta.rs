@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const ENTRIES_PER_TURN: usize = 64;
 
 /// Set in the options of a prepare request that asks for files on disk.
-const PREPARE_STAGE: u8 = 8;
+pub(crate) const PREPARE_STAGE: u8 = 8;
 
 impl Exchange {
     /// Tells what is known of an open file at once; of a path or its space, as soon as it is known.

@@ -101,6 +101,7 @@ impl Exchange {
                 let algorithms = shared.options.checksum_algorithms.iter().enumerate();
                 algorithms.map(|(index, name)| format!("{index}:{name}")).collect::<Vec<_>>().join(",")
             }
+            "role" if shared.engine.is_manager() => "manager".to_owned(),
             "role" if shared.engine.is_cache() => "proxy server".to_owned(),
             "role" => "server".to_owned(),
             "sitename" => shared.options.site_name.clone().unwrap_or_else(|| name.to_owned()),

@@ -86,7 +86,7 @@ const fn code_of(error: &Error) -> ErrorCode {
             }
         },
         Error::Changed { .. } | Error::Disk { .. } | Error::NoIndex | Error::Leaving { .. } => ErrorCode::IO_ERROR,
-        Error::Stale { .. } => ErrorCode::NO_SERVER,
+        Error::Stale { .. } | Error::NoServer { .. } => ErrorCode::NO_SERVER,
         Error::NotCached { .. } => ErrorCode::TIMER_EXPIRED,
         Error::TooManyOpen { .. } => ErrorCode::OVERLOADED,
         Error::OutOfMemory { .. } => ErrorCode::NO_MEMORY,

@@ -286,6 +286,14 @@ impl Disk for DiskSet {
         settled.into_iter().collect()
     }
 
+    fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
+        let mut may_go = true;
+        for volume in self.online(hash_of(key)) {
+            may_go &= volume.run(|disk| disk.close_to_others(key, since))?;
+        }
+        Ok(may_go)
+    }
+
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
         let hash = hash_of(key);
         let touch = |volume: &Arc<Volume>| {

@@ -72,6 +72,21 @@ pub enum StoreError {
         /// The lock file.
         path: PathBuf,
     },
+    /// A process on another machine fills the store.
+    #[error(
+        "the store {path} is filled by {url} on {node}, which told so {age_s} s ago: stop that one, or choose another directory; 30 s after its death the store is free",
+        path = path.display()
+    )]
+    Filled {
+        /// The root.
+        path: PathBuf,
+        /// Where clients reach that process.
+        url: String,
+        /// Its machine.
+        node: String,
+        /// When it was heard of last, in seconds.
+        age_s: i64,
+    },
 }
 
 impl StoreError {
@@ -111,7 +126,8 @@ impl StoreError {
             | Self::Replaced { .. }
             | Self::Offline { .. }
             | Self::NoVolume
-            | Self::Locked { .. } => false,
+            | Self::Locked { .. }
+            | Self::Filled { .. } => false,
         }
     }
 
@@ -120,9 +136,8 @@ impl StoreError {
     pub fn fault(&self) -> Option<Fault> {
         match self {
             Self::Io { source, .. } => fault_of(source),
-            Self::NotADirectory { .. } | Self::NotMounted { .. } | Self::Replaced { .. } | Self::Locked { .. } => {
-                Some(Fault::Absent)
-            }
+            Self::NotADirectory { .. } | Self::NotMounted { .. } | Self::Replaced { .. } => Some(Fault::Absent),
+            Self::Locked { .. } | Self::Filled { .. } => Some(Fault::Absent),
             Self::ForeignLink { .. }
             | Self::NotAFile { .. }
             | Self::Superseded { .. }
@@ -147,7 +162,8 @@ impl StoreError {
             | Self::Replaced { .. }
             | Self::Offline { .. }
             | Self::NoVolume
-            | Self::Locked { .. } => None,
+            | Self::Locked { .. }
+            | Self::Filled { .. } => None,
         }
     }
 }

@@ -18,10 +18,13 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fs::{File, Metadata},
+    fs::{self, File, Metadata},
     hash::{DefaultHasher, Hash, Hasher},
     io,
-    os::fd::OwnedFd,
+    os::{
+        fd::OwnedFd,
+        unix::fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -44,6 +47,9 @@ pub struct LocalDisk {
     whole_sync: WholeSync,
     _lock: OwnedFd,
 }
+
+/// Permissions by which somebody else than the server can read a file.
+const READ_BY_OTHERS: u32 = 0o044;
 
 /// Why an entry cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -275,6 +281,27 @@ impl Disk for LocalDisk {
 
     fn settle_removals(&self) -> Result<(), StoreError> {
         self.unsynced_removals.settle(&self.tree)
+    }
+
+    fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
+        let Some(place) = self.tree.place(key)? else { return Ok(true) };
+        let Some((data, metadata)) = place.open_data(OFlags::RDONLY)? else { return Ok(true) };
+        let mode = metadata.permissions().mode();
+        if mode & READ_BY_OTHERS == 0 {
+            return Ok(true);
+        }
+        if metadata.atime() >= since {
+            return Ok(false);
+        }
+        let path = self.tree.path_of(key);
+        let failed = |error: io::Error| StoreError::io("closing to others", &path)(error);
+        data.set_permissions(fs::Permissions::from_mode(mode & !READ_BY_OTHERS)).map_err(failed)?;
+        if data.metadata().map_err(failed)?.atime() < since {
+            return Ok(true);
+        }
+        // Somebody was sent there just now.
+        data.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
+        Ok(false)
     }
 
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {

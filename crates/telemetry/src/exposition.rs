@@ -4,7 +4,7 @@ use crate::{
     disks::DiskGauges,
     label::{
         BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
-        Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, TlsResult,
+        Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, SentTo, TlsResult,
     },
     metrics::{Counters, Metrics, Tasks},
     purge::PurgeCounters,
@@ -216,6 +216,11 @@ impl Page<'_, '_> {
             ("forebay_decisions", "Opens of files of origins, by what the rules decided", None),
             "action",
             &counters.decisions,
+        )?;
+        self.per_label::<SentTo, _>(
+            ("forebay_manager_opens", "Opens of a data manager, by where it sent the client", None),
+            "to",
+            &counters.manager_opens,
         )?;
         self.per_label::<CheckResult, _>(
             ("forebay_validity_checks", "Copies that were to be compared with their origin, by result", None),
@@ -441,6 +446,7 @@ mod tests {
         metrics.add_direct_open();
         metrics.add_direct_switch();
         metrics.add_miss_redirect();
+        metrics.add_manager_open(SentTo::Filler);
         metrics.set_index_entries(11);
         metrics.set_index_phase(IndexPhase::Ready);
         metrics.add_index_commit();
@@ -505,6 +511,7 @@ mod tests {
             "forebay_direct_opens_total 1",
             "forebay_direct_switches_total 1",
             "forebay_miss_redirects_total 1",
+            "forebay_manager_opens_total{to=\"filler\"} 1",
             "forebay_index_entries 11",
             "forebay_index_commits_total 1",
             "forebay_index_errors_total 1",

@@ -241,6 +241,16 @@ labels! {
         Identity = "identity",
     }
 
+    /// Where a manager sent a client with an open.
+    SentTo {
+        /// To the file itself.
+        File = "file",
+        /// To the filler.
+        Filler = "filler",
+        /// To the origin.
+        Origin = "origin",
+    }
+
     /// What the rules decided about an open.
     Decided {
         /// It is served through the cache.
@@ -298,6 +308,7 @@ mod tests {
         assert_positions_and_names::<ConnectionLimit>();
         assert_positions_and_names::<DiskOperation>();
         assert_positions_and_names::<NotKept>();
+        assert_positions_and_names::<SentTo>();
         assert_positions_and_names::<BlockCheck>();
         assert_positions_and_names::<ChecksumComparison>();
         assert_positions_and_names::<DropReason>();

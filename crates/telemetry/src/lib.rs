@@ -19,7 +19,7 @@ pub use access_log::{ACCESS_TARGET, Access, log_direct, log_switch};
 pub use disks::DiskGauges;
 pub use label::{
     BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
-    NotKept, NotReadAhead, ReadAheadEvent, RequestKind, TlsResult,
+    NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo, TlsResult,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
 pub use metrics::{ConnectionGuard, Metrics};

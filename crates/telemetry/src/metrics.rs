@@ -6,7 +6,7 @@ use crate::{
     histogram::AtomicHistogram,
     label::{
         BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
-        Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, TlsResult,
+        Label, NotKept, NotReadAhead, PerLabel, ReadAheadEvent, RequestKind, SentTo, TlsResult,
     },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
@@ -61,6 +61,7 @@ pub(crate) struct Counters {
     pub(crate) files_dropped: PerLabel<AtomicU64, { DropReason::ALL.len() }>,
     pub(crate) purge: PurgeCounters,
     pub(crate) checks: PerLabel<AtomicU64, { CheckResult::ALL.len() }>,
+    pub(crate) manager_opens: PerLabel<AtomicU64, { SentTo::ALL.len() }>,
     pub(crate) decisions: PerLabel<AtomicU64, { Decided::ALL.len() }>,
     pub(crate) negative_hits: AtomicU64,
     pub(crate) direct_opens: AtomicU64,
@@ -264,6 +265,11 @@ impl Metrics {
     /// Counts an open that the rules decided about.
     pub fn add_decision(&self, decided: Decided) {
         self.0.decisions.of(decided).fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an open of a manager.
+    pub fn add_manager_open(&self, to: SentTo) {
+        self.0.manager_opens.of(to).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts an open that left the file to the client, which reads it by itself.

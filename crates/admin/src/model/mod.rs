@@ -20,5 +20,5 @@ pub use problem::ProblemDocument;
 pub use purge::PurgeRequest;
 pub use scrub::Scrub;
 pub use status::{
-    ByteCounts, Footprint, Index, IndexState, Memory, Purged, Quota, Space, State, Status, Usage, Volume,
+    ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
 };

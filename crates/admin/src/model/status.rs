@@ -15,6 +15,10 @@ pub struct Status {
     pub uptime_seconds: u64,
     /// Whether it takes work.
     pub state: State,
+    /// What the server does.
+    pub role: Role,
+    /// The filler, when this is a manager.
+    pub filler: Option<Filler>,
     /// Client connections.
     pub connections: u64,
     /// Files that clients have open.
@@ -51,6 +55,31 @@ pub enum State {
     Draining,
     /// Not any more.
     Stopping,
+}
+
+/// What a server does.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// It serves files through the cache that it fills.
+    Cache,
+    /// The same, for managers that send clients to its complete files.
+    Filler,
+    /// It sends clients to the complete files of a filler, and to that with everything else.
+    Manager,
+}
+
+/// The filler, as a manager sees it.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Filler {
+    /// Where it is, `HOST:PORT`; `null` when nobody has told.
+    pub address: Option<String>,
+    /// Whether it answers.
+    pub is_alive: bool,
+    /// The machine that its record in the store names.
+    pub node: Option<String>,
+    /// When it renewed that record last.
+    pub renewed: Option<i64>,
 }
 
 /// What the cache takes and may take.

@@ -3,8 +3,12 @@
 use super::scrub;
 use crate::{
     api::Shared,
-    model::{ByteCounts, Footprint, Index, IndexState, Memory, Purged, Quota, Space, State, Status, Usage, Volume},
+    model::{
+        ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage,
+        Volume,
+    },
 };
+use forebay_engine::FillerState;
 use forebay_types::{Outcome, PurgeReason};
 
 /// How the server is now.
@@ -23,6 +27,8 @@ pub(crate) async fn get(shared: &Shared) -> Status {
         started: shared.started,
         uptime_seconds: forebay_net::clock::now_unix().saturating_sub(shared.started).try_into().unwrap_or_default(),
         state: State::named(shared.readiness.as_str()),
+        role: role(shared),
+        filler: shared.engine.filler().map(filler),
         connections: metrics.connections(),
         open_handles: metrics.open_handles(),
         client_bytes,
@@ -35,6 +41,19 @@ pub(crate) async fn get(shared: &Shared) -> Status {
         index: index(shared),
         jobs_running: shared.jobs.running() as u64,
     }
+}
+
+fn role(shared: &Shared) -> Role {
+    match &shared.engine {
+        engine if engine.is_manager() => Role::Manager,
+        engine if engine.is_filler() => Role::Filler,
+        _ => Role::Cache,
+    }
+}
+
+fn filler(state: FillerState) -> Filler {
+    let FillerState { endpoint, is_alive, node, renewed } = state;
+    Filler { address: endpoint.map(|endpoint| endpoint.to_string()), is_alive, node, renewed }
 }
 
 async fn usage(shared: &Shared) -> Usage {

@@ -2,7 +2,7 @@
 
 use super::{AdminArgs, connection::understood, print_json};
 use crate::text;
-use forebay_admin::model::{Status, Usage};
+use forebay_admin::model::{Filler, Status, Usage};
 use std::io::{self, Write};
 
 /// Show how a running server is: whether it takes work, what it serves, what the cache holds
@@ -26,6 +26,9 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     let Status { version, state, started, uptime_seconds, connections, open_handles, .. } = status;
     let uptime = text::long_duration(*uptime_seconds);
     writeln!(out, "server     {}, version {version}, up {uptime} since {} UTC", state.as_str(), text::utc(*started))?;
+    if let Some(filler) = &status.filler {
+        print_filler(out, filler, *started + i64::try_from(*uptime_seconds).unwrap_or(i64::MAX))?;
+    }
     writeln!(out, "clients    {connections} connections, {open_handles} open files")?;
     let bytes = &status.client_bytes;
     let ratio =
@@ -57,6 +60,19 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     writeln!(out, "jobs       {} running", status.jobs_running)
 }
 
+/// Where a manager sends clients.
+fn print_filler(out: &mut impl Write, filler: &Filler, now: i64) -> io::Result<()> {
+    let Filler { address, is_alive, node, renewed } = filler;
+    let address = address.as_deref().map_or_else(|| "not known".into(), text::printable);
+    let state = if *is_alive { "answers" } else { "does not answer" };
+    let node = node.as_deref().map_or_else(String::new, |node| format!(", on {}", text::printable(node)));
+    let renewed = renewed.map_or_else(String::new, |renewed| {
+        let age = text::long_duration(u64::try_from(now.saturating_sub(renewed)).unwrap_or(0));
+        format!(", renewed {age} ago")
+    });
+    writeln!(out, "manager    filler {address} {state}{node}{renewed}")
+}
+
 fn print_usage(out: &mut impl Write, usage: &Usage) -> io::Result<()> {
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "any number of bytes".to_owned(), text::bytes);
     let (used, room) = (bytes(usage.used.bytes), bytes(usage.until_purge.bytes));
@@ -75,7 +91,9 @@ fn print_usage(out: &mut impl Write, usage: &Usage) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_admin::model::{ByteCounts, Footprint, Index, IndexState, Memory, Purged, Quota, Scrub, Space, State};
+    use forebay_admin::model::{
+        ByteCounts, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Scrub, Space, State,
+    };
 
     const fn footprint(bytes: Option<u64>) -> Footprint {
         Footprint { bytes, inodes: None }
@@ -88,6 +106,13 @@ mod tests {
             started: 0,
             uptime_seconds: 90_061,
             state: State::Ready,
+            role: Role::Manager,
+            filler: Some(Filler {
+                address: Some("filler:1094".to_owned()),
+                is_alive: true,
+                node: Some("node-7".to_owned()),
+                renewed: Some(90_059),
+            }),
             connections: 3,
             open_handles: 2,
             client_bytes: ByteCounts { hit: 1536, missed: 512, coalesced: 0, bypassed: 0 },
@@ -128,6 +153,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         for line in [
             "server     ready, version 1.0, up 1d 1h 1min since 1970-01-01 00:00:00 UTC",
+            "manager    filler filler:1094 answers, on node-7, renewed 2s ago",
             "served     75.0 % hit: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed",
             "cache      3 files, 1 pinned, 1.5 KiB; any number of bytes more before a purge",
             "quota      /store: 512 B, guaranteed 0 B, at most 1.0 KiB",

@@ -3,7 +3,7 @@
 use super::{Patient, finding::Findings};
 use crate::text;
 use forebay_cache::Budget;
-use forebay_config::Config;
+use forebay_config::{Config, Role};
 use rustix::{
     fs::{FlockOperation, flock, statvfs},
     process::geteuid,
@@ -35,9 +35,11 @@ pub(super) fn check(patient: &Patient<'_>, findings: &mut Findings) {
         // One that is to be made has nothing wrong yet, and one that is absent has been told.
         if let Ok(path) = disk.path.canonicalize() {
             let count = findings.count();
-            check_mount(&path, &mounts, findings);
+            check_mount(&path, config.server.role, &mounts, findings);
             check_owner(&path, config, findings);
-            check_room(&path, config, findings);
+            if config.server.role != Role::Manager {
+                check_room(&path, config, findings);
+            }
             if findings.count() == count {
                 findings.ok(
                     CHECK,
@@ -73,7 +75,7 @@ fn mount_of<'a>(path: &Path, mounts: &'a str) -> Option<(&'a str, &'a str)> {
     deepest.map(|(_, kind, options)| (kind, options))
 }
 
-fn check_mount(path: &Path, mounts: &str, findings: &mut Findings) {
+fn check_mount(path: &Path, role: Role, mounts: &str, findings: &mut Findings) {
     let Some((kind, options)) = mount_of(path, mounts) else { return };
     let has = |wanted| options.split(',').any(|option| option == wanted);
     if has("ro") {
@@ -84,11 +86,12 @@ fn check_mount(path: &Path, mounts: &str, findings: &mut Findings) {
             "look for errors of the disk in dmesg, then mount it again",
         );
     }
-    if UNFIT.contains(&kind) || kind.starts_with("fuse") {
+    // Where roles are apart, a file system that several machines see is what is wanted.
+    if role == Role::Cache && (UNFIT.contains(&kind) || kind.starts_with("fuse")) {
         let found = format!("is a file system of the kind {kind}");
         findings.warn(CHECK, path.display(), found, "use a file system of a local disk: ext4 or XFS");
     }
-    if has("discard") {
+    if has("discard") && role != Role::Manager {
         let advice = "each file that is removed waits for the device: mount it without, and run fstrim by time";
         findings.warn(CHECK, path.display(), "is mounted with discard", advice);
     }
@@ -184,9 +187,19 @@ mod tests {
             ("/my disk", 2, "read-only"),
         ] {
             let mut findings = Findings::default();
-            check_mount(Path::new(path), MOUNTS, &mut findings);
+            check_mount(Path::new(path), Role::Cache, MOUNTS, &mut findings);
             assert_eq!(findings.exit_status(), status, "{path}");
             assert!(format!("{findings:?}").contains(found), "{path}: {findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_shared_file_system_suits_where_roles_are_apart() {
+        let mounts = "server:/x /shared nfs4 rw,vers=4.2 0 0\n";
+        for (role, status) in [(Role::Cache, 1), (Role::Filler, 0), (Role::Manager, 0)] {
+            let mut findings = Findings::default();
+            check_mount(Path::new("/shared/cache"), role, mounts, &mut findings);
+            assert_eq!(findings.exit_status(), status, "{role:?}");
         }
     }
 

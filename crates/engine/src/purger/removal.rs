@@ -23,9 +23,10 @@ pub(super) fn remove(shared: &Shared, table: &Arc<Table>, victims: Vec<Victim>) 
     let Some(index) = catalog.index() else { return stay(victims) };
     let Some(named) = names(&index, &victims) else { return stay(victims) };
     let leaving = table.take_leave(named.iter().filter_map(|(_, key)| key.clone()));
-    let results = disk.remove_entries(leaving.keys());
+    let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(shared, key)).cloned().collect();
+    let results = disk.remove_entries(&keys);
     let mut went: BTreeSet<&CacheKey> = BTreeSet::new();
-    for (key, result) in leaving.keys().iter().zip(results) {
+    for (key, result) in keys.iter().zip(results) {
         match result {
             Ok(()) => {
                 shared.purger.note_gone(key);
@@ -42,6 +43,17 @@ pub(super) fn remove(shared: &Shared, table: &Arc<Table>, victims: Vec<Victim>) 
         if is_gone { removed.gone.push(victim) } else { removed.stay.push(victim) }
     }
     removed
+}
+
+/// Whether nobody reads the file of an entry past this server, as far as can be told; from now on nobody is sent there either.
+/// Blocking.
+pub(super) fn is_left_by_others(shared: &Shared, key: &CacheKey) -> bool {
+    let options = &shared.options;
+    let Some(disk) = shared.disk.as_ref().filter(|_| options.honours_access_times) else { return true };
+    let lease = i64::try_from(options.direct_lease.as_secs()).unwrap_or(i64::MAX);
+    let closed = disk.close_to_others(key, forebay_net::clock::now_unix().saturating_sub(lease));
+    // What can not even be looked at can not be read either.
+    closed.unwrap_or(true)
 }
 
 /// The victims with their keys; `None` when the index cannot be read.

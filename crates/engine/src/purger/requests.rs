@@ -1,6 +1,6 @@
 //! What administrators ask of the purge.
 
-use super::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage};
+use super::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage, removal::is_left_by_others};
 use crate::{Engine, Error, local::disk_error, table::Retired};
 use forebay_cache::{CacheKey, Footprint, headroom, plan_purge_to};
 use forebay_index::Change;
@@ -37,6 +37,13 @@ impl Engine {
         };
         if pinned_until.is_some_and(|until| until > forebay_net::clock::now_unix()) {
             return Ok(Evicted::Pinned);
+        }
+        if !force && shared.options.honours_access_times {
+            let (looking, key) = (Arc::clone(shared), key.clone());
+            let looked = shared.options.workers.run(move || is_left_by_others(&looking, &key)).await;
+            if !looked.unwrap_or(false) {
+                return Ok(Evicted::Open);
+            }
         }
         let evicted = match self.table().retire(key, force) {
             Retired::InUse => Evicted::Open,

@@ -7,4 +7,4 @@ pub use client::{AuthQuestion, ClientError, ClientOptions, ClientPurpose, Client
 pub use server::{Fatal, Input, ServerOptions, ServerSession};
 
 /// What a client sends first: five numbers.
-const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0x07, 0xdc];
+pub const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0x07, 0xdc];

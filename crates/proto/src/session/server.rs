@@ -36,6 +36,10 @@ impl ServerOptions {
         signing_level: 0,
     };
 
+    /// A redirector, to which clients come back from servers that fail them.
+    pub const MANAGER: Self =
+        Self { version: PROTOCOL_VERSION, flags: ServerFlags::IS_MANAGER, tls: TlsPolicy::None, signing_level: 0 };
+
     /// A plain file server that serves pages.
     pub const FILES: Self = Self {
         version: PROTOCOL_VERSION,

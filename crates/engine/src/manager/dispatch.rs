@@ -1,0 +1,164 @@
+//! Where a manager sends a client.
+
+use super::{FillerState, Manager, tried::Tried};
+use crate::{
+    Client, Engine, Error, Opening, Redirect, Redirects,
+    identity::last_check_of,
+    routes::{OriginTarget, Target, is_only_if_cached},
+};
+use forebay_cache::{Action, CacheKey, Decision, Subject, Verdict};
+use forebay_store::SharedFile;
+use forebay_telemetry::{Decided, SentTo};
+use forebay_types::RequestPath;
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+/// How long the file system of the store may take; then the client is sent to the filler.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// Whether this is a data manager, which sends clients elsewhere with everything.
+    #[must_use]
+    pub fn is_manager(&self) -> bool {
+        self.manager().is_some()
+    }
+
+    /// Whether this opens complete files to others for managers.
+    #[must_use]
+    pub fn is_filler(&self) -> bool {
+        self.shared().options.shows_complete
+    }
+
+    /// How the filler does; `None` when this is no manager.
+    #[must_use]
+    pub fn filler(&self) -> Option<FillerState> {
+        self.manager().map(|manager| manager.filler.state())
+    }
+
+    /// Where a client of a manager is to go with a question about `path`: to the filler, and to the origin when that does not answer
+    /// or could not help.
+    ///
+    /// # Errors
+    /// When no export covers the path, or there is nowhere left to go.
+    pub fn send_elsewhere(&self, path: &RequestPath, redirects: Redirects) -> Result<Redirect, Error> {
+        let Target::Origin(target) = self.target(path)? else { return Err(NOT_A_MANAGER) };
+        let manager = self.manager().ok_or(NOT_A_MANAGER)?;
+        manager.next_server(path, &target, redirects).map(|(redirect, _)| redirect)
+    }
+
+    /// Where a client of a manager is to open a file.
+    pub(crate) async fn send_open(
+        &self,
+        manager: &Arc<Manager>,
+        path: &RequestPath,
+        client: &Client,
+        redirects: Redirects,
+    ) -> Result<Opening, Error> {
+        let Target::Origin(mut target) = self.target(path)? else { return Err(NOT_A_MANAGER) };
+        let is_direct = target.service.direct && redirects.reach_files() && target.leave_for.is_none();
+        let key = target.key.clone().filter(|_| is_direct);
+        let file = match key {
+            Some(key) => manager.look(key).await,
+            None => None,
+        };
+        let size = file.as_ref().map(|file| file.cinfo.geometry.file_size());
+        let (rules, rule_path) = (&target.decisions.options.rules, target.rule_path());
+        let subject = Subject { path: &rule_path, user: &client.user, host: &client.host, cgi: &path.cgi, size };
+        let action = match rules.decide(&subject) {
+            Decision::Treat(treatment) => {
+                target.treatment = treatment;
+                Some(target.treatment.action)
+            }
+            // The filler knows the size, or finds it out.
+            Decision::NeedsSize => None,
+        };
+        if action == Some(Action::Redirect)
+            && let Some(redirect) = target.redirect(redirects)
+        {
+            self.metrics().add_decision(Decided::Redirect);
+            self.metrics().add_manager_open(SentTo::Origin);
+            return Ok(Opening::Redirect(redirect));
+        }
+        let file = file.filter(|file| action == Some(Action::Cache) && is_valid(file, &target));
+        if let Some(file) = file
+            && let Some(there) = manager.lease(file).await
+        {
+            self.metrics().add_direct_open();
+            self.metrics().add_manager_open(SentTo::File);
+            forebay_telemetry::log_direct(&client.user, &client.host, &path.lfn, &there);
+            return Ok(Opening::Direct(there));
+        }
+        let (redirect, to) = manager.next_server(path, &target, redirects)?;
+        self.metrics().add_manager_open(to);
+        Ok(Opening::Redirect(redirect))
+    }
+}
+
+impl Manager {
+    /// The complete file of `key`, unless the store does not tell in time. Files whose names no URL can hold are served.
+    async fn look(self: &Arc<Self>, key: CacheKey) -> Option<SharedFile> {
+        let looking = Arc::clone(self);
+        let found = self.ask_store(move || looking.view.find(&key)).await?;
+        found.filter(|file| file.path.to_str().is_some_and(|path| !path.contains(['?', '\0', '\n'])))
+    }
+
+    /// Where a file is that its owner leaves alone from now on.
+    async fn lease(self: &Arc<Self>, file: SharedFile) -> Option<PathBuf> {
+        self.ask_store(move || file.lease().map(|is_there| is_there.then_some(file.path))).await?
+    }
+
+    /// Runs blocking work on the store, in bounded time and on few threads.
+    async fn ask_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, forebay_store::StoreError> + Send + 'static,
+    ) -> Option<T> {
+        let place = Arc::clone(&self.looks).try_acquire_owned().ok()?;
+        let asked = self.workers.run(move || {
+            let _place = place;
+            work()
+        });
+        match tokio::time::timeout(LOOK_TIME_MAX, asked).await {
+            Ok(Ok(Ok(answer))) => Some(answer),
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(reason = crate::shared::with_cause(&error), "the store of the filler cannot be used");
+                None
+            }
+            Ok(Err(_)) => None,
+            Err(_) => {
+                tracing::warn!("the file system of the store does not answer");
+                None
+            }
+        }
+    }
+
+    /// The filler, or else the origin: the first of them that the client has not tried and that can help it.
+    fn next_server(
+        &self,
+        path: &RequestPath,
+        target: &OriginTarget,
+        redirects: Redirects,
+    ) -> Result<(Redirect, SentTo), Error> {
+        let mut tried = Tried::of(path);
+        if let Some(filler) = self.filler.alive()
+            && !tried.take(&filler)
+        {
+            return Ok((Redirect { server: filler, url: None }, SentTo::Filler));
+        }
+        if is_only_if_cached(&path.cgi) {
+            return Err(Error::NotCached { lfn: target.path.lfn.clone() });
+        }
+        let origin = target.redirect(redirects).filter(|_| !tried.take(&target.server));
+        origin.map(|redirect| (redirect, SentTo::Origin)).ok_or_else(|| {
+            let lfn = path.lfn.clone();
+            if tried.is_missing() { Error::NotFound { lfn } } else { Error::NoServer { lfn } }
+        })
+    }
+}
+
+/// Whether a copy may be given out without a question to its origin.
+fn is_valid(file: &SharedFile, target: &OriginTarget) -> bool {
+    let last_check = last_check_of(&file.cinfo, file.origin.as_ref());
+    target.validity.decide(last_check, forebay_net::clock::now_unix(), None) == Verdict::Serve
+}
+
+/// What the configuration does not let come about.
+const NOT_A_MANAGER: Error = Error::Internal { what: "a manager was asked to serve files" };

@@ -1,0 +1,176 @@
+//! Where the filler is, and whether it answers.
+
+use super::Manager;
+use forebay_origin::greet;
+use forebay_store::{FILLER_RECORD_AGE_MAX_MS, FillerRecord};
+use forebay_types::Endpoint;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{
+    io::AsyncReadExt,
+    net::TcpStream,
+    time::{Instant, sleep_until, timeout_at},
+};
+
+/// What is known of the filler.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct FillerState {
+    /// Where it is, as far as that is known.
+    pub endpoint: Option<Endpoint>,
+    /// Whether it answers.
+    pub is_alive: bool,
+    /// The machine that it says it runs on.
+    pub node: Option<String>,
+    /// When it renewed its record last, in seconds of the Unix epoch.
+    pub renewed: Option<i64>,
+}
+
+/// The filler as a manager sees it.
+pub(super) struct Filler {
+    /// Where the configuration says it is.
+    configured: Option<Endpoint>,
+    state: Mutex<FillerState>,
+}
+
+/// How often it is asked whether it is there, and how long it may take to answer.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Least time between two questions: a server that hangs up at once is not to be asked without end.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
+
+impl Filler {
+    pub(super) fn new(configured: Option<Endpoint>) -> Self {
+        let state = FillerState { endpoint: configured.clone(), ..FillerState::default() };
+        Self { configured, state: Mutex::new(state) }
+    }
+
+    pub(super) fn state(&self) -> FillerState {
+        self.lock().clone()
+    }
+
+    /// Where it is, if it answers.
+    pub(super) fn alive(&self) -> Option<Endpoint> {
+        let state = self.lock();
+        state.endpoint.clone().filter(|_| state.is_alive)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FillerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of the record in the store. It says where the filler is, unless the configuration does, as long as it is fresh.
+    fn note_record(&self, record: Option<&FillerRecord>, now: i64) {
+        let is_fresh = |record: &&FillerRecord| now.saturating_mul(1000) - record.renewed_ms < FILLER_RECORD_AGE_MAX_MS;
+        let told = record.filter(is_fresh).and_then(|record| record.url.strip_prefix("root://")?.parse().ok());
+        let mut state = self.lock();
+        state.node = record.map(|record| record.node.clone());
+        state.renewed = record.map(|record| record.renewed_ms / 1000);
+        let endpoint = self.configured.clone().or(told);
+        if state.endpoint != endpoint {
+            state.endpoint = endpoint;
+            state.is_alive = false;
+        }
+    }
+
+    fn note_answer(&self, endpoint: &Endpoint, is_alive: bool) {
+        let mut state = self.lock();
+        if state.endpoint.as_ref() != Some(endpoint) || state.is_alive == is_alive {
+            return;
+        }
+        state.is_alive = is_alive;
+        drop(state);
+        if is_alive {
+            tracing::info!(%endpoint, "the filler answers");
+        } else {
+            tracing::warn!(%endpoint, "the filler does not answer: clients are sent to the origin");
+        }
+    }
+}
+
+/// Watches the filler for ever.
+pub(crate) async fn watch(manager: Arc<Manager>) {
+    tokio::join!(watch_record(&manager), watch_answers(&manager));
+}
+
+/// Reads the record by time. A file system that does not answer holds up this alone.
+async fn watch_record(manager: &Arc<Manager>) {
+    loop {
+        let next = Instant::now() + INTERVAL;
+        let reading = Arc::clone(manager);
+        let read = manager.workers.run(move || {
+            let records = reading.view.roots().iter().filter_map(|root| FillerRecord::read(root).ok().flatten());
+            records.max_by_key(|record| record.renewed_ms)
+        });
+        let record = read.await.ok().flatten();
+        manager.filler.note_record(record.as_ref(), forebay_net::clock::now_unix());
+        sleep_until(next).await;
+    }
+}
+
+/// Greets the filler by time, and at once when it hangs up.
+async fn watch_answers(manager: &Arc<Manager>) {
+    let filler = &manager.filler;
+    loop {
+        let began = Instant::now();
+        let endpoint = filler.state().endpoint;
+        let stream = match &endpoint {
+            Some(endpoint) => {
+                let stream = greet(endpoint, INTERVAL).await;
+                filler.note_answer(endpoint, stream.is_some());
+                stream
+            }
+            None => None,
+        };
+        match stream {
+            Some(stream) => until_end_of(stream, began + INTERVAL).await,
+            None if endpoint.is_some() => sleep_until(began + INTERVAL).await,
+            // Who has started before the filler sees its record soon.
+            None => {}
+        }
+        sleep_until(began + INTERVAL_MIN).await;
+    }
+}
+
+/// Waits until the server ends the connection, or for `deadline`.
+async fn until_end_of(mut stream: TcpStream, deadline: Instant) {
+    // What it says besides is of no interest; that it has ended is found out by the next greeting.
+    let _ = timeout_at(deadline, stream.read(&mut [0; 1])).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(url: &str, renewed_ms: i64) -> FillerRecord {
+        FillerRecord { renewed_ms, ..FillerRecord::of_this_process(url.to_owned()) }
+    }
+
+    #[test]
+    fn the_record_tells_where_the_filler_is_as_long_as_it_is_fresh() {
+        let filler = Filler::new(None);
+        let endpoint = Endpoint::new("h", 1094);
+        filler.note_record(Some(&record("root://h:1094", 100_000)), 120);
+        assert_eq!(filler.alive(), None, "it has not answered yet");
+        filler.note_answer(&endpoint, true);
+        assert_eq!(filler.alive(), Some(endpoint.clone()));
+        filler.note_record(Some(&record("root://h:1094", 100_000)), 129);
+        assert_eq!(filler.alive(), Some(endpoint.clone()));
+        filler.note_record(Some(&record("root://h:1094", 100_000)), 130);
+        assert_eq!((filler.alive(), filler.state().renewed), (None, Some(100)));
+        filler.note_answer(&endpoint, true);
+        assert_eq!(filler.alive(), None, "an answer to an old question");
+    }
+
+    #[test]
+    fn the_configuration_goes_before_the_record() {
+        let there = Endpoint::new("there", 1);
+        let filler = Filler::new(Some(there.clone()));
+        filler.note_answer(&there, true);
+        filler.note_record(Some(&record("root://h:1094", 0)), 1_000);
+        assert_eq!(filler.alive(), Some(there.clone()));
+        filler.note_answer(&there, false);
+        assert_eq!(filler.alive(), None);
+    }
+}

@@ -1,0 +1,51 @@
+//! A data manager: it keeps and serves nothing. It sends clients to complete files of a store that another process fills, with all
+//! else to that process, and to the origin while that does not answer.
+
+mod dispatch;
+mod filler;
+mod tried;
+
+use crate::Workers;
+use forebay_store::SharedView;
+use forebay_types::Endpoint;
+use std::{path::PathBuf, sync::Arc};
+use tokio::sync::Semaphore;
+
+pub use filler::FillerState;
+pub(crate) use filler::watch;
+
+/// What a manager needs to know.
+#[derive(Clone, Debug)]
+pub struct ManagerOptions {
+    /// The directories of the store.
+    pub roots: Vec<PathBuf>,
+    /// Where the filler is; `None` to believe the record that it keeps in the store.
+    pub filler: Option<Endpoint>,
+}
+
+/// A data manager.
+pub(crate) struct Manager {
+    view: SharedView,
+    filler: filler::Filler,
+    /// Looks at the store that may begin.
+    looks: Arc<Semaphore>,
+    workers: Workers,
+}
+
+/// Looks at the store at the same time, at most: each has a thread as long as the file system does not answer. Who finds none free
+/// is sent to the filler.
+const LOOKS_MAX: usize = 64;
+
+/// Permissions by which somebody else than the server can read a file.
+const READ_BY_OTHERS: u32 = 0o044;
+
+impl Manager {
+    pub(crate) fn new(options: ManagerOptions, direct_mode: u32, workers: Workers) -> Self {
+        Self {
+            view: SharedView::new(options.roots, direct_mode & READ_BY_OTHERS),
+            filler: filler::Filler::new(options.filler),
+            looks: Arc::new(Semaphore::new(LOOKS_MAX)),
+            workers,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What a data manager does with questions about names: it sends the client where they are answered.
+
+use crate::{exchange::Exchange, meta::PREPARE_STAGE, permit::Permitted, status::Failure};
+use forebay_auth::Right;
+use forebay_proto::{QueryKind, Request, StreamId, request::Query};
+
+impl Exchange {
+    /// Sends the client of a manager elsewhere with a question about a name, if it may ask it. False when this is no manager, or the
+    /// request is about something else.
+    pub(crate) fn send_elsewhere(&mut self, stream_id: StreamId, request: &Request<'_>) -> bool {
+        if !self.shared.engine.is_manager() {
+            return false;
+        }
+        let Some(asked) = self.asked_of_names(request) else { return false };
+        let redirect = asked.and_then(|Permitted { path, engine }| {
+            let redirects = self.main().map(|main| main.redirects);
+            let redirects = redirects.ok_or_else(|| Failure::internal("a request came before the login"))?;
+            engine.send_elsewhere(&path, redirects).map_err(Failure::from)
+        });
+        self.conclude(stream_id, redirect, |reply, redirect, out| match &redirect.url {
+            Some(url) => reply.redirect_to_url(url, out),
+            None => reply.redirect_to_host(&redirect.server, "", out),
+        });
+        true
+    }
+
+    /// The name that a request asks about, the first of several, if the client may ask about all of them; `None` for requests that are
+    /// about something else.
+    fn asked_of_names(&self, request: &Request<'_>) -> Option<Result<Permitted, Failure>> {
+        Some(match request {
+            Request::Stat(stat) => self.permitted(stat.target.path()?, Right::Stat),
+            Request::Statx(statx) => self.all_permitted(statx.iter(), Right::Stat)?,
+            Request::Dirlist(dirlist) => self.permitted(dirlist.path, Right::List),
+            Request::Locate(locate) => {
+                // `*` before a path asks who could have it, and alone for all servers.
+                let path = locate.path.strip_prefix(b"*").unwrap_or(locate.path);
+                let path = path.strip_suffix(b"\0").unwrap_or(path);
+                self.permitted(if path.is_empty() { b"/" } else { path }, Right::Stat)
+            }
+            Request::Query(Query { kind: QueryKind::CHECKSUM, argument, .. }) => self.permitted(argument, Right::Read),
+            Request::Query(Query { kind: QueryKind::SPACE | QueryKind::XATTR, argument, .. }) => {
+                self.permitted(argument, Right::Stat)
+            }
+            Request::Prepare(prepare) if prepare.options & PREPARE_STAGE != 0 => {
+                self.all_permitted(prepare.iter(), Right::Read)?
+            }
+            _ => return None,
+        })
+    }
+
+    fn all_permitted<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a [u8]>,
+        right: Right,
+    ) -> Option<Result<Permitted, Failure>> {
+        let mut first = None;
+        for path in paths {
+            match self.permitted(path, right) {
+                Ok(permitted) => first = first.or(Some(permitted)),
+                Err(failure) => return Some(Err(failure)),
+            }
+        }
+        first.map(Ok)
+    }
+}

@@ -1,0 +1,1 @@
+"""The lab: published measurements of caches, made again on this machine."""

@@ -1,0 +1,1 @@
+"""Input files: generated once, then kept."""

@@ -1,0 +1,102 @@
+"""The event loop in all set-ups: time per event, and overhead over a local file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from . import loop_summary
+from . import options as shared
+from .engine import ENGINES, supports
+from .engines.job import Job
+from .errors import LabError
+from .inputs import catalogue
+from .run import Row, Run, record_environment
+from .servers import Servers
+from .setups import SETUPS, Scene, same_histograms
+from .statistics import balanced_order
+
+EVENTS, EVENTS_IN_FILE = [1, 100, 1000, 2000], 2000
+EVENTS_QUICK, EVENTS_IN_FILE_QUICK = [1, 30], 40
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    shared.add_place(parser)
+    shared.add_programs(parser)
+    shared.add_repetitions(parser)
+    parser.add_argument("--engines", type=shared.names, default=list(ENGINES), help=f"some of {','.join(ENGINES)}")
+    parser.add_argument("--setups", type=shared.names, default=list(SETUPS), help=f"some of {','.join(SETUPS)}")
+    parser.add_argument(
+        "--events", type=shared.numbers, help="numbers of events to loop over (default: 1,100,1000,2000)"
+    )
+    parser.add_argument("--events-in-file", type=shared.positive, help="size of the file (default: 2000)")
+    parser.add_argument("--kind", choices=("ttree", "rntuple"), default="ttree", help="format of the file")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured."""
+
+    engines: list[str]
+    setups: list[str]
+    events: list[int]
+    events_in_file: int
+    kind: str
+    xcache: str
+    repetitions: int
+    seed: int
+    quick: bool
+
+    def cells(self) -> Iterator[Row]:
+        """One row each: set-ups side by side within a repetition, in an order that changes from one to the next."""
+        for repetition in range(self.repetitions):
+            for engine in self.engines:
+                for events in self.events:
+                    for setup in balanced_order(self.setups, repetition, self.seed):
+                        yield {"setup": setup, "engine": engine, "events": events, "repetition": repetition}
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measures what is missing, checks, and draws."""
+    place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
+    results = Run(place.run, "loop", ("setup", "engine", "events", "repetition"), asdict(settings))
+    missing = [cell for cell in settings.cells() if not results.has(**cell)]
+    if missing:
+        record_environment(place.run, programs)
+        data = catalogue.prepare(place.data, settings.kind, settings.events_in_file, settings.seed, results.progress)
+        with place.work() as work, Scene(Servers(programs, work, xcache=settings.xcache), data) as scene:
+            measure(results, scene, missing)
+    same_histograms(results.rows)
+    loop_summary.write(results)
+
+
+def measure(results: Run, scene: Scene, missing: list[Row]) -> None:
+    """Measures one row after the other."""
+    for number, cell in enumerate(missing, start=1):
+        job = Job(url="", events=int(str(cell["events"])), output="", kind=scene.data.kind)
+        row = scene.measure(str(cell["setup"]), str(cell["engine"]), job)
+        results.add({**cell, **row})
+        what = f"{cell['engine']}, {cell['events']} events, {cell['setup']}"
+        results.progress(f"{number}/{len(missing)} {what}: {row['wall_s']:.3f} s")
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    quick: bool = options.quick
+    events = options.events or (EVENTS_QUICK if quick else EVENTS)
+    in_file = options.events_in_file or max(EVENTS_IN_FILE_QUICK if quick else EVENTS_IN_FILE, *events)
+    if max(events) > in_file:
+        raise LabError(f"--events {max(events)}: the file has {in_file} events; --events-in-file makes a larger one")
+    engines = shared.known("--engines", options.engines, ENGINES)
+    return Settings(
+        engines=[name for name in engines if supports(name, options.kind)],
+        setups=shared.known("--setups", options.setups, SETUPS),
+        events=events,
+        events_in_file=in_file,
+        kind=options.kind,
+        xcache=options.xcache,
+        repetitions=shared.repetitions(options),
+        seed=options.seed,
+        quick=quick,
+    )

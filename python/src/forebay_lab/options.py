@@ -1,0 +1,131 @@
+"""Options that several experiments share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+from .errors import LabError
+from .process import service_directory
+from .programs import Programs
+
+REPETITIONS = 10
+REPETITIONS_QUICK = 2
+SEED = 13
+
+NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an experiment works and what it is called."""
+
+    run: Path
+    data: Path
+
+    @contextmanager
+    def work(self) -> Iterator[Path]:
+        """A directory for servers and their stores, which goes at the end."""
+        directory = service_directory(self.data / "work" / f"{os.getpid()}-{next(NUMBERS)}")
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def add_place(parser: argparse.ArgumentParser) -> None:
+    """Where results go and input files are kept."""
+    parser.add_argument(
+        "--runs-dir", type=Path, default=Path("runs"), help="directory of all runs (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--name", help="this run's directory there; one that exists is gone on with (default: the date)"
+    )
+    add_data(parser)
+    parser.add_argument(
+        "--quick", action="store_true", help="does everything once with little data; times mean nothing"
+    )
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Where input files are kept, and what they follow from."""
+    default = Path(f"/var/tmp/forebay-lab-{os.getuid()}")
+    parser.add_argument(
+        "--data-dir", type=Path, default=default, help="input files and caches, on a disk all may reach (%(default)s)"
+    )
+    parser.add_argument("--seed", type=int, default=SEED, help="what inputs and orders follow from (%(default)s)")
+
+
+def add_programs(parser: argparse.ArgumentParser) -> None:
+    """Which programs take part."""
+    parser.add_argument("--forebay", type=Path, default=Programs.default_forebay(), help="the binary (%(default)s)")
+    parser.add_argument(
+        "--root-python", type=Path, default=Programs.default_root_python(), help="a Python with ROOT (%(default)s)"
+    )
+    parser.add_argument(
+        "--xcache",
+        choices=("lab", "default"),
+        default="lab",
+        help="XCache without prefetching, as a cold read asks for it, or as it comes (default: %(default)s)",
+    )
+
+
+def add_repetitions(parser: argparse.ArgumentParser) -> None:
+    """How often each measurement is repeated."""
+    parser.add_argument(
+        "--repetitions",
+        type=positive,
+        help=f"of each measurement (default: {REPETITIONS}; {REPETITIONS_QUICK} if quick)",
+    )
+
+
+def repetitions(options: argparse.Namespace) -> int:
+    """How often each measurement is repeated."""
+    given: int | None = options.repetitions
+    return given or (REPETITIONS_QUICK if options.quick else REPETITIONS)
+
+
+def place(options: argparse.Namespace) -> Place:
+    """Reads what `add_place` has added."""
+    name = options.name or f"{datetime.now(UTC):%Y-%m-%d}{'-quick' if options.quick else ''}"
+    if "/" in name or name.startswith("."):
+        raise LabError(f"--name {name}: a name, not a path; --runs-dir chooses the directory")
+    return Place(options.runs_dir / name, options.data_dir.resolve())
+
+
+def programs(options: argparse.Namespace) -> Programs:
+    """Reads what `add_programs` has added."""
+    return Programs.find(options.forebay, options.root_python)
+
+
+def positive(text: str) -> int:
+    """A whole number above 0."""
+    number = int(text)
+    if number <= 0:
+        raise argparse.ArgumentTypeError("must be above 0")
+    return number
+
+
+def numbers(text: str) -> list[int]:
+    """A list such as `1,100,1000`."""
+    return [positive(part) for part in text.split(",")]
+
+
+def names(text: str) -> list[str]:
+    """A list such as `direct,forebay-warm`."""
+    return text.split(",")
+
+
+def known(option: str, given: list[str], names: Collection[str]) -> list[str]:
+    """The given names, all of which must be known."""
+    for name in given:
+        if name not in names:
+            raise LabError(f"{option} {name}: not one of {', '.join(names)}")
+    return given

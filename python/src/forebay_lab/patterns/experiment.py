@@ -1,0 +1,110 @@
+"""The comparison as an experiment: one job recorded, every way of reading replayed in every set-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from urllib.parse import urlsplit
+
+from ..inputs.catalogue import TREE, Input
+from ..run import Row, Run
+from ..servers import Servers, settle
+from ..setups import Scene
+from ..statistics import balanced_order
+from . import compare
+from .replay import Target
+from .strategies import STRATEGIES
+from .trace import Trace
+
+EXPERIMENT = "patterns"
+KEY = ("setup", "strategy", "repetition")
+RECORDINGS = 5
+"""How often each job is recorded."""
+TRACES = {False: "without-tree-cache", True: "with-tree-cache"}
+"""Names of the two recorded jobs; their traces stay with the run."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is compared."""
+
+    setups: list[str]
+    branches: str
+    events: int
+    kind: str
+    events_in_file: int
+    xcache: str
+    repetitions: int
+    seed: int
+    quick: bool
+
+    def cells(self) -> Iterator[Row]:
+        """One row each: strategies side by side within a set-up, in orders that change with the repetition."""
+        names = [strategy.name for strategy in STRATEGIES]
+        for repetition in range(self.repetitions):
+            for setup in balanced_order(self.setups, repetition, self.seed):
+                for strategy in balanced_order(names, repetition, self.seed):
+                    yield {"setup": setup, "strategy": strategy, "repetition": repetition}
+
+    def parameters(self) -> dict[str, object]:
+        """What makes rows comparable."""
+        return {**asdict(self), "tree_cache_bytes": compare.TREE_CACHE_BYTES}
+
+
+def measure(settings: Settings, servers: Servers, data: Input, run: Run) -> None:
+    """Adds the rows that the run does not have.
+
+    # Errors
+    `LabError` when a server or a job fails, or a replay reads anything but what was recorded.
+    """
+    missing = [cell for cell in settings.cells() if not run.has(**cell)]
+    if not missing:
+        return
+    with Scene(servers, data) as scene:
+        ways = compare.changed(_traces(settings, scene, run))
+        for number, cell in enumerate(missing, start=1):
+            row = _row(scene, str(cell["setup"]), ways[str(cell["strategy"])])
+            run.add({**cell, **row})
+            run.progress(f"{number}/{len(missing)} {cell['setup']}, {cell['strategy']}: {row['wall_s']:.3f} s")
+
+
+def traces(run: Run) -> dict[bool, Trace]:
+    """The recorded jobs of a run: without and with TTreeCache."""
+    files = {cached: run.directory / f"{name}.trace" for cached, name in TRACES.items()}
+    return {cached: Trace.load(file) for cached, file in files.items() if file.exists()}
+
+
+def _traces(settings: Settings, scene: Scene, run: Run) -> dict[bool, Trace]:
+    """Records the jobs at the origin, unless that was done: a run that goes on replays the same."""
+    recorded = traces(run)
+    if len(recorded) == len(TRACES):
+        return recorded
+    run.progress("recording the job without and with TTreeCache")
+    url = scene.origin.url(scene.data.origin_path)
+    job = compare.RootJob(scene.servers.programs.root_python, url, TREE, settings.branches, settings.events)
+    recorded = compare.record(job, 1 if settings.quick else RECORDINGS)
+    for cached, trace in recorded.items():
+        trace.save(run.directory / f"{TRACES[cached]}.trace")
+    return recorded
+
+
+def _row(scene: Scene, setup: str, trace: Trace) -> Row:
+    """One replay, and what it cost everybody."""
+    with scene.target(setup) as target:
+        watched = [scene.origin, *([target.server] if target.server else [])]
+        place = f"root://{urlsplit(target.url).netloc}" if target.server else str(scene.data.path.parent)
+        settle(*watched)
+        before = [server.usage() for server in watched]
+        figures = compare.figures(trace, Target(place), enter=scene.servers.path.near.enter)
+        settle(*watched)
+        after = [server.usage() for server in watched]
+    used = [now.cpu_since(then) for now, then in zip(after, before, strict=True)]
+    return {
+        **scene.servers.path.facts,
+        **scene.data.facts(),
+        "xcache": scene.servers.xcache_settings,
+        **figures,
+        "server_cpu_s": used[-1] if target.server else 0.0,
+        "origin_cpu_s": used[0],
+        "origin_bytes": after[0].bytes_since(before[0]),
+    }

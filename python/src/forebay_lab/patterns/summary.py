@@ -1,0 +1,52 @@
+"""What the comparison's rows say: a table in Markdown, and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..run import Row, Run
+from ..tables import markdown
+from . import compare_picture, experiment, pictures
+from .compare import table
+from .measures import measure
+from .strategies import STRATEGIES
+
+HEADER = ("set-up", "strategy", "calls", "wall, s", "events/s, %", "bytes, %", "of the file, %", "CPU efficiency, %")
+RECORDED = ("job", "calls", "vectors", "ranges", "bytes", "more than once", "sequential ranges", "median range, bytes")
+
+
+def write(run: Run) -> None:
+    """Writes `patterns.md` and the pictures."""
+    text = "# Ways of reading\n\n" + recorded_table(run) + "\n" + comparison_table(run.rows)
+    (run.directory / "patterns.md").write_text(text)
+    print("\n" + text)
+    folder = run.directory / "pictures"
+    for cached, trace in experiment.traces(run).items():
+        pictures.draw(trace, folder, f"patterns-{experiment.TRACES[cached]}")
+    compare_picture.draw(table(run.rows), folder)
+
+
+def recorded_table(run: Run) -> str:
+    """What the recorded jobs read."""
+    rows = []
+    for cached, trace in experiment.traces(run).items():
+        found = measure(trace)
+        counts = (found.calls, found.vector_calls, found.ranges, found.bytes, found.bytes_again)
+        share = f"{found.sequential_share:.1%}"
+        rows.append([f"{'with' if cached else 'without'} TTreeCache", *counts, share, f"{found.size_median:.0f}"])
+    return markdown(RECORDED, rows)
+
+
+def comparison_table(rows: Sequence[Row]) -> str:
+    """What each way of reading costs, set-up by set-up."""
+    lines = [
+        [line.setup, line.strategy, f"{line.calls.mean:.0f}", line.wall_s]
+        + [f"{part:.1f}" for part in (line.events_percent, line.bytes_percent, line.file_percent, line.cpu_percent)]
+        for line in table(rows)
+    ]
+    ways = "".join(f"- {strategy.name}: {strategy.text}\n" for strategy in STRATEGIES)
+    about = (
+        "Events per second and bytes are relative to the first line. CPU efficiency: the time in which the job "
+        "computes, of all its time.\n\n"
+    )
+    return markdown(HEADER, lines) + "\n" + about + ways

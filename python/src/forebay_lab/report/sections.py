@@ -1,0 +1,163 @@
+"""The parts of a report: what each experiment of a run directory has to say, from its raw rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import loop_summary
+from ..errors import LabError
+from ..patterns import summary as patterns_summary
+from ..run import Row, read_rows
+from ..statistics import Value
+from . import verdicts
+from .document import Block, Heading, Items, Judgement, Picture, Table, Text, from_markdown
+from .published import NOT_FOUND, figures_of
+
+METHODS = {
+    "loop": (
+        "An event loop over top-pair events opens a file, reads events, fills two histograms and writes them. Set-ups "
+        "take turns within each repetition, in an order that changes. Every job is a new process; cold set-ups have an "
+        "empty cache each time; the histograms of all set-ups are the same, which is checked."
+    ),
+    "patterns": (
+        "A job of PyROOT is recorded without and with TTreeCache, each read with its time. Other ways of reading are "
+        "made from these traces, and all are replayed with the job's own time in between. The client's recorder proves "
+        "that each replay read exactly that."
+    ),
+}
+
+
+def _loops(rows: Sequence[Row]) -> str:
+    return "\n".join(loop_summary.overhead_table(rows, engine) for engine in loop_summary.engines(rows))
+
+
+TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = {
+    "loop": _loops,
+    "patterns": patterns_summary.comparison_table,
+}
+"""Experiments whose tables are made of rows; others get the means of all their figures."""
+IDENTITY_FIELDS = ("repetition", "at", "load_average", "experiment", "seed")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One experiment of a run."""
+
+    name: str
+    directory: Path
+    rows: list[Row]
+    parameters: Mapping[str, Any]
+
+
+def experiments(directory: Path) -> list[Measured]:
+    """The experiments of a run directory.
+
+    # Errors
+    `LabError` when it holds no rows.
+    """
+    found = []
+    for file in sorted(directory.glob("*.jsonl")):
+        parameters = file.with_suffix(".parameters.json")
+        known = json.loads(parameters.read_text()) if parameters.exists() else {}
+        rows = list(read_rows(file))
+        if rows:
+            found.append(Measured(file.stem, directory, rows, known))
+    if not found:
+        raise LabError(f"{directory} holds no rows of an experiment (*.jsonl): name a directory below runs/")
+    return found
+
+
+def section(measured: Measured) -> Iterator[Block]:
+    """What one experiment has to say."""
+    yield Heading(2, f"{measured.name} ({measured.directory.name})")
+    if measured.name in METHODS:
+        yield Text(METHODS[measured.name])
+    if measured.parameters.get("quick"):
+        yield Text("A quick run: it shows that everything works. Its times mean nothing.")
+    yield Table(("parameter", "value"), tuple((key, _plain(value)) for key, value in measured.parameters.items()))
+    yield Heading(3, f"Measured: {len(measured.rows)} rows")
+    make = TABLES.get(measured.name)
+    if make:
+        yield from from_markdown(make(measured.rows), deeper=2)
+    else:
+        yield means(measured.rows)
+    yield from _beside(measured.name)
+    for file in sorted((measured.directory / "pictures").glob(f"{measured.name}*.png")):
+        yield Picture(file, f"{measured.directory.name}: {file.stem}")
+
+
+def means(rows: Sequence[Row]) -> Table:
+    """Mean and deviation of every figure that differs between repetitions, for each combination of the rest."""
+    fields = [field for field in rows[0] if field not in IDENTITY_FIELDS]
+    measured = [field for field in fields if all(isinstance(row.get(field), float) for row in rows)]
+    by = [field for field in fields if field not in measured and len({str(row.get(field)) for row in rows}) > 1]
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(str(row.get(field)) for field in by), []).append(row)
+    lines = [
+        (*key, *(str(Value.of(float(str(row[field])) for row in group)) for field in measured))
+        for key, group in groups.items()
+    ]
+    return Table((*by, *measured), tuple(lines))
+
+
+def judged(all_measured: Sequence[Measured]) -> Iterator[Block]:
+    """The verdict on each claim, and where Forebay is not better."""
+    loops = [row for measured in all_measured if measured.name == "loop" for row in measured.rows]
+    far = [row for measured in all_measured if measured.name in ("loop", "sites") for row in measured.rows]
+    quick = any(measured.parameters.get("quick") for measured in all_measured)
+    found: list[Judgement] = [*verdicts.judgements(loops), *verdicts.far_judgements(_loops_only(far))]
+    yield Heading(2, "Verdicts")
+    yield Text(
+        f"A claim holds when the difference in wall time is within {100 * verdicts.TOLERANCE:.0f} % (a gain: below 0) "
+        f"by {verdicts.ERRORS:.0f} standard errors, and does not hold when it is beyond that by as much. Between the "
+        f"two, and with fewer than {verdicts.REPETITIONS_MIN} repetitions, it is not decided."
+    )
+    if quick:
+        yield Text("Some of these rows are from a quick run, whose times mean nothing.")
+    yield from found
+    if not found:
+        yield Text("The rows tell nothing about the claims: they need event loops in set-ups that can be compared.")
+    yield Heading(3, "Where Forebay is not better than XCache")
+    slower = list(verdicts.worse(loops))
+    none = "Nowhere among these event loops, beyond the errors." if found else "These rows do not tell."
+    yield Items(tuple(slower)) if slower else Text(none)
+
+
+def environment(directories: Sequence[Path]) -> Iterator[Block]:
+    """What was measured with, and on what."""
+    yield Heading(2, "Environment")
+    for directory in directories:
+        file = directory / "environment.json"
+        sessions = json.loads(file.read_text()) if file.exists() else []
+        for session in sessions:
+            yield Heading(3, f"{directory.name}, {session.get('at', '')}")
+            yield Table(("what", "value"), tuple((key, _plain(value)) for key, value in session.items()))
+        if not sessions:
+            yield Text(f"{directory.name}: no environment was recorded.")
+
+
+def _beside(name: str) -> Iterator[Block]:
+    figures = figures_of({name})
+    if figures:
+        rows = tuple((figure.what, figure.value, figure.source) for figure in figures)
+        yield Table(("published", "value", "source"), rows, published=True)
+    if name in NOT_FOUND:
+        yield Text(f"Published, but not found for this report: {NOT_FOUND[name]}.")
+
+
+def _loops_only(rows: Sequence[Row]) -> list[Row]:
+    needed = ("engine", "events", "setup", "path", "wall_s")
+    return [row for row in rows if all(field in row for field in needed)]
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_plain(part)}" for key, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(_plain(part) for part in value)
+    return str(value)

@@ -1,0 +1,46 @@
+"""One document on one or several runs, as HTML and as PDF."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .errors import LabError
+from .report import html, pdf, sections
+from .report.document import Block, Heading, Text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="directories of runs, such as runs/2026-01-31"
+    )
+    parser.add_argument("--out", type=Path, help="the files' name without ending (default: `report` in the first run)")
+    parser.add_argument("--title", default="Forebay: published measurements of caches, made again")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Writes both files."""
+    for directory in options.runs:
+        if not directory.is_dir():
+            raise LabError(f"{directory} is not a directory")
+    blocks = compose(options.title, options.runs)
+    stem = options.out or options.runs[0] / "report"
+    page, paper = stem.with_name(f"{stem.name}.html"), stem.with_name(f"{stem.name}.pdf")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(html.render(options.title, blocks))
+    pdf.render(options.title, blocks, paper)
+    print(page, paper, sep="\n")
+
+
+def compose(title: str, directories: list[Path]) -> list[Block]:
+    """The whole document: verdicts first, then each experiment, then what was measured with."""
+    measured = [one for directory in directories for one in sections.experiments(directory)]
+    blocks: list[Block] = [Heading(1, title)]
+    blocks.append(
+        Text("Every figure is computed from the raw rows of: " + ", ".join(str(path) for path in directories))
+    )
+    blocks += sections.judged(measured)
+    for one in measured:
+        blocks += sections.section(one)
+    return [*blocks, *sections.environment(directories)]

@@ -1,0 +1,182 @@
+"""The servers that are compared: an origin, the distribution's XCache, and Forebay."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from . import network
+from .errors import LabError
+from .process import Process, Usage, free_port, service_directory
+from .programs import Programs, distribution
+
+MEMORY_XCACHE, MEMORY_FOREBAY = "1g", "1GiB"
+COPY_SECONDS = 3600
+QUIET_S, QUIET_CPU_S = 0.3, 0.02
+DIRECT_SECONDS = 60.0
+SERVED_SHARE_MAX = 0.1
+"""A server that has read less than this share of a file has not served it."""
+
+SETTLE_SECONDS = 120.0
+START_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server, and the names its files are known by."""
+
+    kind: str
+    address: str
+    process: Process
+
+    def url(self, path: str) -> str:
+        """URL of a file given by its absolute path."""
+        return f"root://{self.address}/{path}"
+
+    def usage(self) -> Usage:
+        """What it has used so far."""
+        return self.process.usage()
+
+
+class Servers:
+    """Starts servers below one directory, for one path between client and origin."""
+
+    def __init__(
+        self, programs: Programs, directory: Path, path: network.Path | None = None, *, xcache: str = "lab"
+    ) -> None:
+        self.programs = programs
+        self.path = path or network.loopback()
+        self.xcache_settings = xcache
+        self._directory = service_directory(directory)
+        self._numbers = count()
+
+    @contextmanager
+    def origin(self, data: Path) -> Iterator[Server]:
+        """The distribution's file server, at the far end."""
+        with self._xrootd("origin", self.path.far, ["all.export / r/o", f"oss.localroot {data}"]) as server:
+            yield server
+
+    @contextmanager
+    def xcache(self, origin: Server, *, direct: bool = False) -> Iterator[Server]:
+        """The distribution's XCache with an empty store, near; with `direct` clients are sent to complete files."""
+        with self._directory_of("xcache-store") as store:
+            lines = [
+                "all.export / r/o",
+                "ofs.osslib libXrdPss.so",
+                "pss.cachelib libXrdPfc.so",
+                f"pss.origin {origin.address}",
+                f"oss.localroot {store}",
+                f"pfc.ram {MEMORY_XCACHE}",
+                "pfc.diskusage 0.9998 0.9999",
+            ]
+            lines += ["pfc.prefetch 0"] if self.xcache_settings == "lab" else []
+            lines += ["pss.dca world"] if direct else []
+            with self._xrootd("xcache", self.path.near, lines) as server:
+                yield server
+
+    @contextmanager
+    def forebay(self, origin: Server, *, direct: bool = False) -> Iterator[Server]:
+        """Forebay with an empty store, at the near end; with `direct` clients are sent to complete files."""
+        with self._directory_of("forebay-store") as store, self._directory_of("forebay") as directory:
+            settings = directory / "forebay.toml"
+            settings.write_text(_forebay_settings(origin, store, self.path.near.address, direct=direct))
+            argv: list[str | Path] = [self.programs.forebay, "serve", "--config", settings]
+            enter = self.path.near.enter
+            with Process("forebay", argv, directory, before=enter, keep_user=True) as process:
+                port = process.wait_for_line(r"^ready root://.*:(\d+)$")[1]
+                yield Server("forebay", f"{self.path.near.address}:{port}", process)
+
+    def fill(self, server: Server, path: str) -> None:
+        """Reads a whole file through a cache, and waits until the cache has stopped working on it."""
+        command = [*self.path.near.enter, str(distribution("xrdcp")), "-f", "-s", server.url(path), "-"]
+        with open(os.devnull, "wb") as nowhere:
+            done = subprocess.run(
+                command, stdout=nowhere, stderr=subprocess.PIPE, text=True, timeout=COPY_SECONDS, check=False
+            )
+        if done.returncode != 0:
+            raise LabError(
+                f"xrdcp of {server.url(path)} failed: {done.stderr.strip()[-1000:]}; log: {server.process.log}"
+            )
+        settle(server)
+
+    def fill_direct(self, server: Server, path: str, size: int) -> None:
+        """Fills a cache with a file, and waits until the cache sends clients to it instead of serving it."""
+        deadline = time.monotonic() + DIRECT_SECONDS
+        self.fill(server, path)
+        while True:
+            before = server.usage()
+            self.fill(server, path)
+            if server.usage().bytes_since(before) < size * SERVED_SHARE_MAX:
+                return
+            if time.monotonic() > deadline:
+                raise LabError(f"{server.kind} goes on serving {path} instead of sending clients to the file")
+
+    @contextmanager
+    def _xrootd(self, kind: str, place: network.Place, lines: list[str]) -> Iterator[Server]:
+        with self._directory_of(kind) as directory:
+            process, port = self._start_xrootd(kind, place, directory, lines)
+            with process:
+                yield Server(kind, f"{place.address}:{port}", process)
+
+    def _start_xrootd(self, kind: str, place: network.Place, directory: Path, lines: list[str]) -> tuple[Process, int]:
+        """It cannot choose a port and tell, so it gets one that was free a moment ago."""
+        for attempt in range(START_ATTEMPTS):
+            port = free_port()
+            settings = directory / "xrootd.cfg"
+            settings.write_text("\n".join([*lines, f"all.adminpath {directory}", f"all.pidpath {directory}", ""]))
+            argv: list[str | Path] = [distribution("xrootd"), "-c", settings, "-p", str(port)]
+            process = Process(kind, argv, directory, before=place.enter)
+            try:
+                process.wait_for_line(r"xrootd \S+ initialization completed")
+                return process, port
+            except BaseException as error:
+                process.stop()
+                if attempt + 1 == START_ATTEMPTS or not isinstance(error, LabError):
+                    raise
+        raise LabError("no attempt to start xrootd was made")
+
+    @contextmanager
+    def _directory_of(self, name: str) -> Iterator[Path]:
+        directory = service_directory(self._directory / f"{next(self._numbers)}-{name}")
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def settle(*servers: Server) -> None:
+    """Waits until servers do nothing for a moment: what they do behind their answers is done."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    before = [server.usage() for server in servers]
+    while True:
+        time.sleep(QUIET_S)
+        after = [server.usage() for server in servers]
+        if all(now.cpu_since(then) < QUIET_CPU_S for now, then in zip(after, before, strict=True)):
+            return
+        if time.monotonic() > deadline:
+            raise LabError(f"not at rest after {SETTLE_SECONDS:.0f} s: {', '.join(server.kind for server in servers)}")
+        before = after
+
+
+def _forebay_settings(origin: Server, store: Path, address: str, *, direct: bool) -> str:
+    lines = [
+        "[server]",
+        f'listen = ["{address}:0"]',
+        "[store]",
+        f"path = {json.dumps(str(store))}",
+        "[memory]",
+        f'budget = "{MEMORY_FOREBAY}"',
+        "[[export]]",
+        f'origins = ["root://{origin.address}"]',
+    ]
+    if direct:
+        lines += ['direct = "complete"', "[direct]", 'file_mode = "0644"', f'clients = ["{address}"]']
+    return "\n".join([*lines, ""])

@@ -1,0 +1,35 @@
+"""What all tests of the lab share: one place for input files, and short names for commands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay_lab.cli import main
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Iterator[Path]:
+    """A directory for input files and servers, which unprivileged servers may enter."""
+    directory = Path(tempfile.mkdtemp(prefix="forebay-lab-test-", dir="/var/tmp"))
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def lab(data_dir: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Runs an experiment, which must succeed; gives the run's directory."""
+
+    def run(experiment: str, *arguments: str, status: int = 0) -> Path:
+        places = ["--data-dir", str(data_dir), "--runs-dir", str(tmp_path), "--name", "test"]
+        assert main([experiment, "--quick", *places, *arguments]) == status
+        assert not any((data_dir / "work").iterdir()), f"nothing is left in {os.fspath(data_dir / 'work')}"
+        return tmp_path / "test"
+
+    return run

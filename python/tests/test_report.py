@@ -1,0 +1,227 @@
+"""Reports: every number follows from the raw rows, verdicts follow from numbers, and the file needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from forebay_lab import cli
+from forebay_lab.patterns.strategies import STRATEGIES
+from forebay_lab.report import verdicts
+from forebay_lab.report.document import Heading, Items, Table, Text, from_markdown
+from forebay_lab.report.html import PUBLISHED
+from forebay_lab.run import Row
+
+WALLS = {
+    "local": [1.00, 1.01, 0.99],
+    "direct": [2.00, 2.02, 1.98],
+    "forebay-cold": [2.03, 2.01, 2.02],
+    "forebay-warm": [1.50, 1.52, 1.48],
+    "forebay-file": [1.00, 1.02, 0.98],
+    "xcache-cold": [3.00, 3.10, 2.90],
+    "xcache-warm": [1.20, 1.21, 1.19],
+}
+
+
+def loop_rows(walls: Mapping[str, Sequence[float]] = WALLS, **more: object) -> list[Row]:
+    return [
+        {
+            "experiment": "loop",
+            "setup": setup,
+            "engine": "pyroot",
+            "events": 1000,
+            "repetition": repetition,
+            "path": "loopback",
+            "wall_s": wall_s,
+            "cpu_s": wall_s / 2,
+            "server_cpu_s": 0.25,
+            "origin_bytes": 5_000_000,
+            **more,
+        }
+        for setup, of_setup in walls.items()
+        for repetition, wall_s in enumerate(of_setup)
+    ]
+
+
+def pattern_rows() -> list[Row]:
+    return [
+        {
+            "experiment": "patterns",
+            "setup": setup,
+            "strategy": strategy.name,
+            "repetition": repetition,
+            "events": 100,
+            "think_s": 1.0,
+            "wall_s": 2.0 + number + repetition / 10 + (setup == "direct"),
+            "calls": 10 * (number + 1),
+            "bytes_got": 1000 * (number + 1),
+            "file_bytes": 10_000,
+        }
+        for setup in ("local", "direct")
+        for number, strategy in enumerate(STRATEGIES)
+        for repetition in range(2)
+    ]
+
+
+def make_run(directory: Path, experiments: Mapping[str, Sequence[Row]]) -> Path:
+    """A run directory as experiments leave it."""
+    (directory / "pictures").mkdir(parents=True)
+    for name, rows in experiments.items():
+        (directory / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (directory / f"{name}.parameters.json").write_text('{"quick": false, "seed": 13}')
+        figure = Figure()
+        figure.subplots().plot([0, 1])
+        figure.savefig(directory / "pictures" / f"{name}-one.png")
+    (directory / "environment.json").write_text(
+        '[{"at": "2026-01-01", "processor": "a <chip>", "packages": {"a": "1"}}]'
+    )
+    return directory
+
+
+class Page(HTMLParser):
+    """The tables of a page as text, its links, and its words."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+        self.links: list[str] = []
+        self.words = ""
+        self._in_cell = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Cells, rows, tables and links begin."""
+        self.links += [str(value) for name, value in attrs if name in ("src", "href")]
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+            self._in_cell = True
+
+    def handle_endtag(self, tag: str) -> None:
+        """Cells end."""
+        if tag in ("td", "th"):
+            self._in_cell = False
+
+    def handle_data(self, data: str) -> None:
+        """Words, of a cell or not."""
+        self.words += data
+        if self._in_cell:
+            self.tables[-1][-1][-1] += data
+
+    def table(self, first: str) -> dict[str, dict[str, str]]:
+        """The table whose first column has that title: by the first cell of each row and by title."""
+        [found] = [table for table in self.tables if table[0][0] == first]
+        return {row[0]: dict(zip(found[0], row, strict=True)) for row in found[1:]}
+
+
+def report_on(*runs: Path) -> Page:
+    assert cli.main(["report", *map(str, runs)]) == 0
+    assert (runs[0] / "report.pdf").read_bytes().startswith(b"%PDF")
+    return Page((runs[0] / "report.html").read_text())
+
+
+def test_numbers_follow_from_the_raw_rows(tmp_path: Path) -> None:
+    page = report_on(make_run(tmp_path / "run", {"loop": loop_rows()}))
+    table = page.table("set-up")
+    assert set(table) == set(WALLS)
+    for setup, walls in WALLS.items():
+        mean, deviation = statistics.mean(walls), statistics.stdev(walls)
+        assert table[setup]["1000 events, s"] == f"{mean:.3g} ± {deviation:.2g}"
+        assert table[setup]["overhead"].split(" ")[0] == f"{100 * (mean / statistics.mean(WALLS['local']) - 1):+.1f}"
+        assert table[setup]["from origin, MB"] == "5.00"
+
+
+def test_a_changed_row_changes_the_report_and_old_tables_do_not_count(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"loop": loop_rows({**WALLS, "direct": [4.0, 4.0, 4.0]})})
+    (run / "loop.md").write_text("| set-up |\n| --- |\n| an old table |\n")
+    page = report_on(run)
+    assert page.table("set-up")["direct"]["1000 events, s"] == "4 ± 0"
+    assert "an old table" not in page.words
+
+
+def test_the_comparison_of_strategies_follows_from_the_raw_rows(tmp_path: Path) -> None:
+    page = report_on(make_run(tmp_path / "run", {"patterns": pattern_rows()}))
+    [table] = [table for table in page.tables if table[0][:2] == ["set-up", "strategy"]]
+    titles, lines = table[0], {(row[0], row[1]): row for row in table[1:]}
+    assert len(lines) == 2 * len(STRATEGIES)
+    for number, strategy in enumerate(STRATEGIES):
+        wall_s = 3.05 + number
+        cells = dict(zip(titles, lines["direct", strategy.name], strict=True))
+        assert cells["events/s, %"] == f"{100 * 2.05 / wall_s:.1f}"
+        assert cells["bytes, %"] == f"{100 * (number + 1):.1f}"
+        assert cells["of the file, %"] == f"{10 * (number + 1):.1f}"
+        assert cells["CPU efficiency, %"] == f"{100 / wall_s:.1f}"
+
+
+def test_verdicts_follow_from_the_rows() -> None:
+    found = {(one.claim, one.reason.split(" ")[0]): one.verdict for one in verdicts.judgements(loop_rows())}
+    assert found == {
+        ("no overhead on a cold read", "forebay-cold"): "holds",
+        ("no overhead on a cold read", "xcache-cold"): "does not hold",
+        ("warm = local", "forebay-warm"): "does not hold",
+        ("warm = local", "forebay-file"): "holds",
+        ("warm = local", "xcache-warm"): "does not hold",
+    }
+
+
+def test_nothing_is_decided_within_the_errors_or_by_two_repetitions() -> None:
+    wide = {"direct": [1.0, 2.0, 3.0], "forebay-cold": [1.1, 2.1, 3.1]}
+    assert [one.verdict for one in verdicts.judgements(loop_rows(wide))] == ["not decided"]
+    few = {"direct": [1.0, 1.0], "forebay-cold": [1.0, 1.0]}
+    assert [one.verdict for one in verdicts.judgements(loop_rows(few))] == ["not decided"]
+
+
+def test_only_far_sites_are_asked_about_a_gain() -> None:
+    walls = {"direct": [9.0, 9.1, 8.9], "forebay-cold": [7.0, 7.1, 6.9], "xcache-cold": [9.5, 9.6, 9.4]}
+    near, far = loop_rows(walls, path="KIT", rate_mbit=802), loop_rows(walls, path="BNL", rate_mbit=137)
+    found = verdicts.far_judgements([*near, *far])
+    assert [(one.reason.split(" ")[0], one.verdict) for one in found] == [
+        ("forebay-cold", "holds"),
+        ("xcache-cold", "does not hold"),
+    ]
+    assert all("BNL" in one.reason for one in found)
+
+
+def test_where_forebay_is_slower_is_said() -> None:
+    [slower] = verdicts.worse(loop_rows())
+    assert slower.startswith("forebay-warm against xcache-warm: +25.0 ±")
+
+
+def test_several_runs_make_one_document_that_needs_nothing_else(tmp_path: Path) -> None:
+    first = make_run(tmp_path / "first", {"loop": loop_rows()})
+    second = make_run(tmp_path / "second", {"patterns": pattern_rows(), "strange": [{"what": "a", "took_s": 1.5}]})
+    page = report_on(first, second)
+    assert {"loop (first)", "patterns (second)", "strange (second)"} <= set(page.words.splitlines())
+    assert len(page.links) == 3
+    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert page.words.count(PUBLISHED) == 2
+    assert "not found for this report" in page.words
+    assert "a <chip>" in page.words, "what others have written is text"
+
+
+@pytest.mark.parametrize("make", [False, True])
+def test_a_directory_without_rows_is_refused(make: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if make:
+        (tmp_path / "run").mkdir()
+    assert cli.main(["report", str(tmp_path / "run")]) == 1
+    assert str(tmp_path / "run") in capsys.readouterr().err
+
+
+def test_markdown_becomes_blocks() -> None:
+    text = "# One\n\nfirst\nline\n\n## Two\n\n- a\n- b\n\n| x | y |\n| --- | --- |\n| 1 \\| 2 | 3 |\n"
+    assert list(from_markdown(text, deeper=1)) == [
+        Heading(2, "One"),
+        Text("first line"),
+        Heading(3, "Two"),
+        Items(("a", "b")),
+        Table(("x", "y"), (("1 | 2", "3"),)),
+    ]

@@ -1,0 +1,245 @@
+"""Roles apart: a manager sends clients to complete files of a store that a filler fills, and goes on without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import forebay, xrootd
+from harness.clients import fetch, run_client
+from harness.content import Pattern, assert_same
+from harness.forebay import BLOCK, Forebay
+from harness.ground import Ground, program
+from harness.process import give_to_service
+from harness.raw_client import RawClient
+from harness.waiting import until
+
+PATH = "/sizes/many-blocks.bin"
+OTHER = "/sizes/block-and-one.bin"
+OPENS = "forebay_manager_opens_total"
+LONG_AGO = 1_600_000_000
+
+
+class Site:
+    """A shared store, the filler that fills it, and the manager that sends clients there."""
+
+    def __init__(self, ground: Ground, origin_url: str, **export: str) -> None:
+        self._ground = ground
+        self._started: list[Forebay] = []
+        self.store = give_to_service(ground.directory("shared-store"))
+        self.store.chmod(0o755)
+        self.socket = ground.directory("admin") / "filler.sock"
+        self._export = {"origins": [origin_url], "direct": "complete", **export}
+        self.filler = self.start("filler")
+        self.manager = self.start("manager")
+        self.wait_for_filler()
+
+    def configuration(self, role: str) -> dict[str, Any]:
+        """What a server of the site is told."""
+        told = {"server": {"role": role}, "export": [self._export], "store": {"path": str(self.store)}}
+        return {**told, "admin": {"socket": str(self.socket)}} if role == "filler" else told
+
+    def start(self, role: str) -> Forebay:
+        """Starts a server of the site."""
+        server = forebay.configured(self._ground, self.configuration(role), store=self.store)
+        self._started.append(server)
+        return server
+
+    def refused(self, role: str) -> str:
+        """What a server says that does not start."""
+        configuration = forebay.complete(self.configuration(role), self.store)
+        path = forebay.write_configuration(self._ground, configuration)
+        argv = [str(self._ground.forebay), "serve", "--config", str(path)]
+        ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        assert ended.returncode != 0
+        return ended.stderr
+
+    def wait_for_filler(self, count: int = 1) -> None:
+        """Waits until the manager has found the filler, so many times in all."""
+        port = f"the filler answers endpoint=127.0.0.1:{self.filler.port}"
+        until(lambda: self.manager.process.output().count(port) >= count, "the manager finds the filler", within=60)
+
+    def wait_for_end_of_filler(self) -> None:
+        """Waits until the manager knows that the filler is gone."""
+        until(lambda: "does not answer" in self.manager.process.output(), "the manager misses the filler", within=60)
+
+    def opens(self, to: str) -> float:
+        """Opens that the manager has sent to one place."""
+        return self.manager.metrics().total(OPENS, to=to)
+
+    def fill(self, path: str, pattern: Pattern) -> None:
+        """Reads a file through the manager; when this is over, it is complete and open to others."""
+        assert_same(fetch("xrdcp", self._ground, self.manager.file_url(path)), pattern.all(), "cold")
+        file = self.store / path[1:]
+        until(lambda: file.stat().st_mode & 0o044 == 0o044, "the filler opens the file to others", within=60)
+
+    def stop(self) -> None:
+        """Stops whatever runs."""
+        for server in self._started:
+            server.stop()
+
+
+@pytest.fixture
+def sites(ground: Ground) -> Iterator[Callable[..., Site]]:
+    """Makes sites; their servers are stopped when the test ends."""
+    made: list[Site] = []
+
+    def make(origin_url: str, **export: str) -> Site:
+        made.append(Site(ground, origin_url, **export))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.stop()
+
+
+@pytest.fixture
+def site(sites: Callable[..., Site], plain_origin: xrootd.Origin) -> Site:
+    """A site before the stock origin."""
+    return sites(plain_origin.url)
+
+
+def time_ms() -> int:
+    """The time as records tell it."""
+    return int(time.time() * 1000)
+
+
+def sent_bytes(server: Forebay) -> int:
+    """Bytes that a server has sent to clients."""
+    return sum(server.settled_metrics().client_bytes().values())
+
+
+def test_cold_files_come_from_the_filler_and_warm_ones_from_the_disk(
+    site: Site, ground: Ground, patterns: dict[str, Pattern]
+) -> None:
+    site.fill(PATH, patterns[PATH])
+    assert site.opens("filler") == 1
+    sent = sent_bytes(site.filler)
+    assert sent == patterns[PATH].size
+    for number, client in enumerate(["xrdcp", "xrdfs-cat", "pyxrootd"], start=1):
+        assert_same(fetch(client, ground, site.manager.file_url(PATH)), patterns[PATH].all(), client)
+        assert site.opens("file") == number
+    assert (sent_bytes(site.filler), sent_bytes(site.manager)) == (sent, 0), "nobody has sent a byte of it"
+
+
+def test_questions_are_answered_by_the_filler(site: Site, patterns: dict[str, Pattern]) -> None:
+    def ask(*words: str) -> str:
+        ended = run_client([program("xrdfs"), site.manager.url, *words])
+        return (ended.stdout + ended.stderr).decode(errors="replace")
+
+    assert f"Size:   {patterns[PATH].size}" in ask("stat", PATH)
+    assert PATH in ask("ls", "/sizes")
+    assert f"127.0.0.1:{site.filler.port} Server Read" in ask("locate", PATH)
+    assert "adler32" in ask("query", "checksum", PATH)
+    assert ask("query", "config", "role").strip() == "manager"
+    for words in [("stat", "/missing"), ("locate", "/missing"), ("ls", "/missing")]:
+        assert "no such file" in ask(*words).lower(), words
+    with RawClient("127.0.0.1", site.manager.port) as client:
+        assert client.flags & 0x3 == 0x2, "a manager, and no server"
+
+
+def test_the_filler_may_die_and_come_back(
+    site: Site, plain_origin: xrootd.Origin, ground: Ground, patterns: dict[str, Pattern]
+) -> None:
+    site.fill(PATH, patterns[PATH])
+    with RawClient("127.0.0.1", site.filler.port) as client:
+        handle = client.open(OTHER)
+        assert_same(client.read(handle, 0, BLOCK).ok(), patterns[OTHER].read(0, BLOCK), "a part")
+        site.filler.settled_metrics()
+        client.close_file(handle)
+    record = site.store / ".forebay" / "filler"
+    assert record.exists()
+    site.filler.process.kill()
+    site.wait_for_end_of_filler()
+    for path, to in [(PATH, "file"), (OTHER, "origin")]:
+        before = site.opens(to)
+        assert_same(fetch("xrdcp", ground, site.manager.file_url(path)), patterns[path].all(), path)
+        assert site.opens(to) == before + 1, f"{path} came from the {to}"
+    missing = run_client([program("xrdcp"), "--nopbar", site.manager.file_url("/missing"), "-"])
+    assert missing.returncode != 0
+    assert b"no such file" in missing.stderr.lower()
+
+    site.filler = site.start("filler")
+    site.wait_for_filler()
+    site.fill(OTHER, patterns[OTHER])
+    assert site.filler.metrics().client_bytes()["missed"] <= patterns[OTHER].size
+    assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "still shown")
+    site.filler.stop()
+    assert not record.exists(), "an orderly end takes the record away"
+
+
+def test_the_manager_may_die_and_come_back(site: Site, ground: Ground, patterns: dict[str, Pattern]) -> None:
+    site.fill(PATH, patterns[PATH])
+    site.manager.process.kill()
+    site.manager = site.start("manager")
+    assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "at once")
+    assert site.opens("file") == 1
+    site.wait_for_filler()
+    assert_same(fetch("xrdcp", ground, site.manager.file_url(OTHER)), patterns[OTHER].all(), "through the filler")
+    assert site.opens("filler") == 1
+
+
+def test_a_store_has_one_filler(site: Site) -> None:
+    for role in ("filler", "cache"):
+        assert "another forebay process uses this store" in site.refused(role)
+    record = site.store / ".forebay" / "filler"
+    text = until(lambda: record.exists() and record.read_text(), "the filler tells who it is")
+    site.filler.stop()
+    elsewhere = {**json.loads(text), "boot_id": "another", "instance": "another", "renewed_ms": time_ms() + 60_000}
+    record.write_text(json.dumps(elsewhere))
+    give_to_service(record)
+    assert f"is filled by root://127.0.0.1:{site.filler.port}" in site.refused("filler")
+    record.write_text(json.dumps({**elsewhere, "renewed_ms": time_ms() - 31_000}))
+    site.filler = site.start("filler")
+    site.wait_for_filler()
+
+
+def test_what_a_manager_has_sent_clients_to_stays_for_a_while(
+    site: Site, ground: Ground, patterns: dict[str, Pattern]
+) -> None:
+    site.fill(PATH, patterns[PATH])
+    file = site.store / PATH[1:]
+    os.utime(file, (LONG_AGO, file.stat().st_mtime))
+    assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "sent there")
+    assert site.opens("file") == 1
+    assert file.stat().st_atime > LONG_AGO
+    evict = ("evict", PATH, "--admin", str(site.socket))
+    assert "open" in forebay.run(ground, *evict).stderr
+    assert file.exists()
+    with file.open("rb") as reader:
+        os.utime(file, (LONG_AGO, file.stat().st_mtime))
+        until(lambda: (forebay.run(ground, *evict), not file.exists())[1], "it may be evicted", within=60)
+        assert_same(reader.read(), patterns[PATH].all(), "who has it open finishes")
+    assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "again")
+
+
+def test_a_changed_file_is_not_given_beyond_its_policy(
+    sites: Callable[..., Site], ground: Ground, data: Path, patterns: dict[str, Pattern]
+) -> None:
+    directory = ground.directory("changing")
+    path = "/file.bin"
+    old, new = Pattern(3 * BLOCK, 21), Pattern(3 * BLOCK, 22)
+
+    def put(content: Pattern, mtime: int) -> None:
+        written = content.write(directory / "new")
+        os.utime(written, (mtime, mtime))
+        written.rename(directory / path[1:])
+
+    put(old, LONG_AGO)
+    origin = xrootd.plain(ground, directory)
+    try:
+        site = sites(origin.url, validity="each-open")
+        site.fill(path, old)
+        put(new, LONG_AGO + 1000)
+        for _ in range(2):
+            assert_same(fetch("xrdcp", ground, site.manager.file_url(path)), new.all(), "the new content")
+        assert site.opens("file") == 0, "each time the filler was asked"
+    finally:
+        origin.stop()
