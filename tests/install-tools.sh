@@ -48,6 +48,8 @@ missing() {
     command -v openssl >/dev/null || echo openssl
     command -v systemd-analyze >/dev/null || echo systemd
     command -v dpkg-shlibdeps >/dev/null || echo dpkg-dev
+    command -v puppet >/dev/null || echo puppet-agent
+    /usr/bin/python3 -c 'import apt' 2>/dev/null || echo python3-apt
     command -v go >/dev/null || echo golang-go
     for library in github.com/Masterminds/sprig:golang-github-masterminds-sprig-dev sigs.k8s.io/yaml:golang-k8s-sigs-yaml-dev; do
         [[ -d "/usr/share/gocode/src/${library%%:*}" ]] || echo "${library##*:}"

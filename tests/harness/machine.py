@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .ground import Ground, program
+from .ground import REPOSITORY, Ground, program
 from .process import Process, as_root
 
-COMMAND_SECONDS = 120.0
+COMMAND_SECONDS = 300.0
 MOUNTS = """
 set -e
-mount -t tmpfs -o mode=755 tmpfs "$1"
-mkdir "$1/changes" "$1/work" "$1/root"
-mount -t overlay -o "lowerdir=/,upperdir=$1/changes,workdir=$1/work" overlay "$1/root"
-mount --rbind /dev "$1/root/dev"
-mount --rbind /proc "$1/root/proc"
-mount -t tmpfs -o mode=755 tmpfs "$1/root/run"
+base="$1" user="$2"
+shift 2
+mount -t tmpfs -o mode=755 tmpfs "$base"
+mkdir "$base/changes" "$base/work" "$base/root"
+mount -t overlay -o "lowerdir=/,upperdir=$base/changes,workdir=$base/work" overlay "$base/root"
+for path in dev proc sys; do
+    mount --rbind "/$path" "$base/root/$path"
+done
+mount -t tmpfs -o mode=755 tmpfs "$base/root/run"
+for path; do
+    mkdir -p "$base/root$path"
+    mount --bind "$path" "$base/root$path"
+    mount -o remount,bind,ro "$base/root$path"
+done
 echo "machine $$"
-exec sleep infinity
+exec tail --pid="$user" -f /dev/null
 """
 
 
@@ -30,7 +40,8 @@ class Machine:
     def __init__(self, ground: Ground) -> None:
         base = ground.directory("machine")
         self.root = base / "root"
-        command = as_root(str(program("unshare")), "--mount", "sh", "-c", MOUNTS, "sh", str(base))
+        arguments = [str(base), str(os.getpid()), *elsewhere()]
+        command = as_root(str(program("unshare")), "--mount", "sh", "-c", MOUNTS, "sh", *arguments)
         self._holder = Process("machine", command, ground.directory("holder"), keep_root=True)
         self._pid = self._holder.wait_for_line(r"^machine (\d+)$")[1]
 
@@ -84,3 +95,9 @@ class Machine:
     def start(self, ground: Ground, name: str, command: Sequence[str]) -> Process:
         """Starts a program there that goes on running."""
         return Process(name, self.command(*command), ground.directory(name), keep_root=True)
+
+
+def elsewhere() -> list[str]:
+    """The repository and Python, as far as they are not on the root's file system: the overlay shows nothing else."""
+    root = Path("/").stat().st_dev
+    return [str(path) for path in (REPOSITORY, Path(sys.prefix), Path(sys.base_prefix)) if path.stat().st_dev != root]
