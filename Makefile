@@ -43,8 +43,11 @@ plugin: $(VENV)/.tests ## build the client plug-in for XRootD 5 and 6, and run i
 	ctest --test-dir $(PLUGIN)/5 --output-on-failure --no-tests=error
 
 deb: $(BINARY) $(TOOLS)/cargo-deb-$(CARGO_DEB) ## build the Debian package into target/debian
-	rm -f target/debian/forebay_*.deb
-	$(TOOLS)/bin/cargo-deb --package forebay --no-build --strip --no-dbgsym --output target/debian/
+	rm -rf target/debian/forebay_*.deb target/package
+	$(BINARY) man target/package/man
+	$(BINARY) completions bash >target/package/forebay.bash
+	$(BINARY) completions zsh >target/package/_forebay
+	$(TOOLS)/bin/cargo-deb --quiet --package forebay --no-build --strip --no-dbgsym --output target/debian/
 
 demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache; ONCE=1 ends by itself
 	$(VENV)/bin/python -m demo $(BINARY) demo-data $(if $(ONCE),--once)

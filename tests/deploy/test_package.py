@@ -51,6 +51,8 @@ def test_installed_machine_is_ready_to_be_configured(machine: Machine) -> None:
         "/run/forebay 755 forebay:forebay",
     ]
     assert machine.done("getent", "group", "forebay-admin")
+    for documents in ("man/man1/forebay-serve.1.gz", "bash-completion/completions/forebay", "doc/forebay/example.toml"):
+        assert machine.has(f"/usr/share/{documents}")
 
 
 def test_installed_server_serves_and_is_told_things_over_the_socket_that_systemd_opens(
