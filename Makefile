@@ -20,6 +20,7 @@ ROW ?= read-4k
 PROFILES ?= bench/profiles
 SEEDS ?= 100000
 FROM ?= 0
+LAB ?= loop sites rtt stress
 
 .PHONY: help setup build plugin deb demo test lint python-lint unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge bench micro profile clean libraries FORCE
 
@@ -82,13 +83,16 @@ blackbox: setup $(BINARY) plugin deb $(TOOLS)/render-chart ## the release binary
 	$(CARGO) build --quiet --release --locked -p forebay-bench
 	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
-lab: setup $(BINARY) ## the published measurements, made again here: hours; NAME=... goes on with a run, LAB="loop --engines uproot" does a part
-	$(VENV)/bin/forebay-lab $(or $(LAB),loop) $(if $(NAME),--name $(NAME))
+lab: setup $(BINARY) ## the published measurements, made again here: hours; NAME=... goes on with a run, LAB="loop rtt" does some of them
+	$(CARGO) build --quiet --release --locked -p forebay-bench
+	for experiment in $(LAB); do $(VENV)/bin/forebay-lab $$experiment $(if $(NAME),--name $(NAME)); done
 
 lab-quick: setup $(BINARY) ## every experiment of the lab once with little data: minutes
-	$(VENV)/bin/forebay-lab $(or $(LAB),loop) --quick $(if $(NAME),--name $(NAME))
+	$(CARGO) build --quiet --release --locked -p forebay-bench
+	for experiment in $(LAB); do $(VENV)/bin/forebay-lab $$experiment --quick $(if $(NAME),--name $(NAME)); done
 
 lab-test: setup $(BINARY)
+	$(CARGO) build --quiet --release --locked -p forebay-bench
 	cd python && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(LABTESTS)
 
 sim: ## the seeded simulation, SEEDS seeds from FROM on (a thousand of them are part of `make unit`)

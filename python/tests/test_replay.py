@@ -39,7 +39,7 @@ def file(place: Path) -> Path:
 @pytest.fixture(scope="module")
 def origin(place: Path, file: Path) -> Iterator[Server]:
     """The distribution's server."""
-    programs = Programs.find(Programs.default_forebay(), Programs.default_root_python())
+    programs = Programs.find(Programs.default_forebay(), Programs.default_root_python(), Programs.default_benchmarks())
     with Servers(programs, place / "servers").origin(file.parent) as server:
         yield server
 

@@ -37,9 +37,9 @@ def test_rows_are_grouped_by_fields() -> None:
 
 
 def test_line_through_points() -> None:
-    line = Line.through([(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)])
+    line = Line.through([(0.0, 1.0, 1.0), (1.0, 3.0, 2.0), (2.0, 5.0, 1.0), (1.0, 9.0, 0.0)])
     assert [line.offset, line.slope] == pytest.approx([1.0, 2.0])
-    assert Line.through([(3.0, 2.0), (3.0, 4.0)]) == Line(3.0, 0.0)
+    assert Line.through([(3.0, 2.0, 1.0), (3.0, 4.0, 1.0)]) == Line(3.0, 0.0)
 
 
 def test_each_item_is_once_at_each_place() -> None:

@@ -8,12 +8,23 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from . import inputs_command, loop_command, report_command, trace_command
+from . import (
+    inputs_command,
+    loop_command,
+    report_command,
+    rtt_command,
+    sites_command,
+    stress_command,
+    trace_command,
+)
 from .errors import LabError
 
 COMMANDS: dict[str, ModuleType] = {
     "inputs": inputs_command,
     "loop": loop_command,
+    "sites": sites_command,
+    "rtt": rtt_command,
+    "stress": stress_command,
     "trace": trace_command,
     "report": report_command,
 }

@@ -9,12 +9,10 @@ from dataclasses import asdict, dataclass
 from . import loop_summary
 from . import options as shared
 from .engine import ENGINES, supports
-from .engines.job import Job
 from .errors import LabError
-from .inputs import catalogue
-from .run import Row, Run, record_environment
-from .servers import Servers
-from .setups import SETUPS, Scene, same_histograms
+from .measuring import KEY, LOOPBACK, measure
+from .run import Row, Run
+from .setups import SETUPS
 from .statistics import balanced_order
 
 EVENTS, EVENTS_IN_FILE = [1, 100, 1000, 2000], 2000
@@ -55,31 +53,22 @@ class Settings:
             for engine in self.engines:
                 for events in self.events:
                     for setup in balanced_order(self.setups, repetition, self.seed):
-                        yield {"setup": setup, "engine": engine, "events": events, "repetition": repetition}
+                        yield {
+                            "path": LOOPBACK,
+                            "setup": setup,
+                            "engine": engine,
+                            "events": events,
+                            "tree_cache": "default",
+                            "repetition": repetition,
+                        }
 
 
 def run(options: argparse.Namespace) -> None:
     """Measures what is missing, checks, and draws."""
     place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
-    results = Run(place.run, "loop", ("setup", "engine", "events", "repetition"), asdict(settings))
-    missing = [cell for cell in settings.cells() if not results.has(**cell)]
-    if missing:
-        record_environment(place.run, programs)
-        data = catalogue.prepare(place.data, settings.kind, settings.events_in_file, settings.seed, results.progress)
-        with place.work() as work, Scene(Servers(programs, work, xcache=settings.xcache), data) as scene:
-            measure(results, scene, missing)
-    same_histograms(results.rows)
+    results = Run(place.run, "loop", KEY, asdict(settings))
+    measure(results, settings.cells(), place=place, programs=programs, kind=settings.kind, xcache=settings.xcache)
     loop_summary.write(results)
-
-
-def measure(results: Run, scene: Scene, missing: list[Row]) -> None:
-    """Measures one row after the other."""
-    for number, cell in enumerate(missing, start=1):
-        job = Job(url="", events=int(str(cell["events"])), output="", kind=scene.data.kind)
-        row = scene.measure(str(cell["setup"]), str(cell["engine"]), job)
-        results.add({**cell, **row})
-        what = f"{cell['engine']}, {cell['events']} events, {cell['setup']}"
-        results.progress(f"{number}/{len(missing)} {what}: {row['wall_s']:.3f} s")
 
 
 def _settings(options: argparse.Namespace) -> Settings:

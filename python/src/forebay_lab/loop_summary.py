@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from .pictures import look, picture
@@ -50,13 +51,14 @@ def overhead(walls: dict[tuple[object, ...], Value], setup: str, events: int) ->
     if local is None:
         return ""
     ratio = walls[setup, events].over(local)
-    return f"{(ratio.mean - 1) * 100:+.1f} ± {ratio.deviation * 100:.1f} %"
+    spread = "" if math.isnan(ratio.deviation) else f" ± {ratio.deviation * 100:.1f}"
+    return f"{(ratio.mean - 1) * 100:+.1f}{spread} %"
 
 
 def per_event(rows: Sequence[Row], setup: str) -> Line:
     """Wall time as a line in the number of events: an open, and a time for each event."""
     mine = [row for row in rows if row["setup"] == setup]
-    return Line.through([(float(str(row["events"])), float(str(row["wall_s"]))) for row in mine])
+    return Line.through([(float(str(row["events"])), float(str(row["wall_s"])), 1.0) for row in mine])
 
 
 def draw(results: Run, engine: str) -> None:

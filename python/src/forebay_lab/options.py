@@ -70,6 +70,12 @@ def add_programs(parser: argparse.ArgumentParser) -> None:
         "--root-python", type=Path, default=Programs.default_root_python(), help="a Python with ROOT (%(default)s)"
     )
     parser.add_argument(
+        "--bench-dir",
+        type=Path,
+        default=Programs.default_benchmarks(),
+        help="where forebay-bench and forebay-wan are (%(default)s)",
+    )
+    parser.add_argument(
         "--xcache",
         choices=("lab", "default"),
         default="lab",
@@ -102,7 +108,7 @@ def place(options: argparse.Namespace) -> Place:
 
 def programs(options: argparse.Namespace) -> Programs:
     """Reads what `add_programs` has added."""
-    return Programs.find(options.forebay, options.root_python)
+    return Programs.find(options.forebay, options.root_python, options.bench_dir)
 
 
 def positive(text: str) -> int:
@@ -129,3 +135,11 @@ def known(option: str, given: list[str], names: Collection[str]) -> list[str]:
         if name not in names:
             raise LabError(f"{option} {name}: not one of {', '.join(names)}")
     return given
+
+
+def milliseconds(text: str) -> list[float]:
+    """A list such as `0.2,9,150`."""
+    values = [float(part) for part in text.split(",")]
+    if min(values) < 0:
+        raise argparse.ArgumentTypeError("must not be below 0")
+    return values

@@ -20,6 +20,8 @@ class Programs:
 
     forebay: Path
     root_python: Path
+    benchmarks: Path
+    """Where `forebay-bench` and `forebay-wan` are; looked for when they are needed."""
 
     @staticmethod
     def default_forebay() -> Path:
@@ -31,8 +33,23 @@ class Programs:
         """The interpreter that `make setup` has made, unless the environment names another."""
         return Path(os.environ.get("ROOT_PYTHON", REPOSITORY / ".venv-root" / "bin" / "python"))
 
+    @staticmethod
+    def default_benchmarks() -> Path:
+        """The release binaries of this repository, unless the environment names another benchmark."""
+        return Path(os.environ.get("FOREBAY_BENCH", REPOSITORY / "target" / "release" / "forebay-bench")).parent
+
+    @property
+    def wan(self) -> Path:
+        """The program that emulates networks."""
+        return self._benchmark("forebay-wan")
+
+    @property
+    def bench(self) -> Path:
+        """The load generator."""
+        return self._benchmark("forebay-bench")
+
     @classmethod
-    def find(cls, forebay: Path, root_python: Path) -> Programs:
+    def find(cls, forebay: Path, root_python: Path, benchmarks: Path) -> Programs:
         """Checks that all are there, the distribution's as well."""
         if not forebay.is_file():
             raise LabError(f"{forebay} does not exist: run `make build`, or name the binary with --forebay")
@@ -41,7 +58,13 @@ class Programs:
         for name in ("xrootd", "xrdcp", "setpriv"):
             distribution(name)
         # An interpreter's path is not resolved: behind its link it would not know its environment.
-        return cls(forebay.resolve(), Path(os.path.abspath(root_python)))
+        return cls(forebay.resolve(), Path(os.path.abspath(root_python)), benchmarks.absolute())
+
+    def _benchmark(self, name: str) -> Path:
+        found = self.benchmarks / name
+        if not found.is_file():
+            raise LabError(f"{found} does not exist: run `cargo build --release -p forebay-bench`, or use --bench-dir")
+        return found
 
     def versions(self) -> dict[str, str]:
         """What each program says of itself."""

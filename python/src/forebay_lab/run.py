@@ -31,11 +31,12 @@ class Run:
     def __init__(self, directory: Path, experiment: str, key: Sequence[str], parameters: Mapping[str, object]) -> None:
         self.directory = directory
         self.experiment = experiment
+        self.parameters = dict(parameters)
         self._key = tuple(key)
         self._file = directory / f"{experiment}.jsonl"
         self._started = time.monotonic()
         directory.mkdir(parents=True, exist_ok=True)
-        self._check_parameters(dict(parameters))
+        self._check_parameters()
         self.rows = list(read_rows(self._file))
         self._known = {self._key_of(row) for row in self.rows}
 
@@ -63,10 +64,10 @@ class Run:
     def _key_of(self, row: Mapping[str, object]) -> tuple[object, ...]:
         return tuple(row[field] for field in self._key)
 
-    def _check_parameters(self, parameters: dict[str, object]) -> None:
+    def _check_parameters(self) -> None:
         """Rows of different parameters never meet in one run."""
         path = self.directory / f"{self.experiment}.parameters.json"
-        text = json.dumps(parameters, indent=2, sort_keys=True) + "\n"
+        text = json.dumps(self.parameters, indent=2, sort_keys=True) + "\n"
         if path.exists() and path.read_text() != text:
             raise LabError(
                 f"{self.directory} holds `{self.experiment}` with other options ({path}): use another --name"

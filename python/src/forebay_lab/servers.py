@@ -96,6 +96,11 @@ class Servers:
 
     def fill(self, server: Server, path: str) -> None:
         """Reads a whole file through a cache, and waits until the cache has stopped working on it."""
+        self.copy(server, path)
+        settle(server)
+
+    def copy(self, server: Server, path: str) -> None:
+        """Reads a whole file from a server."""
         command = [*self.path.near.enter, str(distribution("xrdcp")), "-f", "-s", server.url(path), "-"]
         with open(os.devnull, "wb") as nowhere:
             done = subprocess.run(
@@ -105,7 +110,6 @@ class Servers:
             raise LabError(
                 f"xrdcp of {server.url(path)} failed: {done.stderr.strip()[-1000:]}; log: {server.process.log}"
             )
-        settle(server)
 
     def fill_direct(self, server: Server, path: str, size: int) -> None:
         """Fills a cache with a file, and waits until the cache sends clients to it instead of serving it."""

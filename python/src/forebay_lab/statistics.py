@@ -59,14 +59,16 @@ class Line:
     slope: float
 
     @classmethod
-    def through(cls, points: Sequence[tuple[float, float]]) -> Line:
-        """The line; with one value of x it is level."""
-        if not points:
+    def through(cls, points: Sequence[tuple[float, float, float]]) -> Line:
+        """The line through points of x, y and weight; with one value of x it is level."""
+        total = math.fsum(weight for _, _, weight in points)
+        if not total:
             return cls(math.nan, math.nan)
-        middle_x = math.fsum(x for x, _ in points) / len(points)
-        middle_y = math.fsum(y for _, y in points) / len(points)
-        width = math.fsum((x - middle_x) ** 2 for x, _ in points)
-        slope = math.fsum((x - middle_x) * (y - middle_y) for x, y in points) / width if width else 0.0
+        middle_x = math.fsum(x * weight for x, _, weight in points) / total
+        middle_y = math.fsum(y * weight for _, y, weight in points) / total
+        width = math.fsum(weight * (x - middle_x) ** 2 for x, _, weight in points)
+        height = math.fsum(weight * (x - middle_x) * (y - middle_y) for x, y, weight in points)
+        slope = height / width if width else 0.0
         return cls(middle_y - slope * middle_x, slope)
 
     def at(self, x: float) -> float:
@@ -99,6 +101,4 @@ def balanced_order(items: Sequence[T], repetition: int, seed: int) -> list[T]:
 
 
 def _relative(value: Value) -> float:
-    if math.isnan(value.deviation):
-        return 0.0
-    return value.error / abs(value.mean) if value.mean else 0.0
+    return value.error / abs(value.mean) if value.mean else math.nan

@@ -1,0 +1,91 @@
+"""The event loop over emulated paths to sites of published set-ups."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from . import options as shared
+from . import sites_summary
+from .engine import ENGINES
+from .measuring import KEY, measure
+from .run import Row, Run
+from .setups import SETUPS
+from .statistics import balanced_order
+
+SITES, SITES_QUICK = ["local", "KIT", "LRZ", "DESY", "BNL", "TRIUMF"], ["KIT"]
+DEFAULT_SETUPS = ["local", "direct", "forebay-cold", "forebay-warm", "xcache-cold", "xcache-warm"]
+EVENTS, EVENTS_QUICK = 1000, 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    shared.add_place(parser)
+    shared.add_programs(parser)
+    shared.add_repetitions(parser)
+    parser.add_argument(
+        "--sites", type=shared.names, help="presets of forebay-wan (default: local,KIT,LRZ,DESY,BNL,TRIUMF)"
+    )
+    parser.add_argument(
+        "--engines", type=shared.names, default=["pyroot", "uproot"], help=f"some of {','.join(ENGINES)}"
+    )
+    parser.add_argument("--setups", type=shared.names, default=DEFAULT_SETUPS, help=f"some of {','.join(SETUPS)}")
+    parser.add_argument("--events", type=shared.positive, help=f"events to loop over (default: {EVENTS})")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured."""
+
+    sites: list[str]
+    engines: list[str]
+    setups: list[str]
+    events: int
+    events_in_file: int
+    xcache: str
+    repetitions: int
+    seed: int
+    quick: bool
+
+    def cells(self) -> Iterator[Row]:
+        """One row each: set-ups side by side, site by site."""
+        for repetition in range(self.repetitions):
+            for site in balanced_order(self.sites, repetition, self.seed):
+                for engine in self.engines:
+                    for setup in balanced_order(self.setups, repetition, self.seed):
+                        yield {
+                            "path": site,
+                            "setup": setup,
+                            "engine": engine,
+                            "events": self.events,
+                            "tree_cache": "default",
+                            "repetition": repetition,
+                        }
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measures what is missing, checks, and draws."""
+    place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
+    results = Run(place.run, "sites", KEY, asdict(settings))
+    paths = {site: site for site in settings.sites}
+    measure(
+        results, settings.cells(), place=place, programs=programs, kind="ttree", xcache=settings.xcache, paths=paths
+    )
+    sites_summary.write(results)
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    quick: bool = options.quick
+    events = options.events or (EVENTS_QUICK if quick else EVENTS)
+    return Settings(
+        sites=options.sites or (SITES_QUICK if quick else SITES),
+        engines=shared.known("--engines", options.engines, ENGINES),
+        setups=shared.known("--setups", options.setups, SETUPS),
+        events=events,
+        events_in_file=2 * events,
+        xcache=options.xcache,
+        repetitions=shared.repetitions(options),
+        seed=options.seed,
+        quick=quick,
+    )

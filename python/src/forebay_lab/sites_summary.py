@@ -1,0 +1,67 @@
+"""What the rows of the sites say: wall times by site and set-up."""
+
+from __future__ import annotations
+
+from .loop_summary import engines, overhead
+from .pictures import look, picture
+from .run import Row, Run
+from .setups import SETUPS
+from .statistics import Value, grouped
+from .tables import markdown
+
+
+def write(results: Run) -> None:
+    """Writes `sites.md` and the pictures."""
+    text = "# Sites\n\n" + "\n".join(table(results.rows, engine) for engine in engines(results.rows))
+    (results.directory / "sites.md").write_text(text)
+    print("\n" + text)
+    for engine in engines(results.rows):
+        draw(results, engine)
+
+
+def table(rows: list[Row], engine: str) -> str:
+    """Wall time by site and set-up, with the overhead over a local file."""
+    mine = [row for row in rows if row["engine"] == engine]
+    setups = [setup for setup in SETUPS if any(row["setup"] == setup for row in mine)]
+    lines = []
+    for site, facts in sites(mine).items():
+        walls = grouped([row for row in mine if row["path"] == site], ("setup", "events"), "wall_s")
+        events = int(str(facts["events"]))
+        cells = [f"{walls[setup, events]} ({overhead(walls, setup, events)})" for setup in setups]
+        lines.append([site, f"{facts['rtt_ms']:g}", f"{facts['mbit']:g}", *cells])
+    head = f"## {engine}\n\nWall time in seconds, mean ± standard deviation (overhead over the local file).\n\n"
+    return head + markdown(["site", "round trip, ms", "Mbit/s", *setups], lines)
+
+
+def sites(rows: list[Row]) -> dict[str, Row]:
+    """Sites by round trip, each with one of its rows."""
+    found = {str(row["path"]): row for row in rows}
+    return dict(sorted(found.items(), key=lambda item: float(str(item[1]["rtt_ms"]))))
+
+
+def draw(results: Run, engine: str) -> None:
+    """Bars: one group for each site."""
+    mine = [row for row in results.rows if row["engine"] == engine]
+    setups = [setup for setup in SETUPS if any(row["setup"] == setup for row in mine)]
+    names = list(sites(mine))
+    walls = grouped(mine, ("path", "setup"), "wall_s")
+    width = 0.8 / len(setups)
+    with picture(results.directory, f"sites-{engine}", title=f"Sites, {engine}", x="", y="wall time, s") as axes:
+        for number, setup in enumerate(setups):
+            values = [walls.get((name, setup), Value.of([])) for name in names]
+            places = [place + (number - (len(setups) - 1) / 2) * width for place in range(len(names))]
+            errors = [value.deviation if value.count > 1 else 0.0 for value in values]
+            hatch = "//" if setup.endswith("-cold") else None
+            colour = look(setup).colour
+            axes.bar(
+                places,
+                [value.mean for value in values],
+                width,
+                yerr=errors,
+                label=setup,
+                color=colour,
+                hatch=hatch,
+                alpha=0.8,
+            )
+        axes.set_xticks(range(len(names)), names)
+        axes.legend()

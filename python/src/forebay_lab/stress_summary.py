@@ -1,0 +1,68 @@
+"""What the rows of the stress test say: rates by number of jobs, and traffic on both sides of the caches."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, cast
+
+from .pictures import look, picture
+from .run import Run
+from .statistics import grouped
+from .tables import markdown
+
+MEASURES = {
+    "megabytes_per_s": "read by jobs, MB/s",
+    "read_p99_us": "99 of 100 reads take less than, µs",
+    "origin_bytes": "from the origin, bytes",
+    "server_cpu_s": "CPU time of the server, s",
+    "jobs_failed": "jobs that failed",
+}
+
+
+def write(results: Run) -> None:
+    """Writes `stress.md` and the pictures."""
+    rows = results.rows
+    setups = list(dict.fromkeys(str(row["setup"]) for row in rows))
+    setups.sort()
+    numbers = sorted({int(str(row["jobs"])) for row in rows})
+    parts = ["# Stress\n"]
+    for measure, unit in MEASURES.items():
+        values = grouped(rows, ("setup", "jobs"), measure)
+        lines = [[setup, *(str(values.get((setup, number), "")) for number in numbers)] for setup in setups]
+        parts.append(f"## {unit}\n\n" + markdown(["set-up", *(f"{number} jobs" for number in numbers)], lines))
+    died = [f"{row['setup']} with {row['jobs']} jobs" for row in rows if not row["server_survived"]]
+    parts.append(f"Servers that did not survive: {', '.join(died) or 'none'}.\n")
+    text = "\n".join(parts)
+    (results.directory / "stress.md").write_text(text)
+    print("\n" + text)
+    draw_rates(results, setups, numbers)
+    for setup, number in itertools.product(setups, numbers):
+        draw_traffic(results, setup, number)
+
+
+def draw_rates(results: Run, setups: Sequence[str], numbers: Sequence[int]) -> None:
+    """Rate against number of jobs."""
+    values = grouped(results.rows, ("setup", "jobs"), "megabytes_per_s")
+    with picture(results.directory, "stress-rates", title="Stress", x="jobs", y=MEASURES["megabytes_per_s"]) as axes:
+        for setup in setups:
+            how = look(setup)
+            ys = [values[setup, number].mean for number in numbers if (setup, number) in values]
+            xs = [number for number in numbers if (setup, number) in values]
+            axes.plot(xs, ys, marker="o", color=how.colour, linestyle=how.line, label=setup)
+        axes.set_ylim(bottom=0)
+        axes.legend()
+
+
+def draw_traffic(results: Run, setup: str, jobs: int) -> None:
+    """Traffic over time out of a server to the jobs, and out of the origin, in the first repetition."""
+    rows = [row for row in results.rows if (row["setup"], row["jobs"]) == (setup, jobs)]
+    if not rows:
+        return
+    title = f"Stress, {setup}, {jobs} jobs"
+    with picture(results.directory, f"stress-{setup}-{jobs}", title=title, x="time, s", y="MB/s") as axes:
+        for field, label, line in (("out_per_s", "to the jobs", "-"), ("in_per_s", "from the origin", "--")):
+            ys = [number / 1e6 for number in cast("list[Any]", rows[0][field])]
+            axes.step(range(len(ys)), ys, where="post", linestyle=line, color=look(setup).colour, label=label)
+        axes.set_ylim(bottom=0)
+        axes.legend()

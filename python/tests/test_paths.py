@@ -1,0 +1,57 @@
+"""Experiments over emulated paths. Where hosts cannot be made, the lab has to say so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forebay_lab.run import read_rows
+
+
+def is_permitted() -> bool:
+    """Whether hosts can be made here."""
+    made = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
+    return made.returncode == 0 and os.access("/dev/net/tun", os.R_OK | os.W_OK)
+
+
+PERMITTED = is_permitted()
+
+Lab = Callable[..., Path]
+
+
+def run_over_paths(lab: Lab, capsys: pytest.CaptureFixture[str], *arguments: str) -> Path | None:
+    """Runs an experiment; where it is not permitted, that must have been said."""
+    run = lab(*arguments, status=0 if PERMITTED else 1)
+    if PERMITTED:
+        return run
+    said = capsys.readouterr().err
+    assert "takes root" in said or "/dev/net/tun" in said
+    return None
+
+
+def test_sites_are_compared(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    run = run_over_paths(lab, capsys, "sites", "--engines", "uproot", "--repetitions", "1")
+    if run is None:
+        return
+    rows = list(read_rows(run / "sites.jsonl"))
+    assert {row["path"] for row in rows} == {"KIT"}
+    assert {row["rtt_ms"] for row in rows} == {4.0}
+    assert len(rows) == 6
+    assert "| KIT | 4 | 802 |" in (run / "sites.md").read_text()
+
+
+def test_efficiency_is_measured_against_distance(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    mix = Path(__file__).parents[1] / "mixes" / "example.json"
+    arguments = ["--rtts", "1,9", "--setups", "direct,forebay-cold", "--tree-cache", "on", "--repetitions", "1"]
+    run = run_over_paths(lab, capsys, "rtt", *arguments, "--mix", str(mix))
+    if run is None:
+        return
+    rows = list(read_rows(run / "rtt.jsonl"))
+    assert {row["rtt_ms"] for row in rows} == {1.0, 9.0}
+    assert len({row["histograms"] for row in rows}) == 1
+    assert "overseas" in (run / "rtt.md").read_text()
+    assert (run / "pictures" / "rtt-efficiency-tree-cache-on.svg").is_file()
