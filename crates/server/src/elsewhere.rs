@@ -12,7 +12,7 @@ impl Exchange {
             return false;
         }
         let Some(asked) = self.asked_of_names(request) else { return false };
-        let redirect = asked.and_then(|Permitted { path, engine }| {
+        let redirect = asked.and_then(|Permitted { path, engine, .. }| {
             let redirects = self.main().map(|main| main.redirects);
             let redirects = redirects.ok_or_else(|| Failure::internal("a request came before the login"))?;
             engine.send_elsewhere(&path, redirects).map_err(Failure::from)
