@@ -29,12 +29,15 @@ def supports(engine: str, kind: str) -> bool:
 
 def run(programs: Programs, engine: str, job: Job, *, enter: Sequence[str] = ()) -> Result:
     """Runs a job to its end, where the command `enter` leads."""
-    python = sys.executable if engine == "uproot" else str(programs.root_python)
+    python, paths = str(programs.root_python), [str(SOURCES)]
+    if engine == "uproot":
+        # Our own interpreter, with whatever this process was given.
+        python, paths = sys.executable, [*paths, *filter(None, [os.environ.get("PYTHONPATH")])]
     module = f"forebay_lab.engines.{ENGINES[engine]}"
     with tempfile.TemporaryDirectory(prefix="forebay-lab-") as directory:
         whole = replace(job, output=str(Path(directory) / "histograms.root"))
         command = [*enter, python, "-W", "ignore", "-m", module, json.dumps(asdict(whole))]
-        environment = {**os.environ, "PYTHONPATH": str(SOURCES), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1"}
         try:
             done = subprocess.run(
                 command,

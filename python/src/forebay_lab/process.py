@@ -38,7 +38,7 @@ class Usage:
 
     def cpu_since(self, earlier: Usage) -> float:
         """Seconds of processor time used in between: in ticks if a thread took its account along."""
-        if not earlier.threads_ns.keys() <= self.threads_ns.keys():
+        if not self.threads_ns or not earlier.threads_ns.keys() <= self.threads_ns.keys():
             return max(0.0, self.ticks_s - earlier.ticks_s)
         return sum(spent - earlier.threads_ns.get(thread, 0) for thread, spent in self.threads_ns.items()) / 1e9
 
