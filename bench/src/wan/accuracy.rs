@@ -5,7 +5,7 @@ use super::lab::Lab;
 use super::link::SEGMENT_DATA_LEN;
 use super::plan::{PathPlan, Plan};
 use super::preset::PRESETS;
-use super::probe::{RoundTrips, Stream, ping, stream};
+use super::probe::{RoundTrips, Stream, stream};
 use super::relay::Traffic;
 use anyhow::{Context as _, Result};
 use serde::Serialize;
@@ -112,7 +112,7 @@ fn measure_one(path: PathPlan, seconds: f64) -> Result<Accuracy> {
     let lab = Lab::set_up(plan).with_context(|| format!("path {name}"))?;
     let rtt_s = shape.rtt_ms / 1e3;
     let count = (PING_SECONDS / rtt_s.max(1e-4)).clamp(PINGS_MIN, PINGS_MAX) as u32;
-    let round_trips = ping(&lab, 0, count)?;
+    let round_trips = lab.ping(0, count)?;
     let round_trips_min = if shape.loss > 0.0 { LOSSY_STREAM_ROUND_TRIPS } else { STREAM_ROUND_TRIPS };
     let duration = Duration::from_secs_f64(seconds.max(round_trips_min * rtt_s));
     let stream = stream(&lab, 0, duration)?;

@@ -5,6 +5,7 @@ use super::host::{Attachment, Host};
 use super::link::Link;
 use super::plan::{PathPlan, Plan};
 use super::preset::PathShape;
+use super::probe::{RoundTrips, ping};
 use super::relay::{Relay, Traffic};
 use anyhow::{Context as _, Result};
 use forebay_net::clock;
@@ -12,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Hosts and paths. All of them go with this value, and whatever runs on a host ends.
 #[derive(Debug)]
@@ -70,6 +73,13 @@ pub struct EndDescription {
     /// Its interface, for counters in `/proc/PID/net/dev`.
     pub interface: String,
 }
+
+/// On longer ways it does not matter what a packet takes to get to the relay and back.
+const MEASURED_RTT_MAX: Duration = Duration::from_millis(20);
+const MEASURED_ROUND_TRIPS: u32 = 32;
+
+/// Where a packet takes longer than this to get to the relay and back, something else was in its way.
+const PASSAGE_MAX: Duration = Duration::from_micros(40);
 
 impl Lab {
     /// Makes all hosts and paths.
@@ -161,10 +171,25 @@ impl Lab {
             let attachment = Attachment { interface: &name, address: address(index, end), network: &network };
             self.host(host)?.attach(attachment, packets, &self.plan.tuning).with_context(|| format!("on {host}"))
         };
-        let devices = [attach(near, 0)?, attach(far, 1)?];
-        let now = clock::monotonic();
+        let devices = [attach(near, 0)?, attach(far, 1)?].map(Arc::new);
         let seed = self.plan.seed.wrapping_mul(2 * 64).wrapping_add(2 * index as u64);
-        Relay::start(devices, [0, 1].map(|way| Link::new(shape.link(), seed.wrapping_add(way), now)))
+        let links = |shape| [0, 1].map(|way| Link::new(shape, seed.wrapping_add(way), clock::monotonic()));
+        let rtt = 2 * shape.link().delay;
+        if rtt > MEASURED_RTT_MAX {
+            return Relay::start(&devices, links(shape.link()), Duration::ZERO);
+        }
+        // What the quickest round trip takes besides the way is taken off the way.
+        let measured = Relay::start(&devices, links(shape.link().delay_only()), Duration::ZERO)?;
+        let round_trips = ping(self.host(near)?, Self::addresses(index), rtt, MEASURED_ROUND_TRIPS)?;
+        drop(measured);
+        let passage = Duration::from_secs_f64(round_trips.min_ms / 1e3).saturating_sub(rtt) / 2;
+        Relay::start(&devices, links(shape.link()), passage.min(PASSAGE_MAX))
+    }
+
+    /// Round trips of small packets over a path.
+    pub(super) fn ping(&self, index: usize, count: u32) -> Result<RoundTrips> {
+        let PathPlan { ends: [near, _], shape, .. } = self.plan.paths.get(index).context("there is no such path")?;
+        ping(self.host(near)?, Self::addresses(index), 2 * shape.link().delay, count)
     }
 }
 

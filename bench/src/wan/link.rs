@@ -56,6 +56,13 @@ const NANOS_PER_S: u128 = 1_000_000_000;
 /// Chances are parts of this.
 const WHOLE: u64 = 1 << 32;
 
+impl LinkShape {
+    /// As long, and nothing else.
+    pub(super) const fn delay_only(self) -> Self {
+        Self { jitter: Duration::ZERO, bytes_per_s: u64::MAX, loss: 0.0, ..self }
+    }
+}
+
 impl Link {
     /// The same `seed` loses the same packets.
     pub(super) const fn new(shape: LinkShape, seed: u64, now: Instant) -> Self {

@@ -1,5 +1,6 @@
 //! What a path does, seen from its ends: round trips of small packets, and one TCP stream.
 
+use super::host::Host;
 use super::lab::Lab;
 use anyhow::{Context as _, Result, ensure};
 use forebay_net::clock;
@@ -49,19 +50,15 @@ const CHUNK_LEN: usize = 256 << 10;
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 
-/// Sends `count` echo requests over path `index`, each after the answer to the one before.
-pub(super) fn ping(lab: &Lab, index: usize, count: u32) -> Result<RoundTrips> {
-    let path = lab.paths().get(index).context("there is no such path")?;
-    let [near, far] = Lab::addresses(index);
-    let [host, _] = &path.ends;
-    let socket = lab.within(host, || {
+/// Sends `count` echo requests from `host`, which is `near`, to `far`, each after the answer to the one before.
+pub(super) fn ping(host: &Host, [near, far]: [Ipv4Addr; 2], rtt: Duration, count: u32) -> Result<RoundTrips> {
+    let socket = host.within(|| {
         std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 0").context("cannot permit echo requests")?;
         let socket = socket(AddressFamily::INET, SocketType::DGRAM, Some(ipproto::ICMP))?;
         Ok(UdpSocket::from(socket))
     })?;
     rustix::net::bind(&socket, &SocketAddr::from((near, 0)))?;
-    let timeout = ANSWER_TIMEOUT + Duration::from_secs_f64(3.0 * path.shape.rtt_ms / 1e3);
-    socket.set_read_timeout(Some(timeout))?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT + 3 * rtt))?;
     let mut times = Vec::new();
     for sequence in 0..count {
         times.extend(echo(&socket, far, u16::try_from(sequence % (1 << 16))?)?);
@@ -92,6 +89,7 @@ fn echo(socket: &UdpSocket, far: Ipv4Addr, sequence: u16) -> Result<Option<Durat
             }
             // An answer to an earlier one.
             Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(None),
             Err(error) => return Err(error).context("no answer to an echo request"),
         }

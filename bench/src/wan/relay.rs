@@ -25,9 +25,6 @@ const SPARE_BUFFERS_MAX: usize = 256;
 /// The last part of a wait is spent awake, as long as waking up usually takes, but at most this long.
 const AWAKE_MAX: Duration = Duration::from_micros(100);
 
-/// What it takes a packet, usually, to get from the system to the relay and back: it counts as a part of the way.
-const PASSAGE: Duration = Duration::from_micros(12);
-
 /// A timer of the relay may be late by this at most, where the system asks how much it may.
 const TIMER_SLACK_NS: u64 = 1;
 
@@ -66,11 +63,12 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Moves packets from the first of `devices` to the second through the first of `links`, and back through the second.
-    pub(super) fn start(devices: [Device; 2], links: [Link; 2]) -> Result<Self> {
+    /// Moves packets from the first of `devices` to the second through the first of `links`, and back through the second. What it
+    /// takes a packet to get from the system to the relay and back is `passage`: it counts as a part of the way.
+    pub(super) fn start(devices: &[Arc<Device>; 2], links: [Link; 2], passage: Duration) -> Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let counters = <[Arc<Counters>; 2]>::default();
-        let [near, far] = devices.map(Arc::new);
+        let [near, far] = devices.clone();
         let [out, back] = links;
         let ways = [(Arc::clone(&near), Arc::clone(&far), out), (far, near, back)];
         let mut threads = Vec::new();
@@ -84,6 +82,7 @@ impl Relay {
                 under_way: VecDeque::new(),
                 spare: Vec::new(),
                 usual_lateness: Duration::ZERO,
+                passage,
             };
             let thread = std::thread::Builder::new().name("relay".to_owned());
             threads.push(thread.spawn(move || direction.run()).context("cannot start a thread of the relay")?);
@@ -126,6 +125,7 @@ struct Direction {
     spare: Vec<Vec<u8>>,
     /// By how much waits for a time usually end too late.
     usual_lateness: Duration,
+    passage: Duration,
 }
 
 impl Direction {
@@ -165,7 +165,7 @@ impl Direction {
         let packet = buffer.get(..len).unwrap_or_default();
         let line_len = self.from.line_len(packet);
         let Counters { packets, line_bytes, dropped, lost } = &*self.counters;
-        match self.link.put(line_len, now.checked_sub(PASSAGE).unwrap_or(now)) {
+        match self.link.put(line_len, now.checked_sub(self.passage).unwrap_or(now)) {
             Fate::Dropped => dropped.fetch_add(1, Ordering::Relaxed),
             Fate::Lost => lost.fetch_add(1, Ordering::Relaxed),
             Fate::Out(due) => {
