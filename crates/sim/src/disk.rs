@@ -161,6 +161,10 @@ impl Disk for SimDisk {
         self.disk.remove_entry(key)
     }
 
+    fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
+        self.disk.close_to_others(key, since)
+    }
+
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
         self.disk.touch(key, now)
     }

@@ -215,6 +215,10 @@ impl Disk for FaultyDisk {
         self.change("removing")?.remove_entry(key)
     }
 
+    fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
+        self.change("closing to others")?.close_to_others(key, since)
+    }
+
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
         self.change("touching")?.touch(key, now)
     }
