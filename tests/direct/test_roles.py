@@ -16,7 +16,7 @@ from harness import forebay, xrootd
 from harness.clients import fetch, run_client
 from harness.content import Pattern, assert_same
 from harness.forebay import BLOCK, Forebay
-from harness.ground import Ground, program
+from harness.ground import REPOSITORY, Ground, program
 from harness.process import give_to_service
 from harness.raw_client import RawClient
 from harness.waiting import until
@@ -35,7 +35,7 @@ class Site:
         self._started: list[Forebay] = []
         self.store = give_to_service(ground.directory("shared-store"))
         self.store.chmod(0o755)
-        self.socket = ground.directory("admin") / "filler.sock"
+        self._sockets = ground.directory("admin")
         self._export = {"origins": [origin_url], "direct": "complete", **export}
         self.filler = self.start("filler")
         self.manager = self.start("manager")
@@ -44,7 +44,15 @@ class Site:
     def configuration(self, role: str) -> dict[str, Any]:
         """What a server of the site is told."""
         told = {"server": {"role": role}, "export": [self._export], "store": {"path": str(self.store)}}
-        return {**told, "admin": {"socket": str(self.socket)}} if role == "filler" else told
+        return {**told, "admin": {"socket": str(self.socket(role))}}
+
+    def socket(self, role: str) -> Path:
+        """The admin socket of a role."""
+        return self._sockets / f"{role}.sock"
+
+    def status(self) -> str:
+        """How the manager says it is."""
+        return forebay.run(self._ground, "status", "--admin", str(self.socket("manager"))).stdout
 
     def start(self, role: str) -> Forebay:
         """Starts a server of the site."""
@@ -156,8 +164,10 @@ def test_the_filler_may_die_and_come_back(
         client.close_file(handle)
     record = site.store / ".forebay" / "filler"
     assert record.exists()
+    assert f"filler 127.0.0.1:{site.filler.port} answers" in site.status()
     site.filler.process.kill()
     site.wait_for_end_of_filler()
+    assert f"filler 127.0.0.1:{site.filler.port} does not answer" in site.status()
     for path, to in [(PATH, "file"), (OTHER, "origin")]:
         before = site.opens(to)
         assert_same(fetch("xrdcp", ground, site.manager.file_url(path)), patterns[path].all(), path)
@@ -210,7 +220,7 @@ def test_what_a_manager_has_sent_clients_to_stays_for_a_while(
     assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "sent there")
     assert site.opens("file") == 1
     assert file.stat().st_atime > LONG_AGO
-    evict = ("evict", PATH, "--admin", str(site.socket))
+    evict = ("evict", PATH, "--admin", str(site.socket("filler")))
     assert "open" in forebay.run(ground, *evict).stderr
     assert file.exists()
     with file.open("rb") as reader:
@@ -243,3 +253,32 @@ def test_a_changed_file_is_not_given_beyond_its_policy(
         assert site.opens("file") == 0, "each time the filler was asked"
     finally:
         origin.stop()
+
+
+def test_a_miss_may_lead_to_the_origin_while_the_filler_fetches(
+    sites: Callable[..., Site], plain_origin: xrootd.Origin, ground: Ground, patterns: dict[str, Pattern]
+) -> None:
+    site = sites(plain_origin.url, miss="redirect")
+    site.fill(PATH, patterns[PATH])
+    assert sent_bytes(site.filler) == 0, "the client has read it at the origin"
+    assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "warm")
+    assert site.opens("file") == 1
+
+
+def test_staged_files_are_there_before_they_are_read(site: Site, ground: Ground, patterns: dict[str, Pattern]) -> None:
+    staged = run_client([program("xrdfs"), site.manager.url, "prepare", "-s", PATH])
+    assert staged.returncode == 0, staged.stderr
+    file = site.store / PATH[1:]
+    until(lambda: file.exists() and file.stat().st_mode & 0o044, "the filler has fetched the file", within=60)
+    assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "warm")
+    assert site.opens("file") == 1
+
+
+def test_the_examples_are_good_configurations(ground: Ground) -> None:
+    directory = give_to_service(ground.directory("cluster"))
+    for role in ("filler", "manager"):
+        text = (REPOSITORY / "deploy" / "roles" / f"{role}.toml").read_text()
+        path = ground.directory("example") / f"{role}.toml"
+        path.write_text(text.replace("/mnt/cluster/cache", str(directory)))
+        checked = forebay.run(ground, "check-config", str(path))
+        assert checked.returncode == 0, checked.stderr
