@@ -5,12 +5,16 @@ from __future__ import annotations
 import struct
 import xml.etree.ElementTree as ElementTree
 import zlib
+from collections.abc import Callable
 
 import pytest
 from crc32c import crc32c
 
+from harness import xrootd
 from harness.content import Pattern
+from harness.forebay import Forebay
 from harness.raw_client import RawClient
+from harness.waiting import until
 from harness.wire import Error, Query, Request, Status
 
 from .conftest import FILE
@@ -107,6 +111,16 @@ def test_prepare_is_taken(client: RawClient) -> None:
     answer = client.call(Request.PREPARE, struct.pack(">BB", 8, 0), FILE.encode())
     assert answer.status == Status.OK
     assert not answer.body.endswith(b"\0")
+
+
+def test_staged_file_is_fetched(cache_of: Callable[..., Forebay], plain_origin: xrootd.Origin) -> None:
+    cache = cache_of(plain_origin.url)
+    with RawClient("127.0.0.1", cache.port) as client:
+        assert client.call(Request.PREPARE, struct.pack(">BB", 8, 0), FILE.encode()).status == Status.OK
+        size = (plain_origin.data / FILE[1:]).stat().st_size
+        until(lambda: cache.metrics().origin_bytes >= size, "the file is fetched", within=60)
+        refused = client.call(Request.PREPARE, struct.pack(">BB", 8, 0), f"{FILE}\n/../x".encode())
+        assert refused.error is not None
 
 
 def test_unneeded_signature_is_consumed_without_an_answer(client: RawClient) -> None:

@@ -109,6 +109,12 @@ pub enum Error {
         /// Files open at most.
         limit: usize,
     },
+    /// Clients want too many files to be fetched.
+    #[error("{limit} files are to be fetched already, no more fit: try again later")]
+    TooManyWanted {
+        /// Files that wait at most.
+        limit: usize,
+    },
     /// The file's old copy is being removed from the cache, and the disk does not come to an end with it.
     #[error("the old copy is still being removed after {seconds} s: try again later")]
     Leaving {
@@ -143,9 +149,11 @@ impl Error {
             Self::Path(_) | Self::NotFound { .. } | Self::IsDirectory { .. } | Self::NotDirectory { .. } => {
                 Side::Client
             }
-            Self::Forwarding { .. } | Self::Unsupported { .. } | Self::TooManyOpen { .. } | Self::NotCached { .. } => {
-                Side::Client
-            }
+            Self::Forwarding { .. }
+            | Self::Unsupported { .. }
+            | Self::TooManyOpen { .. }
+            | Self::TooManyWanted { .. }
+            | Self::NotCached { .. } => Side::Client,
             Self::NotExported { .. } | Self::ForwardingDenied { .. } | Self::NotReadable { .. } => Side::Authorization,
             Self::Origin(_) | Self::Changed { .. } | Self::Stale { .. } | Self::NoServer { .. } => Side::Origin,
             Self::Disk { .. } | Self::NoIndex | Self::Leaving { .. } => Side::Disk,
@@ -162,6 +170,7 @@ impl Error {
             | Self::Stale { .. }
             | Self::NoServer { .. }
             | Self::TooManyOpen { .. }
+            | Self::TooManyWanted { .. }
             | Self::OutOfMemory { .. }
             | Self::NoIndex
             | Self::Leaving { .. }

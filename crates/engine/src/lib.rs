@@ -45,6 +45,7 @@ mod routes;
 mod segment;
 mod service;
 mod shared;
+mod staging;
 mod store_owner;
 mod sync;
 mod table;

@@ -13,6 +13,7 @@ use crate::{
     purger::Purger,
     questions::Questions,
     read_ahead::Limits,
+    staging::Staging,
     store_owner::OwnRecords,
 };
 use forebay_cache::{CacheKey, Cinfo, DataFileId, Trust, TrustMemory};
@@ -45,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) leases: Leases,
     pub(crate) scrubber: Scrubber,
     pub(crate) completions: Completions,
+    pub(crate) staging: Staging,
     /// Where others read that this process fills the store, if they are to.
     own_records: Mutex<Option<OwnRecords>>,
     /// Set when somebody else fills the store.
@@ -87,6 +89,7 @@ impl Shared {
             leases: Leases::default(),
             scrubber: Scrubber::default(),
             completions: Completions::default(),
+            staging: Staging::default(),
             own_records: Mutex::new(None),
             store_lost: Latch::default(),
             options,

@@ -127,17 +127,22 @@ impl Exchange {
         });
     }
 
-    /// Takes note of a prepare request: files are fetched when they are read, so there is nothing to be done.
+    /// Has files fetched that a client wants to be here; the rest of what can be prepared needs nothing to be done. Either all paths
+    /// are good, or nothing is fetched.
     pub(crate) fn prepare(&mut self, stream_id: StreamId, prepare: &Prepare<'_>) {
         if prepare.options & PREPARE_STAGE == 0 {
             return self.reply(stream_id, ReplyTo::ok);
         }
-        let checked = prepare.iter().try_for_each(|path| {
-            let Permitted { path, engine, .. } = self.permitted(path, Right::Read)?;
-            engine.write_policy(&path).map(drop).map_err(Failure::from)
+        let checked: Result<Vec<Permitted>, Failure> =
+            prepare.iter().map(|path| self.permitted(path, Right::Read)).collect();
+        let staged = checked.and_then(|wanted| {
+            let is_exported = |wanted: &Permitted| wanted.engine.write_policy(&wanted.path).map(drop);
+            wanted.iter().try_for_each(is_exported)?;
+            let stage = |Permitted { path, engine, client }| engine.stage(path, client);
+            Ok(wanted.into_iter().try_for_each(stage)?)
         });
         let id = self.shared.next_prepare_id();
-        self.conclude(stream_id, checked, |reply, (), out| reply.ok_with(id.as_bytes(), out));
+        self.conclude(stream_id, staged, |reply, (), out| reply.ok_with(id.as_bytes(), out));
     }
 
     /// Where this client reaches this server: the address it is connected to, or the configured name for clients that

@@ -88,7 +88,7 @@ const fn code_of(error: &Error) -> ErrorCode {
         Error::Changed { .. } | Error::Disk { .. } | Error::NoIndex | Error::Leaving { .. } => ErrorCode::IO_ERROR,
         Error::Stale { .. } | Error::NoServer { .. } => ErrorCode::NO_SERVER,
         Error::NotCached { .. } => ErrorCode::TIMER_EXPIRED,
-        Error::TooManyOpen { .. } => ErrorCode::OVERLOADED,
+        Error::TooManyOpen { .. } | Error::TooManyWanted { .. } => ErrorCode::OVERLOADED,
         Error::OutOfMemory { .. } => ErrorCode::NO_MEMORY,
         Error::ShuttingDown => ErrorCode::CANCELLED,
         Error::Internal { .. } => ErrorCode::SERVER_ERROR,
