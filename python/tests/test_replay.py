@@ -146,9 +146,9 @@ def test_the_comparison_measures_every_way_of_reading(
     where = ["--runs-dir", str(tmp_path), "--name", "ways", "--data-dir", str(data_dir)]
     assert cli.main(["trace", "compare", "--quick", *setups, *where]) == 0
     table = (tmp_path / "ways" / "patterns.md").read_text()
-    assert table.count("\n| forebay-cold |") == 5
+    assert table.count("| loopback | forebay-cold |") == 5
     pictures = {path.name for path in (tmp_path / "ways" / "pictures").iterdir()}
-    assert {"patterns.png", "patterns.svg", "patterns-with-tree-cache-offsets.png"} <= pictures
+    assert {"patterns-loopback.png", "patterns-loopback.svg", "patterns-with-tree-cache-offsets.png"} <= pictures
     rows = (tmp_path / "ways" / "patterns.jsonl").read_bytes()
     capsys.readouterr()
     assert cli.main(["trace", "compare", "--quick", *setups, *where]) == 0

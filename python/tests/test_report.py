@@ -53,6 +53,7 @@ def pattern_rows() -> list[Row]:
     return [
         {
             "experiment": "patterns",
+            "path": "loopback",
             "setup": setup,
             "strategy": strategy.name,
             "repetition": repetition,
@@ -150,8 +151,8 @@ def test_a_changed_row_changes_the_report_and_old_tables_do_not_count(tmp_path: 
 
 def test_the_comparison_of_strategies_follows_from_the_raw_rows(tmp_path: Path) -> None:
     page = report_on(make_run(tmp_path / "run", {"patterns": pattern_rows()}))
-    [table] = [table for table in page.tables if table[0][:2] == ["set-up", "strategy"]]
-    titles, lines = table[0], {(row[0], row[1]): row for row in table[1:]}
+    [table] = [table for table in page.tables if table[0][:3] == ["path", "set-up", "strategy"]]
+    titles, lines = table[0], {(row[1], row[2]): row for row in table[1:]}
     assert len(lines) == 2 * len(STRATEGIES)
     for number, strategy in enumerate(STRATEGIES):
         wall_s = 3.05 + number
@@ -182,7 +183,7 @@ def test_nothing_is_decided_within_the_errors_or_by_two_repetitions() -> None:
 
 def test_only_far_sites_are_asked_about_a_gain() -> None:
     walls = {"direct": [9.0, 9.1, 8.9], "forebay-cold": [7.0, 7.1, 6.9], "xcache-cold": [9.5, 9.6, 9.4]}
-    near, far = loop_rows(walls, path="KIT", rate_mbit=802), loop_rows(walls, path="BNL", rate_mbit=137)
+    near, far = loop_rows(walls, path="KIT", mbit=802), loop_rows(walls, path="BNL", mbit=137)
     found = verdicts.far_judgements([*near, *far])
     assert [(one.reason.split(" ")[0], one.verdict) for one in found] == [
         ("forebay-cold", "holds"),

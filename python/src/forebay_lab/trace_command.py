@@ -14,10 +14,10 @@ from .patterns.measures import Measures, measure
 from .patterns.replay import Target, replay_exactly
 from .patterns.trace import Trace
 from .run import Run, record_environment
-from .servers import Servers
 from .setups import SETUPS
 
 MIB = 1 << 20
+PATHS, PATHS_QUICK = ["loopback", "FZU-Pilsen", "FNAL"], ["loopback"]
 FILE_EVENTS, QUICK_EVENTS = 20_000, 2_000
 BRANCHES = "nJet,Jet_pt,Jet_eta,Jet_phi,Jet_mass,nMuon,Muon_pt,Muon_eta,Muon_phi"
 
@@ -89,6 +89,9 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
         default=BRANCHES,
         help="patterns of the branches that the job reads, with commas (default: %(default)s)",
     )
+    parser.add_argument(
+        "--paths", type=shared.names, help=f"loopback, presets of forebay-wan (default: {','.join(PATHS)})"
+    )
     parser.add_argument("--setups", type=shared.names, default=list(SETUPS), help=f"some of {','.join(SETUPS)}")
 
 
@@ -135,14 +138,14 @@ def _compare(options: argparse.Namespace) -> None:
     run = Run(place.run, experiment.EXPERIMENT, experiment.KEY, settings.parameters())
     data = catalogue.prepare(place.data, settings.kind, settings.events_in_file, settings.seed, run.progress)
     record_environment(place.run, programs)
-    with place.work() as work:
-        experiment.measure(settings, Servers(programs, work, xcache=settings.xcache), data, run)
+    experiment.measure(settings, programs, place, data, run)
     summary.write(run)
 
 
 def _settings(options: argparse.Namespace) -> experiment.Settings:
     quick: bool = options.quick
     return experiment.Settings(
+        paths=options.paths or (PATHS_QUICK if quick else PATHS),
         setups=shared.known("--setups", options.setups, SETUPS),
         branches=options.branches,
         events=options.events or -1,

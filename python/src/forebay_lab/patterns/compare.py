@@ -108,6 +108,7 @@ def figures(trace: Trace, target: Target, *, enter: Sequence[str] = ()) -> dict[
 class Line:
     """What a strategy costs in a set-up."""
 
+    path: str
     setup: str
     strategy: str
     calls: Value
@@ -123,12 +124,13 @@ class Line:
 
 
 def table(rows: Iterable[Row]) -> list[Line]:
-    """The comparison, from raw rows. The reference is the first strategy in the first set-up, in the order of each."""
-    groups: dict[tuple[str, str], list[Row]] = {}
+    """The comparison, from raw rows. The reference is the first strategy in the first set-up on the first path."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault((str(row["setup"]), str(row["strategy"])), []).append(row)
+        groups.setdefault((str(row["path"]), str(row["setup"]), str(row["strategy"])), []).append(row)
+    paths = list(dict.fromkeys(path for path, _, _ in groups))
     strategies = [strategy.name for strategy in STRATEGIES]
-    keys = sorted(groups, key=lambda key: (SETUPS.index(key[0]), strategies.index(key[1])))
+    keys = sorted(groups, key=lambda key: (paths.index(key[0]), SETUPS.index(key[1]), strategies.index(key[2])))
     if not keys:
         return []
     reference = groups[keys[0]]
@@ -136,11 +138,12 @@ def table(rows: Iterable[Row]) -> list[Line]:
     return [_line(key, groups[key], rate, _mean(reference, "bytes_got")) for key in keys]
 
 
-def _line(key: tuple[str, str], rows: Sequence[Row], rate: float, sent: float) -> Line:
+def _line(key: tuple[str, str, str], rows: Sequence[Row], rate: float, sent: float) -> Line:
     wall_s, got = _mean(rows, "wall_s"), _mean(rows, "bytes_got")
     return Line(
-        setup=key[0],
-        strategy=key[1],
+        path=key[0],
+        setup=key[1],
+        strategy=key[2],
         calls=_value(rows, "calls"),
         wall_s=_value(rows, "wall_s"),
         events_percent=_percent(_mean(rows, "events") / wall_s, rate),

@@ -17,15 +17,23 @@ BAR_SHARE = 0.8
 
 
 def draw(lines: Sequence[Line], folder: Path) -> list[Path]:
-    """Draws three panels: events per second, bytes and CPU efficiency, in percent."""
+    """Draws a picture for each path: events per second, bytes and CPU efficiency, in percent."""
+    written = []
+    for path in dict.fromkeys(line.path for line in lines):
+        written += _draw([line for line in lines if line.path == path], folder, path)
+    return written
+
+
+def _draw(lines: Sequence[Line], folder: Path, path: str) -> list[Path]:
     figure = Figure(figsize=(9, 9), layout="constrained")
     panels = figure.subplots(3, 1, sharex=True)
     _bars(panels[0], lines, lambda line: line.events_percent, "events/s / %")
     _bars(panels[1], lines, lambda line: line.bytes_percent, "bytes transferred / %")
     _bars(panels[2], lines, lambda line: line.cpu_percent, "CPU efficiency / %")
     names, labels = panels[0].get_legend_handles_labels()
+    panels[0].set_title(path, loc="left")
     figure.legend(names, labels, fontsize=8, ncols=len(STRATEGIES), loc="outside upper center")
-    return save(figure, folder, "patterns")
+    return save(figure, folder, f"patterns-{path}")
 
 
 def _bars(panel: Axes, lines: Sequence[Line], value: Callable[[Line], float], label: str) -> None:

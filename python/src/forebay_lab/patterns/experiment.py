@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
+from .. import network
 from ..inputs.catalogue import TREE, Input
+from ..options import Place
+from ..programs import Programs
 from ..run import Row, Run
 from ..servers import Servers, settle
 from ..setups import Scene
@@ -17,9 +21,11 @@ from .strategies import STRATEGIES
 from .trace import Trace
 
 EXPERIMENT = "patterns"
-KEY = ("setup", "strategy", "repetition")
+KEY = ("path", "setup", "strategy", "repetition")
 RECORDINGS = 5
 """How often each job is recorded."""
+LOOPBACK = "loopback"
+"""The path that needs no emulation; others are presets of forebay-wan."""
 TRACES = {False: "without-tree-cache", True: "with-tree-cache"}
 """Names of the two recorded jobs; their traces stay with the run."""
 
@@ -28,6 +34,7 @@ TRACES = {False: "without-tree-cache", True: "with-tree-cache"}
 class Settings:
     """What is compared."""
 
+    paths: list[str]
     setups: list[str]
     branches: str
     events: int
@@ -41,17 +48,18 @@ class Settings:
     def cells(self) -> Iterator[Row]:
         """One row each: strategies side by side within a set-up, in orders that change with the repetition."""
         names = [strategy.name for strategy in STRATEGIES]
-        for repetition in range(self.repetitions):
-            for setup in balanced_order(self.setups, repetition, self.seed):
-                for strategy in balanced_order(names, repetition, self.seed):
-                    yield {"setup": setup, "strategy": strategy, "repetition": repetition}
+        for path in self.paths:
+            for repetition in range(self.repetitions):
+                for setup in balanced_order(self.setups, repetition, self.seed):
+                    for strategy in balanced_order(names, repetition, self.seed):
+                        yield {"path": path, "setup": setup, "strategy": strategy, "repetition": repetition}
 
     def parameters(self) -> dict[str, object]:
         """What makes rows comparable."""
         return {**asdict(self), "tree_cache_bytes": compare.TREE_CACHE_BYTES}
 
 
-def measure(settings: Settings, servers: Servers, data: Input, run: Run) -> None:
+def measure(settings: Settings, programs: Programs, place: Place, data: Input, run: Run) -> None:
     """Adds the rows that the run does not have.
 
     # Errors
@@ -60,12 +68,16 @@ def measure(settings: Settings, servers: Servers, data: Input, run: Run) -> None
     missing = [cell for cell in settings.cells() if not run.has(**cell)]
     if not missing:
         return
-    with Scene(servers, data) as scene:
-        ways = compare.changed(_traces(settings, scene, run))
-        for number, cell in enumerate(missing, start=1):
-            row = _row(scene, str(cell["setup"]), ways[str(cell["strategy"])])
-            run.add({**cell, **row})
-            run.progress(f"{number}/{len(missing)} {cell['setup']}, {cell['strategy']}: {row['wall_s']:.3f} s")
+    ways = compare.changed(_traces(settings, programs, place, data, run))
+    done = 0
+    for name in dict.fromkeys(str(cell["path"]) for cell in missing):
+        with _path(programs, name) as path, _scene(settings, programs, place, data, path) as scene:
+            for cell in [cell for cell in missing if cell["path"] == name]:
+                done += 1
+                row = _row(scene, str(cell["setup"]), ways[str(cell["strategy"])])
+                run.add({**row, **cell})
+                what = f"{name}, {cell['setup']}, {cell['strategy']}"
+                run.progress(f"{done}/{len(missing)} {what}: {row['wall_s']:.3f} s")
 
 
 def traces(run: Run) -> dict[bool, Trace]:
@@ -74,15 +86,26 @@ def traces(run: Run) -> dict[bool, Trace]:
     return {cached: Trace.load(file) for cached, file in files.items() if file.exists()}
 
 
-def _traces(settings: Settings, scene: Scene, run: Run) -> dict[bool, Trace]:
-    """Records the jobs at the origin, unless that was done: a run that goes on replays the same."""
+def _path(programs: Programs, name: str) -> AbstractContextManager[network.Path]:
+    return nullcontext(network.loopback()) if name == LOOPBACK else network.emulated(programs.wan, name, name)
+
+
+@contextmanager
+def _scene(settings: Settings, programs: Programs, place: Place, data: Input, path: network.Path) -> Iterator[Scene]:
+    with place.work() as work, Scene(Servers(programs, work, path, xcache=settings.xcache), data) as scene:
+        yield scene
+
+
+def _traces(settings: Settings, programs: Programs, place: Place, data: Input, run: Run) -> dict[bool, Trace]:
+    """Records the jobs at an origin on loopback, unless that was done: a run that goes on replays the same."""
     recorded = traces(run)
     if len(recorded) == len(TRACES):
         return recorded
     run.progress("recording the job without and with TTreeCache")
-    url = scene.origin.url(scene.data.origin_path)
-    job = compare.RootJob(scene.servers.programs.root_python, url, TREE, settings.branches, settings.events)
-    recorded = compare.record(job, 1 if settings.quick else RECORDINGS)
+    with _scene(settings, programs, place, data, network.loopback()) as scene:
+        url = scene.origin.url(data.origin_path)
+        job = compare.RootJob(programs.root_python, url, TREE, settings.branches, settings.events)
+        recorded = compare.record(job, 1 if settings.quick else RECORDINGS)
     for cached, trace in recorded.items():
         trace.save(run.directory / f"{TRACES[cached]}.trace")
     return recorded

@@ -11,7 +11,17 @@ from .compare import table
 from .measures import measure
 from .strategies import STRATEGIES
 
-HEADER = ("set-up", "strategy", "calls", "wall, s", "events/s, %", "bytes, %", "of the file, %", "CPU efficiency, %")
+HEADER = (
+    "path",
+    "set-up",
+    "strategy",
+    "calls",
+    "wall, s",
+    "events/s, %",
+    "bytes, %",
+    "of the file, %",
+    "CPU efficiency, %",
+)
 RECORDED = ("job", "calls", "vectors", "ranges", "bytes", "more than once", "sequential ranges", "median range, bytes")
 
 
@@ -40,7 +50,7 @@ def recorded_table(run: Run) -> str:
 def comparison_table(rows: Sequence[Row]) -> str:
     """What each way of reading costs, set-up by set-up."""
     lines = [
-        [line.setup, line.strategy, f"{line.calls.mean:.0f}", line.wall_s]
+        [line.path, line.setup, line.strategy, f"{line.calls.mean:.0f}", line.wall_s]
         + [f"{part:.1f}" for part in (line.events_percent, line.bytes_percent, line.file_percent, line.cpu_percent)]
         for line in table(rows)
     ]

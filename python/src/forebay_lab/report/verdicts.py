@@ -83,7 +83,7 @@ def worse(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _is_far(row: Row) -> bool:
-    rate = row.get("rate_mbit")
+    rate = row.get("mbit")
     return isinstance(rate, int | float) and 0 < rate < FAR_MBIT
 
 
