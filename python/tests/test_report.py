@@ -163,6 +163,33 @@ def test_the_comparison_of_strategies_follows_from_the_raw_rows(tmp_path: Path) 
         assert cells["CPU efficiency, %"] == f"{100 / wall_s:.1f}"
 
 
+def test_sites_round_trips_and_stress_follow_from_the_raw_rows(tmp_path: Path) -> None:
+    path: dict[str, object] = {"rtt_ms": 95.0, "mbit": 137.0, "tree_cache": "on", "read_bytes": 8_000_000}
+    sites = loop_rows({"local": [1.0, 1.1, 0.9], "direct": [4.0, 4.2, 3.8]}, **path)
+    stress: list[Row] = [
+        {
+            "setup": setup,
+            "jobs": 50,
+            "repetition": repetition,
+            "megabytes_per_s": 100.0 + repetition,
+            "read_p99_us": 900.0,
+            "origin_bytes": 7,
+            "server_cpu_s": 1.5,
+            "jobs_failed": 0,
+            "server_survived": True,
+        }
+        for setup in ("direct", "forebay-cold")
+        for repetition in range(3)
+    ]
+    page = report_on(make_run(tmp_path / "run", {"sites": sites, "rtt": sites, "stress": stress}))
+    assert page.table("site")["loopback"]["direct"].startswith("4 ± 0.2 (+300.0 ±")
+    efficiency, rate, fit, *_ = [table for table in page.tables if table[0][0] == "set-up"]
+    assert efficiency[2] == ["direct", "0.5 ± 0"]
+    assert rate[2][1].startswith(f"{statistics.mean(8 / wall_s for wall_s in (4.0, 4.2, 3.8)):.3g} ± ")
+    assert fit[0][-1] == "round trips"
+    assert ["forebay-cold", "101 ± 1"] in [row for table in page.tables for row in table]
+
+
 def test_verdicts_follow_from_the_rows() -> None:
     found = {(one.claim, one.reason.split(" ")[0]): one.verdict for one in verdicts.judgements(loop_rows())}
     assert found == {

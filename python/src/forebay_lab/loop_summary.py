@@ -14,11 +14,16 @@ from .tables import markdown
 
 def write(results: Run) -> None:
     """Writes `loop.md` and the pictures."""
-    text = "# Event loop\n\n" + "\n".join(overhead_table(results.rows, engine) for engine in engines(results.rows))
-    (results.directory / "loop.md").write_text(text)
-    print("\n" + text)
+    written = text(results.rows)
+    (results.directory / "loop.md").write_text(written)
+    print("\n" + written)
     for engine in engines(results.rows):
         draw(results, engine)
+
+
+def text(rows: Sequence[Row]) -> str:
+    """All tables."""
+    return "# Event loop\n\n" + "\n".join(overhead_table(rows, engine) for engine in engines(rows))
 
 
 def engines(rows: Sequence[Row]) -> list[str]:

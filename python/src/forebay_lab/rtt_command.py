@@ -79,6 +79,8 @@ def run(options: argparse.Namespace) -> None:
     measure(
         results, settings.cells(), place=place, programs=programs, kind="ttree", xcache=settings.xcache, paths=paths
     )
+    if options.mix:
+        (results.directory / rtt_summary.MIX).write_text(options.mix.read_text())
     rtt_summary.write(results, mix)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
@@ -14,18 +15,28 @@ from .setups import SETUPS
 from .statistics import Value, grouped
 from .tables import markdown
 
+MIX = "rtt.mix.json"
+"""The mix of sites stays with the run, for reports."""
 MEASURES = {"efficiency": "CPU time / wall time", "rate": "MB/s"}
 
 
 def write(results: Run, mix: Sequence[Site]) -> None:
     """Writes `rtt.md` and the pictures."""
+    written = text(results.rows, mix)
+    (results.directory / "rtt.md").write_text(written)
+    print("\n" + written)
     rows = [derived(row) for row in results.rows]
+    for tree_cache, measure in product(_tree_caches(rows), MEASURES):
+        draw(results, rows, curves(rows), tree_cache, measure)
+
+
+def text(raw: Sequence[Row], mix: Sequence[Site]) -> str:
+    """All tables."""
+    rows = [derived(row) for row in raw]
     fitted = curves(rows)
-    tree_caches = list(dict.fromkeys(str(row["tree_cache"]) for row in rows))
     parts = ["# CPU efficiency against round-trip time\n"]
-    for tree_cache, (measure, unit) in ((cache, item) for cache in tree_caches for item in MEASURES.items()):
+    for tree_cache, (measure, unit) in product(_tree_caches(rows), MEASURES.items()):
         parts.append(f"## {unit}, TTreeCache {tree_cache}\n\n" + table(rows, tree_cache, measure))
-        draw(results, rows, fitted, tree_cache, measure)
     parts.append("## Fitted curves\n\nCPU time / (wall time at no distance + round-trip time times round trips).\n")
     parts.append(fit_table(fitted))
     if mix:
@@ -34,9 +45,11 @@ def write(results: Run, mix: Sequence[Site]) -> None:
         )
         parts.append("through a cache instead: cold, each file read once; warm, each file read before.\n")
         parts.append(mix_table(mix, fitted))
-    text = "\n".join(parts)
-    (results.directory / "rtt.md").write_text(text)
-    print("\n" + text)
+    return "\n".join(parts)
+
+
+def _tree_caches(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(str(row["tree_cache"]) for row in rows))
 
 
 def derived(row: Row) -> Row:

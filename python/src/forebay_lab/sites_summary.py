@@ -12,11 +12,16 @@ from .tables import markdown
 
 def write(results: Run) -> None:
     """Writes `sites.md` and the pictures."""
-    text = "# Sites\n\n" + "\n".join(table(results.rows, engine) for engine in engines(results.rows))
-    (results.directory / "sites.md").write_text(text)
-    print("\n" + text)
+    written = text(results.rows)
+    (results.directory / "sites.md").write_text(written)
+    print("\n" + written)
     for engine in engines(results.rows):
         draw(results, engine)
+
+
+def text(rows: list[Row]) -> str:
+    """All tables."""
+    return "# Sites\n\n" + "\n".join(table(rows, engine) for engine in engines(rows))
 
 
 def table(rows: list[Row], engine: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from .pictures import look, picture
-from .run import Run
+from .run import Row, Run
 from .statistics import grouped
 from .tables import markdown
 
@@ -22,10 +22,18 @@ MEASURES = {
 
 def write(results: Run) -> None:
     """Writes `stress.md` and the pictures."""
-    rows = results.rows
-    setups = list(dict.fromkeys(str(row["setup"]) for row in rows))
-    setups.sort()
-    numbers = sorted({int(str(row["jobs"])) for row in rows})
+    written = text(results.rows)
+    (results.directory / "stress.md").write_text(written)
+    print("\n" + written)
+    setups, numbers = _measured(results.rows)
+    draw_rates(results, setups, numbers)
+    for setup, number in itertools.product(setups, numbers):
+        draw_traffic(results, setup, number)
+
+
+def text(rows: Sequence[Row]) -> str:
+    """All tables."""
+    setups, numbers = _measured(rows)
     parts = ["# Stress\n"]
     for measure, unit in MEASURES.items():
         values = grouped(rows, ("setup", "jobs"), measure)
@@ -33,12 +41,12 @@ def write(results: Run) -> None:
         parts.append(f"## {unit}\n\n" + markdown(["set-up", *(f"{number} jobs" for number in numbers)], lines))
     died = [f"{row['setup']} with {row['jobs']} jobs" for row in rows if not row["server_survived"]]
     parts.append(f"Servers that did not survive: {', '.join(died) or 'none'}.\n")
-    text = "\n".join(parts)
-    (results.directory / "stress.md").write_text(text)
-    print("\n" + text)
-    draw_rates(results, setups, numbers)
-    for setup, number in itertools.product(setups, numbers):
-        draw_traffic(results, setup, number)
+    return "\n".join(parts)
+
+
+def _measured(rows: Sequence[Row]) -> tuple[list[str], list[int]]:
+    """Set-ups and numbers of jobs, in order."""
+    return sorted({str(row["setup"]) for row in rows}), sorted({int(str(row["jobs"])) for row in rows})
 
 
 def draw_rates(results: Run, setups: Sequence[str], numbers: Sequence[int]) -> None:

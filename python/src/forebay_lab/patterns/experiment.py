@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
 from .. import network
 from ..inputs.catalogue import TREE, Input
+from ..measuring import path_named
 from ..options import Place
 from ..programs import Programs
 from ..run import Row, Run
@@ -24,8 +25,6 @@ EXPERIMENT = "patterns"
 KEY = ("path", "setup", "strategy", "repetition")
 RECORDINGS = 5
 """How often each job is recorded."""
-LOOPBACK = "loopback"
-"""The path that needs no emulation; others are presets of forebay-wan."""
 TRACES = {False: "without-tree-cache", True: "with-tree-cache"}
 """Names of the two recorded jobs; their traces stay with the run."""
 
@@ -71,7 +70,7 @@ def measure(settings: Settings, programs: Programs, place: Place, data: Input, r
     ways = compare.changed(_traces(settings, programs, place, data, run))
     done = 0
     for name in dict.fromkeys(str(cell["path"]) for cell in missing):
-        with _path(programs, name) as path, _scene(settings, programs, place, data, path) as scene:
+        with path_named(programs, name, {name: name}) as path, _scene(settings, programs, place, data, path) as scene:
             for cell in [cell for cell in missing if cell["path"] == name]:
                 done += 1
                 row = _row(scene, str(cell["setup"]), ways[str(cell["strategy"])])
@@ -84,10 +83,6 @@ def traces(run: Run) -> dict[bool, Trace]:
     """The recorded jobs of a run: without and with TTreeCache."""
     files = {cached: run.directory / f"{name}.trace" for cached, name in TRACES.items()}
     return {cached: Trace.load(file) for cached, file in files.items() if file.exists()}
-
-
-def _path(programs: Programs, name: str) -> AbstractContextManager[network.Path]:
-    return nullcontext(network.loopback()) if name == LOOPBACK else network.emulated(programs.wan, name, name)
 
 
 @contextmanager

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import loop_summary
+from .. import loop_summary, rtt_summary, sites_summary, stress_summary
 from ..errors import LabError
+from ..mix import read_mix
 from ..patterns import summary as patterns_summary
 from ..run import Row, read_rows
 from ..statistics import Value
@@ -23,6 +24,19 @@ METHODS = {
         "take turns within each repetition, in an order that changes. Every job is a new process; cold set-ups have an "
         "empty cache each time; the histograms of all set-ups are the same, which is checked."
     ),
+    "sites": (
+        "The same event loop over emulated paths to the sites of published set-ups. forebay-wan joins network "
+        "namespaces, so windows, slow start and retransmission are the kernel's own. Client and cache are at one end, "
+        "the origin is at the other."
+    ),
+    "rtt": (
+        "The same event loop over paths of one rate and several round-trip times, with and without TTreeCache. CPU "
+        "efficiency is CPU time over wall time; a curve is fitted to it for each set-up."
+    ),
+    "stress": (
+        "Many jobs at once read random parts of random files, as in a published stress test: directly, through an "
+        "empty cache, and through one that holds the files. Traffic is counted on both sides every second."
+    ),
     "patterns": (
         "A job of PyROOT is recorded without and with TTreeCache, each read with its time. Other ways of reading are "
         "made from these traces, and all are replayed with the job's own time in between. The client's recorder proves "
@@ -31,15 +45,6 @@ METHODS = {
 }
 
 
-def _loops(rows: Sequence[Row]) -> str:
-    return "\n".join(loop_summary.overhead_table(rows, engine) for engine in loop_summary.engines(rows))
-
-
-TABLES: Mapping[str, Callable[[Sequence[Row]], str]] = {
-    "loop": _loops,
-    "patterns": patterns_summary.comparison_table,
-}
-"""Experiments whose tables are made of rows; others get the means of all their figures."""
 IDENTITY_FIELDS = ("repetition", "at", "load_average", "experiment", "seed")
 
 
@@ -51,6 +56,21 @@ class Measured:
     directory: Path
     rows: list[Row]
     parameters: Mapping[str, Any]
+
+
+def _rtt(measured: Measured) -> str:
+    mix = measured.directory / rtt_summary.MIX
+    return rtt_summary.text(measured.rows, read_mix(mix) if mix.exists() else [])
+
+
+TABLES: Mapping[str, Callable[[Measured], str]] = {
+    "loop": lambda measured: loop_summary.text(measured.rows),
+    "sites": lambda measured: sites_summary.text(measured.rows),
+    "rtt": _rtt,
+    "stress": lambda measured: stress_summary.text(measured.rows),
+    "patterns": lambda measured: "\n" + patterns_summary.comparison_table(measured.rows),
+}
+"""Experiments whose tables are made of rows; others get the means of all their figures."""
 
 
 def experiments(directory: Path) -> list[Measured]:
@@ -82,7 +102,8 @@ def section(measured: Measured) -> Iterator[Block]:
     yield Heading(3, f"Measured: {len(measured.rows)} rows")
     make = TABLES.get(measured.name)
     if make:
-        yield from from_markdown(make(measured.rows), deeper=2)
+        # The section's own heading stands for the text's.
+        yield from from_markdown(make(measured).partition("\n")[2], deeper=2)
     else:
         yield means(measured.rows)
     yield from _beside(measured.name)
