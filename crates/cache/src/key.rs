@@ -13,7 +13,7 @@ pub const KEY_LEN_MAX: usize = LFN_LEN_MAX - CINFO_SUFFIX.len() - 1;
 const NAME_LEN_MAX: usize = LFN_COMPONENT_LEN_MAX - CINFO_SUFFIX.len();
 
 /// First components that belong to the cache itself: XCache's statistics and page checksums, and our own files.
-const RESERVED_TOP: [&str; 3] = ["pfc-stats", ".xrdt", ".forebay"];
+const RESERVED_TOP: [&str; 4] = ["pfc-stats", ".xrdt", ".forebay", ".forebay-probe"];
 
 /// Whether `name`, directly below the store's root, belongs to the cache itself and holds no entries.
 #[must_use]
@@ -168,7 +168,14 @@ mod tests {
 
     #[test]
     fn names_of_the_cache_itself_are_refused() {
-        for path in ["/pfc-stats", "/pfc-stats/DirStat.json", "/.xrdt/a", "/.forebay/lock", "/root:/evil:1094/a"] {
+        for path in [
+            "/pfc-stats",
+            "/pfc-stats/DirStat.json",
+            "/.xrdt/a",
+            "/.forebay/lock",
+            "/.forebay-probe",
+            "/root:/evil:1094/a",
+        ] {
             assert_eq!(CacheKey::fixed(&lfn(path)), Err(KeyRefusal::Reserved), "{path}");
         }
         for path in ["/a.cinfo", "/a.cinfo/b", "/.cinfo"] {

@@ -2,6 +2,7 @@
 
 mod admin_port;
 pub(crate) mod gate;
+mod probe_file;
 pub(crate) mod tls;
 
 use admin_port::AdminPort;
@@ -13,7 +14,7 @@ use forebay_index::{IndexFile, IndexOptions};
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin::{Origin, Pool, RootOrigin};
 use forebay_proto::TlsUse;
-use forebay_server::Server;
+use forebay_server::{DirectAccess, Server};
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
 use forebay_telemetry::{Metrics, Readiness};
 use forebay_types::Endpoint;
@@ -80,6 +81,7 @@ impl Node {
         let admin_listeners = admin_port::listen(settings, bound.admin_socket).await?;
         let admin = admin_listeners.port();
 
+        let probe = probe_file::known(config, disk.as_deref());
         let engine = Engine::start(engine_options(config, disk.as_deref()), disk, routes, metrics.clone());
         if config.server.role == Role::Filler
             && let Some(url) = url_for_others(config, addresses.first())
@@ -87,13 +89,15 @@ impl Node {
             engine.tell_who_fills(&url);
         }
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
-        let options = forebay_server::Options { tls, ..config.server.options.clone() };
+        let direct = DirectAccess { probe: Arc::clone(&probe), ..config.server.options.direct.clone() };
+        let options = forebay_server::Options { tls, direct, ..config.server.options.clone() };
         let server = Server::new(engine.clone(), Arc::clone(&gate), options, readiness.clone());
         let mut fronts = JoinSet::new();
         for listener in listeners {
             let (server, stopped) = (server.clone(), wait_for(stop.subscribe()));
             fronts.spawn(async move { server.serve(listener, stopped).await });
         }
+        fronts.spawn(probe_file::look(config, probe, wait_for(stop.subscribe())));
         gate::keep_current(&gate, &credentials, &mut fronts, stop.subscribe());
         let admin_tasks = admin_listeners.serve(engine.clone(), readiness.clone(), config);
         readiness.set_ready();

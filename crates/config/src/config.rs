@@ -213,6 +213,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Whether clients that see the cache's file system read some complete files on their own.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.decisions.forwarding_service.direct || self.exports.iter().any(|export| export.service.direct)
+    }
+
     /// Whether anything is cached.
     #[must_use]
     pub fn is_cache(&self) -> bool {

@@ -5,8 +5,9 @@ use crate::{
     config::Config,
     disks::{FILE_MODES, parse_mode},
     raw::{Raw, RawDirect},
-    security::parse_address_pattern,
+    security::named,
 };
+use forebay_types::AddressPattern;
 use std::{convert::Infallible, path::PathBuf};
 use toml::Spanned;
 
@@ -18,7 +19,9 @@ const ENTRIES_MAX: usize = 256;
 
 pub(crate) fn read_direct(raw: &RawDirect, config: &mut Config, checker: &mut Checker<'_>) {
     let access = &mut config.server.options.direct;
-    if let Some(clients) = checker.read_list("direct.clients", raw.clients.as_ref(), parse_address_pattern) {
+    if let Some(clients) =
+        checker.read_list("direct.clients", raw.clients.as_ref(), |text| text.parse::<AddressPattern>())
+    {
         access.clients = clients;
     }
     if let Some(paths) = checker.read_list("direct.paths", raw.paths.as_ref(), parse_mapping) {
@@ -33,6 +36,9 @@ pub(crate) fn read_direct(raw: &RawDirect, config: &mut Config, checker: &mut Ch
         }
     }
     checker.set(&mut access.page_reads, "direct.page_reads", raw.page_reads.as_ref(), |&on| Ok::<_, Infallible>(on));
+    checker.set(&mut access.needs_probe, "direct.probe", raw.probe.as_ref(), |text| {
+        named(text, [("none", false), ("client", true)])
+    });
     let mode = raw.file_mode.as_ref();
     checker.set(&mut config.engine.direct_mode, "direct.file_mode", mode, |text| parse_mode(text, FILE_MODES));
     checker.set_duration(&mut config.engine.direct_lease, "direct.lease", raw.lease.as_ref());
@@ -40,7 +46,7 @@ pub(crate) fn read_direct(raw: &RawDirect, config: &mut Config, checker: &mut Ch
 
 /// Permissions under which nobody reads a file that is not complete, and everybody gets to those that are.
 pub(crate) fn settle_permissions(raw: &Raw, config: &mut Config, checker: &mut Checker<'_>) {
-    if !config.decisions.forwarding_service.direct && !config.exports.iter().any(|export| export.service.direct) {
+    if !config.is_direct() {
         return;
     }
     let permissions = &mut config.permissions;
@@ -76,7 +82,7 @@ mod tests {
     use super::*;
     use crate::{Config, Settings};
     use forebay_server::DirectAccess;
-    use std::{path::Path, time::Duration};
+    use std::{path::Path, sync::Arc, time::Duration};
 
     fn parse(text: &str) -> Result<Config, crate::ConfigError> {
         let whole = format!("store.path = \"/s\"\n{text}");
@@ -87,14 +93,16 @@ mod tests {
     fn clients_see_the_cache_where_it_is_said() {
         let config = parse(
             "export = [{ origins = [\"root://o\"], direct = \"complete\" }]\n\
-             [direct]\nclients = [\"10.1.*\"]\npaths = [\"/s=/mnt/s\"]\nlease = \"1h\"\npage_reads = false\n",
+             [direct]\nclients = [\"10.1.*\", \"2001:db8::/32\"]\npaths = [\"/s=/mnt/s\"]\nlease = \"1h\"\npage_reads = false\nprobe = \"client\"\n",
         )
         .unwrap();
         assert!(config.exports[0].service.direct && !config.decisions.forwarding_service.direct);
         let expected = DirectAccess {
-            clients: vec!["10.1.*".to_owned()],
+            clients: vec!["10.1.*".parse().unwrap(), "2001:db8::/32".parse().unwrap()],
             paths: vec![(PathBuf::from("/s"), PathBuf::from("/mnt/s"))],
             page_reads: false,
+            probe: Arc::default(),
+            needs_probe: true,
         };
         assert_eq!(config.server.options.direct, expected);
         assert_eq!(config.engine.direct_lease, Duration::from_secs(3600));
@@ -114,6 +122,8 @@ mod tests {
                 "through the directories",
             ),
             ("export = [{ origins = [\"root://o\"] }]\n[direct]\nclients = [\"worker\"]", "is no address"),
+            ("export = [{ origins = [\"root://o\"] }]\n[direct]\nclients = [\"10.1.2.3/16\"]", "10.1.0.0/16"),
+            ("export = [{ origins = [\"root://o\"] }]\n[direct]\nprobe = \"yes\"", "write one of"),
             ("export = [{ origins = [\"root://o\"] }]\n[direct]\npaths = [\"/s\"]", "is no mapping"),
         ] {
             let error = parse(text).unwrap_err().to_string();

@@ -393,8 +393,11 @@ section! {
 section! {
     /// Direct access: clients that see the file system of the cache are sent to its complete files, and read them on their own.
     "direct" RawDirect {
-        /// Addresses of these clients; `*` stands for any run of characters.
-        clients: Texts = Value::default(r#"["127.*", "::1"]"#).example(r#"["127.*", "::1", "10.1.*"]"#),
+        /// Addresses of these clients, in which `*` stands for any run of characters, or networks such as `10.1.0.0/16`. Names are not looked up.
+        clients: Texts = Value::default(r#"["127.*", "::1"]"#).example(r#"["127.*", "::1", "10.1.0.0/16"]"#),
+        /// Whether they have to prove that they see it: `none`, or `client`: only opens that bring what is in the file `.forebay-probe` of the (first) store are sent
+        /// to files.
+        probe: String = Value::default(r#""none""#),
         /// Where they see directories of the store, each `DIRECTORY=WHERE`; the first that matches counts. Others they see where they are.
         paths: Texts = Value::default("[]").sample(r#"["/srv/cache=/mnt/cache"]"#),
         /// Permission bits that complete files get when clients are sent to them; others keep store.file_mode, which must not let anybody else read.

@@ -3,10 +3,11 @@
 use crate::{exchange::Exchange, options::DirectAccess, server::Shared};
 use forebay_engine::{Handle, Redirects};
 use forebay_proto::Abilities;
-use forebay_types::glob_matches;
+use forebay_types::{AddressPattern, RequestPath};
 use std::{
     net::IpAddr,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 impl Exchange {
@@ -34,7 +35,8 @@ impl Shared {
 impl Default for DirectAccess {
     /// Clients on this machine.
     fn default() -> Self {
-        Self { clients: vec!["127.*".to_owned(), "::1".to_owned()], paths: Vec::new(), page_reads: true }
+        let clients = ["127.*", "::1"].map(|text| AddressPattern::Text(text.to_owned())).to_vec();
+        Self { clients, paths: Vec::new(), page_reads: true, probe: Arc::default(), needs_probe: false }
     }
 }
 
@@ -45,27 +47,64 @@ impl DirectAccess {
     }
 
     fn is_for(&self, client: IpAddr) -> bool {
-        let address = client.to_canonical().to_string();
-        self.clients.iter().any(|pattern| glob_matches(pattern.as_bytes(), address.as_bytes()))
+        self.clients.iter().any(|pattern| pattern.matches(client))
+    }
+
+    /// Which redirects a client can follow that has told `token` with its request.
+    pub(crate) fn proven(&self, redirects: Redirects, token: Option<&str>) -> Redirects {
+        let sees_files = matches!(redirects, Redirects::ToFiles | Redirects::ToFilesAmidReads);
+        let is_proven = !self.needs_probe || self.probe.get().is_some_and(|probe| token == Some(&*probe.token));
+        if sees_files && !is_proven { Redirects::ToUrls } else { redirects }
+    }
+
+    /// Where `client` sees the probe file, if it is one of those who see the store.
+    pub(crate) fn probe_path(&self, client: IpAddr) -> Option<String> {
+        let probe = self.probe.get().filter(|_| self.is_for(client))?;
+        self.seen(&probe.path)
     }
 
     /// The URL of a file of this machine as clients see it; `None` when no URL can name it.
     pub(crate) fn url_of(&self, path: &Path) -> Option<String> {
+        self.seen(path).map(|seen| format!("file://localhost{seen}"))
+    }
+
+    /// Where clients see a file of this machine.
+    fn seen(&self, path: &Path) -> Option<String> {
         let below = |(here, there): &(PathBuf, PathBuf)| Some(there.join(path.strip_prefix(here).ok()?));
         let seen = self.paths.iter().find_map(below).unwrap_or_else(|| path.to_owned());
         // Stock clients take such a path as it is, but for the character that begins opaque data.
         let seen = seen.to_str().filter(|seen| seen.starts_with('/') && !seen.contains(['?', '\0', '\n']))?;
-        Some(format!("file://localhost{seen}"))
+        Some(seen.to_owned())
     }
+}
+
+/// First part of the keys of opaque data that are for this server alone.
+const OWN_KEYS: &str = "forebay.";
+
+/// Key under which a client tells what is in the probe file.
+const PROBE_KEY: &str = "forebay.probe";
+
+/// Takes what is for this server alone out of the opaque data, so that neither rules nor origins see it; gives what the client has read in the
+/// probe file.
+pub(crate) fn take_probe(path: &mut RequestPath) -> Option<String> {
+    if !path.cgi.contains(OWN_KEYS) {
+        return None;
+    }
+    let probe = path.cgi_value(PROBE_KEY).map(str::to_owned);
+    let others = path.cgi.split('&').filter(|pair| !pair.starts_with(OWN_KEYS));
+    path.cgi = others.collect::<Vec<_>>().join("&");
+    probe
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Probe;
+    use std::sync::OnceLock;
 
     fn access(clients: &[&str], paths: &[(&str, &str)]) -> DirectAccess {
         let paths = paths.iter().map(|(here, there)| (PathBuf::from(here), PathBuf::from(there)));
-        let clients = clients.iter().map(ToString::to_string).collect();
+        let clients = clients.iter().map(|text| text.parse().unwrap()).collect();
         DirectAccess { clients, paths: paths.collect(), ..DirectAccess::default() }
     }
 
@@ -83,6 +122,40 @@ mod tests {
         }
         assert!(DirectAccess::default().is_for("127.0.0.1".parse().unwrap()));
         assert!(!DirectAccess::default().is_for("192.0.2.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn where_a_proof_is_asked_for_only_who_brings_it_is_sent_to_files() {
+        let (path, token) = (PathBuf::from("/s/.forebay-probe"), "00".repeat(16));
+        let probe = Arc::new(OnceLock::from(Probe { path, token: token.clone() }));
+        let asking = DirectAccess { probe, needs_probe: true, ..access(&["10.1.*"], &[("/s", "/mnt/s")]) };
+        for (redirects, told, expected) in [
+            (Redirects::ToFiles, Some(&*token), Redirects::ToFiles),
+            (Redirects::ToFilesAmidReads, Some(&*token), Redirects::ToFilesAmidReads),
+            (Redirects::ToFilesAmidReads, Some("00"), Redirects::ToUrls),
+            (Redirects::ToFiles, None, Redirects::ToUrls),
+            (Redirects::ToServers, Some(&*token), Redirects::ToServers),
+        ] {
+            assert_eq!(asking.proven(redirects, told), expected, "{told:?}");
+        }
+        let lost = DirectAccess { probe: Arc::default(), ..asking.clone() };
+        assert_eq!(lost.proven(Redirects::ToFiles, None), Redirects::ToUrls, "nobody can prove it");
+        assert_eq!(access(&[], &[]).proven(Redirects::ToFiles, None), Redirects::ToFiles, "nobody is asked");
+        assert_eq!(asking.probe_path("10.1.0.1".parse().unwrap()).as_deref(), Some("/mnt/s/.forebay-probe"));
+        assert_eq!(asking.probe_path("10.2.0.1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn what_is_for_this_server_goes_no_further() {
+        for (cgi, probe, rest) in [
+            ("a=1&forebay.probe=ff&b", Some("ff"), "a=1&b"),
+            ("forebay.probe=ff", Some("ff"), ""),
+            ("forebay.other=1&x.forebay.probe=2", None, "x.forebay.probe=2"),
+            ("a=1", None, "a=1"),
+        ] {
+            let mut path = RequestPath::parse(format!("/f?{cgi}").as_bytes()).unwrap();
+            assert_eq!((take_probe(&mut path).as_deref(), path.cgi.as_str()), (probe, rest), "{cgi}");
+        }
     }
 
     #[test]

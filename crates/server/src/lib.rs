@@ -38,5 +38,5 @@ mod signatures;
 mod source;
 mod status;
 
-pub use options::{DirectAccess, Options, Tls};
+pub use options::{DirectAccess, Options, Probe, Tls};
 pub use server::Server;

@@ -23,7 +23,7 @@ impl Exchange {
                 Err(failure) => self.fail(stream_id, &failure),
             };
         }
-        let Permitted { path, engine, client } = match self.permitted(open.path, Right::Read) {
+        let Permitted { path, engine, client, probe } = match self.permitted(open.path, Right::Read) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
@@ -34,6 +34,7 @@ impl Exchange {
             return self.fail(stream_id, &too_many_files());
         }
         let redirects = self.main().map_or(Redirects::Never, |main| main.redirects);
+        let redirects = self.shared.options.direct.proven(redirects, probe.as_deref());
         let (options, shared) = (open.options, Arc::clone(&self.shared));
         self.start_answer(stream_id, |mut answer| async move {
             match answer.wait_for(engine.open_or_redirect(&path, &client, redirects)).await {

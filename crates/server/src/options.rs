@@ -2,7 +2,12 @@
 
 use forebay_net::TlsAcceptor;
 use forebay_proto::TlsPolicy;
-use std::{path::PathBuf, time::Duration};
+use forebay_types::AddressPattern;
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 /// Set-up of the `root://` front. The defaults suit a cache node that serves a cluster.
 #[derive(Clone, Debug)]
@@ -49,12 +54,25 @@ pub struct Options {
 /// Which clients see the file system of the cache, and where. Only they are sent to its files.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DirectAccess {
-    /// Their addresses, in which `*` stands for any run of characters.
-    pub clients: Vec<String>,
+    /// Their addresses.
+    pub clients: Vec<AddressPattern>,
     /// Directories of this machine, and where clients see them; the first that matches counts. Others they see where they are.
     pub paths: Vec<(PathBuf, PathBuf)>,
     /// Whether they are told that they can read by pages. Clients cannot be sent to files in answer to such reads.
     pub page_reads: bool,
+    /// The file by which a client can prove that it sees the store, as soon as it is known.
+    pub probe: Arc<OnceLock<Probe>>,
+    /// Whether only those are sent to files that have proved it.
+    pub needs_probe: bool,
+}
+
+/// A file that whoever sees the store can read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Probe {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is in it.
+    pub token: String,
 }
 
 /// How connections are encrypted.

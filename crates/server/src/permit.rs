@@ -1,6 +1,6 @@
 //! Whether a client may do what it asks for. Asked before anything else is looked at, so that who may not learns nothing.
 
-use crate::{exchange::Exchange, status::Failure};
+use crate::{direct::take_probe, exchange::Exchange, status::Failure};
 use forebay_auth::{Credentials, Decision, Identity, Right, Token, UnixTime, without_tokens};
 use forebay_cache::ForwardedPath;
 use forebay_engine::{Client, Engine};
@@ -33,6 +33,8 @@ pub(crate) struct Permitted {
     pub(crate) engine: Engine,
     /// The client.
     pub(crate) client: Arc<Client>,
+    /// What it has read in the probe file, by its own account.
+    pub(crate) probe: Option<String>,
 }
 
 impl Exchange {
@@ -40,24 +42,27 @@ impl Exchange {
     /// goes no further than to origins that are shown the credentials of clients.
     pub(crate) fn permitted(&self, payload: &[u8], right: Right) -> Result<Permitted, Failure> {
         let mut path = RequestPath::parse(payload)?;
+        let probe = take_probe(&mut path);
         let permit = self.permit(&mut path)?;
         if self.shared.gate.has_rules() {
             permit.check(&path.lfn, right)?;
         }
-        Ok(Permitted { path, engine: self.shared.engine.asked_by(permit.credentials), client: permit.client })
+        let engine = self.shared.engine.asked_by(permit.credentials);
+        Ok(Permitted { path, engine, client: permit.client, probe })
     }
 
     /// As [`Exchange::permitted`], of a directory that is listed; which entries may be seen is for the permit to say, where there
     /// are rules.
     pub(crate) fn permitted_listing(&self, payload: &[u8]) -> Result<(Permitted, Option<Permit>), Failure> {
         let mut path = RequestPath::parse(payload)?;
+        let probe = take_probe(&mut path);
         let permit = self.permit(&mut path)?;
         let engine = self.shared.engine.asked_by(permit.credentials.clone());
         if !self.shared.gate.has_rules() {
-            return Ok((Permitted { path, engine, client: permit.client }, None));
+            return Ok((Permitted { path, engine, client: permit.client, probe }, None));
         }
         permit.check(&path.lfn, Right::List)?;
-        Ok((Permitted { path, engine, client: Arc::clone(&permit.client) }, Some(permit)))
+        Ok((Permitted { path, engine, client: Arc::clone(&permit.client), probe }, Some(permit)))
     }
 
     /// What the client may do, taking into account the token that comes with `path`, which is taken out of it.

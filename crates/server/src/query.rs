@@ -107,6 +107,7 @@ impl Exchange {
             "sitename" => shared.options.site_name.clone().unwrap_or_else(|| name.to_owned()),
             "start" => shared.started.to_string(),
             "version" => version(),
+            "forebay.probe" => shared.options.direct.probe_path(self.peer.ip()).unwrap_or_else(|| name.to_owned()),
             // The command that would print a configuration file to the reference client's administrator.
             "cmsd" | "xrootd" => String::new(),
             _ => name.to_owned(),

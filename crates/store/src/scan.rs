@@ -103,16 +103,16 @@ impl TreeScan {
             }
         };
         slice.unusable += listing.unusable;
+        let is_own = |name: &str| path.is_empty() && is_reserved_top(name);
         let mut work = Vec::new();
         let is_wanted = self.changed_since.is_none_or(|since| changed(&directory).is_none_or(|time| time >= since));
-        for name in listing.files.iter().filter(|_| is_wanted) {
+        for name in listing.files.iter().filter(|name| is_wanted && !is_own(name)) {
             match name.strip_suffix(CINFO_SUFFIX) {
                 Some(data) if listing.files.contains(data) => work.push(Work::Examine(data.to_owned())),
                 None if listing.files.contains(&format!("{name}{CINFO_SUFFIX}")) => {}
                 _ => slice.orphans += 1,
             }
         }
-        let is_own = |name: &str| path.is_empty() && is_reserved_top(name);
         work.extend(listing.directories.into_iter().filter(|name| !is_own(name)).map(Work::Enter));
         work.sort_by(|a, b| b.name().cmp(a.name()));
         if let Some(above) = self.levels.last_mut() {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here performs I/O or reads a clock.
 
+mod address_pattern;
 mod block;
 mod endpoint;
 mod glob;
@@ -14,6 +15,7 @@ mod side;
 mod size;
 mod stat;
 
+pub use address_pattern::{AddressPattern, AddressPatternError};
 pub use block::{BlockIndex, BlockSize, BlockSizeError};
 pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT};
 pub use glob::glob_matches;

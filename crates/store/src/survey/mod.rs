@@ -6,7 +6,7 @@ mod defect;
 pub use account::{Account, EXAMPLES_MAX, Finding, KINDS_MAX};
 pub use defect::Defect;
 
-use forebay_cache::{CINFO_LEN_MAX, CINFO_SUFFIX, CacheKey, Cinfo, CinfoVersion, ForwardedPath};
+use forebay_cache::{CINFO_LEN_MAX, CINFO_SUFFIX, CacheKey, Cinfo, CinfoVersion, ForwardedPath, is_reserved_top};
 use forebay_types::Lfn;
 use rustix::io::Errno;
 use std::{
@@ -20,10 +20,8 @@ use std::{
 /// Deepest directory that is looked into. A path of 4096 bytes could be deeper, no name space is.
 const DEPTH_MAX: usize = 256;
 
-/// Directories at the top that hold no entries: statistics and page checksums of XCache, our own files.
-const STATISTICS: &str = "pfc-stats";
+/// Directory at the top that holds page checksums of XCache.
 const PAGE_CHECKSUMS: &str = ".xrdt";
-const OWN: &str = ".forebay";
 
 /// A user whose access is asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -100,7 +98,7 @@ impl Surveyor<'_> {
     fn is_reserved(&mut self, path: &Path) -> bool {
         let name = path.file_name().unwrap_or_default();
         self.account.has_page_checksums |= name == PAGE_CHECKSUMS;
-        [STATISTICS, PAGE_CHECKSUMS, OWN].iter().any(|reserved| name == *reserved)
+        name.to_str().is_some_and(is_reserved_top)
     }
 
     fn enter(&mut self, path: &Path, metadata: &Metadata, depth: usize) -> Option<ReadDir> {

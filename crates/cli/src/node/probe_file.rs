@@ -1,0 +1,60 @@
+//! The file by which clients prove that they see the store.
+
+use forebay_config::{Config, Role};
+use forebay_server::Probe;
+use forebay_store::{Disk, ProbeFile};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+/// How often a manager looks for the file that the filler makes.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The file of a store of our own, made if need be. Without it nobody can prove anything.
+pub(super) fn known(config: &Config, disk: Option<&dyn Disk>) -> Arc<OnceLock<Probe>> {
+    let probe = Arc::default();
+    let first = disk.filter(|_| config.is_direct()).and_then(|disk| disk.volumes().into_iter().next());
+    let Some(root) = first.map(|volume| volume.path) else { return probe };
+    match ProbeFile::keep(&root) {
+        Ok(file) => note(&probe, file),
+        Err(error) => {
+            tracing::warn!(store = %root.display(), %error, "no probe file: clients cannot prove that they see the store");
+        }
+    }
+    probe
+}
+
+/// Looks for the file in the store of somebody else, until it is there or the server stops.
+pub(super) fn look<S: Future<Output = ()>>(
+    config: &Config,
+    probe: Arc<OnceLock<Probe>>,
+    stopped: S,
+) -> impl Future<Output = ()> + use<S> {
+    let is_elsewhere = config.server.role == Role::Manager;
+    let root = config.disks.first().filter(|_| is_elsewhere).map(|disk| disk.path.clone());
+    async move {
+        let Some(root) = root else { return };
+        tokio::select! {
+            () = find(root, probe) => {}
+            () = stopped => {}
+        }
+    }
+}
+
+async fn find(root: PathBuf, probe: Arc<OnceLock<Probe>>) {
+    loop {
+        let looked_in = root.clone();
+        let found = tokio::task::spawn_blocking(move || ProbeFile::find(&looked_in)).await;
+        if let Ok(Ok(Some(file))) = found {
+            return note(&probe, file);
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+fn note(probe: &OnceLock<Probe>, ProbeFile { path, token }: ProbeFile) {
+    // It is noted once: the file outlives restarts.
+    let _ = probe.set(Probe { path, token });
+}
