@@ -20,7 +20,7 @@ ROW ?= read-4k
 PROFILES ?= bench/profiles
 SEEDS ?= 100000
 FROM ?= 0
-LAB ?= loop sites rtt stress
+LAB ?= all
 
 .PHONY: help setup build plugin deb demo test lint python-lint unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge bench micro profile clean libraries FORCE
 
@@ -83,13 +83,13 @@ blackbox: setup $(BINARY) plugin deb $(TOOLS)/render-chart ## the release binary
 	$(CARGO) build --quiet --release --locked -p forebay-bench
 	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
-lab: setup $(BINARY) ## the published measurements, made again here: hours; NAME=... goes on with a run, LAB="loop rtt" does some of them
+lab: setup $(BINARY) ## the published measurements, made again here: hours; NAME=... goes on with a run, LAB="loop --engines uproot" does a part
 	$(CARGO) build --quiet --release --locked -p forebay-bench
-	for experiment in $(LAB); do $(VENV)/bin/forebay-lab $$experiment $(if $(NAME),--name $(NAME)); done
+	$(VENV)/bin/forebay-lab $(LAB) $(if $(NAME),--name $(NAME))
 
 lab-quick: setup $(BINARY) ## every experiment of the lab once with little data: minutes
 	$(CARGO) build --quiet --release --locked -p forebay-bench
-	for experiment in $(LAB); do $(VENV)/bin/forebay-lab $$experiment --quick $(if $(NAME),--name $(NAME)); done
+	$(VENV)/bin/forebay-lab $(LAB) --quick $(if $(NAME),--name $(NAME))
 
 lab-test: setup $(BINARY)
 	$(CARGO) build --quiet --release --locked -p forebay-bench

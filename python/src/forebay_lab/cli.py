@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from . import (
+    all_command,
     inputs_command,
     loop_command,
     report_command,
@@ -27,6 +28,7 @@ COMMANDS: dict[str, ModuleType] = {
     "stress": stress_command,
     "trace": trace_command,
     "report": report_command,
+    "all": all_command,
 }
 """Each module has `add_arguments(parser)` and `run(options)`; the first line of its doc is its help."""
 

@@ -43,7 +43,8 @@ def overhead_table(rows: Sequence[Row], engine: str) -> str:
     for setup in setups:
         last = (setup, numbers[-1])
         cells = [setup, *(str(walls.get((setup, number), "")) for number in numbers)]
-        cells += [f"{per_event(mine, setup).slope * 1e3:.3f}", overhead(walls, setup, numbers[-1])]
+        slope = f"{per_event(mine, setup).slope * 1e3:.3f}" if len(numbers) > 1 else ""
+        cells += [slope, overhead(walls, setup, numbers[-1])]
         cells += [str(costs["cpu_s"][last]), str(costs["server_cpu_s"][last])]
         table.append([*cells, f"{costs['origin_bytes'][last].mean / 1e6:.2f}"])
     head = f"## {engine}\n\nMean ± standard deviation. Overhead: wall time over that of the local file, less one.\n\n"

@@ -17,7 +17,7 @@ from .process import service_directory
 from .programs import Programs
 
 REPETITIONS = 10
-REPETITIONS_QUICK = 2
+REPETITIONS_QUICK = 1
 SEED = 13
 
 NUMBERS = count()

@@ -92,7 +92,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         setups=shared.known("--setups", options.setups, SETUPS),
         tree_caches=shared.known("--tree-cache", options.tree_cache, TREE_CACHES),
         events=events,
-        events_in_file=2 * events,
+        events_in_file=events,
         xcache=options.xcache,
         repetitions=shared.repetitions(options),
         seed=options.seed,

@@ -83,7 +83,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         engines=shared.known("--engines", options.engines, ENGINES),
         setups=shared.known("--setups", options.setups, SETUPS),
         events=events,
-        events_in_file=2 * events,
+        events_in_file=events,
         xcache=options.xcache,
         repetitions=shared.repetitions(options),
         seed=options.seed,
