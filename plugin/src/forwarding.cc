@@ -3,6 +3,8 @@
 namespace forebay {
 namespace {
 
+constexpr std::string_view kOfTheLibrary = "xrdcl.";
+
 bool endsWith(std::string_view text, std::string_view end) {
     return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
@@ -31,6 +33,26 @@ std::string forwardedUrl(const Url& cache, const Url& origin, std::string_view p
         url += parameters;
     }
     return url;
+}
+
+std::string redirectedUrl(const std::string& redirect, const std::string& asked) {
+    const auto there = Url::parse(redirect);
+    const auto here = Url::parse(asked);
+    if (!there || !here || !there->path.empty()) {
+        return redirect;
+    }
+    std::string query = here->query;
+    std::string_view rest = there->query;
+    while (!rest.empty()) {
+        const size_t end = rest.find('&');
+        const std::string_view parameter = rest.substr(0, end);
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+        if (!parameter.empty() && parameter.substr(0, kOfTheLibrary.size()) != kOfTheLibrary) {
+            query += query.empty() ? "" : "&";
+            query += parameter;
+        }
+    }
+    return there->server() + "/" + here->path + (query.empty() ? "" : "?" + query);
 }
 
 bool isForwardable(const Url& origin) {

@@ -16,6 +16,12 @@ std::string forwardedPath(const Url& origin, std::string_view path);
 /// The URL at a cache of the file of `origin`. Its query is kept; `parameters` (`name=value&...`) come behind it.
 std::string forwardedUrl(const Url& cache, const Url& origin, std::string_view parameters);
 
+/// Where a redirect leads that answers a request for `asked`: one that names a server alone means the same file there.
+///
+/// What it adds to the query is for that server and comes behind the query of `asked`, but for what the client library
+/// puts there itself.
+std::string redirectedUrl(const std::string& redirect, const std::string& asked);
+
 /// Whether a file can be read through a cache at all: an absolute path, neither a list of replicas nor one end of a
 /// copy between servers, which both name servers of their own.
 bool isForwardable(const Url& origin);

@@ -114,11 +114,12 @@ void OpenFile::tryNext(Answer last) {
     });
 }
 
-void OpenFile::openAt(const Place& place, const std::string& token) {
+void OpenFile::openAt(Place place, const std::string& token) {
+    place.asked = urlAt(place, token);
     const File file = makeFile(place);
     auto* then = new Then(
         [self = shared_from_this(), place, file](Answer answer) { self->openedAt(place, file, std::move(answer)); });
-    const Status status = file->Open(urlAt(place, token), flags_, mode_, then, limitAt(place));
+    const Status status = file->Open(place.asked, flags_, mode_, then, limitAt(place));
     if (!status.IsOK()) {
         delete then;
         openedAt(place, file, Answer(status));
@@ -205,7 +206,7 @@ void OpenFile::openedAt(const Place& place, File file, Answer answer) {
 
 /// A cache sends us elsewhere: to another of its servers, or to its file, if we see it.
 void OpenFile::redirectedAt(Place place, Answer answer) {
-    place.url = answer.status->GetErrorMessage();
+    place.url = redirectedUrl(answer.status->GetErrorMessage(), place.asked);
     ++place.redirects;
     Caches::here().answered(place.cache);
     const bool may_follow = place.isFile() ? place.may_leave && isReadable(place.url)

@@ -73,7 +73,7 @@ class OpenFile : public std::enable_shared_from_this<OpenFile> {
     };
 
     void tryNext(Answer last);
-    void openAt(const Place& place, const std::string& token);
+    void openAt(Place place, const std::string& token);
     std::string urlAt(const Place& place, const std::string& token) const;
     Timeout limitAt(const Place& place) const;
     File makeFile(const Place& place) const;

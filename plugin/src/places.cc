@@ -16,7 +16,7 @@ Places Places::of(const Options& options, const Url& file) {
     order.resize(std::min(order.size(), kCachesTried));
     Places places;
     for (auto cache = order.rbegin(); cache != order.rend(); ++cache) {
-        places.left_.push_front({Place::Kind::Cache, *cache, true, "", 0});
+        places.left_.push_front({Place::Kind::Cache, *cache, true, "", "", 0});
     }
     return places;
 }
@@ -42,7 +42,7 @@ void Places::dropCaches() {
 }
 
 void Places::tryServed(size_t cache) {
-    left_.push_front({Place::Kind::Cache, cache, false, "", 0});
+    left_.push_front({Place::Kind::Cache, cache, false, "", "", 0});
 }
 
 }  // namespace forebay

@@ -20,6 +20,7 @@ struct Place {
     size_t cache = 0;       ///< which one
     bool may_leave = true;  ///< whether it may send us to a file that we are to read ourselves
     std::string url;        ///< where it has sent us, if it has
+    std::string asked;      ///< the URL that was opened there
     int redirects = 0;      ///< how often
 
     bool isCache() const { return kind == Kind::Cache; }

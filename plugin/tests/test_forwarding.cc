@@ -5,6 +5,7 @@
 using forebay::forwardedPath;
 using forebay::forwardedUrl;
 using forebay::isForwardable;
+using forebay::redirectedUrl;
 using forebay::Url;
 
 namespace {
@@ -32,6 +33,20 @@ TEST(Forwarding, LeavesThePasswordBehind) {
 
 TEST(Forwarding, NamesPathsOfAServer) {
     EXPECT_EQ(forwardedPath(*Url::parse("root://origin"), "/store?x=1"), "/root://origin:1094//store?x=1");
+}
+
+TEST(Forwarding, IsSentToTheSameFileByARedirectWithoutAPath) {
+    const std::string asked = "root://c:1//root://o:2//a?authz=x";
+    EXPECT_EQ(redirectedUrl("root://d:3/?xrdcl.requuid=1&", asked), "root://d:3//root://o:2//a?authz=x");
+    EXPECT_EQ(redirectedUrl("roots://d:3/", asked), "roots://d:3//root://o:2//a?authz=x");
+    EXPECT_EQ(redirectedUrl("root://d:3/?org=y&xrdcl.requuid=1&z", asked), "root://d:3//root://o:2//a?authz=x&org=y&z");
+    EXPECT_EQ(redirectedUrl("root://d:3/?org=y", "root://c:1//a"), "root://d:3//a?org=y");
+}
+
+TEST(Forwarding, IsSentWhereARedirectSays) {
+    for (const char* redirect : {"root://d:3//b?y", "file://localhost/a", "https://d/a"}) {
+        EXPECT_EQ(redirectedUrl(redirect, "root://c:1//a?x"), redirect);
+    }
 }
 
 TEST(Forwarding, LeavesAloneWhatNamesServersOfItsOwn) {
