@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.ground import REPOSITORY, Ground, package, program
+from harness.ground import Ground, package, program
 from harness.machine import Machine
+from harness.provisioning import CONFIGURATION, DEPLOY, ENVIRONMENT, PUPPET_MODULE, Apply, ansible, puppet
 
 pytestmark = pytest.mark.timeout(900)
 """Both tools take their time where several tests run."""
 
-DEPLOY = REPOSITORY / "deploy"
-MODULE = DEPLOY / "puppet" / "forebay"
-CONFIGURATION = "/etc/forebay/forebay.toml"
-ENVIRONMENT = "/etc/profile.d/forebay.sh"
 PLACE = "/etc/systemd/system/forebay.service.d/store.conf"
 PLUGIN = "/usr/lib/forebay-plugin/libXrdClForebay-5.so"
 STORE = "/srv/cluster/cache"
@@ -36,6 +33,7 @@ SITE: dict[str, Any] = {
     "budget": "3TiB",
     "fill": "to-end",
     "port": 1095,
+    "metrics": "192.0.2.1:9091",
     "uid": 931,
     "manage_service": False,
 }
@@ -48,43 +46,10 @@ EXPECTED = {
         'file_mode = "0640"',
         'lease = "20min"',
     ],
+    "admin": ['listen = "192.0.2.1:9091"', 'socket = "/run/forebay/admin.sock"'],
     "purge": ['budget = "3TiB"'],
     "store": [f'path = "{STORE}"'],
 }
-
-Apply = Callable[[Machine, Mapping[str, Any]], tuple[int, bool, str]]
-"""Brings a machine to its parameters: exit status, whether something was changed, output."""
-
-
-def puppet(machine: Machine, parameters: Mapping[str, Any]) -> tuple[int, bool, str]:
-    """Puppet without a server."""
-    named = {"package": "package_source", "plugin": "plugin_source"}
-    given = {named.get(name, name): value for name, value in parameters.items()}
-    # JSON's texts, numbers, booleans and lists are Puppet's too.
-    body = ", ".join(f"{name} => {json.dumps(value)}" for name, value in given.items())
-    machine.write("/tmp/site.pp", f"class {{ 'forebay': {body} }}\n")
-    command = ["puppet", "apply", "--detailed-exitcodes", "--modulepath", str(MODULE.parent), "/tmp/site.pp"]
-    done = machine.run(*command)
-    return (0 if done.returncode in (0, 2) else 1), done.returncode == 2, done.stdout + done.stderr
-
-
-def ansible(machine: Machine, parameters: Mapping[str, Any]) -> tuple[int, bool, str]:
-    """Ansible on the machine itself."""
-    named = {f"forebay_{name}": value for name, value in parameters.items()}
-    local = {"ansible_python_interpreter": "/usr/bin/python3", "ansible_become": False, "ansible_pipelining": True}
-    machine.write("/tmp/parameters.json", json.dumps({**named, **local}))
-    inventory = "/tmp/inventory.ini"
-    machine.write(inventory, "[forebay]\nlocalhost ansible_connection=local\n")
-    playbook = [
-        "ansible-playbook",
-        "-i",
-        inventory,
-        "-e",
-        "@/tmp/parameters.json",
-        str(DEPLOY / "ansible" / "site.yml"),
-    ]
-    done = machine.run("env", "HOME=/root", str(Path(sys.executable).parent / playbook[0]), *playbook[1:])
-    return done.returncode, "changed=0" not in done.stdout, done.stdout + done.stderr
 
 
 @pytest.fixture(params=[puppet, ansible], ids=["puppet", "ansible"])
@@ -167,8 +132,8 @@ def test_wrong_parameters_are_refused_before_anything_is_done(
 
 
 def test_module_is_understood() -> None:
-    manifests = [str(path) for path in sorted(MODULE.rglob("*.pp"))]
-    templates = [str(path) for path in sorted(MODULE.rglob("*.epp"))]
+    manifests = [str(path) for path in sorted(PUPPET_MODULE.rglob("*.pp"))]
+    templates = [str(path) for path in sorted(PUPPET_MODULE.rglob("*.epp"))]
     for command in (["parser", "validate", *manifests], ["epp", "validate", *templates]):
         done = subprocess.run([program("puppet"), *command], capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr

@@ -15,8 +15,8 @@ from .process import Process, as_root
 COMMAND_SECONDS = 300.0
 MOUNTS = """
 set -e
-base="$1" user="$2"
-shift 2
+base="$1" user="$2" shared="$3"
+shift 3
 mount -t tmpfs -o mode=755 tmpfs "$base"
 mkdir "$base/changes" "$base/work" "$base/root"
 mount -t overlay -o "lowerdir=/,upperdir=$base/changes,workdir=$base/work" overlay "$base/root"
@@ -24,6 +24,10 @@ for path in dev proc sys; do
     mount --rbind "/$path" "$base/root/$path"
 done
 mount -t tmpfs -o mode=755 tmpfs "$base/root/run"
+if [ -n "$shared" ]; then
+    mkdir -p "$base/root$shared"
+    mount --bind "$shared" "$base/root$shared"
+fi
 for path; do
     mkdir -p "$base/root$path"
     mount --bind "$path" "$base/root$path"
@@ -35,12 +39,15 @@ exec tail --pid="$user" -f /dev/null
 
 
 class Machine:
-    """A root directory that covers this machine's, in a mount namespace of its own. No init runs there."""
+    """A root directory that covers this machine's, in a mount namespace of its own. No init runs there.
 
-    def __init__(self, ground: Ground) -> None:
+    What is in the `shared` directory is seen on all machines and on this one, as on a cluster file system.
+    """
+
+    def __init__(self, ground: Ground, shared: Path | None = None) -> None:
         base = ground.directory("machine")
         self.root = base / "root"
-        arguments = [str(base), str(os.getpid()), *elsewhere()]
+        arguments = [str(base), str(os.getpid()), str(shared or ""), *elsewhere()]
         command = as_root(str(program("unshare")), "--mount", "sh", "-c", MOUNTS, "sh", *arguments)
         self._holder = Process("machine", command, ground.directory("holder"), keep_root=True)
         self._pid = self._holder.wait_for_line(r"^machine (\d+)$")[1]

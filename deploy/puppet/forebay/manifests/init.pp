@@ -13,6 +13,7 @@
 # @param budget What the cache may take; unless given, the file system is the bound.
 # @param fill How much of a file is fetched: `on-demand-blocks`, `while-open` or `to-end`.
 # @param port Where manager and filler listen.
+# @param metrics Where metrics and probes are read: an address that only monitoring reaches.
 # @param uid Number of the user and group `forebay`, the same on manager and filler; unless given, the package chooses one.
 # @param package_source A .deb on this machine to install; unless given, the package comes from the repositories.
 # @param plugin_source The client plug-in's library, for `source` of a file: `puppet:///…`, or a path on the client.
@@ -31,6 +32,7 @@ class forebay (
   Optional[Pattern[/\A\d+(MiB|GiB|TiB|PiB)\z/]] $budget = undef,
   Enum['on-demand-blocks', 'while-open', 'to-end'] $fill = 'while-open',
   Integer[1, 65535] $port = 1094,
+  Forebay::Text $metrics = '127.0.0.1:9090',
   Optional[Integer[1]] $uid = undef,
   Optional[Forebay::Path] $package_source = undef,
   Optional[Forebay::Text] $plugin_source = undef,
