@@ -138,7 +138,7 @@ impl Exchange {
         let staged = checked.and_then(|wanted| {
             let is_exported = |wanted: &Permitted| wanted.engine.write_policy(&wanted.path).map(drop);
             wanted.iter().try_for_each(is_exported)?;
-            let stage = |Permitted { path, engine, client }| engine.stage(path, client);
+            let stage = |Permitted { path, engine, client, .. }| engine.stage(path, client);
             Ok(wanted.into_iter().try_for_each(stage)?)
         });
         let id = self.shared.next_prepare_id();
