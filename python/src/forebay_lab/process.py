@@ -167,9 +167,11 @@ def service_ids() -> tuple[int, int] | None:
 
 
 def service_directory(path: Path) -> Path:
-    """Makes a directory that servers may write in."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o755)
-    path.chmod(0o755)
+    """Makes a directory that servers may write in, and that they may get to, whatever the umask."""
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in {path, *new}:
+        folder.chmod(0o755)
     ids = service_ids()
     if ids is not None:
         os.chown(path, *ids)

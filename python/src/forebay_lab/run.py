@@ -104,6 +104,7 @@ def record_environment(directory: Path, programs: Programs) -> None:
         "python": platform.python_version(),
         "packages": {name: metadata.version(name) for name in PACKAGES},
         "programs": programs.versions(),
+        "client_settings": {name: value for name, value in os.environ.items() if name.startswith("XRD_")},
     }
     growing = path.with_suffix(".growing")
     growing.write_text(json.dumps([*sessions, session], indent=2) + "\n")

@@ -21,7 +21,7 @@ from .programs import Programs, distribution
 MEMORY_XCACHE, MEMORY_FOREBAY = "1g", "1GiB"
 COPY_SECONDS = 3600
 QUIET_S, QUIET_CPU_S = 0.3, 0.02
-DIRECT_SECONDS = 60.0
+DIRECT_SECONDS = 180.0
 SERVED_SHARE_MAX = 0.1
 """A server that has read less than this share of a file has not served it."""
 
