@@ -147,6 +147,12 @@ impl Engine {
         self.routes().is_cache()
     }
 
+    /// Whether files of origins are kept here.
+    #[must_use]
+    pub fn keeps_files(&self) -> bool {
+        self.is_cache() && self.inner.manager.is_none()
+    }
+
     /// The entries of a directory, as the origin lists them.
     ///
     /// # Errors

@@ -32,8 +32,9 @@ pub(crate) fn start(shared: &Shared, call: &Call) -> Result<Job, Problem> {
     if !names.iter().all(|name| (1..=PREFETCH_NAME_LEN_MAX).contains(&name.chars().count())) {
         return Err(Problem::invalid(format_args!("a name has 1 to {PREFETCH_NAME_LEN_MAX} characters")));
     }
-    if !shared.engine.is_cache() {
-        return Err(Problem::new(ProblemKind::NotSetUp, "this server keeps no files: it exports directories only"));
+    if !shared.engine.keeps_files() {
+        let text = "this server keeps no files: it exports directories only, or is a manager, whose filler does";
+        return Err(Problem::new(ProblemKind::NotSetUp, text));
     }
     if shared.readiness.is_draining() {
         return Err(Problem::new(ProblemKind::Draining, "the server takes no new work: undo the draining first"));

@@ -16,8 +16,9 @@ pub(crate) fn start(shared: &Shared, call: &Call) -> Result<Job, Problem> {
     if !(0.0..=1.0).contains(&to) {
         return Err(Problem::invalid("`to`: write a number from 0 to 1"));
     }
-    if !shared.engine.is_cache() {
-        return Err(Problem::new(ProblemKind::NotSetUp, "this server keeps no files: it exports directories only"));
+    if !shared.engine.keeps_files() {
+        let text = "this server keeps no files: it exports directories only, or is a manager, whose filler does";
+        return Err(Problem::new(ProblemKind::NotSetUp, text));
     }
     let engine = shared.engine.clone();
     let job = shared.jobs.start(JobKind::Purge, None, |progress| async move {

@@ -11,8 +11,9 @@ use crate::{
 /// # Errors
 /// When nothing is cached, or the index is not in use.
 pub(crate) fn start(shared: &Shared) -> Result<Scrub, Problem> {
-    if !shared.engine.is_cache() {
-        return Err(Problem::new(ProblemKind::NotSetUp, "this server keeps no files: it exports directories only"));
+    if !shared.engine.keeps_files() {
+        let text = "this server keeps no files: it exports directories only, or is a manager, whose filler does";
+        return Err(Problem::new(ProblemKind::NotSetUp, text));
     }
     shared.engine.start_scrub()?;
     Ok(get(shared))
