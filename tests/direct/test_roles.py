@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ LONG_AGO = 1_600_000_000
 class Site:
     """A shared store, the filler that fills it, and the manager that sends clients there."""
 
-    def __init__(self, ground: Ground, origin_url: str, **export: str) -> None:
+    def __init__(self, ground: Ground, origin_url: str, access: Mapping[str, str] | None = None, **export: str) -> None:
+        self._access = dict(access or {})
         self._ground = ground
         self._started: list[Forebay] = []
         self.store = give_to_service(ground.directory("shared-store"))
@@ -43,7 +44,12 @@ class Site:
 
     def configuration(self, role: str) -> dict[str, Any]:
         """What a server of the site is told."""
-        told = {"server": {"role": role}, "export": [self._export], "store": {"path": str(self.store)}}
+        told = {
+            "server": {"role": role},
+            "export": [self._export],
+            "store": {"path": str(self.store)},
+            "direct": self._access,
+        }
         return {**told, "admin": {"socket": str(self.socket(role))}}
 
     def socket(self, role: str) -> Path:
@@ -99,8 +105,8 @@ def sites(ground: Ground) -> Iterator[Callable[..., Site]]:
     """Makes sites; their servers are stopped when the test ends."""
     made: list[Site] = []
 
-    def make(origin_url: str, **export: str) -> Site:
-        made.append(Site(ground, origin_url, **export))
+    def make(origin_url: str, access: Mapping[str, str] | None = None, **export: str) -> Site:
+        made.append(Site(ground, origin_url, access, **export))
         return made[-1]
 
     yield make
@@ -263,6 +269,22 @@ def test_a_miss_may_lead_to_the_origin_while_the_filler_fetches(
     assert sent_bytes(site.filler) == 0, "the client has read it at the origin"
     assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "warm")
     assert site.opens("file") == 1
+
+
+def test_a_manager_knows_the_proof_that_a_client_sees_the_store(
+    sites: Callable[..., Site], plain_origin: xrootd.Origin, patterns: dict[str, Pattern]
+) -> None:
+    site = sites(plain_origin.url, {"probe": "client"})
+    site.fill(PATH, patterns[PATH])
+    token = (site.store / ".forebay-probe").read_text().strip()
+
+    def sent(path: str) -> bytes:
+        with RawClient("127.0.0.1", site.manager.port) as client:
+            return client.try_open(path).body
+
+    until(lambda: sent(f"{PATH}?forebay.probe={token}")[4:].startswith(b"file://"), "the proof is good", within=60)
+    for unproven in (PATH, f"{PATH}?forebay.probe={token[::-1]}"):
+        assert sent(unproven)[:4] == site.filler.port.to_bytes(4), "to the filler"
 
 
 def test_staged_files_are_there_before_they_are_read(site: Site, ground: Ground, patterns: dict[str, Pattern]) -> None:

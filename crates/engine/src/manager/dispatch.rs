@@ -10,10 +10,17 @@ use forebay_cache::{Action, CacheKey, Decision, Subject, Verdict};
 use forebay_store::SharedFile;
 use forebay_telemetry::{Decided, SentTo};
 use forebay_types::RequestPath;
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
 
 /// How long the file system of the store may take; then the client is sent to the filler.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Least time between two lines of the log that tell that the store cannot be used.
+const WARN_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Whether this is a data manager, which sends clients elsewhere with everything.
@@ -119,14 +126,24 @@ impl Manager {
         match tokio::time::timeout(LOOK_TIME_MAX, asked).await {
             Ok(Ok(Ok(answer))) => Some(answer),
             Ok(Ok(Err(error))) => {
-                tracing::warn!(reason = crate::shared::with_cause(&error), "the store of the filler cannot be used");
+                self.warn(&crate::shared::with_cause(&error));
                 None
             }
             Ok(Err(_)) => None,
             Err(_) => {
-                tracing::warn!("the file system of the store does not answer");
+                self.warn("its file system does not answer");
                 None
             }
+        }
+    }
+
+    /// Logs why clients are not sent to files, now and then: it may concern each open.
+    fn warn(&self, reason: &str) {
+        let now = forebay_net::clock::monotonic();
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_none_or(|warned| now.saturating_duration_since(warned) >= WARN_INTERVAL) {
+            *warned = Some(now);
+            tracing::warn!(reason, "the filler's store cannot be used: clients are sent to the filler");
         }
     }
 

@@ -8,7 +8,11 @@ mod tried;
 use crate::Workers;
 use forebay_store::SharedView;
 use forebay_types::Endpoint;
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Instant,
+};
 use tokio::sync::Semaphore;
 
 pub use filler::FillerState;
@@ -30,6 +34,8 @@ pub(crate) struct Manager {
     /// Looks at the store that may begin.
     looks: Arc<Semaphore>,
     workers: Workers,
+    /// When it was logged last that the store cannot be used.
+    warned: Mutex<Option<Instant>>,
 }
 
 /// Looks at the store at the same time, at most: each has a thread as long as the file system does not answer. Who finds none free
@@ -46,6 +52,7 @@ impl Manager {
             filler: filler::Filler::new(options.filler),
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             workers,
+            warned: Mutex::new(None),
         }
     }
 }
