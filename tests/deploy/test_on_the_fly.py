@@ -84,8 +84,8 @@ class Site:
 
     def is_open_to_others(self, path: str) -> bool:
         """Whether the cache has left a file to clients."""
-        kept = [file for file in self.store.rglob(Path(path).name) if file.is_file()]
-        return bool(kept) and kept[0].stat().st_mode & 0o004 != 0
+        named = ["-type", "f", "-name", Path(path).name]
+        return self._client.done("find", str(self.store), *named, "-perm", "-004") != ""
 
     def read(self, path: str) -> str:
         """The digest of what a stock client on the client machine reads, in a login shell."""

@@ -85,7 +85,10 @@ class Process:
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal to this process alone."""
-        self._child.send_signal(number)
+        try:
+            self._child.send_signal(number)
+        except PermissionError:
+            subprocess.run(as_root("kill", f"-{number.value}", str(self.pid)), check=True)
 
     def wait(self, *, within: float = STOP_SECONDS) -> int:
         """Waits for the end and returns the exit status, negative for a signal."""
