@@ -6,7 +6,7 @@ mod probe_file;
 pub(crate) mod tls;
 
 use admin_port::AdminPort;
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use forebay_cache::HealthLimits;
 use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Role, Settings};
 use forebay_engine::{Engine, Export, ExportSource, ManagerOptions, OriginFactory, RouteError, Routes};
@@ -14,9 +14,9 @@ use forebay_index::{IndexFile, IndexOptions};
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin::{Origin, Pool, RootOrigin};
 use forebay_proto::TlsUse;
-use forebay_server::{DirectAccess, Server};
+use forebay_server::{DirectAccess, Server, Tracing};
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
-use forebay_telemetry::{Metrics, Readiness};
+use forebay_telemetry::{Metrics, Readiness, Trace};
 use forebay_types::Endpoint;
 use rustix::system::uname;
 use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, sync::Arc, time::Duration};
@@ -35,6 +35,7 @@ pub(crate) struct Node {
     fronts: JoinSet<()>,
     /// The admin port answers until the very end, so that probes see the server stop.
     admin_tasks: JoinSet<()>,
+    trace: Option<Tracing>,
 }
 
 /// What a server listens at, taken before it gives up its privileges.
@@ -55,6 +56,9 @@ struct Origins {
 
 /// Where the index is, below the first disk's directory.
 const INDEX_IN_STORE: &str = ".forebay/index";
+
+/// Time that the last lines of a trace have to get to the disk when the server stops.
+const TRACE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Starts a server inside a tokio runtime, at the addresses that [`bind`] has taken. It accepts connections when this returns.
@@ -90,7 +94,8 @@ impl Node {
         }
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
         let direct = DirectAccess { probe: Arc::clone(&probe), ..config.server.options.direct.clone() };
-        let options = forebay_server::Options { tls, direct, ..config.server.options.clone() };
+        let trace = start_trace(config, &metrics)?;
+        let options = forebay_server::Options { tls, direct, trace: trace.clone(), ..config.server.options.clone() };
         let server = Server::new(engine.clone(), Arc::clone(&gate), options, readiness.clone());
         let mut fronts = JoinSet::new();
         for listener in listeners {
@@ -101,7 +106,7 @@ impl Node {
         gate::keep_current(&gate, &credentials, &mut fronts, stop.subscribe());
         let admin_tasks = admin_listeners.serve(engine.clone(), readiness.clone(), config);
         readiness.set_ready();
-        Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_tasks })
+        Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_tasks, trace })
     }
 
     /// Waits until the store turns out to be filled by somebody else, which may be never.
@@ -137,8 +142,20 @@ impl Node {
         }
         self.fronts.shutdown().await;
         self.engine.shutdown().await;
+        if let Some(tracing) = self.trace.take() {
+            // It waits for a disk, or gives that up.
+            let _ = tokio::task::spawn_blocking(move || tracing.trace.flush(TRACE_PATIENCE)).await;
+        }
         self.admin_tasks.shutdown().await;
     }
+}
+
+/// Starts the trace, if one is wanted.
+fn start_trace(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Tracing>> {
+    let Some(wanted) = &config.trace else { return Ok(None) };
+    let now = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix_micros());
+    let trace = Trace::start(wanted.options.clone(), now, metrics.clone()).context("starting the trace")?;
+    Ok(Some(Tracing { trace, only: wanted.only.clone() }))
 }
 
 impl Origins {

@@ -1,12 +1,12 @@
 //! The typed configuration: what the rest of the program uses, and what cannot be wrong.
 
 use crate::{accounts::RunAs, roles::Role};
-use forebay_cache::{AllowList, ValidityPolicy};
+use forebay_cache::{AllowList, PathPattern, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Service, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
 use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_store::Permissions;
-use forebay_telemetry::LogFormat;
+use forebay_telemetry::{LogFormat, TraceOptions};
 use forebay_trust::{CredentialOptions, SecurityOptions};
 use forebay_types::{Endpoint, Lfn};
 use std::{
@@ -48,6 +48,17 @@ pub struct Config {
     pub origin: OriginConfig,
     /// The log.
     pub logging: LogConfig,
+    /// The trace of reads; `None` for none.
+    pub trace: Option<TraceConfig>,
+}
+
+/// The trace of reads.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TraceConfig {
+    /// Where it is kept, and how much of it.
+    pub options: TraceOptions,
+    /// Files that are traced; all, when there are none.
+    pub only: Vec<PathPattern>,
 }
 
 /// The `root://` front.
@@ -208,6 +219,7 @@ impl Default for Config {
             decisions: DecisionOptions::default(),
             origin: OriginConfig::default(),
             logging: LogConfig { format: LogFormat::default(), filter: "info".to_owned() },
+            trace: None,
         }
     }
 }

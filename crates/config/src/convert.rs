@@ -20,6 +20,7 @@ use crate::{
     security::read_security,
     source::Source,
     tls::read_tls,
+    trace::read_trace,
 };
 use forebay_auth::SecurityProtocol;
 use forebay_cache::AllowList;
@@ -76,6 +77,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     read_origin(&raw.origin, &mut config, &mut checker);
     read_logging(&raw.logging, &mut config, &mut checker);
     read_role(raw, &mut config, &mut checker);
+    config.trace = read_trace(&raw.trace, &mut checker);
     settle_permissions(raw, &mut config, &mut checker);
     check_whole(raw, &config, &mut checker);
     let problems = checker.into_problems();

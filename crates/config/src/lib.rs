@@ -31,11 +31,12 @@ mod service;
 mod settings;
 mod source;
 mod tls;
+mod trace;
 
 pub use accounts::RunAs;
 pub use config::{
     AdminConfig, ClientsTls, Config, DiskConfig, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig,
-    ServerConfig, TlsConfig,
+    ServerConfig, TlsConfig, TraceConfig,
 };
 pub use documents::{example_file, reference, setting_help};
 pub use error::{ConfigError, Problem};

@@ -40,6 +40,7 @@ pub(crate) struct Raw {
     pub(crate) read_ahead: RawReadAhead,
     pub(crate) origin: RawOrigin,
     pub(crate) logging: RawLogging,
+    pub(crate) trace: RawTrace,
 }
 
 /// All tables, in the order of the example file.
@@ -69,6 +70,7 @@ pub(crate) const SECTIONS: &[Section] = &[
     RawReadAhead::SECTION,
     RawOrigin::SECTION,
     RawLogging::SECTION,
+    RawTrace::SECTION,
 ];
 
 /// The tables that may be written several times, as `[[export]]`.
@@ -100,6 +102,7 @@ impl Raw {
             self.read_ahead.written(),
             self.origin.written(),
             self.logging.written(),
+            self.trace.written(),
         ];
         let lists = [
             in_list("binding", self.binding.iter().map(|binding| binding.get_ref().written())),
@@ -525,5 +528,22 @@ section! {
         format: String = Value::default(r#""text""#),
         /// What is logged: `error`, `warn`, `info`, `debug`, `trace`, also by target, as in `info,forebay_origin=debug`.
         filter: String = Value::default(r#""info""#).flag("--log").live(),
+    }
+}
+
+section! {
+    /// A trace of what clients read: a line of JSON for each open, read and close, in files that are rotated (`docs/trace.md`). Off
+    /// unless written.
+    "trace" RawTrace {
+        /// Directory of the files `trace-*.jsonl`, created if need be; nothing else is to be kept there under such names.
+        path: String = Value::none().sample(r#""/var/log/forebay/trace""#),
+        /// The part of all opens whose reads are traced: `1/10` for one of ten, drawn by chance.
+        sample: String = Value::default(r#""1/1""#),
+        /// Patterns, as those of rules, of the files that are traced; all files, unless written.
+        only: Texts = Value::none().sample(r#"["/store/user/**"]"#),
+        /// Size at which a file is ended and the next one begun: 64KiB to 64GiB.
+        file_size: String = Value::default(r#""256MiB""#),
+        /// Files that are kept; older ones are removed. 1 to 100000.
+        files: u64 = Value::default("8"),
     }
 }

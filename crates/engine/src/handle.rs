@@ -6,7 +6,7 @@ use crate::{
     hand_over::Switching,
     opened::{Opened, Source},
 };
-use forebay_telemetry::Metrics;
+use forebay_telemetry::{Metrics, TracedFile};
 use forebay_types::{ByteRange, FileStat, Lfn, Outcome};
 use std::{fs::File, sync::Arc};
 
@@ -74,12 +74,30 @@ impl Handle {
         Read::start(&self.opened, ranges)
     }
 
+    /// The path, as the client has asked for it.
+    #[must_use]
+    pub fn lfn(&self) -> &Lfn {
+        self.opened.lfn()
+    }
+
     /// What stands behind the handle, when it is a file of an origin.
     pub(crate) fn cached(&self) -> Option<&Arc<CachedFile>> {
         match &self.opened.source {
             Source::Cached(file) => Some(file),
             Source::Local { .. } => None,
         }
+    }
+
+    /// Has the reads traced. Only the first call counts.
+    pub fn set_trace(&self, trace: TracedFile) {
+        // A second trace of one open would tell the same.
+        let _ = self.opened.trace.set(trace);
+    }
+
+    /// What follows the reads, when they are traced: whoever answers them tells it.
+    #[must_use]
+    pub fn trace(&self) -> Option<&TracedFile> {
+        self.opened.trace.get()
     }
 
     /// Bytes given through this handle so far under `outcome`.

@@ -5,9 +5,13 @@ use crate::{
     hand_over::Switching,
     read_ahead::{Follower, completion},
 };
-use forebay_telemetry::{Access, Metrics, OpenHandle};
+use forebay_telemetry::{Access, Metrics, OpenHandle, TracedFile};
 use forebay_types::{ByteRange, FileStat, Lfn, Outcome};
-use std::{fs::File, sync::Arc, time::Instant};
+use std::{
+    fs::File,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 /// Who opens a file, as far as it is known.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -29,6 +33,8 @@ pub(crate) struct Opened {
     lfn: Lfn,
     client: Client,
     opened: Instant,
+    /// What follows the reads, when they are traced.
+    pub(crate) trace: OnceLock<TracedFile>,
 }
 
 /// What stands behind a handle.
@@ -43,7 +49,8 @@ impl Opened {
     pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics, switching: Switching) -> Self {
         let opened = forebay_net::clock::monotonic();
         let follower = Follower::default();
-        Self { source, account: metrics.open_handle(), follower, switching, lfn, client: client.clone(), opened }
+        let (account, client, trace) = (metrics.open_handle(), client.clone(), OnceLock::new());
+        Self { source, account, follower, switching, lfn, client, opened, trace }
     }
 
     /// Bytes accounted so far under `outcome`.
@@ -88,7 +95,11 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        let duration = forebay_net::clock::monotonic().saturating_duration_since(self.opened);
+        let now = forebay_net::clock::monotonic();
+        if let Some(trace) = self.trace.get() {
+            trace.close(|outcome| self.bytes(outcome), now);
+        }
+        let duration = now.saturating_duration_since(self.opened);
         let (origin, opens) = match &self.source {
             Source::Cached(file) => (Some(file.server()), file.detach(duration)),
             Source::Local { .. } => (None, 1),

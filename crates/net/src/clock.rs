@@ -16,6 +16,16 @@ pub fn now_unix() -> i64 {
     unix_seconds(SystemTime::now())
 }
 
+/// Wall-clock time in microseconds of the Unix epoch.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "this module is the clock")]
+pub fn now_unix_micros() -> i64 {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
+        Err(_) => 0,
+    }
+}
+
 /// A point in time that never runs backwards, for durations outside asynchronous code. It stands still while tokio's clock is
 /// paused.
 #[must_use]

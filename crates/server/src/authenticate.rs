@@ -7,6 +7,7 @@ use crate::{
     sessions::{Owner, Session},
     signatures::checker,
     status::Failure,
+    trace::Program,
 };
 use forebay_auth::{Identity, SecurityProtocol, UnixTime};
 use forebay_engine::{Client, Redirects};
@@ -25,6 +26,7 @@ pub(crate) struct Authenticating {
     session: Session,
     facts: ClientFacts,
     redirects: Redirects,
+    program: Program,
     events: Events,
     progress: Progress,
     /// Tries that failed or were given up.
@@ -102,9 +104,17 @@ impl Exchange {
             }
         };
         let redirects = self.redirects_for(login.ability);
+        let program = Program::of_login(login.pid, login.cgi);
         let id = opened.id();
-        let pending =
-            Authenticating { session: opened, facts, redirects, events, progress: Progress::Idle, failures: 0 };
+        let pending = Authenticating {
+            session: opened,
+            facts,
+            redirects,
+            program,
+            events,
+            progress: Progress::Idle,
+            failures: 0,
+        };
         match demand {
             Demand::Nothing => {
                 let proof = certified.and_then(Result::ok).unwrap_or_else(|| Gate::unasked(&pending.facts));
@@ -225,7 +235,7 @@ impl Exchange {
     /// Makes this the main connection of the session of a client that is known now.
     fn admit(&mut self, session: &ServerSession, pending: Authenticating, proof: Proof, place: Option<Place<String>>) {
         self.login_place = None;
-        let Authenticating { session: opened, facts, redirects, events, .. } = pending;
+        let Authenticating { session: opened, facts, redirects, program, events, .. } = pending;
         let Proof { identity, session_key, credentials, unbelieved } = proof;
         for reason in unbelieved {
             if self.shared.refusal_log.has_room() {
@@ -246,6 +256,7 @@ impl Exchange {
             signatures,
             accepts_deferred_answers: session.accepts_deferred_answers(),
             redirects,
+            program,
             events,
         });
     }

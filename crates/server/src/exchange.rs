@@ -13,6 +13,7 @@ use crate::{
     server::Shared,
     sessions::{BoundStream, Session},
     status::Failure,
+    trace::Program,
 };
 use forebay_auth::{Credentials, Identity, SignatureChecker};
 use forebay_engine::{Client, Handle, Redirects};
@@ -86,6 +87,8 @@ pub(crate) struct Main {
     pub(crate) accepts_deferred_answers: bool,
     /// Which redirects the client can follow.
     pub(crate) redirects: Redirects,
+    /// What the client says of itself.
+    pub(crate) program: Program,
     pub(crate) events: Events,
 }
 

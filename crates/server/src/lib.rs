@@ -37,6 +37,8 @@ mod sessions;
 mod signatures;
 mod source;
 mod status;
+mod trace;
 
 pub use options::{DirectAccess, Options, Probe, Tls};
 pub use server::Server;
+pub use trace::Tracing;

@@ -63,6 +63,7 @@ impl Exchange {
     pub(crate) fn opened(&mut self, opened: Opened) {
         let Opened { reply, options, handle } = opened;
         let stat = handle.stat();
+        self.trace_open(&handle);
         match self.handles.insert(handle) {
             Some(name) => self.output.encode(|out| reply.open(name, options, &stat, out)),
             None => {

@@ -1,5 +1,6 @@
 //! How the server is set up, and the limits that are no matter of taste.
 
+use crate::trace::Tracing;
 use forebay_net::TlsAcceptor;
 use forebay_proto::TlsPolicy;
 use forebay_types::AddressPattern;
@@ -49,6 +50,8 @@ pub struct Options {
     pub direct: DirectAccess,
     /// Checksum algorithms told to clients, the default one first. The origin decides which it really has.
     pub checksum_algorithms: Vec<String>,
+    /// The trace of reads; `None` for none.
+    pub trace: Option<Tracing>,
 }
 
 /// Which clients see the file system of the cache, and where. Only they are sent to its files.
@@ -105,6 +108,7 @@ impl Default for Options {
             host_name: None,
             direct: DirectAccess::default(),
             checksum_algorithms: vec!["adler32".to_owned(), "crc32c".to_owned()],
+            trace: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     room::Room,
     source::{Source, Supply, into_bytes, read_disk},
     status::Failure,
+    trace::trace_read,
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
@@ -18,7 +19,8 @@ use forebay_proto::{
     page::{FrameKind, PAGE_LEN, StatusFrame, crc32c, encoded_len, frames, pages, seal_pages},
     request::PageRead,
 };
-use forebay_types::ByteRange;
+use forebay_telemetry::TracedRead;
+use forebay_types::{ByteRange, Outcome};
 use std::{collections::VecDeque, fs::File, io::IoSliceMut, sync::Arc};
 
 /// Pages that are assembled before they are sent: few system calls, yet still in the processor's cache.
@@ -49,6 +51,7 @@ impl Exchange {
             return Ok(());
         }
         if range.is_empty() {
+            trace_read(handle, TracedRead::PageRead, range, self.received, Outcome::Hit);
             self.output.encode(|out| past_the_end(stream_id, read.offset).encode(out));
             return Ok(());
         }
@@ -59,8 +62,10 @@ impl Exchange {
         };
         let handle = handle.clone();
         if let Some(rest) = self.send_cached_pages(stream_id, &file, range).await? {
-            self.start_page_read(stream_id, read, Supply::Disk(Source::disk(&handle, &file, rest)), rest);
+            let supply = Supply::Disk(Source::disk(&handle, &file, rest));
+            self.start_page_read(stream_id, read, supply, rest);
         } else {
+            trace_read(&handle, TracedRead::PageRead, range, self.received, Outcome::Hit);
             self.note_hit();
         }
         Ok(())
@@ -112,6 +117,8 @@ impl Exchange {
     fn start_page_read(&mut self, stream_id: StreamId, read: &PageRead, supply: Supply, range: ByteRange) {
         let received = self.received;
         let offset = read.offset;
+        // What is left to do is the end of what was asked for.
+        let whole = ByteRange::between(offset.min(range.start()), range.end());
         match self.answer_by(stream_id, read.path_id) {
             Ok(mut answer) => self.start(async move {
                 if range.is_empty() {
@@ -119,8 +126,12 @@ impl Exchange {
                 }
                 let metrics = answer.metrics().clone();
                 answer.reserve(encoded_len(range)).await;
+                let traced = supply.traced();
                 let (source, outcome) = supply.start(range);
                 if stream_pages(answer, source, range).await.is_ok() {
+                    if let Some(handle) = traced {
+                        trace_read(&handle, TracedRead::PageRead, whole, received, outcome);
+                    }
                     let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
                     metrics.observe_request(outcome, duration);
                 }

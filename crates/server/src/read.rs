@@ -9,11 +9,13 @@ use crate::{
     output::{Output, OutputError},
     source::{Batch, Source, Supply, append_segment, held},
     status::Failure,
+    trace::trace_read,
 };
 use forebay_engine::{Handle, Segment};
 use forebay_net::{probe_cached, read_nowait};
 use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, request::Read};
-use forebay_types::ByteRange;
+use forebay_telemetry::TracedRead;
+use forebay_types::{ByteRange, Outcome};
 use std::{fs::File, sync::Arc};
 
 impl Exchange {
@@ -33,6 +35,7 @@ impl Exchange {
             return Ok(());
         }
         if range.is_empty() {
+            trace_read(handle, TracedRead::Read, range, self.received, Outcome::Hit);
             self.reply(stream_id, ReplyTo::ok);
             return Ok(());
         }
@@ -58,6 +61,7 @@ impl Exchange {
             self.start_read(stream_id, 0, Supply::Disk(source), range);
             return Ok(());
         }
+        trace_read(handle, TracedRead::Read, range, self.received, Outcome::Hit);
         self.note_hit();
         Ok(())
     }
@@ -117,8 +121,12 @@ async fn answer_read(answer: Answer, supply: Supply, range: ByteRange, received:
         return answer.finish(ReplyTo::ok).await;
     }
     let metrics = answer.metrics().clone();
+    let traced = supply.traced();
     let (source, outcome) = supply.start(range);
     if stream_read(answer, source, range.len()).await.is_ok() {
+        if let Some(handle) = traced {
+            trace_read(&handle, TracedRead::Read, range, received, outcome);
+        }
         metrics.observe_request(outcome, forebay_net::clock::monotonic().saturating_duration_since(received));
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     output::OutputError,
     source::{Source, append_segment, ended_early, held},
     status::Failure,
+    trace::trace_vector,
 };
 use forebay_engine::{Handle, Segment};
 use forebay_proto::{
@@ -78,6 +79,8 @@ impl Exchange {
         }
         if progress.done == read.elements.len() {
             self.end_frame(stream_id, Status::OK, body_start);
+            let traced = self.traced_elements(read);
+            trace_vector(|name| self.handles.get(name), &traced, self.received, Outcome::Hit);
             self.note_hit();
         } else {
             // Nothing of this frame has been sent: the task sends it with the elements that follow.
@@ -151,7 +154,8 @@ impl Exchange {
             Err(failure) => return self.fail(stream_id, &failure),
         };
         let elements: Vec<ReadElement> = read.elements.iter().skip(progress.done).collect();
-        let handles = self.handles_of(&elements);
+        let traced = self.traced_elements(read);
+        let handles = self.handles_of(if traced.is_empty() { &elements } else { &traced });
         let body_len = read.elements.body_len();
         let (shared, received) = (Arc::clone(&self.shared), self.received);
         self.start(async move {
@@ -167,6 +171,8 @@ impl Exchange {
             if answer_read_vector(answer, elements, assembled, body_len).await.is_ok() {
                 let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
                 metrics.observe_request(Outcome::Missed, duration);
+                let find = |name| handles.iter().find(|(known, _)| *known == name).map(|(_, handle)| handle);
+                trace_vector(find, &traced, received, Outcome::Missed);
             }
         });
     }

@@ -64,6 +64,15 @@ pub(crate) fn held<R: Send + 'static>(bytes: Vec<u8>, room: R) -> Bytes {
 }
 
 impl Supply {
+    /// The open file, when its reads are traced.
+    pub(crate) fn traced(&self) -> Option<Handle> {
+        let handle = match self {
+            Self::Handle(handle) => handle,
+            Self::Disk(source) => &source.handle,
+        };
+        handle.trace().map(|_| handle.clone())
+    }
+
     /// Starts the read of `range`, which is not empty. Tells also how the bytes are obtained, as far as it is known now.
     pub(crate) fn start(self, range: ByteRange) -> (Source, Outcome) {
         match self {

@@ -58,6 +58,7 @@ impl Collector for Exposition {
         page.read_ahead(&self.0)?;
         page.purge(&self.0.purge)?;
         page.disks(&self.0)?;
+        page.trace(&self.0)?;
         page.budget(&self.0)
     }
 }
@@ -277,6 +278,14 @@ impl Page<'_, '_> {
         self.counter(
             ("forebay_completion", "Bytes fetched to complete files", Some(&Unit::Bytes)),
             &counters.completion_bytes,
+        )
+    }
+
+    fn trace(&mut self, counters: &Counters) -> fmt::Result {
+        self.counter(("forebay_trace_written", "Lines of the trace that were written", None), &counters.trace_written)?;
+        self.counter(
+            ("forebay_trace_dropped", "Lines of the trace that were dropped: too many, or not writable", None),
+            &counters.trace_dropped,
         )
     }
 

@@ -14,6 +14,7 @@ mod open_handle;
 mod origins;
 mod purge;
 mod readiness;
+mod trace;
 
 pub use access_log::{ACCESS_TARGET, Access, log_direct, log_switch};
 pub use disks::DiskGauges;
@@ -27,3 +28,4 @@ pub use open_handle::OpenHandle;
 pub use origins::{ORIGIN_LABEL_OTHER, ORIGIN_LABELS_MAX, OriginMetrics};
 pub use purge::CacheLevel;
 pub use readiness::Readiness;
+pub use trace::{Sample, Trace, TraceOptions, TracedAnswer, TracedFile, TracedOpen, TracedRead};

@@ -67,6 +67,8 @@ pub(crate) struct Counters {
     pub(crate) direct_opens: AtomicU64,
     pub(crate) direct_switches: AtomicU64,
     pub(crate) miss_redirects: AtomicU64,
+    pub(crate) trace_written: AtomicU64,
+    pub(crate) trace_dropped: AtomicU64,
     pub(crate) index_entries: AtomicU64,
     pub(crate) index_commits: AtomicU64,
     pub(crate) index_errors: AtomicU64,
@@ -100,6 +102,16 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Counts lines of the trace that are on disk.
+    pub(crate) fn add_trace_written(&self, lines: u64) {
+        self.0.trace_written.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// Counts lines of the trace that were dropped.
+    pub(crate) fn add_trace_dropped(&self, lines: u64) {
+        self.0.trace_dropped.fetch_add(lines, Ordering::Relaxed);
     }
 
     /// Counts a client's request as it is received.

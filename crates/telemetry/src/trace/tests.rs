@@ -1,0 +1,177 @@
+//! What a trace has in it, and what becomes of it when it cannot be written.
+
+use super::*;
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use writer::Writer;
+
+const EPOCH_US: i64 = 1_700_000_000_000_000;
+
+fn now() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
+    Instant::now()
+}
+
+fn options(directory: &Path) -> TraceOptions {
+    TraceOptions { directory: directory.to_owned(), sample: Sample::ALL, file_bytes: 1 << 20, files_max: 3 }
+}
+
+fn open(path: &str) -> TracedOpen<'_> {
+    TracedOpen { path, size: 1000, user: "ann", peer: "[::1]:40000", pid: 7, program: "xrdcp" }
+}
+
+fn after(start: Instant, micros: u64) -> Instant {
+    start + Duration::from_micros(micros)
+}
+
+fn answer(start: Instant, received: u64, done: u64, outcome: Outcome) -> TracedAnswer {
+    TracedAnswer { received: after(start, received), done: after(start, done), outcome }
+}
+
+/// Names and contents of the files of a trace, in order.
+fn files(directory: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
+    let read = |path: &Path| fs::read_to_string(path).unwrap();
+    let mut files: Vec<_> =
+        entries.map(|entry| (entry.file_name().into_string().unwrap(), read(&entry.path()))).collect();
+    files.sort();
+    files
+}
+
+fn counted(metrics: &Metrics, what: &str) -> u64 {
+    let page = metrics.render().unwrap();
+    let name = format!("forebay_trace_{what}_total ");
+    page.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
+}
+
+fn batch(text: &str, at: Instant) -> Batch {
+    Batch { lines: text.as_bytes().to_vec(), count: 1, at }
+}
+
+#[test]
+fn each_event_is_a_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let (start, metrics) = (now(), Metrics::new());
+    let trace = Trace::start(options(directory.path()), (start, EPOCH_US), metrics.clone()).unwrap();
+    let file = trace.open(&open("/a \"b\"\\\n\u{7f}é"), after(start, 1)).unwrap();
+    file.read(TracedRead::Read, ByteRange::at(5, 10), &answer(start, 2, 9, Outcome::Hit));
+    file.read(TracedRead::PageRead, ByteRange::at(1000, 0), &answer(start, 3, 3, Outcome::Coalesced));
+    let elements = [ByteRange::at(1, 2), ByteRange::at(3, 4)];
+    file.read_vector(elements.into_iter(), &answer(start, 4, 5, Outcome::Missed));
+    file.read_vector(std::iter::empty(), &answer(start, 5, 5, Outcome::Hit));
+    file.close(|outcome| if outcome == Outcome::Hit { 10 } else { 0 }, after(start, 6));
+    trace.flush(Duration::from_secs(60));
+    let expected = r#"{"e":"open","t":1700000000000001,"f":1,"path":"/a \"b\"\\\u000a\u007fé","size":1000,"user":"ann","peer":"[::1]:40000","pid":7,"app":"xrdcp"}
+{"e":"read","t":1700000000000002,"f":1,"o":5,"n":10,"r":"hit","us":7}
+{"e":"pgread","t":1700000000000003,"f":1,"o":1000,"n":0,"r":"missed","us":0}
+{"e":"readv","t":1700000000000004,"f":1,"v":[[1,2],[3,4]],"r":"missed","us":1}
+{"e":"readv","t":1700000000000005,"f":1,"v":[],"r":"hit","us":0}
+{"e":"close","t":1700000000000006,"f":1,"hit":10,"missed":0,"coalesced":0,"bypassed":0}
+"#;
+    let written = files(directory.path());
+    assert_eq!(written, [("trace-001700000000-000001.jsonl".to_owned(), expected.to_owned())]);
+    let mode = fs::metadata(directory.path().join(&written[0].0)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o137, 0, "others cannot read it");
+    assert_eq!((counted(&metrics, "written"), counted(&metrics, "dropped")), (6, 0));
+}
+
+#[test]
+fn lines_are_handed_over_when_they_are_many_or_old() {
+    let directory = tempfile::tempdir().unwrap();
+    let start = now();
+    let trace = Trace::start(options(directory.path()), (start, EPOCH_US), Metrics::new()).unwrap();
+    let file = trace.open(&open("/f"), start).unwrap();
+    let lines = || {
+        trace.flush(Duration::from_secs(60));
+        files(directory.path()).first().map_or(0, |(_, text)| text.lines().count())
+    };
+    file.read(TracedRead::Read, ByteRange::at(0, 1), &answer(start, 0, 999_999, Outcome::Hit));
+    assert_eq!(lines(), 0);
+    file.read(TracedRead::Read, ByteRange::at(0, 1), &answer(start, 0, 1_000_000, Outcome::Hit));
+    assert_eq!(lines(), 3);
+    let mut told = 3;
+    while lines() == 3 {
+        assert!(told < 1000, "a batch is at most some kilobytes");
+        file.read(TracedRead::Read, ByteRange::at(0, 1), &answer(start, 1_000_000, 1_000_001, Outcome::Hit));
+        told += 1;
+    }
+    assert_eq!(lines(), told);
+}
+
+#[test]
+fn files_are_ended_at_their_size_and_the_oldest_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let (start, metrics) = (now(), Metrics::new());
+    let options = TraceOptions { file_bytes: 10, files_max: 2, ..options(directory.path()) };
+    fs::write(directory.path().join("notes.jsonl"), "mine").unwrap();
+    let mut writer = Writer::new(options, Clock(start, EPOCH_US), metrics.clone());
+    for line in ["1234\n", "5678\n", "abcd\n", "efgh\n", "ijkl\n"] {
+        writer.take(&batch(line, start));
+    }
+    let text = |(_, text): (String, String)| text;
+    let kept: Vec<String> = files(directory.path()).into_iter().map(text).collect();
+    assert_eq!(kept, ["mine", "abcd\nefgh\n", "ijkl\n"]);
+    // The next process goes on behind them.
+    let options = TraceOptions { file_bytes: 10, files_max: 2, ..self::options(directory.path()) };
+    let mut next = Writer::new(options, Clock(start, EPOCH_US), metrics);
+    next.take(&batch("next\n", start));
+    let names: Vec<String> = files(directory.path()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+}
+
+#[test]
+fn what_cannot_be_written_is_dropped_until_it_can() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("trace");
+    fs::write(&directory, "in the way").unwrap();
+    let (start, metrics) = (now(), Metrics::new());
+    let mut writer = Writer::new(options(&directory), Clock(start, EPOCH_US), metrics.clone());
+    writer.take(&batch("1\n", start));
+    assert_eq!(counted(&metrics, "dropped"), 1);
+    fs::remove_file(&directory).unwrap();
+    writer.take(&batch("2\n", after(start, 4_999_999)));
+    assert_eq!((counted(&metrics, "written"), counted(&metrics, "dropped")), (0, 2));
+    writer.take(&batch("3\n", after(start, 5_000_000)));
+    assert_eq!((counted(&metrics, "written"), counted(&metrics, "dropped")), (1, 2));
+    assert_eq!(files(&directory)[0].1, "3\n");
+}
+
+#[test]
+fn nobody_waits_for_a_queue_that_is_full() {
+    let metrics = Metrics::new();
+    let (queue, messages) = mpsc::sync_channel(1);
+    let clock = Clock(now(), EPOCH_US);
+    let shared = Shared { sample: Sample::ALL, opens: AtomicU64::new(0), queue, clock, metrics: metrics.clone() };
+    let trace = Trace(Arc::new(shared));
+    for _ in 0..3 {
+        trace.open(&open("/f"), clock.0).unwrap().close(|_| 0, clock.0);
+    }
+    assert_eq!(counted(&metrics, "dropped"), 4);
+    trace.flush(Duration::from_secs(3600));
+    drop(messages);
+    trace.open(&open("/f"), clock.0).unwrap().close(|_| 0, clock.0);
+    assert_eq!(counted(&metrics, "dropped"), 6);
+}
+
+#[test]
+fn a_sample_draws_its_part_of_the_opens() {
+    assert_eq!(Sample::parse("1/10"), Some(Sample { of: 1, per: 10 }));
+    assert_eq!(Sample::parse("3/3"), Some(Sample { of: 3, per: 3 }));
+    for bad in ["", "1", "0/1", "2/1", "1/0", "-1/2", "1/x", "10%"] {
+        assert_eq!(Sample::parse(bad), None, "{bad}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (start, sample) = (now(), Sample { of: 1, per: 10 });
+    let options = TraceOptions { sample, ..options(directory.path()) };
+    let trace = Trace::start(options, (start, EPOCH_US), Metrics::new()).unwrap();
+    let drawn = (0..10_000).filter(|_| trace.open(&open("/f"), start).is_some()).count();
+    assert!((900..1100).contains(&drawn), "{drawn}");
+}
+
+#[test]
+fn times_before_the_start_count_too() {
+    let start = now() + Duration::from_secs(10);
+    let clock = Clock(start, EPOCH_US);
+    assert_eq!(clock.micros(start), EPOCH_US);
+    assert_eq!(clock.micros(after(start, 5)), EPOCH_US + 5);
+    assert_eq!(clock.micros(start - Duration::from_micros(5)), EPOCH_US - 5);
+}
