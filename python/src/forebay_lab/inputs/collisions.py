@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from typing import Any
 
 import awkward as ak
 import numpy as np
-import pythia8mc
 
 from ..errors import LabError
 
@@ -25,7 +27,7 @@ SETTINGS = (
 
 def batches(events: int, seed: int, progress: Callable[[int], None]) -> Iterator[Any]:
     """Particles with seven properties each, batch by batch."""
-    generator = pythia8mc.Pythia("", False)
+    generator = _pythia().Pythia("", False)
     for setting in (*SETTINGS, f"Random:seed = {seed}"):
         generator.readString(setting)
     if not generator.init():
@@ -50,3 +52,13 @@ def seven_properties(particles: Any) -> Any:
     }
     columns |= {name: ak.values_astype(particles.p[name], np.float32) for name in ("px", "py", "pz", "e")}
     return ak.zip(columns)
+
+
+def _pythia() -> Any:
+    """The generator's module, imported in an empty directory.
+
+    pythia8mc 8.317 runs every file of a directory `python` that it finds where it is imported, as Python: in a checkout
+    of this repository that is the lab itself.
+    """
+    with tempfile.TemporaryDirectory(prefix="forebay-lab-") as empty, chdir(empty):
+        return importlib.import_module("pythia8mc")
