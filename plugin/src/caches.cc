@@ -20,14 +20,14 @@ constexpr std::chrono::seconds kAliveFor{2};
 
 constexpr size_t kTokenLength = 32;
 
-/// The token in the file that a cache has told us of, if we see it.
+/// The token in the file that a cache has told us of; another when we do not see it.
 std::string readToken(const std::string& path) {
     std::string token(kTokenLength, '\0');
     std::ifstream file(path, std::ios::binary);
     file.read(token.data(), kTokenLength);
     const bool is_whole = file.gcount() == static_cast<std::streamsize>(kTokenLength);
     const bool is_hex = token.find_first_not_of("0123456789abcdef") == std::string::npos;
-    return is_whole && is_hex ? token : "";
+    return is_whole && is_hex ? token : kNoToken;
 }
 
 }  // namespace

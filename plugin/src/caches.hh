@@ -17,13 +17,16 @@ namespace forebay {
 /// The options, read once when the plug-in is loaded.
 const Options& options();
 
+/// What is shown to a cache of whose files we see none: any wrong token makes it serve them.
+inline const std::string kNoToken = "none";
+
 /// Tells which caches answer, and by which token they know that we see their files.
 ///
 /// A cache that has not answered for a while is greeted, by a thread of its own, before a file is opened there: so that
 /// a dead one costs one short look and not the minutes that the client library tries it for.
 class Caches {
   public:
-    /// Called once: whether the cache can be asked, and the token, empty when there is none.
+    /// Called once: whether the cache can be asked, and the token to be shown, empty when it has told of none.
     using Then = std::function<void(bool is_usable, const std::string& token)>;
 
     /// The caches as this process knows them; a forked child begins anew.

@@ -133,12 +133,8 @@ std::string OpenFile::urlAt(const Place& place, const std::string& token) const 
     if (!place.url.empty()) {
         return place.url;
     }
-    std::string parameters;
-    if (!place.may_leave) {
-        parameters = "forebay.direct=never";
-    } else if (!token.empty()) {
-        parameters = "forebay.probe=" + token;
-    }
+    const std::string& proof = place.may_leave ? token : kNoToken;
+    const std::string parameters = proof.empty() ? "" : "forebay.probe=" + proof;
     return forwardedUrl(options().caches[place.cache], *url_, parameters);
 }
 
