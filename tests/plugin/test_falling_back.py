@@ -8,9 +8,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,6 @@ from harness.forebay import Forebay
 from harness.ground import Ground, program
 from harness.pausing import PausingClient
 from harness.plugin import through_caches
-from harness.process import give_to_service
 from harness.relay import Relay
 from harness.waiting import until
 
@@ -143,30 +141,3 @@ def test_two_contents_are_never_mixed(new: Pattern, cache: Forebay, origin: xroo
         cache.process.kill()
         with pytest.raises(ClientFailed, match=r"vector_read:|read at"):
             reader.finish()
-
-
-@pytest.mark.parametrize("client", ["xrdcp", "pyxrootd"])
-def test_file_that_is_not_seen_here_is_read_all_the_same(
-    client: str,
-    serve: Callable[[Mapping[str, Any]], Forebay],
-    plain_origin: xrootd.Origin,
-    ground: Ground,
-    patterns: dict[str, Pattern],
-) -> None:
-    store = give_to_service(ground.directory("shared-store"))
-    store.chmod(0o755)
-    cache = serve(
-        {
-            "forwarding": {"allow": ["127.0.0.1:*"], "direct": "complete"},
-            "store": {"path": str(store)},
-            "direct": {"file_mode": "0644", "paths": [f"{store}=/nowhere/to/be/seen"]},
-        }
-    )
-    url, environment = f"{plain_origin.url}/{PATH}", through_caches([cache.url])
-
-    def was_sent_to_a_file() -> bool:
-        assert_same(fetch(client, ground, url, environment), patterns[PATH].all(), client)
-        return cache.metrics().total("forebay_direct_opens_total") > 0
-
-    until(was_sent_to_a_file, "the file is complete and left to clients", within=60)
-    assert_same(fetch(client, ground, url, environment), patterns[PATH].all(), client)

@@ -50,10 +50,13 @@ impl DirectAccess {
         self.clients.iter().any(|pattern| pattern.matches(client))
     }
 
-    /// Which redirects a client can follow that has told `token` with its request.
+    /// Which redirects a client can follow that has told `token` with its request. A wrong one says that it sees no files, asked for or not.
     pub(crate) fn proven(&self, redirects: Redirects, token: Option<&str>) -> Redirects {
         let sees_files = matches!(redirects, Redirects::ToFiles | Redirects::ToFilesAmidReads);
-        let is_proven = !self.needs_probe || self.probe.get().is_some_and(|probe| token == Some(&*probe.token));
+        let is_proven = match token {
+            Some(token) => self.probe.get().is_some_and(|probe| *token == *probe.token),
+            None => !self.needs_probe,
+        };
         if sees_files && !is_proven { Redirects::ToUrls } else { redirects }
     }
 
@@ -140,7 +143,9 @@ mod tests {
         }
         let lost = DirectAccess { probe: Arc::default(), ..asking.clone() };
         assert_eq!(lost.proven(Redirects::ToFiles, None), Redirects::ToUrls, "nobody can prove it");
-        assert_eq!(access(&[], &[]).proven(Redirects::ToFiles, None), Redirects::ToFiles, "nobody is asked");
+        let trusting = DirectAccess { needs_probe: false, ..asking.clone() };
+        assert_eq!(trusting.proven(Redirects::ToFiles, None), Redirects::ToFiles, "nobody is asked");
+        assert_eq!(trusting.proven(Redirects::ToFiles, Some("none")), Redirects::ToUrls, "it says that it sees none");
         assert_eq!(asking.probe_path("10.1.0.1".parse().unwrap()).as_deref(), Some("/mnt/s/.forebay-probe"));
         assert_eq!(asking.probe_path("10.2.0.1".parse().unwrap()), None);
     }
