@@ -205,16 +205,20 @@ void OpenFile::redirectedAt(Place place, Answer answer) {
     place.url = redirectedUrl(answer.status->GetErrorMessage(), place.asked);
     ++place.redirects;
     Caches::here().answered(place.cache);
-    const bool may_follow = place.isFile() ? place.may_leave && isReadable(place.url)
-                                           : Url::parse(place.url) && place.redirects <= kRedirectsMax;
-    if (may_follow) {
+    const auto there = Url::parse(place.url);
+    const bool may_follow =
+        place.isFile() ? place.may_leave && isReadable(place.url) : there && place.redirects <= kRedirectsMax;
+    if (there && there->address() == url_->address()) {
+        const std::lock_guard lock(mutex_);
+        places_.dropCaches();  // as caches do that only fill: what remains is the origin
+    } else if (may_follow) {
         openAt(place, "");
         return;
     }
-    XrdCl::DefaultEnv::GetLog()->Info(kLogTopic, "not followed: %s", place.url.c_str());
     if (place.isFile() && place.may_leave) {
         const std::lock_guard lock(mutex_);
         places_.tryServed(place.cache);
+        XrdCl::DefaultEnv::GetLog()->Info(kLogTopic, "%s is not seen here", place.url.c_str());
     }
     tryNext(std::move(answer));
 }

@@ -132,6 +132,19 @@ def test_reads_go_on_when_the_file_is_complete(
     assert told["url"].startswith("file://localhost/" if is_seen else cache.url)
 
 
+def test_cache_that_only_fills_sends_to_the_origin(
+    serve: Callable[[Mapping[str, Any]], Forebay],
+    plain_origin: xrootd.Origin,
+    ground: Ground,
+    patterns: dict[str, Pattern],
+) -> None:
+    cache = serve({"forwarding": {"allow": ["127.0.0.1:*"], "miss": "redirect"}})
+    environment = through_caches([cache.url])
+    assert_same(fetch("xrdcp", ground, f"{plain_origin.url}/{PATH}", environment), patterns[PATH].all(), "cold")
+    assert sent_bytes(cache) == 0
+    assert cache.settled_metrics().origin_bytes == patterns[PATH].size
+
+
 def test_file_that_goes_amid_the_reads_is_read_to_its_end(
     start: Start, store: Path, plain_origin: xrootd.Origin, ground: Ground, patterns: dict[str, Pattern]
 ) -> None:
