@@ -216,6 +216,14 @@ def test_a_store_has_one_filler(site: Site) -> None:
     site.filler = site.start("filler")
     site.wait_for_filler()
 
+    def is_over() -> bool:
+        record.write_text(json.dumps({**elsewhere, "renewed_ms": time_ms() + 60_000}))
+        return not site.filler.process.is_running()
+
+    until(is_over, "a filler leaves a store that was taken over", within=60)
+    assert "the store was taken over" in site.filler.process.output()
+    assert json.loads(record.read_text())["instance"] == "another", "the record is the other's"
+
 
 def test_what_a_manager_has_sent_clients_to_stays_for_a_while(
     site: Site, ground: Ground, patterns: dict[str, Pattern]
