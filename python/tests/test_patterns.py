@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay_lab.patterns import pictures, recorder, strace
+from forebay_lab.patterns import pictures, recorder, strace, stream
 from forebay_lab.patterns.measures import covered, measure
 from forebay_lab.patterns.replay import Target, differences
 from forebay_lab.patterns.schedule import plan, thinking_s
@@ -209,6 +209,45 @@ def test_what_strace_has_written_becomes_a_trace(tmp_path: Path) -> None:
     assert [one.got for one in found.reads] == [100, 8, 4096, 10, 7, 9]
     assert found.operations[-1].kind is Kind.CLOSE
     assert found.reads[2].end_s - found.reads[2].start_s == pytest.approx(0.9)
+
+
+STREAM = """\
+{"e":"open","t":1700000000000000,"f":17,"path":"/s/a.root","size":9000,"user":"","peer":"[::1]:40000","pid":7,"app":"x"}
+{"e":"open","t":1700000000500000,"f":18,"path":"/s/b.txt","size":10,"user":"","peer":"[::1]:40001","pid":7,"app":"x"}
+{"e":"readv","t":1700000003000000,"f":17,"v":[[26,40],[100,5]],"r":"hit","us":250000}
+{"e":"read","t":1700000001000000,"f":17,"o":5,"n":300,"r":"missed","us":500000}
+{"e":"read","t":1700000001000000,"f":17,"o":9000,"n":0,"r":"hit","us":5}
+{"e":"read","t":1700000001100000,"f":18,"o":0,"n":10,"r":"hit","us":5}
+{"e":"read","t":1700000001100000,"f":9,"o":0,"n":10,"r":"hit","us":5}
+{"e":"close","t":1700000004000000,"f":17,"hit":45,"missed":300,"coalesced":0,"bypassed":0}
+"""
+STREAM_NEXT = """\
+{"e":"open","t":1700000009000000,"f":17,"path":"/s/c.root","size":10,"user":"","peer":"[::1]:40002","pid":8,"app":"x"}
+{"e":"pgread","t":1700000009000000,"f":17,"o":0,"n":10,"r":"hit","us":9}
+{"e":"re"""
+
+
+def test_a_servers_stream_becomes_a_trace(tmp_path: Path) -> None:
+    (tmp_path / "trace-1700000000-000002.jsonl").write_text(STREAM_NEXT)
+    (tmp_path / "trace-1700000000-000001.jsonl").write_text(STREAM)
+    found = stream.parse(tmp_path, ["*.root"])
+    assert found.paths == {1: "/s/a.root", 2: "/s/c.root"}
+    assert found.facts["file_sizes"] == {"/s/a.root": 9000, "/s/c.root": 10}
+    assert asked(found) == [[(5, 300)], [(26, 40), (100, 5)], [(0, 10)]]
+    assert [(one.kind, one.start_s, one.end_s, one.job) for one in found.reads] == [
+        (Kind.READ, 1.0, 1.5, 0),
+        (Kind.VECTOR, 3.0, 3.25, 0),
+        (Kind.PAGES, 9.0, pytest.approx(9.000009), 1),
+    ]
+    assert len(stream.parse(tmp_path).paths) == 3
+
+
+@pytest.mark.parametrize("line", ["no json", '{"e":"open","t":1,"f":1}', '{"t":1,"f":1}', "[]"])
+def test_a_line_that_is_not_of_a_stream_is_refused(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "trace-1-1.jsonl"
+    file.write_text(line + "\n")
+    with pytest.raises(TraceError, match="line 1"):
+        stream.parse(file)
 
 
 def test_pictures_are_drawn_as_png_and_svg(tmp_path: Path) -> None:

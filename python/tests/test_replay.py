@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from forebay_lab import cli
-from forebay_lab.patterns import recorder, strace
+from forebay_lab.patterns import recorder, strace, stream
 from forebay_lab.patterns.replay import Target, differences, replay, replay_exactly, replay_recorded
 from forebay_lab.patterns.schedule import plan
 from forebay_lab.patterns.trace import Kind, Operation, Range, Trace, TraceError
-from forebay_lab.process import service_directory
+from forebay_lab.process import Process, service_directory
 from forebay_lab.programs import Programs
 from forebay_lab.servers import Server, Servers
 
@@ -81,6 +81,30 @@ def test_a_replay_waits_for_answers_and_thinks_as_the_job_did(origin: Server) ->
     for step, now in zip(steps, played, strict=True):
         answered_s = max((played[number].end_s for number in step.after), default=0.0)
         assert now.start_s >= answered_s + step.think_s - 1e-6
+
+
+def clipped(read: Operation) -> Operation:
+    """What a server tells of a read: the bytes that were there."""
+    ranges = tuple(Range(part.offset, max(0, min(part.length, SIZE - part.offset))) for part in read.ranges)
+    return replace(read, ranges=ranges)
+
+
+def test_a_servers_stream_tells_the_recorded_reads(place: Path, file: Path) -> None:
+    traces = service_directory(place / "traces")
+    settings = place / "forebay.toml"
+    settings.write_text(
+        f'[server]\nlisten = ["127.0.0.1:0"]\n[[export]]\ndirectory = "{file.parent}"\n[trace]\npath = "{traces}"\n'
+    )
+    command: list[str | Path] = [Programs.default_forebay().resolve(), "serve", "--config", settings]
+    with Process("traced", command, place, keep_user=True) as process:
+        ready = process.wait_for_line(r"^ready (root://\S+)$")
+        replay_exactly(MIXED, Target(ready[1]), think=0)
+    # The server has ended, so every line is there.
+    seen = stream.parse(traces)
+    told = [clipped(one) for one in MIXED.operations]
+    wanted = Trace(tuple(one for one in told if not one.is_read or any(part.length for part in one.ranges)))
+    assert differences(wanted, seen) == []
+    assert len(seen.reads) == len(wanted.reads) > 0
 
 
 def test_local_files_are_replayed_too(file: Path) -> None:

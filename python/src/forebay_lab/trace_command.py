@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 
 from . import options as shared
 from .errors import LabError
 from .inputs import catalogue
-from .patterns import experiment, pictures, recorder, strace, summary
+from .patterns import experiment, pictures, recorder, strace, stream, summary
 from .patterns.measures import Measures, measure
 from .patterns.replay import Target, replay_exactly
 from .patterns.trace import Trace
@@ -42,16 +43,22 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--out", type=Path, required=True, help="the trace")
     parser.add_argument(
         "--by",
-        choices=("recorder", "strace"),
+        choices=("recorder", "strace", "stream"),
         default="recorder",
-        help="by the recorder of XRootD's client (files by root://) or by strace (local files); default: %(default)s",
+        help="by the recorder of XRootD's client (files by root://), by strace (local files), or by the stream of a "
+        "server ([trace]; needs --from); default: %(default)s",
     )
     parser.add_argument(
         "--files",
-        default=",".join(strace.DEFAULT_FILES),
-        help="strace: patterns of the paths that count, with commas (default: %(default)s)",
+        type=shared.names,
+        help=f"patterns of paths, with commas (strace: {','.join(strace.DEFAULT_FILES)}; stream: all; recorder: all)",
     )
-    parser.add_argument("--from", dest="record", type=Path, help="a record that is there already, instead of a job")
+    parser.add_argument(
+        "--from",
+        dest="record",
+        type=Path,
+        help="a record that is there already, instead of a job; a file or, of a stream, a directory",
+    )
     parser.add_argument("job", nargs="*", metavar="COMMAND", help="the job, behind --")
 
 
@@ -98,18 +105,37 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
 def _record(options: argparse.Namespace) -> None:
     if bool(options.job) == bool(options.record):
         raise LabError("trace record: give either a job behind `--`, or a record by --from")
-    files = options.files.split(",")
-    if options.record:
-        parse = recorder.parse if options.by == "recorder" else lambda record: strace.parse(record, files)
-        trace = parse(options.record)
-    elif options.by == "recorder":
-        trace = recorder.record(options.job)
-    else:
-        trace = strace.record(options.job, files)
+    trace = _taken_over(options) if options.record else _recorded(options)
     if not trace.reads:
         raise LabError(f"{options.record or options.job[0]} holds no read of a file")
     trace.save(options.out)
     print(f"{options.out}\n{_text(measure(trace))}")
+
+
+def _taken_over(options: argparse.Namespace) -> Trace:
+    match options.by:
+        case "strace":
+            return strace.parse(options.record, options.files or strace.DEFAULT_FILES)
+        case "stream":
+            return stream.parse(options.record, options.files or stream.ALL_FILES)
+        case _:
+            return _matching(recorder.parse(options.record), options.files)
+
+
+def _recorded(options: argparse.Namespace) -> Trace:
+    match options.by:
+        case "strace":
+            return strace.record(options.job, options.files or strace.DEFAULT_FILES)
+        case "stream":
+            raise LabError("trace record --by stream: name the server's directory of traces by --from")
+        case _:
+            return _matching(recorder.record(options.job), options.files)
+
+
+def _matching(trace: Trace, files: list[str] | None) -> Trace:
+    if files is None:
+        return trace
+    return trace.only(path for path in trace.paths.values() if any(fnmatch(path, pattern) for pattern in files))
 
 
 def _show(options: argparse.Namespace) -> None:
