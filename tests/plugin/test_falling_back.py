@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -113,6 +114,19 @@ def test_cache_killed_amid_the_reads_is_left_for_the_origin(cache: Forebay, orig
         cache.process.kill()
         told = json.loads(reader.finish())
     assert told["sha256"] == hashlib.sha256(CONTENT.all()).hexdigest(), "begun at the cache, ended at the origin"
+    assert told["url"].startswith(origin.url)
+
+
+def test_cache_that_falls_silent_amid_the_reads_is_left_for_the_origin(cache: Forebay, origin: xrootd.Origin) -> None:
+    url, environment = f"{origin.url}/{LARGE}", through_caches([cache.url], XRD_STREAMTIMEOUT="3")
+    with PausingClient(sys.executable, "pyxrootd_halves.py", url, env=environment) as reader:
+        reader.until_half()
+        cache.process.signal(signal.SIGSTOP)
+        try:
+            told = json.loads(reader.finish())
+        finally:
+            cache.process.signal(signal.SIGCONT)
+    assert told["sha256"] == hashlib.sha256(CONTENT.all()).hexdigest()
     assert told["url"].startswith(origin.url)
 
 
