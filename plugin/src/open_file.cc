@@ -16,6 +16,8 @@ using XrdCl::OpenFlags;
 
 const std::string kReadRecovery = "ReadRecovery";
 const std::string kFollowRedirects = "FollowRedirects";
+const std::string kDataServer = "DataServer";
+const std::string kLastUrl = "LastURL";
 
 constexpr int kRedirectsMax = 16;
 
@@ -212,6 +214,7 @@ void OpenFile::redirectedAt(Place place, Answer answer) {
         const std::lock_guard lock(mutex_);
         places_.dropCaches();  // as caches do that only fill: what remains is the origin
     } else if (may_follow) {
+        XrdCl::DefaultEnv::GetLog()->Info(kLogTopic, "%s is read at %s", url_->path.c_str(), place.url.c_str());
         openAt(place, "");
         return;
     }
@@ -363,7 +366,14 @@ bool OpenFile::getProperty(const std::string& name, std::string& value) const {
         const std::lock_guard lock(mutex_);
         file = file_;
     }
-    return file && file->GetProperty(name, value);
+    if (!file || !file->GetProperty(name, value)) {
+        return false;
+    }
+    // The library names this machine as the server of a local file, and fsspec-xrootd 0.5 asks it how it likes its vectors.
+    if (std::string last; name == kDataServer && file->GetProperty(kLastUrl, last) && last.compare(0, 5, "file:") == 0) {
+        value.clear();
+    }
+    return true;
 }
 
 void OpenFile::abandon() {
