@@ -208,6 +208,15 @@ def test_nothing_is_decided_within_the_errors_or_by_two_repetitions() -> None:
     assert [one.verdict for one in verdicts.judgements(loop_rows(few))] == ["not decided"]
 
 
+def test_quick_runs_decide_nothing(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {"loop": loop_rows()})
+    assert "warm = local: holds" in report_on(run).words
+    (run / "loop.parameters.json").write_text('{"quick": true}')
+    words = report_on(run).words
+    assert "Rows of quick runs do not count here" in words
+    assert "warm = local:" not in words
+
+
 def test_only_far_sites_are_asked_about_a_gain() -> None:
     walls = {"direct": [9.0, 9.1, 8.9], "forebay-cold": [7.0, 7.1, 6.9], "xcache-cold": [9.5, 9.6, 9.4]}
     near, far = loop_rows(walls, path="KIT", mbit=802), loop_rows(walls, path="BNL", mbit=137)

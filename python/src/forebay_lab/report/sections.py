@@ -128,9 +128,9 @@ def means(rows: Sequence[Row]) -> Table:
 
 def judged(all_measured: Sequence[Measured]) -> Iterator[Block]:
     """The verdict on each claim, and where Forebay is not better."""
-    loops = [row for measured in all_measured if measured.name == "loop" for row in measured.rows]
-    far = [row for measured in all_measured if measured.name in ("loop", "sites") for row in measured.rows]
-    quick = any(measured.parameters.get("quick") for measured in all_measured)
+    whole = [measured for measured in all_measured if not measured.parameters.get("quick")]
+    loops = [row for measured in whole if measured.name == "loop" for row in measured.rows]
+    far = [row for measured in whole if measured.name in ("loop", "sites") for row in measured.rows]
     found: list[Judgement] = [*verdicts.judgements(loops), *verdicts.far_judgements(_loops_only(far))]
     yield Heading(2, "Verdicts")
     yield Text(
@@ -138,8 +138,8 @@ def judged(all_measured: Sequence[Measured]) -> Iterator[Block]:
         f"by {verdicts.ERRORS:.0f} standard errors, and does not hold when it is beyond that by as much. Between the "
         f"two, and with fewer than {verdicts.REPETITIONS_MIN} repetitions, it is not decided."
     )
-    if quick:
-        yield Text("Some of these rows are from a quick run, whose times mean nothing.")
+    if len(whole) < len(all_measured):
+        yield Text("Rows of quick runs do not count here: their times mean nothing.")
     yield from found
     if not found:
         yield Text("The rows tell nothing about the claims: they need event loops in set-ups that can be compared.")
