@@ -55,7 +55,7 @@ fn each_event_is_a_line() {
     let file = trace.open(&open("/a \"b\"\\\n\u{7f}é"), after(start, 1)).unwrap();
     file.read(TracedRead::Read, ByteRange::at(5, 10), &answer(start, 2, 9, Outcome::Hit));
     file.read(TracedRead::PageRead, ByteRange::at(1000, 0), &answer(start, 3, 3, Outcome::Coalesced));
-    let elements = [ByteRange::at(1, 2), ByteRange::at(3, 4)];
+    let elements = [ByteRange::at(1, 2), ByteRange::between(u64::MAX - 1, u64::MAX)];
     file.read_vector(elements.into_iter(), &answer(start, 4, 5, Outcome::Missed));
     file.read_vector(std::iter::empty(), &answer(start, 5, 5, Outcome::Hit));
     file.close(|outcome| if outcome == Outcome::Hit { 10 } else { 0 }, after(start, 6));
@@ -63,7 +63,7 @@ fn each_event_is_a_line() {
     let expected = r#"{"e":"open","t":1700000000000001,"f":1,"path":"/a \"b\"\\\u000a\u007fé","size":1000,"user":"ann","peer":"[::1]:40000","pid":7,"app":"xrdcp"}
 {"e":"read","t":1700000000000002,"f":1,"o":5,"n":10,"r":"hit","us":7}
 {"e":"pgread","t":1700000000000003,"f":1,"o":1000,"n":0,"r":"missed","us":0}
-{"e":"readv","t":1700000000000004,"f":1,"v":[[1,2],[3,4]],"r":"missed","us":1}
+{"e":"readv","t":1700000000000004,"f":1,"v":[[1,2],[18446744073709551614,1]],"r":"missed","us":1}
 {"e":"readv","t":1700000000000005,"f":1,"v":[],"r":"hit","us":0}
 {"e":"close","t":1700000000000006,"f":1,"hit":10,"missed":0,"coalesced":0,"bypassed":0}
 "#;
