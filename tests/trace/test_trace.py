@@ -66,8 +66,8 @@ def test_trace_has_the_reads_that_a_job_made(ground: Ground, plain_origin: xroot
     cache, directory = start(ground, plain_origin)
     with cache:
         for _ in range(2):
-            job = [sys.executable, "-c", JOB, cache.file_url(PATH), json.dumps(READS), json.dumps(VECTORS)]
-            done = run_client(job, {"XRD_APPNAME": "the-job"})
+            asked = [json.dumps(READS), json.dumps(VECTORS)]
+            done = run_client([sys.executable, "-c", JOB, cache.file_url(PATH), *asked], {"XRD_APPNAME": "the-job"})
             assert done.returncode == 0, done.stderr
         cold, warm = finished(directory, 2)
         written = cache.metrics().total("forebay_trace_written_total")
