@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <thread>
 
@@ -17,18 +16,6 @@ using Clock = Backoff::Clock;
 
 /// A cache that answered so short a time ago is not greeted again.
 constexpr std::chrono::seconds kAliveFor{2};
-
-constexpr size_t kTokenLength = 32;
-
-/// The token in the file that a cache has told us of; another when we do not see it.
-std::string readToken(const std::string& path) {
-    std::string token(kTokenLength, '\0');
-    std::ifstream file(path, std::ios::binary);
-    file.read(token.data(), kTokenLength);
-    const bool is_whole = file.gcount() == static_cast<std::streamsize>(kTokenLength);
-    const bool is_hex = token.find_first_not_of("0123456789abcdef") == std::string::npos;
-    return is_whole && is_hex ? token : kNoToken;
-}
 
 }  // namespace
 
@@ -123,7 +110,7 @@ void Caches::scout(size_t cache) {
 }
 
 /// Asks the cache which file only those can read who see its disk, and reads it. False when the cache does not answer.
-bool Caches::learnToken(size_t cache, std::string& token) const {
+bool Caches::learnToken(size_t cache, std::string& token) {
     XrdCl::FileSystem server(XrdCl::URL(options().caches[cache].server()), false);
     XrdCl::Buffer question;
     question.FromString("forebay.probe");
@@ -137,7 +124,7 @@ bool Caches::learnToken(size_t cache, std::string& token) const {
     std::string path(answer->GetBuffer(), answer->GetSize());
     path = path.substr(0, path.find_first_of(std::string_view("\n\0", 2)));
     if (path.front() == '/') {
-        token = readToken(path);
+        token = probes_[cache].token(path, options().connect_timeout);
     }
     return true;
 }

@@ -11,14 +11,12 @@
 #include "api.hh"
 #include "backoff.hh"
 #include "options.hh"
+#include "probe.hh"
 
 namespace forebay {
 
 /// The options, read once when the plug-in is loaded.
 const Options& options();
-
-/// What is shown to a cache of whose files we see none: any wrong token makes it serve them.
-inline const std::string kNoToken = "none";
 
 /// Tells which caches answer, and by which token they know that we see their files.
 ///
@@ -52,14 +50,15 @@ class Caches {
         std::vector<Then> waiting;
     };
 
-    explicit Caches(size_t count) : states_(count), process_(getpid()) {}
+    explicit Caches(size_t count) : states_(count), probes_(count), process_(getpid()) {}
 
     void scout(size_t cache);
-    bool learnToken(size_t cache, std::string& token) const;
+    bool learnToken(size_t cache, std::string& token);
     void tell(size_t cache);
 
     std::mutex mutex_;
     std::vector<State> states_;
+    std::vector<ProbeReader> probes_;  ///< each is used by the one scout of its cache
     pid_t process_;
 };
 
