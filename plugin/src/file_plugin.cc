@@ -67,9 +67,11 @@ Status FilePlugin::Write(uint64_t offset, uint32_t size, XrdCl::Optional<uint64_
 
 Status FilePlugin::PgWrite(uint64_t offset, uint32_t size, const void* buffer, std::vector<uint32_t>& sums,
                            Handler* handler, Timeout timeout) {
-    return change([=, &sums](File& file, Handler* then,
-                             Timeout limit) { return file.PgWrite(offset, size, buffer, sums, then, limit); },
-                  handler, timeout);
+    return change(
+        [=, own = sums](File& file, Handler* then, Timeout limit) mutable {
+            return file.PgWrite(offset, size, buffer, own, then, limit);
+        },
+        handler, timeout);
 }
 
 Status FilePlugin::VectorWrite(const XrdCl::ChunkList& chunks, Handler* handler, Timeout timeout) {
