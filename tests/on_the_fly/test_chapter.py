@@ -25,12 +25,18 @@ ROLES = ("client", "manager", "filler", "origin")
 SYSTEMCTL = """#!/bin/sh
 set -eu
 cd "$SERVICE_DIRECTORY"
+[ "$1" != daemon-reload ] || exit 0
 if [ -e pid ]; then
     kill "$(cat pid)"
     while kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.05; done
     rm pid
 fi
 [ "$1" = restart ] || exit 0
+store=$(sed -n 's/^path = "\\(.*\\)"$/\\1/p' /etc/forebay/forebay.toml)
+grep -qxF "ReadWritePaths=$store" /etc/systemd/system/forebay.service.d/*.conf || {
+    echo "the unit does not let the server write in $store"
+    exit 1
+}
 install -d -o forebay -g forebay /run/forebay
 setsid setpriv --reuid=forebay --regid=forebay --clear-groups \\
     forebay serve --config /etc/forebay/forebay.toml >log 2>&1 </dev/null &
