@@ -29,6 +29,7 @@ pub(crate) struct Kept {
     record: Mutex<Record>,
     sync_turn: Mutex<()>,
     noting: Mutex<()>,
+    showing: Mutex<()>,
     /// Whether it is known that every block is on disk.
     is_complete_on_disk: AtomicBool,
     /// Whether the file was opened to others, or may have been.
@@ -77,6 +78,7 @@ impl Kept {
             record: Mutex::new(record),
             sync_turn: Mutex::new(()),
             noting: Mutex::new(()),
+            showing: Mutex::new(()),
             is_complete_on_disk,
             is_shown: AtomicBool::new(false),
             is_shown_here: AtomicBool::new(false),
@@ -148,8 +150,8 @@ impl Kept {
 
     /// Has `open` open the file to others, unless it is not whole any more. Blocking.
     pub(crate) fn show<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<Option<T>> {
-        // Nothing is taken back meanwhile.
-        let _record = self.record();
+        // Nothing is taken back meanwhile. The record is not held: whoever opens or closes the file would wait for the disk.
+        let _showing = self.showing();
         if !self.is_whole() {
             return Ok(None);
         }
@@ -169,7 +171,13 @@ impl Kept {
         self.is_shown.store(true, Ordering::Release);
     }
 
-    /// Closes the file to others before blocks are taken back.
+    /// Held while the file is opened or closed to others, and until the blocks are taken back for which it is closed. Comes before the
+    /// record.
+    fn showing(&self) -> MutexGuard<'_, ()> {
+        self.showing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the file to others before blocks are taken back. Blocking.
     fn hide(&self) {
         self.is_shown_here.store(false, Ordering::Release);
         if self.is_shown.swap(false, Ordering::AcqRel)
@@ -225,27 +233,27 @@ impl Kept {
     /// Takes back blocks whose bytes on disk cannot be used: they are missing from now on. Waits for a sync under way, which
     /// may have them among those it records. Blocking.
     pub(crate) fn forget(&self, blocks: impl IntoIterator<Item = BlockIndex>) {
-        let _turn = self.sync_turn();
-        let mut record = self.record();
+        let (_turn, _showing) = (self.sync_turn(), self.showing());
         self.hide();
+        let mut record = self.record();
         record.adler32.give_up();
         blocks.into_iter().for_each(|index| self.map.forget(index));
         record.note_change();
     }
 
-    /// Takes back the blocks that are not known to be on disk, after a failed sync.
+    /// Takes back the blocks that are not known to be on disk, after a failed sync. Blocking.
     pub(crate) fn forget_unsynced(&self) {
+        let _showing = self.showing();
+        self.hide();
         // Not between a check and its blocks.
         let mut record = self.record();
-        self.hide();
         record.adler32.give_up();
         self.map.forget_unsynced();
     }
 
-    /// Takes back all blocks: their disk is gone.
+    /// Takes back all blocks: their disk is gone. What is there is not written any more, so who still sees it may read it.
     pub(crate) fn forget_all(&self) {
         let mut record = self.record();
-        self.hide();
         record.adler32.give_up();
         self.map.forget_all();
     }
@@ -259,5 +267,36 @@ impl Record {
     /// Whether all that is to be on disk is there.
     pub(crate) const fn is_clean(&self) -> bool {
         self.dirty_since.is_none() && !self.is_syncing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_cache::{CacheKey, ChecksumState, Geometry};
+    use forebay_store::{Disk as _, LocalDisk};
+    use forebay_types::{BlockSize, Lfn};
+
+    #[test]
+    fn a_disk_that_takes_its_time_to_open_a_file_to_others_holds_up_nobody_but_who_takes_blocks_back() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = LocalDisk::open(root.path()).unwrap();
+        let key = CacheKey::fixed(&Lfn::parse("/f").unwrap()).unwrap();
+        let geometry = Geometry::of_new_file(BlockSize::new(4096).unwrap(), 4096).unwrap();
+        let mut entry = disk.create_entry(&key, Cinfo::new(geometry, 1_000, ChecksumState::Net), None).unwrap();
+        entry.cinfo.blocks.insert(BlockIndex(0));
+        let kept = Kept::new(entry, Trust::Given);
+        let mode = || root.path().join("f").metadata().unwrap().permissions().mode() & 0o777;
+        let open_to_all = || kept.data.file().set_permissions(Permissions::from_mode(0o644));
+        std::thread::scope(|scope| {
+            let shown = kept.show(|| {
+                drop(kept.record());
+                scope.spawn(|| kept.forget([BlockIndex(0)]));
+                open_to_all()
+            });
+            assert_eq!(shown.unwrap(), Some(()));
+        });
+        assert_eq!(mode(), OWNER_ONLY, "who takes blocks back comes behind, and closes it");
+        assert_eq!(kept.show(open_to_all).unwrap(), None, "it is not whole any more");
     }
 }
