@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 /// What becomes of a file that a client may be able to read by itself.
@@ -15,6 +16,12 @@ pub(crate) enum HandOver {
     Done(PathBuf),
     /// It is served.
     No(Arc<CachedFile>),
+}
+
+/// A file that was just opened, while it is settled who reads it, this server or the client. It is closed when the client leaves meanwhile.
+struct Unsettled {
+    file: Arc<CachedFile>,
+    is_settled: bool,
 }
 
 /// Whether the client of a handle can be sent to the file amid its reads. By default it cannot.
@@ -45,10 +52,32 @@ impl Switching {
     }
 }
 
+impl Unsettled {
+    const fn new(file: Arc<CachedFile>) -> Self {
+        Self { file, is_settled: false }
+    }
+
+    /// The file; whoever takes it closes it.
+    fn settle(mut self) -> Arc<CachedFile> {
+        self.is_settled = true;
+        Arc::clone(&self.file)
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.file.detach(Duration::ZERO);
+        }
+    }
+}
+
 impl Engine {
     /// Leaves a file that was just opened to a client that can read it by itself, when it is complete.
     pub(crate) async fn hand_over(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> HandOver {
-        let path = if is_wanted { file.readable_path().await } else { None };
+        let unsettled = Unsettled::new(file);
+        let path = if is_wanted { unsettled.file.readable_path().await } else { None };
+        let file = unsettled.settle();
         let (Some(path), Some(key)) = (path, file.key().cloned()) else { return HandOver::No(file) };
         let lfn = file.lfn().clone();
         match self.shared().leases.grant(&key, file, self.shared().options.direct_lease) {
@@ -82,7 +111,7 @@ impl Handle {
         let shared = file.shared();
         file.attach_again();
         if let Err(file) = shared.leases.grant(key, Arc::clone(file), shared.options.direct_lease) {
-            file.detach(std::time::Duration::ZERO);
+            file.detach(Duration::ZERO);
             return None;
         }
         if !opened.switching.is_done.swap(true, Ordering::Relaxed) {
