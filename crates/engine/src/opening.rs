@@ -5,6 +5,7 @@ use crate::{
     cached::CachedFile,
     hand_over::{HandOver, Switching},
     loader::{closed_copy, load, load_unkept},
+    manager::Tried,
     opened::Source,
     permission::{Leave, Want},
     read_ahead::completion,
@@ -118,7 +119,9 @@ impl Engine {
                 let only_if_cached = is_only_if_cached(&path.cgi);
                 let is_direct = target.service.direct && redirects.reach_files();
                 may_switch = is_direct && redirects == Redirects::ToFilesAmidReads;
-                let origin = target.redirect(redirects).filter(|_| target.leaves_misses() && !only_if_cached);
+                // A client that the origin has failed comes back by its manager: it is served, not sent there again.
+                let is_left = target.leaves_misses() && !only_if_cached && !Tried::of(path).take(&target.server);
+                let origin = target.redirect(redirects).filter(|_| is_left);
                 let file = self.open_target(target, only_if_cached, began, leave).await?;
                 file.note_owner(client.organization.as_deref());
                 let file = match self.hand_over(file, client, is_direct).await {

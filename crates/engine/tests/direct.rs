@@ -12,6 +12,8 @@ use std::{
     io::Read,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    pin::pin,
+    task::{Context, Waker},
     time::Duration,
 };
 
@@ -150,6 +152,26 @@ fn an_open_file_that_is_not_in_its_place_is_served() {
 }
 
 #[test]
+fn a_client_that_leaves_while_it_is_looked_for_the_file_has_closed_it() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let house = house(root.path(), Duration::ZERO);
+        let handle = served(&house, Redirects::Never).await;
+        check(&handle, ByteRange::at(0, SIZE)).await;
+        filled(&house).await;
+        for _ in 0..20 {
+            let mut opening = pin!(open(&house, Redirects::ToFiles));
+            let _ = opening.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        }
+        drop(handle);
+        while matches!(house.engine.evict(&key(), false).await, Ok(Evicted::Open)) {
+            tokio::task::yield_now().await;
+        }
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
 fn a_file_that_was_left_to_a_client_is_not_removed_until_its_lease_ends() {
     let root = tempfile::tempdir().unwrap();
     run(async {
@@ -209,6 +231,10 @@ fn who_cannot_be_sent_to_the_origin_reads_through_the_cache() {
             let handle = served(&house, redirects).await;
             check(&handle, ByteRange::at(0, 1000)).await;
         }
+        let (back, able) = (request("//root://memory//d/g?tried=memory&triedrc=ioerr"), Redirects::ToUrls);
+        let opened = house.engine.open_or_redirect(&back, &Client::default(), able).await;
+        assert!(matches!(opened, Ok(Opening::File(_))), "it has been there");
+        drop(opened);
         house.engine.shutdown().await;
     });
 }

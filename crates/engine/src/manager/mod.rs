@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 
 pub use filler::FillerState;
 pub(crate) use filler::watch;
+pub(crate) use tried::Tried;
 
 /// What a manager needs to know.
 #[derive(Clone, Debug)]

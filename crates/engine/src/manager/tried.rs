@@ -1,31 +1,31 @@
-//! Where a client has been already: a manager never sends it round in a circle.
+//! Where a client has been already: it is never sent round in a circle.
 
 use forebay_types::{Endpoint, RequestPath};
 
 /// The servers that failed a client, as it tells when it comes back. It names hosts without ports: several servers of one host are
 /// told apart by how often the host is named.
 #[derive(Debug, Default)]
-pub(super) struct Tried<'a> {
+pub(crate) struct Tried<'a> {
     hosts: Vec<&'a str>,
     /// Whether one of them said that there is no such file.
     is_missing: bool,
 }
 
 impl<'a> Tried<'a> {
-    pub(super) fn of(path: &'a RequestPath) -> Self {
+    pub(crate) fn of(path: &'a RequestPath) -> Self {
         let list = |key| path.cgi_value(key).into_iter().flat_map(|hosts| hosts.split(','));
         let hosts = list("tried").map(|host| host.trim_matches(['[', ']'])).filter(|host| !host.is_empty());
         Self { hosts: hosts.collect(), is_missing: list("triedrc").any(|reason| reason == "enoent") }
     }
 
     /// Whether the client has been at `server`; counts once for each time that it tells so.
-    pub(super) fn take(&mut self, server: &Endpoint) -> bool {
+    pub(crate) fn take(&mut self, server: &Endpoint) -> bool {
         let place = self.hosts.iter().position(|host| host.eq_ignore_ascii_case(server.host()));
         place.map(|place| self.hosts.swap_remove(place)).is_some()
     }
 
     /// Whether the client was told that there is no such file.
-    pub(super) const fn is_missing(&self) -> bool {
+    pub(crate) const fn is_missing(&self) -> bool {
         self.is_missing
     }
 }
