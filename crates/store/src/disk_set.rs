@@ -287,11 +287,13 @@ impl Disk for DiskSet {
     }
 
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
-        let mut may_go = true;
-        for volume in self.online(hash_of(key)) {
-            may_go &= volume.run(|disk| disk.close_to_others(key, since))?;
+        // Every disk is asked: one that fails says nothing of a file that another one has.
+        let volumes = self.online(hash_of(key));
+        let asked: Vec<_> = volumes.iter().map(|volume| volume.run(|disk| disk.close_to_others(key, since))).collect();
+        if asked.iter().any(|may_go| matches!(may_go, Ok(false))) {
+            return Ok(false);
         }
-        Ok(may_go)
+        asked.into_iter().try_fold(true, |all, may_go| Ok(all && may_go?))
     }
 
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {

@@ -12,6 +12,7 @@ use std::{
     cell::Cell,
     collections::BTreeMap,
     fs, io,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, atomic::Ordering::SeqCst, mpsc},
     thread,
@@ -182,6 +183,24 @@ fn a_full_disk_costs_nothing_but_its_room() {
     assert!(error.is_out_of_space(), "{error}");
     let error = disks.set.create_entry(&keys[0], cinfo(CREATED), None).unwrap_err();
     assert!(matches!(error, StoreError::NoVolume), "{error}");
+}
+
+#[test]
+fn a_file_that_others_read_stays_open_to_them_whatever_the_other_disks_say() {
+    let disks = Disks::new(&[1, 1]);
+    for number in 0..10 {
+        let key = key(&format!("/store/{number}"));
+        let entry = disks.set.create_entry(&key, cinfo(CREATED), None).unwrap();
+        let holder = usize::from(entry.volume().0);
+        let mode = || entry.data.file().metadata().unwrap().permissions().mode() & 0o777;
+        entry.data.file().set_permissions(fs::Permissions::from_mode(0o644)).unwrap();
+        disks.faults[1 - holder].read_only.store(true, SeqCst);
+        assert!(!disks.set.close_to_others(&key, CREATED).unwrap(), "it was used since");
+        assert_eq!(mode(), 0o644);
+        disks.faults[1 - holder].read_only.store(false, SeqCst);
+        assert!(disks.set.close_to_others(&key, i64::MAX).unwrap());
+        assert_eq!(mode(), 0o600);
+    }
 }
 
 #[test]
