@@ -8,6 +8,9 @@ use tokio::time::MissedTickBehavior;
 /// How often the record is renewed: a small part of the time after which it says nothing.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// How long a shutdown waits until the record is removed.
+const REMOVAL_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// The record of this process, on each disk of the store.
 #[derive(Clone)]
 pub(crate) struct OwnRecords(Vec<(PathBuf, FillerRecord)>);
@@ -88,10 +91,11 @@ impl OwnRecords {
 
 /// Removes the record at the end.
 pub(crate) async fn forget(shared: &Shared) {
-    let records = shared.own_records().take();
-    if let Some(records) = records
-        && shared.options.workers.run(move || records.remove()).await.is_err()
-    {
-        tracing::error!("removing the record of who fills the store broke off");
+    let Some(records) = shared.own_records().take() else { return };
+    let removed = shared.options.workers.run(move || records.remove());
+    match tokio::time::timeout(REMOVAL_TIME_MAX, removed).await {
+        Ok(Ok(())) => {}
+        Ok(Err(_)) => tracing::error!("removing the record of who fills the store broke off"),
+        Err(_) => tracing::warn!("the disk does not answer: the record of who fills the store is left, and ages"),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Manager;
 use forebay_origin::greet;
-use forebay_store::{FILLER_RECORD_AGE_MAX_MS, FillerRecord};
+use forebay_store::FillerRecord;
 use forebay_types::Endpoint;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -62,7 +62,7 @@ impl Filler {
 
     /// Takes note of the record in the store. It says where the filler is, unless the configuration does, as long as it is fresh.
     fn note_record(&self, record: Option<&FillerRecord>, now: i64) {
-        let is_fresh = |record: &&FillerRecord| now.saturating_mul(1000) - record.renewed_ms < FILLER_RECORD_AGE_MAX_MS;
+        let is_fresh = |record: &&FillerRecord| record.is_fresh(now.saturating_mul(1000));
         let told = record.filter(is_fresh).and_then(|record| record.url.strip_prefix("root://")?.parse().ok());
         let mut state = self.lock();
         state.node = record.map(|record| record.node.clone());
@@ -161,6 +161,8 @@ mod tests {
         assert_eq!((filler.alive(), filler.state().renewed), (None, Some(100)));
         filler.note_answer(&endpoint, true);
         assert_eq!(filler.alive(), None, "an answer to an old question");
+        filler.note_record(Some(&record("root://h:1094", i64::MIN)), 130);
+        assert_eq!(filler.state().endpoint, None, "times that nobody has written");
     }
 
     #[test]
