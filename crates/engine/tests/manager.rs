@@ -104,6 +104,21 @@ fn what_the_filler_has_opened_to_others_is_left_to_clients_for_a_lease() {
 }
 
 #[test]
+fn a_file_that_is_open_at_the_filler_stays_open_to_others() {
+    let root = tempfile::tempdir().unwrap();
+    run(async {
+        let house = filler(root.path());
+        let path = filled(&house).await;
+        let handle = house.open(NAMED).await;
+        last_used_long_ago(&path);
+        assert_eq!(house.engine.evict(&key(), false).await.unwrap(), Evicted::Open);
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+        drop(handle);
+        house.engine.shutdown().await;
+    });
+}
+
+#[test]
 fn a_purge_takes_what_nobody_has_read_for_the_time_of_a_lease() {
     let root = tempfile::tempdir().unwrap();
     run(async {

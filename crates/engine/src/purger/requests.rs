@@ -39,6 +39,10 @@ impl Engine {
             return Ok(Evicted::Pinned);
         }
         if !force && shared.options.honours_access_times {
+            // Looked at first: what stays is not closed to others.
+            if self.table().find(key).is_some_and(|file| file.is_open()) {
+                return Ok(Evicted::Open);
+            }
             let (looking, key) = (Arc::clone(shared), key.clone());
             let looked = shared.options.workers.run(move || is_left_by_others(&looking, &key)).await;
             if !looked.unwrap_or(false) {
