@@ -87,6 +87,7 @@ class OpenFile : public std::enable_shared_from_this<OpenFile> {
 
     std::optional<Status> dispatch(const File& file, const Place& place, Request request);
     void failedAt(const File& file, Request request, Answer answer);
+    void forgetParent();
     void sendAgain(std::vector<Waiting> waiting);
     void closeWaiting(const std::optional<CloseRequest>& request);
     void closed();

@@ -26,9 +26,11 @@ Status OpenFile::submit(Request request) {
     bool starts_move = false;
     {
         const std::lock_guard lock(mutex_);
+        forgetParent();
         if (phase_ == Phase::Open && place_.isCache() && process_ != getpid()) {
             // A forked child has no session with the cache; it gets one of its own.
             phase_ = Phase::Moving;
+            process_ = getpid();
             places_ = Places::of(options(), *url_);
             deadline_.reset();
             starts_move = true;
@@ -111,6 +113,15 @@ void OpenFile::failedAt(const File& file, Request request, Answer answer) {
     }
 }
 
+/// In a forked child nobody ends a move that was under way; whoever waits for it waits in the parent. Under the lock.
+void OpenFile::forgetParent() {
+    if (phase_ == Phase::Moving && process_ != getpid()) {
+        phase_ = Phase::Open;
+        waiting_.clear();
+        close_waits_.reset();
+    }
+}
+
 void OpenFile::sendAgain(std::vector<Waiting> waiting) {
     for (Waiting& item : waiting) {
         XrdCl::ResponseHandler* application = item.request.application;
@@ -126,6 +137,7 @@ Status OpenFile::close(XrdCl::ResponseHandler* application, Timeout timeout) {
     bool is_at_cache = false;
     {
         const std::lock_guard lock(mutex_);
+        forgetParent();
         switch (phase_) {
             case Phase::Closed:
                 return Status(XrdCl::stOK, XrdCl::suAlreadyDone);

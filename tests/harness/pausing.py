@@ -34,10 +34,15 @@ class PausingClient:
 
     def until_half(self) -> None:
         """Waits until the client has come half-way."""
-        assert self._child.stdout is not None
-        line = self._child.stdout.readline()
-        if line != "half\n":
-            self._fail(line)
+        self._until("half")
+
+    def go_on(self, until: str = "") -> None:
+        """Lets it go on, and waits until it says that it has come so far."""
+        assert self._child.stdin is not None
+        self._child.stdin.write("\n")
+        self._child.stdin.flush()
+        if until:
+            self._until(until)
 
     def finish(self) -> str:
         """Lets it go on to its end; gives what it printed then."""
@@ -48,6 +53,12 @@ class PausingClient:
         if self._child.returncode != 0:
             self._fail(printed, self._communicated[1])
         return printed
+
+    def _until(self, word: str) -> None:
+        assert self._child.stdout is not None
+        line = self._child.stdout.readline()
+        if line != f"{word}\n":
+            self._fail(line)
 
     def _fail(self, printed: str, errors: str | None = None) -> None:
         if errors is None:

@@ -24,6 +24,7 @@ from harness.pausing import PausingClient
 from harness.plugin import through_caches
 from harness.relay import Relay
 from harness.waiting import until
+from harness.wire import Request
 
 PATH = "/sizes/many-blocks.bin"
 LARGE = "/large.bin"
@@ -143,6 +144,26 @@ def test_copy_goes_on_when_the_cache_is_killed(cache: Forebay, origin: xrootd.Or
             _, errors = copy.communicate(timeout=CLIENT_SECONDS)
             assert copy.returncode == 0, errors
     assert_same(target.read_bytes(), CONTENT.all(), "copied from both")
+
+
+def test_process_forked_amid_the_move_reads_on(cache: Forebay, origin: xrootd.Origin) -> None:
+    with (
+        Relay(("127.0.0.1", origin.port)) as way,
+        PausingClient(
+            sys.executable, "pyxrootd_forked_amid_move.py", f"{way.url}/{LARGE}", env=through_caches([cache.url])
+        ) as reader,
+    ):
+        reader.until_half()
+        cache.process.kill()
+        way.stall()
+        way.forget()
+        reader.go_on()
+        until(lambda: way.requests(Request.PROTOCOL) > 0, "it is on its way to the origin", within=60)
+        reader.go_on("forked")
+        way.flow()
+        told = reader.finish().split()
+    expected = [CONTENT.read(offset, 100_000) for offset in (100_000, 0)]
+    assert told == [hashlib.sha256(data).hexdigest() for data in expected], "in the child, then in the parent"
 
 
 @pytest.mark.parametrize("new", [Pattern(CONTENT.size, 78), Pattern(CONTENT.size + 1, 77)], ids=["changed", "grown"])
