@@ -105,6 +105,7 @@ def test_server_is_installed_and_configured(apply: Apply, machine: Machine, role
     place = machine.read(PLACE)
     assert f"ReadWritePaths={STORE}" in place
     assert f"RequiresMountsFor={STORE}" in place
+    assert "CacheDirectoryMode=0755" in place, "systemd sets it again at each start"
     units = [f"/usr/lib/systemd/system/forebay.{kind}" for kind in ("service", "socket")]
     assert machine.done("systemd-analyze", "verify", *units) == ""
     assert machine.done("id", "-u", "forebay").strip() == "931", "the same number on manager and filler"
