@@ -44,10 +44,11 @@ def test_installed_machine_is_ready_to_be_configured(machine: Machine) -> None:
     machine.done(*as_user, "forebay", "check-config", CONFIGURATION)
     (socket,) = settings(machine, "forebay.socket", "ListenStream")
     assert f'socket = "{socket}"' in machine.read(CONFIGURATION)
-    listed = machine.done("stat", "--format=%n %a %U:%G", "/var/cache/forebay", "/var/lib/forebay", "/run/forebay")
-    assert listed.splitlines() == [
+    places = [f"/{place}/forebay" for place in ("var/cache", "var/lib", "var/log", "run")]
+    assert machine.done("stat", "--format=%n %a %U:%G", *places).splitlines() == [
         "/var/cache/forebay 750 forebay:forebay",
         "/var/lib/forebay 700 forebay:forebay",
+        "/var/log/forebay 750 forebay:forebay",
         "/run/forebay 755 forebay:forebay",
     ]
     assert machine.done("getent", "group", "forebay-admin")
@@ -92,5 +93,6 @@ def test_installing_again_keeps_what_was_configured_and_removing_what_was_cached
     assert machine.has("/var/cache/forebay/kept")
     assert machine.has(CONFIGURATION)
     machine.done("dpkg", "--purge", "forebay")
-    for path in ("/etc/forebay", "/var/cache/forebay", "/var/lib/forebay", "/usr/share/doc/forebay"):
+    for place in ("etc", "var/cache", "var/lib", "var/log", "usr/share/doc"):
+        path = f"/{place}/forebay"
         assert not machine.has(path), path

@@ -70,7 +70,12 @@ def test_server_needs_no_call_that_the_unit_forbids(
 
 
 def test_unit_has_places_for_all_that_the_server_keeps() -> None:
-    places = {"StateDirectory": "/var/lib", "CacheDirectory": "/var/cache", "RuntimeDirectory": "/run"}
+    places = {
+        "StateDirectory": "/var/lib",
+        "CacheDirectory": "/var/cache",
+        "LogsDirectory": "/var/log",
+        "RuntimeDirectory": "/run",
+    }
     made = {Path(root) / name for setting, root in places.items() for name in settings(setting)}
     example = (REPOSITORY / "docs" / "example.toml").read_text()
     kept = re.findall(r'^#? ?(?:path|keys_dir|socket) = "(/var/[^"]+|/run/[^"]+)"', example, flags=re.MULTILINE)
