@@ -23,13 +23,12 @@ impl Exchange {
         request: &Request<'_>,
     ) -> Result<(), OutputError> {
         self.metrics.add_client_request(kind_of(request));
-        if self.send_elsewhere(stream_id, request) {
-            return Ok(());
-        }
         match request {
             Request::Read(read) => return self.read(stream_id, read).await,
             Request::ReadVector(read) => return self.read_vector(stream_id, read).await,
             Request::PageRead(read) => return self.page_read(stream_id, read).await,
+            // Reads are asked no question: they are of files that are open here.
+            _ if self.send_elsewhere(stream_id, request) => {}
             Request::Open(open) => self.open(stream_id, open),
             Request::Close(close) => self.close(stream_id, close.handle),
             Request::Sync(sync) => {
