@@ -282,6 +282,8 @@ impl Spot {
         match unlinkat(&*self.directory, &self.name, AtFlags::empty()) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
+            // A file system that cannot be written says so even of what is not there.
+            Err(Errno::ROFS) if matches!(self.identity(), Ok(None)) => Ok(false),
             Err(errno) => Err(StoreError::io("removing", &self.path)(errno)),
         }
     }
