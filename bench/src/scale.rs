@@ -69,7 +69,7 @@ const STAGES: [&str; 7] = ["without", "logged-in", "open", "read", "rested", "pe
 pub(crate) fn run(args: &ScaleArgs) -> Result<()> {
     allow_descriptors(u64::from(args.idle) + u64::from(args.active) + DESCRIPTORS_SPARE)?;
     let cancelled = interrupt::flag()?;
-    let needs_forebay = args.servers.contains(&ServerKind::Forebay);
+    let needs_forebay = args.servers.iter().any(|server| server.is_forebay());
     let programs = args.place.programs(needs_forebay)?;
     let machine = Machine::find(&programs);
     let work_dir = args.place.work_dir()?;

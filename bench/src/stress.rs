@@ -75,7 +75,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// Measures the servers in turn, prints the table and keeps the run.
 pub(crate) fn run(args: &StressArgs) -> Result<()> {
     let cancelled = interrupt::flag()?;
-    let needs_forebay = args.servers.contains(&ServerKind::Forebay);
+    let needs_forebay = args.servers.iter().any(|server| server.is_forebay());
     let programs = args.place.programs(needs_forebay)?;
     let machine = Machine::find(&programs);
     let work_dir = args.place.work_dir()?;

@@ -57,6 +57,9 @@ pub(crate) struct CompareOptions {
     /// Block size of the server `xcache-tuned`. [default: XCache's own]
     #[arg(long)]
     tuned_block_size: Option<ByteSize>,
+    /// Part of all opens that the server `forebay-traced` traces.
+    #[arg(long, default_value = scene::TRACED)]
+    trace_sample: String,
     /// One short round on small files that is not kept: shows that everything works, not how fast it is.
     #[arg(long)]
     quick: bool,
@@ -78,6 +81,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     };
     let mut scene = Scene::set_up(&work_dir, plan.programs.clone(), plan.sizes)?;
     scene.tuned = tuned;
+    scene.traced.clone_from(&options.trace_sample);
     if rows.iter().any(|row| row.kind.security() != Security::None) {
         scene.make_grid()?;
     }
@@ -136,7 +140,7 @@ impl Plan {
         let default_seconds = if options.quick { 0.2 } else { 1.0 };
         let seconds = options.seconds.unwrap_or(default_seconds);
         Ok(Self {
-            programs: options.place.programs(options.servers.contains(&ServerKind::Forebay))?,
+            programs: options.place.programs(options.servers.iter().any(|server| server.is_forebay()))?,
             rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }),
             time: Duration::try_from_secs_f64(seconds).context("the duration makes no sense")?,
             sizes: FileSizes {

@@ -130,10 +130,10 @@ impl Row {
     /// Whether a server takes part that is no floor; all do in cold rows. The two reference servers log clients in by the same code, and do not
     /// resume sessions of TLS by themselves; when they are told to, version 5.5.3 mixes connections up.
     pub(crate) const fn asks(&self, server: ServerKind) -> bool {
-        let is_file_server = matches!(server, ServerKind::Plain | ServerKind::Forebay);
+        let is_file_server = matches!(server, ServerKind::Plain) || server.is_forebay();
         match self.kind {
             RowKind::Warm(_) => is_file_server || server.is_cache(),
-            RowKind::Logins(LoginWay::TlsResumed) => matches!(server, ServerKind::Forebay),
+            RowKind::Logins(LoginWay::TlsResumed) => server.is_forebay(),
             RowKind::Logins(_) => is_file_server,
             RowKind::Cold(_) => true,
         }

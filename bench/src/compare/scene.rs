@@ -61,6 +61,9 @@ pub(crate) struct FileSizes {
     pub(crate) cold_medium_files: u32,
 }
 
+/// The part of all opens that a traced server traces, unless it is told otherwise.
+pub(crate) const TRACED: &str = "1/1";
+
 /// Files and servers. All of it goes with this value.
 #[derive(Debug)]
 pub(crate) struct Scene {
@@ -72,6 +75,8 @@ pub(crate) struct Scene {
     grid: Option<Grid>,
     /// Of the tuned XCache; its defaults unless they are set.
     pub(crate) tuned: XcacheSettings,
+    /// The part of all opens that the traced Forebay traces.
+    pub(crate) traced: String,
     // Last, so that the servers are stopped before their files go.
     dir: TempDir,
 }
@@ -107,7 +112,15 @@ impl Scene {
         let plain_dir = dir.path().join("plain");
         let plain = programs.start_plain(Ipv4Addr::LOCALHOST.into(), &root, Guard::None, &plain_dir)?;
         let servers = vec![(ServerKind::Plain, Security::None, plain)];
-        Ok(Self { programs, files, servers, grid: None, tuned: XcacheSettings::default(), dir })
+        Ok(Self {
+            programs,
+            files,
+            servers,
+            grid: None,
+            tuned: XcacheSettings::default(),
+            traced: TRACED.to_owned(),
+            dir,
+        })
     }
 
     /// Makes what servers are configured with that do something for security.
@@ -181,7 +194,8 @@ impl Scene {
             ServerKind::Plain => programs.start_plain(Ipv4Addr::LOCALHOST.into(), &self.root(), guard, run_dir),
             ServerKind::Xcache => programs.start_xcache(origin, XcacheSettings::WITHOUT_PREFETCH, guard, run_dir),
             ServerKind::XcacheTuned => programs.start_xcache(origin, self.tuned, guard, run_dir),
-            ServerKind::Forebay => programs.start_forebay(origin, guard, run_dir),
+            ServerKind::Forebay => programs.start_forebay(origin, None, guard, run_dir),
+            ServerKind::ForebayTraced => programs.start_forebay(origin, Some(&self.traced), guard, run_dir),
             ServerKind::FloorPingPong | ServerKind::FloorCopy | ServerKind::FloorSendfile | ServerKind::FloorRelay => {
                 bail!("{} is started for each row", kind.as_str())
             }

@@ -22,6 +22,8 @@ pub(crate) enum ServerKind {
     Plain,
     /// Forebay.
     Forebay,
+    /// Forebay, with a trace of reads.
+    ForebayTraced,
     /// The least that a server must do if it had all bytes in memory.
     FloorPingPong,
     /// The least that a server must do, bytes copied.
@@ -40,6 +42,7 @@ impl ServerKind {
             Self::XcacheTuned => "tuned XCache",
             Self::Plain => "plain xrootd",
             Self::Forebay => "Forebay",
+            Self::ForebayTraced => "traced Forebay",
             Self::FloorPingPong => "floor (ping-pong)",
             Self::FloorCopy => "floor (copy)",
             Self::FloorSendfile => "floor (sendfile)",
@@ -53,13 +56,20 @@ impl ServerKind {
             Self::FloorPingPong => Some(FloorMode::PingPong),
             Self::FloorCopy => Some(FloorMode::Copy),
             Self::FloorSendfile => Some(FloorMode::Sendfile),
-            Self::Xcache | Self::XcacheTuned | Self::Plain | Self::Forebay | Self::FloorRelay => None,
+            Self::Xcache | Self::XcacheTuned | Self::Plain | Self::Forebay | Self::ForebayTraced | Self::FloorRelay => {
+                None
+            }
         }
     }
 
     /// Whether it keeps what it has fetched from the origin.
     pub(crate) const fn is_cache(self) -> bool {
-        matches!(self, Self::Xcache | Self::XcacheTuned | Self::Forebay)
+        matches!(self, Self::Xcache | Self::XcacheTuned) || self.is_forebay()
+    }
+
+    /// Whether it is the program `forebay`.
+    pub(crate) const fn is_forebay(self) -> bool {
+        matches!(self, Self::Forebay | Self::ForebayTraced)
     }
 }
 
@@ -179,29 +189,27 @@ impl Programs {
         Server::start(name, &program, &run_dir.join("log"), |_| Load::answers(address, &entry).then_some(address))
     }
 
-    /// Starts Forebay in front of `origin`, with its store in `run_dir`.
-    pub(crate) fn start_forebay(&self, origin: SocketAddr, guard: Guard<'_>, run_dir: &Path) -> Result<Server> {
+    /// Starts Forebay in front of `origin`, with its store in `run_dir`; it traces a part of all opens, if told to, such as `1/10`.
+    pub(crate) fn start_forebay(
+        &self,
+        origin: SocketAddr,
+        trace: Option<&str>,
+        guard: Guard<'_>,
+        run_dir: &Path,
+    ) -> Result<Server> {
         let store = store_dir(run_dir);
         std::fs::create_dir_all(&store)?;
-        let origin = format!("root://{origin}");
-        let security = guard.forebay_tables()?;
-        let args = if security.is_empty() {
-            let args = ["serve", "--listen", "127.0.0.1:0", "--origin", &origin, "--memory", MEMORY.1];
-            args.into_iter()
-                .chain(["--budget", BUDGET, "--store"])
-                .map(Into::into)
-                .chain([store.into_os_string()])
-                .collect()
-        } else {
-            let config_path = run_dir.join("forebay.toml");
-            let (store, memory) = (serde_json::to_string(&store)?, MEMORY.1);
-            let basics = format!(
-                "[server]\nlisten = [\"127.0.0.1:0\"]\n[store]\npath = {store}\n[memory]\nbudget = \"{memory}\"\n\
-                 [purge]\nbudget = \"{BUDGET}\"\n[[export]]\norigins = [\"{origin}\"]\n"
-            );
-            std::fs::write(&config_path, basics + &security)?;
-            vec!["serve".into(), "--config".into(), config_path.into_os_string()]
-        };
+        let (store, trace_dir) = (serde_json::to_string(&store)?, serde_json::to_string(&run_dir.join("trace"))?);
+        let trace =
+            trace.map_or_else(String::new, |part| format!("[trace]\npath = {trace_dir}\nsample = \"{part}\"\n"));
+        let (memory, security) = (MEMORY.1, guard.forebay_tables()?);
+        let config = format!(
+            "[server]\nlisten = [\"127.0.0.1:0\"]\n[store]\npath = {store}\n[memory]\nbudget = \"{memory}\"\n\
+             [purge]\nbudget = \"{BUDGET}\"\n[[export]]\norigins = [\"root://{origin}\"]\n{trace}{security}"
+        );
+        let config_path = run_dir.join("forebay.toml");
+        std::fs::write(&config_path, config)?;
+        let args = vec!["serve".into(), "--config".into(), config_path.into_os_string()];
         let program = Program { path: self.forebay.clone(), args, env: Vec::new(), refuses_root: false };
         let log = run_dir.join("log");
         Server::start(ServerKind::Forebay.as_str(), &program, &log, |log| ready_address(log, "ready root://"))

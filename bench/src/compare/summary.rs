@@ -34,9 +34,10 @@ impl Sample {
 /// A column that sets Forebay against others: its name, and the servers of which the one with the least counts.
 type Against = (&'static str, &'static [ServerKind]);
 
-const AGAINST_SERVERS: [Against; 2] = [
+const AGAINST_SERVERS: [Against; 3] = [
     ("Forebay : XCache", &[ServerKind::Xcache, ServerKind::XcacheTuned]),
     ("Forebay : plain xrootd", &[ServerKind::Plain]),
+    ("Forebay : traced Forebay", &[ServerKind::ForebayTraced]),
 ];
 const AGAINST_FLOOR: [Against; 3] = [
     ("Forebay : ping-pong", &[ServerKind::FloorPingPong]),
@@ -47,11 +48,11 @@ const AGAINST_FLOOR: [Against; 3] = [
 /// The tables of all `samples`, in Markdown.
 pub(crate) fn tables(rows: &[Row], servers: &[ServerKind], samples: &[Sample]) -> String {
     let cells = Cells { servers, samples };
-    let [xcache, plain] = AGAINST_SERVERS;
+    let [xcache, plain, traced] = AGAINST_SERVERS;
     let [ping_pong, floor, relay] = AGAINST_FLOOR;
     let cpu = cells.table(
         rows,
-        &[xcache, plain, ping_pong, floor, relay],
+        &[xcache, plain, traced, ping_pong, floor, relay],
         |row, sample| sample.cpu_per_unit(row.unit),
         |row| row.unit.as_str(),
     );

@@ -101,7 +101,7 @@ impl Scene {
     pub(crate) fn start_cache(&self, way: Way, run_dir: &Path) -> Result<Option<Server>> {
         match way {
             Way::Direct => Ok(None),
-            Way::Forebay => self.programs.start_forebay(self.origin(), Guard::None, run_dir).map(Some),
+            Way::Forebay => self.programs.start_forebay(self.origin(), None, Guard::None, run_dir).map(Some),
             Way::Xcache(settings) => {
                 self.programs.start_xcache(self.origin(), settings, Guard::None, run_dir).map(Some)
             }

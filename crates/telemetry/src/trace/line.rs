@@ -1,28 +1,15 @@
 //! The lines of a trace: one JSON object for each event, described in `docs/trace.md`.
 
-use super::{TracedAnswer, TracedRead};
+use super::{
+    TracedAnswer, TracedRead,
+    event::{Event, Opened},
+    micros,
+};
 use forebay_types::{ByteRange, Outcome};
 use std::io::Write as _;
 
-/// What is told of an open.
-#[derive(Clone, Copy, Debug)]
-pub struct TracedOpen<'a> {
-    /// The path, as the client has asked for it.
-    pub path: &'a str,
-    /// Size of the file.
-    pub size: u64,
-    /// The user: a proven name, or what the client calls itself.
-    pub user: &'a str,
-    /// Address and port of the connection.
-    pub peer: &'a str,
-    /// The client's process number, as it says.
-    pub pid: u32,
-    /// The client's program, as it says.
-    pub program: &'a str,
-}
-
 /// A line on its way into a buffer.
-pub(crate) struct Line<'b> {
+pub(super) struct Line<'b> {
     out: &'b mut Vec<u8>,
     file: u64,
     micros: i64,
@@ -30,22 +17,32 @@ pub(crate) struct Line<'b> {
 
 impl<'b> Line<'b> {
     /// A line about file number `file`, of something at `micros` microseconds of the Unix epoch.
-    pub(crate) const fn new(out: &'b mut Vec<u8>, file: u64, micros: i64) -> Self {
+    pub(super) const fn new(out: &'b mut Vec<u8>, file: u64, micros: i64) -> Self {
         Self { out, file, micros }
     }
 
-    pub(crate) fn open(&mut self, open: &TracedOpen<'_>) {
-        self.begin("open");
-        self.text("path", open.path);
-        self.number("size", open.size);
-        self.text("user", open.user);
-        self.text("peer", open.peer);
-        self.number("pid", u64::from(open.pid));
-        self.text("app", open.program);
-        self.end();
+    /// Writes what happened.
+    pub(super) fn write(&mut self, event: &Event) {
+        match event {
+            Event::Open(opened) => self.open(opened),
+            Event::Read { kind, range, answer } => self.read(*kind, *range, answer),
+            Event::ReadVector { elements, answer } => self.read_vector(elements, answer),
+            Event::Close { bytes, .. } => self.close(bytes),
+        }
+        self.out.extend_from_slice(b"}\n");
     }
 
-    pub(crate) fn read(&mut self, kind: TracedRead, range: ByteRange, answer: &TracedAnswer) {
+    fn open(&mut self, open: &Opened) {
+        self.begin("open");
+        self.text("path", &open.path);
+        self.number("size", open.size);
+        self.text("user", &open.user);
+        self.text("peer", &open.peer);
+        self.number("pid", u64::from(open.pid));
+        self.text("app", &open.program);
+    }
+
+    fn read(&mut self, kind: TracedRead, range: ByteRange, answer: &TracedAnswer) {
         self.begin(match kind {
             TracedRead::Read => "read",
             TracedRead::PageRead => "pgread",
@@ -53,32 +50,27 @@ impl<'b> Line<'b> {
         self.number("o", range.start());
         self.number("n", range.len());
         self.answer(answer);
-        self.end();
     }
 
-    pub(crate) fn read_vector(&mut self, elements: impl Iterator<Item = ByteRange>, answer: &TracedAnswer) {
+    fn read_vector(&mut self, elements: &[ByteRange], answer: &TracedAnswer) {
         self.begin("readv");
-        self.out.extend_from_slice(br#","v":"#);
-        let mut before = b'[';
-        for element in elements {
-            self.out.extend_from_slice(&[before, b'[']);
+        self.out.extend_from_slice(br#","v":["#);
+        for (position, element) in elements.iter().enumerate() {
+            self.out.extend_from_slice(if position == 0 { b"[" } else { b",[" });
             self.digits(element.start());
             self.out.push(b',');
             self.digits(element.len());
             self.out.push(b']');
-            before = b',';
         }
-        self.out.extend_from_slice(if before == b'[' { b"[]" } else { b"]" });
+        self.out.push(b']');
         self.answer(answer);
-        self.end();
     }
 
-    pub(crate) fn close(&mut self, bytes: impl Fn(Outcome) -> u64) {
+    fn close(&mut self, bytes: &[u64; Outcome::ALL.len()]) {
         self.begin("close");
-        for outcome in Outcome::ALL {
-            self.number(outcome.as_str(), bytes(outcome));
+        for (outcome, bytes) in Outcome::ALL.iter().zip(bytes) {
+            self.number(outcome.as_str(), *bytes);
         }
-        self.end();
     }
 
     fn begin(&mut self, event: &str) {
@@ -94,7 +86,7 @@ impl<'b> Line<'b> {
         let took = answer.done.saturating_duration_since(answer.received);
         let is_hit = answer.outcome == Outcome::Hit;
         self.out.extend_from_slice(if is_hit { br#","r":"hit""#.as_slice() } else { br#","r":"missed""# });
-        self.number("us", u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+        self.number("us", micros(took));
     }
 
     fn number(&mut self, name: &str, value: u64) {
@@ -104,38 +96,23 @@ impl<'b> Line<'b> {
         self.digits(value);
     }
 
-    /// Writes a number: two times as fast as the standard library formats one, and most of a line is numbers.
-    fn digits(&mut self, mut value: u64) {
-        const LEN_MAX: usize = 20;
-        let mut digits = [b'0'; LEN_MAX];
-        let mut begin = LEN_MAX;
-        for (position, digit) in digits.iter_mut().enumerate().rev() {
-            *digit = b'0' + u8::try_from(value % 10).unwrap_or(0);
-            (value, begin) = (value / 10, position);
-            if value == 0 {
-                break;
-            }
-        }
-        self.out.extend_from_slice(digits.get(begin..).unwrap_or_default());
+    fn digits(&mut self, value: u64) {
+        self.out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
     }
 
     fn text(&mut self, name: &str, value: &str) {
-        self.write(format_args!(r#","{name}":""#));
+        self.formatted(format_args!(r#","{name}":""#));
         for character in value.chars() {
             match character {
-                '"' | '\\' => self.write(format_args!("\\{character}")),
-                '\0'..='\u{1f}' | '\u{7f}' => self.write(format_args!("\\u{:04x}", u32::from(character))),
-                _ => self.write(format_args!("{character}")),
+                '"' | '\\' => self.formatted(format_args!("\\{character}")),
+                '\0'..='\u{1f}' | '\u{7f}' => self.formatted(format_args!("\\u{:04x}", u32::from(character))),
+                _ => self.formatted(format_args!("{character}")),
             }
         }
         self.out.push(b'"');
     }
 
-    fn end(&mut self) {
-        self.out.extend_from_slice(b"}\n");
-    }
-
-    fn write(&mut self, arguments: std::fmt::Arguments<'_>) {
+    fn formatted(&mut self, arguments: std::fmt::Arguments<'_>) {
         // Writing to a vector cannot fail.
         let _ = self.out.write_fmt(arguments);
     }

@@ -1,8 +1,10 @@
 //! The trace: a stream of what clients read, as lines of JSON in files that are rotated.
 //!
-//! Whether a file is traced is decided when it is opened. Each [`TracedFile`] collects its lines and hands them over in batches
-//! to one thread, which alone touches the disk. What does not fit the queue is dropped and counted: nobody waits for a trace.
+//! Whether a file is traced is decided when it is opened. Each [`TracedFile`] collects what happens to it and hands that over in
+//! batches to one thread, which alone makes lines of it and touches the disk. What does not fit the queue is dropped and counted:
+//! nobody waits for a trace.
 
+mod event;
 mod line;
 mod writer;
 
@@ -19,14 +21,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use line::Line;
-pub use line::TracedOpen;
+pub use event::TracedOpen;
+use event::{Event, Opened};
 use writer::Writer;
 
-/// Batches that wait for the disk; further ones are dropped. A batch is some 8 KiB.
+/// Batches that wait for the disk; further ones are dropped.
 const BATCHES_MAX: usize = 512;
 
-/// Bytes of lines that are handed over together, or what there is when the oldest has waited for so long.
+/// Memory of events that are handed over together, or what there is when the oldest has waited for so long.
 const BATCH_LEN: usize = 8 << 10;
 const BATCH_AGE: Duration = Duration::from_secs(1);
 
@@ -61,7 +63,6 @@ struct Shared {
     sample: Sample,
     opens: AtomicU64,
     queue: SyncSender<Message>,
-    clock: Clock,
     metrics: Metrics,
 }
 
@@ -71,15 +72,15 @@ struct Clock(Instant, i64);
 
 /// What is told to the writer.
 enum Message {
-    Lines(Batch),
+    Events(Batch),
     /// Write all that came before, and say so.
     Flush(SyncSender<()>),
 }
 
-/// Lines of one file, handed over at a point in time.
+/// Events of one open, handed over at a point in time.
 struct Batch {
-    lines: Vec<u8>,
-    count: u64,
+    number: u64,
+    events: Vec<Event>,
     at: Instant,
 }
 
@@ -111,11 +112,12 @@ pub struct TracedFile {
     waiting: Mutex<Waiting>,
 }
 
-/// Lines that are not handed over yet.
+/// Events that are not handed over yet.
 #[derive(Debug)]
 struct Waiting {
-    lines: Vec<u8>,
-    count: u64,
+    events: Vec<Event>,
+    /// Memory that they take.
+    len: usize,
     since: Instant,
 }
 
@@ -127,10 +129,10 @@ impl Trace {
     /// When no thread can be started.
     pub fn start(options: TraceOptions, now: (Instant, i64), metrics: Metrics) -> io::Result<Self> {
         let (queue, messages) = mpsc::sync_channel(BATCHES_MAX);
-        let (sample, clock) = (options.sample, Clock(now.0, now.1));
-        let writer = Writer::new(options, clock, metrics.clone());
+        let sample = options.sample;
+        let writer = Writer::new(options, Clock(now.0, now.1), metrics.clone());
         std::thread::Builder::new().name("trace".to_owned()).spawn(move || writer.run(&messages))?;
-        Ok(Self(Arc::new(Shared { sample, opens: AtomicU64::new(0), queue, clock, metrics })))
+        Ok(Self(Arc::new(Shared { sample, opens: AtomicU64::new(0), queue, metrics })))
     }
 
     /// Takes note of an open at `at`; `None` when it is not drawn.
@@ -141,9 +143,9 @@ impl Trace {
             return None;
         }
         let shared = Arc::clone(&self.0);
-        let waiting = Mutex::new(Waiting { lines: Vec::new(), count: 0, since: at });
+        let waiting = Mutex::new(Waiting { events: Vec::new(), len: 0, since: at });
         let file = TracedFile { shared, number, waiting };
-        file.add(at, at, |line| line.open(open));
+        file.add(Event::Open(Box::new(Opened::new(open, at))), at);
         Some(file)
     }
 
@@ -160,37 +162,38 @@ impl Trace {
 impl TracedFile {
     /// Notes a read that was answered. The range is the one that was given: it ends at the end of the file.
     pub fn read(&self, kind: TracedRead, range: ByteRange, answer: &TracedAnswer) {
-        self.add(answer.received, answer.done, |line| line.read(kind, range, answer));
+        self.add(Event::Read { kind, range, answer: *answer }, answer.done);
     }
 
     /// Notes the elements that a vector read had of this file.
     pub fn read_vector(&self, elements: impl Iterator<Item = ByteRange>, answer: &TracedAnswer) {
-        self.add(answer.received, answer.done, |line| line.read_vector(elements, answer));
+        self.add(Event::ReadVector { elements: elements.collect(), answer: *answer }, answer.done);
     }
 
     /// Notes the close at `at`, and what the client has got by then. The last that is told of the file.
     pub fn close(&self, bytes: impl Fn(Outcome) -> u64, at: Instant) {
         let mut waiting = self.waiting();
-        waiting.add(self.number, self.shared.clock.micros(at), at, |line| line.close(bytes));
+        waiting.add(Event::Close { bytes: Box::new(Outcome::ALL.map(bytes)), at }, at);
         self.hand_over(&mut waiting, at);
     }
 
-    /// Adds a line on something at `at`; it is `now`.
-    fn add(&self, at: Instant, now: Instant, write: impl FnOnce(&mut Line<'_>)) {
+    /// Adds what happened; it is `now`.
+    fn add(&self, event: Event, now: Instant) {
         let mut waiting = self.waiting();
-        waiting.add(self.number, self.shared.clock.micros(at), now, write);
+        waiting.add(event, now);
         if waiting.is_due(now) {
             self.hand_over(&mut waiting, now);
         }
     }
 
-    /// Hands over what waits. Under its lock, so that the lines of a file stay in their order; it does not wait.
+    /// Hands over what waits. Under its lock, so that the events of a file stay in their order; it does not wait.
     fn hand_over(&self, waiting: &mut Waiting, at: Instant) {
-        let (lines, count) = (std::mem::take(&mut waiting.lines), std::mem::take(&mut waiting.count));
-        let sent = self.shared.queue.try_send(Message::Lines(Batch { lines, count, at }));
-        if let Err(TrySendError::Full(Message::Lines(batch)) | TrySendError::Disconnected(Message::Lines(batch))) = sent
+        let batch = Batch { number: self.number, events: waiting.take(), at };
+        let sent = self.shared.queue.try_send(Message::Events(batch));
+        if let Err(TrySendError::Full(Message::Events(batch)) | TrySendError::Disconnected(Message::Events(batch))) =
+            sent
         {
-            self.shared.metrics.add_trace_dropped(batch.count);
+            self.shared.metrics.add_trace_dropped(batch.events.len() as u64);
         }
     }
 
@@ -200,23 +203,30 @@ impl TracedFile {
 }
 
 impl Waiting {
-    fn add(&mut self, number: u64, micros: i64, now: Instant, write: impl FnOnce(&mut Line<'_>)) {
-        if self.lines.is_empty() {
+    fn add(&mut self, event: Event, now: Instant) {
+        if self.events.is_empty() {
             self.since = now;
         }
-        self.count += 1;
-        write(&mut Line::new(&mut self.lines, number, micros));
+        self.len += event.len();
+        self.events.push(event);
+    }
+
+    /// All that waits; as many more are likely to come.
+    fn take(&mut self) -> Vec<Event> {
+        self.len = 0;
+        let room = Vec::with_capacity(self.events.len());
+        std::mem::replace(&mut self.events, room)
     }
 
     fn is_due(&self, now: Instant) -> bool {
-        self.lines.len() >= BATCH_LEN || now.saturating_duration_since(self.since) >= BATCH_AGE
+        self.len >= BATCH_LEN || now.saturating_duration_since(self.since) >= BATCH_AGE
     }
 }
 
 impl Clock {
     /// `at` in microseconds of the Unix epoch.
     fn micros(self, at: Instant) -> i64 {
-        let whole = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        let whole = |duration| i64::try_from(micros(duration)).unwrap_or(i64::MAX);
         match at.checked_duration_since(self.0) {
             Some(later) => self.1.saturating_add(whole(later)),
             None => self.1.saturating_sub(whole(self.0.saturating_duration_since(at))),
@@ -235,6 +245,11 @@ impl Sample {
         let (of, per) = (of.trim().parse().ok()?, per.trim().parse().ok()?);
         (1..=per).contains(&of).then_some(Self { of, per })
     }
+}
+
+/// Whole microseconds.
+fn micros(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(duration.subsec_micros()))
 }
 
 /// A number that looks drawn by chance (the finalizer of `SplitMix64`).

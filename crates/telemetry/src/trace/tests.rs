@@ -2,7 +2,7 @@
 
 use super::*;
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
-use writer::Writer;
+use writer::{Lines, Writer};
 
 const EPOCH_US: i64 = 1_700_000_000_000_000;
 
@@ -43,8 +43,8 @@ fn counted(metrics: &Metrics, what: &str) -> u64 {
     page.lines().find_map(|line| line.strip_prefix(&name)).unwrap().parse().unwrap()
 }
 
-fn batch(text: &str, at: Instant) -> Batch {
-    Batch { lines: text.as_bytes().to_vec(), count: 1, at }
+fn lines(text: &str, at: Instant) -> Lines {
+    Lines { text: text.as_bytes().to_vec(), count: 1, at }
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn files_are_ended_at_their_size_and_the_oldest_go() {
     let options = TraceOptions { file_bytes: 10, files_max: 2, ..options(directory.path()) };
     fs::write(directory.path().join("notes.jsonl"), "mine").unwrap();
     let mut writer = Writer::new(options, Clock(start, EPOCH_US), metrics.clone());
-    for line in ["1234\n", "5678\n", "abcd\n", "efgh\n", "ijkl\n"] {
-        writer.take(&batch(line, start));
+    for text in ["1234\n", "5678\n", "abcd\n", "efgh\n", "ijkl\n"] {
+        writer.put(&lines(text, start));
     }
     let text = |(_, text): (String, String)| text;
     let kept: Vec<String> = files(directory.path()).into_iter().map(text).collect();
@@ -113,7 +113,7 @@ fn files_are_ended_at_their_size_and_the_oldest_go() {
     // The next process goes on behind them.
     let options = TraceOptions { file_bytes: 10, files_max: 2, ..self::options(directory.path()) };
     let mut next = Writer::new(options, Clock(start, EPOCH_US), metrics);
-    next.take(&batch("next\n", start));
+    next.put(&lines("next\n", start));
     let names: Vec<String> = files(directory.path()).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names.len(), 3, "{names:?}");
 }
@@ -125,12 +125,12 @@ fn what_cannot_be_written_is_dropped_until_it_can() {
     fs::write(&directory, "in the way").unwrap();
     let (start, metrics) = (now(), Metrics::new());
     let mut writer = Writer::new(options(&directory), Clock(start, EPOCH_US), metrics.clone());
-    writer.take(&batch("1\n", start));
+    writer.put(&lines("1\n", start));
     assert_eq!(counted(&metrics, "dropped"), 1);
     fs::remove_file(&directory).unwrap();
-    writer.take(&batch("2\n", after(start, 4_999_999)));
+    writer.put(&lines("2\n", after(start, 4_999_999)));
     assert_eq!((counted(&metrics, "written"), counted(&metrics, "dropped")), (0, 2));
-    writer.take(&batch("3\n", after(start, 5_000_000)));
+    writer.put(&lines("3\n", after(start, 5_000_000)));
     assert_eq!((counted(&metrics, "written"), counted(&metrics, "dropped")), (1, 2));
     assert_eq!(files(&directory)[0].1, "3\n");
 }
@@ -139,16 +139,16 @@ fn what_cannot_be_written_is_dropped_until_it_can() {
 fn nobody_waits_for_a_queue_that_is_full() {
     let metrics = Metrics::new();
     let (queue, messages) = mpsc::sync_channel(1);
-    let clock = Clock(now(), EPOCH_US);
-    let shared = Shared { sample: Sample::ALL, opens: AtomicU64::new(0), queue, clock, metrics: metrics.clone() };
+    let (start, opens) = (now(), AtomicU64::new(0));
+    let shared = Shared { sample: Sample::ALL, opens, queue, metrics: metrics.clone() };
     let trace = Trace(Arc::new(shared));
     for _ in 0..3 {
-        trace.open(&open("/f"), clock.0).unwrap().close(|_| 0, clock.0);
+        trace.open(&open("/f"), start).unwrap().close(|_| 0, start);
     }
     assert_eq!(counted(&metrics, "dropped"), 4);
     trace.flush(Duration::from_secs(3600));
     drop(messages);
-    trace.open(&open("/f"), clock.0).unwrap().close(|_| 0, clock.0);
+    trace.open(&open("/f"), start).unwrap().close(|_| 0, start);
     assert_eq!(counted(&metrics, "dropped"), 6);
 }
 

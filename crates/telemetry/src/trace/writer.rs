@@ -1,6 +1,6 @@
 //! The thread that writes a trace.
 
-use super::{Batch, Clock, Message, TraceOptions};
+use super::{Batch, Clock, Message, TraceOptions, line::Line};
 use crate::Metrics;
 use std::{
     fs::{self, File, OpenOptions},
@@ -8,11 +8,19 @@ use std::{
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::mpsc::Receiver,
+    thread,
     time::{Duration, Instant},
 };
 
 /// Permissions of the files: who reads what is nobody else's business.
 const FILE_MODE: u32 = 0o640;
+
+/// Bytes of lines that are written at once, if there are so many.
+const WRITE_LEN: usize = 64 << 10;
+
+/// The thread's rest after all there was. While it rests, those who hand over need not wake it, which would cost them more than
+/// all else.
+const REST: Duration = Duration::from_millis(20);
 
 /// Time after which a directory that could not be written is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -20,16 +28,24 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// What names of files begin and end with; between them are the time of their beginning and a number.
 const NAME: (&str, &str) = ("trace-", ".jsonl");
 
-/// Writes batches into files.
+/// Writes lines into files.
 pub(super) struct Writer {
     options: TraceOptions,
     clock: Clock,
     metrics: Metrics,
+    gathered: Option<Lines>,
     current: Option<Current>,
     /// Files begun so far.
     begun: u64,
     /// When writing has failed last, while it does.
     failed: Option<Instant>,
+}
+
+/// Lines that are written together; the first was handed over `at` this time.
+pub(super) struct Lines {
+    pub(super) text: Vec<u8>,
+    pub(super) count: u64,
+    pub(super) at: Instant,
 }
 
 /// The file being written.
@@ -40,34 +56,65 @@ struct Current {
 
 impl Writer {
     pub(super) const fn new(options: TraceOptions, clock: Clock, metrics: Metrics) -> Self {
-        Self { options, clock, metrics, current: None, begun: 0, failed: None }
+        Self { options, clock, metrics, gathered: None, current: None, begun: 0, failed: None }
     }
 
     /// Writes until nobody sends any more.
     pub(super) fn run(mut self, messages: &Receiver<Message>) {
-        for message in messages {
-            match message {
-                Message::Lines(batch) => self.take(&batch),
-                Message::Flush(done) => drop(done.send(())),
+        while let Ok(message) = messages.recv() {
+            self.follow(message);
+            while let Ok(message) = messages.try_recv() {
+                self.follow(message);
+            }
+            self.put_gathered();
+            thread::sleep(REST);
+        }
+    }
+
+    fn follow(&mut self, message: Message) {
+        match message {
+            Message::Events(batch) => self.gather(&batch),
+            Message::Flush(done) => {
+                self.put_gathered();
+                let _ = done.send(());
             }
         }
     }
 
-    /// Writes a batch, or drops it.
-    pub(super) fn take(&mut self, batch: &Batch) {
-        let is_resting = self.failed.is_some_and(|failed| batch.at.saturating_duration_since(failed) < RETRY_AFTER);
-        let written = if is_resting { None } else { Some(self.write(batch)) };
+    /// Makes lines of a batch.
+    fn gather(&mut self, batch: &Batch) {
+        let new = || Lines { text: Vec::with_capacity(WRITE_LEN), count: 0, at: batch.at };
+        let lines = self.gathered.get_or_insert_with(new);
+        for event in &batch.events {
+            Line::new(&mut lines.text, batch.number, self.clock.micros(event.at())).write(event);
+        }
+        lines.count += batch.events.len() as u64;
+        if lines.text.len() >= WRITE_LEN {
+            self.put_gathered();
+        }
+    }
+
+    fn put_gathered(&mut self) {
+        if let Some(lines) = self.gathered.take() {
+            self.put(&lines);
+        }
+    }
+
+    /// Writes lines, or drops them.
+    pub(super) fn put(&mut self, lines: &Lines) {
+        let is_resting = self.failed.is_some_and(|failed| lines.at.saturating_duration_since(failed) < RETRY_AFTER);
+        let written = if is_resting { None } else { Some(self.write(lines)) };
         match written {
-            None => self.metrics.add_trace_dropped(batch.count),
+            None => self.metrics.add_trace_dropped(lines.count),
             Some(Ok(())) => {
-                self.metrics.add_trace_written(batch.count);
+                self.metrics.add_trace_written(lines.count);
                 if self.failed.take().is_some() {
                     tracing::info!(directory = %self.options.directory.display(), "the trace is written again");
                 }
             }
             Some(Err(error)) => {
-                self.metrics.add_trace_dropped(batch.count);
-                if self.failed.replace(batch.at).is_none() {
+                self.metrics.add_trace_dropped(lines.count);
+                if self.failed.replace(lines.at).is_none() {
                     let directory = self.options.directory.display();
                     tracing::warn!(%directory, %error, "the trace cannot be written: it has a gap until it can");
                 }
@@ -75,19 +122,19 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, batch: &Batch) -> io::Result<()> {
+    fn write(&mut self, lines: &Lines) -> io::Result<()> {
         let current = match self.current.take() {
             Some(current) => current,
-            None => self.begin(batch.at)?,
+            None => self.begin(lines.at)?,
         };
         let current = self.current.insert(current);
-        if let Err(error) = current.file.write_all(&batch.lines) {
+        if let Err(error) = current.file.write_all(&lines.text) {
             // Half a line would hide the ones behind it.
             let _ = current.file.set_len(current.len);
             self.current = None;
             return Err(error);
         }
-        current.len = current.len.saturating_add(batch.lines.len() as u64);
+        current.len = current.len.saturating_add(lines.text.len() as u64);
         if current.len >= self.options.file_bytes {
             self.current = None;
         }
