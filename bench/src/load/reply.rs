@@ -6,11 +6,14 @@
 use super::slot::{Reply, Slot, Step};
 use crate::content::WrongByte;
 use forebay_proto::page::{self, FrameKind, PAGE_LEN, StatusFrame};
-use forebay_proto::response::{ErrorBody, OpenReply, parse_element_header, parse_stat};
+use forebay_proto::response::{Attention, DEFERRED_PREFIX_LEN, ErrorBody, OpenReply, parse_element_header, parse_stat};
 use forebay_proto::{NegativeLength, ResponseError, ResponseHeader, Status};
 
 /// Longest text that an answer may hold: errors, stats and open replies are far shorter.
 const TEXT_LEN_MAX: u32 = 64 << 10;
+
+/// What an unsolicited message has in front of the answer in it: what it is, and the answer's own header.
+const DEFERRED_START_LEN: usize = DEFERRED_PREFIX_LEN as usize;
 
 const STATUS_BODY_LEN: usize = page::STATUS_BODY_LEN as usize;
 
@@ -45,6 +48,10 @@ enum Stage {
     Header,
     /// Body of an answer that is read as a whole.
     Text,
+    /// Body of a promise to answer later.
+    Promise,
+    /// Beginning of an unsolicited message.
+    Unsolicited,
     /// Body of a `status` response.
     StatusBody,
     /// Header of an element of a vector read.
@@ -117,10 +124,17 @@ impl ReplyReader {
                 let Some(header) = self.gather(input) else { return Ok(()) };
                 self.begin_frame(&ResponseHeader::decode(&header)?, slots)?;
             }
-            Stage::Text => {
+            Stage::Text | Stage::Promise => {
                 if !self.gather_text(input) {
                     return Ok(());
                 }
+            }
+            Stage::Unsolicited => {
+                let Some(start) = self.gather::<DEFERRED_START_LEN>(input) else { return Ok(()) };
+                let Attention::Deferred { header, .. } = Attention::parse(&start)? else {
+                    return Err(ReplyError::UnknownStream);
+                };
+                self.begin_frame(&header, slots)?;
             }
             Stage::StatusBody => {
                 let Some(body) = self.gather::<STATUS_BODY_LEN>(input) else { return Ok(()) };
@@ -140,18 +154,23 @@ impl ReplyReader {
     }
 
     fn begin_frame(&mut self, header: &ResponseHeader, slots: &[Slot]) -> Result<(), ReplyError> {
+        if header.status == Status::ATTN {
+            self.stage = Stage::Unsolicited;
+            return Ok(());
+        }
         let index = usize::from(u16::from(header.stream_id));
         let slot = slots.get(index).filter(|slot| slot.step != Step::Idle).ok_or(ReplyError::UnknownStream)?;
         let is_last = header.status != Status::OKSOFAR;
         self.frame = Frame { slot: index, status: header.status, is_last, left: header.body_len };
         self.stage = match (slot.step, header.status) {
+            (_, Status::WAITRESP) => Stage::Promise,
             (_, Status::ERROR) | (Step::Open | Step::Stat | Step::Close, Status::OK) => Stage::Text,
             (Step::Read, Status::OK | Status::OKSOFAR) => data(slot.next_offset(), header.body_len),
             (Step::ReadVector, Status::OK | Status::OKSOFAR) => Stage::Element,
             (Step::PageRead, Status::STATUS) if header.body_len == page::STATUS_BODY_LEN => Stage::StatusBody,
             (step, status) => return Err(ReplyError::UnexpectedStatus { step: step.name(), status }),
         };
-        if matches!(self.stage, Stage::Text) && header.body_len > TEXT_LEN_MAX {
+        if matches!(self.stage, Stage::Text | Stage::Promise) && header.body_len > TEXT_LEN_MAX {
             return Err(ReplyError::TooLong { step: slot.step.name() });
         }
         Ok(())
@@ -226,9 +245,9 @@ impl ReplyReader {
     ) -> Result<(), ReplyError> {
         let slot = slots.get_mut(self.frame.slot).ok_or(ReplyError::UnknownStream)?;
         match self.stage {
-            Stage::Data { left: 1.., .. } | Stage::StatusBody => return Ok(()),
+            Stage::Data { left: 1.., .. } | Stage::StatusBody | Stage::Unsolicited => return Ok(()),
             Stage::Data { left: 0, .. } => slot.elements_done += 1,
-            Stage::Header | Stage::Text | Stage::Element | Stage::Checksum => {}
+            Stage::Header | Stage::Text | Stage::Promise | Stage::Element | Stage::Checksum => {}
         }
         if self.frame.left > 0 {
             self.stage = match (self.stage, slot.step) {
@@ -238,9 +257,10 @@ impl ReplyReader {
             };
             return Ok(());
         }
-        let was_text = matches!(self.stage, Stage::Text);
-        self.stage = Stage::Header;
-        if was_text {
+        let ended = std::mem::replace(&mut self.stage, Stage::Header);
+        if matches!(ended, Stage::Promise) {
+            self.gathered.clear();
+        } else if matches!(ended, Stage::Text) {
             let reply = self.text_reply(slot.step)?;
             self.gathered.clear();
             finished.push((self.frame.slot, reply));

@@ -174,3 +174,19 @@ fn refusals_and_surprises_are_errors() {
     let redirect = feed(&mut [waiting(Step::Read, 0, 1)], &frame(0, Status::REDIRECT, &[0; 8]), 0);
     assert!(matches!(redirect, Err(ReplyError::UnexpectedStatus { .. })));
 }
+
+#[test]
+fn an_answer_may_be_promised_and_come_later() {
+    let mut wire = Vec::new();
+    ReplyTo::direct(StreamId::ZERO).wait_response(60, &mut wire);
+    wire.extend(frame(1, Status::OK, &bytes_of(0, 20)));
+    ReplyTo::deferred(StreamId::ZERO).ok_with(&bytes_of(7, 50), &mut wire);
+    for at in 0..=wire.len() {
+        let mut slots = [waiting(Step::Read, 7, 50), waiting(Step::Read, 0, 20)];
+        assert_eq!(feed(&mut slots, &wire, at).unwrap(), [1, 0]);
+    }
+    let mut message = Vec::new();
+    ReplyTo::direct(StreamId::ZERO).header(Status::ATTN, 20, &mut message);
+    message.extend([0; 20]);
+    assert!(matches!(feed(&mut [waiting(Step::Read, 0, 1)], &message, 0), Err(ReplyError::UnknownStream)));
+}
