@@ -22,6 +22,10 @@ type Missing = (ByteRange, ByteRange);
 /// Bytes that one request may have fetched besides what it wants, to make its blocks whole, before they count as a burden.
 const SURPLUS_MAX: u64 = 128 << 10;
 
+/// How many times what is wanted of a fill its surplus must be to be a burden. What is fetched and not kept is fetched again by
+/// the next who wants it; below this, the rest of the blocks is cheaper.
+const BURDEN_RATIO: u64 = 2;
+
 /// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.
 pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque<Piece>> {
     let mut fills = file.claims().fills();
@@ -60,8 +64,7 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
     missing.sort_by_key(|(blocks, wanted)| (blocks.start(), wanted.start()));
     let (mut started, is_full) = (Vec::new(), !missing.is_empty() && shared.purger.is_full());
     let runs = merged(missing, shared.options.fill_len_max);
-    let surplus: u64 = runs.iter().map(|(blocks, wanted)| blocks.len().saturating_sub(wanted.len())).sum();
-    let make = if surplus > SURPLUS_MAX { Fill::sparing } else { Fill::new };
+    let surplus: u64 = runs.iter().map(|(blocks, wanted)| surplus_of(*blocks, *wanted)).sum();
     for (blocks, wanted) in runs {
         let block_count = file.geometry().blocks_of(blocks).count() as u64;
         if is_full {
@@ -72,10 +75,17 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
             shared.metrics.add_not_kept(NotKept::Budget, block_count);
             continue;
         };
+        let is_burden = surplus > SURPLUS_MAX && surplus_of(blocks, wanted) > wanted.len() * BURDEN_RATIO;
+        let make = if is_burden { Fill::sparing } else { Fill::new };
         start_fill(file, fills, make(blocks, wanted), reservation, None);
         started.push(FillId(blocks.start()));
     }
     started
+}
+
+/// Bytes of `blocks` that nobody wants.
+const fn surplus_of(blocks: ByteRange, wanted: ByteRange) -> u64 {
+    blocks.len().saturating_sub(wanted.len())
 }
 
 /// Starts a fill, of blocks that nobody fetches; with a `permit` when nobody has asked for them yet.
