@@ -52,10 +52,7 @@ impl Run {
 
     /// Bytes of the first `count` elements in an answer, with their headers.
     pub(crate) fn encoded_len(&self, count: usize) -> usize {
-        let encoded = |element: &ReadElement| {
-            usize::try_from(element.len).unwrap_or(usize::MAX).saturating_add(size_of_val(&element_header(element)))
-        };
-        self.elements.iter().take(count).map(encoded).fold(0, usize::saturating_add)
+        self.elements.iter().take(count).map(encoded_len).fold(0, usize::saturating_add)
     }
 
     /// Writes the elements to `room`, as far as the page cache holds their data in `file`; how many, from the first one on, are
@@ -80,6 +77,11 @@ impl Run {
 /// The data of an element.
 pub(crate) fn range_of(element: &ReadElement) -> ByteRange {
     ByteRange::at(element.offset, u64::from(element.len))
+}
+
+/// Bytes that an element takes in an answer.
+pub(crate) fn encoded_len(element: &ReadElement) -> usize {
+    usize::try_from(element.len).unwrap_or(usize::MAX).saturating_add(size_of_val(&element_header(element)))
 }
 
 #[cfg(test)]

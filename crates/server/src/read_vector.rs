@@ -2,7 +2,7 @@
 
 use crate::{
     answer::{Answer, Gone},
-    element_run::{Run, range_of},
+    element_run::{Run, encoded_len, range_of},
     event::Frame,
     exchange::Exchange,
     options::ASSEMBLY_LEN,
@@ -224,6 +224,7 @@ async fn answer_read_vector(
     body_len: u64,
 ) -> Result<(), Gone> {
     let mut is_whole = false;
+    let mut rest_len = elements.iter().map(|element| encoded_len(&element.element)).fold(0, usize::saturating_add);
     for Element { element, source } in elements {
         if answer.is_deferred() && !is_whole {
             is_whole = answer.try_reserve(body_len);
@@ -235,6 +236,13 @@ async fn answer_read_vector(
         if !assembled.is_empty() && assembled.len().saturating_add(element_len) > SLOW_FRAME_LEN && !is_whole {
             answer.send(vector_frame(&answer, Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
         }
+        let encoded_len = encoded_len(&element);
+        if assembled.capacity() - assembled.len() < encoded_len {
+            // Room for the whole frame: what grows step by step is copied each time.
+            let frame_len = if is_whole { rest_len } else { rest_len.min(SLOW_FRAME_LEN) };
+            assembled.reserve_exact(frame_len.max(encoded_len));
+        }
+        rest_len = rest_len.saturating_sub(encoded_len);
         assembled.extend_from_slice(&element_header(&element));
         if let Err(failure) = append_source(&mut assembled, source, element_len, &mut answer).await {
             answer.fail(failure).await;
