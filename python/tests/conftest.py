@@ -27,7 +27,7 @@ def lab(data_dir: Path, tmp_path: Path) -> Callable[..., Path]:
 
     def run(experiment: str, *arguments: str, status: int = 0) -> Path:
         places = ["--data-dir", str(data_dir), "--runs-dir", str(tmp_path), "--name", "test"]
-        assert main([experiment, "--quick", *places, *arguments]) == status
+        assert main([*experiment.split(), "--quick", *places, *arguments]) == status
         assert not list(data_dir.glob("work/*")), "nothing is left of servers"
         return tmp_path / "test"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay_lab.run import read_rows
+from forebay_lab.run import Row, read_rows
 
 
 def is_permitted() -> bool:
@@ -55,3 +55,18 @@ def test_efficiency_is_measured_against_distance(lab: Lab, capsys: pytest.Captur
     assert len({row["histograms"] for row in rows}) == 1
     assert "overseas" in (run / "rtt.md").read_text()
     assert (run / "pictures" / "rtt-efficiency-tree-cache-on.svg").is_file()
+
+
+def test_ways_of_reading_are_compared_over_a_path(lab: Lab) -> None:
+    arguments = ["--paths", "loopback,FZU-Pilsen", "--setups", "direct,forebay-cold", "--repetitions", "1"]
+    run = lab("trace compare", *arguments, status=0 if PERMITTED else 1)
+    rows = list(read_rows(run / "patterns.jsonl"))
+    near, far = ({_read(row): row for row in rows if row["path"] == path} for path in ("loopback", "FZU-Pilsen"))
+    assert len(near) == 10, "five ways in two set-ups"
+    assert set(far) == (set(near) if PERMITTED else set()), "the same reads over every path"
+    assert {row["rtt_ms"] for row in far.values()} <= {3.5}
+    assert ("FZU-Pilsen" in (run / "patterns.md").read_text()) == PERMITTED, "what was measured can be read"
+
+
+def _read(row: Row) -> tuple[object, ...]:
+    return row["setup"], row["strategy"], row["calls"], row["bytes"]

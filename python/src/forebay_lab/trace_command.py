@@ -164,8 +164,12 @@ def _compare(options: argparse.Namespace) -> None:
     run = Run(place.run, experiment.EXPERIMENT, experiment.KEY, settings.parameters())
     data = catalogue.prepare(place.data, settings.kind, settings.events_in_file, settings.seed, run.progress)
     record_environment(place.run, programs)
-    experiment.measure(settings, programs, place, data, run)
-    summary.write(run)
+    try:
+        experiment.measure(settings, programs, place, data, run)
+    finally:
+        # A path that cannot be made does not hide what was measured on the ones before.
+        if run.rows:
+            summary.write(run)
 
 
 def _settings(options: argparse.Namespace) -> experiment.Settings:
