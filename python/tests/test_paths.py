@@ -23,19 +23,18 @@ PERMITTED = is_permitted()
 Lab = Callable[..., Path]
 
 
-def run_over_paths(lab: Lab, capsys: pytest.CaptureFixture[str], *arguments: str) -> Path | None:
+def run_over_paths(lab: Lab, capsys: pytest.CaptureFixture[str], *arguments: str) -> Path:
     """Runs an experiment; where it is not permitted, that must have been said."""
     run = lab(*arguments, status=0 if PERMITTED else 1)
-    if PERMITTED:
-        return run
-    said = capsys.readouterr().err
-    assert "takes root" in said or "/dev/net/tun" in said
-    return None
+    if not PERMITTED:
+        said = capsys.readouterr().err
+        assert "takes root" in said or "/dev/net/tun" in said
+    return run
 
 
 def test_sites_are_compared(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_over_paths(lab, capsys, "sites", "--engines", "uproot", "--repetitions", "1")
-    if run is None:
+    if not PERMITTED:
         return
     rows = list(read_rows(run / "sites.jsonl"))
     assert {row["path"] for row in rows} == {"KIT"}
@@ -48,7 +47,7 @@ def test_efficiency_is_measured_against_distance(lab: Lab, capsys: pytest.Captur
     mix = Path(__file__).parents[1] / "mixes" / "example.json"
     arguments = ["--rtts", "1,9", "--setups", "direct,forebay-cold", "--tree-cache", "on", "--repetitions", "1"]
     run = run_over_paths(lab, capsys, "rtt", *arguments, "--mix", str(mix))
-    if run is None:
+    if not PERMITTED:
         return
     rows = list(read_rows(run / "rtt.jsonl"))
     assert {row["rtt_ms"] for row in rows} == {1.0, 9.0}
@@ -57,9 +56,9 @@ def test_efficiency_is_measured_against_distance(lab: Lab, capsys: pytest.Captur
     assert (run / "pictures" / "rtt-efficiency-tree-cache-on.svg").is_file()
 
 
-def test_ways_of_reading_are_compared_over_a_path(lab: Lab) -> None:
+def test_ways_of_reading_are_compared_over_a_path(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--paths", "loopback,FZU-Pilsen", "--setups", "direct,forebay-cold", "--repetitions", "1"]
-    run = lab("trace compare", *arguments, status=0 if PERMITTED else 1)
+    run = run_over_paths(lab, capsys, "trace compare", *arguments)
     rows = list(read_rows(run / "patterns.jsonl"))
     near, far = ({_read(row): row for row in rows if row["path"] == path} for path in ("loopback", "FZU-Pilsen"))
     assert len(near) == 10, "five ways in two set-ups"

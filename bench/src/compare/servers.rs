@@ -211,8 +211,8 @@ impl Programs {
         std::fs::write(&config_path, config)?;
         let args = vec!["serve".into(), "--config".into(), config_path.into_os_string()];
         let program = Program { path: self.forebay.clone(), args, env: Vec::new(), refuses_root: false };
-        let log = run_dir.join("log");
-        Server::start(ServerKind::Forebay.as_str(), &program, &log, |log| ready_address(log, "ready root://"))
+        let kind = if trace.is_empty() { ServerKind::Forebay } else { ServerKind::ForebayTraced };
+        Server::start(kind.as_str(), &program, &run_dir.join("log"), |log| ready_address(log, "ready root://"))
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum ReplyError {
     Short { step: &'static str, received_bytes: u64, expected_bytes: u64 },
     #[error("an element that was not asked for, at offset {offset}")]
     WrongElement { offset: u64 },
+    #[error("an unsolicited message of {message_len} bytes holds an answer of {answer_len} bytes")]
+    WrongMessage { message_len: u32, answer_len: u32 },
     #[error("wrong checksum of the page at offset {offset}")]
     WrongChecksum { offset: u64 },
 }
@@ -50,8 +52,10 @@ enum Stage {
     Text,
     /// Body of a promise to answer later.
     Promise,
-    /// Beginning of an unsolicited message.
-    Unsolicited,
+    /// Beginning of an unsolicited message of `len` bytes.
+    Unsolicited {
+        len: u32,
+    },
     /// Body of a `status` response.
     StatusBody,
     /// Header of an element of a vector read.
@@ -129,12 +133,9 @@ impl ReplyReader {
                     return Ok(());
                 }
             }
-            Stage::Unsolicited => {
+            Stage::Unsolicited { len } => {
                 let Some(start) = self.gather::<DEFERRED_START_LEN>(input) else { return Ok(()) };
-                let Attention::Deferred { header, .. } = Attention::parse(&start)? else {
-                    return Err(ReplyError::UnknownStream);
-                };
-                self.begin_frame(&header, slots)?;
+                self.begin_frame(&answer_within(&start, len)?, slots)?;
             }
             Stage::StatusBody => {
                 let Some(body) = self.gather::<STATUS_BODY_LEN>(input) else { return Ok(()) };
@@ -155,7 +156,7 @@ impl ReplyReader {
 
     fn begin_frame(&mut self, header: &ResponseHeader, slots: &[Slot]) -> Result<(), ReplyError> {
         if header.status == Status::ATTN {
-            self.stage = Stage::Unsolicited;
+            self.stage = Stage::Unsolicited { len: header.body_len };
             return Ok(());
         }
         let index = usize::from(u16::from(header.stream_id));
@@ -245,7 +246,7 @@ impl ReplyReader {
     ) -> Result<(), ReplyError> {
         let slot = slots.get_mut(self.frame.slot).ok_or(ReplyError::UnknownStream)?;
         match self.stage {
-            Stage::Data { left: 1.., .. } | Stage::StatusBody | Stage::Unsolicited => return Ok(()),
+            Stage::Data { left: 1.., .. } | Stage::StatusBody | Stage::Unsolicited { .. } => return Ok(()),
             Stage::Data { left: 0, .. } => slot.elements_done += 1,
             Stage::Header | Stage::Text | Stage::Promise | Stage::Element | Stage::Checksum => {}
         }
@@ -311,6 +312,20 @@ impl ReplyReader {
         *input = rest;
         self.frame.left -= u32::try_from(len).unwrap_or(self.frame.left);
         self.frame.left == 0
+    }
+}
+
+/// The header of the answer within an unsolicited message of `len` bytes.
+fn answer_within(start: &[u8; DEFERRED_START_LEN], len: u32) -> Result<ResponseHeader, ReplyError> {
+    match Attention::parse(start)? {
+        Attention::Deferred { header, .. } if matches!(header.status, Status::ATTN | Status::WAITRESP) => {
+            Err(ReplyError::UnknownStream)
+        }
+        Attention::Deferred { header, .. } if header.body_len.checked_add(DEFERRED_PREFIX_LEN) != Some(len) => {
+            Err(ReplyError::WrongMessage { message_len: len, answer_len: header.body_len })
+        }
+        Attention::Deferred { header, .. } => Ok(header),
+        Attention::Message(_) | Attention::Other(_) => Err(ReplyError::UnknownStream),
     }
 }
 

@@ -120,6 +120,29 @@ fn scattered_reads_do_not_wait_for_the_rest_of_their_blocks() {
 }
 
 #[test]
+fn the_rest_of_a_block_waits_only_where_little_of_it_is_wanted() {
+    for (wanted_len, asked_len) in [(BLOCK * 3 / 8, BLOCK), (BLOCK / 4, BLOCK / 4)] {
+        run(async move {
+            let root = tempfile::tempdir().unwrap();
+            let house = House::build(root.path(), 16 * BLOCK);
+            house.origin.let_through(0);
+            let handle = house.open("/f").await;
+            let ranges: Vec<_> = (0..8).map(|block| ByteRange::at(2 * block * BLOCK, wanted_len)).collect();
+            let reads = handle.read_many(&ranges);
+            until(|| house.origin.asked().len() == 8).await;
+            assert!(
+                house.origin.asked().iter().all(|range| range.len() == asked_len),
+                "{wanted_len} are wanted of each"
+            );
+            house.origin.let_through(u64::MAX);
+            for read in reads {
+                assert_eq!(collect(read).await.unwrap().len() as u64, wanted_len);
+            }
+        });
+    }
+}
+
+#[test]
 fn a_reader_who_leaves_does_not_cancel_what_others_wait_for() {
     run(async {
         let root = tempfile::tempdir().unwrap();

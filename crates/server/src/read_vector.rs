@@ -232,15 +232,15 @@ async fn answer_read_vector(
                 answer.answer_directly();
             }
         }
-        let element_len = usize::try_from(element.len).unwrap_or(usize::MAX);
-        if !assembled.is_empty() && assembled.len().saturating_add(element_len) > SLOW_FRAME_LEN && !is_whole {
+        let (element_len, encoded_len) = (usize::try_from(element.len).unwrap_or(usize::MAX), encoded_len(&element));
+        if !assembled.is_empty() && assembled.len().saturating_add(encoded_len) > SLOW_FRAME_LEN && !is_whole {
             answer.send(vector_frame(&answer, Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
         }
-        let encoded_len = encoded_len(&element);
         if assembled.capacity() - assembled.len() < encoded_len {
             // Room for the whole frame: what grows step by step is copied each time.
-            let frame_len = if is_whole { rest_len } else { rest_len.min(SLOW_FRAME_LEN) };
-            assembled.reserve_exact(frame_len.max(encoded_len));
+            let frame_rest = SLOW_FRAME_LEN.saturating_sub(assembled.len());
+            let frame_rest = if is_whole { rest_len } else { rest_len.min(frame_rest) };
+            assembled.reserve_exact(frame_rest.max(encoded_len));
         }
         rest_len = rest_len.saturating_sub(encoded_len);
         assembled.extend_from_slice(&element_header(&element));

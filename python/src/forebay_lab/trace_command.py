@@ -166,10 +166,12 @@ def _compare(options: argparse.Namespace) -> None:
     record_environment(place.run, programs)
     try:
         experiment.measure(settings, programs, place, data, run)
-    finally:
+    except LabError:
         # A path that cannot be made does not hide what was measured on the ones before.
         if run.rows:
             summary.write(run)
+        raise
+    summary.write(run)
 
 
 def _settings(options: argparse.Namespace) -> experiment.Settings:

@@ -185,6 +185,10 @@ fn an_answer_may_be_promised_and_come_later() {
         let mut slots = [waiting(Step::Read, 7, 50), waiting(Step::Read, 0, 20)];
         assert_eq!(feed(&mut slots, &wire, at).unwrap(), [1, 0]);
     }
+    let mut cut = Vec::new();
+    ReplyTo::deferred(StreamId::ZERO).header(Status::OK, 50, &mut cut);
+    cut[7] -= 1;
+    assert!(matches!(feed(&mut [waiting(Step::Read, 0, 50)], &cut, 0), Err(ReplyError::WrongMessage { .. })));
     let mut message = Vec::new();
     ReplyTo::direct(StreamId::ZERO).header(Status::ATTN, 20, &mut message);
     message.extend([0; 20]);

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 /// Lets fills of one link fetch what nobody waits for: one after the other while somebody waits for bytes over the link or did a
 /// moment ago, else all at once.
 ///
-/// A request for scattered bytes brings their blocks only where that costs the next one nothing.
+/// A request for scattered bytes brings blocks of which little is wanted only where that costs the next one nothing.
 pub(super) struct Turns {
     /// Fills that somebody waits for.
     demands: AtomicUsize,

@@ -30,6 +30,9 @@ pub(super) enum Event {
     Close { bytes: Box<[u64; Outcome::ALL.len()]>, at: Instant },
 }
 
+/// One for each read: what a trace costs.
+const _: () = assert!(size_of::<Event>() <= 64, "an event fits a cache line");
+
 /// A [`TracedOpen`] that is kept.
 #[derive(Debug)]
 pub(super) struct Opened {

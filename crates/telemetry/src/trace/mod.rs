@@ -18,6 +18,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
         mpsc::{self, SyncSender, TrySendError},
     },
+    thread::{self, Thread},
     time::{Duration, Instant},
 };
 
@@ -25,8 +26,9 @@ pub use event::TracedOpen;
 use event::{Event, Opened};
 use writer::Writer;
 
-/// Batches that wait for the disk; further ones are dropped.
+/// Batches that wait for the disk; further ones are dropped. So many as wake a writer that rests.
 const BATCHES_MAX: usize = 512;
+const BATCHES_TO_WAKE: u64 = BATCHES_MAX as u64 / 4;
 
 /// Memory of events that are handed over together, or what there is when the oldest has waited for so long.
 const BATCH_LEN: usize = 8 << 10;
@@ -63,12 +65,18 @@ struct Shared {
     sample: Sample,
     opens: AtomicU64,
     queue: SyncSender<Message>,
+    /// Batches handed over so far.
+    batches: AtomicU64,
+    writer: Thread,
     metrics: Metrics,
 }
 
 /// A point in time on both clocks; the second is microseconds of the Unix epoch.
 #[derive(Clone, Copy, Debug)]
 struct Clock(Instant, i64);
+
+/// Time after which a flush tries again to get into a full queue.
+const FLUSH_STEP: Duration = Duration::from_millis(1);
 
 /// What is told to the writer.
 enum Message {
@@ -131,8 +139,8 @@ impl Trace {
         let (queue, messages) = mpsc::sync_channel(BATCHES_MAX);
         let sample = options.sample;
         let writer = Writer::new(options, Clock(now.0, now.1), metrics.clone());
-        std::thread::Builder::new().name("trace".to_owned()).spawn(move || writer.run(&messages))?;
-        Ok(Self(Arc::new(Shared { sample, opens: AtomicU64::new(0), queue, metrics })))
+        let thread = thread::Builder::new().name("trace".to_owned()).spawn(move || writer.run(&messages))?;
+        Ok(Self(Arc::new(Shared::new(sample, queue, thread.thread().clone(), metrics))))
     }
 
     /// Takes note of an open at `at`; `None` when it is not drawn.
@@ -152,10 +160,25 @@ impl Trace {
     /// Waits until all that was handed over is written, or for `patience`. Blocking.
     pub fn flush(&self, patience: Duration) {
         let (done, written) = mpsc::sync_channel(1);
-        // A writer whose disk hangs is left behind.
-        if self.0.queue.try_send(Message::Flush(done)).is_ok() {
-            let _ = written.recv_timeout(patience);
+        let mut left = patience;
+        while let Err(TrySendError::Full(_)) = self.0.queue.try_send(Message::Flush(done.clone())) {
+            if left.is_zero() {
+                return;
+            }
+            self.0.writer.unpark();
+            thread::sleep(FLUSH_STEP);
+            left = left.saturating_sub(FLUSH_STEP);
         }
+        self.0.writer.unpark();
+        drop(done);
+        // A writer whose disk hangs is left behind.
+        let _ = written.recv_timeout(left);
+    }
+}
+
+impl Shared {
+    const fn new(sample: Sample, queue: SyncSender<Message>, writer: Thread, metrics: Metrics) -> Self {
+        Self { sample, opens: AtomicU64::new(0), queue, batches: AtomicU64::new(0), writer, metrics }
     }
 }
 
@@ -195,6 +218,9 @@ impl TracedFile {
         {
             self.shared.metrics.add_trace_dropped(batch.events.len() as u64);
         }
+        if self.shared.batches.fetch_add(1, Relaxed).is_multiple_of(BATCHES_TO_WAKE) {
+            self.shared.writer.unpark();
+        }
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -211,11 +237,9 @@ impl Waiting {
         self.events.push(event);
     }
 
-    /// All that waits; as many more are likely to come.
     fn take(&mut self) -> Vec<Event> {
         self.len = 0;
-        let room = Vec::with_capacity(self.events.len());
-        std::mem::replace(&mut self.events, room)
+        std::mem::take(&mut self.events)
     }
 
     fn is_due(&self, now: Instant) -> bool {

@@ -98,6 +98,30 @@ fn lines_are_handed_over_when_they_are_many_or_old() {
 }
 
 #[test]
+fn lines_of_many_opens_are_written_together_and_all_of_them() {
+    const READS: u64 = 300;
+    let (directory, metrics) = (tempfile::tempdir().unwrap(), Metrics::new());
+    let start = now();
+    let trace = Trace::start(options(directory.path()), (start, EPOCH_US), metrics.clone()).unwrap();
+    let opened: Vec<_> = (0..4).map(|_| trace.open(&open("/f"), start).unwrap()).collect();
+    for at in 0..READS {
+        for file in &opened {
+            file.read(TracedRead::Read, ByteRange::at(at, 1), &answer(start, at, at, Outcome::Hit));
+        }
+    }
+    opened.iter().for_each(|file| file.close(|_| 0, after(start, READS)));
+    trace.flush(Duration::from_secs(60));
+    let (_, text) = files(directory.path()).pop().unwrap();
+    for number in 1..=4 {
+        let mine: Vec<&str> = text.lines().filter(|line| line.contains(&format!(r#","f":{number},"#))).collect();
+        let offsets = mine.iter().filter_map(|line| line.split_once(r#""o":"#)?.1.split_once(',')?.0.parse().ok());
+        assert_eq!(offsets.collect::<Vec<u64>>(), (0..READS).collect::<Vec<_>>(), "in their order");
+        assert!(mine[0].contains("open") && mine[mine.len() - 1].contains("close"));
+    }
+    assert_eq!((counted(&metrics, "written"), counted(&metrics, "dropped")), (4 * (READS + 2), 0));
+}
+
+#[test]
 fn files_are_ended_at_their_size_and_the_oldest_go() {
     let directory = tempfile::tempdir().unwrap();
     let (start, metrics) = (now(), Metrics::new());
@@ -139,14 +163,13 @@ fn what_cannot_be_written_is_dropped_until_it_can() {
 fn nobody_waits_for_a_queue_that_is_full() {
     let metrics = Metrics::new();
     let (queue, messages) = mpsc::sync_channel(1);
-    let (start, opens) = (now(), AtomicU64::new(0));
-    let shared = Shared { sample: Sample::ALL, opens, queue, metrics: metrics.clone() };
-    let trace = Trace(Arc::new(shared));
+    let start = now();
+    let trace = Trace(Arc::new(Shared::new(Sample::ALL, queue, thread::current(), metrics.clone())));
     for _ in 0..3 {
         trace.open(&open("/f"), start).unwrap().close(|_| 0, start);
     }
     assert_eq!(counted(&metrics, "dropped"), 4);
-    trace.flush(Duration::from_secs(3600));
+    trace.flush(2 * FLUSH_STEP);
     drop(messages);
     trace.open(&open("/f"), start).unwrap().close(|_| 0, start);
     assert_eq!(counted(&metrics, "dropped"), 6);

@@ -16,10 +16,10 @@ use std::{
 const FILE_MODE: u32 = 0o640;
 
 /// Bytes of lines that are written at once, if there are so many.
-const WRITE_LEN: usize = 64 << 10;
+const WRITE_LEN: usize = 16 << 10;
 
-/// The thread's rest after all there was. While it rests, those who hand over need not wake it, which would cost them more than
-/// all else.
+/// The thread's rest after all there was, unless much has come. While it rests, those who hand over need not wake it, which would
+/// cost them more than all else.
 const REST: Duration = Duration::from_millis(20);
 
 /// Time after which a directory that could not be written is tried again.
@@ -67,7 +67,7 @@ impl Writer {
                 self.follow(message);
             }
             self.put_gathered();
-            thread::sleep(REST);
+            thread::park_timeout(REST);
         }
     }
 
