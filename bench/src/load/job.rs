@@ -147,6 +147,7 @@ impl Job {
             }
             (Reply::Data { .. }, WhileOpen::Read) => close(slot, stream_id, out),
             (Reply::Data { .. }, WhileOpen::Stat) => bail!("unexpected answer to {}", step.name()),
+            (Reply::PutOff { seconds }, _) => bail!("told to {} again in {seconds} s", step.name()),
             (Reply::Closed, _) => return Ok(Turn::Complete),
         }
         Ok(Turn::Continued)

@@ -6,7 +6,9 @@
 use super::slot::{Reply, Slot, Step};
 use crate::content::WrongByte;
 use forebay_proto::page::{self, FrameKind, PAGE_LEN, StatusFrame};
-use forebay_proto::response::{Attention, DEFERRED_PREFIX_LEN, ErrorBody, OpenReply, parse_element_header, parse_stat};
+use forebay_proto::response::{
+    Attention, DEFERRED_PREFIX_LEN, ErrorBody, OpenReply, Wait, parse_element_header, parse_stat,
+};
 use forebay_proto::{NegativeLength, ResponseError, ResponseHeader, Status};
 
 /// Longest text that an answer may hold: errors, stats and open replies are far shorter.
@@ -165,7 +167,8 @@ impl ReplyReader {
         self.frame = Frame { slot: index, status: header.status, is_last, left: header.body_len };
         self.stage = match (slot.step, header.status) {
             (_, Status::WAITRESP) => Stage::Promise,
-            (_, Status::ERROR) | (Step::Open | Step::Stat | Step::Close, Status::OK) => Stage::Text,
+            (_, Status::ERROR) | (Step::Open, Status::WAIT) => Stage::Text,
+            (Step::Open | Step::Stat | Step::Close, Status::OK) => Stage::Text,
             (Step::Read, Status::OK | Status::OKSOFAR) => data(slot.next_offset(), header.body_len),
             (Step::ReadVector, Status::OK | Status::OKSOFAR) => Stage::Element,
             (Step::PageRead, Status::STATUS) if header.body_len == page::STATUS_BODY_LEN => Stage::StatusBody,
@@ -276,6 +279,9 @@ impl ReplyReader {
         if self.frame.status == Status::ERROR {
             let ErrorBody { code, text } = ErrorBody::parse(&self.gathered)?;
             return Err(ReplyError::Refused { step: step.name(), code, text });
+        }
+        if self.frame.status == Status::WAIT {
+            return Ok(Reply::PutOff { seconds: Wait::parse(&self.gathered)?.seconds });
         }
         Ok(match step {
             Step::Open => Reply::Opened(OpenReply::parse(&self.gathered)?),

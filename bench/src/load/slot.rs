@@ -45,6 +45,10 @@ pub(super) enum Reply {
         len: u64,
     },
     Opened(OpenReply),
+    /// The same is to be asked again after so many seconds.
+    PutOff {
+        seconds: u32,
+    },
     Stat(FileStat),
     Closed,
 }

@@ -14,7 +14,7 @@ use forebay_net::clock;
 use forebay_proto::Status;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What to do to which server.
 #[derive(Clone, Debug)]
@@ -49,7 +49,12 @@ struct Member {
     number: usize,
     connection: Connection,
     job: Job,
+    /// When it is to send the next request, if it was told to wait.
+    put_off: Option<Instant>,
 }
+
+/// Time between two looks at jobs that were told to wait.
+const PUT_OFF_LOOK: Duration = Duration::from_millis(100);
 
 /// Jobs that log in at the same time: over a long path, one after the other takes minutes.
 const LOGINS_AT_A_TIME: usize = 32;
@@ -67,7 +72,7 @@ impl Stress {
                 Ok(connection) => {
                     let seed = options.seed.wrapping_mul(u64::from(u16::MAX)).wrapping_add(number as u64);
                     let visits = Visits::new(files.clone(), options.shape, seed, options.visits);
-                    members.push(Member { number, connection, job: Job::Visits(visits) });
+                    members.push(Member { number, connection, job: Job::Visits(visits), put_off: None });
                 }
             }
         }
@@ -76,8 +81,8 @@ impl Stress {
         Ok(Self { members, jobs: options.jobs.into(), refused, poller, buffer: vec![0; RECEIVE_LEN] })
     }
 
-    /// Runs until all jobs are done. A job whose connection breaks, whose request is refused, or that is told to come
-    /// again later is counted and left out.
+    /// Runs until all jobs are done. A job whose connection breaks or whose request is refused is counted and left out; one that
+    /// is told to open its file later does so.
     ///
     /// # Errors
     /// A wrong byte, or an interruption.
@@ -90,7 +95,7 @@ impl Stress {
         for member in &mut self.members {
             go_on(member, &mut tally, |member, _| member.begin(0, start).map(|()| false))?;
         }
-        let mut last_progress = start;
+        let (mut last_progress, mut last_look) = (start, start);
         while self.members.iter().any(Option::is_some) {
             ensure!(!cancelled.load(Ordering::Relaxed), "interrupted");
             let now = clock::monotonic();
@@ -101,6 +106,12 @@ impl Stress {
             })?;
             if progress {
                 last_progress = now;
+            }
+            if now - last_look > PUT_OFF_LOOK {
+                last_look = now;
+                for member in &mut self.members {
+                    go_on(member, &mut tally, |member, _| member.begin_if_due(now).map(|()| false))?;
+                }
             }
             if now - last_progress > STALL_TIMEOUT {
                 for member in self.members.iter_mut().filter_map(Option::take) {
@@ -122,12 +133,27 @@ impl Member {
         Ok(())
     }
 
+    /// Sends the request that was put off, when its time has come.
+    fn begin_if_due(&mut self, now: Instant) -> Result<()> {
+        if self.put_off.is_none_or(|at| now < at) {
+            return Ok(());
+        }
+        self.put_off = None;
+        self.begin(0, now)
+    }
+
     /// Takes what has come. Whether anything has.
     fn receive(&mut self, buffer: &mut [u8], tally: &mut Tally) -> Result<bool> {
         let len = self.connection.receive(buffer)?;
         let now = clock::monotonic();
         tally.receive(len, now);
         while let Some(completed) = self.connection.next_completed(&mut self.job)? {
+            if let Job::Visits(visits) = &self.job
+                && let Some(wait) = visits.put_off()
+            {
+                self.put_off = Some(now + wait);
+                continue;
+            }
             tally.complete(self.number, &completed, now);
             self.begin(completed.slot, now)?;
         }
@@ -179,7 +205,7 @@ fn log_in_all(server: SocketAddr, count: usize) -> Result<Vec<Result<Connection>
     })
 }
 
-/// Whether an answer was wrong, rather than an error, a wish to come again later, or nothing.
+/// Whether an answer was wrong, rather than an error, a wish to come again later (which only opens may meet), or nothing.
 fn is_wrong(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ReplyError>().is_some_and(|error| match error {
         ReplyError::Refused { .. } => false,

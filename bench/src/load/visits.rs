@@ -8,7 +8,7 @@ use forebay_bench::wan::Random;
 use forebay_proto::request::ReadElement;
 use forebay_proto::{FileHandle, StreamId};
 use serde::Serialize;
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 /// What is read in a visit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -38,6 +38,11 @@ enum State {
     Outside,
     Opening {
         file: usize,
+    },
+    /// Told to open the file later.
+    PutOff {
+        file: usize,
+        seconds: u32,
     },
     Reading {
         handle: FileHandle,
@@ -70,11 +75,12 @@ impl Visits {
         match &mut self.state {
             State::Outside => {
                 self.left = self.left.checked_sub(1).context("all visits are over")?;
-                let index = usize::try_from(self.random.below(self.files.len().max(1) as u64))?;
-                let file = self.files.get(index).context("there is a file to visit")?;
-                slot.content = Content::of_path(&file.path);
-                open(slot, stream_id, file, out);
-                self.state = State::Opening { file: index };
+                let file = usize::try_from(self.random.below(self.files.len().max(1) as u64))?;
+                self.open(file, slot, stream_id, out)?;
+            }
+            State::PutOff { file, .. } => {
+                let file = *file;
+                self.open(file, slot, stream_id, out)?;
             }
             State::Reading { handle, ranges_left: 0, .. } => {
                 slot.handle = *handle;
@@ -104,6 +110,22 @@ impl Visits {
         Ok(())
     }
 
+    fn open(&mut self, index: usize, slot: &mut Slot, stream_id: StreamId, out: &mut Vec<u8>) -> Result<()> {
+        let file = self.files.get(index).context("there is a file to visit")?;
+        slot.content = Content::of_path(&file.path);
+        open(slot, stream_id, file, out);
+        self.state = State::Opening { file: index };
+        Ok(())
+    }
+
+    /// After how long the next request is to be sent, when the server has said so.
+    pub(super) fn put_off(&self) -> Option<Duration> {
+        match self.state {
+            State::PutOff { seconds, .. } => Some(Duration::from_secs(seconds.into())),
+            _ => None,
+        }
+    }
+
     /// Takes the answer to the last request.
     pub(super) fn advance(&mut self, slot: &Slot, reply: Reply) -> Result<()> {
         self.state = match (self.state, reply) {
@@ -117,6 +139,7 @@ impl Visits {
                     ranges_left: self.random.below(u64::from(self.shape.ranges_max) + 1),
                 }
             }
+            (State::Opening { file }, Reply::PutOff { seconds }) => State::PutOff { file, seconds },
             (reading @ State::Reading { .. }, Reply::Data { .. }) => reading,
             (State::Closing, Reply::Closed) => State::Outside,
             _ => bail!("unexpected answer to {}", slot.step.name()),

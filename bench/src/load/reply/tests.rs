@@ -176,6 +176,17 @@ fn refusals_and_surprises_are_errors() {
 }
 
 #[test]
+fn an_open_may_be_put_off_and_nothing_else() {
+    let mut wire = Vec::new();
+    ReplyTo::direct(StreamId::ZERO).wait(5, "busy", &mut wire);
+    let (mut finished, mut reader) = (Vec::new(), ReplyReader::new());
+    reader.handle_input(&wire, &mut [waiting(Step::Open, 0, 0)], &mut finished).unwrap();
+    assert!(matches!(finished[..], [(0, Reply::PutOff { seconds: 5 })]));
+    let read = feed(&mut [waiting(Step::Read, 0, 1)], &wire, 0);
+    assert!(matches!(read, Err(ReplyError::UnexpectedStatus { status: Status::WAIT, .. })));
+}
+
+#[test]
 fn an_answer_may_be_promised_and_come_later() {
     let mut wire = Vec::new();
     ReplyTo::direct(StreamId::ZERO).wait_response(60, &mut wire);
