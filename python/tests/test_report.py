@@ -233,6 +233,15 @@ def test_where_forebay_is_slower_is_said() -> None:
     assert slower.startswith("forebay-warm against xcache-warm: +25.0 ±")
 
 
+def test_runs_of_other_inputs_or_settings_are_cases_of_their_own() -> None:
+    rows = loop_rows()
+    others = [{**row, change: value} for change, value in (("kind", "rntuple"), ("xcache", "default")) for row in rows]
+    one, each = verdicts.cases(rows), verdicts.cases([*rows, *others])
+    assert [case.walls for case in each] == 3 * [case.walls for case in one]
+    assert ["rntuple" in str(case) for case in each].count(True) == len(one)
+    assert ["XCache default" in str(case) for case in each].count(True) == len(one)
+
+
 def test_several_runs_make_one_document_that_needs_nothing_else(tmp_path: Path) -> None:
     first = make_run(tmp_path / "first", {"loop": loop_rows()})
     second = make_run(tmp_path / "second", {"patterns": pattern_rows(), "strange": [{"what": "a", "took_s": 1.5}]})

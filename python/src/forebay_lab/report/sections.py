@@ -144,7 +144,7 @@ def judged(all_measured: Sequence[Measured]) -> Iterator[Block]:
     if not found:
         yield Text("The rows tell nothing about the claims: they need event loops in set-ups that can be compared.")
     yield Heading(3, "Where Forebay is not better than XCache")
-    slower = list(verdicts.worse(loops))
+    slower = list(verdicts.worse(far))
     none = "Nowhere among these event loops, beyond the errors." if found else "These rows do not tell."
     yield Items(tuple(slower)) if slower else Text(none)
 

@@ -23,30 +23,34 @@ FAR_MBIT = 200.0
 
 @dataclass(frozen=True)
 class Case:
-    """Measurements that may be compared: the same engine, input, number of events and path."""
+    """Measurements that may be compared: the same engine, number of events, path, input and settings of XCache."""
 
     engine: str
     events: int
     path: str
+    kind: str
+    xcache: str
     walls: dict[str, Value]
     """By set-up."""
 
     def __str__(self) -> str:
-        return f"{self.engine}, {self.events} events, {self.path}"
+        others = [self.kind if self.kind != "ttree" else "", f"XCache {self.xcache}" if self.xcache != "lab" else ""]
+        return ", ".join([self.engine, f"{self.events} events", self.path, *filter(None, others)])
 
 
 def cases(rows: Sequence[Row]) -> list[Case]:
     """The cases of event loops, for the largest number of events of each engine and path."""
-    samples: dict[tuple[str, str], dict[int, dict[str, list[float]]]] = {}
+    samples: dict[tuple[str, str, str, str], dict[int, dict[str, list[float]]]] = {}
     for row in rows:
-        by_events = samples.setdefault((str(row["engine"]), str(row["path"])), {})
+        key = (str(row["engine"]), str(row["path"]), str(row.get("kind", "ttree")), str(row.get("xcache", "lab")))
+        by_events = samples.setdefault(key, {})
         by_setup = by_events.setdefault(int(str(row["events"])), {})
         by_setup.setdefault(str(row["setup"]), []).append(float(str(row["wall_s"])))
     found = []
-    for (engine, path), by_events in samples.items():
+    for (engine, path, kind, xcache), by_events in samples.items():
         events = max(by_events)
         walls = {setup: Value.of(walls) for setup, walls in by_events[events].items()}
-        found.append(Case(engine, events, path, walls))
+        found.append(Case(engine, events, path, kind, xcache, walls))
     return found
 
 
