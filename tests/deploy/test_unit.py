@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -64,6 +66,11 @@ def test_server_needs_no_call_that_the_unit_forbids(
         for turn in ("cold", "warm"):
             assert_same(fetch("xrdcp", ground, server.file_url(PATH), {}), patterns[PATH].all(), turn)
         server.metrics()
+        # The process that we have started is strace, which passes no signal on.
+        strace = server.process.pid
+        (traced,) = Path(f"/proc/{strace}/task/{strace}/children").read_text().split()
+        os.kill(int(traced), signal.SIGTERM)
+        assert server.process.wait() == 0
     used = set(re.findall(r"^\d+\s+(\w+)\(", trace.read_text(), flags=re.MULTILINE))
     assert {"openat", "sendto", "epoll_wait"} & used, "the trace is one"
     assert used - allowed - {"execve"} == set(), "calls that the unit forbids"
