@@ -26,8 +26,10 @@ pub use event::TracedOpen;
 use event::{Event, Opened};
 use writer::Writer;
 
-/// Batches that wait for the disk; further ones are dropped. So many as wake a writer that rests.
+/// Batches that wait for the disk; further ones are dropped.
 const BATCHES_MAX: usize = 512;
+
+/// Each time that so many more have been handed over, a writer that rests is woken.
 const BATCHES_TO_WAKE: u64 = BATCHES_MAX as u64 / 4;
 
 /// Memory of events that are handed over together, or what there is when the oldest has waited for so long.
