@@ -100,6 +100,7 @@ def test_copy_that_is_too_stale_is_refused_and_kept(site: Site, cache_before: Ca
 def test_deleted_file_is_not_served_any_more(site: Site, cache_before: CacheBefore, ground: Ground) -> None:
     cache = cache_before(site, validity="each-open")
     read_all(cache, CONTENT, "cold")
+    cache.settled_metrics()
     with cache.client() as reader:
         handle = reader.open(PATH)
         site.file.unlink()
@@ -119,6 +120,7 @@ def test_readers_of_a_file_that_changes_meet_one_content_each(site: Site, cache_
     handles = [client.open(PATH) for client in first]
     for client, handle in zip(first, handles, strict=True):
         assert_same(client.read(handle, 0, 3 * BLOCK).ok(), CONTENT.read(0, 3 * BLOCK), "before")
+    cache.settled_metrics()
     site.put(CHANGED, mtime=MTIME + 10)
     with cache.client() as client:
         assert_same(client.read(client.open(PATH), 0, CONTENT.size).ok(), CHANGED.all(), "opened behind the change")

@@ -28,7 +28,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -49,13 +49,16 @@ pub(crate) struct CachedFile {
     users: AtomicU64,
     /// The organisation of the first client that belongs to one.
     owner: OnceLock<String>,
-    retired: AtomicBool,
+    retired: Latch,
     discarded: Latch,
 }
 
 /// Failed syncs in a row after which a file that nobody has open is let go: what they were to record is fetched again. Else
 /// every file opened while the disk is full would stay open itself.
 const SYNC_ATTEMPTS_MAX: u32 = 5;
+
+/// How long who opens a name anew waits for the fills of the file that was retired: an origin that hangs holds up nobody else.
+const FILLS_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl CachedFile {
     pub(crate) fn new(
@@ -88,7 +91,7 @@ impl CachedFile {
             last_check,
             users: AtomicU64::new(0),
             owner: OnceLock::new(),
-            retired: AtomicBool::new(false),
+            retired: Latch::default(),
             discarded: Latch::default(),
         }
     }
@@ -412,12 +415,12 @@ impl CachedFile {
     }
 
     pub(crate) fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
+        self.retired.is_set()
     }
 
     /// Takes the file out of the cache; who has it open goes on reading what is there.
     pub(crate) fn retire(self: &Arc<Self>, reason: DropReason) {
-        if self.retired.swap(true, Ordering::AcqRel) {
+        if !self.retired.set() {
             return;
         }
         tracing::warn!(lfn = self.lfn().as_str(), reason = reason.as_str(), "dropping a file from the cache");
@@ -437,6 +440,10 @@ impl CachedFile {
             if discarded.is_err() {
                 tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
             }
+            // They have it open at the origin, and whoever opens its name there gets the same once more.
+            if tokio::time::timeout(FILLS_WAIT_MAX, file.claims.all_released()).await.is_err() {
+                tracing::warn!(lfn = file.lfn().as_str(), "a dropped file is still being fetched");
+            }
             file.discarded.set();
         });
     }
@@ -450,7 +457,12 @@ impl CachedFile {
         self.discarded.set();
     }
 
-    /// Waits until a retired file is off the disk.
+    /// Waits until the file is retired.
+    pub(crate) async fn retired(&self) {
+        self.retired.wait().await;
+    }
+
+    /// Waits until a retired file is off the disk and closed at its origin.
     pub(crate) async fn discarded(&self) {
         self.discarded.wait().await;
     }

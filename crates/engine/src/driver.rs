@@ -93,6 +93,7 @@ async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<T
     let turn = tokio::select! {
         biased;
         () = fill.rest_wanted() => None,
+        () = file.retired() => return Err(Cut::Useless),
         turn = file.read_ahead().link().turn(fill.blocks().len()) => Some(turn),
     };
     let is_useless = file.is_retired() || file.is_disk_paused();

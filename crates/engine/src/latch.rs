@@ -15,9 +15,11 @@ pub(crate) struct Latch {
 }
 
 impl Latch {
-    pub(crate) fn set(&self) {
-        self.is_set.store(true, Ordering::Release);
+    /// Sets it; false when it was set before.
+    pub(crate) fn set(&self) -> bool {
+        let is_first = !self.is_set.swap(true, Ordering::AcqRel);
         self.told.notify_waiters();
+        is_first
     }
 
     pub(crate) fn is_set(&self) -> bool {

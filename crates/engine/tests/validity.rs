@@ -192,6 +192,28 @@ fn a_file_that_changed_while_it_was_filled_is_replaced_at_the_next_open() {
 }
 
 #[test]
+fn a_changed_file_is_opened_anew_once_the_old_one_is_closed_at_its_origin() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house(root.path(), each_open());
+        house.origin.script(|script| script.opens_shared = true);
+        house.origin.let_through(10_000);
+        let first = house.open("/f").await;
+        let mut filling = first.read_many(&[WHOLE]).pop().unwrap();
+        filling.next().await.unwrap().unwrap();
+        change(&house, 1);
+        let engine = house.engine.clone();
+        let second = tokio::spawn(async move { engine.open(&request("/f"), &Client::default()).await });
+        until(|| house.engine.metrics().checks(CheckResult::Changed) == 1).await;
+        until(|| !root.path().join("f").exists()).await;
+        house.origin.let_through(u64::MAX);
+        let second = second.await.unwrap().unwrap();
+        assert!(read(&second, WHOLE).await.unwrap() == content(1, WHOLE), "the content that the check has told of");
+        assert!(collect(filling).await.is_ok());
+    });
+}
+
+#[test]
 fn a_file_that_is_gone_is_not_served_and_leaves_the_disk() {
     run(async {
         let root = tempfile::tempdir().unwrap();

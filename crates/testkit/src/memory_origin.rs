@@ -11,7 +11,7 @@ use forebay_proto::{
 };
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 use tokio::{sync::watch, time::Instant};
@@ -27,6 +27,8 @@ struct State {
     asked: Mutex<Vec<ByteRange>>,
     link: Mutex<Link>,
     opens: Mutex<u64>,
+    /// The file opened last.
+    opened: Mutex<Weak<MemoryFile>>,
     stats: Mutex<u64>,
     /// Bytes of each range that are sent before the stream waits.
     gate: watch::Sender<u64>,
@@ -49,6 +51,8 @@ pub struct Script {
     pub content: u8,
     /// Opens tell this change time, as those of a server do that gives what others have open under the name.
     pub opened_mtime: Option<i64>,
+    /// Opens give the file that somebody has open, whatever has taken its place: so does an xrootd.
+    pub opens_shared: bool,
     /// Stats fail with this.
     pub stat_error: Option<OriginError>,
     /// Opens fail with this.
@@ -96,6 +100,7 @@ impl MemoryOrigin {
             mtime: 1_700_000_000,
             content: 0,
             opened_mtime: None,
+            opens_shared: false,
             stat_error: None,
             open_error: None,
             read_error: None,
@@ -112,6 +117,7 @@ impl MemoryOrigin {
             asked: Mutex::default(),
             link: Mutex::default(),
             opens: Mutex::default(),
+            opened: Mutex::default(),
             stats: Mutex::default(),
             gate: watch::Sender::new(u64::MAX),
             opens_gate: watch::Sender::new(true),
@@ -206,10 +212,15 @@ impl Origin for MemoryOrigin {
             if let Some(error) = script.open_error {
                 return Err(error);
             }
+            let mut opened = lock(&self.state.opened);
+            if let Some(file) = opened.upgrade().filter(|_| script.opens_shared) {
+                return Ok(file as Arc<dyn OriginFile>);
+            }
             let mtime = script.opened_mtime.unwrap_or(script.mtime);
             let identity = FileIdentity { size: script.size, mtime, endpoint: Self::endpoint() };
-            let content = script.content;
-            Ok(Arc::new(MemoryFile { state: Arc::clone(&self.state), identity, content }) as Arc<dyn OriginFile>)
+            let file = Arc::new(MemoryFile { state: Arc::clone(&self.state), identity, content: script.content });
+            *opened = Arc::downgrade(&file);
+            Ok(file as Arc<dyn OriginFile>)
         })
     }
 
