@@ -474,9 +474,9 @@ section! {
     "read_ahead" RawReadAhead {
         /// Whether sequential reads, strides and repeated vectors are recognised and read ahead.
         enabled: bool = Value::default("true"),
-        /// How far an open file is read ahead at most. Less is enough where the way to the origin is short: twice what it carries
-        /// within its latency.
-        window_max: String = Value::default(r#""16MiB""#),
+        /// How far an open file is read ahead at most: while others wait for bytes, by twice what the way to the origin carries
+        /// within its latency; otherwise by four times what was read of it in one run.
+        window_max: String = Value::default(r#""32MiB""#),
         /// Bytes that may be under way from one origin without a reader waiting for them.
         origin_max: String = Value::default(r#""64MiB""#),
         /// The share of the memory that such bytes may hold, in percent: 0 to 50. Half of the memory stays free for readers.

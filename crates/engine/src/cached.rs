@@ -28,7 +28,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -50,6 +50,8 @@ pub(crate) struct CachedFile {
     /// The organisation of the first client that belongs to one.
     owner: OnceLock<String>,
     retired: Latch,
+    /// Whether it has become another file at its origin, or none: it is not opened there any more.
+    is_outdated: AtomicBool,
     discarded: Latch,
 }
 
@@ -92,6 +94,7 @@ impl CachedFile {
             users: AtomicU64::new(0),
             owner: OnceLock::new(),
             retired: Latch::default(),
+            is_outdated: AtomicBool::new(false),
             discarded: Latch::default(),
         }
     }
@@ -208,17 +211,24 @@ impl CachedFile {
 
     /// The file at its origin, opened when first needed; it must be the same file as the one that is cached.
     pub(crate) async fn origin_file(self: &Arc<Self>) -> Result<Arc<dyn OriginFile>, Error> {
+        let changed = || Error::Changed { lfn: self.lfn().clone() };
         let open = || async {
             let file = self.target.origin.open(&self.target.path).await?;
-            if self.matches(&file.identity()) {
-                Ok(file)
-            } else {
+            let is_same = self.matches(&file.identity());
+            if !is_same {
                 self.retire(DropReason::Changed);
-                Err(Error::Changed { lfn: self.lfn().clone() })
             }
+            if is_same && !self.is_outdated() { Ok(file) } else { Err(changed()) }
         };
+        if self.is_outdated() {
+            return Err(changed());
+        }
         let opening = Arc::clone(&self.origin_file.lock().unwrap_or_else(PoisonError::into_inner));
         opening.get_or_make(open).await
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.is_outdated.load(Ordering::Acquire)
     }
 
     /// Closes the file at its origin. An xrootd gives whoever opens a file the one that others have open under its name, whatever
@@ -420,6 +430,10 @@ impl CachedFile {
 
     /// Takes the file out of the cache; who has it open goes on reading what is there.
     pub(crate) fn retire(self: &Arc<Self>, reason: DropReason) {
+        let is_outdated = matches!(reason, DropReason::Changed | DropReason::Gone);
+        if is_outdated && self.kept.is_some() {
+            self.is_outdated.store(true, Ordering::Release);
+        }
         if !self.retired.set() {
             return;
         }
@@ -441,7 +455,7 @@ impl CachedFile {
                 tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
             }
             // They have it open at the origin, and whoever opens its name there gets the same once more.
-            if tokio::time::timeout(FILLS_WAIT_MAX, file.claims.all_released()).await.is_err() {
+            if is_outdated && tokio::time::timeout(FILLS_WAIT_MAX, file.claims.all_released()).await.is_err() {
                 tracing::warn!(lfn = file.lfn().as_str(), "a dropped file is still being fetched");
             }
             file.discarded.set();
@@ -462,7 +476,7 @@ impl CachedFile {
         self.retired.wait().await;
     }
 
-    /// Waits until a retired file is off the disk and closed at its origin.
+    /// Waits until a retired file is off the disk; an outdated one also until its fills have ended.
     pub(crate) async fn discarded(&self) {
         self.discarded.wait().await;
     }

@@ -111,6 +111,11 @@ impl Fill {
         let _ = self.result().await;
     }
 
+    /// How the fill has ended, if it has.
+    pub(crate) fn outcome(&self) -> Option<Result<(), Error>> {
+        self.state().end.clone()
+    }
+
     /// Waits until the fill has ended, and tells how.
     ///
     /// # Errors
@@ -120,7 +125,7 @@ impl Fill {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if let Some(result) = self.state().end.clone() {
+            if let Some(result) = self.outcome() {
                 return result;
             }
             changed.await;

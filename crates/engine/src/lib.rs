@@ -49,6 +49,7 @@ mod staging;
 mod store_owner;
 mod sync;
 mod table;
+mod together;
 mod validity;
 mod volumes;
 mod work;

@@ -28,7 +28,7 @@ pub struct Client {
 pub(crate) struct Opened {
     pub(crate) source: Source,
     account: OpenHandle,
-    follower: Follower,
+    follower: Arc<Follower>,
     pub(crate) switching: Switching,
     lfn: Lfn,
     client: Client,
@@ -48,7 +48,7 @@ pub(crate) enum Source {
 impl Opened {
     pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics, switching: Switching) -> Self {
         let opened = forebay_net::clock::monotonic();
-        let follower = Follower::default();
+        let follower = Arc::default();
         let (account, client, trace) = (metrics.open_handle(), client.clone(), OnceLock::new());
         Self { source, account, follower, switching, lfn, client, opened, trace }
     }
@@ -95,6 +95,7 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
+        self.follower.close();
         let now = forebay_net::clock::monotonic();
         if let Some(trace) = self.trace.get() {
             trace.close(|outcome| self.bytes(outcome), now);

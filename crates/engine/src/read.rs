@@ -9,6 +9,7 @@ use crate::{
     opened::{Opened, Source},
     piece::{Bypass, Piece, bypassed},
     planner::plan,
+    together::Together,
 };
 use forebay_origin::OriginFile;
 use forebay_types::{ByteRange, Outcome};
@@ -22,6 +23,9 @@ pub struct Read {
     /// Up to where pieces are planned.
     planned: u64,
     pieces: VecDeque<Piece>,
+    /// The reads of its request, which are planned together, and its position among them.
+    together: Option<(Arc<Together>, usize)>,
+    has_begun: bool,
     /// Whether its bytes were accounted before.
     is_again: bool,
 }
@@ -35,35 +39,29 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(90);
 impl Read {
     /// Starts reads of several ranges of one file together.
     pub(crate) fn start(handle: &Arc<Opened>, ranges: &[ByteRange]) -> Vec<Self> {
-        let new = |range: &ByteRange| Self {
-            handle: Arc::clone(handle),
-            rest: *range,
-            planned: range.start(),
-            pieces: VecDeque::new(),
-            is_again: false,
-        };
-        let mut reads: Vec<Self> = ranges.iter().map(new).collect();
+        let mut together = None;
         if let Source::Cached(file) = &handle.source {
-            let mut window = file.read_window();
-            let wanted = ranges.iter().map_while(|range| {
-                let part = range.clipped_to(range.start().saturating_add(window));
-                window -= part.len();
-                (!part.is_empty() || range.is_empty()).then_some(part)
-            });
-            let wanted: Vec<ByteRange> = wanted.collect();
-            for ((read, pieces), part) in reads.iter_mut().zip(plan(file, &wanted)).zip(&wanted) {
-                read.pieces = pieces;
-                read.planned = part.end();
-            }
+            together = Some(Together::start(file, ranges));
             handle.note_reads(file, ranges);
         }
-        reads
+        let new = |(position, range): (usize, &ByteRange)| {
+            let together = together.as_ref().map(|together| (Arc::clone(together), position));
+            Self { together, is_again: false, ..Self::start_again(handle, *range) }
+        };
+        ranges.iter().enumerate().map(new).collect()
     }
 
     /// Starts a read of bytes that were given, and accounted, before.
     pub(crate) fn start_again(handle: &Arc<Opened>, range: ByteRange) -> Self {
-        let (rest, planned) = (range, range.start());
-        Self { handle: Arc::clone(handle), rest, planned, pieces: VecDeque::new(), is_again: true }
+        Self {
+            handle: Arc::clone(handle),
+            rest: range,
+            planned: range.start(),
+            pieces: VecDeque::new(),
+            together: None,
+            has_begun: false,
+            is_again: true,
+        }
     }
 
     /// The handle it reads from.
@@ -105,6 +103,7 @@ impl Read {
     }
 
     async fn next_cached(&mut self, file: &Arc<CachedFile>) -> Result<(Segment, Outcome), Error> {
+        self.begin();
         loop {
             self.plan_ahead(file);
             let position = self.rest.start();
@@ -123,6 +122,8 @@ impl Read {
                 }
                 Piece::Fill { fill, range, outcome } => {
                     let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
+                    // Who has asked for it is waited for by its driver.
+                    let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().demand());
                     match fill.take(range).await? {
                         Supply::Memory(bytes) => {
                             if position + bytes.len() as u64 == range.end() {
@@ -146,7 +147,19 @@ impl Read {
         }
     }
 
-    /// Keeps a window planned ahead of what has been delivered, except while the read waits for memory.
+    /// Takes what has been planned of it already.
+    fn begin(&mut self) {
+        if self.has_begun {
+            return;
+        }
+        self.has_begun = true;
+        if let Some(planned) = self.together.as_ref().and_then(|(together, position)| together.begin(*position)) {
+            (self.pieces, self.planned) = (planned.pieces, planned.end);
+        }
+    }
+
+    /// Keeps a window planned ahead of what has been delivered, also of the reads behind this one, except while the read waits for
+    /// memory.
     fn plan_ahead(&mut self, file: &Arc<CachedFile>) {
         if matches!(self.pieces.front(), Some(Piece::Bypass(Bypass { stream: None, .. }))) {
             return;
@@ -157,6 +170,9 @@ impl Read {
             let part = ByteRange::between(self.planned, self.rest.end().min(self.rest.start().saturating_add(window)));
             self.pieces.extend(plan(file, &[part]).into_iter().flatten());
             self.planned = part.end();
+        }
+        if let Some((together, _)) = self.together.as_ref().filter(|_| self.planned == self.rest.end()) {
+            together.plan_ahead(file, self.planned.saturating_sub(self.rest.start()));
         }
     }
 

@@ -7,7 +7,7 @@ use forebay_engine::{Handle, Options, ReadAheadOptions, Workers};
 use forebay_telemetry::ReadAheadEvent;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Outcome};
-use house::{BLOCK, House, check, collect, options, run_virtual};
+use house::{BLOCK, House, check, collect, options, run_virtual, until};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -87,6 +87,111 @@ fn a_sequential_reader_of_a_far_origin_gets_the_rate_of_the_link() {
         assert!(seconds < 1.0, "the link takes 0.34 s: {seconds} s");
         assert_eq!(asked_bytes(&house), SIZE, "nothing is asked for twice");
         assert_eq!(ahead(&house, ReadAheadEvent::Used), ahead(&house, ReadAheadEvent::Fetched));
+    });
+}
+
+#[test]
+fn a_vector_that_is_longer_than_the_window_keeps_the_link_busy() {
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let window = 16 * MIB;
+        let options = Options { read_window: window, ..with(off()) };
+        let house = House::build_with(root.path(), far_origin(64 * MIB), options);
+        let handle = house.open("/f").await;
+        let elements: Vec<ByteRange> = (0..60).map(|element| ByteRange::at(element * MIB, MIB - KIB)).collect();
+        let began = Instant::now();
+        read_vector(&handle, &elements).await;
+        let seconds = began.elapsed().as_secs_f64();
+        assert!(
+            seconds < 1.0,
+            "the link takes 0.63 s; a round trip for each behind the window is 2 s more: {seconds} s"
+        );
+        assert!(house.origin.outstanding_max() <= window + MIB, "{}", house.origin.outstanding_max());
+    });
+}
+
+/// A while that a client spends otherwise.
+async fn pass(time: Duration) {
+    // sleep: on the paused clock it takes no time, and everything that is due meanwhile is done.
+    tokio::time::sleep(time).await;
+}
+
+/// A job that reads all of each 8 MiB at once, in two vectors, and works on them for a second; virtual seconds that it waits.
+async fn seconds_waited_by_a_job(house: &House, bursts: u64) -> f64 {
+    let handle = house.open("/f").await;
+    let mut waited = Duration::ZERO;
+    for burst in 0..bursts {
+        let began = Instant::now();
+        for half in 0..2 {
+            let elements = |element| ByteRange::at((burst * 2 + half) * 4 * MIB + element * MIB, MIB - KIB);
+            read_vector(&handle, &[0, 1, 2, 3].map(elements)).await;
+        }
+        waited += began.elapsed();
+        pass(Duration::from_secs(1)).await;
+    }
+    waited.as_secs_f64()
+}
+
+#[test]
+fn a_job_that_works_on_what_it_has_read_finds_the_next_of_it_fetched() {
+    const SIZE: u64 = 256 * MIB;
+    run_virtual(async {
+        let mut waited = Vec::new();
+        for settings in [off(), ReadAheadSettings::default()] {
+            let root = tempfile::tempdir().unwrap();
+            let house = far_house(&root, SIZE, settings);
+            waited.push(seconds_waited_by_a_job(&house, 10).await);
+            let (asked, fetched) = (asked_bytes(&house), ahead(&house, ReadAheadEvent::Fetched));
+            assert_eq!(fetched > 0, settings.enabled);
+            assert!(asked <= 80 * MIB + settings.window_max, "{asked}");
+            pass(Duration::from_secs(60)).await;
+            assert_eq!(asked_bytes(&house), asked, "nothing is fetched on for who has closed the file");
+        }
+        assert!(waited[0] > 1.8, "20 round trips and 80 MiB: {} s", waited[0]);
+        assert!(waited[1] < 0.4, "those of the first 8 MiB: {} s", waited[1]);
+    });
+}
+
+#[test]
+fn jobs_share_the_spare_time_of_a_link() {
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = far_house(&root, 64 * MIB, ReadAheadSettings::default());
+        let mut jobs = Vec::new();
+        for path in ["/f", "/g", "/h"] {
+            let job = house.open(path).await;
+            for index in 0..8 {
+                check(&job, ByteRange::at(index * MIB, MIB)).await;
+            }
+            jobs.push(job);
+        }
+        pass(Duration::from_secs(5)).await;
+        for job in &jobs {
+            let rest = ByteRange::between(8 * MIB, 39 * MIB);
+            assert!(job.hit(rest).is_some(), "{} is fetched as far as its reader may be read ahead of", job.lfn());
+        }
+        assert!(asked_bytes(&house) <= 3 * 40 * MIB, "{}", asked_bytes(&house));
+    });
+}
+
+#[test]
+fn spare_time_ends_where_others_wait() {
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = far_house(&root, 256 * MIB, ReadAheadSettings::default());
+        let (job, other) = (house.open("/f").await, house.open("/g").await);
+        let other = tokio::spawn(async move { check(&other, ByteRange::at(0, 64 * MIB)).await });
+        until(|| !house.origin.asked().is_empty()).await;
+        for index in 0..2 {
+            check(&job, ByteRange::at(index * MIB, MIB)).await;
+        }
+        let before = ahead(&house, ReadAheadEvent::Fetched);
+        pass(Duration::from_millis(100)).await;
+        assert!(!other.is_finished());
+        assert_eq!(ahead(&house, ReadAheadEvent::Fetched), before);
+        other.await.unwrap();
+        pass(Duration::from_secs(5)).await;
+        assert!(ahead(&house, ReadAheadEvent::Fetched) > before + 4 * MIB);
     });
 }
 

@@ -68,7 +68,8 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn window(link: Option<u64>, worth: Worth, read_len: u64) -> u64 {
-        ReadAheadBounds::new(&ReadAheadSettings::default(), link, worth).window(read_len, 64 * KIB)
+        let settings = ReadAheadSettings { window_max: 16 * MIB, ..ReadAheadSettings::default() };
+        ReadAheadBounds::new(&settings, link, worth).window(read_len, 64 * KIB)
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct Recogniser {
     runs: Runs,
     strides: Repeats,
     vectors: Repeats,
+    /// Whether the last read was part of a run.
+    is_in_run: bool,
 }
 
 /// Zones of one handle at most; more readers than that are not followed by their hits.
@@ -29,7 +31,8 @@ impl Recogniser {
     /// Knows nothing yet of the reads of a file.
     #[must_use]
     pub fn new(geometry: Geometry) -> Self {
-        Self { geometry, runs: Runs::default(), strides: Repeats::default(), vectors: Repeats::default() }
+        let (runs, strides, vectors) = Default::default();
+        Self { geometry, runs, strides, vectors, is_in_run: false }
     }
 
     /// Notes a read of several ranges, or of one; what is to be fetched ahead: whole blocks within the file, in order of
@@ -41,13 +44,14 @@ impl Recogniser {
         if bounds.is_off() || ranges.is_empty() {
             return Vec::new();
         }
-        match as_one(&ranges) {
-            Some(read) => match self.runs.handle_read(read, self.geometry, bounds) {
-                Some(advice) => some(advice),
-                None if ranges.len() == 1 => self.strides.handle_read(&ranges, self.geometry, bounds),
-                None => Vec::new(),
-            },
-            None => self.vectors.handle_read(&ranges, self.geometry, bounds),
+        let whole = as_one(&ranges);
+        let in_run = whole.and_then(|read| self.runs.handle_read(read, self.geometry, bounds));
+        self.is_in_run = in_run.is_some();
+        match (in_run, whole) {
+            (Some(advice), _) => some(advice),
+            (None, Some(_)) if ranges.len() == 1 => self.strides.handle_read(&ranges, self.geometry, bounds),
+            (None, Some(_)) => Vec::new(),
+            (None, None) => self.vectors.handle_read(&ranges, self.geometry, bounds),
         }
     }
 
@@ -56,11 +60,29 @@ impl Recogniser {
         if bounds.is_off() || range.is_empty() {
             return Vec::new();
         }
-        if self.runs.zones(self.geometry).any(|zone| zone.intersection(range).is_some()) {
+        self.is_in_run = self.runs.zones(self.geometry).any(|zone| zone.intersection(range).is_some());
+        if self.is_in_run {
             return self.runs.handle_read(range, self.geometry, bounds).map_or_else(Vec::new, some);
         }
         let advice = self.vectors.handle_hit(range, self.geometry, bounds);
         if advice.is_empty() { self.strides.handle_hit(range, self.geometry, bounds) } else { advice }
+    }
+
+    /// What to fetch ahead, `len` bytes or what is left of the file, while nobody waits for other bytes: the reader does something with
+    /// what it has read.
+    pub fn handle_spare_time(&mut self, bounds: ReadAheadBounds, len: u64) -> Option<ByteRange> {
+        if self.is_in_run { self.runs.handle_spare_time(self.geometry, bounds, len) } else { None }
+    }
+
+    /// Notes that `refused`, which was to be fetched in spare time, is not.
+    pub fn handle_spare_refusal(&mut self, refused: ByteRange) {
+        self.runs.handle_refusal(refused);
+    }
+
+    /// Whether there is enough to fetch ahead in spare time.
+    #[must_use]
+    pub fn has_spare(&self, bounds: ReadAheadBounds) -> bool {
+        self.is_in_run && self.runs.has_spare(self.geometry, bounds)
     }
 
     /// Notes that `refused`, which the last advice named, is not fetched.

@@ -27,6 +27,8 @@ struct Run {
     steps: u32,
     /// How far the reader is read ahead of; 0 before the run was recognised.
     window: u64,
+    /// How far beyond its front bytes were fetched in spare time, as of then.
+    depth: u64,
     /// Other runs that have begun since a read touched this one: its reader may have left for good.
     begun_since: u32,
 }
@@ -42,6 +44,12 @@ const LONG: u64 = 512 << 10;
 
 /// A reader may leave out this part of what it reads: one byte in four.
 const GAP_SHARE: u64 = 4;
+
+/// A reader is read ahead of in spare time by so many times what it has read in one run, within what it may be read ahead of at all.
+const SPARE_FACTOR: u64 = 4;
+
+/// Length of a run from which on it is read ahead of in spare time, in bytes.
+const SPARE_FROM: u64 = 1 << 20;
 
 /// What is fetched at once is one part in this many of the window at least, so that requests stay large.
 const WINDOW_PARTS: u64 = 4;
@@ -64,6 +72,27 @@ impl Runs {
         let advice = if is_longer { run.advance(read, geometry, bounds) } else { nothing(read) };
         self.runs.push(run);
         Some(advice)
+    }
+
+    /// What may be fetched ahead while nobody waits for other bytes, `len` of it: of the run that was read last.
+    pub(crate) fn handle_spare_time(
+        &mut self,
+        geometry: Geometry,
+        bounds: ReadAheadBounds,
+        len: u64,
+    ) -> Option<ByteRange> {
+        let run = self.runs.last_mut()?;
+        let len = len.max(geometry.block_size());
+        let spare = run.spare(geometry, bounds, len)?;
+        let end = aligned_down(spare.start().saturating_add(len), geometry).min(spare.end());
+        (run.ahead, run.depth) = (end, end - run.front);
+        Some(ByteRange::between(spare.start(), end))
+    }
+
+    /// Whether enough may be fetched ahead while nobody waits for other bytes.
+    pub(crate) fn has_spare(&self, geometry: Geometry, bounds: ReadAheadBounds) -> bool {
+        let is_worth_it = |run: &Run| run.spare(geometry, bounds, run.spare_depth(bounds) / WINDOW_PARTS).is_some();
+        self.runs.last().is_some_and(is_worth_it)
     }
 
     /// Takes back what was to be fetched ahead from `from` on.
@@ -94,7 +123,7 @@ impl Runs {
             run.begun_since = run.begun_since.saturating_add(1);
         }
         let (start, front) = (read.start(), read.end());
-        self.runs.push(Run { start, front, ahead: 0, steps: 0, window: 0, begun_since: 0 });
+        self.runs.push(Run { start, front, ahead: 0, steps: 0, window: 0, depth: 0, begun_since: 0 });
     }
 
     fn join_others(&mut self, run: &mut Run, geometry: Geometry) {
@@ -124,6 +153,7 @@ impl Run {
         self.begun_since = 0;
         self.start = self.start.min(read.start());
         self.front = self.front.max(read.end());
+        self.depth = self.depth.min(self.ahead.saturating_sub(self.front));
         self.steps = self.steps.saturating_add(u32::from(is_longer));
         is_longer
     }
@@ -134,6 +164,7 @@ impl Run {
         self.ahead = self.ahead.max(other.ahead);
         self.steps = self.steps.saturating_add(other.steps).saturating_add(1);
         self.window = self.window.max(other.window);
+        self.depth = self.depth.max(other.depth);
     }
 
     const fn is_recognised(&self) -> bool {
@@ -164,8 +195,25 @@ impl Run {
         next
     }
 
+    /// What may be fetched ahead while nobody waits for other bytes; `None` for less than `len_min`, but at the end of the file.
+    fn spare(&self, geometry: Geometry, bounds: ReadAheadBounds, len_min: u64) -> Option<ByteRange> {
+        if !self.is_recognised() || self.front - self.start < SPARE_FROM {
+            return None;
+        }
+        let from = self.ahead.max(aligned_up(self.front, geometry));
+        let end = aligned_down(self.front.saturating_add(self.spare_depth(bounds)), geometry);
+        let spare = ByteRange::between(from, end);
+        let is_worth_a_request = spare.len() >= len_min || end == geometry.file_size();
+        (!spare.is_empty() && is_worth_a_request).then_some(spare)
+    }
+
+    fn spare_depth(&self, bounds: ReadAheadBounds) -> u64 {
+        (self.front - self.start).saturating_mul(SPARE_FACTOR).min(bounds.max())
+    }
+
     fn zone(&self, geometry: Geometry) -> Option<ByteRange> {
-        let lead = self.window - self.window / WINDOW_PARTS;
+        let reach = self.window.max(self.depth);
+        let lead = reach - reach / WINDOW_PARTS;
         let zone = ByteRange::between(self.front.max(self.ahead.saturating_sub(lead)), self.ahead);
         (!zone.is_empty() && self.ahead < geometry.file_size()).then_some(zone)
     }
@@ -202,7 +250,8 @@ mod tests {
     }
 
     fn bounds() -> ReadAheadBounds {
-        ReadAheadBounds::new(&ReadAheadSettings::default(), Some(4 * MIB), Worth::Full)
+        let settings = ReadAheadSettings { window_max: 16 * MIB, ..ReadAheadSettings::default() };
+        ReadAheadBounds::new(&settings, Some(4 * MIB), Worth::Full)
     }
 
     /// What is fetched ahead at each of `reads`, as start and end in KiB.
@@ -294,6 +343,34 @@ mod tests {
         runs.handle_refusal(ByteRange::between(2048 * KIB, 3072 * KIB));
         assert_eq!((runs.expected(), runs.zones(geometry()).count()), (0, 0));
         assert_eq!(follow(&mut runs, &[(2048, 1024)]), [(3072, 4096)]);
+    }
+
+    #[test]
+    fn who_has_read_much_in_one_run_is_read_ahead_of_in_spare_time() {
+        let spare = |runs: &mut Runs| {
+            std::iter::from_fn(|| runs.handle_spare_time(geometry(), bounds(), 4 * MIB))
+                .map(|range| (range.start() / MIB, range.end() / MIB))
+                .collect::<Vec<_>>()
+        };
+        let mut runs = Runs::default();
+        assert_eq!(follow(&mut runs, &[(0, 512), (512, 256)]).len(), 1);
+        assert_eq!(spare(&mut runs), [], "too little");
+        assert_eq!(follow(&mut runs, &[(768, 1280)]), []);
+        assert_eq!(spare(&mut runs), [(2, 6), (6, 10)], "four times as much");
+        assert!(!runs.has_spare(geometry(), bounds()));
+        let zones: Vec<_> = runs.zones(geometry()).collect();
+        assert_eq!(
+            zones,
+            [ByteRange::between(4 * MIB, 10 * MIB)],
+            "a quarter of it is read before any is asked for again"
+        );
+        runs.handle_refusal(ByteRange::between(6 * MIB, 10 * MIB));
+        assert_eq!(follow(&mut runs, &[(5120, 1024)]), [(6144, 7168)]);
+        assert_eq!(
+            spare(&mut runs),
+            [(7, 11), (11, 15), (15, 19)],
+            "whole pieces, and no more than a reader is read ahead of at all"
+        );
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub enum FillPolicy {
 #[error("`{0}` is no fill policy: write \"on-demand-blocks\", \"while-open\" or \"to-end\"")]
 pub struct FillPolicyError(pub String);
 
-/// How far one open file is read ahead unless configured otherwise, in bytes: 160 ms at 100 MB/s.
-pub const READ_AHEAD_WINDOW_MAX: u64 = 16 << 20;
+/// How far one open file is read ahead unless configured otherwise, in bytes: what ROOT reads at once by default, and a little more.
+pub const READ_AHEAD_WINDOW_MAX: u64 = 32 << 20;
 
 impl Default for ReadAheadSettings {
     fn default() -> Self {

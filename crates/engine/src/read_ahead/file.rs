@@ -54,18 +54,22 @@ impl FileReadAhead {
     /// `None` when that has been wasteful.
     pub(super) fn bounds(&self, expected: u64) -> Option<ReadAheadBounds> {
         let worth = self.ledger.worth(expected);
+        (worth != Worth::Off).then(|| ReadAheadBounds::new(&self.settings, self.link.estimate().window(), worth))
+    }
+
+    /// Notes a read, of a reader as above: what was wasteful is tried again in the end.
+    pub(super) fn note_reading_on(&self, expected: u64) {
         let is_to_fade = || self.reads_while_less.fetch_add(1, Ordering::Relaxed) % FADE_READS == FADE_READS - 1;
-        if worth != Worth::Full && is_to_fade() {
+        if self.ledger.worth(expected) != Worth::Full && is_to_fade() {
             self.ledger.fade();
         }
-        (worth != Worth::Off).then(|| ReadAheadBounds::new(&self.settings, self.link.estimate().window(), worth))
     }
 
     /// Notes that `blocks` are being fetched.
     pub(super) fn note_fetched(&self, file: &CachedFile, purpose: Purpose, blocks: ByteRange) {
         let metrics = &file.shared().metrics;
         match purpose {
-            Purpose::ReadAhead => {
+            Purpose::ReadAhead | Purpose::SpareTime => {
                 self.ledger.note_fetched(blocks);
                 metrics.add_read_ahead(ReadAheadEvent::Fetched, blocks.len());
             }
@@ -75,7 +79,7 @@ impl FileReadAhead {
 
     /// Notes that the fill of `blocks` has ended. What of it is not in the cache is no waste: it was not there to be read.
     pub(crate) fn note_ended(&self, file: &CachedFile, permit: Permit, blocks: ByteRange) {
-        let is_read_ahead = permit.purpose == Purpose::ReadAhead;
+        let is_read_ahead = permit.purpose != Purpose::Completion;
         drop(permit);
         if is_read_ahead && !file.kept().is_some_and(|kept| kept.map.holds(blocks)) {
             file.shared().metrics.add_read_ahead(ReadAheadEvent::Failed, self.ledger.forget(blocks));

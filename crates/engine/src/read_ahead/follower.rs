@@ -2,14 +2,19 @@
 
 use crate::{
     cached::CachedFile,
-    read_ahead::{Purpose, fetch::fetch},
+    latch::Latch,
+    read_ahead::{
+        Purpose,
+        fetch::fetch,
+        spare_time::{self, FILL_LEN, Step},
+    },
 };
 use forebay_cache::{ReadAheadBounds, Recogniser, ZONES_MAX};
 use forebay_telemetry::NotReadAhead;
 use forebay_types::ByteRange;
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, TryLockError,
-    atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 /// Follows the reads of one handle, and has fetched what it will read next.
@@ -21,6 +26,10 @@ pub(crate) struct Follower {
     zones: Zones,
     /// Made at the first read that the cache could not answer.
     recogniser: Mutex<Option<Box<Recogniser>>>,
+    /// Whether a task fetches on in spare time. One that has nothing to do ends under the recogniser's lock: a read behind it begins
+    /// another one.
+    is_fetching_on: AtomicBool,
+    closed: Latch,
 }
 
 /// Ranges in which a hit is told to the recogniser. They change while they are read: a zone missed is found a read later.
@@ -32,7 +41,7 @@ struct Zones {
 
 impl Follower {
     /// Notes reads that the cache may not answer as a whole. Called when they are planned.
-    pub(crate) fn note_read(&self, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
+    pub(crate) fn note_read(self: &Arc<Self>, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
         if !file.read_ahead().settings().enabled || file.kept().is_none_or(|kept| kept.map.is_complete()) {
             return;
         }
@@ -41,7 +50,7 @@ impl Follower {
     }
 
     /// Notes a hit. Takes no lock and allocates nothing, unless the hit lies in a zone.
-    pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) {
+    pub(crate) fn note_hit(self: &Arc<Self>, file: &Arc<CachedFile>, range: ByteRange) {
         if !self.zones.touch(range) {
             return;
         }
@@ -54,7 +63,7 @@ impl Follower {
     }
 
     fn follow(
-        &self,
+        self: &Arc<Self>,
         file: &Arc<CachedFile>,
         mut recogniser: MutexGuard<'_, Option<Box<Recogniser>>>,
         step: impl FnOnce(&mut Recogniser, ReadAheadBounds) -> Vec<ByteRange>,
@@ -62,6 +71,7 @@ impl Follower {
         let recogniser = recogniser.get_or_insert_with(|| Box::new(Recogniser::new(file.geometry())));
         // Those who share the file have about as much before them.
         let expected = recogniser.expected().saturating_mul(file.users().max(1));
+        file.read_ahead().note_reading_on(expected);
         let Some(bounds) = file.read_ahead().bounds(expected) else {
             file.shared().metrics.add_not_read_ahead(NotReadAhead::Wasteful);
             self.zones.show(std::iter::empty());
@@ -76,6 +86,56 @@ impl Follower {
             }
         }
         self.zones.show(recogniser.zones());
+        let is_useless = || file.read_ahead().is_completing() || file.is_retired() || file.is_disk_paused();
+        if recogniser.has_spare(bounds) && !is_useless() && !self.is_fetching_on.swap(true, Relaxed) {
+            tokio::spawn(spare_time::run(Arc::clone(file), Arc::clone(self)));
+        }
+    }
+}
+
+// In spare time.
+impl Follower {
+    /// Fetches a little more than what the last read has led to. Whoever gets [`Step::Done`] is not to come again.
+    pub(super) fn fetch_on(&self, file: &Arc<CachedFile>) -> Step {
+        let mut recogniser = self.recogniser.lock().unwrap_or_else(PoisonError::into_inner);
+        let spared = recogniser.as_mut().filter(|_| !self.closed.is_set());
+        let step = spared.map_or(Step::Done, |recogniser| self.fetch_spare(file, recogniser));
+        if matches!(step, Step::Done) {
+            self.give_up_spare_time();
+        }
+        step
+    }
+
+    fn fetch_spare(&self, file: &Arc<CachedFile>, recogniser: &mut Recogniser) -> Step {
+        let expected = recogniser.expected().saturating_mul(file.users().max(1));
+        let Some(bounds) = file.read_ahead().bounds(expected) else { return Step::Done };
+        let Some(range) = recogniser.handle_spare_time(bounds, FILL_LEN) else { return Step::Done };
+        let fetched = fetch(file, range, Purpose::SpareTime, usize::MAX);
+        if let Some((from, _)) = fetched.refused {
+            recogniser.handle_spare_refusal(ByteRange::between(from, range.end()));
+        }
+        self.zones.show(recogniser.zones());
+        match fetched.refused {
+            Some((_, NotReadAhead::Origin)) if fetched.fills.is_empty() => Step::Full,
+            Some(_) if fetched.fills.is_empty() => Step::Done,
+            _ => Step::Begun(fetched.fills),
+        }
+    }
+
+    /// The file is closed: nothing is fetched on for its reader any more.
+    pub(crate) fn close(&self) {
+        let _recogniser = self.recogniser.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closed.set();
+    }
+
+    /// Resolves when the file is closed.
+    pub(super) async fn closed(&self) {
+        self.closed.wait().await;
+    }
+
+    /// The next read begins anew.
+    pub(super) fn give_up_spare_time(&self) {
+        self.is_fetching_on.store(false, Relaxed);
     }
 }
 

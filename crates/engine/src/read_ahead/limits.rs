@@ -28,6 +28,8 @@ pub(crate) struct Limits {
 pub(crate) enum Purpose {
     /// A reader is about to come to them.
     ReadAhead,
+    /// As above, when it is done with what it has read: the link has nothing else to do.
+    SpareTime,
     /// The whole file is to be in the cache.
     Completion,
 }
@@ -45,6 +47,9 @@ pub(crate) struct Lingering(Arc<Limits>);
 
 /// Bytes that may always be under way ahead over one link, however little it seems to carry: one long fill.
 const LINK_BYTES_MIN: u64 = 4 << 20;
+
+/// Bytes that may always be under way in spare time: a read that comes meanwhile waits for them.
+const SPARE_BYTES_MIN: u64 = 1 << 20;
 
 /// Files that are completed at the same time though nobody has them open.
 const LINGERING_MAX: usize = 64;
@@ -93,8 +98,9 @@ impl Limits {
         if !add_within(&self.ahead_bytes, bytes, self.ahead_bytes_max) {
             return Err(NotReadAhead::Memory);
         }
-        let link_bytes_max = self.link_bytes_max(link, purpose);
-        if !add_within(&link.ahead_bytes, bytes, link_bytes_max) {
+        // What is fetched in spare time does not keep readers from being read ahead of.
+        let link_bytes_max = self.link_bytes_max(link, purpose, bytes);
+        if !add_within(link.bytes_under_way(purpose), bytes, link_bytes_max) {
             self.ahead_bytes.fetch_sub(bytes, Relaxed);
             return Err(NotReadAhead::Origin);
         }
@@ -104,13 +110,14 @@ impl Limits {
     }
 
     /// Completing files leaves half of the link to those who read.
-    fn link_bytes_max(&self, link: &Link, purpose: Purpose) -> u64 {
+    fn link_bytes_max(&self, link: &Link, purpose: Purpose, bytes: u64) -> u64 {
         let carried = link.estimate().window().unwrap_or(LINK_BYTES_MIN);
-        let share = match purpose {
-            Purpose::ReadAhead => carried,
-            Purpose::Completion => carried / 2,
+        let bytes_max = match purpose {
+            Purpose::ReadAhead => carried.max(LINK_BYTES_MIN),
+            Purpose::SpareTime => carried.max(SPARE_BYTES_MIN).max(bytes),
+            Purpose::Completion => (carried / 2).max(LINK_BYTES_MIN),
         };
-        share.max(LINK_BYTES_MIN).min(self.origin_bytes_max)
+        bytes_max.min(self.origin_bytes_max)
     }
 
     /// A place among the files that are completed though nobody has them open.
@@ -124,7 +131,10 @@ impl Limits {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.limits.ahead_bytes.fetch_sub(self.bytes, Relaxed);
-        self.link.ahead_bytes.fetch_sub(self.bytes, Relaxed);
+        self.link.bytes_under_way(self.purpose).fetch_sub(self.bytes, Relaxed);
+        if self.purpose == Purpose::SpareTime {
+            self.link.note_spare_ended();
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! The ways to the origins, as their answers show them.
 
-use crate::read_ahead::turns::{Demand, Turn, Turns};
+use crate::read_ahead::{
+    Purpose,
+    turns::{Demand, Turn, Turns},
+};
 use forebay_cache::LinkEstimate;
 use forebay_telemetry::{Metrics, OriginMetrics};
 use forebay_types::Endpoint;
@@ -12,6 +15,7 @@ use std::{
     },
     time::Instant,
 };
+use tokio::sync::{Notify, SemaphorePermit};
 
 /// The links to all origins that were used lately.
 pub(crate) struct Links {
@@ -25,7 +29,11 @@ pub(crate) struct Link {
     /// Bytes that came over it so far.
     delivered: AtomicU64,
     /// Bytes under way over it that no reader has asked for yet.
-    pub(super) ahead_bytes: AtomicU64,
+    ahead_bytes: AtomicU64,
+    /// Those of them that are fetched in spare time are counted here instead.
+    spare_bytes: AtomicU64,
+    /// Told when a fill of these has ended.
+    spare_ended: Notify,
     turns: Turns,
     metrics: OriginMetrics,
 }
@@ -62,6 +70,8 @@ impl Links {
             estimate: Mutex::default(),
             delivered: AtomicU64::new(0),
             ahead_bytes: AtomicU64::new(0),
+            spare_bytes: AtomicU64::new(0),
+            spare_ended: Notify::new(),
             turns: Turns::new(),
             metrics: self.metrics.origin(server),
         });
@@ -90,6 +100,34 @@ impl Link {
     /// Waits until a fill of `bytes` may ask for what nobody waits for. `None` when too many wait already, or are refused.
     pub(crate) async fn turn(&self, bytes: u64) -> Option<Turn<'_>> {
         self.turns.turn(bytes, self.estimate().latency().unwrap_or_default()).await
+    }
+
+    /// Resolves when it is one's turn to fetch something in spare time, until that is dropped.
+    pub(crate) async fn spare_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.spare_turn().await
+    }
+
+    /// Bytes under way for `purpose`, and for those that share its room.
+    pub(super) const fn bytes_under_way(&self, purpose: Purpose) -> &AtomicU64 {
+        match purpose {
+            Purpose::ReadAhead | Purpose::Completion => &self.ahead_bytes,
+            Purpose::SpareTime => &self.spare_bytes,
+        }
+    }
+
+    /// Notes that a fill in spare time has ended, and that there is room for another.
+    pub(super) fn note_spare_ended(&self) {
+        self.spare_ended.notify_one();
+    }
+
+    /// Resolves when one of them has ended, at once if one has since the last call.
+    pub(crate) async fn spare_ended(&self) {
+        self.spare_ended.notified().await;
+    }
+
+    /// Resolves when nobody waits for bytes that come over the link.
+    pub(crate) async fn no_demand(&self) {
+        self.turns.no_demand().await;
     }
 
     /// Refuses all that wait for their turn by now: the origin does not answer, and each of them would find that out for itself.

@@ -1,13 +1,14 @@
 //! When bytes are fetched that nobody waits for, but that make blocks whole.
 
 use std::{
+    pin::pin,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// Lets fills of one link fetch what nobody waits for: one after the other while somebody waits for bytes over the link or did a
 /// moment ago, else all at once.
@@ -16,8 +17,12 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub(super) struct Turns {
     /// Fills that somebody waits for.
     demands: AtomicUsize,
+    /// Told when there is none any more.
+    demands_over: Notify,
     last_demand: Mutex<Option<Instant>>,
     one: Semaphore,
+    /// Who wants to fetch in spare time: one looks out for it.
+    spare: Semaphore,
     waiting_bytes: AtomicU64,
     /// How often those who waited were refused.
     refusals: AtomicU64,
@@ -48,8 +53,10 @@ impl Turns {
     pub(super) const fn new() -> Self {
         Self {
             demands: AtomicUsize::new(0),
+            demands_over: Notify::const_new(),
             last_demand: Mutex::new(None),
             one: Semaphore::const_new(1),
+            spare: Semaphore::const_new(1),
             waiting_bytes: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
         }
@@ -69,6 +76,22 @@ impl Turns {
             return None;
         }
         Some(Turn { _alone: (!self.is_quiet(latency)).then_some(alone), _waiting: waiting })
+    }
+
+    /// Resolves when those who came before have fetched something in spare time.
+    pub(super) async fn spare_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.spare.acquire().await.ok()
+    }
+
+    /// Resolves when nobody waits for bytes.
+    pub(super) async fn no_demand(&self) {
+        while self.demands.load(Relaxed) > 0 {
+            let mut over = pin!(self.demands_over.notified());
+            over.as_mut().enable();
+            if self.demands.load(Relaxed) > 0 {
+                over.await;
+            }
+        }
     }
 
     /// Refuses all that wait by now.
@@ -92,7 +115,9 @@ impl Turns {
 impl Drop for Demand<'_> {
     fn drop(&mut self) {
         *self.0.last_demand.lock().unwrap_or_else(PoisonError::into_inner) = Some(forebay_net::clock::monotonic());
-        self.0.demands.fetch_sub(1, Relaxed);
+        if self.0.demands.fetch_sub(1, Relaxed) == 1 {
+            self.0.demands_over.notify_waiters();
+        }
     }
 }
 
