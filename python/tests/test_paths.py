@@ -64,7 +64,9 @@ def test_ways_of_reading_are_compared_over_a_path(lab: Lab, capsys: pytest.Captu
     assert len(near) == 10, "five ways in two set-ups"
     assert set(far) == (set(near) if PERMITTED else set()), "the same reads over every path"
     assert {row["rtt_ms"] for row in far.values()} <= {3.5}
-    assert ("FZU-Pilsen" in (run / "patterns.md").read_text()) == PERMITTED, "what was measured can be read"
+    text = (run / "patterns.md").read_text()
+    assert ("| FZU-Pilsen |" in text) == PERMITTED, "what was measured can be read"
+    assert ("10 rows were not measured, on these paths: FZU-Pilsen" in text) != PERMITTED
 
 
 def _read(row: Row) -> tuple[object, ...]:

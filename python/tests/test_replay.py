@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from forebay_lab import cli
-from forebay_lab.patterns import recorder, strace, stream
+from forebay_lab.patterns import recorder, strace, stream, summary
 from forebay_lab.patterns.replay import Target, differences, replay, replay_exactly, replay_recorded
 from forebay_lab.patterns.schedule import plan
 from forebay_lab.patterns.trace import Kind, Operation, Range, Trace, TraceError
 from forebay_lab.process import Process, service_directory
 from forebay_lab.programs import Programs
+from forebay_lab.run import Row
 from forebay_lab.servers import Server, Servers
 
 SIZE = 3_000_000
@@ -171,6 +172,7 @@ def test_the_comparison_measures_every_way_of_reading(
     assert cli.main(["trace", "compare", "--quick", *setups, *where]) == 0
     table = (tmp_path / "ways" / "patterns.md").read_text()
     assert table.count("| loopback | forebay-cold |") == 5
+    assert "Not complete" not in table
     pictures = {path.name for path in (tmp_path / "ways" / "pictures").iterdir()}
     assert {"patterns-loopback.png", "patterns-loopback.svg", "patterns-with-tree-cache-offsets.png"} <= pictures
     rows = (tmp_path / "ways" / "patterns.jsonl").read_bytes()
@@ -178,6 +180,12 @@ def test_the_comparison_measures_every_way_of_reading(
     assert cli.main(["trace", "compare", "--quick", *setups, *where]) == 0
     assert (tmp_path / "ways" / "patterns.jsonl").read_bytes() == rows, "what is there is not measured again"
     assert cli.main(["report", str(tmp_path / "ways")]) == 0
+
+
+def test_a_comparison_tells_what_was_not_measured() -> None:
+    missing: list[Row] = [{"path": path, "setup": "direct"} for path in ("near", "far", "far")]
+    assert summary.incomplete([]) == ""
+    assert "3 rows were not measured, on these paths: near, far." in summary.incomplete(missing)
 
 
 def test_a_trace_with_a_read_of_no_open_file_is_refused(file: Path) -> None:

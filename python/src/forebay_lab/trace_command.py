@@ -166,12 +166,10 @@ def _compare(options: argparse.Namespace) -> None:
     record_environment(place.run, programs)
     try:
         experiment.measure(settings, programs, place, data, run)
-    except LabError:
+    finally:
         # A path that cannot be made does not hide what was measured on the ones before.
         if run.rows:
-            summary.write(run)
-        raise
-    summary.write(run)
+            summary.write(run, experiment.missing_cells(settings, run))
 
 
 def _settings(options: argparse.Namespace) -> experiment.Settings:

@@ -64,7 +64,7 @@ def measure(settings: Settings, programs: Programs, place: Place, data: Input, r
     # Errors
     `LabError` when a server or a job fails, or a replay reads anything but what was recorded.
     """
-    missing = [cell for cell in settings.cells() if not run.has(**cell)]
+    missing = missing_cells(settings, run)
     if not missing:
         return
     ways = compare.changed(_traces(settings, programs, place, data, run))
@@ -77,6 +77,11 @@ def measure(settings: Settings, programs: Programs, place: Place, data: Input, r
                 run.add({**row, **cell})
                 what = f"{name}, {cell['setup']}, {cell['strategy']}"
                 run.progress(f"{done}/{len(missing)} {what}: {row['wall_s']:.3f} s")
+
+
+def missing_cells(settings: Settings, run: Run) -> list[Row]:
+    """What the run has no row of yet."""
+    return [cell for cell in settings.cells() if not run.has(**cell)]
 
 
 def traces(run: Run) -> dict[bool, Trace]:

@@ -25,15 +25,23 @@ HEADER = (
 RECORDED = ("job", "calls", "vectors", "ranges", "bytes", "more than once", "sequential ranges", "median range, bytes")
 
 
-def write(run: Run) -> None:
-    """Writes `patterns.md` and the pictures."""
-    text = "# Ways of reading\n\n" + recorded_table(run) + "\n" + comparison_table(run.rows)
+def write(run: Run, missing: Sequence[Row]) -> None:
+    """Writes `patterns.md` and the pictures; `missing` is what was not measured."""
+    text = "# Ways of reading\n\n" + incomplete(missing) + recorded_table(run) + "\n" + comparison_table(run.rows)
     (run.directory / "patterns.md").write_text(text)
     print("\n" + text)
     folder = run.directory / "pictures"
     for cached, trace in experiment.traces(run).items():
         pictures.draw(trace, folder, f"patterns-{experiment.TRACES[cached]}")
     compare_picture.draw(table(run.rows), folder)
+
+
+def incomplete(missing: Sequence[Row]) -> str:
+    """A warning about what was not measured, if anything."""
+    if not missing:
+        return ""
+    paths = ", ".join(dict.fromkeys(str(cell["path"]) for cell in missing))
+    return f"**Not complete**: {len(missing)} rows were not measured, on these paths: {paths}.\n\n"
 
 
 def recorded_table(run: Run) -> str:
