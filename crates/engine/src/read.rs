@@ -122,7 +122,7 @@ impl Read {
                 }
                 Piece::Fill { fill, range, outcome } => {
                     let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
-                    // Who has asked for it is waited for by its driver.
+                    // Its driver counts who has asked for it, and nobody when it is read ahead.
                     let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().demand());
                     match fill.take(range).await? {
                         Supply::Memory(bytes) => {
