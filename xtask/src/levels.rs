@@ -46,13 +46,14 @@ const PLACES: &[(&str, Place)] = &[
 const PURE_LEVEL_MAX: u8 = 1;
 
 /// What pure crates may use besides each other: containers, errors, hashing, and cryptography on what is in memory.
-const PURE_ALLOWED: [&str; 12] = [
+const PURE_ALLOWED: [&str; 13] = [
     "blowfish",
     "bytes",
     "cfb-mode",
     "crc32c",
     "md-5",
     "openssl",
+    "parking_lot",
     "percent-encoding",
     "serde",
     "serde_json",

@@ -2,10 +2,11 @@
 
 use anyhow::{Context as _, Result, anyhow};
 use openssl::ssl::{ShutdownState, SslConnector, SslMethod, SslSession, SslSessionCacheMode, SslStream};
+use parking_lot::Mutex;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A client's side of TLS: whom it trusts, and whether it goes on with earlier sessions. Clones share the sessions.
 #[derive(Clone)]
@@ -35,7 +36,7 @@ impl TlsClient {
             let kept: Arc<Mutex<Option<SslSession>>> = Arc::clone(session);
             builder.set_session_cache_mode(SslSessionCacheMode::CLIENT | SslSessionCacheMode::NO_INTERNAL);
             builder.set_new_session_callback(move |_, session| {
-                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+                *kept.lock() = Some(session);
             });
         }
         Ok(Self { connector: builder.build(), session })
@@ -43,7 +44,7 @@ impl TlsClient {
 
     fn encrypt(&self, socket: TcpStream) -> Result<SslStream<TcpStream>> {
         let mut ssl = self.connector.configure()?.into_ssl(SERVER_NAME)?;
-        let kept = self.session.as_ref().and_then(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        let kept = self.session.as_ref().and_then(|kept| kept.lock().clone());
         if let Some(session) = &kept {
             #[expect(unsafe_code, reason = "OpenSSL's way to resume a session")]
             // SAFETY: the session was made by a connection of the same connector, whose context is the same.

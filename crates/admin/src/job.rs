@@ -1,10 +1,8 @@
 //! One job: what it has done so far, told while it goes on.
 
 use crate::model::{FileCounts, Job, JobFailure, JobKind, JobState};
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::task::AbortHandle;
 
 /// Failures of a job that are remembered; further ones are only counted.
@@ -129,7 +127,7 @@ impl Progress {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

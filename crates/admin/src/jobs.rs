@@ -5,10 +5,8 @@ use crate::{
     model::{Job, JobKind, JobState},
     problem::{Problem, ProblemKind},
 };
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::BTreeMap, sync::Arc};
 use tokio::task::JoinError;
 
 /// Jobs at work at the same time; more are refused.
@@ -109,7 +107,7 @@ impl Jobs {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -21,13 +21,14 @@ use forebay_origin::{OriginError, OriginFile};
 use forebay_store::VolumeId;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
 use forebay_types::{BlockIndex, ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome};
+use parking_lot::Mutex;
 use std::{
     fs::File,
     hash::{DefaultHasher, Hash, Hasher},
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -223,7 +224,7 @@ impl CachedFile {
         if self.is_outdated() {
             return Err(changed());
         }
-        let opening = Arc::clone(&self.origin_file.lock().unwrap_or_else(PoisonError::into_inner));
+        let opening = Arc::clone(&self.origin_file.lock());
         opening.get_or_make(open).await
     }
 
@@ -234,7 +235,7 @@ impl CachedFile {
     /// Closes the file at its origin. An xrootd gives whoever opens a file the one that others have open under its name, whatever
     /// has been put in its place: nobody gets a new copy as long as the old one is open.
     fn close_at_origin(&self) {
-        *self.origin_file.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
+        *self.origin_file.lock() = Arc::default();
     }
 
     /// Takes note of an error on the way to the client, and tells it what helps: a changed file is not cached any longer,

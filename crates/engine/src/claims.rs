@@ -1,10 +1,8 @@
 //! Who fetches which blocks of a file.
 
 use crate::{fill::Fill, integrity::check::Checks};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The fills and the checks of one file that are under way. A block is in at most one of them.
 #[derive(Default)]
@@ -44,11 +42,11 @@ impl Claims {
 
     /// The checks, locked: whoever looks for blocks to be checked claims them before letting go.
     pub(crate) fn checks(&self) -> MutexGuard<'_, Checks> {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.checks.lock()
     }
 
     /// The fills, locked: whoever looks for missing blocks claims them before letting go.
     pub(crate) fn fills(&self) -> MutexGuard<'_, Fills> {
-        self.fills.lock().unwrap_or_else(PoisonError::into_inner)
+        self.fills.lock()
     }
 }

@@ -1,11 +1,8 @@
 //! A value made once for all who ask at the same time, also when making it fails.
 
 use crate::Error;
-use std::{
-    future::Future,
-    sync::{Mutex, PoisonError},
-    time::Instant,
-};
+use parking_lot::Mutex;
+use std::{future::Future, time::Instant};
 use tokio::sync::OnceCell;
 
 /// A value that is made by whoever asks first. All who ask meanwhile get the same value or the same error; who asks after a
@@ -46,14 +43,14 @@ impl<T: Clone> Coalesced<T> {
             }
             make().await.inspect_err(|error| {
                 let failed = (forebay_net::clock::monotonic(), error.clone());
-                *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failed);
+                *self.failure.lock() = Some(failed);
             })
         });
         value.await.cloned()
     }
 
     fn failure_since(&self, asked: Instant) -> Option<Error> {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = self.failure.lock();
         failure.as_ref().filter(|(failed, _)| *failed >= asked).map(|(_, error)| error.clone())
     }
 }

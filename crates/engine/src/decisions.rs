@@ -3,11 +3,8 @@
 use crate::Service;
 use forebay_cache::{CacheKey, CachedCriteria, NegativeAnswers, Rules, ValidityPolicy};
 use forebay_origin::OriginError;
-use std::{
-    fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{fmt, time::Duration};
 
 /// What is decided about opens, beside where their paths lead. It is replaced together with the name space.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +74,7 @@ impl Decisions {
     }
 
     fn negatives(&self) -> MutexGuard<'_, NegativeAnswers<OriginError>> {
-        self.negatives.lock().unwrap_or_else(PoisonError::into_inner)
+        self.negatives.lock()
     }
 }
 

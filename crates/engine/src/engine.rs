@@ -19,9 +19,10 @@ use forebay_origin::{Checksum, ListDetail};
 use forebay_store::{Disk, StoreError, VolumeInfo};
 use forebay_telemetry::Metrics;
 use forebay_types::{DirEntry, Endpoint, Lfn, RequestPath};
+use parking_lot::{Mutex, RwLock};
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError, RwLock, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 use tokio::task::JoinHandle;
@@ -104,7 +105,7 @@ impl Engine {
 
     /// Replaces the name space. Files that are open stay open.
     pub fn reconfigure(&self, routes: Routes) {
-        *self.inner.routes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(routes);
+        *self.inner.routes.write() = Arc::new(routes);
     }
 
     /// Waits for fills that are under way, for a bounded time, and syncs everything to disk. Called last, when no front
@@ -273,7 +274,7 @@ impl Engine {
     }
 
     fn routes(&self) -> Arc<Routes> {
-        Arc::clone(&self.inner.routes.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.inner.routes.read())
     }
 }
 
@@ -285,11 +286,11 @@ impl WeakEngine {
 
 impl Inner {
     fn add_task(&self, task: JoinHandle<()>) {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        self.tasks.lock().push(task);
     }
 
     fn take_tasks(&self) -> Vec<JoinHandle<()>> {
-        std::mem::take(&mut self.tasks.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.tasks.lock())
     }
 }
 

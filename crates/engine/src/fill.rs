@@ -8,10 +8,8 @@ use bytes::Bytes;
 use forebay_cache::{Crc32cAppend, crc32c_append};
 use forebay_origin::Chunk as Arrival;
 use forebay_types::ByteRange;
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
 use tokio::sync::Notify;
 
 /// What is asked for together: for each request the part of the fill that it belongs to, and its range.
@@ -255,7 +253,7 @@ impl Fill {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

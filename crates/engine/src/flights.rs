@@ -1,10 +1,11 @@
 //! Questions asked once for all who want to know the same at the same time.
 
 use crate::{Error, latch::Latch};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
     future::Future,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Instant,
 };
 
@@ -85,13 +86,13 @@ where
     }
 
     fn under_way(&self) -> MutexGuard<'_, BTreeMap<K, Arc<Answer<T>>>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock()
     }
 }
 
 impl<K: Ord, T> Drop for Landing<K, T> {
     fn drop(&mut self) {
-        self.flights.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        self.flights.under_way.lock().remove(&self.name);
         // Off the list first: who asks from now on asks anew.
         self.answer.has_come.set();
     }

@@ -4,10 +4,8 @@ use crate::{cached::CachedFile, kept::Kept};
 use forebay_cache::{Cinfo, Remembered};
 use forebay_origin::{Checksum, FileIdentity, OriginFile};
 use forebay_store::{MarkChecksum, OriginMark};
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Instant};
 
 /// A file that was opened at its origin.
 pub(crate) struct FromOrigin {
@@ -60,7 +58,7 @@ impl LastCheck {
     }
 
     fn checked(&self) -> MutexGuard<'_, Checked> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

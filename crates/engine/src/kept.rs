@@ -5,12 +5,13 @@ use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileI
 use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
 use forebay_types::{BlockIndex, ByteRange};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     fs::Permissions,
     io,
     os::unix::fs::PermissionsExt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Instant,
@@ -113,12 +114,12 @@ impl Kept {
     }
 
     pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+        self.record.lock()
     }
 
     /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
     pub(crate) fn sums(&self) -> MutexGuard<'_, BlockSums> {
-        self.sums.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sums.lock()
     }
 
     /// What the index knows the files by.
@@ -174,7 +175,7 @@ impl Kept {
     /// Held while the file is opened or closed to others, and until the blocks are taken back for which it is closed. Comes before the
     /// record.
     fn showing(&self) -> MutexGuard<'_, ()> {
-        self.showing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.showing.lock()
     }
 
     /// Closes the file to others before blocks are taken back. Blocking.
@@ -189,13 +190,13 @@ impl Kept {
 
     /// Waits for a sync under way; who holds the guard is the only one to sync. Blocking.
     pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
-        self.sync_turn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sync_turn.lock()
     }
 
     /// Held while something of the entry is noted for the index, if the file is not retired by then. Who has retired it waits for
     /// this once, and notes its end behind.
     pub(crate) fn noting(&self) -> MutexGuard<'_, ()> {
-        self.noting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.noting.lock()
     }
 
     /// Notes blocks that were written, with their checksums in the same order, if `may_be_kept` still says so under the record's lock.

@@ -8,6 +8,7 @@
 
 use crate::{cached::CachedFile, shared::Shared};
 use forebay_cache::CacheKey;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 use std::{
     collections::BTreeMap,
@@ -15,7 +16,7 @@ use std::{
     io,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -102,7 +103,7 @@ impl Leases {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<CacheKey, Lease>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -7,12 +7,13 @@ use crate::shared::Shared;
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_store::{DataFile, Disk, Entry, FileIdentity, OriginMark, StoreError, VolumeId};
+use parking_lot::Mutex;
 use std::{
     fmt,
     fs::File,
     io,
     sync::{
-        Arc, LazyLock, Mutex, OnceLock, PoisonError,
+        Arc, LazyLock, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -58,7 +59,7 @@ impl NewFile {
 
     /// Waits for a creation under way. Blocking.
     pub(crate) fn wait(&self) {
-        drop(self.turn.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(self.turn.lock());
     }
 
     /// The file, created if need be. Blocking.
@@ -66,7 +67,7 @@ impl NewFile {
         if let Some(data) = self.data.get() {
             return Ok(data);
         }
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.turn.lock();
         if let Some(data) = self.data.get() {
             return Ok(data);
         }

@@ -15,9 +15,10 @@ use crate::{
 use forebay_cache::{Action, CacheKey, Decision, Subject, Treatment};
 use forebay_telemetry::Decided;
 use forebay_types::{Endpoint, FileStat, RequestPath};
+use parking_lot::Mutex;
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -248,7 +249,7 @@ impl Engine {
         let load = {
             let (shared, target) = (Arc::clone(shared), target.clone());
             move || {
-                let leave = leave.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let leave = leave.lock().take();
                 load(Arc::clone(&shared), target.clone(), leave)
             }
         };

@@ -13,9 +13,10 @@ use crate::{
 use forebay_auth::{Credentials, CredentialsName};
 use forebay_origin::{OnBehalf, OriginError, OriginFile};
 use forebay_types::{Endpoint, FileStat, Lfn};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -204,5 +205,5 @@ fn note(known: &Mutex<Known>, question: Question, ends: i64, refusal: Option<&Or
 }
 
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
+    known.lock()
 }

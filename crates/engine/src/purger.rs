@@ -16,12 +16,10 @@ pub(crate) use rounds::run;
 use forebay_cache::{CacheKey, Footprint, Ledger, PurgeRules};
 use forebay_store::VolumeId;
 use forebay_telemetry::Metrics;
+use parking_lot::{Mutex, MutexGuard};
 use room::Room;
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::AcqRel},
-    },
+    sync::atomic::{AtomicBool, Ordering::AcqRel},
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -113,6 +111,6 @@ impl Purger {
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 }

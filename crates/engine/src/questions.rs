@@ -9,9 +9,10 @@ use forebay_auth::CredentialsName;
 use forebay_cache::CacheKey;
 use forebay_origin::{Checksum, FileIdentity, OriginError};
 use forebay_types::{Endpoint, FileStat};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -107,6 +108,6 @@ impl Questions {
     }
 
     fn resting(&self) -> MutexGuard<'_, BTreeMap<Endpoint, Instant>> {
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.resting.lock()
     }
 }

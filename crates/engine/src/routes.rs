@@ -5,13 +5,8 @@ use forebay_auth::CredentialsName;
 use forebay_cache::{AllowList, CacheKey, FillPolicy, ForwardedPath, ReadAheadSettings, Treatment, ValidityPolicy};
 use forebay_origin::{OnBehalf, Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn, RequestPath};
-use std::{
-    borrow::Cow,
-    collections::HashMap,
-    fmt,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-};
+use parking_lot::Mutex;
+use std::{borrow::Cow, collections::HashMap, fmt, path::PathBuf, sync::Arc};
 
 /// Makes the client of an origin that a path names.
 pub type OriginFactory = Arc<dyn Fn(&Endpoint) -> Arc<dyn Origin> + Send + Sync>;
@@ -247,7 +242,7 @@ impl Routes {
     }
 
     fn named_origin(&self, endpoint: &Endpoint) -> Arc<dyn Origin> {
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = self.named.lock();
         if let Some(origin) = named.get(endpoint) {
             return Arc::clone(origin);
         }

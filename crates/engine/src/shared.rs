@@ -20,7 +20,8 @@ use forebay_cache::{CacheKey, Cinfo, DataFileId, Trust, TrustMemory};
 use forebay_index::Change;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// What all open files share.
@@ -141,7 +142,7 @@ impl Shared {
     }
 
     fn trust(&self) -> MutexGuard<'_, TrustMemory> {
-        self.trust.lock().unwrap_or_else(PoisonError::into_inner)
+        self.trust.lock()
     }
 
     /// Notes an entry for the index as it is on disk by now, last used at `last_use` (seconds of the Unix epoch).
@@ -162,12 +163,12 @@ impl Shared {
     }
 
     pub(crate) fn own_records(&self) -> MutexGuard<'_, Option<OwnRecords>> {
-        self.own_records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.own_records.lock()
     }
 
     /// What was found out of the disks last.
     pub(crate) fn volumes(&self) -> MutexGuard<'_, Vec<VolumeInfo>> {
-        self.volumes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.volumes.lock()
     }
 
     /// Whether nothing is to be written to a disk for now: it failed a moment ago, or is known to take nothing.

@@ -14,11 +14,8 @@ use forebay_cache::{CacheKey, Cinfo};
 use forebay_index::Change;
 use forebay_store::{DataFile, NewRecord, OriginMark, StoreError, VolumeId};
 use forebay_telemetry::{DiskOperation, DropReason};
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, MutexGuard},
-    time::Duration,
-};
+use parking_lot::MutexGuard;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, task::JoinSet};
 
 /// How often files are looked at.

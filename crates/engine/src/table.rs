@@ -3,11 +3,12 @@
 use crate::{Error, cached::CachedFile, coalesced::Coalesced, continued::Continued, leaving::Leaving};
 use forebay_cache::CacheKey;
 use forebay_telemetry::DropReason;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     future::Future,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::sync::Notify;
@@ -197,11 +198,11 @@ impl Table {
     }
 
     fn leaving(&self) -> MutexGuard<'_, BTreeSet<CacheKey>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+        self.leaving.lock()
     }
 
     fn slots(&self) -> MutexGuard<'_, BTreeMap<CacheKey, Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
 }
 

@@ -5,10 +5,8 @@
 
 use crate::{cached::CachedFile, piece::Piece, planner::plan};
 use forebay_types::ByteRange;
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::VecDeque, sync::Arc};
 
 /// The reads of one request, delivered in their order.
 pub(crate) struct Together {
@@ -80,7 +78,7 @@ impl Together {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

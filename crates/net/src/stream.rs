@@ -7,11 +7,11 @@ use crate::{
     tls::{TlsAcceptor, TlsConnector, TlsError, TlsFacts, TlsSession, accept, connect},
 };
 use bytes::BufMut;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     io::{self, IoSlice},
     net::SocketAddr,
     pin::Pin,
-    sync::{Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, ready},
 };
 use tokio::{
@@ -194,7 +194,7 @@ impl Drop for Stream {
     /// Says farewell to the peer as far as that goes without waiting.
     fn drop(&mut self) {
         if let Some(tls) = &mut self.tls {
-            let session = tls.session.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let session = tls.session.get_mut();
             session.close();
             let _ = send_encrypted(&self.socket, session);
         }
@@ -203,7 +203,7 @@ impl Drop for Stream {
 
 impl Tls {
     fn session(&self) -> MutexGuard<'_, TlsSession> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+        self.session.lock()
     }
 
     fn poll_receive(
@@ -212,7 +212,7 @@ impl Tls {
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let session = self.session.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let session = self.session.get_mut();
         while room.remaining() > 0 {
             let read = session.read(room.initialize_unfilled());
             answer(socket, session)?;

@@ -1,11 +1,8 @@
 //! Remembers for a while which servers could not be reached.
 
 use forebay_types::Endpoint;
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{collections::HashMap, time::Duration};
 use tokio::time::Instant;
 
 /// Unreachable servers remembered at once; the one whose time is up first makes room.
@@ -26,7 +23,7 @@ impl Circuit {
 
     /// Notes that `endpoint` could not be reached.
     pub(crate) fn trip(&self, endpoint: &Endpoint, now: Instant) {
-        let mut open_until = self.open_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open_until = self.open_until.lock();
         if open_until.len() >= ENTRIES_MAX {
             open_until.retain(|_, until| *until > now);
         }
@@ -39,12 +36,12 @@ impl Circuit {
 
     /// Notes that `endpoint` was reached.
     pub(crate) fn mend(&self, endpoint: &Endpoint) {
-        self.open_until.lock().unwrap_or_else(PoisonError::into_inner).remove(endpoint);
+        self.open_until.lock().remove(endpoint);
     }
 
     /// Whether `endpoint` should be passed over for another server.
     pub(crate) fn is_open(&self, endpoint: &Endpoint, now: Instant) -> bool {
-        let open_until = self.open_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let open_until = self.open_until.lock();
         open_until.get(endpoint).is_some_and(|until| *until > now)
     }
 }
@@ -73,7 +70,7 @@ mod tests {
         for port in 1..=u16::try_from(ENTRIES_MAX).unwrap() + 1 {
             circuit.trip(&Endpoint::new("dead", port), now + Duration::from_millis(port.into()));
         }
-        assert_eq!(circuit.open_until.lock().unwrap().len(), ENTRIES_MAX);
+        assert_eq!(circuit.open_until.lock().len(), ENTRIES_MAX);
         assert!(!circuit.is_open(&Endpoint::new("dead", 1), now));
         assert!(circuit.is_open(&Endpoint::new("dead", 1025), now));
     }

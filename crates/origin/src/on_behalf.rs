@@ -1,7 +1,8 @@
 //! For whom a file is asked for.
 
 use forebay_auth::Credentials;
-use std::sync::{Arc, PoisonError, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 
 /// For whom something is asked for: nobody, or a client, shown by its own credentials where an origin is used that way. Clones
 /// share it, so that what is opened anew uses the newest credentials.
@@ -40,13 +41,13 @@ impl OnBehalf {
     /// The credentials of the client.
     #[must_use]
     pub fn credentials(&self) -> Option<Arc<Credentials>> {
-        self.current.as_ref()?.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.as_ref()?.read().clone()
     }
 
     /// Uses the credentials of `other` from now on, unless they end earlier.
     pub fn renew(&self, other: &Self) {
         let (Some(current), Some(newer)) = (&self.current, other.credentials()) else { return };
-        let mut current = current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = current.write();
         // Of those whose end is not known, the ones that were accepted last are the better guess.
         let known_end = current.as_ref().and_then(|credentials| credentials.valid_until());
         if known_end.is_none_or(|end| newer.valid_until().is_some_and(|newer_end| newer_end > end)) {

@@ -9,9 +9,10 @@ use forebay_auth::{CredentialSource, CredentialUse, Credentials, CredentialsName
 use forebay_net::TlsConnector;
 use forebay_proto::TlsUse;
 use forebay_types::Endpoint;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 use tokio::time::{Instant, sleep, timeout_at};
@@ -181,7 +182,7 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Contact, Arc<Slot>>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots.lock()
     }
 }
 

@@ -2,11 +2,12 @@
 
 use crate::options::Options;
 use forebay_auth::Identity;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     hash::Hash,
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 /// Places that are taken, by who has taken them: each may have so many.
@@ -68,13 +69,13 @@ impl<K: Clone + Eq + Hash> Crowd<K> {
     }
 
     fn counts(&self) -> MutexGuard<'_, HashMap<K, usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 }
 
 impl<K: Eq + Hash> Drop for Place<K> {
     fn drop(&mut self) {
-        let mut counts = self.crowd.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.crowd.counts.lock();
         if let Some(count) = counts.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {

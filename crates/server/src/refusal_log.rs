@@ -1,9 +1,7 @@
 //! Lines of the log on what was refused: only so many in a second, because whoever insists must not fill the disk.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Lines on refusals within [`WINDOW`], of all clients together: enough to see what goes on, and some 400 MiB a day at the very most.
@@ -50,8 +48,8 @@ impl RefusalLog {
         tracing::warn!(count = left_out, "more refusals that are not logged");
     }
 
-    fn lines(&self) -> std::sync::MutexGuard<'_, Lines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lines(&self) -> parking_lot::MutexGuard<'_, Lines> {
+        self.0.lock()
     }
 }
 

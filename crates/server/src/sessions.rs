@@ -2,10 +2,11 @@
 
 use crate::event::Events;
 use forebay_proto::{SessionId, limits::BOUND_STREAMS_MAX};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use tokio::task::AbortHandle;
 
@@ -99,7 +100,7 @@ impl Sessions {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 
@@ -135,7 +136,7 @@ impl Drop for Session {
 
 impl Streams {
     fn bound(&self) -> MutexGuard<'_, BTreeMap<u8, Events>> {
-        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bound.lock()
     }
 }
 

@@ -7,11 +7,12 @@ use forebay_store::{
     DataFile, Disk, Entry, FileIdentity, LocalDisk, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId,
     VolumeInfo,
 };
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 /// The simulated disk.
@@ -84,20 +85,20 @@ impl SimDisk {
 
 impl Shared {
     pub(crate) fn unsynced(&self) -> MutexGuard<'_, Unsynced> {
-        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unsynced.lock()
     }
 
     /// Syncs everything. When that fails, some of what was written is lost, whoever it belongs to, and told once.
     fn sync_all(&self) -> io::Result<()> {
         let synced = self.fail_at_times();
-        let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dice = self.dice.lock();
         self.unsynced().note_all_synced(|| synced.is_err() && dice.one_in(2));
         synced
     }
 
     fn fail_at_times(&self) -> io::Result<()> {
         let one_in = self.world.state().disk_fails_one_in;
-        let fails = one_in > 0 && self.dice.lock().unwrap_or_else(PoisonError::into_inner).one_in(one_in);
+        let fails = one_in > 0 && self.dice.lock().one_in(one_in);
         if fails { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
     }
 

@@ -2,10 +2,8 @@
 
 use crate::{dice::Dice, world::World};
 use forebay_index::{Found, Index, IndexError, IndexOptions, IndexPlace, StorageBackend};
-use std::{
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{io, sync::Arc};
 
 /// An index's storage, which outlives the engines that use it. Cheap to clone.
 #[derive(Clone)]
@@ -56,7 +54,7 @@ impl SimIndex {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     fn fail_at_times(&self) -> io::Result<()> {
@@ -68,7 +66,7 @@ impl SimIndex {
             // Both at once is beyond what is promised: without the index nothing tells that a block has rotted.
             return Ok(());
         }
-        let fails = one_in > 0 && self.dice.lock().unwrap_or_else(PoisonError::into_inner).one_in(one_in * 10);
+        let fails = one_in > 0 && self.dice.lock().one_in(one_in * 10);
         if fails { Err(io::Error::other("simulated")) } else { Ok(()) }
     }
 }

@@ -10,10 +10,8 @@ use forebay_origin::{
     BoxFuture, Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
 };
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Duration};
 
 /// The simulated origin.
 #[derive(Clone)]
@@ -44,7 +42,7 @@ impl SimOrigin {
     }
 
     fn dice(&self) -> MutexGuard<'_, Dice> {
-        self.dice.lock().unwrap_or_else(PoisonError::into_inner)
+        self.dice.lock()
     }
 
     /// Takes the time of a request, and fails as the world says.

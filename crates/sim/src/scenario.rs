@@ -9,7 +9,8 @@ use crate::{
 use forebay_cache::{Budget, FillPolicy, Policy, PurgeRules, ReadAheadSettings, ValidityCheck, ValidityPolicy};
 use forebay_engine::{Options, PurgeOptions, ReadAheadOptions, Workers};
 use forebay_types::BlockSize;
-use std::{sync::Arc, sync::Mutex, sync::PoisonError, time::Duration};
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
 
 /// A set-up and a story, small enough that every limit is met.
 pub(crate) struct Scenario {
@@ -61,7 +62,7 @@ impl Scenario {
         let (world, dice) = (world.clone(), Mutex::new(dice.split()));
         let delay = move || {
             let longest_ms = world.state().disk_delay_ms;
-            let micros = dice.lock().unwrap_or_else(PoisonError::into_inner).below(longest_ms * 1000 + 1);
+            let micros = dice.lock().below(longest_ms * 1000 + 1);
             Duration::from_micros(micros)
         };
         Options {

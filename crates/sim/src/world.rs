@@ -2,9 +2,10 @@
 
 use crate::{content::Content, dice::mix, verdict::Summary};
 use forebay_types::BlockIndex;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 use tokio::time::Instant;
@@ -72,7 +73,7 @@ const FINDINGS_MAX: usize = 20;
 impl World {
     /// The state, locked: never across an await.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Notes something that must not be.

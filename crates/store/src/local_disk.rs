@@ -13,6 +13,7 @@ use crate::{
     tree::{Place, Tree},
 };
 use forebay_cache::{CacheKey, Cinfo, CinfoError, Fault, Health};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::{
     fs::{AtFlags, OFlags, Timespec, Timestamps, UTIME_OMIT, utimensat},
     io::Errno,
@@ -26,7 +27,7 @@ use std::{
         unix::fs::{MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -118,7 +119,7 @@ impl LocalDisk {
         let stripe = usize::try_from(hasher.finish() % KEY_LOCKS as u64).unwrap_or(0);
         let lock = self.key_locks.get(stripe).expect("a remainder is below the divisor");
         // The lock guards no memory: what a panic left on disk is judged by what is on disk.
-        lock.lock().unwrap_or_else(PoisonError::into_inner)
+        lock.lock()
     }
 
     /// The place of the entry of `key`, whose data file must be `data`.

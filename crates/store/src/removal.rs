@@ -5,11 +5,11 @@ use crate::{
     tree::{Place, Tree},
 };
 use forebay_cache::CacheKey;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{AtFlags, unlinkat};
 use std::{
     collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// Keys whose record was removed and the removal not synced: should one of them get a new entry, its directory is synced
@@ -72,7 +72,7 @@ impl UnsyncedRemovals {
     }
 
     fn removals(&self) -> MutexGuard<'_, Removals> {
-        self.removals.lock().unwrap_or_else(PoisonError::into_inner)
+        self.removals.lock()
     }
 }
 

@@ -8,16 +8,14 @@
 //! has had it open since before.
 
 use crate::{DataFile, FileIdentity, StoreError, tree::Tree};
+use parking_lot::Mutex;
 use rustix::fs::{fstat, fstatfs, syncfs};
 use std::{
     fmt,
     fs::File,
     io,
     path::PathBuf,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
 /// Files from which on the file system is synced as a whole.
@@ -82,7 +80,7 @@ impl WholeSync {
         if count < self.count_min {
             return false;
         }
-        let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut call = self.call.lock();
         match call.as_ref().map(|call| call()) {
             Some(Ok(())) => true,
             Some(Err(error)) => {

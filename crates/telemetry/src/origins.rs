@@ -2,10 +2,11 @@
 
 use crate::label::{Label, PerLabel, RequestKind};
 use forebay_types::Endpoint;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -84,7 +85,7 @@ pub(crate) struct Origins {
 impl Origins {
     /// The counters of `endpoint`, or the shared ones when every label is taken.
     pub(crate) fn of(&self, endpoint: &Endpoint) -> OriginMetrics {
-        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut named = self.named.lock();
         if let Some(metrics) = named.get(endpoint) {
             return metrics.clone();
         }
@@ -96,7 +97,7 @@ impl Origins {
 
     /// Every label and its counters, the shared one last.
     pub(crate) fn snapshot(&self) -> Vec<(String, OriginMetrics)> {
-        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = self.named.lock();
         let mut snapshot: Vec<_> =
             named.iter().map(|(endpoint, metrics)| (endpoint.to_string(), metrics.clone())).collect();
         snapshot.push((ORIGIN_LABEL_OTHER.to_owned(), self.other.clone()));

@@ -6,11 +6,9 @@ use crate::{
     label::{Label, PerLabel},
 };
 use forebay_types::PurgeReason;
+use parking_lot::Mutex;
 use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -42,7 +40,7 @@ pub struct CacheLevel {
 
 impl PurgeCounters {
     pub(crate) fn level(&self) -> CacheLevel {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.level.lock()
     }
 }
 
@@ -66,7 +64,7 @@ impl Metrics {
 
     /// Notes how full the cache is.
     pub fn set_cache_level(&self, level: CacheLevel) {
-        *self.0.purge.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        *self.0.purge.level.lock() = level;
     }
 
     /// Entries removed so far for `reason`.

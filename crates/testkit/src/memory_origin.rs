@@ -10,8 +10,9 @@ use forebay_proto::{
     page::{crc32c, pages},
 };
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 use tokio::{sync::watch, time::Instant};
@@ -368,5 +369,5 @@ impl Drop for Outstanding {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -9,12 +9,13 @@ use openssl::rsa::Rsa;
 use openssl::ssl::{SslAcceptor, SslMethod};
 use openssl::x509::extension::{BasicConstraints, SubjectAlternativeName};
 use openssl::x509::{X509, X509Name};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -101,7 +102,7 @@ impl TokenServer {
 
     /// The issuer: to sign tokens, and to rotate its keys.
     pub fn issuer(&self) -> MutexGuard<'_, TokenIssuer> {
-        self.shared.issuer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.issuer.lock()
     }
 
     /// The server's certificate as PEM, which clients must trust; `None` over HTTP.
@@ -113,12 +114,12 @@ impl TokenServer {
     /// Paths that were asked for, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<String> {
-        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.requests.lock().clone()
     }
 
     /// Answers `answer` (a whole HTTP answer, head and body) to whoever asks for `path`, instead of what belongs there.
     pub fn set_answer(&self, path: &str, answer: &str) {
-        let mut answers = self.shared.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.shared.answers.lock();
         answers.insert(path.to_owned(), answer.to_owned());
     }
 
@@ -165,13 +166,13 @@ impl Shared {
         let text = String::from_utf8_lossy(&request);
         let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
         let answer = self.answer_for(&path);
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+        self.requests.lock().push(path);
         stream.write_all(answer.as_bytes())?;
         stream.flush()
     }
 
     fn answer_for(&self, path: &str) -> String {
-        if let Some(answer) = self.answers.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
+        if let Some(answer) = self.answers.lock().get(path) {
             return answer.clone();
         }
         let (status, body) = self.document(path);
@@ -182,7 +183,7 @@ impl Shared {
     }
 
     fn document(&self, path: &str) -> (&'static str, String) {
-        let issuer = self.issuer.lock().unwrap_or_else(PoisonError::into_inner);
+        let issuer = self.issuer.lock();
         let url = issuer.url();
         match path {
             _ if self.is_failing.load(Ordering::Acquire) => ("503 Service Unavailable", String::new()),

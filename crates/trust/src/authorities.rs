@@ -7,10 +7,11 @@ use crate::{
     watched::{LoadError, Watched},
 };
 use forebay_auth::x509::{RevocationList, SigningPolicy, TrustAnchors};
+use parking_lot::Mutex;
 use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 /// What is in a directory of authorities.
@@ -78,9 +79,7 @@ impl Authorities {
     pub fn watch(path: &Path) -> Result<Watched<Self>, LoadError> {
         let directory = path.to_owned();
         let last_good = Mutex::new(LastGood::default());
-        Watched::read(vec![path.to_owned()], move |_| {
-            last_good.lock().unwrap_or_else(PoisonError::into_inner).read(&directory)
-        })
+        Watched::read(vec![path.to_owned()], move |_| last_good.lock().read(&directory))
     }
 }
 

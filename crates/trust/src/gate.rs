@@ -18,9 +18,10 @@ use forebay_auth::{
     x509::Credential,
 };
 use forebay_types::Lfn;
+use parking_lot::{Mutex, RwLock};
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::Arc,
 };
 use tokio::task::JoinSet;
 
@@ -185,12 +186,12 @@ impl Gate {
     /// Takes the keys of an issuer in place of those it had; what was believed by those is forgotten.
     fn set_keys(&self, url: &str, keys: KeySet) {
         {
-            let mut current = self.issuers.write().unwrap_or_else(PoisonError::into_inner);
+            let mut current = self.issuers.write();
             let mut issuers = current.as_ref().clone();
             issuers.set_keys(url, keys);
             *current = Arc::new(issuers);
         }
-        self.verified.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.verified.lock().clear();
     }
 
     /// Keeps the keys of issuers current that are fetched, as long as it is polled. Runs inside a tokio runtime.
@@ -212,7 +213,7 @@ impl Gate {
     }
 
     pub(crate) fn issuers(&self) -> Arc<Issuers> {
-        Arc::clone(&self.issuers.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.issuers.read())
     }
 
     /// What is asked of a client.
@@ -335,12 +336,12 @@ impl Gate {
 
     fn believe(&self, token: &Token, client: &ClientFacts, now: UnixTime) -> Result<Identity, TokenError> {
         let host = client.address.ip().to_string();
-        let known = self.verified.lock().unwrap_or_else(PoisonError::into_inner).get(token, now);
+        let known = self.verified.lock().get(token, now);
         if let Some(identity) = known {
             return Ok(Identity { host, ..identity.as_ref().clone() });
         }
         let identity = self.issuers().verify(token, &host, now)?;
-        self.verified.lock().unwrap_or_else(PoisonError::into_inner).insert(token, Arc::new(identity.clone()), now);
+        self.verified.lock().insert(token, Arc::new(identity.clone()), now);
         Ok(identity)
     }
 

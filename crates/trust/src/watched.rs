@@ -1,11 +1,8 @@
 //! Values that are read from files, and read again when the files have changed.
 
 use crate::files::Fingerprint;
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-};
+use parking_lot::{Mutex, RwLock};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// Reads a value from its files.
 type Load<T> = Box<dyn Fn(&[PathBuf]) -> Result<T, LoadError> + Send + Sync>;
@@ -50,12 +47,12 @@ impl<T> Watched<T> {
 
     /// The value as last read.
     pub fn get(&self) -> Arc<T> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 
     /// Reads the value again if its files have changed since. Blocks on the disk.
     pub fn refresh(&self) -> Refreshed {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let now = Fingerprint::of(&self.paths);
         if *seen == now {
             return Refreshed::Same;
@@ -63,7 +60,7 @@ impl<T> Watched<T> {
         *seen = now;
         match (self.load)(&self.paths) {
             Ok(value) => {
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+                *self.current.write() = Arc::new(value);
                 Refreshed::Read
             }
             Err(error) => Refreshed::Failed(error),

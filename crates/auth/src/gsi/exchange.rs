@@ -6,8 +6,9 @@ use openssl::error::ErrorStack;
 use openssl::hash::{MessageDigest, hash};
 use openssl::pkey::{HasParams, Params, Private};
 use openssl::sha::sha256;
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::Mutex;
+
 use zeroize::Zeroizing;
 
 /// Shortest prime that is accepted without a switch, bits.
@@ -179,7 +180,7 @@ fn check_group(group: &Dh<Params>, groups: &KnownGroups, allow_weak: bool) -> Re
         return Err(ExchangeError::Group { bits });
     }
     let digest = hash(MessageDigest::sha256(), &prime.to_vec())?.to_vec();
-    let mut known = groups.digests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut known = groups.digests.lock();
     if known.contains(&digest) {
         return Ok(());
     }
@@ -187,7 +188,7 @@ fn check_group(group: &Dh<Params>, groups: &KnownGroups, allow_weak: bool) -> Re
     if *prime != *Dh::params_from_pem(FFDHE3072)?.prime_p() && !is_prime(prime)? {
         return Err(ExchangeError::Group { bits });
     }
-    known = groups.digests.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    known = groups.digests.lock();
     if known.len() == GROUPS_REMEMBERED {
         known.remove(0);
     }

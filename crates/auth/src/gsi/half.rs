@@ -5,9 +5,10 @@ use crate::gsi::exchange::{Exchange, PeerValues};
 use crate::gsi::raw_rsa;
 use crate::x509::Credential;
 use openssl::error::ErrorStack;
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How long a half is used for handshakes that begin, seconds. Who gets hold of the server's memory can read the messages of
 /// handshakes of about so long before, if he has recorded them.
@@ -59,12 +60,12 @@ impl Half {
     /// the same value again and again how altered messages are received, and so learn what was in it.
     pub(crate) fn take(&self, value: &PeerValues) -> Result<bool, ErrorStack> {
         let name = self.exchange.name_of(value)?;
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         Ok(taken.len() < TAKEN_MAX && taken.insert(name))
     }
 
     fn has_room(&self) -> bool {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).len() < TAKEN_MAX / 2
+        self.taken.lock().len() < TAKEN_MAX / 2
     }
 
     /// Group and public value as they are sent.
@@ -76,7 +77,7 @@ impl Half {
 impl SharedHalf {
     /// The half for a handshake that begins at `now`, signed by `credential`. Others wait while one is made.
     pub(crate) fn at(&self, now: UnixTime, credential: &Arc<Credential>) -> Result<Arc<Half>, ErrorStack> {
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.lock();
         let is_usable = |current: &&Current| {
             current.is_good_at(now) && current.half.has_room() && Arc::ptr_eq(&current.credential, credential)
         };
@@ -92,7 +93,7 @@ impl SharedHalf {
     /// Clears the half from memory if it is too old for handshakes that begin at `now`; those under way keep it. To be called every
     /// minute or so: when nobody logs in, nothing else does.
     pub fn forget_old(&self, now: UnixTime) {
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.lock();
         current.take_if(|current| !current.is_good_at(now));
     }
 }

@@ -3,8 +3,8 @@
 use super::SssError;
 use crate::UnixTime;
 use openssl::sha::sha256;
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 /// Most messages that are remembered: those of 2500 logins a second for the whole time that a message is good.
 pub const SSS_SEEN_MAX: usize = 65_536;
@@ -45,7 +45,7 @@ impl SssSeen {
     /// When it was seen before, or when there is no room to remember it.
     pub(crate) fn note(&self, id: i64, random: &[u8], until: UnixTime, now: UnixTime) -> Result<(), SssError> {
         let digest = sha256(&[id.to_be_bytes().as_slice(), random].concat());
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory.lock();
         if memory.look_at <= now {
             memory.until.retain(|_, until| *until > now);
             memory.look_at = memory.until.values().min().copied().unwrap_or(until);
@@ -77,6 +77,6 @@ mod tests {
         note(8, b"one", NOW).unwrap();
         assert!(matches!(note(7, b"two", NOW.plus(12)), Err(SssError::TooMany)));
         seen.note(7, b"two", NOW.plus(26), NOW.plus(13)).unwrap();
-        assert_eq!(seen.memory.lock().unwrap().until.len(), 1);
+        assert_eq!(seen.memory.lock().until.len(), 1);
     }
 }

@@ -1,10 +1,8 @@
 //! Which keys the index has, in memory: a hint by which it is decided whether the disk or the origin is asked first.
 
 use forebay_cache::{CacheKey, placement_hash};
-use std::{
-    collections::HashSet,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashSet;
 
 /// Hashes of the keys that the index has: 9 to 18 bytes each.
 #[derive(Default)]
@@ -34,7 +32,7 @@ impl Known {
     }
 
     fn hashes(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.hashes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hashes.lock()
     }
 }
 

@@ -30,7 +30,8 @@ use forebay_cache::CacheKey;
 use forebay_index::{Change, DiskFacts, Facts, Generation, Index, IndexError, IndexPlace, Record};
 use forebay_store::Disk;
 use forebay_telemetry::Metrics;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 /// The engine's view of the index.
 pub(crate) struct Catalog {
@@ -136,11 +137,11 @@ impl Catalog {
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.notes.lock()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes a failed index out of use, unless that is done already: it is opened again later.

@@ -11,9 +11,9 @@ use forebay_index::{Change, Generation};
 use forebay_origin::OriginError;
 use forebay_telemetry::{ChecksumComparison, DiskOperation, DropReason};
 use forebay_types::RequestPath;
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::sync::mpsc;
@@ -70,7 +70,7 @@ impl Completions {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 }
 
@@ -78,7 +78,7 @@ impl Completions {
 pub(crate) async fn run(engine: WeakEngine) {
     let Some(strong) = engine.upgrade() else { return };
     let options = strong.shared().options.integrity.clone();
-    let receiver = strong.shared().completions.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let receiver = strong.shared().completions.receiver.lock().take();
     drop(strong);
     let Some(mut completed) = receiver else { return };
     let mut pace = Pace::new(options.checksum_rate);

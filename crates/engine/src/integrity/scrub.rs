@@ -7,10 +7,8 @@ use super::{digest::ChecksumAlgorithm, entry::Examined, examination::Behind};
 use crate::{Engine, Error, engine::WeakEngine};
 use forebay_cache::{CacheKey, EntryId, Pace};
 use forebay_index::{Record, ScrubProgress};
-use std::{
-    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::OnceLock, time::Duration};
 use tokio::sync::Notify;
 
 /// How a scrub is. Times are in seconds of the Unix epoch.
@@ -49,7 +47,7 @@ const PAGE: usize = 64;
 
 impl Scrubber {
     fn state(&self) -> MutexGuard<'_, ScrubState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// One is under way from now on; false when one was already.

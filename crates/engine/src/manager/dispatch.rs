@@ -10,11 +10,7 @@ use forebay_cache::{Action, CacheKey, Decision, Subject, Verdict};
 use forebay_store::SharedFile;
 use forebay_telemetry::{Decided, SentTo};
 use forebay_types::RequestPath;
-use std::{
-    path::PathBuf,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// How long the file system of the store may take; then the client is sent to the filler.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
@@ -140,7 +136,7 @@ impl Manager {
     /// Logs why clients are not sent to files, now and then: it may concern each open.
     fn warn(&self, reason: &str) {
         let now = forebay_net::clock::monotonic();
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = self.warned.lock();
         if warned.is_none_or(|warned| now.saturating_duration_since(warned) >= WARN_INTERVAL) {
             *warned = Some(now);
             tracing::warn!(reason, "the filler's store cannot be used: clients are sent to the filler");

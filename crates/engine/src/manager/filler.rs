@@ -4,10 +4,8 @@ use super::Manager;
 use forebay_origin::greet;
 use forebay_store::FillerRecord;
 use forebay_types::Endpoint;
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     io::AsyncReadExt,
     net::TcpStream,
@@ -57,7 +55,7 @@ impl Filler {
     }
 
     fn lock(&self) -> MutexGuard<'_, FillerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes note of the record in the store. It says where the filler is, unless the configuration does, as long as it is fresh.

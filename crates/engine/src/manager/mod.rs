@@ -8,11 +8,8 @@ mod tried;
 use crate::Workers;
 use forebay_store::SharedView;
 use forebay_types::Endpoint;
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use parking_lot::Mutex;
+use std::{path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::Semaphore;
 
 pub use filler::FillerState;

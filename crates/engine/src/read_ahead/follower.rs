@@ -12,8 +12,9 @@ use crate::{
 use forebay_cache::{ReadAheadBounds, Recogniser, ZONES_MAX};
 use forebay_telemetry::NotReadAhead;
 use forebay_types::ByteRange;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, TryLockError,
+    Arc,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
@@ -45,7 +46,7 @@ impl Follower {
         if !file.read_ahead().settings().enabled || file.kept().is_none_or(|kept| kept.map.is_complete()) {
             return;
         }
-        let recogniser = self.recogniser.lock().unwrap_or_else(PoisonError::into_inner);
+        let recogniser = self.recogniser.lock();
         self.follow(file, recogniser, |recogniser, bounds| recogniser.handle_read(ranges, bounds));
     }
 
@@ -54,11 +55,7 @@ impl Follower {
         if !self.zones.touch(range) {
             return;
         }
-        let recogniser = match self.recogniser.try_lock() {
-            Ok(recogniser) => recogniser,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
-        };
+        let Some(recogniser) = self.recogniser.try_lock() else { return };
         self.follow(file, recogniser, |recogniser, bounds| recogniser.handle_hit(range, bounds));
     }
 
@@ -97,7 +94,7 @@ impl Follower {
 impl Follower {
     /// Fetches a little more than what the last read has led to. Whoever gets [`Step::Done`] is not to come again.
     pub(super) fn fetch_on(&self, file: &Arc<CachedFile>) -> Step {
-        let mut recogniser = self.recogniser.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recogniser = self.recogniser.lock();
         let spared = recogniser.as_mut().filter(|_| !self.closed.is_set());
         let step = spared.map_or(Step::Done, |recogniser| self.fetch_spare(file, recogniser));
         if matches!(step, Step::Done) {
@@ -124,7 +121,7 @@ impl Follower {
 
     /// The file is closed: nothing is fetched on for its reader any more.
     pub(crate) fn close(&self) {
-        let _recogniser = self.recogniser.lock().unwrap_or_else(PoisonError::into_inner);
+        let _recogniser = self.recogniser.lock();
         self.closed.set();
     }
 

@@ -7,10 +7,11 @@ use crate::read_ahead::{
 use forebay_cache::LinkEstimate;
 use forebay_telemetry::{Metrics, OriginMetrics};
 use forebay_types::Endpoint;
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Instant,
@@ -59,7 +60,7 @@ impl Links {
 
     /// The link to an origin, named by its first server.
     pub(crate) fn of(&self, server: &Endpoint) -> Arc<Link> {
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = self.links.lock();
         if let Some(link) = links.get(server) {
             return Arc::clone(link);
         }
@@ -83,7 +84,7 @@ impl Links {
 impl Link {
     /// What is known of the link.
     pub(crate) fn estimate(&self) -> LinkEstimate {
-        *self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.estimate.lock()
     }
 
     /// Starts measuring an answer that was asked for just now.
@@ -137,7 +138,7 @@ impl Link {
 
     pub(super) fn note(&self, change: impl FnOnce(&mut LinkEstimate)) {
         let estimate = {
-            let mut estimate = self.estimate.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut estimate = self.estimate.lock();
             change(&mut estimate);
             *estimate
         };

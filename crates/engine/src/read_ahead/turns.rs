@@ -1,11 +1,9 @@
 //! When bytes are fetched that nobody waits for, but that make blocks whole.
 
+use parking_lot::Mutex;
 use std::{
     pin::pin,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     time::{Duration, Instant},
 };
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -106,7 +104,7 @@ impl Turns {
     }
 
     fn is_quiet(&self, latency: Duration) -> bool {
-        let last_demand = *self.last_demand.lock().unwrap_or_else(PoisonError::into_inner);
+        let last_demand = *self.last_demand.lock();
         let since = last_demand.map(|last| forebay_net::clock::monotonic().saturating_duration_since(last));
         self.demands.load(Relaxed) == 0 && since.is_none_or(|since| since > latency * QUIET_LATENCIES)
     }
@@ -114,7 +112,7 @@ impl Turns {
 
 impl Drop for Demand<'_> {
     fn drop(&mut self) {
-        *self.0.last_demand.lock().unwrap_or_else(PoisonError::into_inner) = Some(forebay_net::clock::monotonic());
+        *self.0.last_demand.lock() = Some(forebay_net::clock::monotonic());
         if self.0.demands.fetch_sub(1, Relaxed) == 1 {
             self.0.demands_over.notify_waiters();
         }

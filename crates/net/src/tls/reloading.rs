@@ -1,11 +1,12 @@
 //! Something that is made from files, and made anew when these change.
 
 use super::TlsError;
+use parking_lot::{Mutex, RwLock};
 use std::{
     fs::Metadata,
     os::unix::fs::MetadataExt,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -59,7 +60,7 @@ impl<T> Reloading<T> {
 
     /// The thing as it is now. Reads files when it is time to look at them.
     pub(super) fn current(&self, now: Instant, build: impl FnOnce() -> Result<T, TlsError>) -> Arc<T> {
-        if let Ok(mut look) = self.look.try_lock()
+        if let Some(mut look) = self.look.try_lock()
             && now >= look.next
         {
             look.next = now + RELOAD_CHECK_INTERVAL;
@@ -70,13 +71,13 @@ impl<T> Reloading<T> {
                 self.rebuild(is_changed, build);
             }
         }
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 
     fn rebuild(&self, is_changed: bool, build: impl FnOnce() -> Result<T, TlsError>) {
         match build() {
             Ok(built) => {
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(built);
+                *self.current.write() = Arc::new(built);
                 if is_changed {
                     tracing::info!(files = ?self.paths, "certificates read again");
                 }

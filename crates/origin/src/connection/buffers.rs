@@ -4,7 +4,7 @@
 //! fault and is cleared. That is a sixth of what a sequential read through the cache costs.
 
 use bytes::{Bytes, BytesMut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
 /// Room of a buffer in bytes: a whole piece with the checksums of its pages.
 pub(super) const BUFFER_LEN: usize = 132 << 10;
@@ -55,7 +55,7 @@ impl Drop for Lent {
 }
 
 fn free() -> MutexGuard<'static, Vec<BytesMut>> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+    FREE.lock()
 }
 
 #[cfg(test)]

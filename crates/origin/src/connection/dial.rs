@@ -15,9 +15,10 @@ use forebay_auth::{Credentials, RequestSigner};
 use forebay_net::{ConnectError, Stream, TlsConnector, TlsError};
 use forebay_proto::{Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress, TlsUse};
 use forebay_types::Endpoint;
+use parking_lot::Mutex;
 use std::{
     io,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{Arc, atomic::AtomicBool},
 };
 use tokio::{
     sync::{OnceCell, Semaphore},

@@ -23,10 +23,11 @@ use forebay_proto::{
 use forebay_types::Endpoint;
 use inlet::Activity;
 use outlet::Outlet;
+use parking_lot::Mutex;
 use pending::{ABANDONED_MAX, Pending};
 use std::io;
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 use streams::Streams;
@@ -232,7 +233,7 @@ impl Shared {
         self.pending.break_all(reason);
         // Files that are open here may keep the session for long; its server must not.
         self.outlet.close();
-        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for task in self.tasks.lock().drain(..) {
             task.abort();
         }
     }
@@ -252,14 +253,14 @@ impl Shared {
             return send(&self.outlet, frames).map_err(|error| error.to_string());
         };
         // Locked until they are on their way: the numbers of signatures must rise.
-        let mut signer = signer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut signer = signer.lock();
         let frames = signed::with_signatures(frames, &mut signer)?;
         send(&self.outlet, &frames).map_err(|error| error.to_string())
     }
 
     /// Runs `task` until it ends or the session breaks.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.tasks.lock();
         let task = tokio::spawn(task).abort_handle();
         if self.pending.broken().is_some() {
             task.abort();

@@ -2,11 +2,8 @@
 
 use bytes::{Buf, BytesMut};
 use forebay_net::Stream;
-use std::{
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{io, sync::Arc, time::Duration};
 use tokio::sync::Notify;
 
 /// How long frames that nobody waits for are kept back for others to go along with.
@@ -126,7 +123,7 @@ impl Outlet {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

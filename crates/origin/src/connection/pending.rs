@@ -2,10 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use forebay_proto::{Status, StreamId};
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::HashMap;
 use tokio::sync::{OwnedSemaphorePermit, mpsc::UnboundedSender};
 
 /// Requests of one session that may be unanswered at once; further ones wait their turn.
@@ -218,7 +216,7 @@ impl Pending {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock()
     }
 }
 

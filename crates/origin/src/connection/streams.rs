@@ -7,10 +7,11 @@ use super::{
 };
 use forebay_proto::{ClientPurpose, SessionId, limits::BOUND_STREAMS_MAX};
 use forebay_types::Endpoint;
+use parking_lot::RwLock;
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, PoisonError, RwLock, Weak,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
@@ -82,7 +83,7 @@ impl Streams {
             let purpose = ClientPurpose::Bind { session_id };
             match dialer.set_up(&route, purpose, &session.activity).await {
                 Ok(SetUp { inlet, peer, .. }) => {
-                    path_ids.write().unwrap_or_else(PoisonError::into_inner).push(peer.path_id);
+                    path_ids.write().push(peer.path_id);
                     reader::run(inlet, session).await;
                 }
                 Err(error) => tracing::debug!(endpoint = %route.endpoint, %error, "no parallel stream"),
@@ -95,7 +96,7 @@ impl Streams {
         if len < PARALLEL_LEN_MIN || !self.is_opened.load(Ordering::Relaxed) {
             return 0;
         }
-        let path_ids = self.path_ids.read().unwrap_or_else(PoisonError::into_inner);
+        let path_ids = self.path_ids.read();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % (path_ids.len() + 1);
         turn.checked_sub(1).and_then(|index| path_ids.get(index).copied()).unwrap_or(0)
     }

@@ -17,9 +17,10 @@ use crate::{
 use forebay_types::ByteRange;
 use job::Job;
 use open_handle::OpenHandle;
+use parking_lot::Mutex;
 use read::Reading;
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 use tokio::time::{Instant, timeout_at};
@@ -97,7 +98,7 @@ impl OriginFile for RootFile {
 
 impl FileState {
     fn current(&self) -> Arc<OpenHandle> {
-        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.lock())
     }
 
     /// Notes that bytes are delivered that came without page checksums.
@@ -135,7 +136,7 @@ impl FileState {
         match self.open_anew(bad, deadline).await {
             Ok(opened) => {
                 let opened = Arc::new(opened);
-                *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&opened);
+                *self.current.lock() = Arc::clone(&opened);
                 Ok(opened)
             }
             Err(error) => {

@@ -4,12 +4,13 @@ use crate::{
     DataFile, Disk, NewRecord, Space, StoreError, VolumeId, VolumeInfo, VolumeSpec, disk_set::Clock, error::fault_of,
 };
 use forebay_cache::{CacheKey, DiskHealth, Fault, Health, HealthLimits, placement_hash};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::{
     collections::BTreeMap,
     fmt, io,
     os::unix::ffi::OsStrExt,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -79,14 +80,14 @@ impl Volume {
     }
 
     pub(crate) fn disk(&self) -> Option<Arc<dyn Disk>> {
-        self.disk.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.disk.read().clone()
     }
 
     /// Opens the disk, anew when it was open; offline when that fails.
     pub(crate) fn open(&self) -> Result<(), StoreError> {
         match (self.spec.open)(self.id) {
             Ok(disk) => {
-                *self.disk.write().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+                *self.disk.write() = Some(disk);
                 Ok(())
             }
             Err(error) => {
@@ -287,7 +288,7 @@ impl Volume {
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watch.lock()
     }
 }
 

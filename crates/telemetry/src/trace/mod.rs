@@ -10,11 +10,12 @@ mod writer;
 
 use crate::Metrics;
 use forebay_types::{ByteRange, Outcome};
+use parking_lot::{Mutex, MutexGuard};
 use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
         mpsc::{self, SyncSender, TrySendError},
     },
@@ -226,7 +227,7 @@ impl TracedFile {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

@@ -5,11 +5,8 @@ mod connection;
 
 use forebay_proto::{ErrorCode, RequestCode, ServerFlags};
 use forebay_types::{ByteRange, Endpoint};
-use std::{
-    collections::HashMap,
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, io, sync::Arc};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::{JoinHandle, JoinSet},
@@ -232,5 +229,5 @@ async fn serve(stream: TcpStream, server: Arc<Server>) {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -4,11 +4,8 @@ use super::{FetchError, FetchedKeys, IssuerClient, IssuerDiscovery, kept::KeptKe
 use crate::watched::LoadError;
 use bytes::Bytes;
 use forebay_auth::{KeyLease, KeySet, UnixTime};
-use std::{
-    path::Path,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::sleep};
 
 /// Logins that wait for the keys of one issuer at the same time; others are refused at once. Each holds a thread.
@@ -187,12 +184,12 @@ impl IssuerKeys {
             return;
         }
         state.waiting += 1;
-        let waited = self.ended.wait_timeout_while(state, self.login_wait_max, |state| state.rounds == round);
-        waited.unwrap_or_else(PoisonError::into_inner).0.waiting -= 1;
+        self.ended.wait_while_for(&mut state, |state| state.rounds == round, self.login_wait_max);
+        state.waiting -= 1;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -213,13 +210,13 @@ mod tests {
         assert!(kept.is_none());
         let (counts, changed) = (Mutex::new(Vec::new()), Notify::new());
         let set = |keys: KeySet| {
-            counts.lock().unwrap().push(keys.len());
+            counts.lock().push(keys.len());
             changed.notify_one();
         };
         issuer.take(issuer.client.fetch().await.unwrap(), &set).await;
         issuer.state().lease = KeyLease::resumed(0, unix_now());
         let all_told = async {
-            while counts.lock().unwrap().len() < 3 {
+            while counts.lock().len() < 3 {
                 changed.notified().await;
             }
         };
@@ -227,6 +224,6 @@ mod tests {
             () = issuer.keep_current(set) => {}
             () = all_told => {}
         }
-        assert_eq!(*counts.lock().unwrap(), [1, 0, 1]);
+        assert_eq!(*counts.lock(), [1, 0, 1]);
     }
 }

@@ -18,8 +18,9 @@ use forebay_auth::{
     x509::{Credential, TrustAnchors, TrustRules},
 };
 use forebay_types::{Endpoint, glob_matches};
+use parking_lot::{Mutex, RwLock};
 use sources::Made;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 /// What is shown to origins. Asking for it costs no more than a look at the list; [`OriginCredentials::refresh`] reads the files.
 #[derive(Debug)]
@@ -153,11 +154,11 @@ impl CredentialRule {
 
 impl Held {
     fn current(&self) -> Arc<Credentials> {
-        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.read())
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// Makes the credentials anew when that is due.
@@ -189,7 +190,7 @@ impl Held {
                 }
                 state.made = Some(made);
                 state.problem = None;
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(credentials);
+                *self.current.write() = Arc::new(credentials);
             }
             Err(error) => {
                 let problem = error.to_string();
