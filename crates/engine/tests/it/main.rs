@@ -1,0 +1,18 @@
+//! The public interface: what the engine does for fronts.
+
+mod catalog;
+mod completion;
+mod decisions;
+mod direct;
+mod disks;
+mod entries;
+mod faults;
+mod house;
+mod integrity;
+mod manager;
+mod permission;
+mod purge;
+mod random;
+mod read_ahead;
+mod reads;
+mod validity;

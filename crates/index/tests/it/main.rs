@@ -1,0 +1,4 @@
+//! The public interface: records that survive crashes.
+
+mod crash;
+mod entries;

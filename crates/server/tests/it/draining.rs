@@ -1,0 +1,32 @@
+//! A server that is draining: what is open goes on, nothing new begins, and it can be undone.
+
+use crate::site::{Site, open, read, run};
+use forebay_proto::{ErrorCode, OpenOptions};
+use tokio::{io::AsyncReadExt, net::TcpStream};
+
+#[test]
+fn opens_are_refused_and_open_files_are_served() {
+    run(async {
+        let site = Site::of_files().await;
+        site.put("f", &[7; 5000]);
+        let mut peer = site.login().await;
+        let handle = peer.open("/f").await;
+        site.readiness.set_draining();
+        assert_eq!(peer.error(open("/f", OpenOptions::READ)).await, ErrorCode::OVERLOADED);
+        assert_eq!(peer.call(read(handle, 0, 5000)).await.unwrap(), [7; 5000]);
+        site.readiness.set_ready();
+        peer.open("/f").await;
+    });
+}
+
+#[test]
+fn new_connections_are_closed_at_once() {
+    run(async {
+        let site = Site::of_files().await;
+        site.readiness.set_draining();
+        let mut stream = TcpStream::connect(site.address).await.unwrap();
+        assert!(!matches!(stream.read(&mut [0]).await, Ok(1..)));
+        site.readiness.set_ready();
+        site.login().await;
+    });
+}
