@@ -41,6 +41,9 @@ pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
     if let Some(problem) = credentials.report().find_map(|(_, _, problem)| problem) {
         return Err(settings.error_at("credential", problem).into());
     }
+    for warning in settings.warnings() {
+        writeln!(io::stderr(), "warning: {warning}")?;
+    }
     writeln!(out, "{}: good", file.display())?;
     for line in summary(&settings.config) {
         writeln!(out, "  {line}")?;

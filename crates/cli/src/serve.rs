@@ -71,6 +71,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let logging = &settings.config.logging;
     let log =
         init_logging(logging.format, &logging.filter).map_err(|error| settings.error_at("logging.filter", error))?;
+    warn_of_old_keys(&settings);
     let options = &mut settings.config.server.options;
     options.connections_max = descriptors::raise_limit(options.connections_max);
     let admin_socket = handed_over::admin_socket()?;
@@ -126,6 +127,16 @@ fn announce(node: &Node) -> io::Result<()> {
     out.flush()
 }
 
+fn warn_of_old_keys(settings: &Settings) {
+    for warning in settings.warnings() {
+        tracing::warn!(
+            place = warning.place,
+            problem = warning.text,
+            "the configuration has a key of an earlier release"
+        );
+    }
+}
+
 /// Reads the file again. A file that is no good changes nothing.
 fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &LogControl) {
     let reread = || {
@@ -138,6 +149,7 @@ fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &Lo
     match reread() {
         Ok(new) => {
             tracing::info!(file = %file.display(), "configuration read again: exports, forwarding and log filter are in force");
+            warn_of_old_keys(&new);
             let restart_needed = started_with.restart_needed(&new);
             if !restart_needed.is_empty() {
                 tracing::warn!(

@@ -21,6 +21,7 @@ mod exports;
 mod flags;
 mod integrity;
 mod issuers;
+mod old_keys;
 mod origin_url;
 mod purge;
 mod raw;

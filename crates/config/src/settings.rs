@@ -7,10 +7,13 @@ use crate::{
     environment,
     error::{ConfigError, Problem},
     flags::Flags,
+    old_keys,
     raw::{Raw, SECTIONS},
     source::Source,
 };
+use serde::Deserialize;
 use std::{fmt, fs, io::Read, ops::Range, path::Path};
+use toml::de::DeTable;
 
 /// Longest configuration file in bytes; a longer one is something else.
 pub const FILE_LEN_MAX: u64 = 4 << 20;
@@ -23,6 +26,7 @@ pub struct Settings {
     source: Source,
     /// Name and place of what is written; settings of the list of exports as `export[0].path`.
     written: Vec<(String, Range<usize>)>,
+    warnings: Vec<Problem>,
 }
 
 impl Settings {
@@ -48,11 +52,11 @@ impl Settings {
     /// # Errors
     /// Names all that is wrong with line and column.
     pub fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
-        let parsed = toml::from_str::<Raw>(&text);
+        let read = read_file(&text);
         let source = Source::File { path: path.to_owned(), text };
-        let raw =
-            parsed.map_err(|error| source.error("", error.span().as_ref(), error.message().replace('\n', ", ")))?;
-        Self::from_raw(&raw, source)
+        let (raw, warnings) = read.map_err(|(span, problem)| source.error("", span.as_ref(), problem))?;
+        let warnings = warnings.into_iter().map(|(span, text)| source.problem("", Some(&span), text)).collect();
+        Ok(Self { warnings, ..Self::from_raw(&raw, source)? })
     }
 
     /// Understands flags.
@@ -65,7 +69,7 @@ impl Settings {
 
     fn from_raw(raw: &Raw, source: Source) -> Result<Self, ConfigError> {
         let config = convert(raw, &source)?;
-        Ok(Self { config, source, written: raw.written() })
+        Ok(Self { config, source, written: raw.written(), warnings: Vec::new() })
     }
 
     /// Checks what lies outside of the file: that the store can be written and exported directories can be read.
@@ -83,6 +87,12 @@ impl Settings {
     /// Names all that is wrong with line and column.
     pub fn check_needed(&self) -> Result<(), ConfigError> {
         environment::check_needed(self)
+    }
+
+    /// Settings that this release accepts and the next one refuses, each with its place and what to write instead.
+    #[must_use]
+    pub fn warnings(&self) -> &[Problem] {
+        &self.warnings
     }
 
     /// An error of `setting` (`table.key`, or `export[0].key`) that showed only when it was used.
@@ -114,6 +124,16 @@ impl Settings {
         let texts: Vec<&str> = spans.filter_map(|span| text.get(span.clone())).collect();
         if texts.is_empty() { setting.value.default.into_iter().collect() } else { texts }
     }
+}
+
+/// What is written, and warnings about keys of earlier releases.
+fn read_file(text: &str) -> Result<(Raw, Vec<old_keys::Note>), (Option<Range<usize>>, String)> {
+    let refused = |error: toml::de::Error| (error.span(), error.message().replace('\n', ", "));
+    let mut file = DeTable::parse(text).map_err(refused)?;
+    let warnings =
+        old_keys::replace(file.get_mut(), old_keys::OLD_KEYS).map_err(|(place, problem)| (Some(place), problem))?;
+    let raw = Raw::deserialize(toml::Deserializer::from(file)).map_err(refused)?;
+    Ok((raw, warnings))
 }
 
 /// The name under which a setting is declared: `export.path` for `export[0].path`.

@@ -53,6 +53,9 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     match Settings::read(&args.config) {
         Ok(settings) => {
             findings.ok("configuration", args.config.display(), "is understood");
+            for warning in settings.warnings() {
+                findings.warn("configuration", &warning.place, &warning.text, "change it before the next upgrade");
+            }
             let patient = Patient { settings: &settings, now: UnixTime(forebay_net::clock::now_unix()) };
             examine(&patient, args.offline, &mut findings)?;
         }
