@@ -1,10 +1,13 @@
 """Where a warm server spends its processor time: a call tree and a flame graph of one kind of request.
 
     python3 bench/profile.py --row read-4k --forebay FOREBAY --load FOREBAY-BENCH --out DIRECTORY
+    python3 bench/profile.py --draw ROW.folded --out DIRECTORY
 
-Starts an origin and a cache, reads a file into the cache, and samples the cache with perf while the load generator
-keeps its connections busy and compares every byte. Needs perf and the right to use it; the kernel's side is in the
-picture too.
+The first form starts an origin and a cache, reads a file into the cache, and samples the cache with perf while the
+load generator keeps its connections busy and compares every byte. It needs perf and the permission to use it, and
+samples the kernel as well. It writes the folded stacks (`ROW.folded`) and draws them.
+
+The second form draws folded stacks of an earlier run. Neither drawing is kept in the repository.
 """
 
 from __future__ import annotations
@@ -73,28 +76,50 @@ class Frame:
 def main() -> None:
     """Samples one row and writes its call tree, flame graph and folded stacks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draw", type=Path, metavar="FOLDED", help="folded stacks of an earlier run")
     parser.add_argument("--row", choices=ROWS, default="read-4k")
-    parser.add_argument("--forebay", type=Path, required=True)
-    parser.add_argument("--load", type=Path, required=True)
+    parser.add_argument("--forebay", type=Path)
+    parser.add_argument("--load", type=Path)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    if options.draw:
+        title, stacks = read_folded(options.draw)
+        draw(title, stacks, options.out, options.draw.stem)
+        return
+    if not options.forebay or not options.load:
+        parser.error("--forebay and --load are required, or --draw")
     with tempfile.TemporaryDirectory(prefix="forebay-profile-") as scratch:
         stacks, rate = sample(options, Path(scratch))
-    total = sum(stacks.values())
-    if not total:
+    if not stacks:
         sys.exit("perf took no sample")
+    title = f"{options.row}, {options.connections} connections, {rate:.0f} requests/s, {stacks.total()} samples"
+    options.out.mkdir(parents=True, exist_ok=True)
+    lines = [f"# {title}", *(f"{';'.join(stack)} {samples}" for stack, samples in sorted(stacks.items()))]
+    (options.out / f"{options.row}.folded").write_text("\n".join(lines) + "\n")
+    draw(title, stacks, options.out, options.row)
+
+
+def read_folded(path: Path) -> tuple[str, Counter[tuple[str, ...]]]:
+    """The title and the stacks of a file that this program has written."""
+    first, *lines = path.read_text().splitlines()
+    stacks: Counter[tuple[str, ...]] = Counter()
+    for line in lines:
+        stack, _, samples = line.rpartition(" ")
+        stacks[tuple(stack.split(";"))] += int(samples)
+    return first.removeprefix("# "), stacks
+
+
+def draw(title: str, stacks: Counter[tuple[str, ...]], folder: Path, name: str) -> None:
+    """Writes the call tree as NAME.txt and the flame graph as NAME.svg."""
     root = Frame("all")
     for stack, samples in stacks.items():
         root.add(list(stack), samples)
-    options.out.mkdir(parents=True, exist_ok=True)
-    title = f"{options.row}, {options.connections} connections, {rate:.0f} requests/s, {total} samples"
-    (options.out / f"{options.row}.txt").write_text(title + "\n\n" + "\n".join(tree(root, total)) + "\n")
-    (options.out / f"{options.row}.svg").write_text(flame_graph(root, title))
-    folded = "".join(f"{';'.join(stack)} {samples}\n" for stack, samples in sorted(stacks.items()))
-    (options.out / f"{options.row}.folded").write_text(folded)
-    print(f"{title}: {options.out}/{options.row}.svg")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.txt").write_text(title + "\n\n" + "\n".join(tree(root, root.samples)) + "\n")
+    (folder / f"{name}.svg").write_text(flame_graph(root, title))
+    print(f"{title}: {folder}/{name}.svg")
 
 
 def sample(options: argparse.Namespace, scratch: Path) -> tuple[Counter[tuple[str, ...]], float]:

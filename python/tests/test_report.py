@@ -9,15 +9,16 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from matplotlib.figure import Figure
 
 from forebay_lab import cli
 from forebay_lab.patterns.strategies import STRATEGIES
-from forebay_lab.report import verdicts
-from forebay_lab.report.document import Heading, Items, Table, Text, from_markdown
+from forebay_lab.programs import REPOSITORY
+from forebay_lab.report import sections, verdicts
+from forebay_lab.report.document import Heading, Items, Picture, Table, Text, from_markdown
 from forebay_lab.report.html import PUBLISHED
 from forebay_lab.run import Row
 
+RECORDED = REPOSITORY / "bench" / "runs"
 WALLS = {
     "local": [1.00, 1.01, 0.99],
     "direct": [2.00, 2.02, 1.98],
@@ -72,13 +73,10 @@ def pattern_rows() -> list[Row]:
 
 def make_run(directory: Path, experiments: Mapping[str, Sequence[Row]]) -> Path:
     """A run directory as experiments leave it."""
-    (directory / "pictures").mkdir(parents=True)
+    directory.mkdir(parents=True)
     for name, rows in experiments.items():
         (directory / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         (directory / f"{name}.parameters.json").write_text('{"quick": false, "seed": 13}')
-        figure = Figure()
-        figure.subplots().plot([0, 1])
-        figure.savefig(directory / "pictures" / f"{name}-one.png")
     (directory / "environment.json").write_text(
         '[{"at": "2026-01-01", "processor": "a <chip>", "packages": {"a": "1"}}]'
     )
@@ -177,6 +175,8 @@ def test_sites_round_trips_and_stress_follow_from_the_raw_rows(tmp_path: Path) -
             "server_cpu_s": 1.5,
             "jobs_failed": 0,
             "server_survived": True,
+            "out_per_s": [50_000_000, 60_000_000],
+            "in_per_s": [7, 0],
         }
         for setup in ("direct", "forebay-cold")
         for repetition in range(3)
@@ -252,6 +252,31 @@ def test_several_runs_make_one_document_that_needs_nothing_else(tmp_path: Path) 
     assert page.words.count(PUBLISHED) == 2
     assert "not found for this report" in page.words
     assert "a <chip>" in page.words, "what others have written is text"
+
+
+@pytest.mark.parametrize(
+    ("run", "pictures"),
+    [
+        ("2026-11-23-lab/rntuple", ["loop-rdataframe-per-event", "loop-rdataframe-setups"]),
+        ("2026-11-23-lab/xcache-default", ["sites-pyroot"]),
+        ("2026-11-23-spare-time", ["sites-pyroot"]),
+    ],
+)
+def test_a_recorded_run_is_drawn_from_its_rows(run: str, pictures: list[str], tmp_path: Path) -> None:
+    recorded = RECORDED / run
+    assert not (recorded / "pictures").exists(), "drawings are not kept"
+    assert cli.main(["report", str(recorded), "--out", str(tmp_path / "report")]) == 0
+    page = Page((tmp_path / "report.html").read_text())
+    assert all(f"{recorded.name}: {picture}" in page.words for picture in pictures)
+    assert all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert not (recorded / "report.html").exists()
+
+
+def test_the_patterns_of_the_recorded_run_are_drawn_from_rows_and_traces(tmp_path: Path) -> None:
+    [measured] = [one for one in sections.experiments(RECORDED / "2026-11-23-lab") if one.name == "patterns"]
+    drawn = {block.file.stem for block in sections.section(measured, tmp_path) if isinstance(block, Picture)}
+    traces = {f"patterns-{job}-tree-cache-{kind}" for job in ("with", "without") for kind in ("offsets", "sizes")}
+    assert drawn == {"patterns-loopback", "patterns-FZU-Pilsen", "patterns-FNAL", *traces}
 
 
 @pytest.mark.parametrize("make", [False, True])

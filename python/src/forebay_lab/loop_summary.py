@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 from .pictures import look, picture
 from .run import Row, Run
@@ -17,8 +18,7 @@ def write(results: Run) -> None:
     written = text(results.rows)
     (results.directory / "loop.md").write_text(written)
     print("\n" + written)
-    for engine in engines(results.rows):
-        draw(results, engine)
+    draw(results.rows, results.directory)
 
 
 def text(rows: Sequence[Row]) -> str:
@@ -67,14 +67,18 @@ def per_event(rows: Sequence[Row], setup: str) -> Line:
     return Line.through([(float(str(row["events"])), float(str(row["wall_s"])), 1.0) for row in mine])
 
 
-def draw(results: Run, engine: str) -> None:
-    """Time per event against number of events, and overheads as bars."""
-    mine = [row for row in results.rows if row["engine"] == engine]
+def draw(rows: Sequence[Row], directory: Path) -> None:
+    """Draws time per event against the number of events, and wall times as bars, for each engine."""
+    for engine in engines(rows):
+        _draw_engine([row for row in rows if row["engine"] == engine], engine, directory)
+
+
+def _draw_engine(mine: Sequence[Row], engine: str, directory: Path) -> None:
     walls = grouped(mine, ("setup", "events"), "wall_s")
     numbers = sorted({int(str(row["events"])) for row in mine})
     setups = [setup for setup in SETUPS if (setup, numbers[-1]) in walls]
     title = f"Event loop, {engine}"
-    with picture(results.directory, f"loop-{engine}-per-event", title=title, x="events", y="ms per event") as axes:
+    with picture(directory, f"loop-{engine}-per-event", title=title, x="events", y="ms per event") as axes:
         for setup in setups:
             values = [(number, walls[setup, number]) for number in numbers if (setup, number) in walls]
             axes.errorbar(
@@ -88,7 +92,7 @@ def draw(results: Run, engine: str) -> None:
         axes.set(xscale="log", yscale="log")
         axes.legend()
     title = f"Event loop of {numbers[-1]} events, {engine}"
-    with picture(results.directory, f"loop-{engine}-setups", title=title, x="", y="wall time, s") as axes:
+    with picture(directory, f"loop-{engine}-setups", title=title, x="", y="wall time, s") as axes:
         last = [walls[setup, numbers[-1]] for setup in setups]
         errors = [0.0 if value.count < 2 else value.deviation for value in last]
         colours = [look(setup).colour for setup in setups]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from pathlib import Path
 
 from .errors import LabError
@@ -24,17 +25,18 @@ def run(options: argparse.Namespace) -> None:
     for directory in options.runs:
         if not directory.is_dir():
             raise LabError(f"{directory} is not a directory")
-    blocks = compose(options.title, options.runs)
     stem = options.out or options.runs[0] / "report"
     page, paper = stem.with_name(f"{stem.name}.html"), stem.with_name(f"{stem.name}.pdf")
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(html.render(options.title, blocks))
-    pdf.render(options.title, blocks, paper)
+    with tempfile.TemporaryDirectory(prefix="forebay-lab-") as drawn:
+        blocks = compose(options.title, options.runs, Path(drawn))
+        page.write_text(html.render(options.title, blocks))
+        pdf.render(options.title, blocks, paper)
     print(page, paper, sep="\n")
 
 
-def compose(title: str, directories: list[Path]) -> list[Block]:
-    """The whole document: verdicts first, then each experiment, then what was measured with."""
+def compose(title: str, directories: list[Path], drawn: Path) -> list[Block]:
+    """The whole document: verdicts, each experiment, the environment. Pictures are drawn into `drawn`."""
     measured = [one for directory in directories for one in sections.experiments(directory)]
     blocks: list[Block] = [Heading(1, title)]
     blocks.append(
@@ -42,5 +44,5 @@ def compose(title: str, directories: list[Path]) -> list[Block]:
     )
     blocks += sections.judged(measured)
     for one in measured:
-        blocks += sections.section(one)
+        blocks += sections.section(one, drawn)
     return [*blocks, *sections.environment(directories)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
@@ -25,9 +26,7 @@ def write(results: Run, mix: Sequence[Site]) -> None:
     written = text(results.rows, mix)
     (results.directory / "rtt.md").write_text(written)
     print("\n" + written)
-    rows = [derived(row) for row in results.rows]
-    for tree_cache, measure in product(_tree_caches(rows), MEASURES):
-        draw(results, rows, curves(rows), tree_cache, measure)
+    draw(results.rows, results.directory)
 
 
 def text(raw: Sequence[Row], mix: Sequence[Site]) -> str:
@@ -95,8 +94,16 @@ def mix_table(mix: Sequence[Site], fitted: dict[tuple[str, str], Curve]) -> str:
     return markdown(["set-up", "TTreeCache", *(f"{site.site}, {site.rtt_ms:g} ms" for site in mix), "all"], lines)
 
 
-def draw(
-    results: Run, rows: Sequence[Row], fitted: dict[tuple[str, str], Curve], tree_cache: str, measure: str
+def draw(raw: Sequence[Row], directory: Path) -> None:
+    """Draws each measure with and without TTreeCache."""
+    rows = [derived(row) for row in raw]
+    fitted = curves(rows)
+    for tree_cache, measure in product(_tree_caches(rows), MEASURES):
+        _draw_measure(rows, fitted, tree_cache, measure, directory)
+
+
+def _draw_measure(
+    rows: Sequence[Row], fitted: dict[tuple[str, str], Curve], tree_cache: str, measure: str, directory: Path
 ) -> None:
     """Measured values with their deviations; for efficiencies the fitted curves as well."""
     mine = [row for row in rows if row["tree_cache"] == tree_cache]
@@ -104,7 +111,7 @@ def draw(
     distances = sorted({float(str(row["rtt_ms"])) for row in mine})
     title = f"Event loop, TTreeCache {tree_cache}"
     name = f"rtt-{measure}-tree-cache-{tree_cache}"
-    with picture(results.directory, name, title=title, x="round-trip time, ms", y=MEASURES[measure]) as axes:
+    with picture(directory, name, title=title, x="round-trip time, ms", y=MEASURES[measure]) as axes:
         for setup in SETUPS:
             points = [(rtt_ms, values.get((setup, rtt_ms), Value.of([]))) for rtt_ms in distances]
             points = [(rtt_ms, value) for rtt_ms, value in points if value.count]

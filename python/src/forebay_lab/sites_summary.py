@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from .loop_summary import engines, overhead
 from .pictures import look, picture
 from .run import Row, Run
@@ -15,16 +18,15 @@ def write(results: Run) -> None:
     written = text(results.rows)
     (results.directory / "sites.md").write_text(written)
     print("\n" + written)
-    for engine in engines(results.rows):
-        draw(results, engine)
+    draw(results.rows, results.directory)
 
 
-def text(rows: list[Row]) -> str:
+def text(rows: Sequence[Row]) -> str:
     """All tables."""
     return "# Sites\n\n" + "\n".join(table(rows, engine) for engine in engines(rows))
 
 
-def table(rows: list[Row], engine: str) -> str:
+def table(rows: Sequence[Row], engine: str) -> str:
     """Wall time by site and set-up, with the overhead over a local file."""
     mine = [row for row in rows if row["engine"] == engine]
     setups = [setup for setup in SETUPS if any(row["setup"] == setup for row in mine)]
@@ -38,20 +40,24 @@ def table(rows: list[Row], engine: str) -> str:
     return head + markdown(["site", "round trip, ms", "Mbit/s", *setups], lines)
 
 
-def sites(rows: list[Row]) -> dict[str, Row]:
+def sites(rows: Sequence[Row]) -> dict[str, Row]:
     """Sites by round trip, each with one of its rows."""
     found = {str(row["path"]): row for row in rows}
     return dict(sorted(found.items(), key=lambda item: float(str(item[1]["rtt_ms"]))))
 
 
-def draw(results: Run, engine: str) -> None:
-    """Bars: one group for each site."""
-    mine = [row for row in results.rows if row["engine"] == engine]
+def draw(rows: Sequence[Row], directory: Path) -> None:
+    """Draws bars for each engine: one group per site."""
+    for engine in engines(rows):
+        _draw_engine([row for row in rows if row["engine"] == engine], engine, directory)
+
+
+def _draw_engine(mine: Sequence[Row], engine: str, directory: Path) -> None:
     setups = [setup for setup in SETUPS if any(row["setup"] == setup for row in mine)]
     names = list(sites(mine))
     walls = grouped(mine, ("path", "setup"), "wall_s")
     width = 0.8 / len(setups)
-    with picture(results.directory, f"sites-{engine}", title=f"Sites, {engine}", x="", y="wall time, s") as axes:
+    with picture(directory, f"sites-{engine}", title=f"Sites, {engine}", x="", y="wall time, s") as axes:
         for number, setup in enumerate(setups):
             values = [walls.get((name, setup), Value.of([])) for name in names]
             places = [place + (number - (len(setups) - 1) / 2) * width for place in range(len(names))]

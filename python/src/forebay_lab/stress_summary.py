@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from .pictures import look, picture
@@ -25,10 +26,7 @@ def write(results: Run) -> None:
     written = text(results.rows)
     (results.directory / "stress.md").write_text(written)
     print("\n" + written)
-    setups, numbers = _measured(results.rows)
-    draw_rates(results, setups, numbers)
-    for setup, number in itertools.product(setups, numbers):
-        draw_traffic(results, setup, number)
+    draw(results.rows, results.directory)
 
 
 def text(rows: Sequence[Row]) -> str:
@@ -49,10 +47,18 @@ def _measured(rows: Sequence[Row]) -> tuple[list[str], list[int]]:
     return sorted({str(row["setup"]) for row in rows}), sorted({int(str(row["jobs"])) for row in rows})
 
 
-def draw_rates(results: Run, setups: Sequence[str], numbers: Sequence[int]) -> None:
+def draw(rows: Sequence[Row], directory: Path) -> None:
+    """Draws the rates, and the traffic of each set-up with each number of jobs."""
+    setups, numbers = _measured(rows)
+    _draw_rates(rows, setups, numbers, directory)
+    for setup, number in itertools.product(setups, numbers):
+        _draw_traffic(rows, setup, number, directory)
+
+
+def _draw_rates(rows: Sequence[Row], setups: Sequence[str], numbers: Sequence[int], directory: Path) -> None:
     """Rate against number of jobs."""
-    values = grouped(results.rows, ("setup", "jobs"), "megabytes_per_s")
-    with picture(results.directory, "stress-rates", title="Stress", x="jobs", y=MEASURES["megabytes_per_s"]) as axes:
+    values = grouped(rows, ("setup", "jobs"), "megabytes_per_s")
+    with picture(directory, "stress-rates", title="Stress", x="jobs", y=MEASURES["megabytes_per_s"]) as axes:
         for setup in setups:
             how = look(setup)
             ys = [values[setup, number].mean for number in numbers if (setup, number) in values]
@@ -62,15 +68,15 @@ def draw_rates(results: Run, setups: Sequence[str], numbers: Sequence[int]) -> N
         axes.legend()
 
 
-def draw_traffic(results: Run, setup: str, jobs: int) -> None:
-    """Traffic over time out of a server to the jobs, and out of the origin, in the first repetition."""
-    rows = [row for row in results.rows if (row["setup"], row["jobs"]) == (setup, jobs)]
-    if not rows:
+def _draw_traffic(rows: Sequence[Row], setup: str, jobs: int, directory: Path) -> None:
+    """Traffic over time from a server to the jobs, and from the origin, in the first repetition."""
+    mine = [row for row in rows if (row["setup"], row["jobs"]) == (setup, jobs)]
+    if not mine:
         return
     title = f"Stress, {setup}, {jobs} jobs"
-    with picture(results.directory, f"stress-{setup}-{jobs}", title=title, x="time, s", y="MB/s") as axes:
+    with picture(directory, f"stress-{setup}-{jobs}", title=title, x="time, s", y="MB/s") as axes:
         for field, label, line in (("out_per_s", "to the jobs", "-"), ("in_per_s", "from the origin", "--")):
-            ys = [number / 1e6 for number in cast("list[Any]", rows[0][field])]
+            ys = [number / 1e6 for number in cast("list[Any]", mine[0][field])]
             axes.step(range(len(ys)), ys, where="post", linestyle=line, color=look(setup).colour, label=label)
         axes.set_ylim(bottom=0)
         axes.legend()

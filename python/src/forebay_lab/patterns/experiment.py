@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from .. import network
@@ -84,9 +85,9 @@ def missing_cells(settings: Settings, run: Run) -> list[Row]:
     return [cell for cell in settings.cells() if not run.has(**cell)]
 
 
-def traces(run: Run) -> dict[bool, Trace]:
-    """The recorded jobs of a run: without and with TTreeCache."""
-    files = {cached: run.directory / f"{name}.trace" for cached, name in TRACES.items()}
+def traces(directory: Path) -> dict[bool, Trace]:
+    """The recorded jobs in a run's directory: without and with TTreeCache."""
+    files = {cached: directory / f"{name}.trace" for cached, name in TRACES.items()}
     return {cached: Trace.load(file) for cached, file in files.items() if file.exists()}
 
 
@@ -98,7 +99,7 @@ def _scene(settings: Settings, programs: Programs, place: Place, data: Input, pa
 
 def _traces(settings: Settings, programs: Programs, place: Place, data: Input, run: Run) -> dict[bool, Trace]:
     """Records the jobs at an origin on loopback, unless that was done: a run that goes on replays the same."""
-    recorded = traces(run)
+    recorded = traces(run.directory)
     if len(recorded) == len(TRACES):
         return recorded
     run.progress("recording the job without and with TTreeCache")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..run import Row, Run
 from ..tables import markdown
@@ -27,13 +28,24 @@ RECORDED = ("job", "calls", "vectors", "ranges", "bytes", "more than once", "seq
 
 def write(run: Run, missing: Sequence[Row]) -> None:
     """Writes `patterns.md` and the pictures; `missing` is what was not measured."""
-    text = "# Ways of reading\n\n" + incomplete(missing) + recorded_table(run) + "\n" + comparison_table(run.rows)
+    text = (
+        "# Ways of reading\n\n"
+        + incomplete(missing)
+        + recorded_table(run.directory)
+        + "\n"
+        + comparison_table(run.rows)
+    )
     (run.directory / "patterns.md").write_text(text)
     print("\n" + text)
-    folder = run.directory / "pictures"
-    for cached, trace in experiment.traces(run).items():
+    draw(run.rows, run.directory, run.directory)
+
+
+def draw(rows: Sequence[Row], recorded: Path, directory: Path) -> None:
+    """Draws the recorded jobs, whose traces are in one directory, and the comparison into another."""
+    folder = directory / "pictures"
+    for cached, trace in experiment.traces(recorded).items():
         pictures.draw(trace, folder, f"patterns-{experiment.TRACES[cached]}")
-    compare_picture.draw(table(run.rows), folder)
+    compare_picture.draw(table(rows), folder)
 
 
 def incomplete(missing: Sequence[Row]) -> str:
@@ -44,10 +56,10 @@ def incomplete(missing: Sequence[Row]) -> str:
     return f"**Not complete**: {len(missing)} rows were not measured, on these paths: {paths}.\n\n"
 
 
-def recorded_table(run: Run) -> str:
+def recorded_table(directory: Path) -> str:
     """What the recorded jobs read."""
     rows = []
-    for cached, trace in experiment.traces(run).items():
+    for cached, trace in experiment.traces(directory).items():
         found = measure(trace)
         counts = (found.calls, found.vector_calls, found.ranges, found.bytes, found.bytes_again)
         share = f"{found.sequential_share:.1%}"

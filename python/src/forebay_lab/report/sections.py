@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,15 @@ TABLES: Mapping[str, Callable[[Measured], str]] = {
 }
 """Experiments whose tables are made of rows; others get the means of all their figures."""
 
+PICTURES: Mapping[str, Callable[[Measured, Path], None]] = {
+    "loop": lambda measured, folder: loop_summary.draw(measured.rows, folder),
+    "sites": lambda measured, folder: sites_summary.draw(measured.rows, folder),
+    "rtt": lambda measured, folder: rtt_summary.draw(measured.rows, folder),
+    "stress": lambda measured, folder: stress_summary.draw(measured.rows, folder),
+    "patterns": lambda measured, folder: patterns_summary.draw(measured.rows, measured.directory, folder),
+}
+"""Experiments that have pictures; they are drawn into `pictures` of the given directory."""
+
 
 def experiments(directory: Path) -> list[Measured]:
     """The experiments of a run directory.
@@ -91,8 +101,8 @@ def experiments(directory: Path) -> list[Measured]:
     return found
 
 
-def section(measured: Measured) -> Iterator[Block]:
-    """What one experiment has to say."""
+def section(measured: Measured, drawn: Path) -> Iterator[Block]:
+    """The section on one experiment; its pictures are drawn into a directory of its own below `drawn`."""
     yield Heading(2, f"{measured.name} ({measured.directory.name})")
     if measured.name in METHODS:
         yield Text(METHODS[measured.name])
@@ -107,7 +117,10 @@ def section(measured: Measured) -> Iterator[Block]:
     else:
         yield means(measured.rows)
     yield from _beside(measured.name)
-    for file in sorted((measured.directory / "pictures").glob(f"{measured.name}*.png")):
+    folder = Path(tempfile.mkdtemp(prefix=f"{measured.name}-", dir=drawn))
+    if measured.name in PICTURES:
+        PICTURES[measured.name](measured, folder)
+    for file in sorted((folder / "pictures").glob("*.png")):
         yield Picture(file, f"{measured.directory.name}: {file.stem}")
 
 
