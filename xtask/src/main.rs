@@ -1,9 +1,12 @@
 //! House checks that no lint can see: `cargo xtask tidy`.
 
 mod finding;
+mod imports;
+mod layers;
 mod levels;
 mod manifest;
 mod modules;
+mod names;
 mod python_text;
 mod rust_text;
 mod size;
@@ -18,7 +21,7 @@ use finding::Finding;
 use sources::Source;
 use std::{path::Path, process::ExitCode};
 
-const USAGE: &str = "usage: cargo xtask tidy";
+const USAGE: &str = "usage: cargo xtask tidy | cargo xtask structure [CRATE]";
 
 fn main() -> ExitCode {
     match run() {
@@ -36,6 +39,8 @@ fn run() -> Result<bool> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["tidy"] => tidy(),
+        ["structure"] => structure(None),
+        ["structure", name] => structure(Some(name)),
         _ => bail!("{USAGE}"),
     }
 }
@@ -55,6 +60,20 @@ fn tidy() -> Result<bool> {
     }
     println!("tidy: {} files, {} findings", sources.len(), findings.len());
     Ok(findings.is_empty())
+}
+
+/// Prints the import structure of each crate, or of one in detail.
+fn structure(name: Option<&str>) -> Result<bool> {
+    let metadata = workspace::read()?;
+    let sources = sources::read(Path::new(&metadata.workspace_root)).context("reading the tree")?;
+    let lines = match name {
+        Some(name) => layers::report_crate(&format!("crates/{name}"), &sources),
+        None => layers::report(&sources),
+    };
+    for line in lines {
+        println!("{line}");
+    }
+    Ok(true)
 }
 
 /// What the rules that look at one file at a time have to say.
