@@ -1,6 +1,6 @@
 //! Which origins clients may name.
 
-use forebay_types::{Endpoint, XROOTD_PORT, glob_matches};
+use forebay_types::{Endpoint, XROOTD_PORT, canonical_host, glob_matches};
 use std::str::FromStr;
 
 /// Most patterns of a list, and most bytes of a pattern: each forwarded open walks the list.
@@ -99,7 +99,8 @@ impl FromStr for OriginPattern {
             Some(digits) => Some(digits.parse().ok().filter(|&port| port != 0).ok_or_else(error)?),
             None => return Err(error()),
         };
-        Ok(Self { host: host.to_ascii_lowercase(), port })
+        // Origins arrive in their canonical spelling (see `ForwardedPath`). A part of an address has none.
+        Ok(Self { host: if host.contains('*') { host.to_ascii_lowercase() } else { canonical_host(host) }, port })
     }
 }
 
@@ -132,6 +133,9 @@ mod tests {
             ("*a*b*", "xaxbbx"),
             ("[2001:db8::*]:*", "[2001:DB8::7]:11"),
             ("[::1]", "[::1]"),
+            ("[2001:0db8:0::7]", "[2001:db8::7]"),
+            ("[::ffff:192.0.2.1]", "192.0.2.1"),
+            ("origin.example.", "origin.example"),
             ("192.0.2.*", "192.0.2.17"),
         ] {
             assert!(allows(pattern, origin), "{pattern} {origin}");

@@ -1,11 +1,16 @@
 //! Paths that name their origin.
 
 use forebay_types::{Endpoint, EndpointError, Lfn, LfnError};
+use std::borrow::Cow;
+
+/// First component of the names of forwarded files.
+pub(crate) const FORWARDING_TOP: &str = "root:";
 
 /// A file at an origin that the client named.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ForwardedPath {
-    /// The origin.
+    /// The origin in its canonical spelling. It is also what is connected to: two spellings never share a name and lead to
+    /// different servers.
     pub origin: Endpoint,
     /// The file's name there.
     pub lfn: Lfn,
@@ -14,12 +19,9 @@ pub struct ForwardedPath {
 /// A path that names an origin in a way that cannot be served.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ForwardingError {
-    /// The scheme is known but no client for it exists.
+    /// The scheme (in lower case) is known but no client for it exists.
     #[error("origins of scheme `{scheme}` are not supported yet: use root://")]
-    Scheme {
-        /// The scheme, in lower case.
-        scheme: &'static str,
-    },
+    Scheme { scheme: &'static str },
     /// Nothing that can be a host follows the scheme.
     #[error("the path names no origin")]
     Origin(#[from] EndpointError),
@@ -58,13 +60,131 @@ impl ForwardedPath {
         let authority_and_path = rest.trim_start_matches('/');
         let path_start = authority_and_path.find('/').unwrap_or(authority_and_path.len());
         let (authority, path) = authority_and_path.split_at(path_start);
-        Ok(Some(Self { origin: authority.parse()?, lfn: Lfn::parse(path)? }))
+        let origin = authority.parse::<Endpoint>()?.canonical();
+        let origin = origin.ok_or_else(|| EndpointError { text: authority.to_owned() })?;
+        Ok(Some(Self { origin, lfn: Lfn::parse(path)? }))
+    }
+}
+
+/// The one name of the file `lfn` at `origin`: its cache key, and the path that `[[rule]]` and `[[grant]]` match.
+///
+/// It is `/root:/HOST:PORT/path` with the canonical spelling of the origin, the port always written.
+#[must_use]
+pub fn forwarded_name(origin: &Endpoint, lfn: &Lfn) -> String {
+    spelled_name(&origin.canonical().unwrap_or_else(|| origin.clone()), lfn)
+}
+
+/// As [`forwarded_name`], with the origin as it is spelled.
+pub(crate) fn spelled_name(origin: &Endpoint, lfn: &Lfn) -> String {
+    format!("/{FORWARDING_TOP}/{origin}{lfn}")
+}
+
+/// The name by which rules know the file that a client asks for as `lfn`: [`forwarded_name`] if that names an origin, else the
+/// path itself. `None` if the name is longer than a path may be: then nothing is allowed.
+#[must_use]
+pub fn name_for_rules(lfn: &Lfn) -> Option<Cow<'_, Lfn>> {
+    match ForwardedPath::parse(lfn.as_str()) {
+        Ok(Some(forwarded)) => Lfn::parse(&forwarded_name(&forwarded.origin, &forwarded.lfn)).ok().map(Cow::Owned),
+        // A path that names an origin badly leads nowhere, so its own text is as good a name as any.
+        Ok(None) | Err(_) => Some(Cow::Borrowed(lfn)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CacheKey;
+    use proptest::prelude::*;
+    use std::net::Ipv6Addr;
+
+    fn text_for_rules(lfn: &Lfn) -> String {
+        name_for_rules(lfn).unwrap().to_string()
+    }
+
+    /// An origin's canonical text, and spellings of it.
+    fn origins() -> impl Strategy<Value = (String, Vec<String>)> {
+        let port = (0..4_u16).prop_map(|n| [1094, 1095, 11, 65535][usize::from(n)]);
+        let name = "[a-c]{1,2}(\\.[a-c]{1,2}){0,2}".prop_map(|host| {
+            (host.clone(), vec![host.clone(), host.to_uppercase(), format!("{host}."), format!("u:w@{host}..")])
+        });
+        let v4 = (0..3_u8, 0..3_u8).prop_map(|(a, b)| {
+            let mapped = format!("[::FFFF:10.{a}.0.{b}]");
+            let hexadecimal = format!("[0:0::ffff:0a{a:02x}:{b:x}]");
+            (format!("10.{a}.0.{b}"), vec![format!("10.{a}.0.{b}"), mapped, hexadecimal, format!("10.{a}.0.{b}.")])
+        });
+        let v6 = (0..3_u16, 0..3_u16).prop_map(|(a, b)| {
+            let address = Ipv6Addr::new(0x2001, 0xdb8, a, 0, 0, 0, 0, b);
+            let full = address.segments().map(|group| format!("{group:04X}")).join(":");
+            (format!("[{address}]"), vec![format!("[{address}]"), format!("[{full}]")])
+        });
+        (prop_oneof![name, v4, v6], port).prop_map(|((host, spellings), port)| {
+            let mut spelled: Vec<_> = spellings.iter().map(|host| format!("{host}:{port}")).collect();
+            if port == 1094 {
+                spelled.extend(spellings);
+            }
+            (format!("{host}:{port}"), spelled)
+        })
+    }
+
+    /// A path's own text, and spellings of it.
+    fn paths() -> impl Strategy<Value = (String, Vec<String>)> {
+        prop::collection::vec("[ab:]{1,2}", 1..4).prop_map(|components| {
+            let path = format!("/{}", components.join("/"));
+            let spelled = vec![path.clone(), format!("/{path}/"), path.replace('/', "//"), path.replace('/', "/./")];
+            (path, spelled)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn keys_rules_and_grants_agree_on_the_name_of_every_spelling(
+            (origin, origin_spellings) in origins(), (path, path_spellings) in paths(),
+        ) {
+            let name = format!("/root:/{origin}{path}");
+            for origin in &origin_spellings {
+                for (path, scheme) in path_spellings.iter().zip(["root://", "/root:/", "/XRoot:///", "//xroot:/"]) {
+                    let asked = Lfn::parse(&format!("/{scheme}{origin}/{path}")).unwrap();
+                    let found = ForwardedPath::parse(asked.as_str()).unwrap().unwrap();
+                    let key = CacheKey::forwarded(&found.origin, &found.lfn).unwrap();
+                    prop_assert_eq!(key.as_str(), &name);
+                    prop_assert_eq!(forwarded_name(&found.origin, &found.lfn), &name[..]);
+                    prop_assert_eq!(text_for_rules(&asked), &name[..]);
+                }
+            }
+            // A name is a spelling of itself, also after it was a key on disk.
+            prop_assert_eq!(text_for_rules(&Lfn::parse(&name).unwrap()), &name[..]);
+            let key = CacheKey::from_text(&name).unwrap();
+            prop_assert_eq!(key.as_str(), &name);
+        }
+
+        #[test]
+        fn different_origins_never_share_a_name((one, _) in origins(), (other, _) in origins(), (path, _) in paths()) {
+            let name = |origin: &str| forwarded_name(&origin.parse().unwrap(), &Lfn::parse(&path).unwrap());
+            prop_assert_eq!(name(&one) == name(&other), one == other);
+        }
+
+        #[test]
+        fn arbitrary_paths_have_one_name(path in "/{1,2}(x?root:/{1,2})?[a-bA.:@%/\\[\\]0-1f]{0,16}") {
+            let Ok(asked) = Lfn::parse(&path) else { return Ok(()) };
+            let Some(name) = name_for_rules(&asked) else { return Ok(()) };
+            prop_assert_eq!(text_for_rules(&name), name.as_str());
+            if let Ok(Some(found)) = ForwardedPath::parse(asked.as_str()) {
+                prop_assert_eq!(name.as_str(), forwarded_name(&found.origin, &found.lfn));
+                if let Ok(key) = CacheKey::forwarded(&found.origin, &found.lfn) {
+                    prop_assert_eq!(key.as_str(), name.as_str());
+                    prop_assert_eq!(CacheKey::from_text(key.as_str()), Some(key));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rules_know_other_files_by_their_path() {
+        for path in ["/atlas/f", "/", "/root:", "/https:/h/a"] {
+            let lfn = Lfn::parse(path).unwrap();
+            assert_eq!(name_for_rules(&lfn).as_deref(), Some(&lfn));
+        }
+    }
 
     #[test]
     fn every_spelling_of_an_origin_is_understood() {
@@ -80,6 +200,9 @@ mod tests {
             ("/root:/user:word@origin:11/a", "origin:11", "/a"),
             ("/root:/[::1]:11/a", "[::1]:11", "/a"),
             ("/root:/[2001:DB8::1]/a", "[2001:db8::1]:1094", "/a"),
+            ("/root:/[2001:0DB8:0:0::1]/a", "[2001:db8::1]:1094", "/a"),
+            ("/root:/[::ffff:192.0.2.1]/a", "192.0.2.1:1094", "/a"),
+            ("/root:/origin.example.:11/a", "origin.example:11", "/a"),
             ("/root:/origin/", "origin:1094", "/"),
             ("/root:/one/root:/two/a", "one:1094", "/root:/two/a"),
         ] {
@@ -104,9 +227,16 @@ mod tests {
 
     #[test]
     fn broken_origins_and_names_are_errors() {
-        for path in
-            ["/root:", "/root:/", "root://", "/root:/:1094/a", "/root:/h:0/a", "/root:/h:99999/a", "/root:/::1/a"]
-        {
+        for path in [
+            "/root:",
+            "/root:/",
+            "root://",
+            "/root:/:1094/a",
+            "/root:/h:0/a",
+            "/root:/h:99999/a",
+            "/root:/::1/a",
+            "/root:/./a",
+        ] {
             assert!(matches!(ForwardedPath::parse(path), Err(ForwardingError::Origin(_))), "{path}");
         }
         assert_eq!(ForwardedPath::parse("/root:/h:1"), Err(ForwardingError::Lfn(LfnError::Missing)));

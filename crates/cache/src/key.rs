@@ -1,5 +1,6 @@
 //! Cache keys: the names of entries.
 
+use crate::forwarding::{FORWARDING_TOP, forwarded_name, spelled_name};
 use forebay_types::{Endpoint, LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn};
 use std::fmt;
 
@@ -20,9 +21,6 @@ const RESERVED_TOP: [&str; 4] = ["pfc-stats", ".xrdt", ".forebay", ".forebay-pro
 pub fn is_reserved_top(name: &str) -> bool {
     RESERVED_TOP.contains(&name)
 }
-
-/// First component of keys that name their origin.
-const FORWARDING_TOP: &str = "root:";
 
 /// The name of a cache entry: a path below the store's root, without `.` or `..` components.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -71,12 +69,12 @@ impl CacheKey {
         Self::checked(lfn, lfn.as_str().to_owned())
     }
 
-    /// The key of a file of an origin that the client named: `/root:/host:port/path`, the port always written.
+    /// The key of a file of an origin that the client named: its [`forwarded_name`].
     ///
     /// # Errors
     /// See [`KeyRefusal`].
     pub fn forwarded(origin: &Endpoint, lfn: &Lfn) -> Result<Self, KeyRefusal> {
-        Self::checked(lfn, format!("/{FORWARDING_TOP}/{origin}{lfn}"))
+        Self::checked(lfn, forwarded_name(origin, lfn))
     }
 
     fn checked(lfn: &Lfn, key: String) -> Result<Self, KeyRefusal> {
@@ -100,7 +98,9 @@ impl CacheKey {
         let key = match forwarded {
             Some(rest) => {
                 let (origin, path) = rest.split_at_checked(rest.find('/')?)?;
-                Self::forwarded(&origin.parse().ok()?, &Lfn::parse(path).ok()?)
+                let lfn = Lfn::parse(path).ok()?;
+                // Stores hold keys of other spellings from before names were canonical: they can be listed and purged.
+                Self::checked(&lfn, spelled_name(&origin.parse().ok()?, &lfn))
             }
             None => Self::fixed(&Lfn::parse(text).ok()?),
         };
@@ -150,6 +150,8 @@ mod tests {
             ("Origin.Example", "/root:/origin.example:1094/store/a.root"),
             ("origin:11", "/root:/origin:11/store/a.root"),
             ("[2001:DB8::1]:11", "/root:/[2001:db8::1]:11/store/a.root"),
+            ("[2001:db8:0::1]:11", "/root:/[2001:db8::1]:11/store/a.root"),
+            ("origin.example.", "/root:/origin.example:1094/store/a.root"),
         ] {
             assert_eq!(CacheKey::forwarded(&origin.parse().unwrap(), &path).unwrap().as_str(), text);
         }
@@ -157,7 +159,9 @@ mod tests {
 
     #[test]
     fn keys_are_read_back_from_their_text() {
-        for text in ["/a", "/store/a.root", "/root:/origin:1094/a", "/root:/[2001:db8::1]:11/store/a.root"] {
+        for text in
+            ["/a", "/store/a.root", "/root:/origin:1094/a", "/root:/[2001:db8::1]:11/store/a.root", "/root:/o.:1094/a"]
+        {
             assert_eq!(CacheKey::from_text(text).unwrap().as_str(), text);
         }
         for text in ["", "/", "a", "//a", "/a/", "/a.cinfo", "/.forebay/lock", "/root:", "/root:/o:1094", "/root:/o/a"]

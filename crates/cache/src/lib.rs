@@ -51,7 +51,7 @@ pub use cinfo::{
 pub use crc_append::{Crc32cAppend, crc32c_append};
 pub use decision::{Action, CachedCriteria, CgiPattern, Decision, RULES_MAX, Rule, Rules, Subject, Treatment};
 pub use entry_id::EntryId;
-pub use forwarding::{ForwardedPath, ForwardingError};
+pub use forwarding::{ForwardedPath, ForwardingError, forwarded_name, name_for_rules};
 pub use geometry::{BLOCKS_MAX, Geometry, GeometryError};
 pub use health::{DiskHealth, Fault, Health, HealthLimits};
 pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal, is_reserved_top};

@@ -2,7 +2,9 @@
 
 use crate::{DecisionOptions, Error, Miss, Service, decisions::Decisions, local::LocalTree, permission::Asker};
 use forebay_auth::CredentialsName;
-use forebay_cache::{AllowList, CacheKey, FillPolicy, ForwardedPath, ReadAheadSettings, Treatment, ValidityPolicy};
+use forebay_cache::{
+    AllowList, CacheKey, FillPolicy, ForwardedPath, ReadAheadSettings, Treatment, ValidityPolicy, forwarded_name,
+};
 use forebay_origin::{OnBehalf, Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn, RequestPath};
 use parking_lot::Mutex;
@@ -307,7 +309,7 @@ impl OriginTarget {
     /// The path as rules know it: with the origin before it when the client named one.
     pub(crate) fn rule_path(&self) -> Cow<'_, str> {
         if self.is_forwarded {
-            Cow::Owned(format!("/root:/{}{}", self.server, self.path.lfn))
+            Cow::Owned(forwarded_name(&self.server, &self.path.lfn))
         } else {
             Cow::Borrowed(self.path.lfn.as_str())
         }

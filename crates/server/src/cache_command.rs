@@ -1,8 +1,8 @@
 //! Commands for the cache that clients with the right `admin` may give.
 
-use crate::{exchange::Exchange, permit::name_for_rules, status::Failure};
+use crate::{exchange::Exchange, status::Failure};
 use forebay_auth::Right;
-use forebay_cache::CacheKey;
+use forebay_cache::{CacheKey, name_for_rules};
 use forebay_engine::Evicted;
 use forebay_proto::{ErrorCode, ReplyTo, StreamId};
 use forebay_types::{RequestPath, Side};

@@ -2,16 +2,12 @@
 
 use crate::{direct::take_probe, exchange::Exchange, status::Failure};
 use forebay_auth::{Credentials, Decision, Identity, Right, Token, UnixTime, without_tokens};
-use forebay_cache::ForwardedPath;
+use forebay_cache::name_for_rules;
 use forebay_engine::{Client, Engine};
 use forebay_proto::ErrorCode;
 use forebay_trust::ClientFacts;
-use forebay_types::{Endpoint, Lfn, RequestPath, Side};
-use std::{
-    borrow::Cow,
-    net::IpAddr,
-    sync::{Arc, atomic::Ordering},
-};
+use forebay_types::{Lfn, RequestPath, Side};
+use std::sync::{Arc, atomic::Ordering};
 
 /// Refused tokens of requests after which a connection ends.
 const REFUSED_TOKENS_MAX: u32 = 32;
@@ -143,35 +139,6 @@ impl Permit {
     }
 }
 
-/// The name by which rules know a file: however a client spells the path to an origin that it names, it is
-/// `/root:/HOST:PORT/path`. None when there is no such name; then nothing is allowed.
-pub(crate) fn name_for_rules(lfn: &Lfn) -> Option<Cow<'_, Lfn>> {
-    let Ok(Some(forwarded)) = ForwardedPath::parse(lfn.as_str()) else { return Some(Cow::Borrowed(lfn)) };
-    let host = forwarded.origin.host().trim_end_matches('.');
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>().map(|address| address.to_canonical().to_string());
-    let origin = Endpoint::new(address.as_deref().unwrap_or(host), forwarded.origin.port());
-    Lfn::parse(&format!("/root:/{origin}{}", forwarded.lfn)).ok().map(Cow::Owned)
-}
-
 fn not_authorized(text: String) -> Failure {
     Failure { code: ErrorCode::NOT_AUTHORIZED, text: text.into(), side: Side::Authorization }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_origin_has_one_name_however_it_is_spelled() {
-        for (spelled, name) in [
-            ("/atlas/f", "/atlas/f"),
-            ("//root://Origin.Example//a/f", "/root:/origin.example:1094/a/f"),
-            ("/root:/origin.example.:1094/a/f", "/root:/origin.example:1094/a/f"),
-            ("/root:/[2001:0db8::1]:1095/a", "/root:/[2001:db8::1]:1095/a"),
-            ("/root:/[::ffff:192.0.2.1]:1094/a", "/root:/192.0.2.1:1094/a"),
-        ] {
-            let lfn = Lfn::parse(spelled).unwrap();
-            assert_eq!(name_for_rules(&lfn).map(|name| name.to_string()).as_deref(), Some(name), "{spelled}");
-        }
-    }
 }

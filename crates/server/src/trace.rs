@@ -1,7 +1,7 @@
 //! What is told of reads to the trace.
 
-use crate::{element_run::range_of, exchange::Exchange, permit::name_for_rules};
-use forebay_cache::PathPattern;
+use crate::{element_run::range_of, exchange::Exchange};
+use forebay_cache::{PathPattern, name_for_rules};
 use forebay_engine::Handle;
 use forebay_proto::{
     FileHandle,

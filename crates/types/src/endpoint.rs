@@ -1,6 +1,6 @@
 //! Where a server listens.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, net::IpAddr, str::FromStr};
 
 /// Port of `root://` servers when a URL names none.
 pub const XROOTD_PORT: u16 = 1094;
@@ -33,10 +33,30 @@ impl Endpoint {
         &self.host
     }
 
-    /// TCP port.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The same server in the one spelling that names it in cache keys and rules, see [`canonical_host`].
+    ///
+    /// `None` if it has none: the host consists of dots, or has a `%` outside of an IPv6 address.
+    #[must_use]
+    pub fn canonical(&self) -> Option<Self> {
+        let host = canonical_host(&self.host);
+        let is_named = !host.is_empty() && (host.contains(':') || !host.contains('%'));
+        is_named.then_some(Self { host, port: self.port })
+    }
+}
+
+/// A host in one spelling: lower case, without dots at the end, addresses as RFC 5952 prints them, and an IPv4-mapped address
+/// as the IPv4 address that it is. Other texts are left as they are.
+#[must_use]
+pub fn canonical_host(host: &str) -> String {
+    let host = host.trim_end_matches('.').to_ascii_lowercase();
+    match host.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().to_string(),
+        Err(_) => host,
     }
 }
 
@@ -82,6 +102,25 @@ impl fmt::Display for Endpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_has_one_canonical_spelling() {
+        for (text, canonical) in [
+            ("Origin.example", "origin.example:1094"),
+            ("origin.example.:11", "origin.example:11"),
+            ("[2001:0DB8:0::1]", "[2001:db8::1]:1094"),
+            ("[::ffff:192.0.2.1]:11", "192.0.2.1:11"),
+            ("[::ffff:c000:201]:11", "192.0.2.1:11"),
+            ("[fe80::1%2]", "[fe80::1%2]:1094"),
+        ] {
+            let found = text.parse::<Endpoint>().unwrap().canonical().unwrap();
+            assert_eq!(found.to_string(), canonical, "{text}");
+            assert_eq!(found.canonical(), Some(found.clone()), "{text}");
+        }
+        for text in [".", "...:11", "[a%b]"] {
+            assert_eq!(text.parse::<Endpoint>().unwrap().canonical(), None, "{text}");
+        }
+    }
 
     #[test]
     fn endpoints_parse_and_print() {

@@ -17,7 +17,7 @@ mod stat;
 
 pub use address_pattern::{AddressPattern, AddressPatternError};
 pub use block::{BlockIndex, BlockSize, BlockSizeError};
-pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT};
+pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT, canonical_host};
 pub use glob::glob_matches;
 pub use lfn::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, LfnError, RequestPath};
 pub use outcome::Outcome;
