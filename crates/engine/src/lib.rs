@@ -3,74 +3,46 @@
 //! A front asks the [`Engine`] for a [`Handle`] and the handle for bytes. It gets them as [`Segment`]s, each a range of an open
 //! file or bytes in memory, and decides itself how to send them. It never hears of blocks, fills or origins.
 
-mod account;
-mod budget;
-mod cached;
+mod accounting;
+mod api;
+mod base;
 mod catalog;
-mod claims;
-mod coalesced;
-mod continued;
-mod decisions;
-mod driver;
-mod engine;
-mod error;
-mod fill;
-mod flights;
-mod hand_over;
-mod handle;
-mod identity;
-mod integrity;
-mod kept;
-mod latch;
-mod leases;
-mod leaving;
-mod loader;
-mod local;
+mod entries;
+mod freshness;
+mod link;
 mod manager;
-mod new_file;
-mod opened;
-mod opening;
-mod options;
-mod pause;
-mod permission;
-mod piece;
-mod planner;
-mod purger;
-mod questions;
-mod read;
-mod read_ahead;
-mod record;
-mod recovery;
-mod routes;
-mod segment;
-mod service;
-mod shared;
-mod staging;
-mod store_owner;
-mod sync;
-mod table;
-mod together;
-mod validity;
-mod volumes;
-mod work;
-mod writer;
+mod namespace;
+mod transfer;
+mod upkeep;
 
-pub use catalog::{ENTRIES_PER_PAGE_MAX, EntryInfo, IndexState};
-pub use decisions::DecisionOptions;
-pub use engine::{Engine, Space, WritePolicy};
-pub use error::Error;
+pub use accounting::{
+    purger::PurgeOptions,
+    report::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage},
+};
+pub use api::{
+    engine::{Engine, Space, WritePolicy},
+    entry_queries::ENTRIES_PER_PAGE_MAX,
+    handle::Handle,
+    opened::Client,
+    opening::{Opening, Redirect, Redirects},
+    options::Options,
+    read::Read,
+    segment::Segment,
+};
+pub use base::{
+    digest::{ChecksumAlgorithm, ChecksumAlgorithmError},
+    error::Error,
+    integrity_options::{CheckPolicy, IntegrityOptions},
+    workers::Workers,
+};
+pub use catalog::{entry_info::EntryInfo, state::IndexState};
 pub use forebay_origin::{Checksum, ListDetail};
 pub use forebay_store::VolumeInfo;
-pub use handle::Handle;
-pub use integrity::{CheckPolicy, ChecksumAlgorithm, ChecksumAlgorithmError, IntegrityOptions, ScrubState};
-pub use manager::{FillerState, ManagerOptions};
-pub use opened::Client;
-pub use opening::{Opening, Redirect, Redirects};
-pub use options::Options;
-pub use purger::{DiskUse, Evicted, PurgeOptions, PurgeReport, QuotaUse, Usage};
-pub use read::Read;
-pub use read_ahead::ReadAheadOptions;
-pub use routes::{Export, ExportSource, OriginFactory, RouteError, Routes, Writes};
-pub use segment::Segment;
-pub use service::{Miss, Service};
-pub use work::Workers;
+pub use link::options::ReadAheadOptions;
+pub use manager::{ManagerOptions, filler::FillerState};
+pub use namespace::{
+    decisions::DecisionOptions,
+    routes::{Export, ExportSource, OriginFactory, RouteError, Routes, Writes},
+    service::{Miss, Service},
+};
+pub use upkeep::scrub::ScrubState;

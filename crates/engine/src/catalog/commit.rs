@@ -1,7 +1,6 @@
 //! Getting notes into the index.
 
-use super::Catalog;
-use crate::continued::Continued;
+use crate::{base::detach_on_drop::Continued, catalog::Catalog};
 use forebay_cache::CacheKey;
 use forebay_index::{Change, IndexError};
 use std::{collections::BTreeMap, sync::Arc};

@@ -3,28 +3,25 @@
 //! Notes never wait: they are merged in memory and committed once per tick, on the workers. Nothing depends on it: an index
 //! that fails is counted and opened again later, and made again from the disk when something was missed meanwhile.
 
-mod commit;
-mod entry_info;
-mod facts;
-mod follower;
-mod known;
-mod notes;
-mod queries;
-mod rebuild;
-mod run;
-mod state;
-mod sums;
-
-pub use entry_info::EntryInfo;
-pub(crate) use facts::{disk_facts, learnt};
-pub(crate) use follower::Follower;
-pub use queries::ENTRIES_PER_PAGE_MAX;
-pub(crate) use run::run;
-pub use state::IndexState;
+pub(crate) mod commit;
+pub(crate) mod entry_info;
+pub(crate) mod facts;
+pub(crate) mod follower;
+pub(crate) mod known;
+pub(crate) mod notes;
+pub(crate) mod rebuild;
+pub(crate) mod run;
+pub(crate) mod state;
+pub(crate) mod sums;
 
 use crate::{
     Workers,
-    catalog::{known::Known, notes::Notes, state::State},
+    catalog::{
+        follower::Follower,
+        known::Known,
+        notes::Notes,
+        state::{IndexState, State},
+    },
 };
 use forebay_cache::CacheKey;
 use forebay_index::{Change, DiskFacts, Facts, Generation, Index, IndexError, IndexPlace, Record};
@@ -48,7 +45,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// A catalog whose index is not open yet: see [`run`].
+    /// A catalog whose index is not open yet: see [`run::run`].
     pub(crate) fn new(
         place: Arc<dyn IndexPlace>,
         disk: Arc<dyn Disk>,
@@ -150,7 +147,7 @@ impl Catalog {
         let mut state = self.state();
         if state.index.as_ref().is_some_and(|index| Arc::ptr_eq(index, failed)) {
             tracing::error!(
-                reason = crate::shared::with_cause(error),
+                reason = crate::entries::shared::with_cause(error),
                 "the index failed: going on without it for a while"
             );
             state.fail(error.is_damage());

@@ -3,7 +3,10 @@
 //! A disk is walked over in slices; what a slice has found is committed together with nothing that was noted of the same
 //! entries since the slice was begun, for that is newer. Between slices there is a pause, so that reads keep most of the disk.
 
-use super::{Catalog, disk_facts, learnt};
+use crate::catalog::{
+    Catalog,
+    facts::{disk_facts, learnt},
+};
 use forebay_cache::{CacheKey, EntryId};
 use forebay_index::{Change, Facts};
 use forebay_store::{Scan, ScanSlice, ScannedEntry, StoreError, VolumeId, VolumeInfo};

@@ -1,6 +1,6 @@
 //! The checksums of blocks, as the index has them.
 
-use super::{Catalog, IndexState};
+use crate::catalog::{Catalog, state::IndexState};
 use forebay_cache::CacheKey;
 use forebay_index::{Generation, Index, IndexError, Record};
 use std::time::Duration;

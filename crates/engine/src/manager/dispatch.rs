@@ -1,10 +1,10 @@
 //! Where a manager sends a client.
 
-use super::{FillerState, Manager, tried::Tried};
 use crate::{
     Client, Engine, Error, Opening, Redirect, Redirects,
-    identity::last_check_of,
-    routes::{OriginTarget, Target, is_only_if_cached},
+    entries::identity::last_check_of,
+    manager::{Manager, filler::FillerState, tried::Tried},
+    namespace::routes::{OriginTarget, Target, is_only_if_cached},
 };
 use forebay_cache::{Action, CacheKey, Decision, Subject, Verdict};
 use forebay_store::SharedFile;
@@ -122,7 +122,7 @@ impl Manager {
         match tokio::time::timeout(LOOK_TIME_MAX, asked).await {
             Ok(Ok(Ok(answer))) => Some(answer),
             Ok(Ok(Err(error))) => {
-                self.warn(&crate::shared::with_cause(&error));
+                self.warn(&crate::entries::shared::with_cause(&error));
                 None
             }
             Ok(Err(_)) => None,

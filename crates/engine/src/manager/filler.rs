@@ -1,6 +1,6 @@
 //! Where the filler is, and whether it answers.
 
-use super::Manager;
+use crate::manager::Manager;
 use forebay_origin::greet;
 use forebay_store::FillerRecord;
 use forebay_types::Endpoint;

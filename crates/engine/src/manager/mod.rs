@@ -1,9 +1,9 @@
 //! A data manager: it keeps and serves nothing. It sends clients to complete files of a store that another process fills, with all
 //! else to that process, and to the origin while that does not answer.
 
-mod dispatch;
-mod filler;
-mod tried;
+pub(crate) mod dispatch;
+pub(crate) mod filler;
+pub(crate) mod tried;
 
 use crate::Workers;
 use forebay_store::SharedView;
@@ -12,9 +12,7 @@ use parking_lot::Mutex;
 use std::{path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::Semaphore;
 
-pub use filler::FillerState;
 pub(crate) use filler::watch;
-pub(crate) use tried::Tried;
 
 /// What a manager needs to know.
 #[derive(Clone, Debug)]

@@ -1,0 +1,106 @@
+//! Keeps the cache within its bounds: what entries take is accounted here, and those that go are removed beside the reads.
+//!
+//! The decisions are the cache crate's: the [`Ledger`] knows what is where and who goes first, [`forebay_cache::plan_purge`]
+//! tells what has to go. Here it is fed by the index and by every write, woken when room is short, and obeyed.
+
+use crate::accounting::disk_headroom::Room;
+use forebay_cache::{CacheKey, Footprint, Ledger, PurgeRules};
+use forebay_store::VolumeId;
+use forebay_telemetry::Metrics;
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    sync::atomic::{AtomicBool, Ordering::AcqRel},
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// How the cache is kept within bounds, and how often that is looked after.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PurgeOptions {
+    /// The bounds.
+    pub rules: PurgeRules,
+    /// How often the room is measured. A write that meets a mark does not wait for that.
+    pub interval: Duration,
+}
+
+impl Default for PurgeOptions {
+    fn default() -> Self {
+        Self { rules: PurgeRules::default(), interval: Duration::from_secs(10) }
+    }
+}
+
+/// Accounts what entries take, and purges.
+pub(crate) struct Purger {
+    pub(crate) options: PurgeOptions,
+    pub(crate) ledger: Mutex<Ledger>,
+    pub(crate) room: Room,
+    /// Told when a purge is due before its time.
+    pub(crate) due: Notify,
+    /// The disk has said that it is full, since this was last asked.
+    is_disk_full: AtomicBool,
+    /// Held by the purge under way.
+    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) metrics: Metrics,
+}
+
+impl Purger {
+    pub(crate) fn new(options: PurgeOptions, metrics: Metrics) -> Self {
+        let ledger = Mutex::new(Ledger::new(&options.rules));
+        Self {
+            options,
+            ledger,
+            room: Room::default(),
+            due: Notify::new(),
+            is_disk_full: AtomicBool::new(false),
+            turn: tokio::sync::Mutex::default(),
+            metrics,
+        }
+    }
+
+    /// Whether nothing may be kept until there is room; a purge is under way then, or comes at once.
+    pub(crate) fn is_full(&self) -> bool {
+        let is_full = self.room.is_full();
+        if is_full {
+            self.due.notify_one();
+        }
+        is_full
+    }
+
+    /// Accounts a new entry on `volume`.
+    pub(crate) fn note_created(&self, key: &CacheKey, volume: VolumeId) {
+        let is_over_quota = self.ledger().grew(key, volume.0, None, 0);
+        self.note_growth(Footprint::of_entry(0), is_over_quota);
+    }
+
+    /// Accounts that of an entry on `volume` `present` bytes are there now, and `before` were.
+    pub(crate) fn note_grown(&self, key: &CacheKey, volume: VolumeId, before: u64, present: u64) {
+        let growth = Footprint::of_entry(present) - Footprint::of_entry(before);
+        let is_over_quota = self.ledger().grew(key, volume.0, Some(before), present);
+        self.note_growth(Footprint { inodes: 0, ..growth }, is_over_quota);
+    }
+
+    /// Accounts that the files of an entry are gone.
+    pub(crate) fn note_gone(&self, key: &CacheKey) {
+        self.ledger().gone(key);
+    }
+
+    /// Notes that a write has found the disk full: room is made at once, whatever the marks say.
+    pub(crate) fn note_disk_full(&self) {
+        self.is_disk_full.store(true, std::sync::atomic::Ordering::Release);
+        self.due.notify_one();
+    }
+
+    pub(crate) fn take_is_disk_full(&self) -> bool {
+        self.is_disk_full.swap(false, AcqRel)
+    }
+
+    fn note_growth(&self, growth: Footprint, is_over_quota: bool) {
+        if self.room.add(growth) || is_over_quota {
+            self.due.notify_one();
+        }
+    }
+
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock()
+    }
+}

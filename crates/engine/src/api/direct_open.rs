@@ -1,0 +1,138 @@
+//! Leaving complete files to clients that read them by themselves: when they open them, or amid their reads.
+
+use crate::{Client, Engine, Handle, entries::cached_file::CachedFile};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+/// What becomes of a file that a client may be able to read by itself.
+pub(crate) enum HandOver {
+    /// It reads it there.
+    Done(PathBuf),
+    /// It is served.
+    No(Arc<CachedFile>),
+}
+
+/// A file that was just opened, while it is settled who reads it, this server or the client. It is closed when the client leaves meanwhile.
+struct Unsettled {
+    file: Arc<CachedFile>,
+    is_settled: bool,
+}
+
+/// Whether the client of a handle can be sent to the file amid its reads. By default it cannot.
+#[derive(Default)]
+pub(crate) struct Switching {
+    /// How many more reads may be tried to be answered so.
+    tries_left: AtomicU32,
+    is_done: AtomicBool,
+}
+
+/// Reads of one handle that may be answered by a redirect. A client that has several reads under way gets several, and the first
+/// one counts; one that goes on reading behind so many does not follow, and is served.
+const SWITCH_TRIES_MAX: u32 = 16;
+
+impl Switching {
+    /// For a client that follows redirects to files in answer to reads.
+    pub(crate) const fn allowed() -> Self {
+        Self { tries_left: AtomicU32::new(SWITCH_TRIES_MAX), is_done: AtomicBool::new(false) }
+    }
+
+    fn is_allowed(&self) -> bool {
+        self.tries_left.load(Ordering::Relaxed) > 0
+    }
+
+    fn take_try(&self) -> bool {
+        let take = |left: u32| left.checked_sub(1);
+        self.tries_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+impl Unsettled {
+    const fn new(file: Arc<CachedFile>) -> Self {
+        Self { file, is_settled: false }
+    }
+
+    /// The file; whoever takes it closes it.
+    fn settle(mut self) -> Arc<CachedFile> {
+        self.is_settled = true;
+        Arc::clone(&self.file)
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.file.detach(Duration::ZERO);
+        }
+    }
+}
+
+impl Engine {
+    /// Leaves a file that was just opened to a client that can read it by itself, when it is complete.
+    pub(crate) async fn hand_over(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> HandOver {
+        let unsettled = Unsettled::new(file);
+        let path = if is_wanted { unsettled.file.readable_path().await } else { None };
+        let file = unsettled.settle();
+        let (Some(path), Some(key)) = (path, file.key().cloned()) else { return HandOver::No(file) };
+        let lfn = file.lfn().clone();
+        match self.shared().leases.grant(&key, file, self.shared().options.direct_lease) {
+            Ok(()) => {
+                self.metrics().add_direct_open();
+                let Client { user, host, .. } = client;
+                forebay_telemetry::log_direct(user, host, &lfn, &path);
+                HandOver::Done(path)
+            }
+            Err(file) => HandOver::No(file),
+        }
+    }
+}
+
+impl Handle {
+    /// Whether the client may be sent to the file instead of being answered a read: it can follow, and the file is complete by all that is known
+    /// without a look. Takes no lock and allocates nothing; where the client cannot follow it is one load.
+    #[must_use]
+    pub fn may_switch(&self) -> bool {
+        self.opened().switching.is_allowed()
+            && self.cached().and_then(|file| file.kept()).is_some_and(|kept| kept.seems_whole())
+    }
+
+    /// Leaves the file to the client, amid its reads; tells where it is. `None` when it has to be served. The handle stays good.
+    pub async fn switch(&self) -> Option<PathBuf> {
+        let (opened, file) = (self.opened(), self.cached()?);
+        if !opened.switching.take_try() {
+            return None;
+        }
+        let (path, key) = (file.readable_path().await?, file.key()?);
+        let shared = file.shared();
+        file.attach_again();
+        if let Err(file) = shared.leases.grant(key, Arc::clone(file), shared.options.direct_lease) {
+            file.detach(Duration::ZERO);
+            return None;
+        }
+        if !opened.switching.is_done.swap(true, Ordering::Relaxed) {
+            shared.metrics.add_direct_switch();
+            let Client { user, host, .. } = opened.client();
+            forebay_telemetry::log_switch(user, host, opened.lfn(), &path);
+        }
+        Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_does_not_follow_is_served_in_the_end() {
+        assert!(!Switching::default().is_allowed());
+        let switching = Switching::allowed();
+        let tries = (0..100).filter(|_| switching.take_try()).count();
+        assert_eq!(tries, usize::try_from(SWITCH_TRIES_MAX).unwrap());
+        assert!(!switching.is_allowed());
+    }
+}

@@ -1,0 +1,111 @@
+//! One open of a file: who opened it, what stands behind it, and how many bytes it gave.
+
+use crate::{
+    api::direct_open::Switching,
+    entries::cached_file::CachedFile,
+    transfer::{access_tracker::Follower, complete_file},
+};
+use forebay_telemetry::{Access, Metrics, OpenHandle, TracedFile};
+use forebay_types::{ByteRange, FileStat, Lfn, Outcome};
+use std::{
+    fs::File,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+
+/// Who opens a file, as far as it is known.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Client {
+    /// User name as the client gave it.
+    pub user: String,
+    /// The client's host name or address.
+    pub host: String,
+    /// The organisation that the client was proven to belong to.
+    pub organization: Option<String>,
+}
+
+/// One open of a file, shared by a handle's clones and the reads it has started. Its drop is the close.
+pub(crate) struct Opened {
+    pub(crate) source: Source,
+    account: OpenHandle,
+    follower: Arc<Follower>,
+    pub(crate) switching: Switching,
+    lfn: Lfn,
+    client: Client,
+    opened: Instant,
+    /// What follows the reads, when they are traced.
+    pub(crate) trace: OnceLock<TracedFile>,
+}
+
+/// What stands behind a handle.
+pub(crate) enum Source {
+    /// A file of an origin, through the cache.
+    Cached(Arc<CachedFile>),
+    /// A file of an exported directory.
+    Local { file: Arc<File>, stat: FileStat },
+}
+
+impl Opened {
+    pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics, switching: Switching) -> Self {
+        let opened = forebay_net::clock::monotonic();
+        let follower = Arc::default();
+        let (account, client, trace) = (metrics.open_handle(), client.clone(), OnceLock::new());
+        Self { source, account, follower, switching, lfn, client, opened, trace }
+    }
+
+    /// Bytes accounted so far under `outcome`.
+    pub(crate) fn bytes(&self, outcome: Outcome) -> u64 {
+        self.account.bytes(outcome)
+    }
+
+    pub(crate) const fn lfn(&self) -> &Lfn {
+        &self.lfn
+    }
+
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Accounts bytes once: for the handle, the file's history, and the metrics.
+    pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
+        self.account.account(outcome, bytes);
+        if let Source::Cached(file) = &self.source {
+            file.account(outcome, bytes);
+        }
+    }
+}
+
+// What the reads of a file tell of those to come.
+impl Opened {
+    /// Notes a hit.
+    pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) {
+        file.read_ahead().note_read(file, range);
+        self.follower.note_hit(file, range);
+    }
+
+    /// Notes reads that have been planned.
+    pub(crate) fn note_reads(&self, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
+        for range in ranges {
+            file.read_ahead().note_read(file, *range);
+        }
+        self.follower.note_read(file, ranges);
+        complete_file::start_if_due(file);
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.follower.close();
+        let now = forebay_net::clock::monotonic();
+        if let Some(trace) = self.trace.get() {
+            trace.close(|outcome| self.bytes(outcome), now);
+        }
+        let duration = now.saturating_duration_since(self.opened);
+        let (origin, opens) = match &self.source {
+            Source::Cached(file) => (Some(file.server()), file.detach(duration)),
+            Source::Local { .. } => (None, 1),
+        };
+        let Client { user, host, .. } = &self.client;
+        Access { user, host, lfn: &self.lfn, origin, handle: &self.account, duration, opens }.log();
+    }
+}

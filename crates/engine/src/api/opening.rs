@@ -1,0 +1,316 @@
+//! How files are opened and looked at: the rules come first, then what is here, then the origin.
+
+use crate::{
+    Client, Engine, Error, Handle, Miss,
+    api::{
+        direct_open::{HandOver, Switching},
+        opened::Source,
+    },
+    entries::{
+        cached_file::CachedFile,
+        loader::{closed_copy, load, load_unkept},
+    },
+    freshness::{
+        origin_permission::{Leave, Want},
+        validity::{Asking, admit, stat_closed},
+    },
+    manager::tried::Tried,
+    namespace::routes::{OriginTarget, Target, is_only_if_cached},
+    transfer::complete_file,
+};
+use forebay_cache::{Action, CacheKey, Decision, Subject, Treatment};
+use forebay_telemetry::Decided;
+use forebay_types::{Endpoint, FileStat, RequestPath};
+use parking_lot::Mutex;
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// What an open leads to.
+#[derive(Clone)]
+pub enum Opening {
+    /// To an open file.
+    File(Handle),
+    /// To the origin, where the client is to open the file itself.
+    Redirect(Redirect),
+    /// To a file of this machine, which the client is to read itself.
+    Direct(PathBuf),
+}
+
+/// Where a client finds a file instead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Redirect {
+    /// The origin.
+    pub server: Endpoint,
+    /// The file's URL when its path there is not the one that the client has asked for.
+    pub url: Option<String>,
+}
+
+/// Which redirects a client can follow. Who cannot is served from the origin without keeping anything.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Redirects {
+    /// None.
+    Never,
+    /// To the same path at another server.
+    ToServers,
+    /// To any URL.
+    ToUrls,
+    /// To any URL, and to files of the cache, which it sees.
+    ToFiles,
+    /// The same, in answer to reads too.
+    ToFilesAmidReads,
+}
+
+impl Redirects {
+    pub(crate) const fn reach_files(self) -> bool {
+        matches!(self, Self::ToFiles | Self::ToFilesAmidReads)
+    }
+
+    const fn reach_urls(self) -> bool {
+        matches!(self, Self::ToUrls) || self.reach_files()
+    }
+}
+
+impl Engine {
+    /// Opens a file for reading. Where the rules send clients to the origin, the file is served from there and not kept.
+    ///
+    /// A file that the cache holds, even in part, is opened without asking its origin unless its copy is due to be checked.
+    ///
+    /// # Errors
+    /// When no export covers the path, the origin or the exported directory has no such readable file, the copy could not be
+    /// checked for too long, or only a cached file is wanted and it is not.
+    pub async fn open(&self, path: &RequestPath, client: &Client) -> Result<Handle, Error> {
+        match self.open_or_redirect(path, client, Redirects::Never).await? {
+            Opening::File(handle) => Ok(handle),
+            Opening::Redirect(_) | Opening::Direct(_) => {
+                Err(Error::Internal { what: "a redirect where none was wanted" })
+            }
+        }
+    }
+
+    /// Opens a file for reading, or tells where the client is to open it.
+    ///
+    /// # Errors
+    /// As for [`Engine::open`].
+    pub async fn open_or_redirect(
+        &self,
+        path: &RequestPath,
+        client: &Client,
+        redirects: Redirects,
+    ) -> Result<Opening, Error> {
+        if let Some(manager) = self.manager() {
+            return self.send_open(manager, path, client, redirects).await;
+        }
+        let mut may_switch = false;
+        let source = match self.target(path)? {
+            Target::Local { tree, lfn } => {
+                let opened = self.blocking(&lfn.clone(), move || tree.open_file(&lfn)).await;
+                opened.map(|(file, stat)| Source::Local { file, stat })?
+            }
+            Target::Origin(mut target) => {
+                let began = forebay_net::clock::monotonic();
+                let leave = self.leave(&target, Want::Read).await?;
+                target.treatment = self.treatment(&target, path, client).await?;
+                let redirect = target.redirect(redirects).filter(|_| target.treatment.action == Action::Redirect);
+                let decided = match (target.treatment.action, &redirect) {
+                    (Action::Cache, _) => Decided::Cache,
+                    (Action::Redirect, Some(_)) => Decided::Redirect,
+                    (Action::Bypass | Action::Redirect, _) => Decided::Bypass,
+                };
+                self.metrics().add_decision(decided);
+                if let Some(redirect) = redirect {
+                    return Ok(Opening::Redirect(redirect));
+                }
+                let only_if_cached = is_only_if_cached(&path.cgi);
+                let is_direct = target.service.direct && redirects.reach_files();
+                may_switch = is_direct && redirects == Redirects::ToFilesAmidReads;
+                // A client that the origin has failed comes back by its manager: it is served, not sent there again.
+                let is_left = target.leaves_misses() && !only_if_cached && !Tried::of(path).take(&target.server);
+                let origin = target.redirect(redirects).filter(|_| is_left);
+                let file = self.open_target(target, only_if_cached, began, leave).await?;
+                file.note_owner(client.organization.as_deref());
+                let file = match self.hand_over(file, client, is_direct).await {
+                    HandOver::Done(path) => return Ok(Opening::Direct(path)),
+                    HandOver::No(file) => file,
+                };
+                if !only_if_cached {
+                    complete_file::start_if_due(&file);
+                }
+                if let Some(origin) = origin.filter(|_| !file.is_complete()) {
+                    file.detach(Duration::ZERO);
+                    self.metrics().add_miss_redirect();
+                    return Ok(Opening::Redirect(origin));
+                }
+                Source::Cached(file)
+            }
+        };
+        let switching = if may_switch { Switching::allowed() } else { Switching::default() };
+        Ok(Opening::File(Handle::new(source, path.lfn.clone(), client, self.metrics(), switching)))
+    }
+
+    /// What is known of a path: from the cache when it holds the file and that is not due to be checked, else from the origin.
+    ///
+    /// # Errors
+    /// As for [`Engine::open`].
+    pub async fn stat(&self, path: &RequestPath) -> Result<FileStat, Error> {
+        match self.target(path)? {
+            Target::Local { tree, lfn } => self.blocking(&lfn.clone(), move || tree.stat(&lfn)).await,
+            Target::Origin(target) => {
+                let began = forebay_net::clock::monotonic();
+                let leave = self.leave(&target, Want::Stat).await?;
+                if let Some(file) = target.key.as_ref().and_then(|key| self.table().find(key)) {
+                    admit(&file, &target, began, Asking::AsNeeded).await?;
+                    if !file.is_retired() {
+                        return Ok(file.stat());
+                    }
+                } else if let Some(copy) = closed_copy(self.shared(), &target).await {
+                    return stat_closed(self.shared(), &target, &copy, began).await;
+                }
+                match leave {
+                    Some(Leave::Stat(stat)) => Ok(stat),
+                    _ => self.stat_at_origin(&target).await,
+                }
+            }
+        }
+    }
+
+    /// The origin's leave, where it has to be asked for it; see [`Permissions::check`](crate::freshness::origin_permission::Permissions::check).
+    pub(crate) async fn leave(&self, target: &OriginTarget, want: Want) -> Result<Option<Leave>, Error> {
+        if target.leave_for.is_none() {
+            return Ok(None);
+        }
+        let shared = self.shared();
+        let may_be_here = |key| {
+            let may_be_on_disk = || shared.catalog.as_ref().is_some_and(|catalog| catalog.may_have(key));
+            self.table().find(key).is_some() || may_be_on_disk()
+        };
+        let is_here = target.key.as_ref().is_some_and(may_be_here);
+        shared.permissions.check(target, want, is_here, &shared.questions).await
+    }
+
+    /// What the rules say of an open. Where they depend on the size of a file that is not here, its origin is asked.
+    async fn treatment(&self, target: &OriginTarget, path: &RequestPath, client: &Client) -> Result<Treatment, Error> {
+        let (rules, rule_path) = (&target.decisions.options.rules, target.rule_path());
+        let subject = Subject { path: &rule_path, user: &client.user, host: &client.host, cgi: &path.cgi, size: None };
+        if let Decision::Treat(treatment) = rules.decide(&subject) {
+            return Ok(treatment);
+        }
+        let here = match target.key.as_ref().and_then(|key| self.table().find(key)) {
+            Some(file) => Some(file.size()),
+            None => closed_copy(self.shared(), target).await.map(|copy| copy.stat.size),
+        };
+        let size = match here {
+            Some(size) => size,
+            None if is_only_if_cached(&path.cgi) => return Err(not_cached(target)),
+            None => self.stat_at_origin(target).await?.size,
+        };
+        match rules.decide(&Subject { size: Some(size), ..subject }) {
+            Decision::Treat(treatment) => Ok(treatment),
+            Decision::NeedsSize => Err(Error::Internal { what: "rules that no size satisfies" }),
+        }
+    }
+
+    async fn open_target(
+        &self,
+        target: OriginTarget,
+        only_if_cached: bool,
+        began: Instant,
+        leave: Option<Leave>,
+    ) -> Result<Arc<CachedFile>, Error> {
+        let key = target.key.clone().filter(|_| target.treatment.action == Action::Cache);
+        if only_if_cached {
+            let key = key.ok_or_else(|| not_cached(&target))?;
+            if !self.counts_as_cached(&target, &key).await {
+                return Err(not_cached(&target));
+            }
+            return self.open_cached(target, &key, Asking::Never, began, leave).await;
+        }
+        if leave.is_none() {
+            self.check_not_missing(&target)?;
+        }
+        match key {
+            Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began, leave).await,
+            None => {
+                let file = load_unkept(self.shared(), target, leave).await?;
+                file.attach();
+                Ok(file)
+            }
+        }
+    }
+
+    async fn open_cached(
+        &self,
+        target: OriginTarget,
+        key: &CacheKey,
+        asking: Asking,
+        began: Instant,
+        leave: Option<Leave>,
+    ) -> Result<Arc<CachedFile>, Error> {
+        let shared = self.shared();
+        // Held for the first load only: a server gives whoever opens a file the one that others have open under its name.
+        let leave = leave.filter(|_| self.table().find(key).is_none());
+        let leave = Arc::new(Mutex::new(leave));
+        let load = {
+            let (shared, target) = (Arc::clone(shared), target.clone());
+            move || {
+                let leave = leave.lock().take();
+                load(Arc::clone(&shared), target.clone(), leave)
+            }
+        };
+        let admit = |file| {
+            let target = &target;
+            async move { admit(&file, target, began, asking).await }
+        };
+        let file = self.table().attach(key, load, admit).await?;
+        file.renew_credentials(&target);
+        Ok(file)
+    }
+
+    async fn counts_as_cached(&self, target: &OriginTarget, key: &CacheKey) -> bool {
+        match self.table().find(key) {
+            Some(file) => file.counts_as_cached(),
+            None => closed_copy(self.shared(), target).await.is_some_and(|copy| copy.stat.cached),
+        }
+    }
+
+    async fn stat_at_origin(&self, target: &OriginTarget) -> Result<FileStat, Error> {
+        self.check_not_missing(target)?;
+        self.shared().questions.stat(target, None).await
+    }
+
+    /// Fails when the origin was asked for the file a moment ago and has none.
+    fn check_not_missing(&self, target: &OriginTarget) -> Result<(), Error> {
+        match target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
+            Some(error) => {
+                self.metrics().add_negative_hit();
+                Err(error.into())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl OriginTarget {
+    /// Whether clients that can follow are sent to the origin as long as the file is not complete here.
+    pub(crate) fn leaves_misses(&self) -> bool {
+        self.service.miss == Miss::Redirect && self.treatment.action == Action::Cache
+    }
+
+    /// Where the client finds the file at its origin, when it can follow.
+    pub(crate) fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
+        if redirects == Redirects::Never {
+            return None;
+        }
+        if !self.is_forwarded {
+            return Some(Redirect { server: self.server.clone(), url: None });
+        }
+        let url = redirects.reach_urls().then(|| format!("root://{}/{}", self.server, self.path.lfn))?;
+        Some(Redirect { server: self.server.clone(), url: Some(url) })
+    }
+}
+
+fn not_cached(target: &OriginTarget) -> Error {
+    Error::NotCached { lfn: target.path.lfn.clone() }
+}

@@ -1,0 +1,162 @@
+//! What administrators ask of the purge.
+
+use crate::{
+    Engine, Error,
+    accounting::report::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage},
+    entries::open_files::Retired,
+    namespace::local_trees::disk_error,
+    upkeep::removal::is_left_by_others,
+};
+use forebay_cache::{CacheKey, Footprint, headroom, plan_purge_to};
+use forebay_index::Change;
+use forebay_store::{Disk, StoreError, VolumeId};
+use forebay_types::{Lfn, PurgeReason, Share};
+use std::{io, sync::Arc};
+
+impl Engine {
+    /// Removes entries until at most `fraction` (0 to 1) of the budget is used, or of each file system when there is none.
+    ///
+    /// # Errors
+    /// When the fraction is out of range, or the index is not in use.
+    pub async fn purge_to(&self, fraction: f64) -> Result<PurgeReport, Error> {
+        let share = Share::of_fraction(fraction)
+            .ok_or_else(|| Error::Unsupported { what: format!("a purge to {fraction} of the whole") })?;
+        let shared = self.shared();
+        let purger = &shared.purger;
+        shared.catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
+        let disks = purger.measure(shared).await;
+        let goals = plan_purge_to(share, &purger.options.rules, &disks, &purger.ledger());
+        Ok(purger.purge(shared, self.table(), &goals).await)
+    }
+
+    /// Removes an entry, unless somebody has it open or it is pinned. With `force` these lose it too: who has the file open
+    /// goes on reading what was there of it.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub async fn evict(&self, key: &CacheKey, force: bool) -> Result<Evicted, Error> {
+        let shared = self.shared();
+        let pinned_until = match &shared.catalog {
+            Some(catalog) if !force => catalog.record(key).await.flatten().and_then(|record| record.pinned_until),
+            _ => None,
+        };
+        if pinned_until.is_some_and(|until| until > forebay_net::clock::now_unix()) {
+            return Ok(Evicted::Pinned);
+        }
+        if !force && shared.options.honours_access_times {
+            // Looked at first: what stays is not closed to others.
+            if self.table().find(key).is_some_and(|file| file.is_open()) {
+                return Ok(Evicted::Open);
+            }
+            let (looking, key) = (Arc::clone(shared), key.clone());
+            let looked = shared.options.workers.run(move || is_left_by_others(&looking, &key)).await;
+            if !looked.unwrap_or(false) {
+                return Ok(Evicted::Open);
+            }
+        }
+        let evicted = match self.table().retire(key, force) {
+            Retired::InUse => Evicted::Open,
+            Retired::Now(file) => {
+                let bytes = file.kept().map_or(0, |kept| kept.map.written_bytes());
+                file.discarded().await;
+                Evicted::Removed { bytes }
+            }
+            Retired::NotThere => self.remove_unused(key).await?,
+        };
+        if let Evicted::Removed { bytes } = evicted {
+            if let Some(catalog) = &shared.catalog {
+                // The accounts follow the index.
+                catalog.commit().await;
+            }
+            self.metrics().add_purged(PurgeReason::Evicted, Footprint::of_entry(bytes).bytes);
+        }
+        Ok(evicted)
+    }
+
+    /// Keeps an entry from being purged until `until`, in seconds of the Unix epoch; false when there is no such entry.
+    ///
+    /// # Errors
+    /// When the index is not in use.
+    pub async fn pin(&self, key: &CacheKey, until: i64) -> Result<bool, Error> {
+        self.set_pin(key, Some(until)).await
+    }
+
+    /// Ends the pin of an entry; false when there is no such entry.
+    ///
+    /// # Errors
+    /// When the index is not in use.
+    pub async fn unpin(&self, key: &CacheKey) -> Result<bool, Error> {
+        self.set_pin(key, None).await
+    }
+
+    /// What the cache takes and may take.
+    pub async fn usage(&self) -> Usage {
+        let shared = self.shared();
+        let purger = &shared.purger;
+        let disks = purger.measure(shared).await;
+        let ledger = purger.ledger();
+        let rules = &purger.options.rules;
+        let quotas = (0..).zip(&rules.quotas).map(|(number, quota)| QuotaUse {
+            path: quota.path.as_str().to_owned(),
+            used: ledger.quota_usage(number),
+            min_bytes: quota.min_bytes,
+            max_bytes: quota.max_bytes,
+        });
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        Usage {
+            used: ledger.usage(),
+            files: count(ledger.len()),
+            pinned: count(ledger.pin_count()),
+            headroom: headroom(rules, &disks, &ledger),
+            disks: disks
+                .iter()
+                .map(|disk| DiskUse { volume: VolumeId(disk.disk), used: ledger.disk_usage(disk.disk) })
+                .collect(),
+            quotas: quotas.collect(),
+        }
+    }
+
+    /// Removes an entry that is not in the table.
+    async fn remove_unused(&self, key: &CacheKey) -> Result<Evicted, Error> {
+        let shared = Arc::clone(self.shared());
+        let Some(disk) = shared.disk.clone() else { return Ok(Evicted::NotCached) };
+        let leaving = self.table().take_leave([key.clone()]);
+        let Some(key) = leaving.keys().first().cloned() else { return Ok(Evicted::Open) };
+        let workers = shared.options.workers.clone();
+        let removed = workers.run(move || {
+            // Held to the end: who opens the file meanwhile finds it gone.
+            let _leaving = leaving;
+            let removed = remove_entry(disk.as_ref(), &key);
+            if let Ok(Evicted::Removed { .. }) = removed {
+                shared.purger.note_gone(&key);
+                if let Some(catalog) = &shared.catalog {
+                    catalog.note(&key, Change::removed());
+                }
+            }
+            removed.map_err(|error| (key, error))
+        });
+        match removed.await {
+            Ok(Ok(evicted)) => Ok(evicted),
+            Ok(Err((key, error))) => {
+                let lfn = Lfn::parse(key.as_str())?;
+                Err(disk_error(&io::Error::other(error), &lfn, "removing"))
+            }
+            Err(_) => Err(Error::Internal { what: "removing an entry broke off" }),
+        }
+    }
+
+    async fn set_pin(&self, key: &CacheKey, until: Option<i64>) -> Result<bool, Error> {
+        let catalog = self.shared().catalog.as_ref().ok_or(Error::NoIndex)?;
+        catalog.index().ok_or(Error::NoIndex)?;
+        catalog.note(key, Change::pinned(until));
+        Ok(catalog.record(key).await.ok_or(Error::NoIndex)?.is_some())
+    }
+}
+
+/// Removes an entry that nobody uses. Blocking.
+fn remove_entry(disk: &dyn Disk, key: &CacheKey) -> Result<Evicted, StoreError> {
+    let Some(entry) = disk.open_entry(key)? else { return Ok(Evicted::NotCached) };
+    let bytes = entry.cinfo.present_bytes();
+    disk.remove_entry(key)?;
+    Ok(Evicted::Removed { bytes })
+}

@@ -1,0 +1,268 @@
+//! One read on its way to a front: planned a window ahead, delivered in order.
+
+use crate::{
+    Error, Handle, Segment,
+    api::opened::{Opened, Source},
+    entries::{cached_file::CachedFile, fill::Supply},
+    link::memory_budget::Reservation,
+    transfer::{
+        block_check::covering,
+        planner::plan,
+        read_step::{Bypass, Piece, bypassed},
+        vector_window::Together,
+    },
+};
+use forebay_origin::OriginFile;
+use forebay_types::{ByteRange, Outcome};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+/// A read under way. Dropping it loses nothing: fills it has started go on for the cache and for other readers.
+pub struct Read {
+    handle: Arc<Opened>,
+    /// What has not been delivered yet.
+    rest: ByteRange,
+    /// Up to where pieces are planned.
+    planned: u64,
+    pieces: VecDeque<Piece>,
+    /// The reads of its request, which are planned together, and its position among them.
+    together: Option<(Arc<Together>, usize)>,
+    has_begun: bool,
+    /// Whether its bytes were accounted before.
+    is_again: bool,
+}
+
+/// Bypassed pieces of one read that are under way at the same time: enough to keep a long link busy.
+const BYPASS_AHEAD: usize = 8;
+
+/// How long a read waits for memory that others hold: their clients have been given up as stalled by then.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(90);
+
+impl Read {
+    /// Starts reads of several ranges of one file together.
+    pub(crate) fn start(handle: &Arc<Opened>, ranges: &[ByteRange]) -> Vec<Self> {
+        let mut together = None;
+        if let Source::Cached(file) = &handle.source {
+            together = Some(Together::start(file, ranges));
+            handle.note_reads(file, ranges);
+        }
+        let new = |(position, range): (usize, &ByteRange)| {
+            let together = together.as_ref().map(|together| (Arc::clone(together), position));
+            Self { together, is_again: false, ..Self::start_again(handle, *range) }
+        };
+        ranges.iter().enumerate().map(new).collect()
+    }
+
+    /// Starts a read of bytes that were given, and accounted, before.
+    pub(crate) fn start_again(handle: &Arc<Opened>, range: ByteRange) -> Self {
+        Self {
+            handle: Arc::clone(handle),
+            rest: range,
+            planned: range.start(),
+            pieces: VecDeque::new(),
+            together: None,
+            has_begun: false,
+            is_again: true,
+        }
+    }
+
+    /// The handle it reads from.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle::of(Arc::clone(&self.handle))
+    }
+
+    /// The next bytes, in order, never empty; `None` when all of the range has been delivered.
+    ///
+    /// After an error nothing more comes. Whoever gives up waiting loses nothing: the next call goes on where this one was.
+    pub async fn next(&mut self) -> Option<Result<Segment, Error>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let next = match &self.handle.source {
+            Source::Local { file, .. } => {
+                Ok((Segment::File { file: Arc::clone(file), range: self.rest }, Outcome::Hit))
+            }
+            Source::Cached(file) => {
+                let file = Arc::clone(file);
+                self.next_cached(&file).await
+            }
+        };
+        Some(match next {
+            Ok((segment, outcome)) => {
+                if !self.is_again {
+                    self.handle.account(outcome, segment.len());
+                }
+                self.rest = ByteRange::between(self.rest.start() + segment.len(), self.rest.end());
+                Ok(segment)
+            }
+            Err(error) => {
+                self.rest = ByteRange::at(self.rest.end(), 0);
+                self.pieces.clear();
+                Err(error)
+            }
+        })
+    }
+
+    async fn next_cached(&mut self, file: &Arc<CachedFile>) -> Result<(Segment, Outcome), Error> {
+        self.begin();
+        loop {
+            self.plan_ahead(file);
+            let position = self.rest.start();
+            let piece =
+                self.pieces.front_mut().ok_or(Error::Internal { what: "a read has no plan for its next byte" })?;
+            match piece {
+                Piece::Disk(range) => {
+                    let range = ByteRange::between(position, range.end());
+                    if let Some(segment) = self.next_on_disk(file, range)? {
+                        return Ok((segment, Outcome::Hit));
+                    }
+                }
+                Piece::Check(range) => {
+                    let range = ByteRange::between(position, range.end());
+                    self.next_checked(file, range).await;
+                }
+                Piece::Fill { fill, range, outcome } => {
+                    let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
+                    // Its driver counts who has asked for it, and nobody when it is read ahead.
+                    let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().demand());
+                    match fill.take(range).await? {
+                        Supply::Memory(bytes) => {
+                            if position + bytes.len() as u64 == range.end() {
+                                self.pieces.pop_front();
+                            }
+                            return Ok((Segment::Memory(bytes), outcome));
+                        }
+                        Supply::OnDisk => {
+                            if let Some(segment) = self.next_on_disk(file, range)? {
+                                return Ok((segment, outcome));
+                            }
+                        }
+                    }
+                }
+                Piece::Bypass(_) => {
+                    if let Some(segment) = self.next_bypassed(file).await? {
+                        return Ok((segment, Outcome::Bypassed));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes what has been planned of it already.
+    fn begin(&mut self) {
+        if self.has_begun {
+            return;
+        }
+        self.has_begun = true;
+        if let Some(planned) = self.together.as_ref().and_then(|(together, position)| together.begin(*position)) {
+            (self.pieces, self.planned) = (planned.pieces, planned.end);
+        }
+    }
+
+    /// Keeps a window planned ahead of what has been delivered, also of the reads behind this one, except while the read waits for
+    /// memory.
+    fn plan_ahead(&mut self, file: &Arc<CachedFile>) {
+        if matches!(self.pieces.front(), Some(Piece::Bypass(Bypass { stream: None, .. }))) {
+            return;
+        }
+        let window = file.read_window();
+        let ahead = self.planned.saturating_sub(self.rest.start());
+        if self.planned < self.rest.end() && ahead <= window / 2 {
+            let part = ByteRange::between(self.planned, self.rest.end().min(self.rest.start().saturating_add(window)));
+            self.pieces.extend(plan(file, &[part]).into_iter().flatten());
+            self.planned = part.end();
+        }
+        if let Some((together, _)) = self.together.as_ref().filter(|_| self.planned == self.rest.end()) {
+            together.plan_ahead(file, self.planned.saturating_sub(self.rest.start()));
+        }
+    }
+
+    /// Waits until the first block of the piece in front, whose rest is `range`, has been checked, and plans the piece anew:
+    /// by then the block is as good as written by us, or missing.
+    async fn next_checked(&mut self, file: &Arc<CachedFile>, range: ByteRange) {
+        let check = covering(&file.claims().checks(), range.start()).cloned();
+        if let Some(check) = check {
+            check.ended().await;
+        }
+        self.pieces.pop_front();
+        for piece in plan(file, &[range]).into_iter().flatten().rev() {
+            self.pieces.push_front(piece);
+        }
+    }
+
+    /// The next bytes of the piece in front, whose rest is `range` and was on disk when it was planned. `None` when its blocks
+    /// were taken back since, because they could not be synced: it has become bypassed pieces.
+    fn next_on_disk(&mut self, file: &CachedFile, range: ByteRange) -> Result<Option<Segment>, Error> {
+        let present = file.present_part(range);
+        if present.end() == range.end() || present.is_empty() {
+            self.pieces.pop_front();
+        }
+        if present.is_empty() {
+            let mut pieces: VecDeque<Piece> = bypassed(range).collect();
+            pieces.append(&mut self.pieces);
+            self.pieces = pieces;
+            return Ok(None);
+        }
+        file.segment(present).map(Some)
+    }
+
+    /// The next bytes of the bypassed piece in front; `None` when it is used up.
+    async fn next_bypassed(&mut self, file: &Arc<CachedFile>) -> Result<Option<Segment>, Error> {
+        let origin = file.origin_file().await?;
+        self.start_front(file, origin.as_ref()).await?;
+        self.start_behind_front(file, origin.as_ref());
+        let position = self.rest.start();
+        let Some(Piece::Bypass(Bypass { range, stream: Some((chunks, reservation)) })) = self.pieces.front_mut() else {
+            return Err(Error::Internal { what: "a bypassed piece was not started" });
+        };
+        let left = ByteRange::between(position, range.end());
+        match chunks.next().await {
+            Some(Ok(chunk)) if chunk.bytes.len() as u64 > left.len() => {
+                Err(Error::Internal { what: "an origin sent more than it was asked for" })
+            }
+            Some(Ok(chunk)) => Ok(Some(Segment::Memory(reservation.attach(chunk.bytes)))),
+            Some(Err(error)) => Err(file.note_failure(Error::Origin(error))),
+            None if !left.is_empty() => Err(Error::Internal { what: "an origin ended a read before its last byte" }),
+            None => {
+                self.pieces.pop_front();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Starts the bypassed piece in front, if it is not under way, as soon as there is memory for it.
+    async fn start_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) -> Result<(), Error> {
+        let Some(Piece::Bypass(Bypass { range, stream: None })) = self.pieces.front() else { return Ok(()) };
+        let range = *range;
+        let reservation = match file.budget().try_reserve(range.len()) {
+            Some(reservation) => reservation,
+            None => {
+                // Who waits for memory holds none: the others may wait for just that.
+                self.pieces.truncate(1);
+                self.planned = range.end();
+                wait_for_memory(file, range.len()).await?
+            }
+        };
+        if let Some(Piece::Bypass(bypass)) = self.pieces.front_mut() {
+            bypass.stream = Some((origin.read(range), reservation));
+        }
+        Ok(())
+    }
+
+    /// Starts the bypassed pieces right behind the one in front, as far as memory is free.
+    fn start_behind_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) {
+        for piece in self.pieces.iter_mut().take(BYPASS_AHEAD) {
+            let Piece::Bypass(bypass) = piece else { return };
+            if bypass.stream.is_none() {
+                let Some(reservation) = file.budget().try_reserve(bypass.range.len()) else { return };
+                bypass.stream = Some((origin.read(bypass.range), reservation));
+            }
+        }
+    }
+}
+
+/// Waits in line for memory, for a bounded time: a request of several ranges may hold some for its later ones.
+async fn wait_for_memory(file: &CachedFile, bytes: u64) -> Result<Reservation, Error> {
+    let reserved = tokio::time::timeout(MEMORY_WAIT_MAX, file.budget().reserve(bytes)).await;
+    reserved.ok().flatten().ok_or(Error::OutOfMemory { seconds: MEMORY_WAIT_MAX.as_secs() })
+}

@@ -1,0 +1,25 @@
+//! The record of an entry, for those who look into the cache.
+
+use crate::{
+    Engine,
+    entries::{cached_file::CachedFile, loader::open_entry},
+};
+use forebay_cache::{CacheKey, Cinfo};
+
+impl Engine {
+    /// The record of an entry as it is now, with blocks that are not yet synced; `None` when there is no such entry. Looking is no
+    /// use of the entry. A disk that fails holds nothing.
+    pub async fn record(&self, key: &CacheKey) -> Option<Cinfo> {
+        if let Some(cinfo) = self.table().find(key).and_then(|file| of_open_file(&file)) {
+            return Some(cinfo);
+        }
+        open_entry(self.shared(), key.clone(), false).await.map(|entry| entry.cinfo)
+    }
+}
+
+fn of_open_file(file: &CachedFile) -> Option<Cinfo> {
+    let kept = file.kept()?;
+    let mut cinfo = kept.record().cinfo.clone();
+    cinfo.blocks = kept.map.snapshot_written();
+    Some(cinfo)
+}

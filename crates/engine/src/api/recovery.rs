@@ -1,0 +1,64 @@
+//! Reads whose bytes the disk did not give: blocks that cannot be read are taken back, and their bytes come from the origin.
+
+use crate::{
+    Error, Handle, Read,
+    api::opened::{Opened, Source},
+    entries::{cached_file::CachedFile, shared::with_cause},
+};
+use forebay_telemetry::DropReason;
+use forebay_types::{BlockIndex, ByteRange};
+use std::{io, sync::Arc, time::Duration};
+
+/// How long taking blocks back may take: a sync on the same disk may be in its way, of many files together, and may hang.
+const FORGET_TIME_MAX: Duration = Duration::from_secs(60);
+
+impl Handle {
+    /// Reads `range` once more, because a file that [`Handle::hit`] or a read of this handle gave could not be read there:
+    /// `error` says why. The blocks of the range are not used any more, and their bytes come from the origin. They were
+    /// accounted when they were given the first time, and are not again.
+    ///
+    /// # Errors
+    /// [`Error::Disk`] when there is no origin to ask.
+    pub async fn recover(&self, range: ByteRange, error: &io::Error) -> Result<Read, Error> {
+        let opened = self.opened();
+        match &opened.source {
+            Source::Cached(file) => {
+                drop_unreadable(file, range, error).await;
+                Ok(Read::start_again(opened, range))
+            }
+            Source::Local { .. } => Err(unreadable(opened, error)),
+        }
+    }
+}
+
+fn unreadable(opened: &Opened, error: &io::Error) -> Error {
+    Error::Disk { lfn: opened.lfn().clone(), doing: "reading", reason: with_cause(error) }
+}
+
+/// Takes the blocks of `range` back: they are missing from now on. Their disk learns of it.
+async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::Error) {
+    let shared = file.shared();
+    let (Some(kept), Some(volume)) = (file.kept(), file.volume()) else { return };
+    file.note_read_failure();
+    if let Some(disk) = &shared.disk {
+        disk.note_read_failure(volume, error);
+    }
+    let path = file.path_on_disk();
+    let (offset, len, path) = (range.start(), range.len(), path.display());
+    tracing::error!(%path, offset, len, %error, "blocks on disk cannot be read: they are fetched again");
+    let blocks: Vec<BlockIndex> = kept.map.geometry().blocks_of(range).map(BlockIndex).collect();
+    let forgetting = {
+        let file = Arc::clone(file);
+        shared.options.workers.run(move || file.kept().map(|kept| kept.forget(blocks)))
+    };
+    let was_retired = file.is_retired();
+    let is_forgotten = tokio::select! {
+        biased;
+        forgotten = tokio::time::timeout(FORGET_TIME_MAX, forgetting) => matches!(forgotten, Ok(Ok(_))),
+        // Mostly because the disk is offline: then all blocks were taken back.
+        () = file.discarded(), if !was_retired => true,
+    };
+    if !is_forgotten {
+        file.retire(DropReason::DiskOffline);
+    }
+}

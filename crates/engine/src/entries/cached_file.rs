@@ -1,0 +1,508 @@
+//! A file of an origin that is open, and what the cache holds of it.
+
+use crate::{
+    Error, Segment,
+    base::{coalesced::Coalesced, latch::Latch},
+    entries::{
+        account::Account,
+        block_sums::WrittenSums,
+        claims::Claims,
+        file_read_ahead::FileReadAhead,
+        identity::{FromOrigin, LastCheck},
+        lazy_data_file::NotCreated,
+        shared::Shared,
+        stored_entry::{Kept, Record},
+    },
+    link::memory_budget::Budget,
+    namespace::routes::OriginTarget,
+};
+use forebay_cache::{CacheKey, Geometry};
+use forebay_index::{Change, Facts};
+use forebay_origin::{OriginError, OriginFile};
+use forebay_store::VolumeId;
+use forebay_telemetry::{DiskOperation, DropReason, NotKept};
+use forebay_types::{BlockIndex, ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome};
+use parking_lot::Mutex;
+use std::{
+    fs::File,
+    hash::{DefaultHasher, Hash, Hasher},
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// A file of an origin, shared by all clients that have it open.
+pub(crate) struct CachedFile {
+    shared: Arc<Shared>,
+    target: OriginTarget,
+    geometry: Geometry,
+    mtime: i64,
+    kept: Option<Kept>,
+    origin_file: Mutex<Arc<Coalesced<Arc<dyn OriginFile>>>>,
+    claims: Claims,
+    account: Account,
+    last_check: LastCheck,
+    read_ahead: FileReadAhead,
+    /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
+    users: AtomicU64,
+    /// The organisation of the first client that belongs to one.
+    owner: OnceLock<String>,
+    retired: Latch,
+    /// Whether it has become another file at its origin, or none: it is not opened there any more.
+    is_outdated: AtomicBool,
+    discarded: Latch,
+}
+
+/// Failed syncs in a row after which a file that nobody has open is let go: what they were to record is fetched again. Else
+/// every file opened while the disk is full would stay open itself.
+const SYNC_ATTEMPTS_MAX: u32 = 5;
+
+/// How long who opens a name anew waits for the fills of the file that was retired: an origin that hangs holds up nobody else.
+const FILLS_WAIT_MAX: Duration = Duration::from_secs(10);
+
+impl CachedFile {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        target: OriginTarget,
+        geometry: Geometry,
+        mtime: i64,
+        kept: Option<Kept>,
+        from_origin: Option<FromOrigin>,
+    ) -> Self {
+        let (origin_file, last_check) = match from_origin {
+            Some(FromOrigin { file, asked }) => (Coalesced::ready(file), asked),
+            None => (Coalesced::default(), LastCheck::of(kept.as_ref())),
+        };
+        let link = shared.limits.link(&target.server);
+        if let Some(found) = kept.as_ref().filter(|kept| target.service.direct && kept.is_on_disk()) {
+            found.note_maybe_shown();
+        }
+        let read_ahead = target.read_ahead(shared.options.read_ahead.settings);
+        Self {
+            read_ahead: FileReadAhead::new(read_ahead, link, geometry),
+            shared,
+            target,
+            geometry,
+            mtime,
+            kept,
+            origin_file: Mutex::new(Arc::new(origin_file)),
+            claims: Claims::default(),
+            account: Account::default(),
+            last_check,
+            users: AtomicU64::new(0),
+            owner: OnceLock::new(),
+            retired: Latch::default(),
+            is_outdated: AtomicBool::new(false),
+            discarded: Latch::default(),
+        }
+    }
+
+    pub(crate) const fn key(&self) -> Option<&CacheKey> {
+        self.target.key.as_ref()
+    }
+
+    /// Another client has been let in: what is fetched from now on may be asked for with its credentials, if they last longer.
+    pub(crate) fn renew_credentials(&self, target: &OriginTarget) {
+        self.target.path.on_behalf.renew(&target.path.on_behalf);
+    }
+
+    pub(crate) const fn lfn(&self) -> &Lfn {
+        &self.target.path.lfn
+    }
+
+    pub(crate) const fn server(&self) -> &Endpoint {
+        &self.target.server
+    }
+
+    pub(crate) const fn size(&self) -> u64 {
+        self.geometry.file_size()
+    }
+
+    /// When the file was last changed, in seconds of the Unix epoch, as of its open.
+    pub(crate) const fn mtime(&self) -> i64 {
+        self.mtime
+    }
+
+    pub(crate) const fn last_check(&self) -> &LastCheck {
+        &self.last_check
+    }
+
+    pub(crate) const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    pub(crate) const fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
+    }
+
+    pub(crate) const fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    pub(crate) const fn read_ahead(&self) -> &FileReadAhead {
+        &self.read_ahead
+    }
+
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.shared.budget
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn read_window(&self) -> u64 {
+        self.shared.options.read_window
+    }
+
+    /// The disk it is kept on.
+    pub(crate) fn volume(&self) -> Option<VolumeId> {
+        self.kept.as_ref().map(|kept| kept.data.volume())
+    }
+
+    /// Whether nothing is to be written of it for now, if it is kept at all.
+    pub(crate) fn is_disk_paused(&self) -> bool {
+        let is_paused = |kept: &Kept| !kept.data.is_writable() || self.shared.is_paused(kept.data.volume());
+        self.kept.as_ref().is_none_or(is_paused)
+    }
+
+    /// Whether clients that see the cache's file system read it on their own.
+    pub(crate) const fn is_direct(&self) -> bool {
+        self.target.service.direct
+    }
+
+    pub(crate) fn stat(&self) -> FileStat {
+        file_stat(&self.target, self.size(), self.mtime, self.counts_as_cached())
+    }
+
+    /// Whether the file counts as cached by the settings of who has opened it first.
+    pub(crate) fn counts_as_cached(&self) -> bool {
+        let criteria = &self.target.decisions.options.cached;
+        self.kept.as_ref().is_some_and(|kept| criteria.are_met(kept.map.written_bytes(), self.size()))
+    }
+
+    pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
+        self.account.add(outcome, bytes);
+    }
+
+    /// Whether the cache has all of it.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.map.is_complete())
+    }
+
+    /// The data file, when it holds all of `range`.
+    pub(crate) fn hit(&self, range: ByteRange) -> Option<&Arc<File>> {
+        self.kept.as_ref().filter(|kept| kept.map.holds(range)).map(|kept| kept.data.file())
+    }
+
+    /// The part of `range` that is on disk in one run from its start.
+    pub(crate) fn present_part(&self, range: ByteRange) -> ByteRange {
+        let end = self.kept.as_ref().map_or_else(|| range.start(), |kept| kept.map.present_run(range.start()));
+        ByteRange::between(range.start(), end.min(range.end()))
+    }
+
+    pub(crate) fn segment(&self, range: ByteRange) -> Result<Segment, Error> {
+        let kept = self.kept.as_ref().filter(|_| !range.is_empty());
+        let kept = kept.ok_or(Error::Internal { what: "bytes on disk are not there" })?;
+        Ok(Segment::File { file: Arc::clone(kept.data.file()), range })
+    }
+
+    /// The file at its origin, opened when first needed; it must be the same file as the one that is cached.
+    pub(crate) async fn origin_file(self: &Arc<Self>) -> Result<Arc<dyn OriginFile>, Error> {
+        let changed = || Error::Changed { lfn: self.lfn().clone() };
+        let open = || async {
+            let file = self.target.origin.open(&self.target.path).await?;
+            let is_same = self.matches(&file.identity());
+            if !is_same {
+                self.retire(DropReason::Changed);
+            }
+            if is_same && !self.is_outdated() { Ok(file) } else { Err(changed()) }
+        };
+        if self.is_outdated() {
+            return Err(changed());
+        }
+        let opening = Arc::clone(&self.origin_file.lock());
+        opening.get_or_make(open).await
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.is_outdated.load(Ordering::Acquire)
+    }
+
+    /// Closes the file at its origin. An xrootd gives whoever opens a file the one that others have open under its name, whatever
+    /// has been put in its place: nobody gets a new copy as long as the old one is open.
+    fn close_at_origin(&self) {
+        *self.origin_file.lock() = Arc::default();
+    }
+
+    /// Takes note of an error on the way to the client, and tells it what helps: a changed file is not cached any longer,
+    /// and opening it again leads to its new content.
+    pub(crate) fn note_failure(self: &Arc<Self>, error: Error) -> Error {
+        if !matches!(error, Error::Origin(OriginError::Changed { .. })) {
+            return error;
+        }
+        self.retire(DropReason::Changed);
+        Error::Changed { lfn: self.lfn().clone() }
+    }
+
+    /// Notes blocks that were written, unless they must not be trusted.
+    pub(crate) fn note_written(&self, kept: &Kept, blocks: ByteRange, sums: &WrittenSums, verified: bool) {
+        self.shared.metrics.add_disk_written(blocks.len());
+        let grown = kept.note_written(blocks, sums, verified, || !self.is_retired());
+        if let (Some((before, present)), Some(key)) = (grown, self.key()) {
+            self.shared.purger.note_grown(key, kept.data.volume(), before, present);
+        }
+    }
+
+    /// Where the data file is, for logs.
+    pub(crate) fn path_on_disk(&self) -> PathBuf {
+        let (disk, key) = (self.shared.disk.as_ref(), self.key());
+        disk.zip(key).map(|(disk, key)| disk.local_path(key)).unwrap_or_default()
+    }
+
+    /// What is stored of the checksums of the blocks in chunk number `chunk`, by position; `None` when there is no index that
+    /// tells. Blocking.
+    pub(crate) fn stored_sums(&self, kept: &Kept, chunk: u64) -> Option<Vec<(usize, u32)>> {
+        let (catalog, key) = (self.shared.catalog.as_ref()?, self.key()?);
+        catalog.block_sums(key, kept.generation(), chunk)
+    }
+
+    /// Has the checksums stored that were noted since the last call.
+    pub(crate) fn store_sums(&self, kept: &Kept) {
+        let (Some(catalog), Some(key)) = (&self.shared.catalog, self.key()) else { return };
+        let sums = kept.sums().take_changed();
+        if !sums.is_empty() {
+            let block_sums = sums.into_iter().map(|(index, sum)| (index.0, Some(sum))).collect();
+            catalog.note_learnt(key, kept.generation(), Facts { block_sums, ..Facts::default() });
+        }
+    }
+
+    /// Remembers which blocks are trusted, so that they are not checked again when the file is opened again.
+    pub(crate) fn remember_trust(&self) {
+        if let Some(kept) = self.kept.as_ref().filter(|kept| kept.is_on_disk() && !self.is_retired()) {
+            self.shared.remember_trust(kept);
+        }
+    }
+
+    /// Counts a failure to read blocks that should be on disk.
+    pub(crate) fn note_read_failure(&self) {
+        self.shared.metrics.add_disk_error(DiskOperation::Read);
+    }
+
+    /// Notes blocks that were not written because the disk had failed a moment before.
+    pub(crate) fn note_not_written(&self, blocks: u64) {
+        self.shared.metrics.add_not_kept(NotKept::DiskError, blocks);
+    }
+
+    /// Notes that what is missing of `blocks` will not be fetched to make them whole.
+    pub(crate) fn note_cut(&self, blocks: ByteRange) {
+        let is_written = |index| self.kept().is_some_and(|kept| kept.map.is_written(BlockIndex(index)));
+        let cut = self.geometry().blocks_of(blocks).filter(|index| !is_written(*index)).count();
+        self.shared.metrics.add_not_kept(NotKept::Link, cut as u64);
+    }
+
+    pub(crate) fn note_write_failure(self: &Arc<Self>, error: &io::Error, blocks: u64) {
+        if let Some(not_created) = error.get_ref().and_then(|error| error.downcast_ref::<NotCreated>()) {
+            return self.note_not_created(not_created, blocks);
+        }
+        let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
+        self.shared.metrics.add_not_kept(reason, blocks);
+        if is_full {
+            self.shared.note_disk_full(DiskOperation::Write, self.volume(), error);
+        } else {
+            self.shared.note_disk_failure(DiskOperation::Write, self.volume(), error);
+        }
+    }
+}
+
+// What becomes of an entry that is not on disk yet.
+impl CachedFile {
+    /// Notes that blocks were not written because the entry could not be created.
+    fn note_not_created(self: &Arc<Self>, NotCreated(error): &NotCreated, blocks: u64) {
+        let is_full = error.is_out_of_space();
+        let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
+        self.shared.metrics.add_not_kept(reason, blocks);
+        if is_full {
+            return self.shared.note_disk_full(DiskOperation::Open, self.volume(), error);
+        }
+        self.shared.note_store_failure(DiskOperation::Open, self.volume(), error);
+        if error.concerns_one_entry() {
+            // Something is in its place; nothing of it can be kept.
+            self.retire(DropReason::Damaged);
+        }
+    }
+}
+
+// Clients come and go.
+impl CachedFile {
+    /// One more client has the file open. Called under the table's lock.
+    pub(crate) fn attach(&self) {
+        let mut record = self.kept.as_ref().map(Kept::record);
+        let is_first = self.users.fetch_add(1, Ordering::AcqRel) == 0;
+        let Some(record) = &mut record else { return };
+        if is_first {
+            record.period_start = self.account.bytes();
+            record.cinfo.begin_access(forebay_net::clock::now_unix());
+        }
+        if let Some(access) = record.cinfo.accesses.last_mut() {
+            access.opens = access.opens.saturating_add(1);
+            access.detached = None;
+        }
+        record.note_change();
+    }
+
+    /// Whoever has the file open keeps it open for somebody else too, which is no open of its own.
+    pub(crate) fn attach_again(&self) {
+        let _record = self.kept.as_ref().map(Kept::record);
+        self.users.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Notes the organisation of a client that has the file open. The first one counts, and is told with the next record.
+    pub(crate) fn note_owner(&self, organization: Option<&str>) {
+        if let Some(organization) = organization {
+            self.owner.get_or_init(|| organization.to_owned());
+        }
+    }
+
+    /// The organisation of the first client that belongs to one.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.owner.get().map(String::as_str)
+    }
+
+    /// A client has closed the file after `open_for`; returns how many had it open until now.
+    pub(crate) fn detach(&self, open_for: Duration) -> u64 {
+        let mut record = self.kept.as_ref().map(Kept::record);
+        let users_before = self.users.fetch_sub(1, Ordering::AcqRel);
+        if users_before == 1 {
+            self.read_ahead.note_all_left(self);
+        }
+        let Some(record) = &mut record else { return users_before };
+        self.refresh_access(record);
+        if let Some(access) = record.cinfo.accesses.last_mut() {
+            let seconds = i32::try_from(open_for.as_secs()).unwrap_or(i32::MAX);
+            access.duration_seconds = access.duration_seconds.saturating_add(seconds);
+            access.detached = (users_before == 1).then(forebay_net::clock::now_unix);
+        }
+        record.note_change();
+        users_before
+    }
+
+    /// Brings the newest access record up to the account.
+    pub(crate) fn refresh_access(&self, record: &mut Record) {
+        let bytes = self.account.bytes().since(&record.period_start);
+        if let Some(access) = record.cinfo.accesses.last_mut() {
+            (access.hit_bytes, access.missed_bytes, access.bypassed_bytes) = (bytes.hit, bytes.missed, bytes.bypassed);
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.users() > 0
+    }
+
+    /// Clients that have the file open.
+    pub(crate) fn users(&self) -> u64 {
+        self.users.load(Ordering::Acquire)
+    }
+
+    /// Whether the file may leave the table: nobody has it open, and all of it that is to be on disk is there, or cannot be
+    /// brought there. A retired file may leave once it is off the disk, whoever has it open.
+    pub(crate) fn is_idle(&self) -> bool {
+        // The record comes last: it tells what the last client has left behind.
+        let is_done = |kept: &Kept| {
+            let record = kept.record();
+            record.is_clean() || record.failed_syncs >= SYNC_ATTEMPTS_MAX
+        };
+        if self.is_retired() {
+            return self.discarded.is_set();
+        }
+        !self.is_open()
+            && !self.read_ahead.is_completing()
+            && self.claims.is_empty()
+            && self.kept.as_ref().is_none_or(is_done)
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.is_set()
+    }
+
+    /// Takes the file out of the cache; who has it open goes on reading what is there.
+    pub(crate) fn retire(self: &Arc<Self>, reason: DropReason) {
+        let is_outdated = matches!(reason, DropReason::Changed | DropReason::Gone);
+        if is_outdated && self.kept.is_some() {
+            self.is_outdated.store(true, Ordering::Release);
+        }
+        if !self.retired.set() {
+            return;
+        }
+        tracing::warn!(lfn = self.lfn().as_str(), reason = reason.as_str(), "dropping a file from the cache");
+        self.shared.metrics.add_file_dropped(reason);
+        if self.kept.is_some() {
+            // What is not kept has no mark: opened again it might be another content.
+            self.close_at_origin();
+        }
+        if reason == DropReason::DiskOffline {
+            self.lose();
+            return;
+        }
+        let file = Arc::clone(self);
+        tokio::spawn(async move {
+            let discarding = Arc::clone(&file);
+            let discarded = file.shared.options.workers.run(move || discarding.discard_on_disk(reason)).await;
+            if discarded.is_err() {
+                tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
+            }
+            // They have it open at the origin, and whoever opens its name there gets the same once more.
+            if is_outdated && tokio::time::timeout(FILLS_WAIT_MAX, file.claims.all_released()).await.is_err() {
+                tracing::warn!(lfn = file.lfn().as_str(), "a dropped file is still being fetched");
+            }
+            file.discarded.set();
+        });
+    }
+
+    /// Gives up what is on a disk that is gone. The entry stays there, to be found again when the disk comes back.
+    fn lose(&self) {
+        if let Some(kept) = &self.kept {
+            kept.seal();
+            kept.forget_all();
+        }
+        self.discarded.set();
+    }
+
+    /// Waits until the file is retired.
+    pub(crate) async fn retired(&self) {
+        self.retired.wait().await;
+    }
+
+    /// Waits until a retired file is off the disk; an outdated one also until its fills have ended.
+    pub(crate) async fn discarded(&self) {
+        self.discarded.wait().await;
+    }
+
+    fn discard_on_disk(&self, reason: DropReason) {
+        let (Some(kept), Some(key), Some(disk)) = (&self.kept, self.key(), &self.shared.disk) else { return };
+        kept.seal_and_wait();
+        // What was noted before is noted before the end, and nothing more is behind it.
+        drop(kept.noting());
+        if let Err(error) = disk.remove_entry(key) {
+            self.shared.note_store_failure(DiskOperation::Remove, self.volume(), &error);
+            return;
+        }
+        self.shared.purger.note_gone(key);
+        if let Some(catalog) = &self.shared.catalog {
+            catalog.note(key, if reason == DropReason::Changed { Change::outdated() } else { Change::removed() });
+        }
+    }
+}
+
+/// What is known of a file of an origin from its size and change time.
+pub(crate) fn file_stat(target: &OriginTarget, size: u64, mtime: i64, cached: bool) -> FileStat {
+    let mut hasher = DefaultHasher::new();
+    (&target.server, &target.path.lfn).hash(&mut hasher);
+    let id = hasher.finish() >> 1;
+    FileStat { id, kind: FileKind::File, size, mtime, readable: true, executable: false, offline: false, cached }
+}

@@ -1,0 +1,107 @@
+//! What is fetched ahead of one file's readers, and what became of it.
+
+use crate::{
+    entries::cached_file::CachedFile,
+    link::{
+        admission::{Permit, Purpose},
+        link_scheduler::Link,
+    },
+};
+use forebay_cache::{Geometry, ReadAheadBounds, ReadAheadLedger, ReadAheadSettings, Worth};
+use forebay_telemetry::ReadAheadEvent;
+use forebay_types::ByteRange;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+/// Reading ahead of one file.
+pub(crate) struct FileReadAhead {
+    settings: ReadAheadSettings,
+    link: Arc<Link>,
+    ledger: ReadAheadLedger,
+    /// Reads while less was fetched ahead, or nothing, because it had been wasteful.
+    reads_while_less: AtomicU64,
+    /// Whether a task is fetching all that is missing.
+    pub(crate) is_completing: AtomicBool,
+}
+
+/// Reads after which a wasteful past counts half, so that reading ahead is tried again in the end.
+const FADE_READS: u64 = 256;
+
+impl FileReadAhead {
+    pub(crate) const fn new(settings: ReadAheadSettings, link: Arc<Link>, geometry: Geometry) -> Self {
+        Self {
+            settings,
+            link,
+            ledger: ReadAheadLedger::new(geometry),
+            reads_while_less: AtomicU64::new(0),
+            is_completing: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) const fn settings(&self) -> &ReadAheadSettings {
+        &self.settings
+    }
+
+    pub(crate) const fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+
+    /// Whether a task is fetching all that is missing.
+    pub(crate) fn is_completing(&self) -> bool {
+        self.is_completing.load(Ordering::Acquire)
+    }
+
+    /// How far a reader may be read ahead of that has not come to `expected` bytes yet that were fetched ahead of it.
+    /// `None` when that has been wasteful.
+    pub(crate) fn bounds(&self, expected: u64) -> Option<ReadAheadBounds> {
+        let worth = self.ledger.worth(expected);
+        (worth != Worth::Off).then(|| ReadAheadBounds::new(&self.settings, self.link.estimate().window(), worth))
+    }
+
+    /// Notes a read, of a reader as above: what was wasteful is tried again in the end.
+    pub(crate) fn note_reading_on(&self, expected: u64) {
+        let is_to_fade = || self.reads_while_less.fetch_add(1, Ordering::Relaxed) % FADE_READS == FADE_READS - 1;
+        if self.ledger.worth(expected) != Worth::Full && is_to_fade() {
+            self.ledger.fade();
+        }
+    }
+
+    /// Notes that `blocks` are being fetched.
+    pub(crate) fn note_fetched(&self, file: &CachedFile, purpose: Purpose, blocks: ByteRange) {
+        let metrics = &file.shared().metrics;
+        match purpose {
+            Purpose::ReadAhead | Purpose::SpareTime => {
+                self.ledger.note_fetched(blocks);
+                metrics.add_read_ahead(ReadAheadEvent::Fetched, blocks.len());
+            }
+            Purpose::Completion => metrics.add_completion(blocks.len()),
+        }
+    }
+
+    /// Notes that the fill of `blocks` has ended. What of it is not in the cache is no waste: it was not there to be read.
+    pub(crate) fn note_ended(&self, file: &CachedFile, permit: Permit, blocks: ByteRange) {
+        let is_read_ahead = permit.purpose != Purpose::Completion;
+        drop(permit);
+        if is_read_ahead && !file.kept().is_some_and(|kept| kept.map.holds(blocks)) {
+            file.shared().metrics.add_read_ahead(ReadAheadEvent::Failed, self.ledger.forget(blocks));
+        }
+    }
+
+    /// Notes that a client reads `range`. Takes no lock and allocates nothing.
+    pub(crate) fn note_read(&self, file: &CachedFile, range: ByteRange) {
+        let used = self.ledger.note_read(range);
+        if used > 0 {
+            file.shared().metrics.add_read_ahead(ReadAheadEvent::Used, used);
+        }
+    }
+
+    /// Notes that the last client has left.
+    pub(crate) fn note_all_left(&self, file: &CachedFile) {
+        let wasted = self.ledger.give_up();
+        if wasted > 0 {
+            file.shared().metrics.add_read_ahead(ReadAheadEvent::Wasted, wasted);
+        }
+    }
+}

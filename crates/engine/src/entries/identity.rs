@@ -1,0 +1,144 @@
+//! What is known of an open file at its origin, and since when.
+
+use crate::entries::{cached_file::CachedFile, stored_entry::Kept};
+use forebay_cache::{Cinfo, Remembered};
+use forebay_origin::{Checksum, FileIdentity, OriginFile};
+use forebay_store::{MarkChecksum, OriginMark};
+use parking_lot::{Mutex, MutexGuard};
+use std::{sync::Arc, time::Instant};
+
+/// A file that was opened at its origin.
+pub(crate) struct FromOrigin {
+    pub(crate) file: Arc<dyn OriginFile>,
+    /// When the origin was asked to open it.
+    pub(crate) asked: LastCheck,
+}
+
+/// When a file was last found to be its origin's.
+pub(crate) struct LastCheck(Mutex<Checked>);
+
+#[derive(Clone, Copy)]
+struct Checked {
+    /// In seconds of the Unix epoch.
+    unix: i64,
+    /// `None` when that was before this process had it open.
+    at: Option<Instant>,
+}
+
+impl Clone for LastCheck {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(*self.checked()))
+    }
+}
+
+impl LastCheck {
+    /// The origin is asked for the file from now on: what it answers may be as old as this.
+    pub(crate) fn begun_now() -> Self {
+        let (unix, at) = (forebay_net::clock::now_unix(), forebay_net::clock::monotonic());
+        Self(Mutex::new(Checked { unix, at: Some(at) }))
+    }
+
+    /// What the record on disk tells: an entry is created when its file was opened at the origin.
+    pub(crate) fn of(kept: Option<&Kept>) -> Self {
+        let unix = kept.map_or(i64::MIN, |kept| {
+            let record = kept.record();
+            last_check_of(&record.cinfo, record.mark.as_ref())
+        });
+        Self(Mutex::new(Checked { unix, at: None }))
+    }
+
+    /// In seconds of the Unix epoch.
+    pub(crate) fn unix(&self) -> i64 {
+        self.checked().unix
+    }
+
+    /// Whether it was since `began`.
+    pub(crate) fn is_since(&self, began: Instant) -> bool {
+        self.checked().at.is_some_and(|at| at >= began)
+    }
+
+    fn checked(&self) -> MutexGuard<'_, Checked> {
+        self.0.lock()
+    }
+}
+
+/// When an entry was last found to be its origin's file, in seconds of the Unix epoch: at the latest when it was created.
+pub(crate) fn last_check_of(cinfo: &Cinfo, mark: Option<&OriginMark>) -> i64 {
+    mark.and_then(|mark| mark.checked).unwrap_or(cinfo.created)
+}
+
+impl CachedFile {
+    /// Whether the origin's file is the one whose blocks are here: of the same size, and unchanged at the same server.
+    /// (Replicas of one file at several servers have change times of their own.)
+    pub(crate) fn matches(&self, identity: &FileIdentity) -> bool {
+        if identity.size != self.size() {
+            return false;
+        }
+        let Some(kept) = self.kept() else { return true };
+        let mut record = kept.record();
+        if let Some(mark) = &record.mark {
+            return mark.endpoint != identity.endpoint || mark.mtime == identity.mtime;
+        }
+        record.mark = Some(OriginMark::new(identity.endpoint.clone(), identity.mtime));
+        record.note_change();
+        true
+    }
+
+    /// Whether `identity` is that of a replica at another server than the one that the file was taken from. Of a file that is
+    /// not kept that is not known, and nothing is lost when it is opened anew.
+    pub(crate) fn is_replica(&self, identity: &FileIdentity) -> bool {
+        if self.kept().is_none() {
+            return false;
+        }
+        let is_elsewhere = |mark: &OriginMark| mark.endpoint != identity.endpoint;
+        identity.size == self.size() && self.mark().as_ref().is_none_or(is_elsewhere)
+    }
+
+    /// Notes that the file was its origin's at `unix` (seconds of the Unix epoch), and at `at` or later.
+    pub(crate) fn note_checked(&self, unix: i64, at: Instant) {
+        *self.last_check().checked() = Checked { unix, at: Some(at) };
+        self.change_mark(|mark| mark.checked = Some(unix));
+    }
+
+    /// What tells the file from another one under its name.
+    pub(crate) fn remembered(&self) -> Remembered {
+        let size = self.size();
+        let unkept = Remembered { size, mtime: Some(self.mtime()), created: i64::MAX };
+        self.kept().map_or(unkept, |kept| {
+            let record = kept.record();
+            Remembered { size, mtime: record.mark.as_ref().map(|mark| mark.mtime), created: record.cinfo.created }
+        })
+    }
+
+    /// What the file looked like at its origin, if that is known.
+    pub(crate) fn mark(&self) -> Option<OriginMark> {
+        self.kept().and_then(|kept| kept.record().mark.clone())
+    }
+
+    /// Notes where the file is at its origin, and when it was changed there.
+    pub(crate) fn note_identity(&self, identity: &FileIdentity) {
+        let Some(kept) = self.kept() else { return };
+        let mut record = kept.record();
+        let known = record.mark.take();
+        record.mark = Some(OriginMark {
+            checked: known.as_ref().and_then(|mark| mark.checked),
+            checksum: known.and_then(|mark| mark.checksum),
+            ..OriginMark::new(identity.endpoint.clone(), identity.mtime)
+        });
+        record.note_change();
+    }
+
+    /// Notes the origin's checksum of the file.
+    pub(crate) fn note_checksum(&self, checksum: &Checksum) {
+        self.change_mark(|mark| mark.checksum = MarkChecksum::new(&checksum.algorithm, &checksum.value));
+    }
+
+    fn change_mark(&self, change: impl FnOnce(&mut OriginMark)) {
+        let Some(kept) = self.kept() else { return };
+        let mut record = kept.record();
+        if let Some(mark) = &mut record.mark {
+            change(mark);
+            record.note_change();
+        }
+    }
+}

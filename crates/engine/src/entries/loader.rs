@@ -1,0 +1,247 @@
+//! Making an open file: from what the disk holds of it, else from its origin.
+
+use crate::{
+    Error,
+    entries::{
+        cached_file::{CachedFile, file_stat},
+        identity::{FromOrigin, LastCheck, last_check_of},
+        lazy_data_file::NewFile,
+        shared::Shared,
+        stored_entry::Kept,
+    },
+    freshness::origin_permission::Leave,
+    namespace::routes::OriginTarget,
+};
+use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered};
+use forebay_origin::{Checksum, OriginError};
+use forebay_store::{Entry, MarkChecksum, OriginMark, StoreError};
+use forebay_telemetry::{DiskOperation, NotKept};
+use forebay_types::{BlockSize, FileStat};
+use std::{io, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
+
+/// How long an open waits for the disk: one that hangs is offline by then, and its files are misses.
+const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Loads a file into the table: from the disk when it holds a part of it, else from the origin.
+///
+/// Where the disk is not known to hold anything the origin is asked first, and the disk only when that fails or an entry is made.
+pub(crate) async fn load(
+    shared: Arc<Shared>,
+    target: OriginTarget,
+    leave: Option<Leave>,
+) -> Result<Arc<CachedFile>, Error> {
+    let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
+    let is_disk_first = shared.catalog.as_ref().is_none_or(|catalog| catalog.may_have(&key));
+    if is_disk_first && let Some(entry) = open_entry(&shared, key.clone(), true).await {
+        return Ok(Arc::new(found(&shared, target, entry)));
+    }
+    let checksum = checksum_to_remember(&shared, &target).await;
+    let opened = match open_at_origin(&shared, &target, leave).await {
+        Ok(opened) => opened,
+        Err(error) if is_disk_first => return Err(error.into()),
+        Err(error) => {
+            let entry = open_entry(&shared, key, true).await.ok_or(error)?;
+            return Ok(Arc::new(found(&shared, target, entry)));
+        }
+    };
+    let identity = opened.file.identity();
+    let mark = OriginMark {
+        checksum: checksum.and_then(|checksum| MarkChecksum::new(&checksum.algorithm, &checksum.value)),
+        ..OriginMark::new(identity.endpoint.clone(), identity.mtime)
+    };
+    let block_size = target.treatment.block_size.unwrap_or(shared.options.block_size);
+    let geometry = Geometry::of_new_file(block_size, identity.size).ok();
+    let made = match create_entry(&shared, key.clone(), geometry, mark, is_disk_first).await {
+        Creation::Taken => match open_entry(&shared, key, true).await {
+            Some(entry) => found(&shared, target, entry),
+            None => unkept(&shared, target, opened)?,
+        },
+        Creation::Refused => unkept(&shared, target, opened)?,
+        Creation::Made(kept) => {
+            let geometry = kept.map.geometry();
+            CachedFile::new(shared, target, geometry, identity.mtime, Some(*kept), Some(opened))
+        }
+    };
+    Ok(Arc::new(made))
+}
+
+/// A file of which the disk holds a part.
+fn found(shared: &Arc<Shared>, target: OriginTarget, entry: Entry) -> CachedFile {
+    let (geometry, mtime) = (entry.cinfo.geometry, mtime_of(&entry));
+    CachedFile::new(Arc::clone(shared), target, geometry, mtime, Some(shared.found(entry)), None)
+}
+
+/// The checksum of the file at its origin, where copies are compared by it. Asked before the file is opened: when it changes in
+/// between, the next check finds another checksum and no harm is done.
+async fn checksum_to_remember(shared: &Shared, target: &OriginTarget) -> Option<Checksum> {
+    if !target.validity.compares_checksum {
+        return None;
+    }
+    shared.questions.checksum(target, None, None).await.ok().flatten()
+}
+
+/// Opens a file at its origin, unless that was just done for the client; a name that is not there is remembered, also for who came too late to share this question.
+async fn open_at_origin(
+    shared: &Shared,
+    target: &OriginTarget,
+    leave: Option<Leave>,
+) -> Result<FromOrigin, OriginError> {
+    if let Some(opened) = leave.filter(|_| target.is_as_client()).and_then(Leave::into_file) {
+        return Ok(opened);
+    }
+    if let Some(missing) = target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
+        shared.metrics.add_negative_hit();
+        return Err(missing);
+    }
+    let asked = LastCheck::begun_now();
+    let opened = target.origin.open(&target.path).await;
+    if let (Err(error), Some(key)) = (&opened, &target.key)
+        && !target.is_as_client()
+    {
+        target.decisions.note_answer(key, error);
+    }
+    opened.map(|file| FromOrigin { file, asked })
+}
+
+/// A file that is not to be kept, opened at its origin.
+pub(crate) async fn load_unkept(
+    shared: &Arc<Shared>,
+    target: OriginTarget,
+    leave: Option<Leave>,
+) -> Result<Arc<CachedFile>, Error> {
+    shared.metrics.add_not_kept(NotKept::Decision, 1);
+    let opened = open_at_origin(shared, &target, leave).await?;
+    Ok(Arc::new(unkept(shared, target, opened)?))
+}
+
+/// A file that is on disk and that nobody has open.
+pub(crate) struct ClosedCopy {
+    pub(crate) stat: FileStat,
+    /// When it was last found to be its origin's, in seconds of the Unix epoch.
+    pub(crate) last_check: i64,
+    /// What tells it from another file under its name.
+    pub(crate) remembered: Remembered,
+}
+
+/// What the disk holds of a file, if anything.
+pub(crate) async fn closed_copy(shared: &Arc<Shared>, target: &OriginTarget) -> Option<ClosedCopy> {
+    let entry = open_entry(shared, target.key.clone()?, false).await?;
+    let (cinfo, mark) = (&entry.cinfo, entry.origin.as_ref());
+    let size = cinfo.geometry.file_size();
+    let is_cached = target.decisions.options.cached.are_met(cinfo.present_bytes(), size);
+    Some(ClosedCopy {
+        stat: file_stat(target, size, mtime_of(&entry), is_cached),
+        last_check: last_check_of(cinfo, mark),
+        remembered: Remembered { size, mtime: mark.map(|mark| mark.mtime), created: cinfo.created },
+    })
+}
+
+/// A file that is passed through without keeping it.
+fn unkept(shared: &Arc<Shared>, target: OriginTarget, opened: FromOrigin) -> Result<CachedFile, Error> {
+    let identity = opened.file.identity();
+    let too_large = |error: forebay_cache::GeometryError| {
+        Error::Origin(OriginError::Protocol { endpoint: identity.endpoint.clone(), what: error.to_string() })
+    };
+    let geometry = Geometry::of_new_file(BlockSize::MAX, identity.size).map_err(too_large)?;
+    Ok(CachedFile::new(Arc::clone(shared), target, geometry, identity.mtime, None, Some(opened)))
+}
+
+/// What the disk holds under `key`, if anything; a disk that fails holds nothing.
+pub(crate) async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: bool) -> Option<Entry> {
+    let disk = Arc::clone(shared.disk.as_ref()?);
+    let opening = Arc::clone(shared);
+    let opened = shared.options.workers.run(move || {
+        let entry = disk.open_entry(&key)?;
+        if let Some(entry) = entry.as_ref().filter(|_| is_access) {
+            let now = forebay_net::clock::now_unix();
+            if let Err(error) = disk.touch(&key, now) {
+                opening.note_store_failure(DiskOperation::Open, Some(entry.volume()), &error);
+            }
+            opening.note_entry(&key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), now);
+        }
+        Ok::<_, StoreError>(entry)
+    });
+    let Ok(opened) = tokio::time::timeout(DISK_WAIT_MAX, opened).await else {
+        // What it holds is not known: until it answers again nothing is put in the place of what may be there.
+        shared.note_disk_failure(DiskOperation::Open, None, &io::Error::from(io::ErrorKind::TimedOut));
+        return None;
+    };
+    match opened {
+        Ok(Ok(entry)) => entry,
+        Ok(Err(error)) => {
+            shared.note_store_failure(DiskOperation::Open, None, &error);
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// When the file of an entry last changed: at its origin, or, for entries of XCache that do not tell, on our disk.
+fn mtime_of(entry: &Entry) -> i64 {
+    let changed_here = || entry.data.file().metadata().map_or(0, |metadata| metadata.mtime());
+    entry.origin.as_ref().map_or_else(changed_here, |mark| mark.mtime)
+}
+
+/// What became of making a new entry.
+enum Creation {
+    Made(Box<Kept>),
+    /// There is one, or what may be one.
+    Taken,
+    /// The disk does not take it; counted.
+    Refused,
+}
+
+/// Makes a new entry: with its first write if the disk that it goes to is known, else now. When nobody `has_looked` whether there is one, one that is there is left alone.
+async fn create_entry(
+    shared: &Arc<Shared>,
+    key: CacheKey,
+    geometry: Option<Geometry>,
+    mark: OriginMark,
+    has_looked: bool,
+) -> Creation {
+    let (Some(disk), Some(geometry)) = (shared.disk.clone(), geometry) else { return Creation::Refused };
+    if shared.pauses.are_all_on() {
+        shared.metrics.add_not_kept(NotKept::DiskError, 1);
+        return Creation::Refused;
+    }
+    if shared.purger.is_full() {
+        shared.metrics.add_not_kept(NotKept::DiskFull, 1);
+        return Creation::Refused;
+    }
+    let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
+    // A file without bytes is never written.
+    let volume = disk.volume_for_new().filter(|_| geometry.file_size() > 0);
+    if let Some(volume) = volume {
+        let file = NewFile::new(Arc::clone(shared), key, cinfo.clone(), mark.clone(), volume);
+        return Creation::Made(Box::new(Kept::of_new(Arc::new(file), cinfo, mark)));
+    }
+    let creating = Arc::clone(shared);
+    let created = shared.options.workers.run(move || {
+        let entry = if has_looked {
+            Some(disk.create_entry(&key, cinfo, Some(mark))?)
+        } else {
+            disk.create_entry_if_free(&key, cinfo, Some(mark))?
+        };
+        Ok::<_, StoreError>(entry.map(|entry| creating.created(&key, entry)))
+    });
+    let Ok(created) = tokio::time::timeout(DISK_WAIT_MAX, created).await else {
+        shared.metrics.add_not_kept(NotKept::DiskError, 1);
+        shared.metrics.add_disk_error(DiskOperation::Open);
+        return Creation::Refused;
+    };
+    match created {
+        Ok(Ok(Some(kept))) => Creation::Made(Box::new(kept)),
+        Ok(Ok(None)) => Creation::Taken,
+        Ok(Err(error)) => {
+            let reason = if error.is_out_of_space() { NotKept::DiskFull } else { NotKept::DiskError };
+            shared.metrics.add_not_kept(reason, 1);
+            if error.is_out_of_space() {
+                shared.note_disk_full(DiskOperation::Open, None, &error);
+            } else {
+                shared.note_store_failure(DiskOperation::Open, None, &error);
+            }
+            Creation::Refused
+        }
+        Err(_) => Creation::Refused,
+    }
+}

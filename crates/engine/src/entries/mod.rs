@@ -1,0 +1,15 @@
+//! Files of the cache: those that are open, and those that lie on disk.
+
+pub(crate) mod account;
+pub(crate) mod block_sums;
+pub(crate) mod cached_file;
+pub(crate) mod claims;
+pub(crate) mod file_read_ahead;
+pub(crate) mod fill;
+pub(crate) mod identity;
+pub(crate) mod lazy_data_file;
+pub(crate) mod loader;
+pub(crate) mod open_files;
+pub(crate) mod removal_guard;
+pub(crate) mod shared;
+pub(crate) mod stored_entry;

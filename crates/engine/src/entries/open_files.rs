@@ -1,0 +1,232 @@
+//! The table of files that are open, or wait for their last sync.
+
+use crate::{
+    Error,
+    base::{coalesced::Coalesced, detach_on_drop::Continued},
+    entries::{cached_file::CachedFile, removal_guard::Leaving},
+};
+use forebay_cache::CacheKey;
+use forebay_telemetry::DropReason;
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    future::Future,
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// Files by cache key. Clients that open one file at the same time share one load.
+pub(crate) struct Table {
+    slots: Mutex<BTreeMap<CacheKey, Slot>>,
+    /// Keys without a slot, whose entries are being removed. Changes under the lock of the slots.
+    leaving: Mutex<BTreeSet<CacheKey>>,
+    files_max: usize,
+    wait_max: Duration,
+    /// Told whenever files have left the table, or entries the disk.
+    room: Notify,
+}
+
+/// What became of the wish to retire a file.
+pub(crate) enum Retired {
+    /// The table does not have it.
+    NotThere,
+    /// Somebody has it open, or is about to.
+    InUse,
+    /// It is, from now on.
+    Now(Arc<CachedFile>),
+}
+
+type Slot = Arc<Coalesced<Arc<CachedFile>>>;
+
+impl Table {
+    /// A table of at most `files_max` files; who opens one more waits for room, for `wait_max` at most.
+    pub(crate) fn new(files_max: usize, wait_max: Duration) -> Self {
+        Self {
+            slots: Mutex::new(BTreeMap::new()),
+            leaving: Mutex::new(BTreeSet::new()),
+            files_max,
+            wait_max,
+            room: Notify::new(),
+        }
+    }
+
+    /// The file of `key`, attached for one more client; `load` makes it when the table does not have it, and `admit` says
+    /// whether the client may have it. When `admit` retires it, it is loaded anew.
+    ///
+    /// A load goes on when its client leaves: there is never a second one that meets the rest of it on the disk.
+    pub(crate) async fn attach<L, F, A, B>(&self, key: &CacheKey, load: L, admit: A) -> Result<Arc<CachedFile>, Error>
+    where
+        L: Fn() -> F + Clone + Send + 'static,
+        F: Future<Output = Result<Arc<CachedFile>, Error>> + Send + 'static,
+        A: Fn(Arc<CachedFile>) -> B,
+        B: Future<Output = Result<(), Error>>,
+    {
+        loop {
+            let slot = self.slot_when_room(key).await?;
+            let file = match loaded(&slot, &load).await {
+                Ok(file) => file,
+                Err(error) => {
+                    self.forget_failed(key, &slot);
+                    return Err(error);
+                }
+            };
+            if !file.is_retired() {
+                admit(Arc::clone(&file)).await?;
+            }
+            if file.is_retired() {
+                file.discarded().await;
+                remove_exactly(&mut self.slots(), &file);
+                continue;
+            }
+            // Under the table's lock, so that a file is never attached to while it is taken out.
+            let slots = self.slots();
+            if slots.get(key).is_some_and(|current| Arc::ptr_eq(current, &slot)) {
+                file.attach();
+                return Ok(file);
+            }
+        }
+    }
+
+    /// The file of `key`, if it is in the table and loaded.
+    pub(crate) fn find(&self, key: &CacheKey) -> Option<Arc<CachedFile>> {
+        let slot = self.slots().get(key).cloned()?;
+        slot.get().filter(|file| !file.is_retired()).cloned()
+    }
+
+    /// Every loaded file. Slots whose load was given up by all who waited for it are dropped on the way.
+    pub(crate) fn files(&self) -> Vec<Arc<CachedFile>> {
+        let mut slots = self.slots();
+        slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
+        slots.values().filter_map(|slot| slot.get().cloned()).collect()
+    }
+
+    /// Takes a file out unless somebody has it open or is about to, or something of it is not synced yet.
+    pub(crate) fn remove_if_idle(&self, file: &Arc<CachedFile>) {
+        let mut slots = self.slots();
+        let is_awaited = file.key().and_then(|key| slots.get(key)).is_some_and(|slot| Arc::strong_count(slot) > 1);
+        if !is_awaited && file.is_idle() {
+            file.remember_trust();
+            remove_exactly(&mut slots, file);
+            self.room.notify_waiters();
+        }
+    }
+
+    /// Takes entries for removal, all of `keys` but those that somebody has open, opens or fills, that are not synced yet, or
+    /// are being removed already.
+    pub(crate) fn take_leave(self: &Arc<Self>, keys: impl IntoIterator<Item = CacheKey>) -> Leaving {
+        let mut slots = self.slots();
+        let mut leaving = self.leaving();
+        let mut taken = Vec::new();
+        for key in keys {
+            let is_unused = slots
+                .get(&key)
+                .is_none_or(|slot| Arc::strong_count(slot) == 1 && slot.get().is_none_or(|file| file.is_idle()));
+            if is_unused && leaving.insert(key.clone()) {
+                slots.remove(&key);
+                taken.push(key);
+            }
+        }
+        drop((leaving, slots));
+        Leaving::new(Arc::clone(self), taken)
+    }
+
+    /// Opens may come again: entries are gone.
+    pub(crate) fn left(&self, keys: &[CacheKey]) {
+        let slots = self.slots();
+        let mut leaving = self.leaving();
+        for key in keys {
+            leaving.remove(key);
+        }
+        drop((leaving, slots));
+        self.room.notify_waiters();
+    }
+
+    /// The loaded file of `key`, retired unless somebody has it open or is about to; `force` retires it anyway.
+    pub(crate) fn retire(&self, key: &CacheKey, force: bool) -> Retired {
+        let slots = self.slots();
+        let Some(slot) = slots.get(key) else { return Retired::NotThere };
+        let Some(file) = slot.get().filter(|file| force || (Arc::strong_count(slot) == 1 && !file.is_open())) else {
+            return Retired::InUse;
+        };
+        file.retire(DropReason::Evicted);
+        Retired::Now(Arc::clone(file))
+    }
+
+    /// Forgets every file, so that their descriptors are closed.
+    pub(crate) fn clear(&self) {
+        self.slots().clear();
+    }
+
+    /// The slot of `key`, as soon as there is room for it.
+    async fn slot_when_room(&self, key: &CacheKey) -> Result<Slot, Error> {
+        let deadline = tokio::time::Instant::now() + self.wait_max;
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            if let Some(slot) = self.slot(key) {
+                return Ok(slot);
+            }
+            if tokio::time::timeout_at(deadline, room).await.is_err() {
+                if self.leaving().contains(key) {
+                    return Err(Error::Leaving { seconds: self.wait_max.as_secs() });
+                }
+                return Err(Error::TooManyOpen { limit: self.files_max });
+            }
+        }
+    }
+
+    /// The slot of `key`; `None` when its entry is being removed, or it is not there and there is no room for it.
+    fn slot(&self, key: &CacheKey) -> Option<Slot> {
+        let mut slots = self.slots();
+        if self.leaving().contains(key) {
+            return None;
+        }
+        let has_room = slots.len() < self.files_max;
+        match slots.entry(key.clone()) {
+            Entry::Occupied(entry) => Some(Arc::clone(entry.get())),
+            Entry::Vacant(entry) => has_room.then(|| Arc::clone(entry.insert(Slot::default()))),
+        }
+    }
+
+    /// Frees the slot of a failed load, unless another client is about to try again in it.
+    fn forget_failed(&self, key: &CacheKey, slot: &Slot) {
+        let mut slots = self.slots();
+        // Two owners: the table and the caller. (The load let go of it when it ended.)
+        let unused = slot.get().is_none() && Arc::strong_count(slot) <= 2;
+        if unused && slots.get(key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
+            slots.remove(key);
+            self.room.notify_waiters();
+        }
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, BTreeSet<CacheKey>> {
+        self.leaving.lock()
+    }
+
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<CacheKey, Slot>> {
+        self.slots.lock()
+    }
+}
+
+/// What a slot holds, loaded if need be.
+async fn loaded<L, F>(slot: &Slot, load: &L) -> Result<Arc<CachedFile>, Error>
+where
+    L: Fn() -> F + Clone + Send + 'static,
+    F: Future<Output = Result<Arc<CachedFile>, Error>> + Send + 'static,
+{
+    if let Some(file) = slot.get() {
+        return Ok(Arc::clone(file));
+    }
+    let (slot, load) = (Arc::clone(slot), load.clone());
+    let load = Continued::new(async move { slot.get_or_make(load).await });
+    load.await.unwrap_or(Err(Error::Internal { what: "opening a file broke off" }))
+}
+
+fn remove_exactly(slots: &mut BTreeMap<CacheKey, Slot>, file: &Arc<CachedFile>) {
+    let Some(key) = file.key() else { return };
+    if slots.get(key).and_then(|slot| slot.get()).is_some_and(|current| Arc::ptr_eq(current, file)) {
+        slots.remove(key);
+    }
+}

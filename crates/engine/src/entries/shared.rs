@@ -1,0 +1,228 @@
+//! What all open files share: set-up, budget, disk, counters.
+
+use crate::{
+    CheckPolicy, Options,
+    accounting::purger::Purger,
+    api::staging::Staging,
+    base::{latch::Latch, pause::Pauses},
+    catalog::{
+        Catalog,
+        facts::{disk_facts, learnt},
+        follower::Follower,
+    },
+    entries::stored_entry::Kept,
+    freshness::{origin_metadata::Questions, origin_permission::Permissions},
+    link::{admission::Limits, memory_budget::Budget},
+    transfer::block_check::CHECKS_MAX,
+    upkeep::{file_checksums::Completions, leases::Leases, scrub::Scrubber, store_owner::OwnRecords},
+};
+use forebay_cache::{CacheKey, Cinfo, DataFileId, Trust, TrustMemory};
+use forebay_index::Change;
+use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
+use forebay_telemetry::{DiskOperation, Metrics};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// What all open files share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) budget: Budget,
+    pub(crate) limits: Arc<Limits>,
+    /// `None` when nothing is cached: only directories are exported.
+    pub(crate) disk: Option<Arc<dyn Disk>>,
+    /// What is known of entries; as long as there is a disk.
+    pub(crate) catalog: Option<Arc<Catalog>>,
+    /// What entries take, and who goes.
+    pub(crate) purger: Arc<Purger>,
+    pub(crate) metrics: Metrics,
+    pub(crate) pauses: Pauses,
+    /// What was found out of the disks last.
+    volumes: Mutex<Vec<VolumeInfo>>,
+    /// Checks of blocks on disk that may begin.
+    pub(crate) check_places: Semaphore,
+    trust: Mutex<TrustMemory>,
+    pub(crate) questions: Questions,
+    pub(crate) permissions: Permissions,
+    pub(crate) leases: Leases,
+    pub(crate) scrubber: Scrubber,
+    pub(crate) completions: Completions,
+    pub(crate) staging: Staging,
+    /// Where others read that this process fills the store, if they are to.
+    own_records: Mutex<Option<OwnRecords>>,
+    /// Set when somebody else fills the store.
+    pub(crate) store_lost: Latch,
+}
+
+/// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
+const TRUST_MEMORY_BYTES: usize = 32 << 20;
+
+impl Shared {
+    pub(crate) fn new(options: Options, disk: Option<Arc<dyn Disk>>, metrics: Metrics) -> Self {
+        let budget = Budget::new(options.budget_bytes);
+        let watched = budget.clone();
+        metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
+        let purger = Arc::new(Purger::new(options.purge.clone(), metrics.clone()));
+        let catalog = disk.as_ref().map(|disk| {
+            Catalog::new(
+                Arc::clone(&options.index),
+                Arc::clone(disk),
+                options.workers.clone(),
+                metrics.clone(),
+                Arc::clone(&purger) as Arc<dyn Follower>,
+            )
+        });
+        let limits = Arc::new(Limits::new(&options, metrics.clone()));
+        let volumes = disk.as_ref().map_or_else(Vec::new, |disk| disk.volumes());
+        Self {
+            budget,
+            limits,
+            disk,
+            catalog,
+            purger,
+            metrics,
+            pauses: Pauses::new(options.disk_pause, volumes.iter().map(|volume| volume.id)),
+            volumes: Mutex::new(volumes),
+            check_places: Semaphore::new(CHECKS_MAX),
+            trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
+            questions: Questions::default(),
+            permissions: Permissions::default(),
+            leases: Leases::default(),
+            scrubber: Scrubber::default(),
+            completions: Completions::default(),
+            staging: Staging::default(),
+            own_records: Mutex::new(None),
+            store_lost: Latch::default(),
+            options,
+        }
+    }
+
+    /// Takes over an entry that was found on disk. What this process has written or checked of it before is trusted.
+    pub(crate) fn found(&self, entry: Entry) -> Kept {
+        let trust = match self.options.integrity.check {
+            CheckPolicy::FirstRead => Trust::Checked,
+            CheckPolicy::Never => Trust::Given,
+        };
+        let kept = Kept::new(entry, trust);
+        if kept.map.has_untrusted() {
+            self.trust().recall(kept.data_file_id(), &kept.map);
+        }
+        kept
+    }
+
+    /// Takes over an entry that was created just now, and has it accounted.
+    pub(crate) fn created(&self, key: &CacheKey, entry: Entry) -> Kept {
+        self.note_created(key, &entry);
+        Kept::new(entry, Trust::Given)
+    }
+
+    /// Has an entry accounted that was created just now.
+    pub(crate) fn note_created(&self, key: &CacheKey, entry: &Entry) {
+        self.purger.note_created(key, entry.volume());
+        if let Some(catalog) = &self.catalog {
+            // What was known of files under this name is of others, even when these got the inode of those.
+            catalog.note(key, Change::outdated());
+        }
+        self.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
+    }
+
+    /// Remembers what is trusted of a file that is not open any more.
+    pub(crate) fn remember_trust(&self, kept: &Kept) {
+        self.trust().remember(kept.data_file_id(), &kept.map);
+    }
+
+    /// Forgets what was checked of files that are not open: a disk has come back, and who knows as what.
+    pub(crate) fn forget_trust(&self) {
+        *self.trust() = TrustMemory::new(TRUST_MEMORY_BYTES);
+    }
+
+    /// Has all blocks of a file checked when it is opened again.
+    pub(crate) fn forget_trust_of(&self, file: DataFileId) {
+        self.trust().forget(file);
+    }
+
+    fn trust(&self) -> MutexGuard<'_, TrustMemory> {
+        self.trust.lock()
+    }
+
+    /// Notes an entry for the index as it is on disk by now, last used at `last_use` (seconds of the Unix epoch).
+    pub(crate) fn note_entry(
+        &self,
+        key: &CacheKey,
+        data: &dyn DataFile,
+        cinfo: &Cinfo,
+        mark: Option<&OriginMark>,
+        last_use: i64,
+    ) {
+        let Some(catalog) = &self.catalog else { return };
+        let disk = disk_facts(data.volume(), data.identity(), cinfo, last_use);
+        if let Some(mark) = mark {
+            catalog.note_learnt(key, disk.generation, learnt(mark));
+        }
+        catalog.note_seen(key, disk);
+    }
+
+    pub(crate) fn own_records(&self) -> MutexGuard<'_, Option<OwnRecords>> {
+        self.own_records.lock()
+    }
+
+    /// What was found out of the disks last.
+    pub(crate) fn volumes(&self) -> MutexGuard<'_, Vec<VolumeInfo>> {
+        self.volumes.lock()
+    }
+
+    /// Whether nothing is to be written to a disk for now: it failed a moment ago, or is known to take nothing.
+    pub(crate) fn is_paused(&self, volume: VolumeId) -> bool {
+        self.pauses.is_on(volume) || !self.disk.as_ref().is_some_and(|disk| disk.is_writable(volume))
+    }
+
+    /// Counts a failure of the store at `volume`, or at whichever disk was tried; when it is the disk that fails, and not one
+    /// entry, stops writing there for a while.
+    pub(crate) fn note_store_failure(&self, operation: DiskOperation, volume: Option<VolumeId>, error: &StoreError) {
+        if error.concerns_one_entry() {
+            self.metrics.add_disk_error(operation);
+            tracing::warn!(operation = operation.as_str(), reason = with_cause(error), "an entry cannot be used");
+        } else {
+            self.note_disk_failure(operation, volume, error);
+        }
+    }
+
+    /// Counts that a disk is full, has room made, and stops writing there until there is some.
+    pub(crate) fn note_disk_full(
+        &self,
+        operation: DiskOperation,
+        volume: Option<VolumeId>,
+        error: &dyn std::error::Error,
+    ) {
+        self.pauses.note_full(volume);
+        self.note_disk_failure(operation, volume, error);
+        self.purger.note_disk_full();
+    }
+
+    /// Counts a failure of a disk and stops writing there for a while; of all disks, when it is not known which one failed.
+    pub(crate) fn note_disk_failure(
+        &self,
+        operation: DiskOperation,
+        volume: Option<VolumeId>,
+        error: &dyn std::error::Error,
+    ) {
+        self.metrics.add_disk_error(operation);
+        if self.pauses.start(volume) {
+            let reason = with_cause(error);
+            let seconds = self.options.disk_pause.as_secs();
+            let disk = volume.map_or_else(|| "each".to_owned(), |volume| volume.to_string());
+            tracing::error!(
+                operation = operation.as_str(),
+                disk,
+                reason,
+                seconds,
+                "cache disk failed: reading without keeping"
+            );
+        }
+    }
+}
+
+/// An error and what caused it.
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}

@@ -1,0 +1,303 @@
+//! What the disk holds of an open file, and the record that goes with it.
+
+use crate::entries::{account::Bytes, block_sums::WrittenSums, lazy_data_file::NewFile};
+use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
+use forebay_index::Generation;
+use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
+use forebay_types::{BlockIndex, ByteRange};
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    fs::Permissions,
+    io,
+    os::unix::fs::PermissionsExt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+/// Permissions of files that nobody else reads.
+const OWNER_ONLY: u32 = 0o600;
+
+/// What the disk holds of a file.
+pub(crate) struct Kept {
+    pub(crate) data: Arc<dyn DataFile>,
+    /// The same, when it was not on disk from the start.
+    new_file: Option<Arc<NewFile>>,
+    pub(crate) map: BlockMap,
+    sums: Mutex<BlockSums>,
+    record: Mutex<Record>,
+    sync_turn: Mutex<()>,
+    noting: Mutex<()>,
+    showing: Mutex<()>,
+    /// Whether it is known that every block is on disk.
+    is_complete_on_disk: AtomicBool,
+    /// Whether the file was opened to others, or may have been.
+    is_shown: AtomicBool,
+    /// Whether this process has opened it to others.
+    is_shown_here: AtomicBool,
+}
+
+/// What goes into the cinfo beside the blocks.
+pub(crate) struct Record {
+    pub(crate) cinfo: Cinfo,
+    pub(crate) mark: Option<OriginMark>,
+    /// The Adler-32 of what this process has written, as long as nothing of it was taken back.
+    pub(crate) adler32: AdlerPieces,
+    /// When something changed that is not on disk yet.
+    pub(crate) dirty_since: Option<Instant>,
+    pub(crate) is_syncing: bool,
+    /// Whether the record on disk names any block.
+    pub(crate) names_blocks: bool,
+    /// Syncs that have failed since the last one that did not.
+    pub(crate) failed_syncs: u32,
+    /// The account when the access period began.
+    pub(crate) period_start: Bytes,
+}
+
+impl Kept {
+    pub(crate) fn new(entry: Entry, trust: Trust) -> Self {
+        let Entry { data, cinfo, origin } = entry;
+        let map = BlockMap::from_cinfo(&cinfo, trust);
+        let record = Record {
+            names_blocks: cinfo.blocks.last().is_some(),
+            cinfo,
+            mark: origin,
+            adler32: AdlerPieces::default(),
+            dirty_since: None,
+            is_syncing: false,
+            failed_syncs: 0,
+            period_start: Bytes::default(),
+        };
+        let is_complete_on_disk = AtomicBool::new(map.is_complete());
+        Self {
+            data,
+            new_file: None,
+            map,
+            sums: Mutex::default(),
+            record: Mutex::new(record),
+            sync_turn: Mutex::new(()),
+            noting: Mutex::new(()),
+            showing: Mutex::new(()),
+            is_complete_on_disk,
+            is_shown: AtomicBool::new(false),
+            is_shown_here: AtomicBool::new(false),
+        }
+    }
+
+    /// An entry whose files are created with the first write.
+    pub(crate) fn of_new(new_file: Arc<NewFile>, cinfo: Cinfo, origin: OriginMark) -> Self {
+        let data = Arc::clone(&new_file) as Arc<dyn DataFile>;
+        let entry = Entry { data, cinfo, origin: Some(origin) };
+        Self { new_file: Some(new_file), ..Self::new(entry, Trust::Given) }
+    }
+
+    /// Whether there are files on disk.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.new_file.as_ref().is_none_or(|file| file.is_created())
+    }
+
+    /// No files are to be created any more.
+    pub(crate) fn seal(&self) {
+        if let Some(file) = &self.new_file {
+            file.seal();
+        }
+    }
+
+    /// As [`Self::seal`]; and none are being created when this returns. Blocking.
+    pub(crate) fn seal_and_wait(&self) {
+        if let Some(file) = &self.new_file {
+            file.seal();
+            file.wait();
+        }
+    }
+
+    pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock()
+    }
+
+    /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
+    pub(crate) fn sums(&self) -> MutexGuard<'_, BlockSums> {
+        self.sums.lock()
+    }
+
+    /// What the index knows the files by.
+    pub(crate) fn generation(&self) -> Generation {
+        Generation { inode: self.data.identity().inode, created: self.record().cinfo.created }
+    }
+
+    /// Names the data file.
+    pub(crate) fn data_file_id(&self) -> DataFileId {
+        let FileIdentity { device, inode } = self.data.identity();
+        DataFileId { device, inode, created: self.record().cinfo.created }
+    }
+
+    /// Notes that `blocks` are on disk; true when these are all, for the first time.
+    pub(crate) fn note_synced(&self, blocks: &BlockSet) -> bool {
+        self.map.mark_synced(blocks);
+        blocks.is_full() && !self.is_complete_on_disk.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether every block is on disk and trusted, by counts that take no lock: [`Self::is_whole`] is to be asked before it is acted upon.
+    pub(crate) fn seems_whole(&self) -> bool {
+        self.is_complete_on_disk.load(Ordering::Acquire) && self.map.is_complete() && !self.map.has_untrusted()
+    }
+
+    /// Whether every block is on disk, and trusted.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.map.is_complete() && self.map.unsynced_count() == 0 && !self.map.has_untrusted()
+    }
+
+    /// Has `open` open the file to others, unless it is not whole any more. Blocking.
+    pub(crate) fn show<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<Option<T>> {
+        // Nothing is taken back meanwhile. The record is not held: whoever opens or closes the file would wait for the disk.
+        let _showing = self.showing();
+        if !self.is_whole() {
+            return Ok(None);
+        }
+        self.is_shown.store(true, Ordering::Release);
+        let opened = open()?;
+        self.is_shown_here.store(true, Ordering::Release);
+        Ok(Some(opened))
+    }
+
+    /// Whether the file is whole, and this process has not opened it to others yet.
+    pub(crate) fn is_to_be_shown(&self) -> bool {
+        !self.is_shown_here.load(Ordering::Acquire) && self.is_whole()
+    }
+
+    /// The file may have been opened to others before this process had it open.
+    pub(crate) fn note_maybe_shown(&self) {
+        self.is_shown.store(true, Ordering::Release);
+    }
+
+    /// Held while the file is opened or closed to others, and until the blocks are taken back for which it is closed. Comes before the
+    /// record.
+    fn showing(&self) -> MutexGuard<'_, ()> {
+        self.showing.lock()
+    }
+
+    /// Closes the file to others before blocks are taken back. Blocking.
+    fn hide(&self) {
+        self.is_shown_here.store(false, Ordering::Release);
+        if self.is_shown.swap(false, Ordering::AcqRel)
+            && let Err(error) = self.data.file().set_permissions(Permissions::from_mode(OWNER_ONLY))
+        {
+            tracing::error!(%error, "a file that clients read on their own cannot be closed to them");
+        }
+    }
+
+    /// Waits for a sync under way; who holds the guard is the only one to sync. Blocking.
+    pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
+        self.sync_turn.lock()
+    }
+
+    /// Held while something of the entry is noted for the index, if the file is not retired by then. Who has retired it waits for
+    /// this once, and notes its end behind.
+    pub(crate) fn noting(&self) -> MutexGuard<'_, ()> {
+        self.noting.lock()
+    }
+
+    /// Notes blocks that were written, with their checksums in the same order, if `may_be_kept` still says so under the record's lock.
+    ///
+    /// A sync that sees any of the blocks finds what is noted of them in the record, and one that sees none of them finds
+    /// the file dirty again.
+    pub(crate) fn note_written(
+        &self,
+        blocks: ByteRange,
+        sums: &WrittenSums,
+        verified: bool,
+        may_be_kept: impl Fn() -> bool,
+    ) -> Option<(u64, u64)> {
+        let mut record = self.record();
+        if !may_be_kept() {
+            return None;
+        }
+        let before = self.map.written_bytes();
+        record.cinfo.note_fill(verified, forebay_net::clock::now_unix());
+        let indices = || self.map.geometry().blocks_of(blocks).map(BlockIndex);
+        {
+            let mut known = self.sums();
+            indices().zip(&sums.blocks).for_each(|(index, sum)| known.set(index, *sum));
+        }
+        if let Some(sum) = sums.adler32 {
+            record.adler32.add(blocks, sum);
+        }
+        for index in indices() {
+            self.map.set_written(index);
+        }
+        record.note_change();
+        Some((before, self.map.written_bytes()))
+    }
+
+    /// Takes back blocks whose bytes on disk cannot be used: they are missing from now on. Waits for a sync under way, which
+    /// may have them among those it records. Blocking.
+    pub(crate) fn forget(&self, blocks: impl IntoIterator<Item = BlockIndex>) {
+        let (_turn, _showing) = (self.sync_turn(), self.showing());
+        self.hide();
+        let mut record = self.record();
+        record.adler32.give_up();
+        blocks.into_iter().for_each(|index| self.map.forget(index));
+        record.note_change();
+    }
+
+    /// Takes back the blocks that are not known to be on disk, after a failed sync. Blocking.
+    pub(crate) fn forget_unsynced(&self) {
+        let _showing = self.showing();
+        self.hide();
+        // Not between a check and its blocks.
+        let mut record = self.record();
+        record.adler32.give_up();
+        self.map.forget_unsynced();
+    }
+
+    /// Takes back all blocks: their disk is gone. What is there is not written any more, so who still sees it may read it.
+    pub(crate) fn forget_all(&self) {
+        let mut record = self.record();
+        record.adler32.give_up();
+        self.map.forget_all();
+    }
+}
+
+impl Record {
+    pub(crate) fn note_change(&mut self) {
+        self.dirty_since.get_or_insert_with(forebay_net::clock::monotonic);
+    }
+
+    /// Whether all that is to be on disk is there.
+    pub(crate) const fn is_clean(&self) -> bool {
+        self.dirty_since.is_none() && !self.is_syncing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_cache::{CacheKey, ChecksumState, Geometry};
+    use forebay_store::{Disk as _, LocalDisk};
+    use forebay_types::{BlockSize, Lfn};
+
+    #[test]
+    fn a_disk_that_takes_its_time_to_open_a_file_to_others_holds_up_nobody_but_who_takes_blocks_back() {
+        let root = tempfile::tempdir().unwrap();
+        let disk = LocalDisk::open(root.path()).unwrap();
+        let key = CacheKey::fixed(&Lfn::parse("/f").unwrap()).unwrap();
+        let geometry = Geometry::of_new_file(BlockSize::new(4096).unwrap(), 4096).unwrap();
+        let mut entry = disk.create_entry(&key, Cinfo::new(geometry, 1_000, ChecksumState::Net), None).unwrap();
+        entry.cinfo.blocks.insert(BlockIndex(0));
+        let kept = Kept::new(entry, Trust::Given);
+        let mode = || root.path().join("f").metadata().unwrap().permissions().mode() & 0o777;
+        let open_to_all = || kept.data.file().set_permissions(Permissions::from_mode(0o644));
+        std::thread::scope(|scope| {
+            let shown = kept.show(|| {
+                drop(kept.record());
+                scope.spawn(|| kept.forget([BlockIndex(0)]));
+                open_to_all()
+            });
+            assert_eq!(shown.unwrap(), Some(()));
+        });
+        assert_eq!(mode(), OWNER_ONLY, "who takes blocks back comes behind, and closes it");
+        assert_eq!(kept.show(open_to_all).unwrap(), None, "it is not whole any more");
+    }
+}

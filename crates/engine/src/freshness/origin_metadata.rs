@@ -1,0 +1,113 @@
+//! Questions to origins about their files, each asked once for all who want to know at the same time.
+
+use crate::{
+    Error,
+    base::flights::{Flights, Since},
+    namespace::routes::OriginTarget,
+};
+use forebay_auth::CredentialsName;
+use forebay_cache::CacheKey;
+use forebay_origin::{Checksum, FileIdentity, OriginError};
+use forebay_types::{Endpoint, FileStat};
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// Questions to origins about their files, and origins that did not answer.
+#[derive(Default)]
+pub(crate) struct Questions {
+    stats: Arc<Flights<About, Result<FileStat, OriginError>>>,
+    identities: Arc<Flights<About, Result<FileIdentity, OriginError>>>,
+    checksums: Arc<Flights<About, Result<Checksum, OriginError>>>,
+    /// Origins that did not answer, and since when.
+    resting: Mutex<BTreeMap<Endpoint, Instant>>,
+}
+
+/// Which file a question is about, and as whom it is asked.
+type About = (CacheKey, CredentialsName);
+
+/// How long an origin that did not answer is left alone by questions that need no answer: not every open is to wait for a dead
+/// server.
+const REST_TIME: Duration = Duration::from_secs(10);
+
+/// Most origins whose rest is remembered; beyond it the memory is cleared, which costs a question each.
+const RESTING_MAX: usize = 4096;
+
+impl Questions {
+    /// What the origin tells of a name, at `since` or later. A name that is not there is remembered.
+    pub(crate) async fn stat(&self, target: &OriginTarget, since: Since) -> Result<FileStat, Error> {
+        let Some(key) = &target.key else { return Ok(target.origin.stat(&target.path).await?) };
+        let ask = || {
+            let (target, key) = (target.clone(), key.clone());
+            async move {
+                let answer = target.origin.stat(&target.path).await;
+                answer.inspect_err(|error| {
+                    if !target.is_as_client() {
+                        target.decisions.note_answer(&key, error);
+                    }
+                })
+            }
+        };
+        Ok(self.stats.join(&(key.clone(), target.asked_as()), since, ask).await??)
+    }
+
+    /// Which file an open leads to, and at which server, at `since` or later.
+    pub(crate) async fn identity(
+        &self,
+        target: &OriginTarget,
+        key: &CacheKey,
+        since: Since,
+    ) -> Result<FileIdentity, Error> {
+        let ask = || {
+            let target = target.clone();
+            async move { target.origin.open(&target.path).await.map(|file| file.identity()) }
+        };
+        Ok(self.identities.join(&(key.clone(), target.asked_as()), since, ask).await??)
+    }
+
+    /// The origin's checksum of a file at `since` or later, by `algorithm` or the origin's own choice; `None` when it gives
+    /// none.
+    pub(crate) async fn checksum(
+        &self,
+        target: &OriginTarget,
+        algorithm: Option<&str>,
+        since: Since,
+    ) -> Result<Option<Checksum>, Error> {
+        let Some(key) = &target.key else { return Ok(None) };
+        let ask = || {
+            let (target, algorithm) = (target.clone(), algorithm.map(str::to_owned));
+            async move { target.origin.checksum(&target.path, algorithm.as_deref()).await }
+        };
+        match self.checksums.join(&(key.clone(), target.asked_as()), since, ask).await? {
+            Ok(checksum) => Ok(Some(checksum)),
+            Err(error) if error.is_retryable() || error.is_not_found() => Err(error.into()),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Whether an origin did not answer a moment ago.
+    pub(crate) fn is_resting(&self, server: &Endpoint) -> bool {
+        let since = self.resting().get(server).copied();
+        since.is_some_and(|since| forebay_net::clock::monotonic().saturating_duration_since(since) < REST_TIME)
+    }
+
+    /// Notes whether an origin failed to answer.
+    pub(crate) fn note_answer(&self, server: &Endpoint, has_failed: bool) {
+        let mut resting = self.resting();
+        if !has_failed {
+            resting.remove(server);
+            return;
+        }
+        if resting.len() >= RESTING_MAX {
+            resting.clear();
+        }
+        resting.insert(server.clone(), forebay_net::clock::monotonic());
+    }
+
+    fn resting(&self) -> MutexGuard<'_, BTreeMap<Endpoint, Instant>> {
+        self.resting.lock()
+    }
+}

@@ -1,0 +1,209 @@
+//! Asks an origin whether it would give a file to the client that wants it, before the cache does.
+//!
+//! Where that is wanted, a copy is given out only to clients whom its origin would give the file, as their own credentials show.
+//! What the origin has said is remembered for minutes, refusals for seconds, and nothing beyond the end of the credentials.
+
+use crate::{
+    Error,
+    base::flights::Flights,
+    entries::identity::{FromOrigin, LastCheck},
+    freshness::origin_metadata::Questions,
+    namespace::routes::OriginTarget,
+};
+use forebay_auth::{Credentials, CredentialsName};
+use forebay_origin::{OnBehalf, OriginError, OriginFile};
+use forebay_types::{Endpoint, FileStat, Lfn};
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// For whom the engine is asked to do something.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Asker {
+    /// For whoever operates this server: nobody is asked for leave.
+    #[default]
+    Operator,
+    /// For a client, with what it has to show origins.
+    Client(Option<Arc<Credentials>>),
+}
+
+/// What a client wants of a file.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Want {
+    /// To know of it.
+    Stat,
+    /// Its contents.
+    Read,
+}
+
+/// What origins have said to whom.
+#[derive(Default)]
+pub(crate) struct Permissions {
+    known: Arc<Mutex<Known>>,
+    under_way: Arc<Flights<Question, Answer>>,
+}
+
+/// Whose credentials, at which server, which file, with which opaque data, and what for.
+type Question = (CredentialsName, Endpoint, Lfn, String, Want);
+
+/// What the origin told along with its leave, or what it says against it.
+type Answer = Result<Leave, OriginError>;
+
+/// What is remembered.
+type Known = BTreeMap<Question, Remembered>;
+
+#[derive(Clone, Debug)]
+struct Remembered {
+    until: Instant,
+    /// When the credentials end, in seconds of the Unix epoch.
+    ends: i64,
+    refusal: Option<OriginError>,
+}
+
+/// An origin's leave to a client, given just now, with what came along.
+#[derive(Clone)]
+pub(crate) enum Leave {
+    /// To know of the file: this.
+    Stat(FileStat),
+    /// To read the file, which is open.
+    Open {
+        /// The file.
+        file: Arc<dyn OriginFile>,
+        /// Since when it is known to be its origin's.
+        asked: Arc<LastCheck>,
+    },
+}
+
+/// How long an origin's leave is remembered.
+const LEAVE_TIME: Duration = Duration::from_secs(300);
+
+/// How long a refusal is remembered: new rights are to count soon.
+const REFUSAL_TIME: Duration = Duration::from_secs(10);
+
+/// Most answers remembered. Beyond it those that have ended are forgotten, and all when that is not enough, which costs a question
+/// each.
+const KNOWN_MAX: usize = 50_000;
+
+/// Characters of a refusal that are remembered.
+const TEXT_LEN_MAX: usize = 256;
+
+impl Asker {
+    /// The credentials that origins are shown for it, in a cell of their own: what one file uses must not become another's.
+    pub(crate) fn on_behalf(&self) -> OnBehalf {
+        OnBehalf::of(match self {
+            Self::Client(credentials) => credentials.clone(),
+            Self::Operator => None,
+        })
+    }
+}
+
+impl Leave {
+    /// The file, when it was opened.
+    pub(crate) fn into_file(self) -> Option<FromOrigin> {
+        match self {
+            Self::Open { file, asked } => Some(FromOrigin { file, asked: asked.as_ref().clone() }),
+            Self::Stat(_) => None,
+        }
+    }
+}
+
+impl Permissions {
+    /// Whether the origin would let the client have what it wants; tells what came along when it was asked just now. Of a file
+    /// that `is_here`, the answer is waited for a bounded time only.
+    ///
+    /// # Errors
+    /// The origin's refusal, or why it cannot be asked: then nothing is given out.
+    pub(crate) async fn check(
+        &self,
+        target: &OriginTarget,
+        want: Want,
+        is_here: bool,
+        questions: &Questions,
+    ) -> Result<Option<Leave>, Error> {
+        let Some(as_client) = &target.leave_for else { return Ok(None) };
+        let path = target.path_for_client();
+        let credentials = as_client.credentials();
+        let name = credentials.as_ref().map(|credentials| *credentials.name()).unwrap_or_default();
+        let ends = credentials.and_then(|credentials| credentials.valid_until()).map_or(i64::MAX, |end| end.0);
+        let question = (name, target.server.clone(), path.lfn.clone(), path.cgi.clone(), want);
+        if let Some(known) = remembered(&lock(&self.known), &question) {
+            return known.map(|()| None).map_err(Error::from);
+        }
+        if is_here && questions.is_resting(&target.server) {
+            let reason = "it did not answer a moment ago".to_owned();
+            return Err(OriginError::Unreachable { endpoint: target.server.clone(), reason }.into());
+        }
+        let ask = || {
+            let (origin, path) = (Arc::clone(&target.origin), path.clone());
+            let (known, question) = (Arc::clone(&self.known), question.clone());
+            async move {
+                let asked = Arc::new(LastCheck::begun_now());
+                let answer = match want {
+                    Want::Stat => origin.stat(&path).await.map(Leave::Stat),
+                    Want::Read => origin.open(&path).await.map(|file| Leave::Open { file, asked }),
+                };
+                // Noted by the task itself: who asked may have left.
+                note(&known, question, ends, answer.as_ref().err());
+                answer
+            }
+        };
+        let asking = self.under_way.join(&question, None, ask);
+        if !is_here {
+            return Ok(Some(asking.await??));
+        }
+        let time_max = target.decisions.options.check_time_max;
+        let answer = tokio::time::timeout(time_max, asking).await.unwrap_or_else(|_| {
+            Ok(Err(OriginError::TimedOut {
+                endpoint: target.server.clone(),
+                doing: "asking for leave",
+                seconds: time_max.as_secs(),
+            }))
+        })?;
+        questions.note_answer(&target.server, answer.as_ref().is_err_and(OriginError::is_retryable));
+        Ok(Some(answer?))
+    }
+}
+
+/// What the origin has said not long ago. Whoever may read may also know.
+fn remembered(known: &Known, question: &Question) -> Option<Result<(), OriginError>> {
+    let (now, now_unix) = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix());
+    let current = |question: &Question| {
+        let known = known.get(question).filter(|known| known.until > now && known.ends > now_unix);
+        known.map(|known| known.refusal.clone().map_or(Ok(()), Err))
+    };
+    let (name, server, lfn, cgi, want) = question;
+    let may_read = || current(&(*name, server.clone(), lfn.clone(), cgi.clone(), Want::Read)).filter(Result::is_ok);
+    current(question).or_else(|| if *want == Want::Stat { may_read() } else { None })
+}
+
+/// Remembers an answer, unless asking again may help.
+fn note(known: &Mutex<Known>, question: Question, ends: i64, refusal: Option<&OriginError>) {
+    let now = forebay_net::clock::monotonic();
+    let refusal = match refusal {
+        None => None,
+        Some(OriginError::Refused { endpoint, code, text }) if refusal.is_some_and(|error| !error.is_retryable()) => {
+            let text = text.chars().take(TEXT_LEN_MAX).collect();
+            Some(OriginError::Refused { endpoint: endpoint.clone(), code: *code, text })
+        }
+        Some(error @ OriginError::Authentication { .. }) => Some(error.clone()),
+        Some(_) => return,
+    };
+    let until = now + if refusal.is_some() { REFUSAL_TIME } else { LEAVE_TIME };
+    let mut known = lock(known);
+    let is_full = known.len() >= KNOWN_MAX;
+    if is_full {
+        known.retain(|_, known| known.until > now);
+    }
+    // Not one by one from then on: each would look through all of them.
+    if known.len() >= KNOWN_MAX / 4 * 3 && is_full {
+        known.clear();
+    }
+    known.insert(question, Remembered { until, ends, refusal });
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock()
+}

@@ -1,0 +1,284 @@
+//! Comparing copies with their origins before they are served.
+//!
+//! What follows from what is found is decided by `forebay_cache::ValidityPolicy`. A check that fails changes nothing on disk.
+
+use crate::{
+    Error,
+    base::flights::Since,
+    entries::{cached_file::CachedFile, loader::ClosedCopy, shared::Shared},
+    freshness::origin_metadata::Questions,
+    namespace::routes::OriginTarget,
+};
+use forebay_cache::{CacheKey, CheckOutcome, Likeness, ValidityCheck, Verdict};
+use forebay_origin::{FileIdentity, OriginError};
+use forebay_store::MarkChecksum;
+use forebay_telemetry::{CheckResult, DropReason};
+use forebay_types::{FileKind, FileStat};
+use std::{future::Future, sync::Arc, time::Instant};
+
+/// Whether an open may ask the origin.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Asking {
+    /// When the policy wants it.
+    AsNeeded,
+    /// Not at all: only what is here is wanted.
+    Never,
+}
+
+/// What a check has found.
+enum Found {
+    Unchanged,
+    Changed,
+    Gone(OriginError),
+    Failed(OriginError),
+}
+
+/// A copy whose check may be due.
+struct Due<'a> {
+    target: &'a OriginTarget,
+    /// When it was last found to be its origin's, and the present time, in seconds of the Unix epoch.
+    last_check: i64,
+    now: i64,
+}
+
+/// Sees to it that a copy may be served to an open that began at `began`: compares it with its origin when that is due.
+///
+/// A file that has changed is retired when this returns: the caller looks for its new copy.
+///
+/// # Errors
+/// When there is no such file any more, or the copy could not be compared for too long.
+pub(crate) async fn admit(
+    file: &Arc<CachedFile>,
+    target: &OriginTarget,
+    began: Instant,
+    asking: Asking,
+) -> Result<(), Error> {
+    if target.validity.check == ValidityCheck::Never {
+        return Ok(());
+    }
+    let due = Due::new(target, file.last_check().unix());
+    if !due.must_ask() || file.last_check().is_since(began) {
+        return Ok(());
+    }
+    if asking == Asking::Never {
+        let not_cached = || Error::NotCached { lfn: file.lfn().clone() };
+        return if due.may_be_served_unchecked() { Ok(()) } else { Err(not_cached()) };
+    }
+    let metrics = &file.shared().metrics;
+    let found = due.ask(&file.shared().questions, compare(file, target, began)).await?;
+    match (due.verdict(&found), found) {
+        (Verdict::Serve, _) => {
+            metrics.add_check(CheckResult::Unchanged);
+            file.note_checked(due.now, began);
+            Ok(())
+        }
+        (Verdict::ServeStale, Found::Failed(error)) => {
+            metrics.add_check(CheckResult::FailedServedStale);
+            tracing::debug!(lfn = file.lfn().as_str(), %error, "served without a check");
+            Ok(())
+        }
+        (Verdict::Replace, _) => {
+            metrics.add_check(CheckResult::Changed);
+            file.retire(DropReason::Changed);
+            Ok(())
+        }
+        (Verdict::Drop, Found::Gone(error)) => {
+            metrics.add_check(CheckResult::Gone);
+            // A redirector also says so while the server that has the file is away: then the copy waits for its return.
+            // One client's answer tells nothing of what the others may have.
+            let is_its_server = file.mark().is_none_or(|mark| mark.endpoint == *error.endpoint());
+            if is_its_server && !target.is_as_client() {
+                file.retire(DropReason::Gone);
+            }
+            Err(error.into())
+        }
+        (Verdict::Refuse, Found::Failed(error)) => {
+            metrics.add_check(CheckResult::FailedRefused);
+            Err(due.too_stale(&error))
+        }
+        (Verdict::Ask | Verdict::ServeStale | Verdict::Drop | Verdict::Refuse, _) => Err(NO_VERDICT),
+    }
+}
+
+/// What is known of a file that is on disk but not open: from the disk as long as that may be served, else from the origin.
+///
+/// # Errors
+/// As for [`admit`].
+pub(crate) async fn stat_closed(
+    shared: &Shared,
+    target: &OriginTarget,
+    copy: &ClosedCopy,
+    began: Instant,
+) -> Result<FileStat, Error> {
+    let due = Due::new(target, copy.last_check);
+    if !due.must_ask() {
+        return Ok(copy.stat);
+    }
+    let mut told = None;
+    let question = async {
+        let stat = shared.questions.stat(target, Some(began)).await?;
+        told = Some(stat);
+        let is_same = stat.kind == FileKind::File && copy.remembered.compare(stat.size, stat.mtime) == Likeness::Same;
+        Ok(if is_same { Found::Unchanged } else { Found::Changed })
+    };
+    let found = due.ask(&shared.questions, question).await?;
+    match (due.verdict(&found), found, told) {
+        (Verdict::Serve | Verdict::ServeStale, _, _) => Ok(copy.stat),
+        (Verdict::Replace, _, Some(told)) => Ok(told),
+        (Verdict::Drop, Found::Gone(error), _) => Err(error.into()),
+        (Verdict::Refuse, Found::Failed(error), _) => Err(due.too_stale(&error)),
+        (Verdict::Ask | Verdict::Replace | Verdict::Drop | Verdict::Refuse, _, _) => Err(NO_VERDICT),
+    }
+}
+
+/// What no answer leads to.
+const NO_VERDICT: Error = Error::Internal { what: "a check without a verdict" };
+
+impl<'a> Due<'a> {
+    fn new(target: &'a OriginTarget, last_check: i64) -> Self {
+        Self { target, last_check, now: forebay_net::clock::now_unix() }
+    }
+
+    fn decide(&self, outcome: Option<CheckOutcome>) -> Verdict {
+        self.target.validity.decide(self.last_check, self.now, outcome)
+    }
+
+    fn must_ask(&self) -> bool {
+        self.decide(None) == Verdict::Ask
+    }
+
+    fn may_be_served_unchecked(&self) -> bool {
+        self.decide(Some(CheckOutcome::Failed)) == Verdict::ServeStale
+    }
+
+    fn verdict(&self, found: &Found) -> Verdict {
+        self.decide(Some(found.outcome()))
+    }
+
+    /// The answer to `question`, in bounded time. It is not asked when the origin did not answer a moment ago and the copy
+    /// may be served unchecked.
+    async fn ask(
+        &self,
+        questions: &Questions,
+        question: impl Future<Output = Result<Found, Error>>,
+    ) -> Result<Found, Error> {
+        let server = &self.target.server;
+        if self.may_be_served_unchecked() && questions.is_resting(server) {
+            let reason = "it did not answer a moment ago".to_owned();
+            return Ok(Found::Failed(OriginError::Unreachable { endpoint: server.clone(), reason }));
+        }
+        let time_max = self.target.decisions.options.check_time_max;
+        let found = match tokio::time::timeout(time_max, question).await {
+            Ok(Ok(found)) => found,
+            Ok(Err(Error::Origin(error))) if error.is_not_found() => Found::Gone(error),
+            Ok(Err(Error::Origin(error))) => Found::Failed(error),
+            Ok(Err(error)) => return Err(error),
+            Err(_) => Found::Failed(OriginError::TimedOut {
+                endpoint: server.clone(),
+                doing: "comparing a file with its copy",
+                seconds: time_max.as_secs(),
+            }),
+        };
+        questions.note_answer(server, matches!(&found, Found::Failed(error) if error.is_retryable()));
+        Ok(found)
+    }
+
+    fn too_stale(&self, error: &OriginError) -> Error {
+        Error::Stale {
+            lfn: self.target.path.lfn.clone(),
+            origin: self.target.server.clone(),
+            seconds: u64::try_from(self.now.saturating_sub(self.last_check)).unwrap_or(0),
+            reason: error.to_string(),
+        }
+    }
+}
+
+impl Found {
+    const fn outcome(&self) -> CheckOutcome {
+        match self {
+            Self::Unchanged => CheckOutcome::Unchanged,
+            Self::Changed => CheckOutcome::Changed,
+            Self::Gone(_) => CheckOutcome::Gone,
+            Self::Failed(_) => CheckOutcome::Failed,
+        }
+    }
+
+    const fn unchanged_if(is_unchanged: bool) -> Self {
+        if is_unchanged { Self::Unchanged } else { Self::Changed }
+    }
+}
+
+/// Compares a copy with the file that its origin has at `began` or later.
+async fn compare(file: &Arc<CachedFile>, target: &OriginTarget, began: Instant) -> Result<Found, Error> {
+    let since = Some(began);
+    let questions = &file.shared().questions;
+    let Some(key) = &target.key else { return Ok(Found::Unchanged) };
+    let likeness = likeness_by_stat(file, target, since).await?;
+    if likeness == Likeness::Same && file.mark().is_none() {
+        // An entry that does not tell where it came from learns it, lest a later change be taken for another replica.
+        file.note_identity(&questions.identity(target, key, since).await?);
+    }
+    match likeness {
+        Likeness::Different => Ok(Found::Changed),
+        _ if target.validity.compares_checksum => compare_checksums(file, target, key, likeness, since).await,
+        Likeness::Same => Ok(Found::Unchanged),
+        Likeness::TooYoung => Ok(Found::Changed),
+        Likeness::OtherTime => {
+            // Only where it is: an xrootd tells the time of the file that somebody has open already under the name.
+            let identity = questions.identity(target, key, since).await?;
+            Ok(Found::unchanged_if(file.is_replica(&identity)))
+        }
+    }
+}
+
+async fn likeness_by_stat(file: &Arc<CachedFile>, target: &OriginTarget, since: Since) -> Result<Likeness, Error> {
+    let stat = file.shared().questions.stat(target, since).await?;
+    let is_file = stat.kind == FileKind::File;
+    Ok(if is_file { file.remembered().compare(stat.size, stat.mtime) } else { Likeness::Different })
+}
+
+/// Compares by checksum what size and time of change do not tell apart.
+///
+/// Always the checksum is asked for on the side of the question about the file's identity on which a change in between
+/// makes them disagree at the next check.
+async fn compare_checksums(
+    file: &Arc<CachedFile>,
+    target: &OriginTarget,
+    key: &CacheKey,
+    likeness: Likeness,
+    since: Since,
+) -> Result<Found, Error> {
+    let questions = &file.shared().questions;
+    let identity = match likeness {
+        Likeness::OtherTime => Some(questions.identity(target, key, since).await?),
+        Likeness::Same | Likeness::TooYoung | Likeness::Different => None,
+    };
+    let known = file.mark().and_then(|mark| mark.checksum);
+    let told = questions.checksum(target, known.as_ref().map(MarkChecksum::algorithm), since).await?;
+    match (known, told) {
+        (Some(known), Some(told)) if known.algorithm() == told.algorithm => {
+            let is_unchanged = known.value() == told.value;
+            if let Some(identity) = identity.filter(|_| is_unchanged) {
+                file.note_identity(&identity);
+            }
+            Ok(Found::unchanged_if(is_unchanged))
+        }
+        (None, Some(told)) if likeness == Likeness::Same => {
+            let behind_it = Some(forebay_net::clock::monotonic());
+            let is_unchanged = likeness_by_stat(file, target, behind_it).await? == Likeness::Same;
+            if is_unchanged {
+                file.note_checksum(&told);
+            }
+            Ok(Found::unchanged_if(is_unchanged))
+        }
+        _ => Ok(Found::unchanged_if(is_same_without_checksum(file, likeness, identity.as_ref()))),
+    }
+}
+
+fn is_same_without_checksum(file: &CachedFile, likeness: Likeness, identity: Option<&FileIdentity>) -> bool {
+    match likeness {
+        Likeness::Same => true,
+        Likeness::OtherTime => identity.is_some_and(|identity| file.is_replica(identity)),
+        Likeness::Different | Likeness::TooYoung => false,
+    }
+}

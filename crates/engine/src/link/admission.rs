@@ -1,0 +1,217 @@
+//! How many bytes may be under way that no reader has asked for.
+
+use crate::{
+    Options,
+    link::{
+        link_scheduler::{Link, Links},
+        memory_budget::{Budget, Reservation},
+    },
+};
+use forebay_telemetry::{Metrics, NotReadAhead};
+use forebay_types::Endpoint;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+/// Admits what is fetched before anybody asks for it: within a part of the memory, and within what the link to the origin
+/// carries, so that a read that is asked for does not queue behind it for long.
+pub(crate) struct Limits {
+    links: Links,
+    ahead_bytes: AtomicU64,
+    ahead_bytes_max: u64,
+    origin_bytes_max: u64,
+    lingering: AtomicUsize,
+    is_stopping: AtomicBool,
+}
+
+/// What bytes are fetched for before anybody asks for them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Purpose {
+    /// A reader is about to come to them.
+    ReadAhead,
+    /// As above, when it is done with what it has read: the link has nothing else to do.
+    SpareTime,
+    /// The whole file is to be in the cache.
+    Completion,
+}
+
+/// Bytes that are fetched ahead, counted until this is dropped.
+pub(crate) struct Permit {
+    limits: Arc<Limits>,
+    link: Arc<Link>,
+    bytes: u64,
+    pub(crate) purpose: Purpose,
+}
+
+/// A file that is completed though nobody has it open, counted until this is dropped.
+pub(crate) struct Lingering(Arc<Limits>);
+
+/// Bytes that may always be under way ahead over one link, however little it seems to carry: one long fill.
+const LINK_BYTES_MIN: u64 = 4 << 20;
+
+/// Bytes that may always be under way in spare time: a read that comes meanwhile waits for them.
+const SPARE_BYTES_MIN: u64 = 1 << 20;
+
+/// Files that are completed at the same time though nobody has them open.
+const LINGERING_MAX: usize = 64;
+
+impl Limits {
+    pub(crate) fn new(options: &Options, metrics: Metrics) -> Self {
+        let percent = u64::from(options.read_ahead.memory_percent);
+        Self {
+            links: Links::new(metrics),
+            ahead_bytes: AtomicU64::new(0),
+            ahead_bytes_max: options.budget_bytes / 100 * percent,
+            origin_bytes_max: options.read_ahead.origin_bytes_max,
+            lingering: AtomicUsize::new(0),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// The link to an origin.
+    pub(crate) fn link(&self, server: &Endpoint) -> Arc<Link> {
+        self.links.of(server)
+    }
+
+    /// Admits nothing from now on.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Relaxed)
+    }
+
+    /// Admits `bytes` to be fetched ahead, with memory for them.
+    ///
+    /// # Errors
+    /// Says which limit is reached.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        budget: &Budget,
+        link: &Arc<Link>,
+        purpose: Purpose,
+        bytes: u64,
+    ) -> Result<(Permit, Reservation), NotReadAhead> {
+        if self.is_stopping() {
+            return Err(NotReadAhead::Stopping);
+        }
+        if !add_within(&self.ahead_bytes, bytes, self.ahead_bytes_max) {
+            return Err(NotReadAhead::Memory);
+        }
+        // What is fetched in spare time does not keep readers from being read ahead of.
+        let link_bytes_max = self.link_bytes_max(link, purpose, bytes);
+        if !add_within(link.bytes_under_way(purpose), bytes, link_bytes_max) {
+            self.ahead_bytes.fetch_sub(bytes, Relaxed);
+            return Err(NotReadAhead::Origin);
+        }
+        let permit = Permit { limits: Arc::clone(self), link: Arc::clone(link), bytes, purpose };
+        let reservation = budget.try_reserve_spare(bytes).ok_or(NotReadAhead::Memory)?;
+        Ok((permit, reservation))
+    }
+
+    /// Completing files leaves half of the link to those who read.
+    fn link_bytes_max(&self, link: &Link, purpose: Purpose, bytes: u64) -> u64 {
+        let carried = link.estimate().window().unwrap_or(LINK_BYTES_MIN);
+        let bytes_max = match purpose {
+            Purpose::ReadAhead => carried.max(LINK_BYTES_MIN),
+            Purpose::SpareTime => carried.max(SPARE_BYTES_MIN).max(bytes),
+            Purpose::Completion => (carried / 2).max(LINK_BYTES_MIN),
+        };
+        bytes_max.min(self.origin_bytes_max)
+    }
+
+    /// A place among the files that are completed though nobody has them open.
+    pub(crate) fn linger(self: &Arc<Self>) -> Option<Lingering> {
+        let has_room = |lingering: usize| (lingering < LINGERING_MAX).then_some(lingering + 1);
+        self.lingering.fetch_update(Relaxed, Relaxed, has_room).ok()?;
+        Some(Lingering(Arc::clone(self)))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.limits.ahead_bytes.fetch_sub(self.bytes, Relaxed);
+        self.link.bytes_under_way(self.purpose).fetch_sub(self.bytes, Relaxed);
+        if self.purpose == Purpose::SpareTime {
+            self.link.note_spare_ended();
+        }
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        self.0.lingering.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Adds `bytes` to `sum`, unless that is more than `max` then.
+fn add_within(sum: &AtomicU64, bytes: u64, max: u64) -> bool {
+    sum.fetch_update(Relaxed, Relaxed, |sum| sum.checked_add(bytes).filter(|sum| *sum <= max)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::options::ReadAheadOptions;
+
+    const MIB: u64 = 1 << 20;
+
+    fn limits(origin_bytes_max: u64) -> (Arc<Limits>, Budget) {
+        let read_ahead = ReadAheadOptions { origin_bytes_max, ..ReadAheadOptions::default() };
+        let options = Options { budget_bytes: 100 * MIB, read_ahead, ..Options::default() };
+        (Arc::new(Limits::new(&options, Metrics::new())), Budget::new(options.budget_bytes))
+    }
+
+    fn admit(limits: &Arc<Limits>, budget: &Budget, bytes: u64) -> Result<(Permit, Reservation), NotReadAhead> {
+        limits.admit(budget, &limits.link(&Endpoint::new("origin", 1094)), Purpose::ReadAhead, bytes)
+    }
+
+    #[test]
+    fn an_origin_carries_a_bounded_number_of_bytes_ahead() {
+        let (limits, budget) = limits(3 * MIB);
+        let held = admit(&limits, &budget, 3 * MIB).unwrap();
+        assert_eq!(admit(&limits, &budget, 1).err(), Some(NotReadAhead::Origin));
+        let other = limits.link(&Endpoint::new("other", 1094));
+        assert!(limits.admit(&budget, &other, Purpose::Completion, MIB).is_ok());
+        drop(held);
+        assert!(admit(&limits, &budget, 3 * MIB).is_ok());
+    }
+
+    #[test]
+    fn what_is_fetched_ahead_holds_a_share_of_the_memory() {
+        let (limits, budget) = limits(u64::MAX);
+        let link = limits.link(&Endpoint::new("origin", 1094));
+        link.note(|estimate| estimate.note_latency(std::time::Duration::from_secs(10)));
+        link.note(|estimate| estimate.note_rate(1 << 30, std::time::Duration::from_secs(1)));
+        assert!(admit(&limits, &budget, 25 * MIB).is_ok());
+        assert_eq!(admit(&limits, &budget, 25 * MIB + 1).err(), Some(NotReadAhead::Memory));
+    }
+
+    #[test]
+    fn memory_that_reads_may_need_is_left_alone() {
+        let (limits, budget) = limits(u64::MAX);
+        let _reads = budget.try_reserve(48 * MIB).unwrap();
+        assert!(admit(&limits, &budget, 2 * MIB).is_ok());
+        assert_eq!(admit(&limits, &budget, 2 * MIB + 1024).err(), Some(NotReadAhead::Memory));
+        assert!(admit(&limits, &budget, 2 * MIB).is_ok(), "what was refused is not counted");
+    }
+
+    #[test]
+    fn nothing_is_admitted_after_the_stop() {
+        let (limits, budget) = limits(u64::MAX);
+        limits.stop();
+        assert_eq!(admit(&limits, &budget, 1).err(), Some(NotReadAhead::Stopping));
+    }
+
+    #[test]
+    fn a_bounded_number_of_files_is_completed_unattended() {
+        let (limits, _) = limits(u64::MAX);
+        let held: Vec<_> = std::iter::repeat_with(|| limits.linger()).take(LINGERING_MAX).collect();
+        assert!(held.iter().all(Option::is_some));
+        assert!(limits.linger().is_none());
+        drop(held);
+        assert!(limits.linger().is_some());
+    }
+}

@@ -1,0 +1,7 @@
+//! The links to origins and the memory that fills share.
+
+pub(crate) mod admission;
+pub(crate) mod link_scheduler;
+pub(crate) mod memory_budget;
+pub(crate) mod options;
+pub(crate) mod turns;

@@ -1,0 +1,6 @@
+//! Where a path leads, and the rules that apply to it.
+
+pub(crate) mod decisions;
+pub(crate) mod local_trees;
+pub(crate) mod routes;
+pub(crate) mod service;

@@ -1,0 +1,371 @@
+//! Which export or origin a path belongs to.
+
+use crate::{
+    DecisionOptions, Error, Miss, Service,
+    freshness::origin_permission::Asker,
+    namespace::{decisions::Decisions, local_trees::LocalTree},
+};
+use forebay_auth::CredentialsName;
+use forebay_cache::{
+    AllowList, CacheKey, FillPolicy, ForwardedPath, ReadAheadSettings, Treatment, ValidityPolicy, forwarded_name,
+};
+use forebay_origin::{OnBehalf, Origin, OriginPath};
+use forebay_types::{Endpoint, Lfn, RequestPath};
+use parking_lot::Mutex;
+use std::{borrow::Cow, collections::HashMap, fmt, path::PathBuf, sync::Arc};
+
+/// Makes the client of an origin that a path names.
+pub type OriginFactory = Arc<dyn Fn(&Endpoint) -> Arc<dyn Origin> + Send + Sync>;
+
+/// What is done with opens for writing and changes of the name space.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Writes {
+    /// They are refused.
+    #[default]
+    Refuse,
+    /// The client is sent to the origin.
+    Redirect,
+}
+
+/// Where the files of an export come from.
+#[derive(Clone)]
+pub enum ExportSource {
+    /// An origin (or a list of them), cached.
+    Origin {
+        /// Its client.
+        origin: Arc<dyn Origin>,
+        /// The server to which writers are redirected.
+        server: Endpoint,
+    },
+    /// A directory of this machine, served as it is.
+    Directory(PathBuf),
+}
+
+/// A part of the name space and where it comes from.
+#[derive(Clone)]
+pub struct Export {
+    /// Paths at and below this one.
+    pub prefix: Lfn,
+    /// Where the files come from.
+    pub source: ExportSource,
+    /// What happens to writes.
+    pub writes: Writes,
+    /// How copies of its files are kept valid.
+    pub validity: ValidityPolicy,
+    /// Whether the origin is asked for leave before a client gets what is here.
+    pub asks_leave: bool,
+    /// How clients get at its files.
+    pub service: Service,
+}
+
+/// Two exports of one prefix, or a directory that cannot be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum RouteError {
+    /// Two exports have the same prefix.
+    #[error("two exports have the path {prefix}: remove one of them")]
+    Overlap {
+        /// The prefix.
+        prefix: Lfn,
+    },
+    /// An exported directory cannot be used.
+    #[error("the exported directory {} cannot be used: {source}", directory.display())]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// The whole name space: exports by prefix, and the origins that paths may name.
+pub struct Routes {
+    exports: Vec<Route>,
+    forwarding: AllowList,
+    factory: OriginFactory,
+    decisions: Arc<Decisions>,
+    named: Mutex<HashMap<Endpoint, Arc<dyn Origin>>>,
+}
+
+struct Route {
+    prefix: Lfn,
+    source: Source,
+    writes: Writes,
+    validity: ValidityPolicy,
+    asks_leave: bool,
+    service: Service,
+}
+
+enum Source {
+    Origin { origin: Arc<dyn Origin>, server: Endpoint },
+    Directory(Arc<LocalTree>),
+}
+
+/// Where one path leads.
+#[expect(clippy::large_enum_variant, reason = "it lives for the length of one call, and nearly all are the large one")]
+pub(crate) enum Target {
+    /// To a file of an origin, cached under `key` (not cached when it is `None`).
+    Origin(OriginTarget),
+    /// To an exported directory.
+    Local { tree: Arc<LocalTree>, lfn: Lfn },
+}
+
+/// A file of an origin.
+#[derive(Clone)]
+pub(crate) struct OriginTarget {
+    pub(crate) origin: Arc<dyn Origin>,
+    pub(crate) server: Endpoint,
+    pub(crate) path: OriginPath,
+    pub(crate) key: Option<CacheKey>,
+    pub(crate) writes: Writes,
+    pub(crate) validity: ValidityPolicy,
+    pub(crate) decisions: Arc<Decisions>,
+    /// What the rules say of the open.
+    pub(crate) treatment: Treatment,
+    /// Whether the client named the origin.
+    pub(crate) is_forwarded: bool,
+    /// For whom the origin is asked for leave before a client gets what is here; nobody where that is not wanted.
+    pub(crate) leave_for: Option<OnBehalf>,
+    /// How clients get at it.
+    pub(crate) service: Service,
+}
+
+/// Opaque data of clients that want a file only if it is in the cache. XCache accepts it with and without a value.
+const ONLY_IF_CACHED: &str = "only-if-cached";
+
+/// Most origins remembered that paths have named; beyond it the memory is cleared, which costs a new client each.
+const NAMED_ORIGINS_MAX: usize = 4096;
+
+impl Routes {
+    /// A name space of exports and forwarding.
+    ///
+    /// # Errors
+    /// When two exports share a prefix, or an exported directory cannot be opened.
+    pub fn new(exports: Vec<Export>, forwarding: AllowList, factory: OriginFactory) -> Result<Self, RouteError> {
+        let mut routes: Vec<Route> = Vec::with_capacity(exports.len());
+        for export in exports {
+            if routes.iter().any(|route| route.prefix == export.prefix) {
+                return Err(RouteError::Overlap { prefix: export.prefix });
+            }
+            let source = match export.source {
+                ExportSource::Origin { origin, server } => Source::Origin { origin, server },
+                ExportSource::Directory(directory) => Source::Directory(Arc::new(
+                    LocalTree::open(&directory).map_err(|source| RouteError::Directory { directory, source })?,
+                )),
+            };
+            routes.push(Route {
+                prefix: export.prefix,
+                source,
+                writes: export.writes,
+                validity: export.validity,
+                asks_leave: export.asks_leave,
+                service: export.service,
+            });
+        }
+        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.as_str().len()));
+        let decisions = Arc::new(Decisions::new(DecisionOptions::default()));
+        Ok(Self { exports: routes, forwarding, factory, decisions, named: Mutex::new(HashMap::new()) })
+    }
+
+    /// The same name space with other decisions about opens.
+    #[must_use]
+    pub fn with_decisions(self, options: DecisionOptions) -> Self {
+        Self { decisions: Arc::new(Decisions::new(options)), ..self }
+    }
+
+    /// Bytes in all and free where the first exported directory is.
+    pub(crate) fn local_space(&self) -> std::io::Result<(u64, u64)> {
+        let trees = self.exports.iter().filter_map(|route| match &route.source {
+            Source::Directory(tree) => Some(tree),
+            Source::Origin { .. } => None,
+        });
+        trees.map(|tree| tree.space()).next().unwrap_or(Ok((0, 0)))
+    }
+
+    /// Whether anything is cached at all.
+    pub(crate) fn is_cache(&self) -> bool {
+        !self.forwarding.is_empty() || self.exports.iter().any(|route| matches!(route.source, Source::Origin { .. }))
+    }
+
+    /// Finds where `path` leads: to the origin it names, else to the export with the longest prefix.
+    pub(crate) fn resolve(&self, path: &RequestPath, asker: &Asker) -> Result<Target, Error> {
+        match ForwardedPath::parse(path.lfn.as_str()) {
+            Ok(Some(forwarded)) => return self.forward(&forwarded.origin, forwarded.lfn, &path.cgi, asker),
+            Ok(None) => {}
+            Err(error) => return Err(Error::Forwarding { error }),
+        }
+        let route = self
+            .exports
+            .iter()
+            .find(|route| path.lfn.is_within(&route.prefix))
+            .ok_or_else(|| Error::NotExported { lfn: path.lfn.clone() })?;
+        Ok(match &route.source {
+            Source::Directory(tree) => Target::Local {
+                tree: Arc::clone(tree),
+                lfn: if route.prefix.as_str() == "/" {
+                    path.lfn.clone()
+                } else {
+                    relative_to(&path.lfn, &route.prefix)?
+                },
+            },
+            Source::Origin { origin, server } => {
+                let (on_behalf, leave_for) = asked_for(origin, route.asks_leave, asker);
+                Target::Origin(OriginTarget {
+                    origin: Arc::clone(origin),
+                    server: server.clone(),
+                    key: CacheKey::fixed(&path.lfn).ok(),
+                    path: OriginPath { lfn: path.lfn.clone(), cgi: cgi_for_origin(&path.cgi), on_behalf },
+                    writes: route.writes,
+                    validity: route.validity,
+                    decisions: Arc::clone(&self.decisions),
+                    treatment: Treatment::default(),
+                    is_forwarded: false,
+                    service: route.service,
+                    leave_for,
+                })
+            }
+        })
+    }
+
+    fn forward(&self, endpoint: &Endpoint, lfn: Lfn, cgi: &str, asker: &Asker) -> Result<Target, Error> {
+        if !self.forwarding.allows(endpoint) {
+            return Err(Error::ForwardingDenied { origin: endpoint.clone() });
+        }
+        let origin = self.named_origin(endpoint);
+        let (on_behalf, leave_for) = asked_for(&origin, self.decisions.options.forwarding_asks_leave, asker);
+        Ok(Target::Origin(OriginTarget {
+            origin,
+            server: endpoint.clone(),
+            key: CacheKey::forwarded(endpoint, &lfn).ok(),
+            path: OriginPath { lfn, cgi: cgi_for_origin(cgi), on_behalf },
+            writes: Writes::Refuse,
+            validity: self.decisions.options.forwarding_validity,
+            decisions: Arc::clone(&self.decisions),
+            treatment: Treatment::default(),
+            is_forwarded: true,
+            service: self.decisions.options.forwarding_service,
+            leave_for,
+        }))
+    }
+
+    fn named_origin(&self, endpoint: &Endpoint) -> Arc<dyn Origin> {
+        let mut named = self.named.lock();
+        if let Some(origin) = named.get(endpoint) {
+            return Arc::clone(origin);
+        }
+        if named.len() >= NAMED_ORIGINS_MAX {
+            named.clear();
+        }
+        let origin = (self.factory)(endpoint);
+        named.insert(endpoint.clone(), Arc::clone(&origin));
+        origin
+    }
+}
+
+impl fmt::Debug for Routes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.exports.iter().map(|route| route.prefix.as_str())).finish()
+    }
+}
+
+/// On whose behalf an origin is asked for a file, and for whom it is asked for leave before.
+fn asked_for(origin: &Arc<dyn Origin>, asks_leave: bool, asker: &Asker) -> (OnBehalf, Option<OnBehalf>) {
+    let acts_for_clients = origin.acts_for_clients();
+    let on_behalf = asker.on_behalf();
+    let is_to_ask = !matches!(asker, Asker::Operator) && (asks_leave || acts_for_clients);
+    let leave_for = is_to_ask.then(|| on_behalf.clone().insisting());
+    (if acts_for_clients { on_behalf } else { OnBehalf::default() }, leave_for)
+}
+
+/// `lfn` as seen from below `prefix`.
+fn relative_to(lfn: &Lfn, prefix: &Lfn) -> Result<Lfn, Error> {
+    let rest = lfn.as_str().strip_prefix(prefix.as_str()).unwrap_or_default();
+    Ok(Lfn::parse(if rest.is_empty() { "/" } else { rest })?)
+}
+
+impl OriginTarget {
+    /// How it is read ahead and filled: a rule comes first, then what the export says, then the settings of the cache.
+    pub(crate) fn read_ahead(&self, of_cache: ReadAheadSettings) -> ReadAheadSettings {
+        let settings = self.treatment.read_ahead.unwrap_or(of_cache);
+        if self.service.miss == Miss::Redirect {
+            // Nobody reads it here before it is complete.
+            return ReadAheadSettings { fill: FillPolicy::ToEnd, complete_after_percent: None, ..settings };
+        }
+        let fill = self.treatment.fill.or(self.service.fill).unwrap_or(settings.fill);
+        ReadAheadSettings { fill, ..settings }
+    }
+
+    /// Whether the origin answers clients, not this cache: then its refusals are about one client only.
+    pub(crate) const fn is_as_client(&self) -> bool {
+        self.path.on_behalf.is_for_client()
+    }
+
+    /// Whose answers they are.
+    pub(crate) fn asked_as(&self) -> CredentialsName {
+        self.path.on_behalf.credentials().map(|credentials| *credentials.name()).unwrap_or_default()
+    }
+
+    /// The path as the client itself would ask for it, where its leave matters.
+    pub(crate) fn path_for_client(&self) -> OriginPath {
+        let on_behalf = self.leave_for.as_ref().unwrap_or(&self.path.on_behalf).clone();
+        OriginPath { on_behalf, ..self.path.clone() }
+    }
+
+    /// The path as rules know it: with the origin before it when the client named one.
+    pub(crate) fn rule_path(&self) -> Cow<'_, str> {
+        if self.is_forwarded {
+            Cow::Owned(forwarded_name(&self.server, &self.path.lfn))
+        } else {
+            Cow::Borrowed(self.path.lfn.as_str())
+        }
+    }
+}
+
+/// Whether the client wants a file only if it is in the cache.
+pub(crate) fn is_only_if_cached(cgi: &str) -> bool {
+    cgi.split('&').any(|pair| pair.split('=').next() == Some(ONLY_IF_CACHED))
+}
+
+/// The client's opaque data without what concerns only the hop to this server.
+fn cgi_for_origin(cgi: &str) -> String {
+    let kept = |pair: &&str| {
+        let key = pair.split('=').next().unwrap_or_default();
+        !(pair.is_empty()
+            || key.starts_with("xrd.")
+            || key.starts_with("xrdcl.")
+            || key == "tried"
+            || key == "triedrc"
+            || key == ONLY_IF_CACHED)
+    };
+    cgi.split('&').filter(kept).collect::<Vec<_>>().join("&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hop_by_hop_opaque_data_stays_here() {
+        assert_eq!(cgi_for_origin("xrd.wantprot=unix&a=1&tried=h&xrdcl.x=2&triedrc=enoent&b=%20&c"), "a=1&b=%20&c");
+        assert_eq!(cgi_for_origin(""), "");
+        assert_eq!(cgi_for_origin("only-if-cached&a=1&only-if-cached=1"), "a=1");
+    }
+
+    #[test]
+    fn a_wish_for_cached_files_is_known_by_its_key() {
+        for (cgi, is_wish) in [
+            ("only-if-cached", true),
+            ("a=1&only-if-cached=1", true),
+            ("only-if-cached-not", false),
+            ("a=only-if-cached", false),
+        ] {
+            assert_eq!(is_only_if_cached(cgi), is_wish, "{cgi}");
+        }
+    }
+
+    #[test]
+    fn paths_are_seen_from_below_their_export() {
+        let lfn = |text| Lfn::parse(text).unwrap();
+        assert_eq!(relative_to(&lfn("/data/a/b"), &lfn("/data")).unwrap(), lfn("/a/b"));
+        assert_eq!(relative_to(&lfn("/data"), &lfn("/data")).unwrap(), lfn("/"));
+    }
+}

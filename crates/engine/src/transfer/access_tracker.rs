@@ -1,0 +1,176 @@
+//! Follows the reads of one handle.
+
+use crate::{
+    base::latch::Latch,
+    entries::cached_file::CachedFile,
+    link::admission::Purpose,
+    transfer::{
+        fetch_ahead::fetch,
+        idle_prefetch::{self, FILL_LEN, Step},
+    },
+};
+use forebay_cache::{ReadAheadBounds, Recogniser, ZONES_MAX};
+use forebay_telemetry::NotReadAhead;
+use forebay_types::ByteRange;
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+};
+
+/// Follows the reads of one handle, and has fetched what it will read next.
+///
+/// A reader that nothing was fetched ahead of costs its hits one load. Others leave word only when they come to a zone, that is
+/// a few times per window.
+#[derive(Default)]
+pub(crate) struct Follower {
+    zones: Zones,
+    /// Made at the first read that the cache could not answer.
+    recogniser: Mutex<Option<Box<Recogniser>>>,
+    /// Whether a task fetches on in spare time. One that has nothing to do ends under the recogniser's lock: a read behind it begins
+    /// another one.
+    is_fetching_on: AtomicBool,
+    closed: Latch,
+}
+
+/// Ranges in which a hit is told to the recogniser. They change while they are read: a zone missed is found a read later.
+#[derive(Default)]
+struct Zones {
+    count: AtomicUsize,
+    bounds: [(AtomicU64, AtomicU64); ZONES_MAX],
+}
+
+impl Follower {
+    /// Notes reads that the cache may not answer as a whole. Called when they are planned.
+    pub(crate) fn note_read(self: &Arc<Self>, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
+        if !file.read_ahead().settings().enabled || file.kept().is_none_or(|kept| kept.map.is_complete()) {
+            return;
+        }
+        let recogniser = self.recogniser.lock();
+        self.follow(file, recogniser, |recogniser, bounds| recogniser.handle_read(ranges, bounds));
+    }
+
+    /// Notes a hit. Takes no lock and allocates nothing, unless the hit lies in a zone.
+    pub(crate) fn note_hit(self: &Arc<Self>, file: &Arc<CachedFile>, range: ByteRange) {
+        if !self.zones.touch(range) {
+            return;
+        }
+        let Some(recogniser) = self.recogniser.try_lock() else { return };
+        self.follow(file, recogniser, |recogniser, bounds| recogniser.handle_hit(range, bounds));
+    }
+
+    fn follow(
+        self: &Arc<Self>,
+        file: &Arc<CachedFile>,
+        mut recogniser: MutexGuard<'_, Option<Box<Recogniser>>>,
+        step: impl FnOnce(&mut Recogniser, ReadAheadBounds) -> Vec<ByteRange>,
+    ) {
+        let recogniser = recogniser.get_or_insert_with(|| Box::new(Recogniser::new(file.geometry())));
+        // Those who share the file have about as much before them.
+        let expected = recogniser.expected().saturating_mul(file.users().max(1));
+        file.read_ahead().note_reading_on(expected);
+        let Some(bounds) = file.read_ahead().bounds(expected) else {
+            file.shared().metrics.add_not_read_ahead(NotReadAhead::Wasteful);
+            self.zones.show(std::iter::empty());
+            return;
+        };
+        let advice = step(recogniser, bounds);
+        for range in &advice {
+            if let Some((from, _)) = fetch(file, *range, Purpose::ReadAhead, usize::MAX).refused {
+                let end = advice.last().map_or_else(|| range.end(), |last| last.end());
+                recogniser.handle_refusal(ByteRange::between(from, end));
+                break;
+            }
+        }
+        self.zones.show(recogniser.zones());
+        let is_useless = || file.read_ahead().is_completing() || file.is_retired() || file.is_disk_paused();
+        if recogniser.has_spare(bounds) && !is_useless() && !self.is_fetching_on.swap(true, Relaxed) {
+            tokio::spawn(idle_prefetch::run(Arc::clone(file), Arc::clone(self)));
+        }
+    }
+}
+
+// In spare time.
+impl Follower {
+    /// Fetches a little more than what the last read has led to. Whoever gets [`Step::Done`] is not to come again.
+    pub(crate) fn fetch_on(&self, file: &Arc<CachedFile>) -> Step {
+        let mut recogniser = self.recogniser.lock();
+        let spared = recogniser.as_mut().filter(|_| !self.closed.is_set());
+        let step = spared.map_or(Step::Done, |recogniser| self.fetch_spare(file, recogniser));
+        if matches!(step, Step::Done) {
+            self.give_up_spare_time();
+        }
+        step
+    }
+
+    fn fetch_spare(&self, file: &Arc<CachedFile>, recogniser: &mut Recogniser) -> Step {
+        let expected = recogniser.expected().saturating_mul(file.users().max(1));
+        let Some(bounds) = file.read_ahead().bounds(expected) else { return Step::Done };
+        let Some(range) = recogniser.handle_spare_time(bounds, FILL_LEN) else { return Step::Done };
+        let fetched = fetch(file, range, Purpose::SpareTime, usize::MAX);
+        if let Some((from, _)) = fetched.refused {
+            recogniser.handle_spare_refusal(ByteRange::between(from, range.end()));
+        }
+        self.zones.show(recogniser.zones());
+        match fetched.refused {
+            Some((_, NotReadAhead::Origin)) if fetched.fills.is_empty() => Step::Full,
+            Some(_) if fetched.fills.is_empty() => Step::Done,
+            _ => Step::Begun(fetched.fills),
+        }
+    }
+
+    /// The file is closed: nothing is fetched on for its reader any more.
+    pub(crate) fn close(&self) {
+        let _recogniser = self.recogniser.lock();
+        self.closed.set();
+    }
+
+    /// Resolves when the file is closed.
+    pub(crate) async fn closed(&self) {
+        self.closed.wait().await;
+    }
+
+    /// The next read begins anew.
+    pub(crate) fn give_up_spare_time(&self) {
+        self.is_fetching_on.store(false, Relaxed);
+    }
+}
+
+impl Zones {
+    /// Whether a range lies in a zone with any of its bytes.
+    fn touch(&self, range: ByteRange) -> bool {
+        let count = self.count.load(Relaxed);
+        let is_in = |(start, end): &(AtomicU64, AtomicU64)| {
+            range.start() < end.load(Relaxed) && start.load(Relaxed) < range.end()
+        };
+        count > 0 && self.bounds.iter().take(count).any(is_in)
+    }
+
+    fn show(&self, zones: impl Iterator<Item = ByteRange>) {
+        let mut count = 0;
+        for ((start, end), zone) in self.bounds.iter().zip(zones) {
+            start.store(zone.start(), Relaxed);
+            end.store(zone.end(), Relaxed);
+            count += 1;
+        }
+        self.count.store(count, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_touched_by_any_of_their_bytes() {
+        let zones = Zones::default();
+        assert!(!zones.touch(ByteRange::at(0, u64::MAX)));
+        zones.show([ByteRange::between(10, 20), ByteRange::between(50, 60)].into_iter());
+        for (start, end, is_touched) in [(0, 10, false), (0, 11, true), (19, 20, true), (20, 50, false), (55, 99, true)]
+        {
+            assert_eq!(zones.touch(ByteRange::between(start, end)), is_touched, "{start}..{end}");
+        }
+        zones.show(std::iter::empty());
+        assert!(!zones.touch(ByteRange::at(10, 10)));
+    }
+}

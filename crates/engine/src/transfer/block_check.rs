@@ -1,0 +1,194 @@
+//! Checks of blocks that were found on disk, before anybody gets them.
+//!
+//! Order of calls: the planner meets blocks that are not trusted and calls [`start`] under the lock of the file's claims; a
+//! reader who comes to such bytes waits for the check with [`Check::ended`] and plans them anew. By then each block is trusted,
+//! or missing like one that was never there.
+
+use crate::{
+    base::latch::Latch,
+    entries::{
+        block_sums::{READ_LEN, of_block},
+        cached_file::CachedFile,
+        stored_entry::Kept,
+    },
+    upkeep::sync,
+};
+use forebay_cache::{Geometry, sum_chunk_of};
+use forebay_telemetry::{BlockCheck, Metrics};
+use forebay_types::{BlockIndex, ByteRange};
+use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
+
+/// Checks of one file that are under way, by the offset of their first block. A block is in at most one of them.
+pub(crate) type Checks = BTreeMap<u64, Arc<Check>>;
+
+/// Checks of the whole process at the same time: each holds a thread and [`READ_LEN`] bytes.
+pub(crate) const CHECKS_MAX: usize = 32;
+
+/// How long a check right after a start waits for the index to be open: milliseconds, unless its disk hangs. Without it
+/// nothing can be told of a block.
+const INDEX_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Blocks that are being checked.
+pub(crate) struct Check {
+    blocks: ByteRange,
+    ended: Latch,
+}
+
+/// A block that cannot be used.
+struct Bad {
+    index: BlockIndex,
+    reason: Reason,
+}
+
+/// Why a block cannot be used.
+pub(crate) enum Reason {
+    Mismatch { expected: u32, found: u32 },
+    Unreadable(io::Error),
+}
+
+impl Check {
+    /// Waits until each block of the check is trusted or missing.
+    pub(crate) async fn ended(&self) {
+        self.ended.wait().await;
+    }
+}
+
+/// The check under way that the byte at `offset` is in.
+pub(crate) fn covering(checks: &Checks, offset: u64) -> Option<&Arc<Check>> {
+    let (_, check) = checks.range(..=offset).next_back()?;
+    check.blocks.contains(offset).then_some(check)
+}
+
+/// Starts checks of those of `blocks` (whole blocks) that no check has under way.
+pub(crate) fn start(file: &Arc<CachedFile>, checks: &mut Checks, blocks: ByteRange) {
+    let mut start = blocks.start();
+    while start < blocks.end() {
+        if let Some(check) = covering(checks, start) {
+            start = check.blocks.end();
+            continue;
+        }
+        let next = checks.range(start..).next().map_or_else(|| blocks.end(), |(next, _)| blocks.end().min(*next));
+        let check = Arc::new(Check { blocks: ByteRange::between(start, next), ended: Latch::default() });
+        checks.insert(start, Arc::clone(&check));
+        tokio::spawn(run(Arc::clone(file), check));
+        start = next;
+    }
+}
+
+/// Ends a check also when it breaks off: blocks of which nothing is known by then count as missing.
+struct Ending<'a> {
+    file: &'a CachedFile,
+    check: &'a Arc<Check>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if let Some(kept) = self.file.kept() {
+            let undecided: Vec<BlockIndex> = untrusted(kept, self.check.blocks).collect();
+            if !undecided.is_empty() {
+                kept.forget(undecided);
+            }
+        }
+        self.file.claims().checks().remove(&self.check.blocks.start());
+        self.check.ended.set();
+    }
+}
+
+async fn run(file: Arc<CachedFile>, check: Arc<Check>) {
+    let _ending = Ending { file: &file, check: &check };
+    let shared = file.shared();
+    if let Some(catalog) = &shared.catalog {
+        catalog.settled(INDEX_WAIT_MAX).await;
+    }
+    // The semaphore is never closed: there is always a place in the end.
+    let _place = shared.check_places.acquire().await;
+    let (checked, blocks) = (Arc::clone(&file), check.blocks);
+    if shared.options.workers.run(move || check_blocks(&checked, blocks)).await.is_err() {
+        tracing::error!(lfn = file.lfn().as_str(), %blocks, "a check of blocks on disk broke off");
+    }
+}
+
+/// Compares blocks with their sums and decides what becomes of each. Blocking.
+fn check_blocks(file: &Arc<CachedFile>, blocks: ByteRange) {
+    let Some(kept) = file.kept() else { return };
+    let mut buffer = vec![0; READ_LEN];
+    let mut bad = Vec::new();
+    for index in untrusted(kept, blocks) {
+        match check_block(file, kept, index, &mut buffer) {
+            Ok(result) => {
+                kept.map.set_trusted(index);
+                file.shared().metrics.add_block_checks(result, 1);
+            }
+            Err(reason) => bad.push(Bad { index, reason }),
+        }
+    }
+    if !bad.is_empty() {
+        drop_blocks(file, kept, &bad);
+    }
+}
+
+/// Those of `blocks` that are on disk and not trusted.
+fn untrusted(kept: &Kept, blocks: ByteRange) -> impl Iterator<Item = BlockIndex> {
+    let indices = kept.map.geometry().blocks_of(blocks).map(BlockIndex);
+    indices.filter(|index| kept.map.is_written(*index) && !kept.map.is_trusted(*index))
+}
+
+/// Compares one block with its sum; a sum that is not known is learned.
+fn check_block(file: &CachedFile, kept: &Kept, index: BlockIndex, buffer: &mut [u8]) -> Result<BlockCheck, Reason> {
+    let Some(known) = known_sum(file, kept, index) else { return Ok(BlockCheck::Skipped) };
+    let range = kept.map.geometry().range_of(index);
+    let (found, result) = judge(of_block(kept.data.as_ref(), range, buffer), known)?;
+    if result == BlockCheck::Learned {
+        kept.sums().set(index, found);
+    }
+    Ok(result)
+}
+
+/// Compares the sum of what the disk gives with the one that is known, if one is.
+pub(crate) fn judge(found: io::Result<u32>, known: Option<u32>) -> Result<(u32, BlockCheck), Reason> {
+    let found = found.map_err(Reason::Unreadable)?;
+    match known {
+        Some(expected) if expected == found => Ok((found, BlockCheck::Intact)),
+        Some(expected) => Err(Reason::Mismatch { expected, found }),
+        None => Ok((found, BlockCheck::Learned)),
+    }
+}
+
+/// The sum of a block, from memory or from the index. The outer `None`: there is no index that would know.
+fn known_sum(file: &CachedFile, kept: &Kept, index: BlockIndex) -> Option<Option<u32>> {
+    if !kept.sums().is_loaded(index) {
+        let chunk = sum_chunk_of(index);
+        let stored = file.stored_sums(kept, chunk)?;
+        kept.sums().load(chunk, stored);
+    }
+    Some(kept.sums().get(index))
+}
+
+/// Takes damaged blocks out of the map and, before anybody writes them again, out of the cinfo. Blocking.
+fn drop_blocks(file: &Arc<CachedFile>, kept: &Kept, bad: &[Bad]) {
+    let path = file.path_on_disk();
+    for Bad { index, reason } in bad {
+        report(&file.shared().metrics, &path, kept.map.geometry(), *index, reason);
+        if let Reason::Unreadable(_) = reason {
+            file.note_read_failure();
+        }
+    }
+    kept.forget(bad.iter().map(|bad| bad.index));
+    sync::sync(file);
+}
+
+/// Counts and logs a block of the data file at `path` that cannot be used.
+pub(crate) fn report(metrics: &Metrics, path: &Path, geometry: Geometry, index: BlockIndex, reason: &Reason) {
+    let (path, block, offset) = (path.display(), index.0, geometry.range_of(index).start());
+    match reason {
+        Reason::Mismatch { expected, found } => {
+            metrics.add_block_checks(BlockCheck::Damaged, 1);
+            let (expected, found) = (format!("{expected:08x}"), format!("{found:08x}"));
+            tracing::error!(%path, block, offset, expected, found, "a block on disk is damaged: it is fetched again");
+        }
+        Reason::Unreadable(error) => {
+            metrics.add_block_checks(BlockCheck::Unreadable, 1);
+            tracing::error!(%path, block, offset, %error, "a block on disk cannot be read: it is fetched again");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Fetching what is missing of a whole file.
+
+use crate::{
+    Client, Engine, Error,
+    entries::{cached_file::CachedFile, fill::Fill, stored_entry::Kept},
+    link::admission::Purpose,
+    transfer::fetch_ahead::fetch,
+};
+use forebay_cache::FillPolicy;
+use forebay_telemetry::NotReadAhead;
+use forebay_types::{ByteRange, RequestPath};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+impl Engine {
+    /// Fetches what is missing of a file and keeps it. `progress` is told the bytes in the cache and the size of the file, at the
+    /// beginning and whenever there are more.
+    ///
+    /// What others fetch meanwhile is waited for. It takes no memory and no room on the link that reads want, so it may take
+    /// its time; who drops it loses nothing of what has come.
+    ///
+    /// # Errors
+    /// As for [`Engine::open`]; when the origin fails on the way, the file changes, or the cache does not keep it.
+    pub async fn complete(
+        &self,
+        path: &RequestPath,
+        client: &Client,
+        progress: &(dyn Fn(u64, u64) + Send + Sync),
+    ) -> Result<(), Error> {
+        let handle = self.open(path, client).await?;
+        if let Some(file) = handle.cached() {
+            complete(file, || true, progress).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Fills of one completion that are under way at the same time.
+const FILLS_MAX: usize = 4;
+
+/// How far a completion looks for the next missing block at a time, in bytes.
+const LOOK_AHEAD: u64 = 64 << 20;
+
+/// How long a completion pauses that finds neither memory nor room on the link, and none of its own fills to wait for.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Starts completing a file in the background, when its settings say so and nobody does it yet.
+pub(crate) fn start_if_due(file: &Arc<CachedFile>) {
+    if is_due(file) && !file.read_ahead().is_completing.swap(true, Ordering::AcqRel) {
+        tokio::spawn(run(Arc::clone(file)));
+    }
+}
+
+/// Whether a file that a client has open is to be completed.
+fn is_due(file: &CachedFile) -> bool {
+    let settings = file.read_ahead().settings();
+    let Some(kept) = file.kept() else { return false };
+    settings.is_to_be_completed(kept.map.written_count(), file.geometry().block_count())
+        && !kept.map.is_complete()
+        && !file.is_retired()
+        && !file.is_disk_paused()
+        && !file.shared().limits.is_stopping()
+}
+
+/// Completes a file as long as its settings want that.
+async fn run(file: Arc<CachedFile>) {
+    loop {
+        let outcome = {
+            let _running = Running(&file);
+            attend(&file).await
+        };
+        // A client may have come while the last one left.
+        let is_to_go_on = outcome == Ok(Completed::NotWanted) && file.is_open() && is_due(&file);
+        if !is_to_go_on || file.read_ahead().is_completing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+    }
+}
+
+/// Completes a file as long as a client has it open, or to its end when that is its policy and there is a place for it.
+async fn attend(file: &Arc<CachedFile>) -> Result<Completed, Error> {
+    let mut lingering = None;
+    let is_wanted = || {
+        let goes_on = file.is_open() || file.read_ahead().settings().fill == FillPolicy::ToEnd;
+        if file.is_open() {
+            lingering = None;
+        } else if goes_on && lingering.is_none() {
+            lingering = file.shared().limits.linger();
+        }
+        goes_on && (file.is_open() || lingering.is_some())
+    };
+    complete(file, is_wanted, &|_, _| ()).await.inspect_err(|error| {
+        tracing::debug!(lfn = file.lfn().as_str(), %error, "a file stays incomplete");
+    })
+}
+
+/// A completion under way; when it ends, also in a panic, another one may start.
+struct Running<'a>(&'a CachedFile);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.read_ahead().is_completing.store(false, Ordering::Release);
+    }
+}
+
+/// How a completion ended that did not fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Completed {
+    /// The whole file is in the cache.
+    Whole,
+    /// Nobody wants the rest any more.
+    NotWanted,
+}
+
+/// Fetches what is missing of a file, front to back, as long as it `is_wanted`; tells `progress` the bytes in the cache and the
+/// size of the file.
+///
+/// # Errors
+/// When the origin fails, the file has changed, or what comes is not kept.
+pub(crate) async fn complete(
+    file: &Arc<CachedFile>,
+    mut is_wanted: impl FnMut() -> bool,
+    progress: &(dyn Fn(u64, u64) + Send + Sync),
+) -> Result<Completed, Error> {
+    let kept = file.kept().ok_or_else(|| Error::Unsupported { what: format!("keeping {}", file.lfn()) })?;
+    let mut pass = Pass::new(kept);
+    loop {
+        progress(present_bytes(file, kept), file.size());
+        if kept.map.is_complete() {
+            return Ok(Completed::Whole);
+        }
+        check(file)?;
+        if !is_wanted() {
+            return Ok(Completed::NotWanted);
+        }
+        if !pass.start_next(file, kept)? {
+            pass.wait(file, kept).await?;
+        }
+    }
+}
+
+/// One way through a file, from its beginning to its end.
+struct Pass {
+    /// Up to where nothing is missing that is not under way.
+    offset: u64,
+    under_way: VecDeque<Arc<Fill>>,
+    /// Blocks that were in the cache when the pass began.
+    written_before: u64,
+}
+
+impl Pass {
+    fn new(kept: &Kept) -> Self {
+        Self { offset: 0, under_way: VecDeque::new(), written_before: kept.map.written_count() }
+    }
+
+    /// Starts the next fill; `false` when something has to be waited for before there is another one.
+    fn start_next(&mut self, file: &Arc<CachedFile>, kept: &Kept) -> Result<bool, Error> {
+        while self.under_way.len() < FILLS_MAX && self.offset < file.size() {
+            let looked_at = ByteRange::at(kept.map.present_run(self.offset), LOOK_AHEAD).clipped_to(file.size());
+            let fetched = fetch(file, looked_at, Purpose::Completion, 1);
+            match (fetched.fills.into_iter().next(), fetched.refused) {
+                (Some(fill), _) => {
+                    self.offset = fill.blocks().end();
+                    self.under_way.push_back(fill);
+                    return Ok(true);
+                }
+                (None, Some((_, NotReadAhead::Disk))) => return Err(not_kept(file)),
+                (None, Some(_)) => return Ok(false),
+                (None, None) => self.offset = looked_at.end(),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Waits for the oldest fill of this pass, else for one of another's. Begins anew behind the end, when blocks came to be
+    /// missing again.
+    async fn wait(&mut self, file: &Arc<CachedFile>, kept: &Kept) -> Result<(), Error> {
+        if let Some(fill) = self.under_way.pop_front() {
+            return fill.result().await;
+        }
+        if self.offset < file.size() {
+            tokio::time::sleep(RETRY).await;
+            return Ok(());
+        }
+        let others = file.claims().fills().values().next().cloned();
+        match others {
+            Some(fill) => {
+                fill.want_all();
+                fill.ended().await;
+            }
+            None if kept.map.written_count() == self.written_before => return Err(not_kept(file)),
+            None => *self = Self::new(kept),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a file can be completed at all at this moment.
+fn check(file: &CachedFile) -> Result<(), Error> {
+    if file.shared().limits.is_stopping() {
+        return Err(Error::ShuttingDown);
+    }
+    if file.is_retired() {
+        return Err(Error::Changed { lfn: file.lfn().clone() });
+    }
+    Ok(())
+}
+
+fn not_kept(file: &CachedFile) -> Error {
+    Error::Disk { lfn: file.lfn().clone(), doing: "keeping", reason: "the cache does not take it now".to_owned() }
+}
+
+fn present_bytes(file: &CachedFile, kept: &Kept) -> u64 {
+    if kept.map.is_complete() {
+        return file.size();
+    }
+    kept.map.written_count().saturating_mul(file.geometry().block_size()).min(file.size())
+}

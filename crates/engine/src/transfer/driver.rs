@@ -1,0 +1,150 @@
+//! Drives a fill from its request to its end: bytes come in, readers get them at once, blocks go to disk beside.
+
+use crate::{
+    Error,
+    entries::{cached_file::CachedFile, fill::Fill, stored_entry::Kept},
+    link::{
+        admission::Permit,
+        link_scheduler::Delivery,
+        memory_budget::Reservation,
+        turns::{Demand, Turn},
+    },
+    transfer::writer::Writer,
+};
+use forebay_origin::{Chunk, Chunks, OriginFile};
+use forebay_types::ByteRange;
+use std::sync::Arc;
+
+/// Drives a fill to its end, whatever happens, and gives its blocks free again. It has a `permit` when nobody had asked for its
+/// bytes.
+pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation, permit: Option<Permit>) {
+    let broken_off = Err(Error::Internal { what: "a fill broke off" });
+    let demand = permit.is_none().then(|| file.read_ahead().link().demand());
+    let mut ending = Ending { file: &file, fill: &fill, permit, result: broken_off };
+    ending.result = drive(&file, &fill, reservation, demand).await.map_err(|error| file.note_failure(error));
+}
+
+/// Ends a fill also when its driver panics: its blocks may be claimed again, then waiters learn how it ended.
+struct Ending<'a> {
+    file: &'a CachedFile,
+    fill: &'a Arc<Fill>,
+    permit: Option<Permit>,
+    result: Result<(), Error>,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.file.claims().release(self.fill);
+        if let Some(permit) = self.permit.take() {
+            self.file.read_ahead().note_ended(self.file, permit, self.fill.blocks());
+        }
+        self.fill.end(self.result.clone());
+    }
+}
+
+async fn drive(
+    file: &Arc<CachedFile>,
+    fill: &Arc<Fill>,
+    mut reservation: Reservation,
+    demand: Option<Demand<'_>>,
+) -> Result<(), Error> {
+    let kept = file.kept().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
+    let origin = file.origin_file().await?;
+    let mut writer = Writer::new(file, fill, origin.as_ref());
+    let (urgent, rest) = fill.stages();
+    let mut received = fetch(file, fill, origin.as_ref(), &urgent, &mut reservation, kept, &mut writer).await;
+    drop(demand);
+    let mut cut = None;
+    if received.is_ok() && !rest.is_empty() {
+        match turn_for_rest(file, fill).await {
+            Ok(turn) => {
+                received = fetch(file, fill, origin.as_ref(), &rest, &mut reservation, kept, &mut writer).await;
+                if turn.is_some() && received.as_ref().is_err_and(Error::is_retryable) {
+                    file.read_ahead().link().refuse_waiting();
+                }
+            }
+            Err(why) => {
+                fill.cut();
+                cut = Some(why);
+            }
+        }
+    }
+    // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
+    writer.finish(kept).await;
+    if cut == Some(Cut::Link) {
+        file.note_cut(fill.blocks());
+    }
+    received
+}
+
+/// Why what nobody wants of a fill is not fetched.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Cut {
+    /// The link has no room for it, or its origin has failed.
+    Link,
+    /// It would not be kept.
+    Useless,
+}
+
+/// Waits until what nobody wants yet of a fill may be asked for: when the link has room for it, or somebody wants it by now.
+async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
+    let is_stopping = || file.shared().limits.is_stopping();
+    if is_stopping() {
+        return Err(Cut::Useless);
+    }
+    let turn = tokio::select! {
+        biased;
+        () = fill.rest_wanted() => None,
+        () = file.retired() => return Err(Cut::Useless),
+        turn = file.read_ahead().link().turn(fill.blocks().len()) => Some(turn),
+    };
+    let is_useless = file.is_retired() || file.is_disk_paused();
+    match turn {
+        _ if is_stopping() => Err(Cut::Useless),
+        None => Ok(None),
+        Some(_) if is_useless => Err(Cut::Useless),
+        Some(turn) => turn.map(Some).ok_or(Cut::Link),
+    }
+}
+
+/// Asks for one stage of a fill and takes in the answers.
+async fn fetch(
+    file: &CachedFile,
+    fill: &Fill,
+    origin: &dyn OriginFile,
+    stage: &[(usize, ByteRange)],
+    reservation: &mut Reservation,
+    kept: &Kept,
+    writer: &mut Writer<'_>,
+) -> Result<(), Error> {
+    let mut delivery = file.read_ahead().link().measure();
+    let ranges: Vec<ByteRange> = stage.iter().map(|(_, range)| *range).collect();
+    let streams = stage.iter().zip(origin.read_many(&ranges)).map(|((part, range), chunks)| (*part, *range, chunks));
+    receive(fill, streams, reservation, kept, writer, &mut delivery).await?;
+    delivery.end();
+    Ok(())
+}
+
+/// Takes in the answers of all requests, and has complete blocks written beside.
+async fn receive(
+    fill: &Fill,
+    streams: impl Iterator<Item = (usize, ByteRange, Chunks)>,
+    reservation: &mut Reservation,
+    kept: &Kept,
+    writer: &mut Writer<'_>,
+    delivery: &mut Delivery<'_>,
+) -> Result<(), Error> {
+    for (part_index, range, mut chunks) in streams.collect::<Vec<_>>() {
+        while let Some(chunk) = writer.next(kept, &mut chunks).await {
+            let Chunk { bytes, page_sums } = chunk?;
+            delivery.note_bytes(bytes.len() as u64);
+            let chunk = Chunk { bytes: reservation.attach(bytes), page_sums };
+            writer.arrived(part_index, fill.add(part_index, chunk)?);
+            writer.start(kept);
+        }
+        if !fill.has_arrived(part_index, range.end()) {
+            return Err(Error::Internal { what: "an origin ended a fill before its last byte" });
+        }
+    }
+    Ok(())
+}

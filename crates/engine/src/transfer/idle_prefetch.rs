@@ -1,0 +1,78 @@
+//! Fetching on in the spare time of a link: its reader is busy with what it has read, and nobody waits for other bytes.
+//!
+//! A job that reads tens of megabytes at once and then works on them for seconds, as ROOT's do, otherwise waits for the link whenever
+//! it comes back.
+
+use crate::{
+    entries::{cached_file::CachedFile, fill::Fill},
+    transfer::access_tracker::Follower,
+};
+use std::{collections::VecDeque, sync::Arc};
+
+/// Bytes of one fill in spare time: a read that comes meanwhile finds most of the link free soon.
+pub(crate) const FILL_LEN: u64 = 512 << 10;
+
+/// What became of a wish to fetch on.
+pub(crate) enum Step {
+    /// These were begun; none, when all of it is here.
+    Begun(Vec<Arc<Fill>>),
+    /// As much is under way over the link as may be.
+    Full,
+    /// There is nothing to fetch now, or nowhere to put it. The next read may change that.
+    Done,
+}
+
+/// Fetches on for the reader that `follower` follows, until there is nothing more, the file is closed, or a fill fails.
+pub(crate) async fn run(file: Arc<CachedFile>, follower: Arc<Follower>) {
+    tokio::select! {
+        biased;
+        () = follower.closed() => (),
+        () = fetch_on(&file, &follower) => (),
+    }
+}
+
+async fn fetch_on(file: &Arc<CachedFile>, follower: &Follower) {
+    let mut under_way: VecDeque<Arc<Fill>> = VecDeque::new();
+    loop {
+        let went_well = match step(file, follower, under_way.is_empty()).await {
+            Step::Begun(fills) => {
+                under_way.extend(fills);
+                take_ended(&mut under_way)
+            }
+            Step::Full => match under_way.pop_front() {
+                Some(oldest) => oldest.result().await.is_ok(),
+                None => true,
+            },
+            Step::Done => return,
+        };
+        if !went_well {
+            return follower.give_up_spare_time();
+        }
+    }
+}
+
+/// Fetches on in the next moment in which nobody waits for bytes. Who has nothing under way waits until others make room.
+async fn step(file: &Arc<CachedFile>, follower: &Follower, may_wait: bool) -> Step {
+    let link = file.read_ahead().link();
+    let _turn = link.spare_turn().await;
+    loop {
+        link.no_demand().await;
+        let step = follower.fetch_on(file);
+        if !may_wait || !matches!(step, Step::Full) {
+            return step;
+        }
+        // With room for one whole piece at least, the link is full of others'.
+        link.spare_ended().await;
+    }
+}
+
+/// Takes out the fills that have ended, of the oldest ones; false when one has failed.
+fn take_ended(under_way: &mut VecDeque<Arc<Fill>>) -> bool {
+    while let Some(ended) = under_way.front().and_then(|fill| fill.outcome()) {
+        under_way.pop_front();
+        if ended.is_err() {
+            return false;
+        }
+    }
+    true
+}

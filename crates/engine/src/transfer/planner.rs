@@ -1,0 +1,202 @@
+//! Planning reads: what is on disk, what is on its way, what is to be fetched. Missing blocks are claimed under the lock
+//! under which they were found missing.
+
+use crate::{
+    entries::{cached_file::CachedFile, claims::Fills, fill::Fill},
+    link::{admission::Permit, memory_budget::Reservation},
+    transfer::{
+        block_check::{self, Checks, covering},
+        driver,
+        read_step::{Piece, bypassed},
+    },
+};
+use forebay_cache::{BlockMap, BlockState, CHECK_LEN_MAX, FillId, PlanLimits, plan_read};
+use forebay_telemetry::NotKept;
+use forebay_types::{BlockIndex, ByteRange, Outcome};
+use std::{collections::VecDeque, sync::Arc};
+
+/// Blocks that nobody fetches yet, as bytes, and which of these bytes somebody wants.
+type Missing = (ByteRange, ByteRange);
+
+/// Bytes that one request may have fetched besides what it wants, to make its blocks whole, before they count as a burden.
+const SURPLUS_MAX: u64 = 128 << 10;
+
+/// How many times what is wanted of a fill its surplus must be to be a burden. What is fetched and not kept is fetched again by
+/// the next who wants it; below this, the rest of the blocks is cheaper.
+const BURDEN_RATIO: u64 = 2;
+
+/// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.
+pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque<Piece>> {
+    let mut fills = file.claims().fills();
+    let mut checks = file.claims().checks();
+    start_checks(file, &fills, &mut checks, ranges);
+    let started = start_fills(file, &mut fills, &checks, ranges);
+    ranges.iter().map(|range| pieces(file, &fills, &checks, &started, *range)).collect()
+}
+
+/// Starts checks of blocks in any of `ranges` that are on disk and not trusted yet.
+fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, ranges: &[ByteRange]) {
+    if !file.kept().is_some_and(|kept| kept.map.has_untrusted()) {
+        return;
+    }
+    for range in ranges {
+        for piece in planned(file, fills, checks, *range) {
+            if let forebay_cache::Piece::Check { blocks, .. } = piece {
+                block_check::start(file, checks, blocks);
+            }
+        }
+    }
+}
+
+/// Starts fills for what is missing in any of `ranges`; adjacent blocks share one.
+fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, ranges: &[ByteRange]) -> Vec<FillId> {
+    let shared = file.shared();
+    if file.is_retired() || file.is_disk_paused() {
+        return Vec::new();
+    }
+    let mut missing: Vec<Missing> = Vec::new();
+    for piece in ranges.iter().flat_map(|range| planned(file, fills, checks, *range)) {
+        if let forebay_cache::Piece::Fill { blocks, wanted } = piece {
+            missing.push((blocks, wanted));
+        }
+    }
+    missing.sort_by_key(|(blocks, wanted)| (blocks.start(), wanted.start()));
+    let (mut started, is_full) = (Vec::new(), !missing.is_empty() && shared.purger.is_full());
+    let runs = merged(missing, shared.options.fill_len_max);
+    let surplus: u64 = runs.iter().map(|(blocks, wanted)| surplus_of(*blocks, *wanted)).sum();
+    for (blocks, wanted) in runs {
+        let block_count = file.geometry().blocks_of(blocks).count() as u64;
+        if is_full {
+            shared.metrics.add_not_kept(NotKept::DiskFull, block_count);
+            continue;
+        }
+        let Some(reservation) = shared.budget.try_reserve(blocks.len()) else {
+            shared.metrics.add_not_kept(NotKept::Budget, block_count);
+            continue;
+        };
+        let is_burden = surplus > SURPLUS_MAX && surplus_of(blocks, wanted) > wanted.len() * BURDEN_RATIO;
+        let make = if is_burden { Fill::sparing } else { Fill::new };
+        start_fill(file, fills, make(blocks, wanted), reservation, None);
+        started.push(FillId(blocks.start()));
+    }
+    started
+}
+
+/// Bytes of `blocks` that nobody wants.
+const fn surplus_of(blocks: ByteRange, wanted: ByteRange) -> u64 {
+    blocks.len().saturating_sub(wanted.len())
+}
+
+/// Starts a fill, of blocks that nobody fetches; with a `permit` when nobody has asked for them yet.
+pub(crate) fn start_fill(
+    file: &Arc<CachedFile>,
+    fills: &mut Fills,
+    fill: Fill,
+    reservation: Reservation,
+    permit: Option<Permit>,
+) -> Arc<Fill> {
+    file.shared().metrics.add_fills_started(file.geometry().blocks_of(fill.blocks()).count() as u64);
+    let fill = Arc::new(fill);
+    fills.insert(fill.blocks().start(), Arc::clone(&fill));
+    tokio::spawn(driver::run(Arc::clone(file), Arc::clone(&fill), reservation, permit));
+    fill
+}
+
+/// What of `range` is neither here nor under way, in whole blocks, in pieces for one fill each.
+pub(crate) fn missing_in(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<ByteRange> {
+    let blocks_to_fetch = |piece| match piece {
+        forebay_cache::Piece::Fill { blocks, .. } => Some(blocks),
+        _ => None,
+    };
+    planned(file, fills, checks, range).into_iter().filter_map(blocks_to_fetch).collect()
+}
+
+fn planned(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<forebay_cache::Piece> {
+    let fill_len_max = file.shared().options.fill_len_max;
+    let (geometry, limits) = (file.geometry(), PlanLimits { fill_len_max, check_len_max: CHECK_LEN_MAX });
+    plan_read(range, geometry, limits, |index| {
+        // Fills first: a block that its own read's fill has just written is still missed by that read.
+        let offset = geometry.range_of(index).start();
+        let fill = fills.range(..=offset).next_back().filter(|(_, fill)| fill.blocks().contains(offset));
+        match fill {
+            Some((start, _)) => BlockState::InFlight(FillId(*start)),
+            // A check has the last word on its blocks: what it finds missing is off the record when it ends, and not before.
+            None if covering(checks, offset).is_some() => BlockState::Unchecked,
+            None => file.kept().map_or(BlockState::Missing, |kept| state_on_disk(&kept.map, index)),
+        }
+    })
+}
+
+fn state_on_disk(map: &BlockMap, index: BlockIndex) -> BlockState {
+    if map.is_trusted(index) {
+        BlockState::Present
+    } else if map.is_written(index) {
+        BlockState::Unchecked
+    } else {
+        BlockState::Missing
+    }
+}
+
+fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], range: ByteRange) -> VecDeque<Piece> {
+    let mut pieces = VecDeque::new();
+    for piece in planned(file, fills, checks, range) {
+        match piece {
+            forebay_cache::Piece::Hit(range) => pieces.push_back(Piece::Disk(range)),
+            forebay_cache::Piece::Check { wanted, .. } => pieces.push_back(Piece::Check(wanted)),
+            forebay_cache::Piece::Join { fill: id, range } => {
+                let outcome = if own.contains(&id) { Outcome::Missed } else { Outcome::Coalesced };
+                if outcome == Outcome::Coalesced {
+                    file.shared().metrics.add_fills_coalesced(file.geometry().blocks_of(range).count() as u64);
+                }
+                if let Some(fill) = fills.get(&id.0) {
+                    // Now, not when the read comes to it: it may have many such pieces.
+                    fill.want(range);
+                    pieces.push_back(Piece::Fill { fill: Arc::clone(fill), range, outcome });
+                }
+            }
+            forebay_cache::Piece::Fill { wanted, .. } => pieces.extend(bypassed(wanted)),
+        }
+    }
+    pieces
+}
+
+/// Runs of blocks, sorted by start and perhaps overlapping, as fewest fills of at most `len_max` bytes; each with what somebody
+/// wants of it, and what lies in between.
+fn merged(missing: Vec<Missing>, len_max: u64) -> Vec<Missing> {
+    let mut runs: Vec<Missing> = Vec::new();
+    for (blocks, wanted) in missing {
+        let Some((last, last_wanted)) = runs.last_mut().filter(|(last, _)| blocks.start() <= last.end()) else {
+            runs.push((blocks, wanted));
+            continue;
+        };
+        let joined = ByteRange::between(last.start(), blocks.end().max(last.end()));
+        let rest = ByteRange::between(last.end(), blocks.end());
+        if joined.len() <= len_max {
+            *last = joined;
+            *last_wanted = ByteRange::between(last_wanted.start(), wanted.end().max(last_wanted.end()));
+        } else if !rest.is_empty() {
+            runs.push((rest, rest));
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adjacent_and_overlapping_runs_become_one_fill() {
+        let run = |start, end| (ByteRange::between(start, end), ByteRange::between(start, end));
+        let fills = |missing, len_max| {
+            let blocks = merged(missing, len_max).into_iter().map(|(blocks, _)| (blocks.start(), blocks.end()));
+            blocks.collect::<Vec<_>>()
+        };
+        assert_eq!(fills(vec![run(0, 4), run(4, 8), run(6, 10), run(12, 16)], 100), [(0, 10), (12, 16)]);
+        assert_eq!(fills(vec![run(0, 4), run(4, 8), run(8, 12)], 8), [(0, 8), (8, 12)]);
+        assert_eq!(fills(vec![run(0, 8), run(4, 12)], 8), [(0, 8), (8, 12)]);
+        let joined =
+            merged(vec![(ByteRange::at(0, 8), ByteRange::at(2, 1)), (ByteRange::at(8, 8), ByteRange::at(9, 2))], 100);
+        assert_eq!(joined, [(ByteRange::at(0, 16), ByteRange::between(2, 11))]);
+    }
+}

@@ -1,0 +1,99 @@
+//! Looking after the disks: probes, what is known of them, and letting go of files whose disk is gone.
+
+use crate::entries::{open_files::Table, shared::Shared};
+use forebay_cache::Health;
+use forebay_store::{Disk, VolumeId, VolumeInfo};
+use forebay_telemetry::{DiskGauges, DropReason};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::task::JoinHandle;
+
+/// How often the disks are looked at.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Looks after the disks for ever.
+pub(crate) async fn run(shared: Arc<Shared>, table: Arc<Table>) {
+    let Some(disk) = shared.disk.clone() else { return };
+    let watched = Arc::downgrade(&shared);
+    shared.metrics.watch_disks(move || {
+        watched.upgrade().map_or_else(Vec::new, |shared| shared.volumes().iter().map(gauges).collect())
+    });
+    let mut keeper = Keeper { shared, table, disk, offline: BTreeSet::new(), measuring: None };
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        keeper.start_probes();
+        keeper.lose_files();
+        keeper.measure();
+    }
+}
+
+/// What is shown of a disk.
+fn gauges(volume: &VolumeInfo) -> DiskGauges {
+    DiskGauges {
+        path: volume.path.display().to_string(),
+        states: Health::ALL.map(|health| (health.as_str(), health == volume.health)).to_vec(),
+        total_bytes: volume.space.map(|space| space.total_bytes),
+        free_bytes: volume.space.map(|space| space.free_bytes),
+        failures: volume.errors,
+        latency: volume.latency,
+    }
+}
+
+struct Keeper {
+    shared: Arc<Shared>,
+    table: Arc<Table>,
+    disk: Arc<dyn Disk>,
+    /// The disks that were offline when last looked at.
+    offline: BTreeSet<VolumeId>,
+    measuring: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    fn start_probes(&self) {
+        for volume in self.disk.due_probes() {
+            let disk = Arc::clone(&self.disk);
+            // It goes on by itself, for as long as the disk takes; how it ended shows in the disk's state.
+            drop(self.shared.options.workers.start(move || {
+                if let Err(error) = disk.probe(volume) {
+                    tracing::debug!(disk = volume.0, %error, "a probe of a disk failed");
+                }
+            }));
+        }
+    }
+
+    /// Lets go of open files on disks that have gone offline: what they hold is read from the origin, and the next open finds
+    /// them missing.
+    fn lose_files(&mut self) {
+        let ids: Vec<VolumeId> = self.shared.volumes().iter().map(|volume| volume.id).collect();
+        let offline: BTreeSet<VolumeId> = ids.into_iter().filter(|id| !self.disk.is_online(*id)).collect();
+        if offline.difference(&self.offline).next().is_some() {
+            // A measurement may hang on the disk that is gone.
+            self.measuring = None;
+        }
+        if self.offline.difference(&offline).next().is_some() {
+            self.shared.forget_trust();
+        }
+        if !offline.is_empty() {
+            for file in self.table.files() {
+                if file.volume().is_some_and(|volume| offline.contains(&volume)) {
+                    file.retire(DropReason::DiskOffline);
+                }
+            }
+        }
+        self.offline = offline;
+    }
+
+    /// Has the disks measured, unless they are being measured.
+    fn measure(&mut self) {
+        if self.measuring.as_ref().is_some_and(|measuring| !measuring.is_finished()) {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let disk = Arc::clone(&self.disk);
+        self.measuring = Some(self.shared.options.workers.start(move || {
+            let volumes = disk.volumes();
+            *shared.volumes() = volumes;
+        }));
+    }
+}

@@ -1,0 +1,12 @@
+//! Tasks that keep the cache in order while it serves.
+
+pub(crate) mod disk_watch;
+pub(crate) mod entry_check;
+pub(crate) mod examination;
+pub(crate) mod file_checksums;
+pub(crate) mod leases;
+pub(crate) mod purge_rounds;
+pub(crate) mod removal;
+pub(crate) mod scrub;
+pub(crate) mod store_owner;
+pub(crate) mod sync;

@@ -1,0 +1,236 @@
+//! The task that purges, by time and when a write meets a mark.
+
+use crate::{
+    accounting::{follow::milliseconds, purger::Purger, report::PurgeReport},
+    catalog::state::IndexState,
+    entries::{open_files::Table, shared::Shared},
+    upkeep::removal::{self, SLICE},
+};
+use forebay_cache::{
+    DiskSpace, Extent, Footprint, Goal, PurgeRun, Victim, headroom, plan_purge, plan_purge_of_full_disk,
+};
+use forebay_store::{Disk, VolumeInfo};
+use forebay_telemetry::{CacheLevel, DiskOperation};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::time::MissedTickBehavior;
+
+/// Pause after a purge that could not make enough room: everything is in use, or pinned, and writes go on asking.
+const UNMET_PAUSE: Duration = Duration::from_millis(250);
+
+/// How often it is asked whether the index has been read after a start.
+const INDEX_PAUSE: Duration = Duration::from_millis(250);
+
+/// How often entries that were not used for too long are looked for, at most.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Entries looked at together while those are sought.
+const EXPIRY_SCAN: usize = 10_000;
+
+/// Purges for ever.
+pub(crate) async fn run(shared: Arc<Shared>, table: Arc<Table>) {
+    let purger = &shared.purger;
+    purger.measure(&shared).await;
+    while !purger.knows_entries(&shared) {
+        tokio::time::sleep(INDEX_PAUSE).await;
+    }
+    let mut ticks = tokio::time::interval(purger.options.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut was_met, mut expired_since) = (true, None);
+    loop {
+        tokio::select! {
+            biased;
+            () = purger.due.notified() => {}
+            _ = ticks.tick() => {}
+        }
+        let disks = purger.measure(&shared).await;
+        let now = tokio::time::Instant::now();
+        let lifetime_min = purger.options.rules.lifetime_min();
+        if lifetime_min
+            .is_some_and(|lifetime| expired_since.is_none_or(|last| now - last >= EXPIRY_INTERVAL.min(lifetime)))
+        {
+            expired_since = Some(now);
+            purger.purge_expired(&shared, &table).await;
+        }
+        let goals = purger.goals(&disks);
+        let is_met = goals.is_empty() || purger.purge(&shared, &table, &goals).await.unmet.is_zero();
+        if !is_met {
+            if was_met {
+                tracing::warn!(
+                    "the purge makes less room than is wanted: what is left is in use, pinned or guaranteed"
+                );
+            }
+            purger.measure(&shared).await;
+            tokio::time::sleep(UNMET_PAUSE).await;
+        }
+        was_met = is_met;
+    }
+}
+
+impl Purger {
+    fn knows_entries(&self, shared: &Shared) -> bool {
+        let state = shared.catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state());
+        !matches!(state, IndexState::Off | IndexState::Loading)
+    }
+
+    /// Measures the disks, and how much room there is before the next purge.
+    pub(crate) async fn measure(&self, shared: &Arc<Shared>) -> Vec<DiskSpace> {
+        let Some(disk) = shared.disk.clone() else { return Vec::new() };
+        let added = self.room.added();
+        let measured = shared.options.workers.run(move || spaces(disk.as_ref())).await;
+        let disks = measured.unwrap_or_default();
+        let level = {
+            let ledger = self.ledger();
+            let room = headroom(&self.options.rules, &disks, &ledger);
+            self.room.set(added, &room);
+            let used = ledger.usage();
+            CacheLevel {
+                used_bytes: used.bytes,
+                used_inodes: used.inodes,
+                files: u64::try_from(ledger.len()).unwrap_or(u64::MAX),
+                bytes_until_purge: room.until_purge.bytes,
+                inodes_until_purge: room.until_purge.inodes,
+            }
+        };
+        self.metrics.set_cache_level(level);
+        disks
+    }
+
+    fn goals(&self, disks: &[DiskSpace]) -> Vec<Goal> {
+        let ledger = self.ledger();
+        let goals = plan_purge(&self.options.rules, disks, &ledger);
+        if self.take_is_disk_full() && goals.is_empty() { plan_purge_of_full_disk(&ledger) } else { goals }
+    }
+
+    /// Removes entries until the goals are met, or nothing more may go.
+    pub(crate) async fn purge(&self, shared: &Arc<Shared>, table: &Arc<Table>, goals: &[Goal]) -> PurgeReport {
+        let _turn = self.turn.lock().await;
+        let begun = forebay_net::clock::monotonic();
+        self.ledger().end_pins(forebay_net::clock::now_unix());
+        let (mut run, mut refused) = (PurgeRun::new(goals), 0);
+        self.learn(shared).await;
+        loop {
+            let slice: Vec<Victim> = {
+                let mut ledger = self.ledger();
+                std::iter::from_fn(|| run.next(&mut ledger)).take(SLICE).collect()
+            };
+            if slice.is_empty() {
+                break;
+            }
+            refused += self.remove_slice(shared, table, &mut run, slice).await;
+        }
+        let report = self.finish(run, refused, begun);
+        if report.files > 0 {
+            shared.pauses.end_of_full();
+        }
+        self.settle(shared).await;
+        self.measure(shared).await;
+        let wanted: Vec<&str> = goals.iter().map(|goal| goal.reason.as_str()).collect();
+        self.log(&report, &wanted.join(", "));
+        report
+    }
+
+    /// Has the ledger told of everything that is known: entries newer than the index's last commit have no number by which
+    /// they could be picked, and what has grown since is larger than it was told.
+    async fn learn(&self, shared: &Shared) {
+        if let Some(catalog) = &shared.catalog {
+            catalog.commit().await;
+        }
+    }
+
+    /// Removes entries that were not used for too long.
+    async fn purge_expired(&self, shared: &Arc<Shared>, table: &Arc<Table>) {
+        let _turn = self.turn.lock().await;
+        let begun = forebay_net::clock::monotonic();
+        self.learn(shared).await;
+        let now = forebay_net::clock::now_unix();
+        self.ledger().end_pins(now);
+        let now_ms = milliseconds(now);
+        let (mut run, mut refused, mut from) = (PurgeRun::new(&[]), 0, Some(0));
+        let mut reasons = BTreeSet::new();
+        while let Some(start) = from {
+            let (expired, next) = self.ledger().expired(now_ms, start, EXPIRY_SCAN);
+            from = next;
+            for ids in expired.chunks(SLICE) {
+                let slice: Vec<Victim> = {
+                    let mut ledger = self.ledger();
+                    ids.iter().filter_map(|id| run.next_expired(*id, now_ms, &mut ledger)).collect()
+                };
+                reasons.extend(slice.iter().map(|victim| victim.reason.as_str()));
+                refused += self.remove_slice(shared, table, &mut run, slice).await;
+            }
+        }
+        let report = self.finish(run, refused, begun);
+        if report.files > 0 {
+            self.settle(shared).await;
+            self.log(&report, &reasons.into_iter().collect::<Vec<_>>().join(", "));
+        }
+    }
+
+    /// Removes a slice; how many of it stayed.
+    async fn remove_slice(
+        &self,
+        shared: &Arc<Shared>,
+        table: &Arc<Table>,
+        run: &mut PurgeRun,
+        slice: Vec<Victim>,
+    ) -> u64 {
+        let (removing, leaving, victims) = (Arc::clone(shared), Arc::clone(table), slice.clone());
+        let removed = shared.options.workers.run(move || removal::remove(&removing, &leaving, victims)).await;
+        // After a panic nothing is known: they stay, and are tried again later.
+        let removed = removed.unwrap_or_else(|_| removal::Removed { gone: Vec::new(), stay: slice });
+        let mut ledger = self.ledger();
+        for victim in &removed.gone {
+            run.removed(victim, &mut ledger);
+            self.metrics.add_purged(victim.reason, victim.footprint.bytes);
+        }
+        removed.stay.iter().for_each(|victim| run.refused(victim));
+        let refused = u64::try_from(removed.stay.len()).unwrap_or(u64::MAX);
+        self.metrics.add_purge_refused(refused);
+        refused
+    }
+
+    /// Makes removals durable, so that opens of the same files need not wait for that.
+    async fn settle(&self, shared: &Arc<Shared>) {
+        let Some(disk) = shared.disk.clone() else { return };
+        if let Ok(Err(error)) = shared.options.workers.run(move || disk.settle_removals()).await {
+            shared.note_store_failure(DiskOperation::Sync, None, &error);
+        }
+    }
+
+    fn finish(&self, run: PurgeRun, refused: u64, begun: std::time::Instant) -> PurgeReport {
+        let (files, freed) = (run.removed_count(), run.freed());
+        let unmet = run.finish(&mut self.ledger(), milliseconds(forebay_net::clock::now_unix()));
+        let duration = forebay_net::clock::monotonic().saturating_duration_since(begun);
+        let unmet = unmet.iter().map(|goal| goal.to_free).sum::<Footprint>();
+        self.metrics.observe_purge(duration, unmet.is_zero());
+        PurgeReport { files, freed, refused, unmet, duration }
+    }
+
+    fn log(&self, report: &PurgeReport, reasons: &str) {
+        let PurgeReport { files, freed, refused, unmet, duration } = report;
+        tracing::info!(
+            reasons,
+            files,
+            bytes = freed.bytes,
+            refused,
+            unmet_bytes = unmet.bytes,
+            unmet_inodes = unmet.inodes,
+            ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+            "purged"
+        );
+    }
+}
+
+/// The room on each disk that tells. Blocking.
+fn spaces(disk: &dyn Disk) -> Vec<DiskSpace> {
+    let told = |volume: VolumeInfo| {
+        let space = volume.space?;
+        let extent = |total: u64, free: u64| Extent { total, used: total.saturating_sub(free) };
+        Some(DiskSpace {
+            disk: volume.id.0,
+            bytes: extent(space.total_bytes, space.free_bytes),
+            inodes: (space.total_inodes > 0).then(|| extent(space.total_inodes, space.free_inodes)),
+        })
+    };
+    disk.volumes().into_iter().filter_map(told).collect()
+}

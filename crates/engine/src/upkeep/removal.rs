@@ -1,0 +1,68 @@
+//! Removing victims from the disk, a slice at a time.
+
+use crate::entries::{open_files::Table, shared::Shared};
+use forebay_cache::{CacheKey, Victim};
+use forebay_index::{Change, Index};
+use forebay_telemetry::DiskOperation;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Victims that are removed in one go, on one worker: some milliseconds, so that reads are not held up, and enough that many
+/// of them lie in one directory.
+pub(crate) const SLICE: usize = 64;
+
+/// What became of the victims of a slice.
+pub(crate) struct Removed {
+    pub(crate) gone: Vec<Victim>,
+    /// In use, or not removable.
+    pub(crate) stay: Vec<Victim>,
+}
+
+/// Removes victims, as far as nobody uses them. Blocking.
+pub(crate) fn remove(shared: &Shared, table: &Arc<Table>, victims: Vec<Victim>) -> Removed {
+    let (Some(disk), Some(catalog)) = (&shared.disk, &shared.catalog) else { return stay(victims) };
+    let Some(index) = catalog.index() else { return stay(victims) };
+    let Some(named) = names(&index, &victims) else { return stay(victims) };
+    let leaving = table.take_leave(named.iter().filter_map(|(_, key)| key.clone()));
+    let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(shared, key)).cloned().collect();
+    let results = disk.remove_entries(&keys);
+    let mut went: BTreeSet<&CacheKey> = BTreeSet::new();
+    for (key, result) in keys.iter().zip(results) {
+        match result {
+            Ok(()) => {
+                shared.purger.note_gone(key);
+                catalog.note(key, Change::removed());
+                went.insert(key);
+            }
+            Err(error) => shared.note_store_failure(DiskOperation::Remove, None, &error),
+        }
+    }
+    let mut removed = Removed { gone: Vec::new(), stay: Vec::new() };
+    for (victim, key) in named {
+        // Who has no key in the index any more is gone already.
+        let is_gone = key.is_none_or(|key| went.contains(&key));
+        if is_gone { removed.gone.push(victim) } else { removed.stay.push(victim) }
+    }
+    removed
+}
+
+/// Whether nobody reads the file of an entry past this server, as far as can be told; from now on nobody is sent there either.
+/// Blocking.
+pub(crate) fn is_left_by_others(shared: &Shared, key: &CacheKey) -> bool {
+    let options = &shared.options;
+    let Some(disk) = shared.disk.as_ref().filter(|_| options.honours_access_times) else { return true };
+    let lease = i64::try_from(options.direct_lease.as_secs()).unwrap_or(i64::MAX);
+    let closed = disk.close_to_others(key, forebay_net::clock::now_unix().saturating_sub(lease));
+    // What can not even be looked at can not be read either.
+    closed.unwrap_or(true)
+}
+
+/// The victims with their keys; `None` when the index cannot be read.
+fn names(index: &Index, victims: &[Victim]) -> Option<Vec<(Victim, Option<CacheKey>)>> {
+    let ids: Vec<_> = victims.iter().map(|victim| victim.id).collect();
+    let keys = index.keys(&ids).ok()?;
+    Some(victims.iter().copied().zip(keys).collect())
+}
+
+const fn stay(victims: Vec<Victim>) -> Removed {
+    Removed { gone: Vec::new(), stay: victims }
+}
