@@ -10,6 +10,7 @@
 mod call;
 mod circuit;
 mod connection;
+mod detach_on_drop;
 mod error;
 mod file;
 mod greeting;
@@ -23,7 +24,9 @@ mod retry;
 mod root_origin;
 mod route;
 mod servers;
+mod single_flight;
 
+pub use detach_on_drop::DetachOnDrop;
 pub use error::OriginError;
 pub use greeting::greet;
 pub use on_behalf::OnBehalf;
@@ -31,3 +34,4 @@ pub use options::{Options, PoolOptions};
 pub use origin::{BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginPath};
 pub use pool::Pool;
 pub use root_origin::RootOrigin;
+pub use single_flight::{SharedValue, SingleFlight};
