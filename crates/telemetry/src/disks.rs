@@ -1,29 +1,19 @@
-//! The disks of the cache, as the exposition sees them.
+//! The exported state of the cache disks.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-/// What is shown of one disk of the cache.
+/// The exported state of one cache disk.
 #[derive(Clone, Debug)]
 pub struct DiskGauges {
-    /// The directory, which names the disk.
+    /// The directory: the value of the label `disk`.
     pub path: String,
-    /// Every state that a disk can be in, and whether it is.
+    /// Every state a disk can be in, and whether it is the current one.
     pub states: Vec<(&'static str, bool)>,
-    /// Size of its file system; `None` when it does not tell.
+    /// Size of the file system; `None` if unknown.
     pub total_bytes: Option<u64>,
-    /// What of it may still be written.
     pub free_bytes: Option<u64>,
-    /// Operations that failed, for reasons that lie in the disk.
+    /// Operations that failed because of the disk.
     pub failures: u64,
-    /// Mean time of operations lately.
+    /// Recent mean time of an operation.
     pub latency: Duration,
-}
-
-/// Tells what is known of the disks.
-pub(crate) struct Disks(pub(crate) Box<dyn Fn() -> Vec<DiskGauges> + Send + Sync>);
-
-impl fmt::Debug for Disks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Disks").finish_non_exhaustive()
-    }
 }

@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-/// Upper bound of the first bucket: 4 µs, a little less than the quickest hit takes.
+/// Upper bound of the first bucket: 4 µs, a little less than the fastest hit takes.
 const FIRST_BOUND_MICROS: u64 = 4;
 
-/// Buckets with a bound, each twice as wide as the one before: 4 µs to 67 s. One more takes the rest.
+/// Bounded buckets, each twice as wide as the one before: 4 µs to 67 s. One more bucket holds the rest.
 const BOUNDED_BUCKETS: usize = 25;
 
 /// Durations in fixed buckets that double from 4 µs to 67 s. An update is two relaxed atomic additions.
@@ -30,12 +30,10 @@ impl Default for AtomicHistogram {
 }
 
 impl AtomicHistogram {
-    /// Counts one duration.
     pub(crate) fn observe(&self, duration: Duration) {
         self.observe_many(duration, 1);
     }
 
-    /// Observes `count` times the same.
     pub(crate) fn observe_many(&self, duration: Duration, count: u64) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get(bucket_of(nanos)) {
@@ -45,12 +43,12 @@ impl AtomicHistogram {
     }
 }
 
-impl EncodeMetric for AtomicHistogram {
+impl EncodeMetric for &AtomicHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         let bounds = (0..BOUNDED_BUCKETS).map(|bucket| bound(bucket).as_secs_f64()).chain([f64::INFINITY]);
         let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-        // Summed up from what is shown, so that count and buckets agree while others count on.
+        // The sum of the exported buckets, so that count and buckets agree during concurrent updates.
         let count = buckets.iter().map(|(_, count)| count).sum();
         let sum = Duration::from_nanos(self.sum_nanos.load(Ordering::Relaxed)).as_secs_f64();
         encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)

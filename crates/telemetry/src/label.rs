@@ -1,6 +1,6 @@
 //! Labels of metrics: enums with a fixed set of values, and one value per label.
 
-use forebay_types::{Outcome, Side};
+use forebay_types::{Outcome, PurgeReason, Side};
 
 /// An enum whose variants are the values of a metric's label.
 pub(crate) trait Label: Copy + 'static {
@@ -25,12 +25,28 @@ impl<T: Default, const N: usize> Default for PerLabel<T, N> {
 }
 
 impl<T, const N: usize> PerLabel<T, N> {
-    /// The value of `label`.
     #[expect(clippy::indexing_slicing, reason = "hot path; the constant assertion proves that each index exists")]
     pub(crate) fn of<L: Label>(&self, label: L) -> &T {
         const { assert!(L::ALL.len() == N, "one value per variant") };
         &self.0[label.index()]
     }
+}
+
+/// Implements [`Label`] for an enum that has `as_str`; `all` are its variants in the order of declaration.
+macro_rules! implement_label {
+    ($name:ident, $all:expr) => {
+        impl Label for $name {
+            const ALL: &'static [Self] = $all;
+
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn text(self) -> &'static str {
+                self.as_str()
+            }
+        }
+    };
 }
 
 macro_rules! labels {
@@ -42,9 +58,6 @@ macro_rules! labels {
         }
 
         impl $name {
-            /// Every variant, in the order of the counters.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
             /// The name used in logs and metrics.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
@@ -54,50 +67,34 @@ macro_rules! labels {
             }
         }
 
-        impl Label for $name {
-            const ALL: &'static [Self] = Self::ALL;
-
-            fn index(self) -> usize {
-                self as usize
-            }
-
-            fn text(self) -> &'static str {
-                self.as_str()
-            }
-        }
+        implement_label!($name, &[$(Self::$variant),+]);
     )+ };
 }
 
+implement_label!(Outcome, &Self::ALL);
+implement_label!(PurgeReason, &Self::ALL);
+implement_label!(Side, &[Self::Client, Self::Origin, Self::Disk, Self::Authorization, Self::Internal]);
+
 labels! {
-    /// What a request asks for, from a client or of an origin.
+    /// The kind of a request, from a client or to an origin.
     RequestKind {
-        /// Login, authentication and whatever else opens a session.
+        /// Login, authentication and all else that opens a session.
         Session = "session",
-        /// Open a file.
         Open = "open",
-        /// Read one range.
         Read = "read",
-        /// Read several ranges.
         Readv = "readv",
-        /// Read one range with page checksums.
         Pgread = "pgread",
-        /// Close a file.
         Close = "close",
-        /// Stat one or more paths or a handle.
         Stat = "stat",
-        /// List a directory.
         Dirlist = "dirlist",
-        /// Ask where a file is.
         Locate = "locate",
-        /// Query configuration, checksum, space.
         Query = "query",
         /// Anything that would write or change the name space.
         Write = "write",
-        /// Anything else.
         Other = "other",
     }
 
-    /// What the disk was asked to do.
+    /// An operation on a cache disk.
     DiskOperation {
         /// Open or create a file.
         Open = "open",
@@ -107,73 +104,65 @@ labels! {
         Write = "write",
         /// Write a cinfo.
         Cinfo = "cinfo",
-        /// Make written bytes durable.
         Sync = "sync",
-        /// Remove a file.
         Remove = "remove",
     }
 
     /// Why bytes from an origin were not kept.
     NotKept {
-        /// The disk is full.
         DiskFull = "disk_full",
-        /// The disk refused.
         DiskError = "disk_error",
         /// No memory was left to collect the block in.
         Budget = "budget",
-        /// The file is not to be cached.
+        /// The rules say that the file is not cached.
         Decision = "decision",
-        /// The link to the origin was too busy for the rest of the block, which nobody had asked for.
+        /// The link to the origin was too busy for the part of the block that no reader had requested.
         Link = "link",
     }
 
-    /// What came out when a block on disk was compared with its checksum.
+    /// Result of comparing a block on disk with its checksum.
     BlockCheck {
-        /// It is what was written.
         Intact = "intact",
         /// It had no checksum: it has one now.
         Learned = "learned",
-        /// There was no index to tell its checksum: it is taken as it is.
+        /// No index was available, so its checksum is unknown: the block is trusted.
         Skipped = "skipped",
-        /// It is not what was written.
         Damaged = "damaged",
-        /// The disk did not give it.
         Unreadable = "unreadable",
     }
 
-    /// What became of bytes that were fetched ahead of a reader.
+    /// An event of bytes that were fetched ahead of a reader.
     ReadAheadEvent {
-        /// They were asked for.
+        /// They were requested from the origin.
         Fetched = "fetched",
         /// A client has read them.
         Used = "used",
-        /// The last client has left, and none has read them.
+        /// The last client closed the file before any read them.
         Wasted = "wasted",
-        /// They did not come, or were not kept.
+        /// They did not arrive, or were not kept.
         Failed = "failed",
     }
 
-    /// Why a reader was not read ahead of.
+    /// Why nothing, or less, was fetched ahead of a reader.
     NotReadAhead {
-        /// Most of what was fetched ahead was not read.
+        /// Most bytes fetched ahead were not read.
         Wasteful = "wasteful",
-        /// The memory for it is used up.
+        /// Its memory is used up.
         Memory = "memory",
-        /// Enough is under way from the origin.
+        /// Enough requests to the origin are in flight.
         Origin = "origin",
-        /// The disk takes nothing at the moment, or the file has left the cache.
+        /// The disk currently accepts no writes, or the file was dropped from the cache.
         Disk = "disk",
-        /// The server is going down.
+        /// The server is shutting down.
         Stopping = "stopping",
     }
 
-    /// What came out when the checksum of a complete file was compared with its origin's.
+    /// Result of comparing the checksum of a complete file with that of its origin.
     ChecksumComparison {
-        /// They are the same.
         Equal = "equal",
-        /// They differ: the file is dropped.
+        /// The file is dropped.
         Different = "different",
-        /// They differ, also after the file was fetched anew: the file is kept.
+        /// They still differ after the file was fetched again: the file is kept.
         Disputed = "disputed",
     }
 
@@ -183,35 +172,33 @@ labels! {
         Changed = "changed",
         /// The cinfo or the data cannot be trusted.
         Damaged = "damaged",
-        /// Its disk is offline; it is there again when the disk is.
+        /// Its disk is offline; the file returns with the disk.
         DiskOffline = "disk_offline",
-        /// Its checksum is not the one that the origin tells.
+        /// Its checksum differs from the origin's.
         Mismatch = "mismatch",
-        /// An administrator asked for its removal.
+        /// An administrator removed it.
         Evicted = "evicted",
-        /// The origin has no such file any more.
+        /// The origin no longer has the file.
         Gone = "gone",
     }
 
-    /// How the index is.
+    /// State of the index.
     IndexPhase {
-        /// Not in use.
         Off = "off",
         /// Being opened and read.
         Loading = "loading",
-        /// In use while it is made again from the disk.
+        /// In use while it is rebuilt from the disks.
         Rebuilding = "rebuilding",
         /// In use, with every entry.
         Ready = "ready",
     }
 
-    /// What became of a copy whose check was due.
+    /// Result of a due check of a cached copy.
     CheckResult {
-        /// The origin's file is the one that is cached.
         Unchanged = "unchanged",
         /// The origin has another file; a new copy was started.
         Changed = "changed",
-        /// The origin has no such file any more.
+        /// The origin no longer has the file.
         Gone = "gone",
         /// The origin could not be asked; the copy was served.
         FailedServedStale = "failed_served_stale",
@@ -219,70 +206,42 @@ labels! {
         FailedRefused = "failed_refused",
     }
 
-    /// How a client's TLS handshake ended.
+    /// Result of a client's TLS handshake.
     TlsResult {
-        /// The connection is encrypted.
         Done = "done",
-        /// The client broke it off, or said what makes no sense.
+        /// The client aborted it, or sent invalid data.
         Failed = "failed",
-        /// The client was too slow.
         TimedOut = "timed_out",
     }
 
-    /// Which limit a client's connection was refused by.
+    /// The limit that a client's connection exceeded.
     ConnectionLimit {
-        /// That of all connections.
+        /// All connections.
         Total = "total",
-        /// That of one address.
+        /// Connections of one address.
         Address = "address",
-        /// That of one address before the login.
+        /// Connections of one address before the login.
         Logins = "logins",
-        /// That of one identity.
+        /// Sessions of one identity.
         Identity = "identity",
     }
 
-    /// Where a manager sent a client with an open.
+    /// The target of a data manager's redirect.
     SentTo {
-        /// To the file itself.
+        /// The complete file on the shared file system.
         File = "file",
-        /// To the filler.
         Filler = "filler",
-        /// To the origin.
         Origin = "origin",
     }
 
-    /// What the rules decided about an open.
+    /// Decision of the rules about an open.
     Decided {
-        /// It is served through the cache.
+        /// Served through the cache.
         Cache = "cache",
-        /// It is served from the origin and not kept.
+        /// Served from the origin and not kept.
         Bypass = "bypass",
-        /// The client is sent to the origin.
+        /// The client is redirected to the origin.
         Redirect = "redirect",
-    }
-}
-
-impl Label for Outcome {
-    const ALL: &'static [Self] = &Self::ALL;
-
-    fn index(self) -> usize {
-        self as usize
-    }
-
-    fn text(self) -> &'static str {
-        self.as_str()
-    }
-}
-
-impl Label for Side {
-    const ALL: &'static [Self] = &[Self::Client, Self::Origin, Self::Disk, Self::Authorization, Self::Internal];
-
-    fn index(self) -> usize {
-        self as usize
-    }
-
-    fn text(self) -> &'static str {
-        self.as_str()
     }
 }
 
@@ -318,7 +277,7 @@ mod tests {
         assert_positions_and_names::<ReadAheadEvent>();
         assert_positions_and_names::<NotReadAhead>();
         assert_positions_and_names::<Outcome>();
-        assert_positions_and_names::<forebay_types::PurgeReason>();
+        assert_positions_and_names::<PurgeReason>();
         assert_positions_and_names::<Side>();
     }
 }

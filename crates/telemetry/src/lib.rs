@@ -1,9 +1,10 @@
-//! Counters, histograms, access log and tracing set-up.
+//! Metrics, access log, trace of reads and log set-up.
 //!
-//! Nothing here is global: one [`Metrics`] is made at start and handed to whoever counts. Labels are enums with a
+//! Nothing here is global: one [`Metrics`] is created at startup and passed to every component. Labels are enums with a
 //! fixed set of values, so an update on the hot path is one relaxed atomic addition.
 
 mod access_log;
+mod declare;
 mod disks;
 mod exposition;
 mod histogram;
@@ -12,7 +13,6 @@ mod logging;
 mod metrics;
 mod open_handle;
 mod origins;
-mod purge;
 mod readiness;
 mod trace;
 
@@ -23,9 +23,8 @@ pub use label::{
     NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo, TlsResult,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
-pub use metrics::{ConnectionGuard, Metrics};
+pub use metrics::{CacheLevel, ConnectionGuard, Metrics};
 pub use open_handle::OpenHandle;
 pub use origins::{ORIGIN_LABEL_OTHER, ORIGIN_LABELS_MAX, OriginMetrics};
-pub use purge::CacheLevel;
 pub use readiness::Readiness;
 pub use trace::{Sample, Trace, TraceOptions, TracedAnswer, TracedFile, TracedOpen, TracedRead};

@@ -1,4 +1,4 @@
-//! Set-up of logging: to standard error, as text or JSON, without a way for peers to forge lines.
+//! Log set-up: to standard error, as text or JSON, so that peers cannot forge lines.
 
 use std::{
     fmt,
@@ -7,7 +7,7 @@ use std::{
 use tracing::Subscriber;
 use tracing_subscriber::{EnvFilter, filter::ParseError, fmt::SubscriberBuilder, reload, util::SubscriberInitExt};
 
-/// How log events are written.
+/// Format of log events.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum LogFormat {
     /// One line of text per event.
@@ -17,26 +17,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// Why logging could not be set up. Trying again does not help: the options must change.
+/// Why logging could not be set up. A retry cannot help: the options must change.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter could not be understood.
-    #[error("`{filter}` is no log filter (write `info` or `info,forebay_origin=debug`): {source}")]
-    Filter {
-        /// What was written.
-        filter: String,
-        /// Which part is wrong.
-        source: ParseError,
-    },
-    /// The process logs already.
-    #[error("logging was set up before")]
+    #[error("invalid log filter `{filter}` (examples: `info`, `info,forebay_origin=debug`): {source}")]
+    Filter { filter: String, source: ParseError },
+    #[error("logging is already set up")]
     SetUpBefore,
-    /// The filter could not be changed.
-    #[error("the log filter cannot be changed: {0}")]
+    #[error("cannot change the log filter: {0}")]
     Reload(#[from] reload::Error),
 }
 
-/// Changes what is logged while the process runs.
+/// Changes the log filter while the process runs.
 pub struct LogControl {
     set_filter: SetFilter,
 }
@@ -54,19 +46,19 @@ pub fn init_logging(format: LogFormat, filter: &str) -> Result<LogControl, LogEr
     Ok(LogControl { set_filter })
 }
 
-/// Tells whether `filter` is one that [`init_logging`] understands.
+/// Checks that [`init_logging`] accepts `filter`.
 ///
 /// # Errors
-/// [`LogError::Filter`] when it is not.
+/// [`LogError::Filter`] if it does not.
 pub fn check_log_filter(filter: &str) -> Result<(), LogError> {
     parse_filter(filter).map(|_| ())
 }
 
 impl LogControl {
-    /// Logs by `filter` from now on.
+    /// Replaces the log filter.
     ///
     /// # Errors
-    /// See [`LogError`]; the old filter stays in force.
+    /// See [`LogError`]; the old filter stays in effect.
     pub fn set_filter(&self, filter: &str) -> Result<(), LogError> {
         Ok((self.set_filter)(parse_filter(filter)?)?)
     }
@@ -82,7 +74,7 @@ fn parse_filter(filter: &str) -> Result<EnvFilter, LogError> {
     EnvFilter::try_new(filter).map_err(|source| LogError::Filter { filter: filter.to_owned(), source })
 }
 
-/// Formats events and hands each to a writer of its own, with control characters escaped.
+/// Formats events and passes each to a new writer, with control characters escaped.
 fn logger<W: Write + 'static>(
     format: LogFormat,
     filter: EnvFilter,
@@ -103,8 +95,8 @@ fn logger<W: Write + 'static>(
     }
 }
 
-/// Writes events with all control characters but the line feed at the end as `\xNN`. The formatter hands over each
-/// event whole, so a line feed inside comes from a field's value and must not begin a line.
+/// Writes all control characters except the final line feed as `\xNN`. The formatter writes each event in one call, so a
+/// line feed inside comes from a field's value and must not begin a line.
 struct EscapingWriter<W>(W);
 
 impl<W: Write> Write for EscapingWriter<W> {
@@ -157,7 +149,7 @@ mod tests {
         }
     }
 
-    /// What `emit` logs in `format`, under a filter for everything.
+    /// The log of `emit` in `format`, at every level.
     fn logged(format: LogFormat, emit: impl FnOnce()) -> String {
         let sink = Sink::default();
         let writer = sink.clone();
@@ -184,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_is_one_line_whatever_the_file_is_called() {
+    fn an_access_is_one_line_for_any_file_name() {
         for format in [LogFormat::Text, LogFormat::Json] {
             let log = logged(format, log_an_access);
             assert_eq!(log.lines().count(), 1, "{log}");
@@ -194,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_form_names_every_fact() {
+    fn the_text_format_names_every_fact() {
         let log = logged(LogFormat::Text, log_an_access);
         for fact in [
             r#"who="u27\n@node.example""#,
@@ -212,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_form_keeps_names_as_strings() {
+    fn the_json_format_keeps_names_as_strings() {
         let log = logged(LogFormat::Json, log_an_access);
         assert!(log.contains(r#""lfn":"/a \"b\"\nforged line""#), "{log}");
         assert!(log.contains(r#""hit_bytes":4096"#), "{log}");
@@ -242,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_none_is_refused_by_name() {
+    fn an_invalid_filter_is_refused_by_name() {
         let error = init_logging(LogFormat::Text, "forebay=loud").unwrap_err();
         assert!(error.to_string().contains("forebay=loud"), "{error}");
         assert!(check_log_filter("forebay=loud").is_err());

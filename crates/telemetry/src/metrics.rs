@@ -1,8 +1,9 @@
-//! Everything that is counted.
+//! Every metric of the process, declared once.
 
 use crate::{
-    disks::{DiskGauges, Disks},
-    exposition::Exposition,
+    declare::{counter_methods, counter_series, counter_type, declare_metrics},
+    disks::DiskGauges,
+    exposition::{Family, Page},
     histogram::AtomicHistogram,
     label::{
         BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
@@ -10,367 +11,256 @@ use crate::{
     },
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
-    purge::PurgeCounters,
 };
-use forebay_types::{Endpoint, Outcome, Side};
+use forebay_types::{Endpoint, Outcome, PurgeReason, Side};
+use prometheus_client::registry::Unit;
 use std::{
     fmt,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
-/// The process's counters. Cheap to clone; all clones count into the same place.
+/// The process's metrics. Cheap to clone; all clones count into the same place.
 #[derive(Clone, Debug, Default)]
-pub struct Metrics(pub(crate) Arc<Counters>);
+pub struct Metrics(pub(crate) Arc<Values>);
 
-/// One open client connection in the gauge, from its making to its drop.
+/// One open client connection: in the gauge until it is dropped.
 #[derive(Debug)]
 pub struct ConnectionGuard(Metrics);
 
-/// The counters themselves; [`Exposition`] turns them into text.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) client_bytes: PerLabel<AtomicU64, { Outcome::ALL.len() }>,
-    pub(crate) client_requests: PerLabel<AtomicU64, { RequestKind::ALL.len() }>,
-    pub(crate) client_errors: PerLabel<AtomicU64, { <Side as Label>::ALL.len() }>,
-    pub(crate) request_seconds: PerLabel<AtomicHistogram, { Outcome::ALL.len() }>,
-    pub(crate) origins: Origins,
-    pub(crate) open_handles: AtomicU64,
-    pub(crate) connections: AtomicU64,
-    pub(crate) connections_accepted: AtomicU64,
-    pub(crate) connections_refused: PerLabel<AtomicU64, { ConnectionLimit::ALL.len() }>,
-    pub(crate) tls_handshakes: PerLabel<AtomicU64, { TlsResult::ALL.len() }>,
-    pub(crate) budget: OnceLock<Budget>,
-    pub(crate) tasks: OnceLock<Tasks>,
-    pub(crate) disks: OnceLock<Disks>,
-    pub(crate) fills_started: AtomicU64,
-    pub(crate) fills_coalesced: AtomicU64,
-    pub(crate) disk_written_bytes: AtomicU64,
-    pub(crate) disk_syncs: AtomicU64,
-    pub(crate) disk_errors: PerLabel<AtomicU64, { DiskOperation::ALL.len() }>,
-    pub(crate) not_kept: PerLabel<AtomicU64, { NotKept::ALL.len() }>,
-    pub(crate) scrubbed_bytes: AtomicU64,
-    pub(crate) checksum_comparisons: PerLabel<AtomicU64, { ChecksumComparison::ALL.len() }>,
-    pub(crate) block_checks: PerLabel<AtomicU64, { BlockCheck::ALL.len() }>,
-    pub(crate) read_ahead: PerLabel<AtomicU64, { ReadAheadEvent::ALL.len() }>,
-    pub(crate) not_read_ahead: PerLabel<AtomicU64, { NotReadAhead::ALL.len() }>,
-    pub(crate) completion_bytes: AtomicU64,
-    pub(crate) files_dropped: PerLabel<AtomicU64, { DropReason::ALL.len() }>,
-    pub(crate) purge: PurgeCounters,
-    pub(crate) checks: PerLabel<AtomicU64, { CheckResult::ALL.len() }>,
-    pub(crate) manager_opens: PerLabel<AtomicU64, { SentTo::ALL.len() }>,
-    pub(crate) decisions: PerLabel<AtomicU64, { Decided::ALL.len() }>,
-    pub(crate) negative_hits: AtomicU64,
-    pub(crate) direct_opens: AtomicU64,
-    pub(crate) direct_switches: AtomicU64,
-    pub(crate) miss_redirects: AtomicU64,
-    pub(crate) trace_written: AtomicU64,
-    pub(crate) trace_dropped: AtomicU64,
-    pub(crate) index_entries: AtomicU64,
-    pub(crate) index_commits: AtomicU64,
-    pub(crate) index_errors: AtomicU64,
-    /// Position in [`IndexPhase::ALL`].
-    pub(crate) index_phase: AtomicUsize,
+/// How full the cache is, as of its last measurement.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct CacheLevel {
+    pub used_bytes: u64,
+    pub used_inodes: u64,
+    pub files: u64,
+    /// Bytes that may be added before a purge is due; the largest number if there is no limit.
+    pub bytes_until_purge: u64,
+    /// Inodes that may be added before a purge is due; the largest number if there is no limit.
+    pub inodes_until_purge: u64,
 }
 
-/// The byte budget as the exposition sees it.
-pub(crate) struct Budget {
-    pub(crate) limit_bytes: u64,
-    pub(crate) used_bytes: Box<dyn Fn() -> u64 + Send + Sync>,
-}
+declare_metrics! {
+    counters {
+        client_bytes[outcome: Outcome] = "forebay_client" (Bytes), "File bytes sent to clients, by source"
+            => pub(crate) add_client_bytes(bytes);
+        client_requests[kind: RequestKind] = "forebay_client_requests", "Requests received from clients"
+            => pub add_client_request(1);
+        client_errors[side: Side] = "forebay_client_errors", "Requests answered with an error, by the side at fault"
+            => pub add_client_error(1);
+        connections_accepted = "forebay_connections_accepted", "Accepted client connections";
+        connections_refused[limit: ConnectionLimit] = "forebay_connections_refused",
+            "Refused client connections, by the limit that was reached" => pub add_refused_connection(1);
+        tls_handshakes[result: TlsResult] = "forebay_tls_handshakes", "TLS handshakes with clients, by result"
+            => pub add_tls_handshake(1);
 
-/// Tells how many tasks of the runtime have not ended.
-pub(crate) struct Tasks(pub(crate) Box<dyn Fn() -> u64 + Send + Sync>);
+        fills_started = "forebay_fills_started", "Blocks whose fetch from the origin was started"
+            => pub add_fills_started(blocks);
+        fills_coalesced = "forebay_fills_coalesced", "Blocks a read found already being fetched"
+            => pub add_fills_coalesced(blocks);
+        disk_written_bytes = "forebay_disk_written" (Bytes), "Data bytes written to the cache disks"
+            => pub add_disk_written(bytes);
+        disk_syncs = "forebay_disk_syncs", "File syncs on the cache disks" => pub add_disk_sync(1);
+        disk_errors[operation: DiskOperation] = "forebay_disk_errors", "Failed operations on the cache disks"
+            => pub add_disk_error(1);
+        not_kept[reason: NotKept] = "forebay_not_kept", "Blocks, or parts of blocks, fetched and not kept, by reason"
+            => pub add_not_kept(blocks);
+        block_checks[result: BlockCheck] = "forebay_block_checks", "Blocks on disk compared with their checksums, by result"
+            => pub add_block_checks(blocks);
+        scrubbed_bytes = "forebay_scrubbed" (Bytes), "Bytes on disk read by scrubs" => pub add_scrubbed(bytes);
+        checksum_comparisons[result: ChecksumComparison] = "forebay_checksum_comparisons",
+            "Checksums of complete files compared with those of their origins, by result"
+            => pub add_checksum_comparison(1);
+        files_dropped[reason: DropReason] = "forebay_files_dropped", "Files dropped from the cache, by reason"
+            => pub add_file_dropped(1);
 
-impl fmt::Debug for Tasks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tasks").finish_non_exhaustive()
+        decisions[action: Decided] = "forebay_decisions", "Opens of origin files, by the decision of the rules"
+            => pub add_decision(1);
+        manager_opens[to: SentTo] = "forebay_manager_opens", "Opens at a data manager, by redirect target"
+            => pub add_manager_open(1);
+        checks[result: CheckResult] = "forebay_validity_checks", "Due comparisons of cached copies with their origin, by result"
+            => pub add_check(1);
+        negative_hits = "forebay_negative_hits", "Requests answered by a remembered \"no such file\""
+            => pub add_negative_hit(1);
+        direct_opens = "forebay_direct_opens", "Opens redirected to the complete file on the shared file system"
+            => pub add_direct_open(1);
+        direct_switches = "forebay_direct_switches", "Open files redirected to the complete file on the shared file system"
+            => pub add_direct_switch(1);
+        miss_redirects = "forebay_miss_redirects", "Opens of incomplete files redirected to the origin"
+            => pub add_miss_redirect(1);
+
+        index_commits = "forebay_index_commits", "Commits to the index" => pub add_index_commit(1);
+        index_errors = "forebay_index_errors", "Failures of the index and lost updates" => pub add_index_error(1);
+
+        read_ahead_bytes[event: ReadAheadEvent] = "forebay_read_ahead" (Bytes), "Bytes fetched by read-ahead, by event"
+            => pub add_read_ahead(bytes);
+        not_read_ahead[reason: NotReadAhead] = "forebay_not_read_ahead", "Read-aheads suppressed or shortened, by reason"
+            => pub add_not_read_ahead(1);
+        completion_bytes = "forebay_completion" (Bytes), "Bytes fetched to complete files" => pub add_completion(bytes);
+
+        purged_files[reason: PurgeReason] = "forebay_purged_files", "Files removed from the cache, by reason";
+        purged_bytes[reason: PurgeReason] = "forebay_purged" (Bytes), "Disk space freed by removed files, by reason";
+        purge_refused = "forebay_purge_refused", "Files selected by a purge and kept, mostly because they were in use"
+            => pub add_purge_refused(entries);
+        purges_unmet = "forebay_purges_unmet", "Purges that freed less space than required";
+
+        trace_written = "forebay_trace_written", "Trace lines written" => pub(crate) add_trace_written(lines);
+        trace_dropped = "forebay_trace_dropped", "Trace lines dropped: queue full or file not writable"
+            => pub(crate) add_trace_dropped(lines);
+    }
+    gauges {
+        open_handles = "forebay_open_handles", "Files held open by clients";
+        connections = "forebay_connections", "Open client connections";
+        index_entries = "forebay_index_entries", "Entries in the index";
+        cache_used_bytes = "forebay_cache_used" (Bytes), "Disk space used by all files of the cache";
+        cache_used_inodes = "forebay_cache_used_inodes", "Inodes used by all files of the cache";
+        cache_files = "forebay_cache_files", "Files in the cache";
+        cache_bytes_until_purge = "forebay_cache_until_purge" (Bytes), "Disk space left before a purge is due";
+        cache_inodes_until_purge = "forebay_cache_until_purge_inodes", "Inodes left before a purge is due";
     }
 }
 
-impl fmt::Debug for Budget {
+/// What is counted in another way: histograms, states, and values that are read at each scrape.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    pub(crate) request_seconds: PerLabel<AtomicHistogram, { Outcome::ALL.len() }>,
+    pub(crate) purge_seconds: AtomicHistogram,
+    pub(crate) origins: Origins,
+    /// Position in [`IndexPhase::ALL`].
+    pub(crate) index_phase: AtomicUsize,
+    pub(crate) tasks: Watched<u64>,
+    /// Limit and use of the memory budget in bytes.
+    pub(crate) budget: Watched<(u64, u64)>,
+    pub(crate) disks: Watched<Vec<DiskGauges>>,
+}
+
+/// A value that is read at each scrape; absent until its source is set.
+pub(crate) struct Watched<T>(OnceLock<Box<dyn Fn() -> T + Send + Sync>>);
+
+impl<T> Watched<T> {
+    /// Only the first call has an effect.
+    fn watch(&self, read: impl Fn() -> T + Send + Sync + 'static) {
+        self.0.get_or_init(|| Box::new(read));
+    }
+
+    pub(crate) fn read(&self) -> Option<T> {
+        self.0.get().map(|read| read())
+    }
+}
+
+impl<T> Default for Watched<T> {
+    fn default() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+impl<T> fmt::Debug for Watched<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Budget").field("limit_bytes", &self.limit_bytes).finish_non_exhaustive()
+        f.debug_struct("Watched").finish_non_exhaustive()
     }
 }
 
 impl Metrics {
-    /// All counters at zero.
+    /// All metrics at zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts lines of the trace that are on disk.
-    pub(crate) fn add_trace_written(&self, lines: u64) {
-        self.0.trace_written.fetch_add(lines, Ordering::Relaxed);
-    }
-
-    /// Counts lines of the trace that were dropped.
-    pub(crate) fn add_trace_dropped(&self, lines: u64) {
-        self.0.trace_dropped.fetch_add(lines, Ordering::Relaxed);
-    }
-
-    /// Counts a client's request as it is received.
-    pub fn add_client_request(&self, kind: RequestKind) {
-        self.0.client_requests.of(kind).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a request that was answered with an error.
-    pub fn add_client_error(&self, side: Side) {
-        self.0.client_errors.of(side).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts the time from a read's receipt to the sending of its last byte. A read of several outcomes counts once,
+    /// Counts the time from a read's receipt to the sending of its last byte. A read with several outcomes counts once,
     /// under the one that comes last in [`Outcome::ALL`].
     pub fn observe_request(&self, outcome: Outcome, duration: Duration) {
-        self.0.request_seconds.of(outcome).observe(duration);
+        self.observe_requests(outcome, duration, 1);
     }
 
     /// Observes `count` requests that were answered together, each in `duration`.
     pub fn observe_requests(&self, outcome: Outcome, duration: Duration, count: u64) {
-        self.0.request_seconds.of(outcome).observe_many(duration, count);
+        self.0.others.request_seconds.of(outcome).observe_many(duration, count);
     }
 
-    /// Puts a client connection into the gauge until the guard is dropped.
+    /// Counts a client connection as open until the guard is dropped.
     #[must_use]
     pub fn open_connection(&self) -> ConnectionGuard {
-        self.0.connections.fetch_add(1, Ordering::Relaxed);
-        self.0.connections_accepted.fetch_add(1, Ordering::Relaxed);
+        self.0.connections.fetch_add(1, Relaxed);
+        self.0.connections_accepted.fetch_add(1, Relaxed);
         ConnectionGuard(self.clone())
     }
 
-    /// Counts a client's connection that was refused.
-    pub fn add_refused_connection(&self, limit: ConnectionLimit) {
-        self.0.connections_refused.of(limit).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts the end of a client's TLS handshake.
-    pub fn add_tls_handshake(&self, result: TlsResult) {
-        self.0.tls_handshakes.of(result).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// TLS handshakes of clients so far, with this result.
-    #[must_use]
-    pub fn tls_handshakes(&self, result: TlsResult) -> u64 {
-        self.0.tls_handshakes.of(result).load(Ordering::Relaxed)
-    }
-
-    /// Puts a client's file handle into the gauge until it is dropped; the handle accounts the bytes of its reads.
+    /// Counts a client's file handle as open until it is dropped; the handle accounts the bytes of its reads.
     #[must_use]
     pub fn open_handle(&self) -> OpenHandle {
+        self.0.open_handles.fetch_add(1, Relaxed);
         OpenHandle::new(self.clone())
     }
 
-    /// The counters of one origin. Takes a lock: ask once per connection or file.
+    pub(crate) fn close_handle(&self) {
+        self.0.open_handles.fetch_sub(1, Relaxed);
+    }
+
+    /// The counters of one origin. Takes a lock: call it once per connection or file.
     #[must_use]
     pub fn origin(&self, endpoint: &Endpoint) -> OriginMetrics {
-        self.0.origins.of(endpoint)
+        self.0.others.origins.of(endpoint)
     }
 
-    /// Shows the byte budget; `used_bytes` is asked at each scrape. Only the first call counts.
+    /// Exports the memory budget; `used_bytes` is called at each scrape. Only the first call has an effect.
     pub fn watch_budget(&self, limit_bytes: u64, used_bytes: impl Fn() -> u64 + Send + Sync + 'static) {
-        self.0.budget.get_or_init(|| Budget { limit_bytes, used_bytes: Box::new(used_bytes) });
+        self.0.others.budget.watch(move || (limit_bytes, used_bytes()));
     }
 
-    /// Shows the number of tasks; `alive` is asked at each scrape. Only the first call counts.
+    /// Exports the number of tasks; `alive` is called at each scrape. Only the first call has an effect.
     pub fn watch_tasks(&self, alive: impl Fn() -> u64 + Send + Sync + 'static) {
-        self.0.tasks.get_or_init(|| Tasks(Box::new(alive)));
+        self.0.others.tasks.watch(alive);
     }
 
-    /// Shows the disks of the cache; `look` is asked at each scrape. Only the first call counts.
-    pub fn watch_disks(&self, look: impl Fn() -> Vec<DiskGauges> + Send + Sync + 'static) {
-        self.0.disks.get_or_init(|| Disks(Box::new(look)));
+    /// Exports the disks of the cache; `read` is called at each scrape. Only the first call has an effect.
+    pub fn watch_disks(&self, read: impl Fn() -> Vec<DiskGauges> + Send + Sync + 'static) {
+        self.0.others.disks.watch(read);
     }
 
-    /// Counts blocks whose fill was started.
-    pub fn add_fills_started(&self, blocks: u64) {
-        self.0.fills_started.fetch_add(blocks, Ordering::Relaxed);
-    }
-
-    /// Counts blocks that a read found being filled already.
-    pub fn add_fills_coalesced(&self, blocks: u64) {
-        self.0.fills_coalesced.fetch_add(blocks, Ordering::Relaxed);
-    }
-
-    /// Counts data bytes written to the cache disk.
-    pub fn add_disk_written(&self, bytes: u64) {
-        self.0.disk_written_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts a sync of a file.
-    pub fn add_disk_sync(&self) {
-        self.0.disk_syncs.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a failure of the cache disk.
-    pub fn add_disk_error(&self, operation: DiskOperation) {
-        self.0.disk_errors.of(operation).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts blocks, or parts of them, that came from an origin and were not kept.
-    pub fn add_not_kept(&self, reason: NotKept, blocks: u64) {
-        self.0.not_kept.of(reason).fetch_add(blocks, Ordering::Relaxed);
-    }
-
-    /// Counts blocks on disk that were compared with their checksums.
-    pub fn add_block_checks(&self, result: BlockCheck, blocks: u64) {
-        self.0.block_checks.of(result).fetch_add(blocks, Ordering::Relaxed);
-    }
-
-    /// Counts bytes that a scrub has read.
-    pub fn add_scrubbed(&self, bytes: u64) {
-        self.0.scrubbed_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts a comparison of a complete file's checksum with its origin's.
-    pub fn add_checksum_comparison(&self, result: ChecksumComparison) {
-        self.0.checksum_comparisons.of(result).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Comparisons of checksums with those of origins so far, with this result.
-    #[must_use]
-    pub fn checksum_comparisons(&self, result: ChecksumComparison) -> u64 {
-        self.0.checksum_comparisons.of(result).load(Ordering::Relaxed)
-    }
-
-    /// Blocks on disk that were compared with their checksums so far, with this result.
-    #[must_use]
-    pub fn block_checks(&self, result: BlockCheck) -> u64 {
-        self.0.block_checks.of(result).load(Ordering::Relaxed)
-    }
-
-    /// Counts bytes that were fetched ahead of a reader, by what became of them.
-    pub fn add_read_ahead(&self, event: ReadAheadEvent, bytes: u64) {
-        self.0.read_ahead.of(event).fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts a time that a reader was not read ahead of, or not as far as it should be.
-    pub fn add_not_read_ahead(&self, reason: NotReadAhead) {
-        self.0.not_read_ahead.of(reason).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts bytes that were asked for to complete a file.
-    pub fn add_completion(&self, bytes: u64) {
-        self.0.completion_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts a file that left the cache.
-    pub fn add_file_dropped(&self, reason: DropReason) {
-        self.0.files_dropped.of(reason).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a copy whose check was due.
-    pub fn add_check(&self, result: CheckResult) {
-        self.0.checks.of(result).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Checks so far with this result.
-    #[must_use]
-    pub fn checks(&self, result: CheckResult) -> u64 {
-        self.0.checks.of(result).load(Ordering::Relaxed)
-    }
-
-    /// Counts an open that the rules decided about.
-    pub fn add_decision(&self, decided: Decided) {
-        self.0.decisions.of(decided).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts an open of a manager.
-    pub fn add_manager_open(&self, to: SentTo) {
-        self.0.manager_opens.of(to).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts an open that left the file to the client, which reads it by itself.
-    pub fn add_direct_open(&self) {
-        self.0.direct_opens.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts an open file that was left to the client amid its reads.
-    pub fn add_direct_switch(&self) {
-        self.0.direct_switches.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts an open of a file that was not complete, whose client was sent to the origin.
-    pub fn add_miss_redirect(&self) {
-        self.0.miss_redirects.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Opens of files that were not complete, whose clients were sent to the origin.
-    #[must_use]
-    pub fn miss_redirects(&self) -> u64 {
-        self.0.miss_redirects.load(Ordering::Relaxed)
-    }
-
-    /// Counts a question that a remembered "no such file" answered.
-    pub fn add_negative_hit(&self) {
-        self.0.negative_hits.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Shows how many entries the index has.
-    pub fn set_index_entries(&self, entries: u64) {
-        self.0.index_entries.store(entries, Ordering::Relaxed);
-    }
-
-    /// Shows how the index is.
-    pub fn set_index_phase(&self, phase: IndexPhase) {
-        self.0.index_phase.store(phase.index(), Ordering::Relaxed);
-    }
-
-    /// Counts a commit to the index.
-    pub fn add_index_commit(&self) {
-        self.0.index_commits.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a failure of the index, or a note for it that was lost.
-    pub fn add_index_error(&self) {
-        self.0.index_errors.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Bytes fetched ahead of readers so far, by what became of them.
-    #[must_use]
-    pub fn read_ahead_bytes(&self, event: ReadAheadEvent) -> u64 {
-        self.0.read_ahead.of(event).load(Ordering::Relaxed)
-    }
-
-    /// Client bytes sent so far under `outcome`.
-    #[must_use]
-    pub fn client_bytes(&self, outcome: Outcome) -> u64 {
-        self.0.client_bytes.of(outcome).load(Ordering::Relaxed)
-    }
-
-    /// Client connections now.
-    #[must_use]
-    pub fn connections(&self) -> u64 {
-        self.0.connections.load(Ordering::Relaxed)
-    }
-
-    /// File handles that clients have open now.
-    #[must_use]
-    pub fn open_handles(&self) -> u64 {
-        self.0.open_handles.load(Ordering::Relaxed)
-    }
-
-    /// The byte budget and how much of it is in use; zeros before [`Metrics::watch_budget`].
+    /// The memory budget and how much of it is in use; zeros before [`Metrics::watch_budget`].
     #[must_use]
     pub fn budget(&self) -> (u64, u64) {
-        self.0.budget.get().map_or((0, 0), |budget| (budget.limit_bytes, (budget.used_bytes)()))
+        self.0.others.budget.read().unwrap_or_default()
     }
 
-    /// All counters in the OpenMetrics text format 1.0.0, ending with `# EOF`.
-    ///
-    /// # Errors
-    /// Never in practice: writing to a string does not fail.
-    pub fn render(&self) -> Result<String, fmt::Error> {
-        Exposition::new(self).render()
+    /// Sets the number of entries in the index.
+    pub fn set_index_entries(&self, entries: u64) {
+        self.0.index_entries.store(entries, Relaxed);
+    }
+
+    /// Sets the state of the index.
+    pub fn set_index_phase(&self, phase: IndexPhase) {
+        self.0.others.index_phase.store(phase.index(), Relaxed);
+    }
+
+    /// Counts an entry that was removed, and its size on disk.
+    pub fn add_purged(&self, reason: PurgeReason, bytes: u64) {
+        self.0.purged_files.of(reason).fetch_add(1, Relaxed);
+        self.0.purged_bytes.of(reason).fetch_add(bytes, Relaxed);
+    }
+
+    /// Counts a purge and its duration; `is_met` means that it freed as much as was required.
+    pub fn observe_purge(&self, duration: Duration, is_met: bool) {
+        self.0.others.purge_seconds.observe(duration);
+        self.0.purges_unmet.fetch_add(u64::from(!is_met), Relaxed);
+    }
+
+    /// Sets how full the cache is.
+    pub fn set_cache_level(&self, level: CacheLevel) {
+        self.0.cache_used_bytes.store(level.used_bytes, Relaxed);
+        self.0.cache_used_inodes.store(level.used_inodes, Relaxed);
+        self.0.cache_files.store(level.files, Relaxed);
+        self.0.cache_bytes_until_purge.store(level.bytes_until_purge, Relaxed);
+        self.0.cache_inodes_until_purge.store(level.inodes_until_purge, Relaxed);
     }
 }
 
 impl Drop for ConnectionGuard {
     fn drop(&mut self) {
-        self.0.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.connections.fetch_sub(1, Relaxed);
     }
 }

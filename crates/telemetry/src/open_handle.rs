@@ -1,11 +1,11 @@
-//! An open file handle as the accounts see it.
+//! The accounting of an open file handle.
 
 use crate::{label::PerLabel, metrics::Metrics};
 use forebay_types::Outcome;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One client's open file: counted in the gauge until dropped, and the only place where the bytes it reads are
-/// accounted, for the process and for the access log at once. So both agree, and each byte counts once.
+/// One client's open file: counted as open until dropped, and the only place where the bytes it reads are counted, for the
+/// process and for the access log at once. So both agree, and each byte counts once.
 #[derive(Debug)]
 pub struct OpenHandle {
     metrics: Metrics,
@@ -14,17 +14,16 @@ pub struct OpenHandle {
 
 impl OpenHandle {
     pub(crate) fn new(metrics: Metrics) -> Self {
-        metrics.0.open_handles.fetch_add(1, Ordering::Relaxed);
         Self { metrics, bytes: PerLabel::default() }
     }
 
-    /// Accounts bytes that were sent to the client.
+    /// Counts bytes sent to the client.
     pub fn account(&self, outcome: Outcome, bytes: u64) {
         self.bytes.of(outcome).fetch_add(bytes, Ordering::Relaxed);
-        self.metrics.0.client_bytes.of(outcome).fetch_add(bytes, Ordering::Relaxed);
+        self.metrics.add_client_bytes(outcome, bytes);
     }
 
-    /// Bytes accounted so far under `outcome`.
+    /// Bytes counted so far under `outcome`.
     #[must_use]
     pub fn bytes(&self, outcome: Outcome) -> u64 {
         self.bytes.of(outcome).load(Ordering::Relaxed)
@@ -33,7 +32,7 @@ impl OpenHandle {
 
 impl Drop for OpenHandle {
     fn drop(&mut self) {
-        self.metrics.0.open_handles.fetch_sub(1, Ordering::Relaxed);
+        self.metrics.close_handle();
     }
 }
 
@@ -44,7 +43,8 @@ mod tests {
     #[test]
     fn bytes_of_all_handles_sum_up_to_those_of_the_process() {
         let metrics = Metrics::new();
-        let (first, second) = (metrics.open_handle(), metrics.open_handle());
+        let first = metrics.open_handle();
+        let second = metrics.open_handle();
         for (outcome, bytes) in Outcome::ALL.into_iter().zip(1..) {
             first.account(outcome, bytes);
             second.account(outcome, 10 * bytes);
@@ -58,8 +58,8 @@ mod tests {
     fn a_dropped_handle_leaves_the_gauge() {
         let metrics = Metrics::new();
         let handle = metrics.open_handle();
-        assert_eq!(metrics.0.open_handles.load(Ordering::Relaxed), 1);
+        assert_eq!(metrics.open_handles(), 1);
         drop(handle);
-        assert_eq!(metrics.0.open_handles.load(Ordering::Relaxed), 0);
+        assert_eq!(metrics.open_handles(), 0);
     }
 }

@@ -13,13 +13,13 @@ use std::{
 };
 
 /// Origins that get a label of their own. In forwarding mode clients name the origins, so without a limit they could
-/// make the exposition grow for ever.
+/// make the exposition grow without bound.
 pub const ORIGIN_LABELS_MAX: usize = 64;
 
 /// Label shared by all origins beyond [`ORIGIN_LABELS_MAX`].
 pub const ORIGIN_LABEL_OTHER: &str = "other";
 
-/// Counters of one origin. Cheap to clone; keep it beside the connection instead of asking for it at each request.
+/// Metrics of one origin. Cheap to clone; keep it with the connection instead of looking it up at each request.
 #[derive(Clone, Debug, Default)]
 pub struct OriginMetrics(Arc<OriginCounters>);
 
@@ -27,7 +27,7 @@ pub struct OriginMetrics(Arc<OriginCounters>);
 struct OriginCounters {
     bytes: AtomicU64,
     errors: AtomicU64,
-    requests: PerLabel<AtomicU64, { RequestKind::ALL.len() }>,
+    requests: PerLabel<AtomicU64, { <RequestKind as Label>::ALL.len() }>,
     latency_us: AtomicU64,
     bytes_per_s: AtomicU64,
 }
@@ -43,12 +43,12 @@ impl OriginMetrics {
         self.0.requests.of(kind).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a failure: of a connection, a request, or the bytes that came.
+    /// Counts a failure of a connection or a request, or corrupt bytes.
     pub fn add_error(&self) {
         self.0.errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Shows what is known of the way from the origin: the time to the first byte of a read, and bytes per second.
+    /// Sets the estimates of the link from the origin: the time to the first byte of a read, and bytes per second.
     pub fn set_link(&self, latency: Duration, bytes_per_s: u64) {
         self.0.latency_us.store(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.0.bytes_per_s.store(bytes_per_s, Ordering::Relaxed);
@@ -83,7 +83,7 @@ pub(crate) struct Origins {
 }
 
 impl Origins {
-    /// The counters of `endpoint`, or the shared ones when every label is taken.
+    /// The metrics of `endpoint`, or the shared ones if every label is taken.
     pub(crate) fn of(&self, endpoint: &Endpoint) -> OriginMetrics {
         let mut named = self.named.lock();
         if let Some(metrics) = named.get(endpoint) {
@@ -95,7 +95,7 @@ impl Origins {
         named.entry(endpoint.clone()).or_default().clone()
     }
 
-    /// Every label and its counters, the shared one last.
+    /// Every label and its metrics, the shared one last.
     pub(crate) fn snapshot(&self) -> Vec<(String, OriginMetrics)> {
         let named = self.named.lock();
         let mut snapshot: Vec<_> =

@@ -1,12 +1,12 @@
-//! Whether the process can take work.
+//! Whether the process accepts work.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU8, Ordering},
 };
 
-/// Shared switch between starting, ready, draining and stopping. Cheap to clone; all clones are one switch. It starts as not
-/// ready, draining can be undone, and once stopping it never becomes anything else.
+/// Shared switch between starting, ready, draining and stopping. Cheap to clone; all clones are one switch. It begins as
+/// starting, draining can be undone, and stopping is final.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<AtomicU8>);
 
@@ -16,28 +16,26 @@ const DRAINING: u8 = 2;
 const STOPPING: u8 = 3;
 
 impl Readiness {
-    /// Not ready yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says that connections are accepted, for the first time or again after draining. Without effect once stopping.
+    /// Accepts connections, for the first time or again after draining. No effect after [`Readiness::set_stopping`].
     pub fn set_ready(&self) {
         self.advance(READY);
     }
 
-    /// Says that no new work is taken, until [`Readiness::set_ready`]. Without effect once stopping.
+    /// Accepts no new work until [`Readiness::set_ready`]. No effect after [`Readiness::set_stopping`].
     pub fn set_draining(&self) {
         self.advance(DRAINING);
     }
 
-    /// Says that the process is about to end.
     pub fn set_stopping(&self) {
         self.0.store(STOPPING, Ordering::Relaxed);
     }
 
-    /// The state in a word, for probes and logs: `starting`, `ready`, `draining` or `stopping`.
+    /// The state as probes and logs show it: `starting`, `ready`, `draining` or `stopping`.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self.0.load(Ordering::Relaxed) {
@@ -48,20 +46,20 @@ impl Readiness {
         }
     }
 
-    /// Whether new work is taken, as probes are told.
+    /// Whether new work is accepted, as probes report it.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0.load(Ordering::Relaxed) == READY
     }
 
-    /// Whether new connections and opens are turned away, so that clients go elsewhere.
+    /// Whether new connections and opens are refused, so that clients use another server.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.0.load(Ordering::Relaxed) == DRAINING
     }
 
     fn advance(&self, to: u8) {
-        // A failed update means that the process is stopping, which is what must win.
+        // A failed update means that the process is stopping, which must win.
         let _stopping =
             self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| (state != STOPPING).then_some(to));
     }
