@@ -11,8 +11,8 @@ VENV := .venv
 ROOT_VENV := .venv-root
 BINARY := target/release/forebay
 TOOLS := target/tools
+BENCH_TOOLS := target/debug
 PLUGIN := target/plugin
-CARGO_DEB := 3.8.0
 # Test processes; most of their time goes into waiting for programs to start.
 WORKERS ?= 3
 FUZZ_SECONDS ?= 20
@@ -21,18 +21,21 @@ PROFILES ?= bench/profiles
 SEEDS ?= 100000
 FROM ?= 0
 LAB ?= all
+BASE ?= HEAD
+# Crates whose dependencies are Rust alone.
+PURE_CRATES := types proto cache adopt
 
-.PHONY: help setup build plugin deb demo test lint python-lint unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge bench micro profile clean libraries FORCE
+.PHONY: help setup build plugin deb demo test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge bench micro profile bench-tools clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed ## install what the tests need: XRootD's programs, Python packages
+setup: $(VENV)/.tests $(VENV)/.lab $(ROOT_VENV)/.installed $(TOOLS)/render-chart ## install what the tests need: XRootD's programs, Python packages
 	tests/install-tools.sh
 
 build: $(BINARY) ## build the release binary
 
-plugin: $(VENV)/.tests ## build the client plug-in for XRootD 5 and 6, and run its unit tests
+plugin: $(if $(READY),,$(VENV)/.tests) ## build the client plug-in for XRootD 5 and 6, and run its unit tests
 	tests/install-tools.sh --plugin-only
 	plugin/fetch-xrootd-6.sh $(VENV)/bin/python $(PLUGIN)/xrootd-6
 	cmake -S plugin -B $(PLUGIN)/5 -G Ninja -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/$(PLUGIN)
@@ -43,22 +46,30 @@ plugin: $(VENV)/.tests ## build the client plug-in for XRootD 5 and 6, and run i
 	cmake --build $(PLUGIN)/6
 	ctest --test-dir $(PLUGIN)/5 --output-on-failure --no-tests=error
 
-deb: $(BINARY) $(TOOLS)/cargo-deb-$(CARGO_DEB) ## build the Debian package into target/debian
-	rm -rf target/debian/forebay_*.deb target/package
-	$(BINARY) man target/package/man
-	$(BINARY) completions bash >target/package/forebay.bash
-	$(BINARY) completions zsh >target/package/_forebay
-	$(TOOLS)/bin/cargo-deb --quiet --package forebay --no-build --strip --no-dbgsym --output target/debian/
+deb: $(if $(READY),,setup $(BINARY)) ## build the Debian package into target/debian
+	deploy/debian/build-package.sh $(BINARY) target/debian
 
 demo: $(BINARY) $(VENV)/.demo ## read a ROOT file cold and warm through a cache; ONCE=1 ends by itself
 	$(VENV)/bin/python -m demo $(BINARY) demo-data $(if $(ONCE),--once)
 
-test: lint unit doc costs blackbox lab-test ## everything a change must pass, fastest first
-	@echo "make test: every step passed"
+test: ## everything a change must pass; ends with a table of steps, tests and times
+	@$(PYTHON) tests/run_steps.py $(STEPS)
 
-lint: python-lint libraries ## formatting, lints and house rules
+quick: ## format, house rules, clippy and tests of the crates that differ from BASE
+	@tests/quick.sh $(BASE)
+
+pure: ## test the crates that need neither OpenSSL nor any other library: nothing but the compiler
+	$(CARGO) test --locked $(foreach crate,$(PURE_CRATES),-p forebay-$(crate))
+
+lint: python-lint format tidy clippy ## formatting, lints and house rules
+
+format:
 	$(CARGO) fmt --all --check
+
+tidy:
 	$(CARGO) xtask tidy
+
+clippy: libraries
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 python-lint: $(VENV)/.tests $(VENV)/.lab
@@ -74,14 +85,17 @@ unit: libraries ## unit and crate tests
 doc: libraries ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
-costs: $(BINARY) ## instructions and system calls of a read on a warm cache against bench/costs.toml; ACCEPT=1 keeps new ones, FUNCTIONS=20 tells more
-	tests/install-tools.sh
-	$(CARGO) run --quiet --release --locked -p forebay-bench -- costs \
+costs: $(if $(READY),,setup $(BINARY) bench-tools) ## instructions and system calls of a read on a warm cache against bench/costs.toml; ACCEPT=1 keeps new ones, FUNCTIONS=20 adds functions
+	$(BENCH_TOOLS)/forebay-bench costs --forebay $(BINARY) \
 	  $(if $(ROWS),--rows $(ROWS)) $(if $(ACCEPT),--accept) $(if $(FUNCTIONS),--functions $(FUNCTIONS))
 
-blackbox: setup $(BINARY) plugin deb $(TOOLS)/render-chart ## the release binary against real clients and servers
-	$(CARGO) build --quiet --release --locked -p forebay-bench
-	cd tests && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+blackbox: $(if $(READY),,setup $(BINARY) bench-tools plugin deb) ## the release binary against real clients and servers
+	cd tests && FOREBAY_BENCH=$(CURDIR)/$(BENCH_TOOLS)/forebay-bench \
+	  ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(TESTS)
+
+# The load generator and the emulated networks, as tests use them: without the optimization that measurements need.
+bench-tools: libraries
+	$(CARGO) build --quiet --locked -p forebay-bench
 
 lab: setup $(BINARY) ## the published measurements, made again here: hours; NAME=... goes on with a run, LAB="loop --engines uproot" does a part
 	$(CARGO) build --quiet --release --locked -p forebay-bench
@@ -91,9 +105,9 @@ lab-quick: setup $(BINARY) ## every experiment of the lab once with little data:
 	$(CARGO) build --quiet --release --locked -p forebay-bench
 	$(VENV)/bin/forebay-lab $(LAB) --quick $(if $(NAME),--name $(NAME))
 
-lab-test: setup $(BINARY)
-	$(CARGO) build --quiet --release --locked -p forebay-bench
-	cd python && ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(LABTESTS)
+lab-test: $(if $(READY),,setup $(BINARY) bench-tools)
+	cd python && FOREBAY_BENCH=$(CURDIR)/$(BENCH_TOOLS)/forebay-bench \
+	  ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(LABTESTS)
 
 sim: ## the seeded simulation, SEEDS seeds from FROM on (a thousand of them are part of `make unit`)
 	$(CARGO) run --release --locked -p forebay-sim -- --seeds $(SEEDS) --from $(FROM)
@@ -129,13 +143,9 @@ libraries:
 $(BINARY): libraries FORCE
 	$(CARGO) build --release --locked -p forebay
 
-# Not optimized: it is built faster that way than it packs slower.
-$(TOOLS)/cargo-deb-$(CARGO_DEB):
-	$(CARGO) install --quiet --locked --debug --no-default-features --root $(TOOLS) --version $(CARGO_DEB) cargo-deb
-	touch $@
-
 # With libraries from Debian's packages alone.
-$(TOOLS)/render-chart: tests/deploy/chart/render.go | setup
+$(TOOLS)/render-chart: tests/deploy/chart/render.go
+	tests/install-tools.sh
 	mkdir -p $(TOOLS)
 	GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$(CURDIR)/$(TOOLS)/go-cache go build -o $@ $<
 
@@ -144,20 +154,20 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: demo/requirements.txt | $(VENV)/bin/python
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	$(VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r $<
 	touch $@
 
 $(VENV)/.tests: tests/requirements.txt | $(VENV)/bin/python
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	$(VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r $<
 	touch $@
 
 $(VENV)/.lab: python/requirements.txt python/pyproject.toml | $(VENV)/bin/python
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r python/requirements.txt
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps --editable python
+	$(VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r python/requirements.txt
+	$(VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check --no-deps --editable python
 	touch $@
 
 $(ROOT_VENV)/.installed: tests/requirements-root.txt
 	tests/install-tools.sh --python-only
 	$(PYTHON) -m venv $(ROOT_VENV)
-	$(ROOT_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	$(ROOT_VENV)/bin/pip install --quiet --no-compile --disable-pip-version-check -r $<
 	touch $@

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs, on Debian and its relatives, the programs that the tests run beside forebay, where they are missing.
 # With --python-only: just what a Python virtual environment needs. With --build-only: just what cargo needs beside Rust.
-# With --plugin-only: just what the client plug-in is built with.
+# With --plugin-only: just what the client plug-in is built with. With --list: prints what is missing and installs nothing.
 set -euo pipefail
 
 missing_for_plugin() {
@@ -59,6 +59,18 @@ missing() {
     done
 }
 
+if [[ "${1:-}" == --list ]]; then
+    { missing; missing_for_plugin; } | sort -u
+    exit 0
+fi
+mapfile -t packages < <(missing "$@" | sort -u)
+if ((${#packages[@]} == 0)); then
+    exit 0
+fi
+# Steps of the tests that run side by side may need packages at the same time.
+mkdir -p "$(dirname "$0")/../target"
+exec 9>"$(dirname "$0")/../target/install-tools.lock"
+flock 9
 mapfile -t packages < <(missing "$@" | sort -u)
 if ((${#packages[@]} == 0)); then
     exit 0
@@ -76,8 +88,17 @@ if ((EUID != 0)); then
     }
 fi
 echo "installing ${packages[*]}"
-"${as_root[@]}" apt-get update -qq
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install_packages() {
+    "${as_root[@]}" apt-get update -qq &&
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}"
+}
+# apt is heard only when it fails.
+if ! install_packages >"$log" 2>&1; then
+    cat "$log" >&2
+    exit 1
+fi
 
 mapfile -t packages < <(missing "$@" | sort -u)
 if ((${#packages[@]} != 0)); then

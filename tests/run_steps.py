@@ -1,0 +1,199 @@
+"""Runs the steps of `make test` in two lanes, and ends with a table of steps, tests and times.
+
+One lane compiles, the other mostly waits for programs that it drives. Each step is a target of the Makefile and can be run by
+itself. What a step prints goes to target/steps/STEP.log, and to the terminal when the step fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+LOGS = REPOSITORY / "target" / "steps"
+LAST_LINES = 120
+# How the tools of the steps report tests that passed.
+COUNTS = (
+    r"^test result: ok\. (\d+) passed",
+    r"^=+ .*?(\d+) passed",
+    r"^100% tests passed.* out of (\d+)",
+)
+NEEDS = """\
+make test installs, where missing, Debian packages ({packages}),
+Python packages into .venv and .venv-root (1.6 GB), and compiles into target/ (7 GB).
+On 2 cores it takes about {minutes} minutes from a clean clone; the disk needs {disk_gb} GB ({free_gb} GB are free)."""
+MINUTES = 20
+DISK_GB = 12
+
+
+@dataclass(eq=False)
+class Step:
+    """A target of the Makefile, and the steps that must have passed before it starts."""
+
+    name: str
+    after: tuple[str, ...] = ()
+    seconds: float = 0.0
+    tests: int = 0
+    state: str = "not run"
+    passed: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def log(self) -> Path:
+        """The output of the step."""
+        return LOGS / f"{self.name}.log"
+
+
+# The compiler's lane gives way: programs under test answer clients that wait for them.
+COMPILER_LANE = ["format", "tidy", "build", "bench-tools", "clippy", "unit", "doc"]
+PROGRAM_LANE = ["setup", "python-lint", "plugin", "deb", "blackbox", "lab-test", "costs"]
+AFTER = {"deb": ("build",), "blackbox": ("bench-tools",)}
+
+
+class Run:
+    """The steps of one run."""
+
+    def __init__(self, lanes: Sequence[Sequence[str]]) -> None:
+        self.steps = {name: Step(name, AFTER.get(name, ())) for lane in lanes for name in lane}
+        self.lanes = lanes
+        self.failed: Step | None = None
+        self.running: set[subprocess.Popen[bytes]] = set()
+        self.lock = threading.Lock()
+
+    def run(self) -> bool:
+        """Runs all lanes side by side; says whether every step passed."""
+        LOGS.mkdir(parents=True, exist_ok=True)
+        threads = [threading.Thread(target=self._run_lane, args=(lane,)) for lane in self.lanes]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return self.failed is None
+
+    def _run_lane(self, lane: Sequence[str]) -> None:
+        for name in lane:
+            step = self.steps[name]
+            for other in step.after:
+                while not self.steps[other].passed.wait(0.2):
+                    if self.failed is not None:
+                        return
+            if self.failed is not None or not self._run_step(step, is_compiler=lane[0] == COMPILER_LANE[0]):
+                return
+
+    def _run_step(self, step: Step, *, is_compiler: bool) -> bool:
+        say(f"{step.name} ...")
+        started = time.monotonic()
+        with step.log.open("wb") as log:
+            command = ["make", "--no-print-directory", "READY=1", step.name]
+            if is_compiler and shutil.which("nice"):
+                command = ["nice", "-n", "5", *command]
+            with self.lock:
+                if self.failed is not None:
+                    return False
+                process = subprocess.Popen(
+                    command, cwd=REPOSITORY, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+                )
+                self.running.add(process)
+            status = process.wait()
+        step.seconds = time.monotonic() - started
+        step.tests = count_tests(step.log.read_text(errors="replace"))
+        with self.lock:
+            self.running.discard(process)
+            if status != 0:
+                is_first = self.failed is None
+                step.state = "FAILED" if is_first else "stopped"
+                if is_first:
+                    self.failed = step
+                    self._stop_others()
+                return False
+        step.state = "passed"
+        say(f"{step.name}: passed in {step.seconds:.0f} s")
+        step.passed.set()
+        return True
+
+    def stop(self) -> None:
+        """Ends everything that runs."""
+        with self.lock:
+            self.failed = self.failed or next(iter(self.steps.values()))
+            self._stop_others()
+
+    def _stop_others(self) -> None:
+        for process in self.running:
+            # The step's programs are in its session, and stop what they have started.
+            os.killpg(process.pid, signal.SIGTERM)
+
+    def table(self) -> str:
+        """Steps, tests and times."""
+        rows = [f"{'step':<14}{'result':<10}{'tests':>7}{'seconds':>9}"]
+        for step in self.steps.values():
+            tests = str(step.tests) if step.tests else ""
+            rows.append(f"{step.name:<14}{step.state:<10}{tests:>7}{step.seconds:>9.0f}")
+        return "\n".join(rows)
+
+
+def count_tests(output: str) -> int:
+    """Tests that passed, as the tools report them."""
+    return sum(int(count) for pattern in COUNTS for count in re.findall(pattern, output, flags=re.MULTILINE))
+
+
+def say(line: str) -> None:
+    """Prints at once, also into a file."""
+    print(line, flush=True)
+
+
+def announce() -> None:
+    """States what will be installed, how long it takes, and how much disk space it needs."""
+    listing = subprocess.run(
+        [REPOSITORY / "tests" / "install-tools.sh", "--list"], check=True, capture_output=True, text=True
+    )
+    free_gb = shutil.disk_usage(REPOSITORY).free // 10**9
+    packages = " ".join(listing.stdout.split()) or "none is missing"
+    say(NEEDS.format(packages=packages, minutes=MINUTES, disk_gb=DISK_GB, free_gb=free_gb))
+
+
+def main() -> int:
+    """Runs the steps that the command line names, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("steps", nargs="*", help="run only these steps")
+    chosen = parser.parse_args().steps
+    lanes = [[name for name in lane if not chosen or name in chosen] for lane in (COMPILER_LANE, PROGRAM_LANE)]
+    announce()
+    started = time.monotonic()
+    # Before the lanes part: the compiler does not wait for all that the tests need.
+    subprocess.run([REPOSITORY / "tests" / "install-tools.sh", "--build-only"], check=True)
+    run = Run([lane for lane in lanes if lane])
+    signal.signal(signal.SIGTERM, lambda *_: run.stop())
+    try:
+        passed = run.run()
+    except KeyboardInterrupt:
+        run.stop()
+        return 130
+    if run.failed is not None:
+        lines = run.failed.log.read_text(errors="replace").splitlines()
+        say("\n".join(lines[-LAST_LINES:]))
+    say(run.table())
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    tests = sum(step.tests for step in run.steps.values())
+    elapsed = time.monotonic() - started
+    say(
+        f"{tests} tests, {elapsed / 60:.1f} minutes, {(used.ru_utime + used.ru_stime) / 60:.1f} minutes of processor time"
+    )
+    if run.failed is not None:
+        say(f"make test: {run.failed.name} failed, its output is in {run.failed.log.relative_to(REPOSITORY)}")
+    else:
+        say("make test: every step passed")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
