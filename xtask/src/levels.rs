@@ -32,10 +32,11 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-origin", Place::Level(3)),
     ("forebay-trust", Place::Level(3)),
     ("forebay-engine", Place::Level(4)),
-    ("forebay-server", Place::Level(5)),
-    ("forebay-admin", Place::Level(5)),
-    ("forebay-config", Place::Level(6)),
-    ("forebay", Place::Level(7)),
+    ("forebay-front", Place::Level(5)),
+    ("forebay-server", Place::Level(6)),
+    ("forebay-admin", Place::Level(6)),
+    ("forebay-config", Place::Level(7)),
+    ("forebay", Place::Level(8)),
     ("forebay-testkit", Place::Testkit),
     ("forebay-bench", Place::Tool),
     ("forebay-sim", Place::Tool),
@@ -132,7 +133,7 @@ fn line_of(manifest: &str, key: &str) -> usize {
 }
 
 /// The level that only wires: the command line.
-const BINARY_LEVEL: u8 = 7;
+const BINARY_LEVEL: u8 = 8;
 
 #[cfg(test)]
 mod tests {

@@ -10,11 +10,12 @@ use anyhow::{Context, anyhow};
 use forebay_cache::HealthLimits;
 use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Role, Settings};
 use forebay_engine::{Engine, Export, ExportSource, ManagerOptions, OriginFactory, RouteError, Routes};
+use forebay_front::{DirectAccess, Front, Tracing};
 use forebay_index::{IndexFile, IndexOptions};
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin::{Origin, Pool, RootOrigin};
 use forebay_proto::TlsUse;
-use forebay_server::{DirectAccess, Server, Tracing};
+use forebay_server::Server;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
 use forebay_telemetry::{Metrics, Readiness, Trace};
 use forebay_types::Endpoint;
@@ -93,10 +94,11 @@ impl Node {
             engine.tell_who_fills(&url);
         }
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
-        let direct = DirectAccess { probe: Arc::clone(&probe), ..config.server.options.direct.clone() };
+        let direct = DirectAccess { probe: Arc::clone(&probe), ..config.server.front.direct.clone() };
         let trace = start_trace(config, &metrics)?;
-        let options = forebay_server::Options { tls, direct, trace: trace.clone(), ..config.server.options.clone() };
-        let server = Server::new(engine.clone(), Arc::clone(&gate), options, readiness.clone());
+        let shared = forebay_front::Options { direct, tracing: trace.clone(), ..config.server.front.clone() };
+        let front = Arc::new(Front::new(engine.clone(), Arc::clone(&gate), shared, readiness.clone()));
+        let server = Server::new(front, forebay_server::Options { tls, ..config.server.options.clone() });
         let mut fronts = JoinSet::new();
         for listener in listeners {
             let (server, stopped) = (server.clone(), wait_for(stop.subscribe()));

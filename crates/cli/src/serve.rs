@@ -72,8 +72,8 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let log =
         init_logging(logging.format, &logging.filter).map_err(|error| settings.error_at("logging.filter", error))?;
     warn_of_old_keys(&settings);
-    let options = &mut settings.config.server.options;
-    options.connections_max = descriptors::raise_limit(options.connections_max);
+    let front = &mut settings.config.server.front;
+    front.connections_max = descriptors::raise_limit(front.connections_max);
     let admin_socket = handed_over::admin_socket()?;
     let bound = Bound { admin_socket, ..node::bind(&settings)? };
     let user = settings.config.server.user.as_ref();

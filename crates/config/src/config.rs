@@ -72,6 +72,8 @@ pub struct ServerConfig {
     pub user: Option<RunAs>,
     /// Limits and names.
     pub options: forebay_server::Options,
+    /// Limits that hold for all fronts.
+    pub front: forebay_front::Options,
     /// Time that requests under way have to finish when the server is told to stop.
     pub shutdown_time_max: Duration,
 }
@@ -203,6 +205,7 @@ impl Default for Config {
                 listen: vec![LISTEN_DEFAULT],
                 user: None,
                 options: forebay_server::Options::default(),
+                front: forebay_front::Options::default(),
                 shutdown_time_max: Duration::from_secs(30),
             },
             tls: TlsConfig::default(),

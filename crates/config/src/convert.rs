@@ -93,22 +93,24 @@ fn read_server(raw: &RawServer, config: &mut Config, checker: &mut Checker<'_>) 
         checker.refuse("server.listen", Some(&list.span()), "no address: write [\"0.0.0.0:1094\"]");
     }
     server.user = checker.read("server.user", raw.user.as_ref(), |text| RunAs::parse(text));
-    let options = &mut server.options;
-    let (connections, handles) = (raw.connections_max.as_ref(), raw.handles_per_session_max.as_ref());
-    checker.set_number(&mut options.connections_max, "server.connections_max", connections, CONNECTIONS);
+    let front = &mut server.front;
+    let connections = raw.connections_max.as_ref();
+    checker.set_number(&mut front.connections_max, "server.connections_max", connections, CONNECTIONS);
     for (target, setting, raw) in [
         (
-            &mut options.connections_per_address_max,
+            &mut front.connections_per_address_max,
             "server.connections_per_address_max",
             &raw.connections_per_address_max,
         ),
-        (&mut options.logins_per_address_max, "server.logins_per_address_max", &raw.logins_per_address_max),
-        (&mut options.sessions_per_identity_max, "server.sessions_per_identity_max", &raw.sessions_per_identity_max),
+        (&mut front.logins_per_address_max, "server.logins_per_address_max", &raw.logins_per_address_max),
+        (&mut front.sessions_per_identity_max, "server.sessions_per_identity_max", &raw.sessions_per_identity_max),
     ] {
         let mut limit = 0;
         checker.set_number(&mut limit, setting, raw.as_ref(), CONNECTIONS);
         *target = raw.as_ref().map(|_| limit);
     }
+    let options = &mut server.options;
+    let handles = raw.handles_per_session_max.as_ref();
     checker.set_number(
         &mut options.handles_per_session_max,
         "server.handles_per_session_max",

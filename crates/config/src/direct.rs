@@ -18,7 +18,7 @@ const READ_BY_OTHERS: u32 = 0o044;
 const ENTRIES_MAX: usize = 256;
 
 pub(crate) fn read_direct(raw: &RawDirect, config: &mut Config, checker: &mut Checker<'_>) {
-    let access = &mut config.server.options.direct;
+    let access = &mut config.server.front.direct;
     if let Some(clients) =
         checker.read_list("direct.clients", raw.clients.as_ref(), |text| text.parse::<AddressPattern>())
     {
@@ -81,7 +81,7 @@ fn parse_mapping(text: &str) -> Result<(PathBuf, PathBuf), String> {
 mod tests {
     use super::*;
     use crate::{Config, Settings};
-    use forebay_server::DirectAccess;
+    use forebay_front::DirectAccess;
     use std::{path::Path, sync::Arc, time::Duration};
 
     fn parse(text: &str) -> Result<Config, crate::ConfigError> {
@@ -104,7 +104,7 @@ mod tests {
             probe: Arc::default(),
             needs_probe: true,
         };
-        assert_eq!(config.server.options.direct, expected);
+        assert_eq!(config.server.front.direct, expected);
         assert_eq!(config.engine.direct_lease, Duration::from_secs(3600));
         assert_eq!((config.permissions.file_mode, config.permissions.directory_mode), (0o600, 0o755));
     }

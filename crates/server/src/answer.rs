@@ -2,13 +2,11 @@
 
 use crate::{
     event::{Event, Events, Frame},
-    options::ASSEMBLED_PER_ANSWER_MAX,
-    room::{ConnectionRoom, Room},
     status::Failure,
 };
 use forebay_proto::response::ReplyTo;
 use forebay_telemetry::Metrics;
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, time::Duration};
 use tokio::time::{Instant, timeout_at};
 
 /// The way back of one request that is answered by a task of its own.
@@ -24,9 +22,6 @@ pub(crate) struct Answer {
     defer: Option<Defer>,
     /// Whether a part has been sent.
     has_begun: bool,
-    room: ConnectionRoom,
-    /// What this answer has reserved of `room`.
-    reserved: Vec<Arc<Room>>,
     metrics: Metrics,
 }
 
@@ -54,10 +49,9 @@ pub(crate) struct Way {
 }
 
 impl Answer {
-    /// The answer `reply` on its `way`, deferred as `defer` says. What it assembles draws on `room`.
-    pub(crate) fn new(reply: ReplyTo, way: Way, defer: Option<Defer>, room: ConnectionRoom, metrics: Metrics) -> Self {
-        let reserved = Vec::new();
-        Self { reply, events: way.events, main: way.main, defer, has_begun: false, room, reserved, metrics }
+    /// The answer `reply` on its `way`, deferred as `defer` says.
+    pub(crate) fn new(reply: ReplyTo, way: Way, defer: Option<Defer>, metrics: Metrics) -> Self {
+        Self { reply, events: way.events, main: way.main, defer, has_begun: false, metrics }
     }
 
     /// How to encode the answer's frames.
@@ -104,39 +98,6 @@ impl Answer {
             return done;
         }
         work.await
-    }
-
-    /// Reserves room for `len` bytes of assembled answer (for as many as one answer may have, if that is less), as soon as
-    /// there is, until the answer ends.
-    pub(crate) async fn reserve(&mut self, len: u64) {
-        let room = self.room.clone();
-        let reserved = self.wait_for(room.take(len.min(ASSEMBLED_PER_ANSWER_MAX))).await;
-        self.reserved.extend(reserved.map(Arc::new));
-    }
-
-    /// Reserves room for `len` bytes of assembled answer until the answer ends, if there is room at once. What is reserved
-    /// already counts.
-    pub(crate) fn try_reserve(&mut self, len: u64) -> bool {
-        let reserved: u64 = self.reserved.iter().map(|room| room.len()).sum();
-        let room = self.room.try_take(len.saturating_sub(reserved));
-        let is_reserved = room.is_some();
-        self.reserved.extend(room.map(Arc::new));
-        is_reserved
-    }
-
-    /// What the answer has reserved, for bytes to hold that stay behind it until they are sent.
-    pub(crate) fn reserved(&self) -> Vec<Arc<Room>> {
-        self.reserved.clone()
-    }
-
-    /// Room for `len` bytes that are held back until they are sent, as soon as there is; `None` when the answer has
-    /// reserved room as a whole. Whoever holds room never waits for more, or all could wait for each other.
-    pub(crate) async fn room_for_piece(&mut self, len: u64) -> Option<Room> {
-        if !self.reserved.is_empty() {
-            return None;
-        }
-        let room = self.room.clone();
-        self.wait_for(room.take(len)).await
     }
 
     /// Sends one frame of several.
@@ -199,7 +160,6 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::room::TotalRoom;
     use forebay_proto::StreamId;
     use tokio::sync::{mpsc, oneshot};
 
@@ -210,7 +170,7 @@ mod tests {
         let defer = Defer { at: Instant::now(), after: Duration::from_secs(10), seconds: 1800 };
         let way = Way { events, main: None };
         let reply = ReplyTo::direct(StreamId::ZERO);
-        let mut answer = Answer::new(reply, way, Some(defer), ConnectionRoom::new(&TotalRoom::new()), Metrics::new());
+        let mut answer = Answer::new(reply, way, Some(defer), Metrics::new());
         let (give, given) = oneshot::channel();
         let waiting = tokio::spawn(async move {
             let work = async {

@@ -1,16 +1,16 @@
 //! Logins, and the proof of who logs in.
 
 use crate::{
-    crowd::{Place, name_of},
     event::{Event, Events},
     exchange::{Exchange, Main, Role},
     sessions::{Owner, Session},
     signatures::checker,
     status::Failure,
-    trace::Program,
+    trace::program_of_login,
 };
-use forebay_auth::{Identity, SecurityProtocol, UnixTime};
+use forebay_auth::{SecurityProtocol, UnixTime};
 use forebay_engine::{Client, Redirects};
+use forebay_front::{Caller, Place, Program};
 use forebay_proto::{
     ErrorCode, ReplyTo, ServerSession, StreamId,
     request::{Auth, Login},
@@ -49,9 +49,6 @@ pub(crate) struct Examined {
     step: Step,
 }
 
-/// An identity has as many sessions as it may have.
-struct NoPlace;
-
 /// Failures after which the connection ends.
 const FAILURES_MAX: u32 = 8;
 
@@ -82,7 +79,7 @@ impl Exchange {
         let owner = Owner { user: login.username.as_bytes().to_vec(), host: self.peer.ip() };
         let facts = ClientFacts { address: self.peer, login: printable(&owner.user), is_tls: session.is_tls() };
         let certified = self.certified.take().map(|certified| *certified);
-        let demand = match (&certified, self.shared.gate.demand(&facts)) {
+        let demand = match (&certified, self.shared.front.gate.demand(&facts)) {
             (Some(Ok(_)), _) => Demand::Nothing,
             (_, Ok(demand)) => demand,
             (Some(Err(refusal)), Err(_)) => {
@@ -90,7 +87,7 @@ impl Exchange {
                 return self.fail(stream_id, &refused(refusal.to_string()));
             }
             (None, Err(error)) => {
-                if self.shared.refusal_log.has_room() {
+                if self.shared.front.refusal_log.has_room() {
                     tracing::warn!(peer = %self.peer, user = facts.login, "a client has no way to authenticate");
                 }
                 return self.fail(stream_id, &refused(error.to_string()));
@@ -104,7 +101,7 @@ impl Exchange {
             }
         };
         let redirects = self.redirects_for(login.ability);
-        let program = Program::of_login(login.pid, login.cgi);
+        let program = program_of_login(login.pid, login.cgi);
         let id = opened.id();
         let pending = Authenticating {
             session: opened,
@@ -118,7 +115,10 @@ impl Exchange {
         match demand {
             Demand::Nothing => {
                 let proof = certified.and_then(Result::ok).unwrap_or_else(|| Gate::unasked(&pending.facts));
-                let Ok(place) = self.take_place(&proof.identity) else { return self.turn_away(stream_id) };
+                let place = match self.shared.front.limits.admit_session(&proof.identity) {
+                    Ok(place) => place,
+                    Err(limit) => return self.turn_away(stream_id, limit),
+                };
                 self.output.encode(|out| session.accept_login(stream_id, login, id, out));
                 self.admit(session, pending, proof, place);
             }
@@ -145,7 +145,7 @@ impl Exchange {
             (Progress::Waiting(attempt), Some(protocol)) if attempt.protocol() == protocol => Ok(attempt),
             (unfinished, Some(protocol)) => {
                 pending.failures += u32::from(matches!(unfinished, Progress::Waiting(_)));
-                self.shared.gate.begin(protocol, &pending.facts).map(Box::new)
+                self.shared.front.gate.begin(protocol, &pending.facts).map(Box::new)
             }
         };
         pending.progress = Progress::Examining;
@@ -175,7 +175,10 @@ impl Exchange {
                 self.output.encode(|out| ReplyTo::direct(stream_id).auth_more(&challenge, out));
             }
             Step::Done(proof) => {
-                let Ok(place) = self.take_place(&proof.identity) else { return self.turn_away(stream_id) };
+                let place = match self.shared.front.limits.admit_session(&proof.identity) {
+                    Ok(place) => place,
+                    Err(limit) => return self.turn_away(stream_id, limit),
+                };
                 self.output.encode(|out| session.accept_authentication(stream_id, out));
                 if let Some(pending) = self.take_pending() {
                     self.admit(session, pending, *proof, place);
@@ -189,7 +192,7 @@ impl Exchange {
     }
 
     fn log_refusal(&self, Refusal { protocol, reason }: &Refusal) {
-        if self.shared.refusal_log.has_room() {
+        if self.shared.front.refusal_log.has_room() {
             tracing::warn!(peer = %self.peer, %protocol, reason, "a client was refused");
         }
     }
@@ -203,21 +206,12 @@ impl Exchange {
         self.fail(stream_id, &refused(text.to_owned()));
     }
 
-    /// A place for one more session of `identity`; none is needed where sessions are not limited.
-    fn take_place(&self, identity: &Identity) -> Result<Option<Place<String>>, NoPlace> {
-        let Some((crowd, name)) = self.shared.crowds.identities.as_ref().zip(name_of(identity)) else {
-            return Ok(None);
-        };
-        crowd.enter(name).map(Some).ok_or(NoPlace)
-    }
-
     /// Ends the connection of a client whose identity has as many sessions as it may have.
-    fn turn_away(&mut self, stream_id: StreamId) {
+    fn turn_away(&mut self, stream_id: StreamId, limit: usize) {
         self.metrics.add_refused_connection(ConnectionLimit::Identity);
-        if self.shared.refusal_log.has_room() {
+        if self.shared.front.refusal_log.has_room() {
             tracing::warn!(peer = %self.peer, "a client was refused: its identity has too many sessions");
         }
-        let limit = self.shared.options.sessions_per_identity_max.unwrap_or_default();
         let text = format!("you have {limit} sessions here, and may have no more: try again later");
         self.fail(stream_id, &Failure { code: ErrorCode::OVERLOADED, text: text.into(), side: Side::Client });
         self.is_ending = true;
@@ -238,20 +232,18 @@ impl Exchange {
         let Authenticating { session: opened, facts, redirects, program, events, .. } = pending;
         let Proof { identity, session_key, credentials, unbelieved } = proof;
         for reason in unbelieved {
-            if self.shared.refusal_log.has_room() {
+            if self.shared.front.refusal_log.has_room() {
                 tracing::warn!(peer = %self.peer, %identity, reason, "attributes of a client are not believed");
             }
         }
-        let signatures = checker(self.shared.gate.options().signing, session_key, session);
+        let signatures = checker(self.shared.front.gate.options().signing, session_key, session);
         let user = identity.user.clone().or_else(|| identity.subject.clone()).unwrap_or_else(|| facts.login.clone());
         let organization = identity.organization().map(str::to_owned);
         let client = Client { user: printable(user.as_bytes()), host: facts.address.ip().to_string(), organization };
         tracing::debug!(peer = %self.peer, %identity, "logged in");
         self.role = Role::Main(Main {
             session: opened,
-            client: Arc::new(client),
-            identity: Arc::new(identity),
-            credentials,
+            caller: Caller { identity: Arc::new(identity), client: Arc::new(client), credentials },
             _place: place,
             signatures,
             accepts_deferred_answers: session.accepts_deferred_answers(),

@@ -22,7 +22,7 @@ impl Exchange {
             Ok(key) => key,
             Err(failure) => return self.fail(stream_id, &failure),
         };
-        let engine = self.shared.engine.clone();
+        let engine = self.shared.front.engine.clone();
         self.start_answer(stream_id, |mut answer| async move {
             let evicted = answer.wait_for(engine.evict(&key, is_forced)).await.map_err(Failure::from);
             let done = evicted.and_then(|evicted| removed(evicted, &key));
@@ -32,12 +32,13 @@ impl Exchange {
 
     /// The entry that `path` names, if a rule lets the client administer it. Where there are no rules, nobody may.
     fn key_to_administer(&self, path: &[u8]) -> Result<CacheKey, Failure> {
-        if !self.shared.gate.has_rules() {
+        if !self.shared.front.gate.has_rules() {
             let text = "this server takes commands for its cache from clients whom a grant gives the right \"admin\"";
             return Err(Failure::client(ErrorCode::UNSUPPORTED, text));
         }
         let mut path = RequestPath::parse(path)?;
-        self.permit(&mut path)?.check(&path.lfn, Right::Admin)?;
+        let caller = self.caller(&mut path)?;
+        self.shared.front.authorize(&caller, &path.lfn, Right::Admin)?;
         let key = name_for_rules(&path.lfn).and_then(|name| CacheKey::from_text(name.as_str()));
         key.ok_or_else(|| Failure::client(ErrorCode::NOT_FOUND, "no file of this name can be in the cache"))
     }

@@ -12,7 +12,7 @@ pub(crate) type Certified = Box<Result<Proof, Refusal>>;
 impl Exchange {
     /// Finds out who the client is by the certificate that it has just shown, where that counts. A login that is done stays as it is.
     pub(crate) async fn read_certificate(&mut self) {
-        let (Role::New(_), true) = (&self.role, self.shared.gate.takes_certificates()) else { return };
+        let (Role::New(_), true) = (&self.role, self.shared.front.gate.takes_certificates()) else { return };
         let refused = |reason: String| Refusal { protocol: SecurityProtocol::Tls, reason };
         let certified = match self.stream.tls().map(|facts| &facts.peer) {
             Some(PeerCertificate::Verified(chain)) => match Chain::from_x509(chain.clone()) {
@@ -30,7 +30,7 @@ impl Exchange {
     }
 
     async fn certify(&self, chain: Chain) -> Option<Result<Proof, Refusal>> {
-        let gate = Arc::clone(&self.shared.gate);
+        let gate = Arc::clone(&self.shared.front.gate);
         let client = ClientFacts { address: self.peer, login: String::new(), is_tls: true };
         let now = UnixTime(forebay_net::clock::now_unix());
         let examined = tokio::task::spawn_blocking(move || gate.certified(&chain, &client, now)).await;

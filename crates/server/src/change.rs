@@ -27,7 +27,7 @@ impl Exchange {
 
     /// Refuses a write to `path`, or sends the client to the server that takes it.
     pub(crate) fn answer_write(&mut self, stream_id: StreamId, path: &RequestPath) {
-        match self.shared.engine.write_policy(path) {
+        match self.shared.front.engine.write_policy(path) {
             Ok(WritePolicy::Redirect(endpoint)) => {
                 self.reply(stream_id, |reply, out| reply.redirect_to_host(&endpoint, "", out));
             }

@@ -6,8 +6,9 @@ use crate::{
     input::Input,
     options::{ASSEMBLY_LEN, EVENTS_QUEUED_MAX, REQUESTS_PER_TURN},
     output::OutputError,
-    server::{Places, Shared},
+    server::Shared,
 };
+use forebay_front::ConnectionPlaces;
 use forebay_net::TlsError;
 use forebay_proto::{Fatal, Input as Next, ServerFlags, ServerOptions, ServerSession, TlsPolicy};
 use forebay_telemetry::TlsResult;
@@ -25,7 +26,7 @@ pub(crate) struct Accepted {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
-    pub(crate) places: Places,
+    pub(crate) places: ConnectionPlaces,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -37,16 +38,16 @@ pub(crate) async fn serve_connection(
     connection: AbortHandle,
 ) {
     let Accepted { stream, peer, local, places, shared } = accepted;
-    let Places { login, in_all: _in_all, of_client: _of_client } = places;
-    let _gauge = shared.engine.metrics().open_connection();
-    let role = match &shared.engine {
+    let ConnectionPlaces { login, in_total: _in_total, of_client: _of_client } = places;
+    let _gauge = shared.front.engine.metrics().open_connection();
+    let role = match &shared.front.engine {
         engine if engine.is_manager() => ServerOptions::MANAGER,
         engine if engine.is_cache() => ServerOptions::CACHE,
         _ => ServerOptions::FILES,
     };
     let policy = shared.options.tls.as_ref().map_or(TlsPolicy::None, |tls| tls.policy);
-    let signing_level = shared.gate.options().signing.to_wire();
-    let offers_pages = shared.options.direct.offers_pages(peer.ip());
+    let signing_level = shared.front.gate.options().signing.to_wire();
+    let offers_pages = shared.front.direct.offers_pages(peer.ip());
     let flags = if offers_pages { role.flags } else { role.flags.without(ServerFlags::SUPPORTS_PAGES) };
     let connection = Connection {
         input: Input::default(),

@@ -8,7 +8,7 @@ impl Exchange {
     /// Sends the client of a manager elsewhere with a question about a name, if it may ask it. False when this is no manager, or the
     /// request is about something else.
     pub(crate) fn send_elsewhere(&mut self, stream_id: StreamId, request: &Request<'_>) -> bool {
-        if !self.shared.engine.is_manager() {
+        if !self.shared.front.engine.is_manager() {
             return false;
         }
         let Some(asked) = self.asked_of_names(request) else { return false };

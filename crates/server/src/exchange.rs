@@ -4,19 +4,17 @@ use crate::{
     answer::{Answer, Defer, Way},
     authenticate::Authenticating,
     certificate::Certified,
-    crowd::Place,
     event::{Events, Frame},
     handles::HandleTable,
     options::LISTINGS_MAX,
     output::{Output, OutputError},
-    room::ConnectionRoom,
     server::Shared,
     sessions::{BoundStream, Session},
     status::Failure,
-    trace::Program,
 };
-use forebay_auth::{Credentials, Identity, SignatureChecker};
-use forebay_engine::{Client, Handle, Redirects};
+use forebay_auth::SignatureChecker;
+use forebay_engine::{Handle, Redirects};
+use forebay_front::{AnswerMemory, Caller, ConnectionMemory, Place, Program};
 use forebay_net::Stream;
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
 use forebay_telemetry::Metrics;
@@ -53,7 +51,7 @@ pub(crate) struct Exchange {
     pub(crate) certified: Option<Certified>,
     /// Tokens of requests that were refused.
     pub(crate) refused_tokens: AtomicU32,
-    room: ConnectionRoom,
+    memory: ConnectionMemory,
     /// How many more directories may be listed at the same time.
     pub(crate) listings: Arc<Semaphore>,
 }
@@ -74,11 +72,8 @@ pub(crate) enum Role {
 /// The main connection of a session.
 pub(crate) struct Main {
     pub(crate) session: Session,
-    pub(crate) client: Arc<Client>,
-    /// Who the client is.
-    pub(crate) identity: Arc<Identity>,
-    /// What it has handed to us to show origins.
-    pub(crate) credentials: Option<Arc<Credentials>>,
+    /// The client as its login has proven it.
+    pub(crate) caller: Caller,
     /// Its place among the sessions of the same identity, where those are limited.
     pub(crate) _place: Option<Place<String>>,
     /// What checks the client's requests, where they have to be signed.
@@ -101,14 +96,14 @@ impl Exchange {
         shared: Arc<Shared>,
         events: Events,
     ) -> Self {
-        let metrics = shared.engine.metrics().clone();
+        let metrics = shared.front.engine.metrics().clone();
         Self {
             stream,
             peer,
             local,
             metrics,
             output: Output::new(shared.options.write_stall_max),
-            room: ConnectionRoom::new(&shared.room),
+            memory: ConnectionMemory::new(&shared.front.answer_memory),
             handles: HandleTable::new(shared.options.handles_per_session_max),
             shared,
             role: Role::New(events),
@@ -201,7 +196,12 @@ impl Exchange {
             seconds: u32::try_from(options.wait_response_time.as_secs()).unwrap_or(u32::MAX),
         });
         let reply = ReplyTo::direct(stream_id);
-        Ok(Answer::new(reply, way, defer, self.room.clone(), self.metrics.clone()))
+        Ok(Answer::new(reply, way, defer, self.metrics.clone()))
+    }
+
+    /// The memory of an answer that is assembled or held back.
+    pub(crate) fn answer_memory(&self) -> AnswerMemory {
+        self.memory.answer()
     }
 
     /// Answers a request by a task of its own, unless the answer is at hand at once.

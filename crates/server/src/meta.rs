@@ -61,12 +61,13 @@ impl Exchange {
 
     /// Lists a directory, in frames of whole entries.
     pub(crate) fn dirlist(&mut self, stream_id: StreamId, dirlist: &Dirlist<'_>) {
-        let (Permitted { path, engine, .. }, permit) = match self.permitted_listing(dirlist.path) {
+        let Permitted { path, engine, caller, .. } = match self.permitted(dirlist.path, Right::List) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
         let form = DirlistForm::asked_by(dirlist.options);
         let listings = Arc::clone(&self.listings);
+        let front = Arc::clone(&self.shared.front);
         self.start_answer(stream_id, |mut answer| async move {
             // Nobody closes the semaphore: waiting cannot fail.
             let _turn = answer.wait_for(listings.acquire_owned()).await;
@@ -82,15 +83,17 @@ impl Exchange {
             let mut encoder = DirlistEncoder::new(answer.reply(), form);
             let mut frame = Vec::new();
             for (number, mut entry) in entries.into_iter().enumerate() {
-                if let Some(permit) = &permit {
+                if front.gate.has_rules() {
                     if number % ENTRIES_PER_TURN == 0 {
                         tokio::task::yield_now().await;
                     }
-                    if !permit.may(Right::Stat, &path.lfn, &entry.name) {
+                    if !front.allows_entry(&caller, Right::Stat, &path.lfn, &entry.name) {
                         continue;
                     }
                     // A checksum says as much as the contents of a small file.
-                    entry.checksum = entry.checksum.filter(|_| permit.may(Right::Read, &path.lfn, &entry.name));
+                    if !front.allows_entry(&caller, Right::Read, &path.lfn, &entry.name) {
+                        entry.checksum = None;
+                    }
                 }
                 encoder.push(&entry, &mut frame);
                 if !frame.is_empty() && answer.send(Frame::from(std::mem::take(&mut frame))).await.is_err() {
@@ -138,7 +141,7 @@ impl Exchange {
         let staged = checked.and_then(|wanted| {
             let is_exported = |wanted: &Permitted| wanted.engine.write_policy(&wanted.path).map(drop);
             wanted.iter().try_for_each(is_exported)?;
-            let stage = |Permitted { path, engine, client, .. }| engine.stage(path, client);
+            let stage = |Permitted { path, engine, caller, .. }| engine.stage(path, caller.client);
             Ok(wanted.into_iter().try_for_each(stage)?)
         });
         let id = self.shared.next_prepare_id();

@@ -3,7 +3,7 @@
 use crate::{event::Event, exchange::Exchange, permit::Permitted, status::Failure};
 use forebay_auth::Right;
 use forebay_engine::{Handle, Opening, Redirects};
-use forebay_proto::{ErrorCode, FileHandle, OpenOptions, ReplyTo, StreamId, request::Open};
+use forebay_proto::{Abilities, ErrorCode, FileHandle, OpenOptions, ReplyTo, StreamId, request::Open};
 use forebay_types::Side;
 use std::sync::Arc;
 
@@ -23,21 +23,21 @@ impl Exchange {
                 Err(failure) => self.fail(stream_id, &failure),
             };
         }
-        let Permitted { path, engine, client, probe } = match self.permitted(open.path, Right::Read) {
+        let Permitted { path, engine, caller, probe } = match self.permitted(open.path, Right::Read) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
-        if self.shared.readiness.is_draining() {
+        if self.shared.front.readiness.is_draining() {
             return self.fail(stream_id, &draining());
         }
         if !self.handles.has_room_for(1) {
             return self.fail(stream_id, &too_many_files());
         }
         let redirects = self.main().map_or(Redirects::Never, |main| main.redirects);
-        let redirects = self.shared.options.direct.proven(redirects, probe.as_deref());
+        let redirects = self.shared.front.direct.proven(redirects, probe.as_deref());
         let (options, shared) = (open.options, Arc::clone(&self.shared));
         self.start_answer(stream_id, |mut answer| async move {
-            match answer.wait_for(engine.open_or_redirect(&path, &client, redirects)).await {
+            match answer.wait_for(engine.open_or_redirect(&path, &caller.client, redirects)).await {
                 Ok(Opening::Redirect(redirect)) => {
                     let send = |reply: ReplyTo, out: &mut Vec<u8>| match &redirect.url {
                         Some(url) => reply.redirect_to_url(url, out),
@@ -45,7 +45,7 @@ impl Exchange {
                     };
                     answer.finish(send).await;
                 }
-                Ok(Opening::Direct(path)) => match shared.options.direct.url_of(&path) {
+                Ok(Opening::Direct(path)) => match shared.front.direct.url_of(&path) {
                     Some(url) => answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await,
                     None => answer.fail(Failure::internal("no URL can name the file in the cache")).await,
                 },
@@ -59,11 +59,26 @@ impl Exchange {
         });
     }
 
+    /// The redirects that a client can follow, by the abilities it has named at login.
+    pub(crate) fn redirects_for(&self, ability: Abilities) -> Redirects {
+        if !ability.contains(Abilities::FULL_URL) {
+            return Redirects::ToServers;
+        }
+        let sees_files = ability.contains(Abilities::LOCAL_FILE) && self.shared.front.direct.is_for(self.peer.ip());
+        match (sees_files, ability.contains(Abilities::READ_REDIRECT)) {
+            (true, true) => Redirects::ToFilesAmidReads,
+            (true, false) => Redirects::ToFiles,
+            (false, _) => Redirects::ToUrls,
+        }
+    }
+
     /// Names a file that has been opened, and tells the client.
     pub(crate) fn opened(&mut self, opened: Opened) {
         let Opened { reply, options, handle } = opened;
         let stat = handle.stat();
-        self.trace_open(&handle);
+        if let Some(main) = self.main() {
+            self.shared.front.trace_open(&handle, &main.caller, &main.program, self.peer);
+        }
         match self.handles.insert(handle) {
             Some(name) => self.output.encode(|out| reply.open(name, options, &stat, out)),
             None => {

@@ -1,27 +1,12 @@
-//! How the server is set up, and the limits that are no matter of taste.
+//! Configuration of the server, and fixed limits.
 
-use crate::trace::Tracing;
 use forebay_net::TlsAcceptor;
 use forebay_proto::TlsPolicy;
-use forebay_types::AddressPattern;
-use std::{
-    path::PathBuf,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::time::Duration;
 
 /// Set-up of the `root://` front. The defaults suit a cache node that serves a cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Client connections served at the same time, bound streams included; more are closed at once. Each costs a
-    /// descriptor and a few KiB of memory while it is idle.
-    pub connections_max: usize,
-    /// Of these, those that one client address may have (IPv6: one network of 64 bits); `None` for three quarters.
-    pub connections_per_address_max: Option<usize>,
-    /// Of these, those that one client address may have before they are logged in; `None` for half.
-    pub logins_per_address_max: Option<usize>,
-    /// Sessions that one proven identity may have; `None` for any number.
-    pub sessions_per_identity_max: Option<usize>,
     /// Files that one session may hold open, at most 65 536.
     pub handles_per_session_max: usize,
     /// Requests of one connection that wait for the origin or the disk at the same time; the connection is not read
@@ -46,36 +31,8 @@ pub struct Options {
     /// Name by which clients can reach this server. `locate` tells it to clients that prefer names; without it they get the
     /// address they are connected to.
     pub host_name: Option<String>,
-    /// Which clients see the file system of the cache.
-    pub direct: DirectAccess,
     /// Checksum algorithms told to clients, the default one first. The origin decides which it really has.
     pub checksum_algorithms: Vec<String>,
-    /// The trace of reads; `None` for none.
-    pub trace: Option<Tracing>,
-}
-
-/// Which clients see the file system of the cache, and where. Only they are sent to its files.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct DirectAccess {
-    /// Their addresses.
-    pub clients: Vec<AddressPattern>,
-    /// Directories of this machine, and where clients see them; the first that matches counts. Others they see where they are.
-    pub paths: Vec<(PathBuf, PathBuf)>,
-    /// Whether they are told that they can read by pages. Clients cannot be sent to files in answer to such reads.
-    pub page_reads: bool,
-    /// The file by which a client can prove that it sees the store, as soon as it is known.
-    pub probe: Arc<OnceLock<Probe>>,
-    /// Whether only those are sent to files that have proved it.
-    pub needs_probe: bool,
-}
-
-/// A file that whoever sees the store can read.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Probe {
-    /// Where it is.
-    pub path: PathBuf,
-    /// What is in it.
-    pub token: String,
 }
 
 /// How connections are encrypted.
@@ -92,10 +49,6 @@ pub struct Tls {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            connections_max: 16_384,
-            connections_per_address_max: None,
-            logins_per_address_max: None,
-            sessions_per_identity_max: None,
             handles_per_session_max: 8192,
             requests_outstanding_max: 256,
             login_time_max: Duration::from_secs(30),
@@ -106,9 +59,7 @@ impl Default for Options {
             wait_response_time: Duration::from_secs(1800),
             site_name: None,
             host_name: None,
-            direct: DirectAccess::default(),
             checksum_algorithms: vec!["adler32".to_owned(), "crc32c".to_owned()],
-            trace: None,
         }
     }
 }
@@ -132,19 +83,6 @@ pub(crate) const SEND_PIECE_LEN: u64 = 256 << 10;
 /// Answer frames that wait for a connection's task before those who make them wait too.
 pub(crate) const EVENTS_QUEUED_MAX: usize = 8;
 
-/// Bytes of one connection's answers that may be assembled or held back by waiting requests at the same time.
-pub(crate) const ASSEMBLED_BYTES_MAX: usize = 16 << 20;
-
-/// Bytes of all connections' answers that may be assembled or held back at the same time, beyond one answer of each.
-pub(crate) const ASSEMBLED_TOTAL_MAX: usize = 256 << 20;
-
 /// Directory listings of one connection that are made and sent at the same time; further ones wait. A listing is in memory
 /// as a whole, up to some 100 MiB.
 pub(crate) const LISTINGS_MAX: usize = 4;
-
-/// Bytes of a file that a slow read takes at a time: to be sent if the page cache holds them, to be read from the disk
-/// otherwise.
-pub(crate) const DISK_READ_LEN: u64 = 1 << 20;
-
-/// Bytes of [`ASSEMBLED_BYTES_MAX`] that one answer reserves: a frame in the making, and one on its way.
-pub(crate) const ASSEMBLED_PER_ANSWER_MAX: u64 = 4 << 20;

@@ -6,13 +6,10 @@ use crate::{
     exchange::Exchange,
     options::ASSEMBLY_LEN,
     output::OutputError,
-    room::Room,
-    source::{Source, Supply, into_bytes, read_disk},
-    status::Failure,
-    trace::trace_read,
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
+use forebay_front::{AnswerMemory, Failure, ReadSource, ReadStream, Reservation, into_bytes, read_disk, trace_read};
 use forebay_net::{probe_cached, read_nowait_vectored};
 use forebay_proto::{
     StreamId,
@@ -46,8 +43,8 @@ impl Exchange {
         };
         let range = ByteRange::at(read.offset, u64::from(read.len)).clipped_to(handle.size());
         if read.path_id != 0 {
-            let supply = Supply::Handle(handle.clone());
-            self.start_page_read(stream_id, read, supply, range);
+            let source = ReadSource::Handle(handle.clone());
+            self.start_page_read(stream_id, read, source, range);
             return Ok(());
         }
         if range.is_empty() {
@@ -56,14 +53,14 @@ impl Exchange {
             return Ok(());
         }
         let Some(file) = handle.hit(range).cloned() else {
-            let supply = Supply::Handle(handle.clone());
-            self.start_page_read(stream_id, read, supply, range);
+            let source = ReadSource::Handle(handle.clone());
+            self.start_page_read(stream_id, read, source, range);
             return Ok(());
         };
         let handle = handle.clone();
         if let Some(rest) = self.send_cached_pages(stream_id, &file, range).await? {
-            let supply = Supply::Disk(Source::disk(&handle, &file, rest));
-            self.start_page_read(stream_id, read, supply, rest);
+            let source = ReadSource::Disk(ReadStream::disk(&handle, &file, rest));
+            self.start_page_read(stream_id, read, source, rest);
         } else {
             trace_read(&handle, TracedRead::PageRead, range, self.received, Outcome::Hit);
             self.note_hit();
@@ -114,8 +111,9 @@ impl Exchange {
         Ok(())
     }
 
-    fn start_page_read(&mut self, stream_id: StreamId, read: &PageRead, supply: Supply, range: ByteRange) {
+    fn start_page_read(&mut self, stream_id: StreamId, read: &PageRead, source: ReadSource, range: ByteRange) {
         let received = self.received;
+        let mut memory = self.answer_memory();
         let offset = read.offset;
         // What is left to do is the end of what was asked for.
         let whole = ByteRange::between(offset.min(range.start()), range.end());
@@ -125,10 +123,10 @@ impl Exchange {
                     return answer.finish(|reply, out| past_the_end(reply.stream_id, offset).encode(out)).await;
                 }
                 let metrics = answer.metrics().clone();
-                answer.reserve(encoded_len(range)).await;
-                let traced = supply.traced();
-                let (source, outcome) = supply.start(range);
-                if stream_pages(answer, source, range).await.is_ok() {
+                answer.wait_for(memory.reserve(encoded_len(range))).await;
+                let traced = source.traced();
+                let (stream, outcome) = source.start(range);
+                if stream_pages(answer, &memory, stream, range).await.is_ok() {
                     if let Some(handle) = traced {
                         trace_read(&handle, TracedRead::PageRead, whole, received, outcome);
                     }
@@ -142,13 +140,18 @@ impl Exchange {
 }
 
 /// Sends the pages of `range` in strict order: each frame holds the whole pages that are there when it is made.
-async fn stream_pages(mut answer: Answer, mut source: Source, range: ByteRange) -> Result<(), Gone> {
+async fn stream_pages(
+    mut answer: Answer,
+    memory: &AnswerMemory,
+    mut stream: ReadStream,
+    range: ByteRange,
+) -> Result<(), Gone> {
     let mut arrived = Arrived::default();
     let mut position = range.start();
-    let room = answer.reserved();
+    let reserved = memory.reserved();
     while position < range.end() {
-        let batch = source.next_batch(&mut answer, SLOW_BATCH_LEN.min(range.end() - position)).await;
-        if let Err(failure) = batch.segments.into_iter().try_for_each(|segment| arrived.push(segment, &room)) {
+        let batch = answer.wait_for(stream.next_batch(memory, SLOW_BATCH_LEN.min(range.end() - position))).await;
+        if let Err(failure) = batch.segments.into_iter().try_for_each(|segment| arrived.push(segment, &reserved)) {
             return fail(answer, failure).await;
         }
         for frame in frames(whole_pages(position, arrived.len, range.end())) {
@@ -200,9 +203,9 @@ struct Arrived {
 }
 
 impl Arrived {
-    fn push(&mut self, segment: Segment, room: &[Arc<Room>]) -> Result<(), Failure> {
+    fn push(&mut self, segment: Segment, memory: &[Arc<Reservation>]) -> Result<(), Failure> {
         self.len += segment.len();
-        self.parts.push_back(into_bytes(segment, room)?);
+        self.parts.push_back(into_bytes(segment, memory)?);
         Ok(())
     }
 
@@ -232,7 +235,7 @@ impl Arrived {
 }
 
 async fn fail(answer: Answer, failure: Failure) -> Result<(), Gone> {
-    answer.fail(failure).await;
+    answer.fail(failure.into()).await;
     Err(Gone)
 }
 

@@ -101,13 +101,13 @@ impl Exchange {
                 let algorithms = shared.options.checksum_algorithms.iter().enumerate();
                 algorithms.map(|(index, name)| format!("{index}:{name}")).collect::<Vec<_>>().join(",")
             }
-            "role" if shared.engine.is_manager() => "manager".to_owned(),
-            "role" if shared.engine.is_cache() => "proxy server".to_owned(),
+            "role" if shared.front.engine.is_manager() => "manager".to_owned(),
+            "role" if shared.front.engine.is_cache() => "proxy server".to_owned(),
             "role" => "server".to_owned(),
             "sitename" => shared.options.site_name.clone().unwrap_or_else(|| name.to_owned()),
             "start" => shared.started.to_string(),
             "version" => version(),
-            "forebay.probe" => shared.options.direct.probe_path(self.peer.ip()).unwrap_or_else(|| name.to_owned()),
+            "forebay.probe" => shared.front.direct.probe_path(self.peer.ip()).unwrap_or_else(|| name.to_owned()),
             // The command that would print a configuration file to the reference client's administrator.
             "cmsd" | "xrootd" => String::new(),
             _ => name.to_owned(),

@@ -7,11 +7,10 @@ use crate::{
     handles::HandleTable,
     options::SENDFILE_LEN_MIN,
     output::{Output, OutputError},
-    source::{Batch, Source, Supply, append_segment, held},
     status::Failure,
-    trace::trace_read,
 };
 use forebay_engine::{Handle, Segment};
+use forebay_front::{AnswerMemory, Batch, ReadSource, ReadStream, append_segment, trace_read, with_memory};
 use forebay_net::{probe_cached, read_nowait};
 use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, request::Read};
 use forebay_telemetry::TracedRead;
@@ -31,7 +30,7 @@ impl Exchange {
         let range = ByteRange::at(read.offset, u64::from(read.len)).clipped_to(handle.size());
         if read.path_id != 0 {
             let handle = handle.clone();
-            self.start_read(stream_id, read.path_id, Supply::Handle(handle), range);
+            self.start_read(stream_id, read.path_id, ReadSource::Handle(handle), range);
             return Ok(());
         }
         if range.is_empty() {
@@ -46,7 +45,7 @@ impl Exchange {
         }
         let Some(file) = handle.hit(range) else {
             let handle = handle.clone();
-            self.start_read(stream_id, 0, Supply::Handle(handle), range);
+            self.start_read(stream_id, 0, ReadSource::Handle(handle), range);
             return Ok(());
         };
         let waiting_len = self.output.len();
@@ -56,9 +55,9 @@ impl Exchange {
         if range.len() >= SENDFILE_LEN_MIN && is_probably_cached(file, range) {
             self.output.send_file(&self.stream, file, range).await?;
         } else if range.len() >= SENDFILE_LEN_MIN || !append_cached(&mut self.output, file, range) {
-            let source = Source::disk(handle, file, range);
+            let stream = ReadStream::disk(handle, file, range);
             self.output.truncate(waiting_len);
-            self.start_read(stream_id, 0, Supply::Disk(source), range);
+            self.start_read(stream_id, 0, ReadSource::Disk(stream), range);
             return Ok(());
         }
         trace_read(handle, TracedRead::Read, range, self.received, Outcome::Hit);
@@ -69,17 +68,18 @@ impl Exchange {
     /// Sends the client to the file, if it is as complete as it seems, or answers the read.
     fn start_switch(&mut self, stream_id: StreamId, handle: Handle, range: ByteRange) {
         let (shared, received) = (Arc::clone(&self.shared), self.received);
+        let memory = self.answer_memory();
         self.start_answer(stream_id, |mut answer| async move {
-            match answer.wait_for(shared.switch(&handle)).await {
+            match answer.wait_for(shared.front.switch_to_file(&handle)).await {
                 Some(url) => answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await,
-                None => answer_read(answer, Supply::Handle(handle), range, received).await,
+                None => answer_read(answer, memory, ReadSource::Handle(handle), range, received).await,
             }
         });
     }
 
-    fn start_read(&mut self, stream_id: StreamId, path_id: u8, supply: Supply, range: ByteRange) {
+    fn start_read(&mut self, stream_id: StreamId, path_id: u8, source: ReadSource, range: ByteRange) {
         match self.answer_by(stream_id, path_id) {
-            Ok(answer) => self.start(answer_read(answer, supply, range, self.received)),
+            Ok(answer) => self.start(answer_read(answer, self.answer_memory(), source, range, self.received)),
             Err(failure) => self.fail(stream_id, &failure),
         }
     }
@@ -116,14 +116,20 @@ fn is_probably_cached(file: &File, range: ByteRange) -> bool {
 /// Longest range of which only the last page is probed: the reading ahead that Linux does by default.
 const PROBED_BY_LAST_PAGE_LEN_MAX: u64 = 128 << 10;
 
-async fn answer_read(answer: Answer, supply: Supply, range: ByteRange, received: std::time::Instant) {
+async fn answer_read(
+    answer: Answer,
+    memory: AnswerMemory,
+    source: ReadSource,
+    range: ByteRange,
+    received: std::time::Instant,
+) {
     if range.is_empty() {
         return answer.finish(ReplyTo::ok).await;
     }
     let metrics = answer.metrics().clone();
-    let traced = supply.traced();
-    let (source, outcome) = supply.start(range);
-    if stream_read(answer, source, range.len()).await.is_ok() {
+    let traced = source.traced();
+    let (stream, outcome) = source.start(range);
+    if stream_read(answer, memory, stream, range.len()).await.is_ok() {
         if let Some(handle) = traced {
             trace_read(&handle, TracedRead::Read, range, received, outcome);
         }
@@ -132,13 +138,18 @@ async fn answer_read(answer: Answer, supply: Supply, range: ByteRange, received:
 }
 
 /// Sends `len` bytes as they come: each frame holds what is there when it is made.
-async fn stream_read(mut answer: Answer, mut source: Source, len: u64) -> Result<(), Gone> {
+async fn stream_read(
+    mut answer: Answer,
+    mut memory: AnswerMemory,
+    mut stream: ReadStream,
+    len: u64,
+) -> Result<(), Gone> {
     let mut rest_len = len;
     while rest_len > 0 {
-        let batch = source.next_batch(&mut answer, rest_len.min(u64::from(READ_FRAME_LEN_MAX))).await;
+        let batch = answer.wait_for(stream.next_batch(&memory, rest_len.min(u64::from(READ_FRAME_LEN_MAX)))).await;
         if answer.is_deferred() && batch.failure.is_none() {
-            if answer.try_reserve(len) {
-                return finish_whole(answer, source, batch, len).await;
+            if memory.try_reserve(len) {
+                return finish_whole(answer, memory, stream, batch, len).await;
             }
             answer.answer_directly();
         }
@@ -147,7 +158,7 @@ async fn stream_read(mut answer: Answer, mut source: Source, len: u64) -> Result
             answer.send(read_frame(answer.reply(), batch.segments, batch.len, rest_len == 0)).await?;
         }
         if let Some(failure) = batch.failure {
-            answer.fail(failure).await;
+            answer.fail(failure.into()).await;
             return Ok(());
         }
     }
@@ -162,21 +173,32 @@ fn read_frame(reply: ReplyTo, body: Vec<Segment>, body_len: u64, is_last: bool) 
 }
 
 /// Sends the whole answer in one frame, as a client expects that has been told to go on waiting. `batch` is its beginning.
-async fn finish_whole(mut answer: Answer, mut source: Source, batch: Batch, len: u64) -> Result<(), Gone> {
+async fn finish_whole(
+    mut answer: Answer,
+    memory: AnswerMemory,
+    mut stream: ReadStream,
+    batch: Batch,
+    len: u64,
+) -> Result<(), Gone> {
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
     let mut batch = batch;
     loop {
         let appended = batch.segments.iter().try_for_each(|segment| append_segment(segment, &mut bytes));
         if let Some(failure) = appended.err().or(batch.failure) {
-            answer.fail(failure).await;
+            answer.fail(failure.into()).await;
             return Ok(());
         }
         let rest_len = len.saturating_sub(bytes.len() as u64);
         if rest_len == 0 {
             return answer
-                .send(read_frame(answer.reply(), vec![Segment::Memory(held(bytes, answer.reserved()))], len, true))
+                .send(read_frame(
+                    answer.reply(),
+                    vec![Segment::Memory(with_memory(bytes, memory.reserved()))],
+                    len,
+                    true,
+                ))
                 .await;
         }
-        batch = source.next_batch(&mut answer, rest_len).await;
+        batch = answer.wait_for(stream.next_batch(&memory, rest_len)).await;
     }
 }

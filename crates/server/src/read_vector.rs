@@ -7,11 +7,11 @@ use crate::{
     exchange::Exchange,
     options::ASSEMBLY_LEN,
     output::OutputError,
-    source::{Source, append_segment, ended_early, held},
     status::Failure,
     trace::trace_vector,
 };
 use forebay_engine::{Handle, Segment};
+use forebay_front::{AnswerMemory, ReadStream, append_segment, with_memory};
 use forebay_proto::{
     ErrorCode, FileHandle, ReplyTo, Status, StreamId,
     request::{ReadElement, ReadVector},
@@ -29,7 +29,7 @@ struct Progress {
     /// Elements assembled or sent.
     done: usize,
     /// The elements behind them that were found on disk, and accounted, but not in the page cache.
-    on_disk: Vec<Source>,
+    on_disk: Vec<ReadStream>,
     /// Whether a frame has been sent.
     has_begun: bool,
     /// The handle whose file the client is to read itself, if it is as complete as it seems.
@@ -126,7 +126,7 @@ impl Exchange {
 
     /// Appends the elements of a run that disk and page cache hold, from the first one on, and tells how many. Of those that
     /// were found on disk, and accounted, but are not in the page cache, `on_disk` gets the sources.
-    fn append_run(&mut self, run: &Run, on_disk: &mut Vec<Source>) -> usize {
+    fn append_run(&mut self, run: &Run, on_disk: &mut Vec<ReadStream>) -> usize {
         let Self { handles, output, .. } = self;
         let elements = run.elements();
         if run.range().is_empty() {
@@ -137,7 +137,7 @@ impl Exchange {
         let Some((handle, file)) = hit.and_then(|handle| Some((handle, handle.hit(run.range())?))) else { return 0 };
         let cached = run.read_cached(file, output.room(run.encoded_len(elements.len())));
         output.commit(run.encoded_len(cached));
-        on_disk.extend(elements.iter().skip(cached).map(|element| Source::disk(handle, file, range_of(element))));
+        on_disk.extend(elements.iter().skip(cached).map(|element| ReadStream::disk(handle, file, range_of(element))));
         cached
     }
 
@@ -158,17 +158,18 @@ impl Exchange {
         let handles = self.handles_of(if traced.is_empty() { &elements } else { &traced });
         let body_len = read.elements.body_len();
         let (shared, received) = (Arc::clone(&self.shared), self.received);
+        let mut memory = self.answer_memory();
         self.start(async move {
             let mut answer = answer;
             if let Some(handle) = &progress.switching
-                && let Some(url) = answer.wait_for(shared.switch(handle)).await
+                && let Some(url) = answer.wait_for(shared.front.switch_to_file(handle)).await
             {
                 return answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await;
             }
             let metrics = answer.metrics().clone();
-            answer.reserve(body_len).await;
+            answer.wait_for(memory.reserve(body_len)).await;
             let elements = start_elements(elements, &handles, progress.on_disk);
-            if answer_read_vector(answer, elements, assembled, body_len).await.is_ok() {
+            if answer_read_vector(answer, memory, elements, assembled, body_len).await.is_ok() {
                 let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
                 metrics.observe_request(Outcome::Missed, duration);
                 let find = |name| handles.iter().find(|(known, _)| *known == name).map(|(_, handle)| handle);
@@ -194,12 +195,16 @@ impl Exchange {
 /// An element on its way; without a source it is empty.
 struct Element {
     element: ReadElement,
-    source: Option<Source>,
+    source: Option<ReadStream>,
 }
 
 /// Starts the reads of all elements: those of one file together, so that neighbours become one origin request. The first
 /// elements may have been found on disk before.
-fn start_elements(elements: Vec<ReadElement>, handles: &[(FileHandle, Handle)], on_disk: Vec<Source>) -> Vec<Element> {
+fn start_elements(
+    elements: Vec<ReadElement>,
+    handles: &[(FileHandle, Handle)],
+    on_disk: Vec<ReadStream>,
+) -> Vec<Element> {
     let mut on_disk = on_disk.into_iter();
     let mut elements: Vec<Element> =
         elements.into_iter().map(|element| Element { element, source: on_disk.next() }).collect();
@@ -210,7 +215,7 @@ fn start_elements(elements: Vec<ReadElement>, handles: &[(FileHandle, Handle)], 
             elements.iter().filter(|element| wanted(element)).map(|element| range_of(&element.element)).collect();
         let reads = handle.read_many(&ranges);
         for (element, read) in elements.iter_mut().filter(|element| wanted(element)).zip(reads) {
-            element.source = Some(Source::engine(read));
+            element.source = Some(ReadStream::engine(read));
         }
     }
     elements
@@ -219,6 +224,7 @@ fn start_elements(elements: Vec<ReadElement>, handles: &[(FileHandle, Handle)], 
 /// Sends the elements in order, as many in one frame as make a good one.
 async fn answer_read_vector(
     mut answer: Answer,
+    mut memory: AnswerMemory,
     elements: Vec<Element>,
     mut assembled: Vec<u8>,
     body_len: u64,
@@ -227,14 +233,14 @@ async fn answer_read_vector(
     let mut rest_len = elements.iter().map(|element| encoded_len(&element.element)).fold(0, usize::saturating_add);
     for Element { element, source } in elements {
         if answer.is_deferred() && !is_whole {
-            is_whole = answer.try_reserve(body_len);
+            is_whole = memory.try_reserve(body_len);
             if !is_whole {
                 answer.answer_directly();
             }
         }
         let (element_len, encoded_len) = (usize::try_from(element.len).unwrap_or(usize::MAX), encoded_len(&element));
         if !assembled.is_empty() && assembled.len().saturating_add(encoded_len) > SLOW_FRAME_LEN && !is_whole {
-            answer.send(vector_frame(&answer, Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
+            answer.send(vector_frame(&answer, &memory, Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
         }
         if assembled.capacity() - assembled.len() < encoded_len {
             // Room for the whole frame: what grows step by step is copied each time.
@@ -244,35 +250,40 @@ async fn answer_read_vector(
         }
         rest_len = rest_len.saturating_sub(encoded_len);
         assembled.extend_from_slice(&element_header(&element));
-        if let Err(failure) = append_source(&mut assembled, source, element_len, &mut answer).await {
-            answer.fail(failure).await;
+        if let Err(failure) = append_source(&mut assembled, source, element_len, &mut answer, &memory).await {
+            answer.fail(failure.into()).await;
             return Err(Gone);
         }
     }
-    answer.send(vector_frame(&answer, Status::OK, assembled)).await
+    answer.send(vector_frame(&answer, &memory, Status::OK, assembled)).await
 }
 
 /// Appends the `len` bytes of one element.
 async fn append_source(
     assembled: &mut Vec<u8>,
-    source: Option<Source>,
+    source: Option<ReadStream>,
     len: usize,
     answer: &mut Answer,
-) -> Result<(), Failure> {
+    memory: &AnswerMemory,
+) -> Result<(), forebay_front::Failure> {
     let end = assembled.len().saturating_add(len);
     let Some(mut source) = source else {
-        return if len == 0 { Ok(()) } else { Err(ended_early()) };
+        return if len == 0 { Ok(()) } else { Err(forebay_front::Failure::ended_early()) };
     };
     while assembled.len() < end {
-        let segment = source.next(answer).await.unwrap_or_else(|| Err(ended_early()))?;
-        append_segment(&segment, assembled)?;
+        let rest_len = end.saturating_sub(assembled.len()) as u64;
+        let batch = answer.wait_for(source.next_batch(memory, rest_len)).await;
+        batch.segments.iter().try_for_each(|segment| append_segment(segment, assembled))?;
+        if let Some(failure) = batch.failure {
+            return Err(failure);
+        }
     }
     Ok(())
 }
 
-fn vector_frame(answer: &Answer, status: Status, body: Vec<u8>) -> Frame {
+fn vector_frame(answer: &Answer, memory: &AnswerMemory, status: Status, body: Vec<u8>) -> Frame {
     let reply = answer.reply();
     let mut head = Vec::with_capacity(reply.header_len());
     reply.header(status, u32::try_from(body.len()).unwrap_or(u32::MAX), &mut head);
-    Frame { head, body: vec![Segment::Memory(held(body, answer.reserved()))] }
+    Frame { head, body: vec![Segment::Memory(with_memory(body, memory.reserved()))] }
 }

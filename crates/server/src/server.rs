@@ -2,20 +2,15 @@
 
 use crate::{
     connection::{Accepted, serve_connection},
-    crowd::{Crowds, Place, network_of},
     event::{Event, Events},
     options::{EVENTS_QUEUED_MAX, Options},
-    refusal_log::RefusalLog,
-    room::TotalRoom,
     sessions::Sessions,
 };
-use forebay_engine::Engine;
+use forebay_front::Front;
 use forebay_net::Listener;
-use forebay_telemetry::{ConnectionLimit, Readiness};
-use forebay_trust::Gate;
 use std::{
     collections::HashMap,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -24,7 +19,7 @@ use std::{
 };
 use tokio::{
     net::TcpStream,
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     task::{Id, JoinError, JoinSet},
 };
 
@@ -33,30 +28,16 @@ use tokio::{
 #[derive(Clone)]
 pub struct Server {
     shared: Arc<Shared>,
-    connections: Arc<Semaphore>,
 }
 
 /// What all connections share.
 pub(crate) struct Shared {
-    pub(crate) engine: Engine,
-    /// Who comes in, and what they may do.
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) front: Arc<Front>,
     pub(crate) options: Options,
-    pub(crate) readiness: Readiness,
     pub(crate) sessions: Arc<Sessions>,
-    pub(crate) refusal_log: RefusalLog,
-    pub(crate) crowds: Crowds,
-    pub(crate) room: TotalRoom,
     /// When the server started, in seconds of the Unix epoch.
     pub(crate) started: i64,
     prepare_requests: AtomicU64,
-}
-
-/// What a connection takes of the limits as long as it lasts, and until it is logged in.
-pub(crate) struct Places {
-    pub(crate) in_all: OwnedSemaphorePermit,
-    pub(crate) of_client: Place<IpAddr>,
-    pub(crate) login: Place<IpAddr>,
 }
 
 /// The connections of one listener.
@@ -78,25 +59,18 @@ struct Refusals {
 const REFUSALS_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Server {
-    /// A server that answers from `engine` whoever `gate` lets in. While `readiness` is draining, new connections are closed at once and opens are
-    /// refused; what is open goes on.
+    /// A server that answers from the engine of `front`. While that is draining, new connections are closed at once and opens
+    /// are refused; open files are served further.
     #[must_use]
-    pub fn new(engine: Engine, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
-        let connections = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
-        let crowds = Crowds::new(&options);
+    pub fn new(front: Arc<Front>, options: Options) -> Self {
         let shared = Shared {
-            engine,
-            gate,
+            front,
             options,
-            readiness,
             sessions: Arc::default(),
-            refusal_log: RefusalLog::default(),
-            crowds,
-            room: TotalRoom::new(),
             started: forebay_net::clock::now_unix(),
             prepare_requests: AtomicU64::new(0),
         };
-        Self { shared: Arc::new(shared), connections }
+        Self { shared: Arc::new(shared) }
     }
 
     /// Serves the clients of `listener` until `shutdown` is ready. Then no connection is accepted any more, requests under
@@ -119,14 +93,14 @@ impl Server {
 
     /// Starts to serve a new connection, unless the server is draining or there are too many.
     fn admit(&self, stream: TcpStream, peer: SocketAddr, connections: &mut Connections) {
-        if self.shared.readiness.is_draining() {
+        if self.shared.front.readiness.is_draining() {
             tracing::debug!(%peer, "connection refused: the server is draining");
             return;
         }
-        let places = match self.places_for(peer.ip()) {
+        let places = match self.shared.front.limits.admit(peer.ip()) {
             Ok(places) => places,
             Err(limit) => {
-                self.shared.engine.metrics().add_refused_connection(limit);
+                self.shared.front.engine.metrics().add_refused_connection(limit);
                 if let Some(refused) = connections.refusals.note(forebay_net::clock::monotonic()) {
                     tracing::warn!(%peer, limit = limit.as_str(), refused, "connections refused: too many connections");
                 }
@@ -141,17 +115,6 @@ impl Server {
             }
         };
         connections.spawn(Accepted { stream, peer, local, places, shared: Arc::clone(&self.shared) });
-    }
-
-    /// The places of a new connection, or the limit that forbids it.
-    fn places_for(&self, client: IpAddr) -> Result<Places, ConnectionLimit> {
-        let crowds = &self.shared.crowds;
-        let client = network_of(client);
-        Ok(Places {
-            in_all: Arc::clone(&self.connections).try_acquire_owned().map_err(|_| ConnectionLimit::Total)?,
-            of_client: crowds.connections.enter(client).ok_or(ConnectionLimit::Address)?,
-            login: crowds.logins.enter(client).ok_or(ConnectionLimit::Logins)?,
-        })
     }
 }
 

@@ -39,8 +39,9 @@ impl Exchange {
         match check(checker, request, bytes) {
             Ok(is_for_us) => is_for_us,
             Err(text) => {
-                if self.shared.refusal_log.has_room() {
-                    let (peer, identity) = (&self.peer, &main.identity);
+                if self.shared.front.refusal_log.has_room() {
+                    let peer = &self.peer;
+                    let identity = &main.caller.identity;
                     tracing::warn!(%peer, %identity, reason = text, "a request was refused for its signature");
                 }
                 self.is_ending = true;

@@ -1,103 +1,84 @@
-//! What a client is told when something failed.
+//! Failures as `root://` clients see them.
 
 use forebay_engine::Error;
-use forebay_origin::OriginError;
+use forebay_front::FailureKind;
 use forebay_proto::ErrorCode;
 use forebay_types::{LfnError, Side};
-use std::{borrow::Cow, io};
+use std::borrow::Cow;
 
-/// An error as a client is told: its number on the wire and its text.
+/// An error response: its number on the wire and its text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Failure {
-    /// The number.
     pub(crate) code: ErrorCode,
-    /// The text, for a person to read.
+    /// For a person to read.
     pub(crate) text: Cow<'static, str>,
-    /// Whose side it is on, for the metrics.
+    /// For the metrics.
     pub(crate) side: Side,
 }
 
 impl Failure {
-    /// A fault in what the client asked for.
+    /// A fault in the client's request.
     pub(crate) fn client(code: ErrorCode, text: impl Into<Cow<'static, str>>) -> Self {
         Self { code, text: text.into(), side: Side::Client }
     }
 
-    /// A fault of our own.
+    /// A fault of this program.
     pub(crate) fn internal(text: &'static str) -> Self {
         Self { code: ErrorCode::SERVER_ERROR, text: text.into(), side: Side::Internal }
     }
 
-    /// A handle that names no open file.
+    /// A handle of no open file.
     pub(crate) fn not_open() -> Self {
         Self::client(ErrorCode::FILE_NOT_OPEN, "the handle does not refer to an open file")
     }
+}
 
-    /// A disk that does not give what it holds.
-    pub(crate) fn disk(error: &io::Error) -> Self {
-        Self { code: ErrorCode::IO_ERROR, text: format!("cannot read the disk: {error}").into(), side: Side::Disk }
+impl From<forebay_front::Failure> for Failure {
+    fn from(failure: forebay_front::Failure) -> Self {
+        Self { code: code_of(failure.kind), text: failure.text, side: failure.side }
     }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let text = match &error {
-            Error::Origin(OriginError::Refused { text, .. }) => text.clone(),
-            error => error.to_string(),
-        };
-        Self { code: code_of(&error), text: text.into(), side: error.side() }
+        forebay_front::Failure::from(error).into()
     }
 }
 
 impl From<LfnError> for Failure {
     fn from(error: LfnError) -> Self {
-        Error::Path(error).into()
+        forebay_front::Failure::from(error).into()
     }
 }
 
-/// The number on the wire for each way to fail.
-const fn code_of(error: &Error) -> ErrorCode {
-    match error {
-        Error::Path(error) => match error {
-            LfnError::Relative | LfnError::Climbs => ErrorCode::NOT_AUTHORIZED,
-            LfnError::TooLong => ErrorCode::ARG_TOO_LONG,
-            LfnError::Missing => ErrorCode::ARG_MISSING,
-            LfnError::Nul | LfnError::NotUtf8 => ErrorCode::ARG_INVALID,
-        },
-        Error::NotExported { .. } | Error::ForwardingDenied { .. } | Error::NotReadable { .. } => {
-            ErrorCode::NOT_AUTHORIZED
-        }
-        Error::Forwarding { .. } => ErrorCode::ARG_INVALID,
-        Error::Unsupported { .. } => ErrorCode::UNSUPPORTED,
-        Error::NotFound { .. } => ErrorCode::NOT_FOUND,
-        Error::IsDirectory { .. } => ErrorCode::IS_DIRECTORY,
-        Error::NotDirectory { .. } => ErrorCode::FS_ERROR,
-        Error::Origin(error) => match error {
-            OriginError::Refused { code, .. } => ErrorCode(*code),
-            OriginError::Unreachable { .. } => ErrorCode::NO_SERVER,
-            OriginError::TimedOut { .. } => ErrorCode::REQUEST_TIMED_OUT,
-            OriginError::Corrupt { .. } => ErrorCode::CHECKSUM_ERROR,
-            OriginError::Lost { .. } | OriginError::ShortRead { .. } | OriginError::Changed { .. } => {
-                ErrorCode::IO_ERROR
-            }
-            OriginError::Authentication { .. } => ErrorCode::NOT_AUTHORIZED,
-            OriginError::RedirectLoop { .. } | OriginError::Tls { .. } | OriginError::Protocol { .. } => {
-                ErrorCode::SERVER_ERROR
-            }
-        },
-        Error::Changed { .. } | Error::Disk { .. } | Error::NoIndex | Error::Leaving { .. } => ErrorCode::IO_ERROR,
-        Error::Stale { .. } | Error::NoServer { .. } => ErrorCode::NO_SERVER,
-        Error::NotCached { .. } => ErrorCode::TIMER_EXPIRED,
-        Error::TooManyOpen { .. } | Error::TooManyWanted { .. } => ErrorCode::OVERLOADED,
-        Error::OutOfMemory { .. } => ErrorCode::NO_MEMORY,
-        Error::ShuttingDown => ErrorCode::CANCELLED,
-        Error::Internal { .. } => ErrorCode::SERVER_ERROR,
+/// The number on the wire. Clients decide by it whether to try again, and where.
+const fn code_of(kind: FailureKind) -> ErrorCode {
+    match kind {
+        FailureKind::TokenRefused | FailureKind::NotAuthorized => ErrorCode::NOT_AUTHORIZED,
+        FailureKind::NameMissing => ErrorCode::ARG_MISSING,
+        FailureKind::NameTooLong => ErrorCode::ARG_TOO_LONG,
+        FailureKind::Invalid => ErrorCode::ARG_INVALID,
+        FailureKind::Unsupported => ErrorCode::UNSUPPORTED,
+        FailureKind::NotFound => ErrorCode::NOT_FOUND,
+        FailureKind::IsDirectory => ErrorCode::IS_DIRECTORY,
+        FailureKind::NotDirectory => ErrorCode::FS_ERROR,
+        FailureKind::OriginRefused(code) => ErrorCode(code),
+        FailureKind::NoServer => ErrorCode::NO_SERVER,
+        FailureKind::OriginTimedOut => ErrorCode::REQUEST_TIMED_OUT,
+        FailureKind::Corrupt => ErrorCode::CHECKSUM_ERROR,
+        FailureKind::Io => ErrorCode::IO_ERROR,
+        FailureKind::NotCached => ErrorCode::TIMER_EXPIRED,
+        FailureKind::Overloaded => ErrorCode::OVERLOADED,
+        FailureKind::OutOfMemory => ErrorCode::NO_MEMORY,
+        FailureKind::ShuttingDown => ErrorCode::CANCELLED,
+        FailureKind::Internal => ErrorCode::SERVER_ERROR,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_origin::OriginError;
     use forebay_types::{Endpoint, Lfn};
 
     fn endpoint() -> Endpoint {
@@ -113,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_tells_the_client_whose_fault_it_is() {
+    fn each_error_has_its_number() {
         let lfn = || Lfn::parse("/f").unwrap();
         let reason = || "gone".to_owned();
         for (error, code) in [

@@ -17,7 +17,7 @@ const KEPT_SHARE: u64 = 4;
 
 pub(super) fn check_limits(patient: &Patient<'_>, findings: &mut Findings) {
     let config = &patient.settings.config;
-    let connections = u64::try_from(config.server.options.connections_max).unwrap_or(u64::MAX);
+    let connections = u64::try_from(config.server.front.connections_max).unwrap_or(u64::MAX);
     check_descriptors(getrlimit(Resource::Nofile).maximum, connections, findings);
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     if let Some(total) = total_memory(&memory) {

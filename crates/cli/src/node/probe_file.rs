@@ -1,7 +1,7 @@
 //! The file by which clients prove that they see the store.
 
 use forebay_config::{Config, Role};
-use forebay_server::Probe;
+use forebay_front::Probe;
 use forebay_store::{Disk, ProbeFile};
 use std::{
     path::PathBuf,

@@ -2,6 +2,7 @@
 
 use crate::site;
 use crate::site::{HANDSHAKE, Peer, Site, impatient, open, pgread_by, protocol, read, read_by, run};
+use forebay_front::Options as Limits;
 use forebay_proto::{
     ErrorCode, FileHandle, OpenOptions, ProtocolRequestFlags, Request, ServerFlags, SessionId, Status, StreamId,
     request::{Auth, Bind, EndSession, Expect, Protocol, Query, Set},
@@ -105,7 +106,7 @@ fn a_session_that_is_idle_for_too_long_is_closed_unless_a_file_is_open() {
 #[test]
 fn connections_beyond_the_limit_are_closed_and_a_place_becomes_free_again() {
     run(async {
-        let site = Site::of_files_with(Options { connections_max: 1, ..Options::default() }).await;
+        let site = Site::of_files_limited(Limits { connections_max: 1, ..Limits::default() }).await;
         let first = site.login().await;
         assert!(Peer::connect(site.address).await.is_closed().await);
         drop(first);
@@ -116,8 +117,8 @@ fn connections_beyond_the_limit_are_closed_and_a_place_becomes_free_again() {
 #[test]
 fn one_address_has_only_its_share_of_the_connections() {
     run(async {
-        let options = Options { connections_per_address_max: Some(2), ..Options::default() };
-        let site = Site::of_files_with(options).await;
+        let limits = Limits { connections_per_address_max: Some(2), ..Limits::default() };
+        let site = Site::of_files_limited(limits).await;
         let (_first, second) = (site.login().await, site.login().await);
         assert!(Peer::connect(site.address).await.is_closed().await);
         drop(second);
@@ -128,8 +129,8 @@ fn one_address_has_only_its_share_of_the_connections() {
 #[test]
 fn connections_before_their_login_have_a_limit_of_their_own() {
     run(async {
-        let options = Options { logins_per_address_max: Some(1), ..Options::default() };
-        let site = Site::of_files_with(options).await;
+        let limits = Limits { logins_per_address_max: Some(1), ..Limits::default() };
+        let site = Site::of_files_limited(limits).await;
         let (_first, second) = (site.login().await, site.login().await);
         let silent = Peer::greet(site.address, Expect::LOGIN).await;
         assert!(Peer::connect(site.address).await.is_closed().await);

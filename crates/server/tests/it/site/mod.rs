@@ -10,6 +10,7 @@ pub(crate) use peer::{Answer, Frame, HANDSHAKE, Peer, element, open, pgread, pgr
 
 use forebay_cache::{AllowList, Budget, PurgeRules, ValidityPolicy};
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, PurgeOptions, Routes, Writes};
+use forebay_front::Front;
 use forebay_net::Listener;
 use forebay_server::{Options, Server};
 use forebay_telemetry::{Metrics, Readiness};
@@ -53,13 +54,22 @@ impl Site {
         Self::of_files_with(Options::default()).await
     }
 
+    /// A server of a directory's files, with limits for clients.
+    pub(crate) async fn of_files_limited(limits: forebay_front::Options) -> Self {
+        Self::serving_files(limits, Options::default())
+    }
+
     /// A server of a directory's files, set up as `options` say.
     pub(crate) async fn of_files_with(options: Options) -> Self {
+        Self::serving_files(forebay_front::Options::default(), options)
+    }
+
+    fn serving_files(limits: forebay_front::Options, options: Options) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let source = ExportSource::Directory(directory.path().to_owned());
         let origin = MemoryOrigin::new(0);
         let (gated, gate) = GatedOrigin::new(origin.clone());
-        Self::start(directory, source, (origin, gated.listings, gate), options)
+        Self::start(directory, source, (origin, gated.listings, gate), limits, options)
     }
 
     /// A cache before an origin in memory, whose file has `size` bytes under every path.
@@ -68,13 +78,14 @@ impl Site {
         let (gated, gate) = GatedOrigin::new(origin.clone());
         let listings = Arc::clone(&gated.listings);
         let source = ExportSource::Origin { origin: Arc::new(gated), server: MemoryOrigin::endpoint() };
-        Self::start(directory, source, (origin, listings, gate), options)
+        Self::start(directory, source, (origin, listings, gate), forebay_front::Options::default(), options)
     }
 
     fn start(
         directory: TempDir,
         source: ExportSource,
         (origin, listings, gate): (MemoryOrigin, Arc<AtomicUsize>, watch::Sender<bool>),
+        limits: forebay_front::Options,
         options: Options,
     ) -> Self {
         let is_cache = matches!(source, ExportSource::Origin { .. });
@@ -103,7 +114,8 @@ impl Site {
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.address();
         let readiness = Readiness::new();
-        let server = Server::new(engine.clone(), Arc::new(Gate::wide_open()), options, readiness.clone());
+        let front = Front::new(engine.clone(), Arc::new(Gate::wide_open()), limits, readiness.clone());
+        let server = Server::new(Arc::new(front), options);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             server.serve(listener, async { drop(stopped.await) }).await;

@@ -1,18 +1,17 @@
-//! Lines of the log on what was refused: only so many in a second, because whoever insists must not fill the disk.
+//! Log lines on refusals. Their rate is limited, because a persistent client must not fill the disk.
 
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Lines on refusals within [`WINDOW`], of all clients together: enough to see what goes on, and some 400 MiB a day at the very most.
+/// Lines within [`WINDOW`], of all clients together: enough to see the pattern, and 400 MiB a day at most.
 const LINES_MAX: u32 = 20;
 
-/// The time for which lines are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Decides which refusals are logged line by line, and tells how many were not. Cheap to clone; clones count together.
+/// Decides which refusals get a line of their own, and logs how many did not. Cheap to clone; clones count together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RefusalLog(Arc<Mutex<Lines>>);
+pub struct RefusalLog(Arc<Mutex<Lines>>);
 
 #[derive(Debug, Default)]
 struct Lines {
@@ -22,10 +21,11 @@ struct Lines {
 }
 
 impl RefusalLog {
-    /// Whether a refusal may have a line now. How many had none is logged when the window is over.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether a refusal may be logged now. The number of refusals that were not is logged at the end of the window.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
         let now = Instant::now();
-        let mut lines = self.lines();
+        let mut lines = self.0.lock();
         let is_over = lines.began.is_none_or(|began| now.saturating_duration_since(began) >= WINDOW);
         if is_over && lines.left_out == 0 {
             *lines = Lines { began: Some(now), written: 0, left_out: 0 };
@@ -36,6 +36,7 @@ impl RefusalLog {
         }
         lines.left_out += 1;
         if lines.left_out == 1 {
+            // One task per window: the first line left out starts it.
             let end = lines.began.unwrap_or(now) + WINDOW;
             tokio::spawn(self.clone().sum_up(end));
         }
@@ -44,12 +45,8 @@ impl RefusalLog {
 
     async fn sum_up(self, end: Instant) {
         tokio::time::sleep_until(end).await;
-        let left_out = std::mem::take(&mut *self.lines()).left_out;
+        let left_out = std::mem::take(&mut *self.0.lock()).left_out;
         tracing::warn!(count = left_out, "more refusals that are not logged");
-    }
-
-    fn lines(&self) -> parking_lot::MutexGuard<'_, Lines> {
-        self.0.lock()
     }
 }
 
@@ -62,19 +59,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_so_many_refusals_are_logged_in_a_second_and_the_rest_is_summed_up() {
+    async fn refusals_beyond_the_rate_are_counted_in_one_line() {
         let log = RefusalLog::default();
         assert_eq!(lines_of(&log, LINES_MAX), 20);
         assert_eq!(lines_of(&log, 500), 0);
-        assert_eq!(log.lines().left_out, 500);
+        assert_eq!(log.0.lock().left_out, 500);
         tokio::time::sleep(WINDOW).await;
         tokio::task::yield_now().await;
-        assert_eq!(log.lines().left_out, 0, "they were told");
+        assert_eq!(log.0.lock().left_out, 0, "their number was logged");
         assert_eq!(lines_of(&log, 500), 20);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refusals_now_and_then_are_all_logged() {
+    async fn refusals_below_the_rate_are_all_logged() {
         let log = RefusalLog::default();
         for _ in 0..10 {
             assert_eq!(lines_of(&log, LINES_MAX), 20);

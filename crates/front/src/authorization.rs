@@ -1,0 +1,103 @@
+//! Authorization of requests. It comes before everything else, so that a refused client learns nothing.
+
+use crate::{
+    failure::{Failure, FailureKind},
+    front::Front,
+};
+use forebay_auth::{Credentials, Decision, Identity, Right, Token, UnixTime};
+use forebay_cache::name_for_rules;
+use forebay_engine::Client;
+use forebay_trust::ClientFacts;
+use forebay_types::{Lfn, Side};
+use std::{net::SocketAddr, sync::Arc};
+
+/// The client that makes a request: its identity, its names in rules and logs, and its credentials towards origins.
+#[derive(Clone)]
+pub struct Caller {
+    pub identity: Arc<Identity>,
+    pub client: Arc<Client>,
+    /// Shown to origins that are asked in the client's name.
+    pub credentials: Option<Arc<Credentials>>,
+}
+
+/// The connection that a request came over.
+#[derive(Clone, Copy, Debug)]
+pub struct Connection {
+    pub peer: SocketAddr,
+    pub is_tls: bool,
+}
+
+impl Front {
+    /// Whether tokens of requests are evaluated here. Otherwise they pass through to the origin like other parameters.
+    #[must_use]
+    pub fn takes_tokens(&self) -> bool {
+        self.gate.has_rules() || self.gate.speaks_for_clients()
+    }
+
+    /// The caller of one request that brings a token. The token replaces the identity and the credentials of the login.
+    ///
+    /// # Errors
+    /// [`FailureKind::TokenRefused`] when it is not accepted.
+    pub fn bearer(&self, login: &Caller, token: Token, connection: Connection) -> Result<Caller, Failure> {
+        let Connection { peer, is_tls } = connection;
+        let facts = ClientFacts { address: peer, login: login.client.user.clone(), is_tls };
+        let verified = if self.gate.has_rules() {
+            let now = UnixTime(forebay_net::clock::now_unix());
+            self.gate.bearer(&token, &facts, now).map(|identity| login.become_bearer(identity))
+        } else {
+            // Without rules the token is for the origin to judge.
+            self.gate.check_way(&facts).map(|()| login.clone())
+        };
+        let caller = verified.map_err(|refusal| {
+            if self.refusal_log.has_room() {
+                tracing::warn!(%peer, reason = refusal.reason, "a token was refused");
+            }
+            Failure::new(FailureKind::TokenRefused, Side::Authorization, refusal.to_string())
+        })?;
+        Ok(Caller { credentials: self.gate.credentials_of_bearer(token), ..caller })
+    }
+
+    /// Refuses requests that the rules do not allow. Without rules everything is allowed.
+    ///
+    /// # Errors
+    /// [`FailureKind::NotAuthorized`].
+    pub fn authorize(&self, caller: &Caller, lfn: &Lfn, right: Right) -> Result<(), Failure> {
+        if !self.gate.has_rules() {
+            return Ok(());
+        }
+        let Some(name) = name_for_rules(lfn) else {
+            return Err(Failure::not_authorized(format!("{right}: not authorized")));
+        };
+        match self.decide(caller, &name, right) {
+            Some(decision) if !decision.is_allowed => {
+                if self.refusal_log.has_room() {
+                    tracing::warn!(identity = %caller.identity, path = %name, %right, %decision, "refused");
+                }
+                Err(Failure::not_authorized(format!("{right} {name}: not authorized")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the rules allow `right` on the entry `name` of `directory`.
+    #[must_use]
+    pub fn allows_entry(&self, caller: &Caller, right: Right, directory: &Lfn, name: &str) -> bool {
+        let entry = Lfn::parse(&format!("{directory}/{name}")).ok();
+        // A name that rules cannot express is not shown: no grant can have been meant for it.
+        let Some(name) = entry.as_ref().and_then(name_for_rules) else { return false };
+        self.decide(caller, &name, right).is_none_or(|decision| decision.is_allowed)
+    }
+
+    fn decide(&self, caller: &Caller, name: &Lfn, right: Right) -> Option<Decision<'_>> {
+        let now = UnixTime(forebay_net::clock::now_unix());
+        self.gate.decide(&caller.identity, name, right, now)
+    }
+}
+
+impl Caller {
+    fn become_bearer(&self, identity: Identity) -> Self {
+        let organization = identity.organization().map(str::to_owned);
+        let client = Arc::new(Client { organization, ..(*self.client).clone() });
+        Self { identity: Arc::new(identity), client, credentials: None }
+    }
+}

@@ -1,0 +1,80 @@
+//! The state that all fronts of one server share.
+
+use crate::{
+    answer_memory::MemoryPool, client_limits::ClientLimits, direct::DirectAccess, refusal_log::RefusalLog,
+    trace::Tracing,
+};
+use forebay_engine::{Engine, Handle};
+use forebay_telemetry::Readiness;
+use forebay_trust::Gate;
+use std::sync::Arc;
+
+/// The state that all fronts of one server share.
+pub struct Front {
+    pub engine: Engine,
+    /// Authenticates clients, and holds the rules.
+    pub gate: Arc<Gate>,
+    /// While it is draining, fronts accept no connections and open no files.
+    pub readiness: Readiness,
+    pub answer_memory: MemoryPool,
+    pub limits: ClientLimits,
+    pub refusal_log: RefusalLog,
+    pub direct: DirectAccess,
+    /// The trace of reads; `None` for none.
+    pub tracing: Option<Tracing>,
+}
+
+/// Configuration that all fronts share. The defaults suit a cache node that serves a cluster.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Client connections served at the same time, bound streams included; more are closed at once. Each costs a
+    /// descriptor and a few KiB of memory while it is idle.
+    pub connections_max: usize,
+    /// Of these, connections of one client address (IPv6: one network of 64 bits); `None` for three quarters.
+    pub connections_per_address_max: Option<usize>,
+    /// Of these, connections of one client address that are not logged in yet; `None` for half.
+    pub logins_per_address_max: Option<usize>,
+    /// Sessions of one proven identity; `None` for no limit.
+    pub sessions_per_identity_max: Option<usize>,
+    pub direct: DirectAccess,
+    /// The trace of reads; `None` for none.
+    pub tracing: Option<Tracing>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connections_max: 16_384,
+            connections_per_address_max: None,
+            logins_per_address_max: None,
+            sessions_per_identity_max: None,
+            direct: DirectAccess::default(),
+            tracing: None,
+        }
+    }
+}
+
+impl Front {
+    /// A front of `engine` for the clients that `gate` admits.
+    #[must_use]
+    pub fn new(engine: Engine, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
+        let limits = ClientLimits::new(&options);
+        let Options { direct, tracing, .. } = options;
+        Self {
+            engine,
+            gate,
+            readiness,
+            answer_memory: MemoryPool::default(),
+            limits,
+            refusal_log: RefusalLog::default(),
+            direct,
+            tracing,
+        }
+    }
+
+    /// Ends the serving of an open file to a client that can read it itself, and returns the file's URL. `None` when the
+    /// file has to be served.
+    pub async fn switch_to_file(&self, handle: &Handle) -> Option<String> {
+        handle.switch().await.and_then(|path| self.direct.url_of(&path))
+    }
+}

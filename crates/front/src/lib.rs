@@ -1,0 +1,25 @@
+//! The parts that every front shares. A front is a protocol that faces clients.
+//!
+//! [`Front`] holds the engine and the limits of one server. It decides which names a [`Caller`] may use, limits how much of
+//! the server one client can occupy, and bounds the memory of answers. A front reads with [`ReadStream`] when the page cache
+//! does not hold the bytes, and translates [`Failure`] into its own protocol.
+
+mod answer_memory;
+mod authorization;
+mod client_limits;
+mod direct;
+mod failure;
+mod front;
+mod read_stream;
+mod refusal_log;
+mod trace;
+
+pub use answer_memory::{AnswerMemory, ConnectionMemory, MemoryPool, Reservation};
+pub use authorization::{Caller, Connection};
+pub use client_limits::{ClientLimits, ConnectionPlaces, Place};
+pub use direct::{DirectAccess, Probe};
+pub use failure::{Failure, FailureKind};
+pub use front::{Front, Options};
+pub use read_stream::{Batch, ReadSource, ReadStream, append_segment, into_bytes, read_disk, with_memory};
+pub use refusal_log::RefusalLog;
+pub use trace::{Program, Tracing, answered_now, trace_read};

@@ -1,0 +1,279 @@
+//! Slow reads: bytes that are not in the page cache come from the disk, or from the engine.
+
+use crate::{
+    answer_memory::{AnswerMemory, Reservation},
+    failure::Failure,
+};
+use bytes::Bytes;
+use forebay_engine::{Handle, Read, Segment};
+use forebay_types::{ByteRange, Outcome};
+use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
+
+/// The bytes of one read, in order.
+///
+/// File segments that it returns are very likely in the page cache. Others are read from the disk first, by a thread that may
+/// block.
+pub struct ReadStream {
+    /// Reads again from the origin what the disk does not return.
+    handle: Handle,
+    /// The part of a file that comes next.
+    file: Option<(Arc<File>, ByteRange)>,
+    /// Reads in progress, the one that follows `file` last.
+    engine: Vec<Read>,
+    disk_failures: u32,
+}
+
+/// Disk failures that one read survives: bytes that come from the origin instead are rarely read from the disk again.
+const DISK_FAILURES_MAX: u32 = 8;
+
+/// Disk reads in progress at the same time: more would only queue in the disks, and those of a disk that hangs must leave
+/// threads to the others.
+const DISK_READS_MAX: usize = 256;
+
+/// Time limit of one disk read. A disk that takes longer counts as failed.
+const DISK_READ_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Bytes of a file that are taken at a time: sent if the page cache holds them, read from the disk otherwise.
+const PART_LEN: u64 = 1 << 20;
+
+static DISK_READS: Semaphore = Semaphore::const_new(DISK_READS_MAX);
+
+/// The start of a slow read.
+pub enum ReadSource {
+    /// An open file.
+    Handle(Handle),
+    /// A part of a file that is on disk and already accounted.
+    Disk(ReadStream),
+}
+
+/// Bytes that are available at one moment: never none, unless the read has failed.
+#[derive(Default)]
+pub struct Batch {
+    pub segments: Vec<Segment>,
+    /// Bytes of all segments.
+    pub len: u64,
+    /// Why nothing follows the segments.
+    pub failure: Option<Failure>,
+}
+
+struct WithMemory<R> {
+    bytes: Vec<u8>,
+    _memory: R,
+}
+
+/// `bytes` that release `memory` when they have been sent.
+pub fn with_memory<R: Send + 'static>(bytes: Vec<u8>, memory: R) -> Bytes {
+    Bytes::from_owner(WithMemory { bytes, _memory: memory })
+}
+
+impl ReadSource {
+    /// The open file, if its reads are traced.
+    #[must_use]
+    pub fn traced(&self) -> Option<Handle> {
+        let handle = match self {
+            Self::Handle(handle) => handle,
+            Self::Disk(stream) => &stream.handle,
+        };
+        handle.trace().map(|_| handle.clone())
+    }
+
+    /// Starts the read of `range`, which is not empty. The outcome is the one that is known now.
+    #[must_use]
+    pub fn start(self, range: ByteRange) -> (ReadStream, Outcome) {
+        match self {
+            Self::Disk(stream) => (stream, Outcome::Hit),
+            Self::Handle(handle) => match handle.hit(range) {
+                Some(file) => (ReadStream::disk(&handle, file, range), Outcome::Hit),
+                None => (ReadStream::new(handle.clone(), None, handle.read_many(&[range])), Outcome::Missed),
+            },
+        }
+    }
+}
+
+impl ReadStream {
+    const fn new(handle: Handle, file: Option<(Arc<File>, ByteRange)>, engine: Vec<Read>) -> Self {
+        Self { handle, file, engine, disk_failures: 0 }
+    }
+
+    /// A range of a file that `handle` has found on disk, and accounted.
+    #[must_use]
+    pub fn disk(handle: &Handle, file: &Arc<File>, range: ByteRange) -> Self {
+        Self::new(handle.clone(), Some((Arc::clone(file), range)), Vec::new())
+    }
+
+    /// A read in progress in the engine.
+    #[must_use]
+    pub fn engine(read: Read) -> Self {
+        Self::new(read.handle(), None, vec![read])
+    }
+
+    /// Waits for the next bytes, and takes with them all that are available by then, up to about `len_max`.
+    pub async fn next_batch(&mut self, memory: &AnswerMemory, len_max: u64) -> Batch {
+        let mut batch = Batch::default();
+        let mut next = Some(self.next(memory).await.unwrap_or_else(|| Err(Failure::ended_early())));
+        while let Some(taken) = next {
+            match taken {
+                Ok(segment) => {
+                    batch.len += segment.len();
+                    batch.segments.push(segment);
+                }
+                Err(failure) => {
+                    batch.failure = Some(failure);
+                    break;
+                }
+            }
+            next = if batch.len < len_max { self.ready().await } else { None };
+        }
+        batch
+    }
+
+    /// The next bytes, never empty; `None` after the last.
+    async fn next(&mut self, memory: &AnswerMemory) -> Option<Result<Segment, Failure>> {
+        loop {
+            if self.file.is_none() {
+                match self.next_of_engine().await? {
+                    Ok(Segment::File { file, range }) => self.file = Some((file, range)),
+                    other => return Some(other),
+                }
+            }
+            if let Some(segment) = self.cached_part() {
+                return Some(Ok(segment));
+            }
+            if let Some(loaded) = self.load(memory).await {
+                return Some(loaded);
+            }
+        }
+    }
+
+    /// The next bytes if they are available without waiting.
+    async fn ready(&mut self) -> Option<Result<Segment, Failure>> {
+        if self.file.is_none() {
+            let next = tokio::select! {
+                biased;
+                next = self.next_of_engine() => next?,
+                () = std::future::ready(()) => return None,
+            };
+            match next {
+                Ok(Segment::File { file, range }) => self.file = Some((file, range)),
+                other => return Some(other),
+            }
+        }
+        self.cached_part().map(Ok)
+    }
+
+    async fn next_of_engine(&mut self) -> Option<Result<Segment, Failure>> {
+        loop {
+            if let Some(next) = self.engine.last_mut()?.next().await {
+                return Some(next.map_err(Failure::from));
+            }
+            self.engine.pop();
+        }
+    }
+
+    /// The next piece of the file part, if the page cache holds it.
+    fn cached_part(&mut self) -> Option<Segment> {
+        let (file, range) = self.file.as_ref()?;
+        let part = ByteRange::at(range.start(), range.len().min(PART_LEN));
+        if !forebay_net::probe_cached(file, part.start(), part.len()) {
+            return None;
+        }
+        let segment = Segment::File { file: Arc::clone(file), range: part };
+        self.advance(part);
+        Some(segment)
+    }
+
+    /// Takes `part` off the beginning of the file part.
+    fn advance(&mut self, part: ByteRange) {
+        if let Some((file, range)) = self.file.take()
+            && part.end() < range.end()
+        {
+            self.file = Some((file, ByteRange::between(part.end(), range.end())));
+        }
+    }
+
+    /// Reads the next piece of the file part from the disk. `None` when the disk fails: the rest of the part comes from the
+    /// origin then.
+    async fn load(&mut self, memory: &AnswerMemory) -> Option<Result<Segment, Failure>> {
+        let (file, range) = self.file.clone()?;
+        let part = ByteRange::at(range.start(), range.len().min(PART_LEN));
+        let memory = memory.reserve_part(part.len()).await;
+        match read_disk(file, part).await {
+            Ok(bytes) => {
+                self.advance(part);
+                Some(Ok(Segment::Memory(with_memory(bytes, memory))))
+            }
+            Err(error) if self.disk_failures < DISK_FAILURES_MAX => {
+                self.disk_failures += 1;
+                self.file = None;
+                match self.handle.recover(range, &error).await {
+                    Ok(read) => {
+                        self.engine.push(read);
+                        None
+                    }
+                    Err(error) => Some(Err(error.into())),
+                }
+            }
+            Err(error) => Some(Err(Failure::disk(&error))),
+        }
+    }
+}
+
+impl<R> AsRef<[u8]> for WithMemory<R> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Reads a range of a file by a thread that may block, within [`DISK_READ_TIME_MAX`].
+///
+/// # Errors
+/// When the disk fails, or takes too long.
+pub async fn read_disk(file: Arc<File>, range: ByteRange) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(range.len()).map_err(io::Error::other)?;
+    let place = DISK_READS.acquire().await.map_err(io::Error::other)?;
+    let read = tokio::task::spawn_blocking(move || {
+        // Held by the thread: it is occupied as long as the disk takes, also when the request has ended.
+        let _place = place;
+        let mut bytes = vec![0; len];
+        file.read_exact_at(&mut bytes, range.start()).map(|()| bytes)
+    });
+    match tokio::time::timeout(DISK_READ_TIME_MAX, read).await {
+        Ok(read) => read.map_err(io::Error::other).flatten(),
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the disk takes too long to read")),
+    }
+}
+
+/// Appends the bytes of a segment of a [`ReadStream`].
+///
+/// # Errors
+/// When the disk fails.
+pub fn append_segment(segment: &Segment, out: &mut Vec<u8>) -> Result<(), Failure> {
+    match segment {
+        Segment::Memory(bytes) => out.extend_from_slice(bytes),
+        Segment::File { file, range } => {
+            let start = out.len();
+            let len =
+                usize::try_from(range.len()).map_err(|_| Failure::internal("a file part does not fit into memory"))?;
+            out.resize(start + len, 0);
+            let room = out.get_mut(start..).unwrap_or_default();
+            file.read_exact_at(room, range.start()).map_err(|error| Failure::disk(&error))?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a segment of a [`ReadStream`], in memory. Bytes that are read for it hold `memory`.
+///
+/// # Errors
+/// When the disk fails.
+pub fn into_bytes(segment: Segment, memory: &[Arc<Reservation>]) -> Result<Bytes, Failure> {
+    match segment {
+        Segment::Memory(bytes) => Ok(bytes),
+        Segment::File { .. } => {
+            let mut bytes = Vec::new();
+            append_segment(&segment, &mut bytes)?;
+            Ok(with_memory(bytes, memory.to_vec()))
+        }
+    }
+}
