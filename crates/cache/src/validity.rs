@@ -1,5 +1,6 @@
 //! Whether a copy may be served: how often it is compared with its origin, and what follows from that.
 
+use forebay_types::Validator;
 use std::time::Duration;
 
 /// How copies of files are kept valid.
@@ -56,12 +57,12 @@ pub enum Verdict {
 }
 
 /// What is known of the file that is cached.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Remembered {
     /// Size in bytes.
     pub size: u64,
-    /// Time of the last change at the origin, in seconds of the Unix epoch; `None` for entries that do not tell.
-    pub mtime: Option<i64>,
+    /// Empty for entries that do not record one, as those of XCache.
+    pub validator: Validator,
     /// When the entry was created, in seconds of the Unix epoch.
     pub created: i64,
 }
@@ -121,22 +122,30 @@ impl ValidityPolicy {
 }
 
 impl Remembered {
-    /// Compares with the file of `size` bytes, last changed at `mtime`, that the origin has now.
+    /// Compares with the file of `size` bytes that the origin has now.
     ///
-    /// An entry that does not tell when its file was changed is taken for the same as a file of the same size that has not
-    /// changed since the entry was created.
+    /// An entry without a validator counts as the same as a file of the same size that has not changed since the entry was
+    /// created.
     #[must_use]
-    pub fn compare(&self, size: u64, mtime: i64) -> Likeness {
-        match self.mtime {
-            _ if size != self.size => Likeness::Different,
-            Some(remembered) if remembered == mtime && mtime > self.created.saturating_sub(AGE_MIN) => {
-                Likeness::TooYoung
-            }
-            Some(remembered) if remembered == mtime => Likeness::Same,
-            Some(_) => Likeness::OtherTime,
-            None if mtime <= self.created => Likeness::Same,
-            None => Likeness::Different,
+    pub fn compare(&self, size: u64, found: &Validator) -> Likeness {
+        if size != self.size {
+            return Likeness::Different;
         }
+        if self.validator.is_empty() {
+            let is_older = found.mtime().is_some_and(|mtime| mtime <= self.created);
+            return if is_older { Likeness::Same } else { Likeness::Different };
+        }
+        match (self.validator.content_agrees(found), self.validator.mtime_agrees(found)) {
+            // Without a common part nothing shows that the copy is good.
+            (Some(false), _) | (None, None) => Likeness::Different,
+            (_, Some(false)) => Likeness::OtherTime,
+            (None, Some(true)) if self.is_too_young() => Likeness::TooYoung,
+            (_, _) => Likeness::Same,
+        }
+    }
+
+    fn is_too_young(&self) -> bool {
+        self.validator.mtime().is_some_and(|mtime| mtime > self.created.saturating_sub(AGE_MIN))
     }
 }
 
@@ -209,22 +218,33 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_apart_by_size_and_time_of_change() {
-        let told = Remembered { size: 10, mtime: Some(100), created: 500 };
-        let untold = Remembered { mtime: None, ..told };
-        for (remembered, size, mtime, likeness) in [
-            (told, 10, 100, Likeness::Same),
-            (told, 11, 100, Likeness::Different),
-            (told, 10, 101, Likeness::OtherTime),
-            (told, 10, 99, Likeness::OtherTime),
-            (Remembered { mtime: Some(498), ..told }, 10, 498, Likeness::Same),
-            (Remembered { mtime: Some(499), ..told }, 10, 499, Likeness::TooYoung),
-            (Remembered { mtime: Some(499), ..told }, 10, 600, Likeness::OtherTime),
-            (untold, 10, 500, Likeness::Same),
-            (untold, 10, 501, Likeness::Different),
-            (untold, 9, 1, Likeness::Different),
+    fn copies_are_compared_by_size_and_validator() {
+        for (remembered, size, found, likeness) in [
+            ("mtime:100", 10, "mtime:100", Likeness::Same),
+            ("mtime:100", 11, "mtime:100", Likeness::Different),
+            ("mtime:100", 10, "mtime:101", Likeness::OtherTime),
+            ("mtime:100", 10, "mtime:99", Likeness::OtherTime),
+            ("mtime:498", 10, "mtime:498", Likeness::Same),
+            ("mtime:499", 10, "mtime:499", Likeness::TooYoung),
+            ("mtime:499", 10, "mtime:600", Likeness::OtherTime),
+            ("", 10, "mtime:500", Likeness::Same),
+            ("", 10, "mtime:501", Likeness::Different),
+            ("", 10, "etag:\"a\"", Likeness::Different),
+            ("", 9, "mtime:1", Likeness::Different),
+            ("etag:\"a\"", 10, "etag:\"a\"", Likeness::Same),
+            ("etag:\"a\"", 10, "etag:\"b\"", Likeness::Different),
+            ("etag:\"a\"", 11, "etag:\"a\"", Likeness::Different),
+            ("etag:\"a\"", 10, "mtime:100", Likeness::Different),
+            ("etag:W/\"a\"", 10, "etag:W/\"a\"", Likeness::Different),
+            ("mtime:100 etag:W/\"a\"", 10, "mtime:100 etag:W/\"a\"", Likeness::Same),
+            ("mtime:499 etag:\"a\"", 10, "mtime:499 etag:\"a\"", Likeness::Same),
+            ("mtime:499 checksum:md5:a", 10, "mtime:499 checksum:md5:a", Likeness::Same),
+            ("mtime:499 checksum:md5:a", 10, "mtime:499", Likeness::TooYoung),
+            ("mtime:100 etag:\"a\"", 10, "mtime:101 etag:\"a\"", Likeness::OtherTime),
+            ("mtime:100 etag:\"a\"", 10, "mtime:101 etag:\"b\"", Likeness::Different),
         ] {
-            assert_eq!(remembered.compare(size, mtime), likeness, "{remembered:?} {size} {mtime}");
+            let entry = Remembered { size: 10, validator: remembered.parse().unwrap(), created: 500 };
+            assert_eq!(entry.compare(size, &found.parse().unwrap()), likeness, "{remembered} {size} {found}");
         }
     }
 }

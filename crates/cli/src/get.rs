@@ -39,7 +39,8 @@ pub(crate) struct GetArgs {
 struct Source {
     file: Arc<dyn OriginFile>,
     size: u64,
-    mtime: i64,
+    /// When it was last changed, if the origin gives that.
+    mtime: Option<i64>,
 }
 
 /// What a copy amounted to.
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &GetArgs) -> anyhow::Result<()> {
 async fn get(url: &FileUrl, origin: &Arc<RootOrigin>, target: &Target, is_quiet: bool) -> anyhow::Result<()> {
     let file = origin.open(&url.path).await?;
     let identity = file.identity();
-    let source = Source { file, size: identity.size, mtime: identity.mtime };
+    let source = Source { file, size: identity.size, mtime: identity.validator.mtime() };
     // Origins may read the whole file to answer: that goes on while the bytes travel.
     let expected = tokio::spawn({
         let (origin, path) = (Arc::clone(origin), url.path.clone());

@@ -1,7 +1,8 @@
 //! What became of an entry.
 
-use crate::record::{DiskFacts, FileChecksum, Generation, OriginFacts};
+use crate::record::{DiskFacts, Generation, OriginFacts};
 use forebay_cache::EntryId;
+use forebay_types::Checksum;
 use std::collections::BTreeMap;
 
 /// What became of one entry. Changes of one entry merge into one.
@@ -31,7 +32,7 @@ pub struct Facts {
     /// When the copy was found to be the origin's file, in seconds of the Unix epoch.
     pub validated: Option<i64>,
     /// Checksums of the whole file.
-    pub checksums: Vec<FileChecksum>,
+    pub checksums: Vec<Checksum>,
     /// The CRC32C of blocks; `None` forgets one.
     pub block_sums: BTreeMap<u64, Option<u32>>,
 }

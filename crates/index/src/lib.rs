@@ -30,5 +30,5 @@ pub use error::IndexError;
 pub use index::{Index, ScrubProgress};
 pub use open::{Found, IndexOptions};
 pub use place::{IndexFile, IndexPlace, VolatileIndex};
-pub use record::{DiskFacts, FileChecksum, Generation, OriginFacts, Record, TEXT_LEN_MAX};
+pub use record::{DiskFacts, Generation, OriginFacts, Record, TEXT_LEN_MAX};
 pub use redb::{StorageBackend, backends::InMemoryBackend};

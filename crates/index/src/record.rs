@@ -1,7 +1,7 @@
 //! What is known of an entry.
 
 use forebay_cache::EntryId;
-use forebay_types::Endpoint;
+use forebay_types::{Checksum, Endpoint, Validator};
 
 /// Longest text in a record, in bytes. A longer one is left out: no origin has such names.
 pub const TEXT_LEN_MAX: usize = 1024;
@@ -25,7 +25,7 @@ pub struct Record {
     /// The organisation it was fetched for.
     pub owner: Option<String>,
     /// Checksums of the whole file, one of an algorithm, in the order of the algorithms' names.
-    pub checksums: Vec<FileChecksum>,
+    pub checksums: Vec<Checksum>,
 }
 
 /// Which files on disk are meant: an entry that is made again under the same key has another generation.
@@ -61,19 +61,7 @@ pub struct DiskFacts {
 pub struct OriginFacts {
     /// The server.
     pub endpoint: Endpoint,
-    /// Time of the file's last change there, in seconds of the Unix epoch.
-    pub mtime: i64,
-    /// A checksum or `ETag` by which the origin tells contents apart, as the origin writes it.
-    pub tag: Option<String>,
-}
-
-/// A checksum of a whole file.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct FileChecksum {
-    /// Name of the algorithm, such as `adler32`.
-    pub algorithm: String,
-    /// The value in hexadecimal digits.
-    pub value: String,
+    pub validator: Validator,
 }
 
 impl DiskFacts {
@@ -98,7 +86,7 @@ impl Record {
     }
 
     /// Notes a checksum in place of the one by the same algorithm.
-    pub(crate) fn set_checksum(&mut self, checksum: FileChecksum) {
+    pub(crate) fn set_checksum(&mut self, checksum: Checksum) {
         self.checksums.retain(|known| known.algorithm != checksum.algorithm);
         self.checksums.push(checksum);
         self.checksums.sort();
@@ -108,9 +96,6 @@ impl Record {
     pub(crate) fn keep_within_limits(&mut self) {
         let fits = |text: &String| text.len() <= TEXT_LEN_MAX;
         self.origin = self.origin.take().filter(|origin| fits(&origin.endpoint.to_string()));
-        if let Some(origin) = &mut self.origin {
-            origin.tag = origin.tag.take().filter(fits);
-        }
         self.owner = self.owner.take().filter(fits);
         self.checksums.retain(|sum| fits(&sum.algorithm) && fits(&sum.value));
         self.checksums.truncate(CHECKSUMS_MAX);

@@ -28,10 +28,11 @@ mod single_flight;
 
 pub use detach_on_drop::DetachOnDrop;
 pub use error::OriginError;
+pub use forebay_types::Checksum;
 pub use greeting::greet;
 pub use on_behalf::OnBehalf;
 pub use options::{Options, PoolOptions};
-pub use origin::{BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginPath};
+pub use origin::{BoxFuture, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginPath};
 pub use pool::Pool;
 pub use root_origin::RootOrigin;
 pub use single_flight::{SharedValue, SingleFlight};

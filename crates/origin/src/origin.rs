@@ -4,10 +4,9 @@ use crate::{OnBehalf, OriginError};
 use bytes::Bytes;
 use forebay_auth::Token;
 use forebay_proto::page::pages;
-use forebay_types::{ByteRange, DirEntry, Endpoint, FileStat, Lfn};
+use forebay_types::{ByteRange, Checksum, DirEntry, Endpoint, FileStat, Lfn, Validator};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{
-    fmt,
     future::{Future, poll_fn},
     pin::Pin,
     sync::Arc,
@@ -39,6 +38,14 @@ pub trait Origin: Send + Sync {
 
     /// Asks what is known of a path.
     fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>>;
+
+    /// As [`Origin::stat`], with the file's validator. To be overridden where that is more than the time of change.
+    fn stat_with_validator<'a>(
+        &'a self,
+        path: &'a OriginPath,
+    ) -> BoxFuture<'a, Result<(FileStat, Validator), OriginError>> {
+        Box::pin(async move { self.stat(path).await.map(|stat| (stat, Validator::of_mtime(stat.mtime))) })
+    }
 
     /// Lists a directory, with as much detail as asked for.
     fn list<'a>(
@@ -188,8 +195,8 @@ impl OriginPath {
 pub struct FileIdentity {
     /// Size in bytes.
     pub size: u64,
-    /// Time of the last change in seconds of the Unix epoch.
-    pub mtime: i64,
+    /// Servers of `root://` give a time of change only.
+    pub validator: Validator,
     /// The server that holds the file (behind all redirects).
     pub endpoint: Endpoint,
 }
@@ -203,19 +210,4 @@ pub enum ListDetail {
     Stats,
     /// Names, stats and checksums.
     Checksums,
-}
-
-/// A file's checksum.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Checksum {
-    /// Lower-case name of the algorithm, such as `adler32`.
-    pub algorithm: String,
-    /// The value in lower-case hexadecimal digits.
-    pub value: String,
-}
-
-impl fmt::Display for Checksum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.algorithm, self.value)
-    }
 }

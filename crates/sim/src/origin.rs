@@ -9,7 +9,7 @@ use bytes::Bytes;
 use forebay_origin::{
     BoxFuture, Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
 };
-use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
+use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat, Validator};
 use parking_lot::{Mutex, MutexGuard};
 use std::{sync::Arc, time::Duration};
 
@@ -119,7 +119,11 @@ impl Origin for SimOrigin {
 
 impl OriginFile for SimFile {
     fn identity(&self) -> FileIdentity {
-        FileIdentity { size: self.size, mtime: self.content.mtime(), endpoint: SimOrigin::endpoint() }
+        FileIdentity {
+            size: self.size,
+            validator: Validator::of_mtime(self.content.mtime()),
+            endpoint: SimOrigin::endpoint(),
+        }
     }
 
     fn verifies_pages(&self) -> bool {

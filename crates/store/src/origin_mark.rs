@@ -1,89 +1,80 @@
-//! What the origin's file looked like when its entry was created or last compared with it.
+//! The identity of the origin's file when its entry was created or last compared with it.
 
-use forebay_types::{Endpoint, EndpointError};
+use forebay_types::{Checksum, Endpoint, EndpointError, Validator, ValidatorError};
 use std::{fmt, str::FromStr};
 
-/// What the origin's file looked like when its entry was created, or last compared with it: the means to see that it has
-/// changed.
+/// The identity of the origin's file when its entry was created or last compared with it: what shows that it has changed.
 ///
-/// Kept as a text beside the record: `v1 HOST:PORT MTIME`, or `v2 HOST:PORT MTIME CHECKED CHECKSUM` with `-` for what is not
-/// known.
+/// It is kept as text in the extended attribute `user.forebay.origin` of the cinfo, in the oldest version that can hold it, so
+/// that the previous release reads the marks of files of `root://` origins:
+///
+/// - `v1 SERVER MTIME`
+/// - `v2 SERVER MTIME CHECKED CHECKSUM` with `-` for a part that is not known
+/// - `v3 SERVER CHECKED [VALIDATOR] SUM`: the text form of a [`Validator`], which has spaces between its parts, and in eight
+///   hexadecimal digits the CRC32C of everything before the last space
+///
+/// SERVER is `HOST:PORT` of a `root://` server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OriginMark {
-    /// The origin.
     pub endpoint: Endpoint,
-    /// The file's time of last change there, in seconds of the Unix epoch.
-    pub mtime: i64,
-    /// When the entry was last found to be the origin's file, in seconds of the Unix epoch, if that was ever asked.
+    pub validator: Validator,
+    /// When the entry was last compared and found to be the origin's file, in seconds of the Unix epoch.
     pub checked: Option<i64>,
-    /// The file's checksum as the origin tells it, if it was asked.
-    pub checksum: Option<MarkChecksum>,
 }
 
-/// A checksum in a mark: `algorithm:value`, of at most [`MARK_CHECKSUM_LEN_MAX`] bytes and without blanks.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct MarkChecksum(String);
-
-/// Longest checksum in a mark in bytes: with the other words it must fit what is read of an attribute.
-pub const MARK_CHECKSUM_LEN_MAX: usize = 160;
-
-/// A text that is no [`OriginMark`].
+/// A text that is not an [`OriginMark`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OriginMarkError {
-    /// Not `v1` and two words, or `v2` and four.
-    #[error("not of the form `v1 HOST:PORT MTIME` or `v2 HOST:PORT MTIME CHECKED CHECKSUM`")]
+    #[error("not a mark of a known version")]
     Form,
-    /// The first word is no endpoint.
-    #[error("not an endpoint")]
+    #[error("not a server")]
     Endpoint(#[from] EndpointError),
-    /// A word is no number.
     #[error("not a time")]
     Time(#[from] std::num::ParseIntError),
+    #[error(transparent)]
+    Validator(#[from] ValidatorError),
+    /// Damage on disk.
+    #[error("does not match its checksum")]
+    Sum,
 }
 
 impl OriginMark {
-    /// The mark of a file that was last changed at `mtime` (seconds of the Unix epoch), and of which no more is known.
+    /// The mark of a file that has not been compared since.
     #[must_use]
-    pub const fn new(endpoint: Endpoint, mtime: i64) -> Self {
-        Self { endpoint, mtime, checked: None, checksum: None }
-    }
-}
-
-impl MarkChecksum {
-    /// A checksum of a mark; `None` when it does not fit one.
-    #[must_use]
-    pub fn new(algorithm: &str, value: &str) -> Option<Self> {
-        let is_plain =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':');
-        let text = format!("{algorithm}:{value}");
-        (is_plain(algorithm) && is_plain(value) && text.len() <= MARK_CHECKSUM_LEN_MAX).then_some(Self(text))
+    pub const fn new(endpoint: Endpoint, validator: Validator) -> Self {
+        Self { endpoint, validator, checked: None }
     }
 
-    /// Name of the algorithm.
-    #[must_use]
-    pub fn algorithm(&self) -> &str {
-        self.0.split_once(':').map_or("", |(algorithm, _)| algorithm)
-    }
-
-    /// The value, in hexadecimal digits.
-    #[must_use]
-    pub fn value(&self) -> &str {
-        self.0.split_once(':').map_or("", |(_, value)| value)
+    /// Reads what follows `v3 ` in `text`.
+    fn parse_v3(text: &str, rest: &str) -> Result<Self, OriginMarkError> {
+        let (sealed, sum) = text.rsplit_once(' ').ok_or(OriginMarkError::Form)?;
+        if sum != seal(sealed) {
+            return Err(OriginMarkError::Sum);
+        }
+        let mut words = rest[..rest.len() - sum.len() - 1].splitn(3, ' ');
+        let (Some(endpoint), Some(checked)) = (words.next(), words.next()) else { return Err(OriginMarkError::Form) };
+        Ok(Self {
+            endpoint: endpoint.parse()?,
+            checked: parse_checked(checked)?,
+            validator: words.next().unwrap_or_default().parse()?,
+        })
     }
 }
 
 impl fmt::Display for OriginMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoint, mtime, checked, checksum } = self;
-        if checked.is_none() && checksum.is_none() {
-            return write!(f, "v1 {endpoint} {mtime}");
+        let Self { endpoint, validator, checked } = self;
+        let time = checked.map_or_else(|| "-".to_owned(), |checked| checked.to_string());
+        let (Some(mtime), None) = (validator.mtime(), validator.etag()) else {
+            let between = if validator.is_empty() { "" } else { " " };
+            let text = format!("v3 {endpoint} {time}{between}{validator}");
+            return write!(f, "{text} {}", seal(&text));
+        };
+        match (checked, validator.checksum()) {
+            (None, None) => write!(f, "v1 {endpoint} {mtime}"),
+            (_, None) => write!(f, "v2 {endpoint} {mtime} {time} -"),
+            (_, Some(sum)) => write!(f, "v2 {endpoint} {mtime} {time} {}:{}", sum.algorithm, sum.value),
         }
-        write!(f, "v2 {endpoint} {mtime} ")?;
-        match checked {
-            Some(checked) => write!(f, "{checked} ")?,
-            None => f.write_str("- ")?,
-        }
-        f.write_str(checksum.as_ref().map_or("-", |checksum| &checksum.0))
     }
 }
 
@@ -91,47 +82,76 @@ impl FromStr for OriginMark {
     type Err = OriginMarkError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(rest) = text.strip_prefix("v3 ") {
+            return Self::parse_v3(text, rest);
+        }
         let words: Vec<&str> = text.split(' ').collect();
         match words.as_slice() {
-            ["v1", endpoint, mtime] => Ok(Self::new(endpoint.parse()?, mtime.parse()?)),
-            ["v2", endpoint, mtime, checked, checksum] => Ok(Self {
-                endpoint: endpoint.parse()?,
-                mtime: mtime.parse()?,
-                checked: if *checked == "-" { None } else { Some(checked.parse()?) },
-                checksum: match checksum.split_once(':') {
-                    Some((algorithm, value)) => Some(MarkChecksum::new(algorithm, value).ok_or(OriginMarkError::Form)?),
-                    None if *checksum == "-" => None,
-                    None => return Err(OriginMarkError::Form),
-                },
-            }),
+            ["v1", endpoint, mtime] => Ok(Self::new(endpoint.parse()?, Validator::of_mtime(mtime.parse()?))),
+            ["v2", endpoint, mtime, checked, checksum] => {
+                let mtime = Validator::of_mtime(mtime.parse()?);
+                Ok(Self {
+                    endpoint: endpoint.parse()?,
+                    checked: parse_checked(checked)?,
+                    validator: if *checksum == "-" {
+                        mtime
+                    } else {
+                        mtime.with_checksum(Some(parse_checksum(checksum)?))
+                    },
+                })
+            }
             _ => Err(OriginMarkError::Form),
         }
     }
 }
 
+/// The checksum of a mark of version 3.
+fn seal(text: &str) -> String {
+    format!("{:08x}", crc32c::crc32c(text.as_bytes()))
+}
+
+fn parse_checked(text: &str) -> Result<Option<i64>, OriginMarkError> {
+    if text == "-" { Ok(None) } else { Ok(Some(text.parse()?)) }
+}
+
+fn parse_checksum(text: &str) -> Result<Checksum, OriginMarkError> {
+    let (algorithm, value) = text.split_once(':').ok_or(OriginMarkError::Form)?;
+    if algorithm.is_empty() || value.is_empty() || value.contains(':') {
+        return Err(OriginMarkError::Form);
+    }
+    Ok(Checksum::new(algorithm, value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::{option, prelude::*, sample::select};
 
-    #[test]
-    fn marks_are_read_as_they_are_written() {
-        for (host, port, mtime) in [("origin", 1094, 1_700_000_000), ("::1", 11, 0), ("a.b", 65535, -1)] {
-            let mark = OriginMark::new(Endpoint::new(host, port), mtime);
-            assert_eq!(mark.to_string().parse(), Ok(mark.clone()));
-            let checksum = MarkChecksum::new("adler32", "0a1b2c3d");
-            for (checked, checksum) in [(Some(-7), None), (None, checksum.clone()), (Some(1_800_000_000), checksum)] {
-                let mark = OriginMark { checked, checksum, ..mark.clone() };
-                assert_eq!(mark.to_string().parse(), Ok(mark));
-            }
-        }
+    fn mark(validator: &str, checked: Option<i64>) -> OriginMark {
+        OriginMark { checked, ..OriginMark::new(Endpoint::new("origin", 1094), validator.parse().unwrap()) }
     }
 
+    /// Never change the texts: they are on disks.
     #[test]
-    fn texts_of_released_versions_are_read() {
-        let mark = OriginMark::new(Endpoint::new("origin", 1094), 5);
-        assert_eq!("v1 origin:1094 5".parse(), Ok(mark.clone()));
-        let checked = OriginMark { checked: Some(6), checksum: MarkChecksum::new("md5", "aa"), ..mark };
-        assert_eq!("v2 origin:1094 5 6 md5:aa".parse(), Ok(checked));
+    fn texts_of_released_versions_are_read_and_still_written() {
+        for (text, mark) in [
+            ("v1 origin:1094 5", mark("mtime:5", None)),
+            ("v2 origin:1094 5 6 -", mark("mtime:5", Some(6))),
+            ("v2 origin:1094 5 - adler32:0a1b2c3d", mark("mtime:5 checksum:adler32:0a1b2c3d", None)),
+            ("v2 origin:1094 5 6 md5:aa", mark("mtime:5 checksum:md5:aa", Some(6))),
+            ("v3 origin:1094 - @", mark("", None)),
+            ("v3 origin:1094 6 @", mark("", Some(6))),
+            ("v3 origin:1094 - etag:\"a\" @", mark("etag:\"a\"", None)),
+            (
+                "v3 origin:1094 -6 mtime:5 etag:W/\"a\" checksum:md5:aa @",
+                mark("mtime:5 etag:W/\"a\" checksum:md5:aa", Some(-6)),
+            ),
+        ] {
+            let text = text.strip_suffix(" @").map_or(text.to_owned(), |sealed| format!("{sealed} {}", seal(sealed)));
+            assert_eq!(text.parse(), Ok(mark.clone()), "{text}");
+            assert_eq!(mark.to_string(), text);
+        }
+        assert_eq!(mark("etag:\"a\"", None).to_string(), "v3 origin:1094 - etag:\"a\" aead2055");
     }
 
     #[test]
@@ -140,7 +160,8 @@ mod tests {
             "",
             "v1",
             "v1 origin:1094",
-            "v3 origin:1094 5",
+            "v3",
+            "v4 origin:1094 5",
             "v1 origin:1094 5 6",
             "v1  origin:1094 5",
             "v2 origin:1094 5",
@@ -154,18 +175,49 @@ mod tests {
         assert!(matches!("v1 a/b 5".parse::<OriginMark>(), Err(OriginMarkError::Endpoint(_))));
         assert!(matches!("v1 origin:1094 soon".parse::<OriginMark>(), Err(OriginMarkError::Time(_))));
         assert!(matches!("v2 origin:1094 1 soon -".parse::<OriginMark>(), Err(OriginMarkError::Time(_))));
+        assert_eq!("v3 origin:1094 - etag:\"a\" 00000000".parse::<OriginMark>(), Err(OriginMarkError::Sum));
+        for sealed in ["v3 origin:1094", "v3 origin:1094 -  ", "v3 origin:1094 - x:1", "v3 origin:1094 soon"] {
+            assert!(format!("{sealed} {}", seal(sealed)).parse::<OriginMark>().is_err(), "{sealed}");
+        }
     }
 
     #[test]
-    fn checksums_that_do_not_fit_a_mark_are_not_kept() {
-        assert_eq!(
-            MarkChecksum::new("md5", "aa").map(|it| (it.algorithm().to_owned(), it.value().to_owned())),
-            Some(("md5".to_owned(), "aa".to_owned()))
-        );
-        assert!(MarkChecksum::new("a", &"b".repeat(MARK_CHECKSUM_LEN_MAX - 2)).is_some());
-        for (algorithm, value) in [("", "a"), ("a", ""), ("a b", "c"), ("a", "b c"), ("a:b", "c"), ("a", "é")] {
-            assert_eq!(MarkChecksum::new(algorithm, value), None);
+    fn damage_to_a_mark_with_a_sum_is_noticed() {
+        let text = mark("etag:\"a\" checksum:md5:aa", Some(7)).to_string();
+        for bit in 0..text.len() * 8 {
+            let mut bytes = text.clone().into_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let parsed = std::str::from_utf8(&bytes).ok().and_then(|text| text.parse::<OriginMark>().ok());
+            assert_eq!(parsed, None, "bit {bit}");
         }
-        assert_eq!(MarkChecksum::new("a", &"b".repeat(MARK_CHECKSUM_LEN_MAX - 1)), None);
+        for len in 0..text.len() {
+            assert!(text[..len].parse::<OriginMark>().is_err(), "cut to {len}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn marks_are_read_as_written(
+            host in select(vec!["origin", "::1", "a.b"]),
+            port in 1_u16..,
+            mtime in option::of(any::<i64>()),
+            etag in option::of("(W/)?\"[!#-~]{0,40}\""),
+            checksum in option::of(("[a-z0-9]{1,8}", "[0-9a-f]{1,64}")),
+            checked in option::of(any::<i64>()),
+        ) {
+            let mut validator = mtime.map_or_else(Validator::default, Validator::of_mtime);
+            if let Some(etag) = etag {
+                validator = validator.with_etag(etag.parse().unwrap());
+            }
+            let checksum = checksum.map(|(algorithm, value)| Checksum::new(algorithm, value));
+            let validator = validator.with_checksum(checksum);
+            let mark = OriginMark { checked, ..OriginMark::new(Endpoint::new(host, port), validator) };
+            prop_assert_eq!(mark.to_string().parse(), Ok(mark));
+        }
+
+        #[test]
+        fn any_text_is_a_mark_or_an_error(text in "(v[123] )?(a:1 )?[-0-9a-z:\" ]{0,30}") {
+            let _ = text.parse::<OriginMark>();
+        }
     }
 }

@@ -23,8 +23,8 @@ const SPACE_LINK: &str = "user.XrdFrm.Pfn";
 /// Longest list of names, and longest value, in bytes: the limits of Linux.
 const ATTRIBUTE_LEN_MAX: usize = 64 << 10;
 
-/// Longest text of an [`OriginMark`] in bytes.
-const ORIGIN_LEN_MAX: usize = 512;
+/// Longest text of an [`OriginMark`] in bytes: a host name of 255, an entity tag of 256, a checksum of 160, and the rest.
+const ORIGIN_LEN_MAX: usize = 1024;
 
 /// Attributes taken from one file, to be given to another.
 #[derive(Debug, Default)]

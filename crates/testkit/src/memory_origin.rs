@@ -9,7 +9,7 @@ use forebay_proto::{
     ErrorCode,
     page::{crc32c, pages},
 };
-use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat};
+use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat, Validator};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     sync::{Arc, Weak},
@@ -218,7 +218,8 @@ impl Origin for MemoryOrigin {
                 return Ok(file as Arc<dyn OriginFile>);
             }
             let mtime = script.opened_mtime.unwrap_or(script.mtime);
-            let identity = FileIdentity { size: script.size, mtime, endpoint: Self::endpoint() };
+            let validator = Validator::of_mtime(mtime);
+            let identity = FileIdentity { size: script.size, validator, endpoint: Self::endpoint() };
             let file = Arc::new(MemoryFile { state: Arc::clone(&self.state), identity, content: script.content });
             *opened = Arc::downgrade(&file);
             Ok(file as Arc<dyn OriginFile>)

@@ -4,6 +4,7 @@
 
 mod address_pattern;
 mod block;
+mod checksum;
 mod endpoint;
 mod glob;
 mod lfn;
@@ -14,9 +15,11 @@ mod share;
 mod side;
 mod size;
 mod stat;
+mod validator;
 
 pub use address_pattern::{AddressPattern, AddressPatternError};
 pub use block::{BlockIndex, BlockSize, BlockSizeError};
+pub use checksum::Checksum;
 pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT, canonical_host};
 pub use glob::glob_matches;
 pub use lfn::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, LfnError, RequestPath};
@@ -27,3 +30,4 @@ pub use share::{Share, ShareError};
 pub use side::Side;
 pub use size::{ByteSize, ByteSizeError};
 pub use stat::{DirEntry, FileKind, FileStat};
+pub use validator::{ETAG_LEN_MAX, ETag, VALIDATOR_CHECKSUM_LEN_MAX, Validator, ValidatorError, ValidatorMatch};

@@ -93,7 +93,7 @@ impl PartFile {
         if metadata.len() == 0 {
             return Ok(true);
         }
-        if metadata.len() > source.size || metadata.mtime() <= source.mtime {
+        if metadata.len() > source.size || source.mtime.is_none_or(|mtime| metadata.mtime() <= mtime) {
             return Ok(false);
         }
         let tail = ByteRange::between(metadata.len().saturating_sub(TAIL_LEN), metadata.len());

@@ -277,7 +277,7 @@ impl Engine {
 
     async fn stat_at_origin(&self, target: &OriginTarget) -> Result<FileStat, Error> {
         self.check_not_missing(target)?;
-        self.shared().questions.stat(target, None).await
+        self.shared().questions.stat(target, None).await.map(|(stat, _)| stat)
     }
 
     /// Fails when the origin was asked for the file a moment ago and has none.

@@ -1,9 +1,9 @@
 //! What is told of an entry.
 
 use forebay_cache::{CacheKey, EntryId};
-use forebay_index::{FileChecksum, Record};
+use forebay_index::Record;
 use forebay_store::VolumeId;
-use forebay_types::Endpoint;
+use forebay_types::{Checksum, Endpoint};
 
 /// What is known of an entry. Times are in seconds of the Unix epoch.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,7 +43,7 @@ pub struct EntryInfo {
     /// The checksum that the origin told.
     pub origin_checksum: Option<String>,
     /// Checksums of the whole file.
-    pub checksums: Vec<FileChecksum>,
+    pub checksums: Vec<Checksum>,
 }
 
 impl EntryInfo {
@@ -65,8 +65,11 @@ impl EntryInfo {
             is_complete: disk.is_complete(),
             is_open,
             origin: origin.as_ref().map(|origin| origin.endpoint.clone()),
-            origin_mtime: origin.as_ref().map(|origin| origin.mtime),
-            origin_checksum: origin.and_then(|origin| origin.tag),
+            origin_mtime: origin.as_ref().and_then(|origin| origin.validator.mtime()),
+            origin_checksum: origin
+                .as_ref()
+                .and_then(|origin| origin.validator.checksum())
+                .map(|checksum| format!("{}:{}", checksum.algorithm, checksum.value)),
             checksums,
         }
     }

@@ -20,7 +20,6 @@ pub(crate) fn disk_facts(volume: VolumeId, identity: FileIdentity, cinfo: &Cinfo
 
 /// What a mark tells of the origin's file.
 pub(crate) fn learnt(mark: &OriginMark) -> Facts {
-    let tag = mark.checksum.as_ref().map(|checksum| format!("{}:{}", checksum.algorithm(), checksum.value()));
-    let origin = OriginFacts { endpoint: mark.endpoint.clone(), mtime: mark.mtime, tag };
+    let origin = OriginFacts { endpoint: mark.endpoint.clone(), validator: mark.validator.clone() };
     Facts { origin: Some(origin), validated: mark.checked, ..Facts::default() }
 }

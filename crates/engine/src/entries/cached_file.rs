@@ -21,7 +21,7 @@ use forebay_index::{Change, Facts};
 use forebay_origin::{OriginError, OriginFile};
 use forebay_store::VolumeId;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
-use forebay_types::{BlockIndex, ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome};
+use forebay_types::{BlockIndex, ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome, Validator};
 use parking_lot::Mutex;
 use std::{
     fs::File,
@@ -40,7 +40,10 @@ pub(crate) struct CachedFile {
     shared: Arc<Shared>,
     target: OriginTarget,
     geometry: Geometry,
+    /// For stats, in seconds of the Unix epoch.
     mtime: i64,
+    /// As of its open at the origin; empty if it was found on disk.
+    validator: Validator,
     kept: Option<Kept>,
     origin_file: Mutex<Arc<Coalesced<Arc<dyn OriginFile>>>>,
     claims: Claims,
@@ -73,6 +76,8 @@ impl CachedFile {
         kept: Option<Kept>,
         from_origin: Option<FromOrigin>,
     ) -> Self {
+        let opened = from_origin.as_ref();
+        let validator = opened.map_or_else(Validator::default, |opened| opened.file.identity().validator);
         let (origin_file, last_check) = match from_origin {
             Some(FromOrigin { file, asked }) => (Coalesced::ready(file), asked),
             None => (Coalesced::default(), LastCheck::of(kept.as_ref())),
@@ -88,6 +93,7 @@ impl CachedFile {
             target,
             geometry,
             mtime,
+            validator,
             kept,
             origin_file: Mutex::new(Arc::new(origin_file)),
             claims: Claims::default(),
@@ -122,9 +128,9 @@ impl CachedFile {
         self.geometry.file_size()
     }
 
-    /// When the file was last changed, in seconds of the Unix epoch, as of its open.
-    pub(crate) const fn mtime(&self) -> i64 {
-        self.mtime
+    /// The origin's, as of its open there; empty if the file was found on disk.
+    pub(crate) const fn validator(&self) -> &Validator {
+        &self.validator
     }
 
     pub(crate) const fn last_check(&self) -> &LastCheck {

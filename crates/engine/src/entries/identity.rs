@@ -3,7 +3,8 @@
 use crate::entries::{cached_file::CachedFile, stored_entry::Kept};
 use forebay_cache::{Cinfo, Remembered};
 use forebay_origin::{Checksum, FileIdentity, OriginFile};
-use forebay_store::{MarkChecksum, OriginMark};
+use forebay_store::OriginMark;
+use forebay_types::ValidatorMatch;
 use parking_lot::{Mutex, MutexGuard};
 use std::{sync::Arc, time::Instant};
 
@@ -69,7 +70,6 @@ pub(crate) fn last_check_of(cinfo: &Cinfo, mark: Option<&OriginMark>) -> i64 {
 
 impl CachedFile {
     /// Whether the origin's file is the one whose blocks are here: of the same size, and unchanged at the same server.
-    /// (Replicas of one file at several servers have change times of their own.)
     pub(crate) fn matches(&self, identity: &FileIdentity) -> bool {
         if identity.size != self.size() {
             return false;
@@ -77,9 +77,14 @@ impl CachedFile {
         let Some(kept) = self.kept() else { return true };
         let mut record = kept.record();
         if let Some(mark) = &record.mark {
-            return mark.endpoint != identity.endpoint || mark.mtime == identity.mtime;
+            // A replica has the same content until a check shows otherwise; at its own server the file must prove it.
+            return if mark.endpoint == identity.endpoint {
+                mark.validator.compare(&identity.validator) == ValidatorMatch::Same
+            } else {
+                mark.validator.compare_replica(&identity.validator) != ValidatorMatch::Different
+            };
         }
-        record.mark = Some(OriginMark::new(identity.endpoint.clone(), identity.mtime));
+        record.mark = Some(OriginMark::new(identity.endpoint.clone(), identity.validator.clone()));
         record.note_change();
         true
     }
@@ -90,7 +95,10 @@ impl CachedFile {
         if self.kept().is_none() {
             return false;
         }
-        let is_elsewhere = |mark: &OriginMark| mark.endpoint != identity.endpoint;
+        let is_elsewhere = |mark: &OriginMark| {
+            mark.endpoint != identity.endpoint
+                && mark.validator.compare_replica(&identity.validator) != ValidatorMatch::Different
+        };
         identity.size == self.size() && self.mark().as_ref().is_none_or(is_elsewhere)
     }
 
@@ -103,11 +111,13 @@ impl CachedFile {
     /// What tells the file from another one under its name.
     pub(crate) fn remembered(&self) -> Remembered {
         let size = self.size();
-        let unkept = Remembered { size, mtime: Some(self.mtime()), created: i64::MAX };
-        self.kept().map_or(unkept, |kept| {
-            let record = kept.record();
-            Remembered { size, mtime: record.mark.as_ref().map(|mark| mark.mtime), created: record.cinfo.created }
-        })
+        let Some(kept) = self.kept() else {
+            // Without blocks on disk there is nothing that may be older than the time of change tells.
+            return Remembered { size, validator: self.validator().clone(), created: i64::MAX };
+        };
+        let record = kept.record();
+        let validator = record.mark.as_ref().map(|mark| mark.validator.clone()).unwrap_or_default();
+        Remembered { size, validator, created: record.cinfo.created }
     }
 
     /// What the file looked like at its origin, if that is known.
@@ -120,17 +130,20 @@ impl CachedFile {
         let Some(kept) = self.kept() else { return };
         let mut record = kept.record();
         let known = record.mark.take();
+        let checksum = identity.validator.checksum().or(known.as_ref().and_then(|mark| mark.validator.checksum()));
+        let validator = identity.validator.clone().with_checksum(checksum.cloned());
         record.mark = Some(OriginMark {
             checked: known.as_ref().and_then(|mark| mark.checked),
-            checksum: known.and_then(|mark| mark.checksum),
-            ..OriginMark::new(identity.endpoint.clone(), identity.mtime)
+            ..OriginMark::new(identity.endpoint.clone(), validator)
         });
         record.note_change();
     }
 
     /// Notes the origin's checksum of the file.
     pub(crate) fn note_checksum(&self, checksum: &Checksum) {
-        self.change_mark(|mark| mark.checksum = MarkChecksum::new(&checksum.algorithm, &checksum.value));
+        self.change_mark(|mark| {
+            mark.validator = std::mem::take(&mut mark.validator).with_checksum(Some(checksum.clone()));
+        });
     }
 
     fn change_mark(&self, change: impl FnOnce(&mut OriginMark)) {

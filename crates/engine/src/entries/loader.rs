@@ -14,9 +14,9 @@ use crate::{
 };
 use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered};
 use forebay_origin::{Checksum, OriginError};
-use forebay_store::{Entry, MarkChecksum, OriginMark, StoreError};
+use forebay_store::{Entry, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
-use forebay_types::{BlockSize, FileStat};
+use forebay_types::{BlockSize, FileStat, Validator};
 use std::{io, os::unix::fs::MetadataExt, sync::Arc, time::Duration};
 
 /// How long an open waits for the disk: one that hangs is offline by then, and its files are misses.
@@ -45,12 +45,12 @@ pub(crate) async fn load(
         }
     };
     let identity = opened.file.identity();
-    let mark = OriginMark {
-        checksum: checksum.and_then(|checksum| MarkChecksum::new(&checksum.algorithm, &checksum.value)),
-        ..OriginMark::new(identity.endpoint.clone(), identity.mtime)
-    };
+    let known = identity.validator.checksum().cloned();
+    let validator = identity.validator.with_checksum(checksum.or(known));
+    let mark = OriginMark::new(identity.endpoint, validator);
     let block_size = target.treatment.block_size.unwrap_or(shared.options.block_size);
     let geometry = Geometry::of_new_file(block_size, identity.size).ok();
+    let mtime = mark.validator.mtime();
     let made = match create_entry(&shared, key.clone(), geometry, mark, is_disk_first).await {
         Creation::Taken => match open_entry(&shared, key, true).await {
             Some(entry) => found(&shared, target, entry),
@@ -58,8 +58,8 @@ pub(crate) async fn load(
         },
         Creation::Refused => unkept(&shared, target, opened)?,
         Creation::Made(kept) => {
-            let geometry = kept.map.geometry();
-            CachedFile::new(shared, target, geometry, identity.mtime, Some(*kept), Some(opened))
+            let (geometry, mtime) = (kept.map.geometry(), mtime.unwrap_or(kept.record().cinfo.created));
+            CachedFile::new(shared, target, geometry, mtime, Some(*kept), Some(opened))
         }
     };
     Ok(Arc::new(made))
@@ -132,7 +132,11 @@ pub(crate) async fn closed_copy(shared: &Arc<Shared>, target: &OriginTarget) -> 
     Some(ClosedCopy {
         stat: file_stat(target, size, mtime_of(&entry), is_cached),
         last_check: last_check_of(cinfo, mark),
-        remembered: Remembered { size, mtime: mark.map(|mark| mark.mtime), created: cinfo.created },
+        remembered: Remembered {
+            size,
+            validator: mark.map_or_else(Validator::default, |mark| mark.validator.clone()),
+            created: cinfo.created,
+        },
     })
 }
 
@@ -143,7 +147,8 @@ fn unkept(shared: &Arc<Shared>, target: OriginTarget, opened: FromOrigin) -> Res
         Error::Origin(OriginError::Protocol { endpoint: identity.endpoint.clone(), what: error.to_string() })
     };
     let geometry = Geometry::of_new_file(BlockSize::MAX, identity.size).map_err(too_large)?;
-    Ok(CachedFile::new(Arc::clone(shared), target, geometry, identity.mtime, None, Some(opened)))
+    let mtime = identity.validator.mtime().unwrap_or_else(forebay_net::clock::now_unix);
+    Ok(CachedFile::new(Arc::clone(shared), target, geometry, mtime, None, Some(opened)))
 }
 
 /// What the disk holds under `key`, if anything; a disk that fails holds nothing.
@@ -176,10 +181,12 @@ pub(crate) async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: b
     }
 }
 
-/// When the file of an entry last changed: at its origin, or, for entries of XCache that do not tell, on our disk.
+/// When the file of an entry last changed: at its origin; on our disk for entries of XCache, which do not record it; else when
+/// it was first opened.
 fn mtime_of(entry: &Entry) -> i64 {
     let changed_here = || entry.data.file().metadata().map_or(0, |metadata| metadata.mtime());
-    entry.origin.as_ref().map_or_else(changed_here, |mark| mark.mtime)
+    let changed_there = |mark: &OriginMark| mark.validator.mtime().unwrap_or(entry.cinfo.created);
+    entry.origin.as_ref().map_or_else(changed_here, changed_there)
 }
 
 /// What became of making a new entry.

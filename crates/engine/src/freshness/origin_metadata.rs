@@ -8,7 +8,7 @@ use crate::{
 use forebay_auth::CredentialsName;
 use forebay_cache::CacheKey;
 use forebay_origin::{Checksum, FileIdentity, OriginError};
-use forebay_types::{Endpoint, FileStat};
+use forebay_types::{Endpoint, FileStat, Validator};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use std::{
 /// Questions to origins about their files, and origins that did not answer.
 #[derive(Default)]
 pub(crate) struct Questions {
-    stats: Arc<Flights<About, Result<FileStat, OriginError>>>,
+    stats: Arc<Flights<About, Result<(FileStat, Validator), OriginError>>>,
     identities: Arc<Flights<About, Result<FileIdentity, OriginError>>>,
     checksums: Arc<Flights<About, Result<Checksum, OriginError>>>,
     /// Origins that did not answer, and since when.
@@ -37,13 +37,13 @@ const REST_TIME: Duration = Duration::from_secs(10);
 const RESTING_MAX: usize = 4096;
 
 impl Questions {
-    /// What the origin tells of a name, at `since` or later. A name that is not there is remembered.
-    pub(crate) async fn stat(&self, target: &OriginTarget, since: Since) -> Result<FileStat, Error> {
-        let Some(key) = &target.key else { return Ok(target.origin.stat(&target.path).await?) };
+    /// The stat and the validator of a name at its origin, at `since` or later. A name that is not there is remembered.
+    pub(crate) async fn stat(&self, target: &OriginTarget, since: Since) -> Result<(FileStat, Validator), Error> {
+        let Some(key) = &target.key else { return Ok(target.origin.stat_with_validator(&target.path).await?) };
         let ask = || {
             let (target, key) = (target.clone(), key.clone());
             async move {
-                let answer = target.origin.stat(&target.path).await;
+                let answer = target.origin.stat_with_validator(&target.path).await;
                 answer.inspect_err(|error| {
                     if !target.is_as_client() {
                         target.decisions.note_answer(&key, error);

@@ -11,7 +11,6 @@ use crate::{
 };
 use forebay_cache::{CacheKey, CheckOutcome, Likeness, ValidityCheck, Verdict};
 use forebay_origin::{FileIdentity, OriginError};
-use forebay_store::MarkChecksum;
 use forebay_telemetry::{CheckResult, DropReason};
 use forebay_types::{FileKind, FileStat};
 use std::{future::Future, sync::Arc, time::Instant};
@@ -116,9 +115,9 @@ pub(crate) async fn stat_closed(
     }
     let mut told = None;
     let question = async {
-        let stat = shared.questions.stat(target, Some(began)).await?;
+        let (stat, validator) = shared.questions.stat(target, Some(began)).await?;
         told = Some(stat);
-        let is_same = stat.kind == FileKind::File && copy.remembered.compare(stat.size, stat.mtime) == Likeness::Same;
+        let is_same = stat.kind == FileKind::File && copy.remembered.compare(stat.size, &validator) == Likeness::Same;
         Ok(if is_same { Found::Unchanged } else { Found::Changed })
     };
     let found = due.ask(&shared.questions, question).await?;
@@ -232,9 +231,9 @@ async fn compare(file: &Arc<CachedFile>, target: &OriginTarget, began: Instant) 
 }
 
 async fn likeness_by_stat(file: &Arc<CachedFile>, target: &OriginTarget, since: Since) -> Result<Likeness, Error> {
-    let stat = file.shared().questions.stat(target, since).await?;
+    let (stat, validator) = file.shared().questions.stat(target, since).await?;
     let is_file = stat.kind == FileKind::File;
-    Ok(if is_file { file.remembered().compare(stat.size, stat.mtime) } else { Likeness::Different })
+    Ok(if is_file { file.remembered().compare(stat.size, &validator) } else { Likeness::Different })
 }
 
 /// Compares by checksum what size and time of change do not tell apart.
@@ -253,11 +252,11 @@ async fn compare_checksums(
         Likeness::OtherTime => Some(questions.identity(target, key, since).await?),
         Likeness::Same | Likeness::TooYoung | Likeness::Different => None,
     };
-    let known = file.mark().and_then(|mark| mark.checksum);
-    let told = questions.checksum(target, known.as_ref().map(MarkChecksum::algorithm), since).await?;
+    let known = file.mark().and_then(|mark| mark.validator.checksum().cloned());
+    let told = questions.checksum(target, known.as_ref().map(|known| known.algorithm.as_str()), since).await?;
     match (known, told) {
-        (Some(known), Some(told)) if known.algorithm() == told.algorithm => {
-            let is_unchanged = known.value() == told.value;
+        (Some(known), Some(told)) if known.algorithm == told.algorithm => {
+            let is_unchanged = known.value == told.value;
             if let Some(identity) = identity.filter(|_| is_unchanged) {
                 file.note_identity(&identity);
             }

@@ -11,7 +11,7 @@ use crate::{
     upkeep::examination::{Behind, Examination, Findings},
 };
 use forebay_cache::{BlockSums, CacheKey, Cinfo, DataFileId, Pace, sum_chunk_of};
-use forebay_index::{Facts, FileChecksum, Generation};
+use forebay_index::{Facts, Generation};
 use forebay_store::{DataFile, Disk, Entry, StoreError};
 use forebay_telemetry::{BlockCheck, DiskOperation};
 use forebay_types::BlockIndex;
@@ -177,7 +177,5 @@ fn generation_of(data: &dyn DataFile, cinfo: &Cinfo) -> Generation {
 
 /// What checksums of a file tell the index.
 pub(crate) fn facts_of(checksums: &[Checksum]) -> Facts {
-    let file_checksum =
-        |checksum: &Checksum| FileChecksum { algorithm: checksum.algorithm.clone(), value: checksum.value.clone() };
-    Facts { checksums: checksums.iter().map(file_checksum).collect(), ..Facts::default() }
+    Facts { checksums: checksums.to_vec(), ..Facts::default() }
 }

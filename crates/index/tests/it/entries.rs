@@ -3,10 +3,10 @@
 
 use forebay_cache::{CacheKey, EntryId};
 use forebay_index::{
-    Applied, Change, DiskFacts, Facts, FileChecksum, Found, Generation, InMemoryBackend, Index, IndexOptions,
-    OriginFacts, SUMS_PER_CHUNK,
+    Applied, Change, DiskFacts, Facts, Found, Generation, InMemoryBackend, Index, IndexOptions, OriginFacts,
+    SUMS_PER_CHUNK,
 };
-use forebay_types::Endpoint;
+use forebay_types::{Checksum, Endpoint, Validator};
 use std::{collections::BTreeMap, path::Path};
 
 /// In seconds of the Unix epoch.
@@ -67,9 +67,9 @@ fn another_generation_is_another_entry_that_keeps_pin_and_owner() {
     change.merge(Change::learnt(
         OLD,
         Facts {
-            origin: Some(OriginFacts { endpoint: Endpoint::new("o", 1), mtime: 3, tag: None }),
+            origin: Some(OriginFacts { endpoint: Endpoint::new("o", 1), validator: Validator::of_mtime(3) }),
             validated: Some(4),
-            checksums: vec![FileChecksum { algorithm: "md5".to_owned(), value: "00".to_owned() }],
+            checksums: vec![Checksum::new("md5", "00")],
             block_sums: BTreeMap::from([(0, Some(9))]),
         },
     ));

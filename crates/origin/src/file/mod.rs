@@ -162,7 +162,7 @@ impl FileState {
         tracing::debug!(endpoint = %opened.identity.endpoint, "a file was opened anew at its origin");
         let is_same_server = opened.identity.endpoint == self.identity.endpoint;
         let is_changed = opened.identity.size != self.identity.size
-            || (is_same_server && opened.identity.mtime != self.identity.mtime);
+            || (is_same_server && opened.identity.validator != self.identity.validator);
         if is_changed { Err(OriginError::Changed { endpoint: opened.identity.endpoint.clone() }) } else { Ok(opened) }
     }
 }

@@ -13,6 +13,7 @@ use forebay_proto::{
     request::{Stat, Target},
     response::{OpenReply, parse_stat},
 };
+use forebay_types::Validator;
 use std::sync::Arc;
 
 /// A file open at one server. Dropping it closes the file there.
@@ -42,7 +43,11 @@ impl OpenHandle {
         let Arrival { body, connection, is_behind_redirector } = arrival;
         let reply = OpenReply::parse(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
         let mut opened = Self {
-            identity: FileIdentity { size: 0, mtime: 0, endpoint: connection.endpoint().clone() },
+            identity: FileIdentity {
+                size: 0,
+                validator: Validator::default(),
+                endpoint: connection.endpoint().clone(),
+            },
             connection,
             handle: reply.handle,
             server_index,
@@ -65,7 +70,7 @@ impl OpenHandle {
             }
         };
         opened.identity.size = stat.size;
-        opened.identity.mtime = stat.mtime;
+        opened.identity.validator = Validator::of_mtime(stat.mtime);
         Ok(opened)
     }
 }

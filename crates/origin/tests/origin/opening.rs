@@ -16,7 +16,7 @@ async fn good() -> ScriptedOrigin {
 async fn a_file_tells_its_identity() {
     let server = good().await;
     let identity = open(&origin_of(&[&server])).await.identity();
-    assert_eq!((identity.size, identity.mtime), (1 << 20, 1_700_000_000));
+    assert_eq!((identity.size, identity.validator.mtime()), (1 << 20, Some(1_700_000_000)));
     assert_eq!(identity.endpoint, *server.endpoint());
     assert_eq!(server.seen().iter().find(|seen| seen.code == RequestCode::OPEN).unwrap().path, "/store/file");
 }

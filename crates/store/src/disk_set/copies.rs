@@ -1,6 +1,7 @@
 //! Which of two copies of an entry is kept.
 
 use crate::Entry;
+use forebay_types::ValidatorMatch;
 
 /// Whether `entry` is better than `kept`, another copy of the same key on another disk.
 ///
@@ -17,10 +18,12 @@ pub(crate) fn is_better(entry: &Entry, kept: &Entry) -> bool {
     entry.cinfo.created > kept.cinfo.created
 }
 
-/// Whether two copies are known to be of one content: of one size, and of the same change time at the same origin.
+/// Whether two copies are known to be of one content: of one size, and with validators of one server that agree.
 fn is_same_content(entry: &Entry, kept: &Entry) -> bool {
     let is_same_mark = match (&entry.origin, &kept.origin) {
-        (Some(one), Some(other)) => (&one.endpoint, one.mtime) == (&other.endpoint, other.mtime),
+        (Some(one), Some(other)) => {
+            one.endpoint == other.endpoint && one.validator.compare(&other.validator) == ValidatorMatch::Same
+        }
         _ => false,
     };
     is_same_mark && entry.cinfo.geometry.file_size() == kept.cinfo.geometry.file_size()

@@ -7,7 +7,7 @@ use forebay_store::{
     Clock, Disk, DiskSet, Entry, LocalDisk, OriginMark, Permissions, StoreError, VolumeId, VolumeSpec,
 };
 use forebay_testkit::{DiskFaults, FaultyDisk};
-use forebay_types::{BlockIndex, Endpoint, Lfn};
+use forebay_types::{BlockIndex, Endpoint, Lfn, Validator};
 use std::{
     cell::Cell,
     collections::BTreeMap,
@@ -112,7 +112,7 @@ fn cinfo(created: i64) -> Cinfo {
 }
 
 fn mark(mtime: i64) -> Option<OriginMark> {
-    Some(OriginMark::new(Endpoint::new("origin.example", 1094), mtime))
+    Some(OriginMark::new(Endpoint::new("origin.example", 1094), Validator::of_mtime(mtime)))
 }
 
 fn fill(disk: &dyn Disk, key: &CacheKey, entry: &Entry, blocks: u64) {

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use forebay_cache::{BlockMap, CacheKey, ChecksumState, Cinfo, Fault, Geometry, Health, Trust};
 use forebay_store::{Disk, Entry, LocalDisk, OriginMark, StoreError, VolumeId, check};
-use forebay_types::{BlockIndex, Endpoint, Lfn};
+use forebay_types::{BlockIndex, Endpoint, Lfn, Validator};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
@@ -42,7 +42,7 @@ fn new_cinfo() -> Cinfo {
 }
 
 fn mark() -> OriginMark {
-    OriginMark::new(Endpoint::new("origin.example", 1094), 1_600_000_000)
+    OriginMark::new(Endpoint::new("origin.example", 1094), Validator::of_mtime(1_600_000_000))
 }
 
 /// Writes block `index`, full of `byte`, and syncs it in the documented order.

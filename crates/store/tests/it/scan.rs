@@ -3,7 +3,7 @@
 
 use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry};
 use forebay_store::{Disk, LocalDisk, OriginMark, ScanSlice, ScannedEntry, VolumeId};
-use forebay_types::Endpoint;
+use forebay_types::{Endpoint, Validator};
 use std::{
     fs,
     os::unix::fs::symlink,
@@ -22,7 +22,7 @@ fn cinfo() -> Cinfo {
 }
 
 fn mark() -> OriginMark {
-    OriginMark::new(Endpoint::new("origin.example", 1094), 1_600_000_000)
+    OriginMark::new(Endpoint::new("origin.example", 1094), Validator::of_mtime(1_600_000_000))
 }
 
 /// A store with an entry of each name.

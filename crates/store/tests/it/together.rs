@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry};
 use forebay_store::{DataFile, Disk, Entry, FileIdentity, LocalDisk, NewRecord, OriginMark, StoreError, VolumeId};
-use forebay_types::{BlockIndex, Endpoint, Lfn};
+use forebay_types::{BlockIndex, Endpoint, Lfn, Validator};
 use std::{
     fs::{self, File},
     io,
@@ -132,7 +132,7 @@ fn new_cinfo() -> Cinfo {
 }
 
 fn mark() -> OriginMark {
-    OriginMark::new(Endpoint::new("origin.example", 1094), 1_600_000_000)
+    OriginMark::new(Endpoint::new("origin.example", 1094), Validator::of_mtime(1_600_000_000))
 }
 
 fn sync_data(store: &Store, files: &[Counted]) {
