@@ -16,16 +16,11 @@ pub struct AllowList {
 /// A pattern that could not be understood.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AllowListError {
-    /// A pattern of the wrong form.
     #[error(
-        "`{pattern}` is no origin pattern: write HOST, HOST:PORT or HOST:* (HOST may hold `*`, an IPv6 address goes in \
+        "`{pattern}` is not an origin pattern: write HOST, HOST:PORT or HOST:* (HOST may hold `*`, an IPv6 address goes in \
          brackets, no port means {XROOTD_PORT})"
     )]
-    Pattern {
-        /// What was written.
-        pattern: String,
-    },
-    /// More than 1024 patterns.
+    Pattern { pattern: String },
     #[error("{count} origin patterns are more than {PATTERNS_MAX}")]
     TooMany {
         /// How many there were.
@@ -44,9 +39,6 @@ struct OriginPattern {
 impl AllowList {
     /// The list of `patterns`, each `HOST`, `HOST:PORT` or `HOST:*`. In `HOST`, `*` stands for any run of characters,
     /// dots included; in a leading `*.` it stands for one character at least. No port means 1094.
-    ///
-    /// # Errors
-    /// Names the first pattern of another form.
     pub fn parse<T: AsRef<str>>(patterns: &[T]) -> Result<Self, AllowListError> {
         if patterns.len() > PATTERNS_MAX {
             return Err(AllowListError::TooMany { count: patterns.len() });
@@ -56,13 +48,11 @@ impl AllowList {
     }
 
     /// Whether clients may name `origin`.
-    #[must_use]
     pub fn allows(&self, origin: &Endpoint) -> bool {
         self.patterns.iter().any(|pattern| pattern.matches(origin))
     }
 
     /// Whether no origin is allowed.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }

@@ -12,26 +12,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// A block is set written after its bytes are in the data file. Reading a set bit therefore makes those bytes visible to
 /// the reader's thread. Blocks written by this process are trusted. Blocks found on disk are written, but not trusted before
-/// somebody has checked them: [`Self::set_trusted`] when they are what was written, [`Self::forget`] when they are not.
+/// they have been checked: [`Self::set_trusted`] if they are as written, [`Self::forget`] if not.
 ///
 /// Sync goes: [`Self::snapshot_written`], sync the data file if the snapshot [`Self::has_unsynced`] blocks, write the snapshot
 /// as the cinfo, [`Self::mark_synced`]. When the data file cannot be synced: [`Self::forget_unsynced`].
 #[derive(Debug)]
 pub struct BlockMap {
     geometry: Geometry,
-    /// The geometry's, which divides to tell it.
+    /// Cached here because the geometry needs a division for it.
     block_count: u64,
     written: Vec<AtomicU64>,
     /// Never a block that is not written.
     trusted: Vec<AtomicU64>,
     synced: Vec<AtomicU64>,
-    /// Number of bits in `written`; for an instant behind them while they change.
+    /// Number of bits in `written`; for an instant behind the bits while they change.
     written_count: AtomicU64,
     /// Number of bits in `trusted`, likewise; never above it.
     trusted_count: AtomicU64,
 }
 
-/// What is thought of blocks found on disk.
+/// Whether blocks found on disk must be checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Trust {
     /// They are what was written.
@@ -42,14 +42,12 @@ pub enum Trust {
 
 impl BlockMap {
     /// The map of a file with no block. The single block of an empty file is there at once.
-    #[must_use]
     pub fn new(geometry: Geometry) -> Self {
         Self::of(geometry, &BlockSet::new(geometry.block_count()), Trust::Given)
     }
 
     /// The map of a file whose blocks in `cinfo` are written and synced. The single block of an empty file is there
     /// whatever the record says, and there is nothing about it to check.
-    #[must_use]
     pub fn from_cinfo(cinfo: &Cinfo, trust: Trust) -> Self {
         Self::of(cinfo.geometry, &cinfo.blocks, trust)
     }
@@ -74,13 +72,11 @@ impl BlockMap {
     }
 
     /// How the file is cut into blocks.
-    #[must_use]
     pub const fn geometry(&self) -> Geometry {
         self.geometry
     }
 
     /// Whether every block is written.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.written_count.load(Ordering::Acquire) == self.block_count
     }
@@ -89,7 +85,6 @@ impl BlockMap {
     /// held.
     ///
     /// The hot path: one load for a complete file, else two or three.
-    #[must_use]
     pub fn holds(&self, range: ByteRange) -> bool {
         if self.is_trusted_whole() || range.is_empty() {
             return true;
@@ -103,14 +98,12 @@ impl BlockMap {
     }
 
     /// Whether block `index` is in the data file.
-    #[must_use]
     pub fn is_written(&self, index: BlockIndex) -> bool {
         let (word, mask) = position(index);
         self.written.get(word).is_some_and(|bits| bits.load(Ordering::Acquire) & mask != 0)
     }
 
     /// Whether block `index` is in the data file and may be given to clients.
-    #[must_use]
     pub fn is_trusted(&self, index: BlockIndex) -> bool {
         let (word, mask) = position(index);
         self.trusted.get(word).is_some_and(|bits| bits.load(Ordering::Acquire) & mask != 0)
@@ -118,7 +111,6 @@ impl BlockMap {
 
     /// The end of the trusted bytes that are in the data file without a gap from `offset` on: `offset` itself when that byte
     /// is not among them, at most the file's size.
-    #[must_use]
     pub fn present_run(&self, offset: u64) -> u64 {
         let file_size = self.geometry.file_size();
         if offset >= file_size {
@@ -157,7 +149,7 @@ impl BlockMap {
         added
     }
 
-    /// Notes that block `index` holds what was written, as far as can be told. A block that is not written is not noted.
+    /// Notes that block `index` holds the bytes that were written. A block that is not written is not noted.
     pub fn set_trusted(&self, index: BlockIndex) {
         let (word, mask) = position(index);
         let Some(bits) = self.trusted.get(word).filter(|_| self.is_written(index)) else { return };
@@ -175,7 +167,7 @@ impl BlockMap {
         }
     }
 
-    /// Notes that block `index` is to be checked before anybody gets it again.
+    /// Notes that block `index` is to be checked before it is given to a client again.
     pub fn distrust(&self, index: BlockIndex) {
         let (word, mask) = position(index);
         let Some(bits) = self.trusted.get(word) else { return };
@@ -185,7 +177,7 @@ impl BlockMap {
     }
 
     /// Takes back block `index`, whose bytes on disk are not what was written: it is missing from now on. The caller sees to
-    /// it that no sync of the file is under way, and that nobody writes the block.
+    /// it that no sync of the file is under way and that no one writes the block.
     pub fn forget(&self, index: BlockIndex) {
         let (word, mask) = position(index);
         let clear = |words: &[AtomicU64]| {
@@ -199,19 +191,15 @@ impl BlockMap {
     }
 
     /// Whether some block is written and not trusted.
-    #[must_use]
     pub fn has_untrusted(&self) -> bool {
         self.trusted_count.load(Ordering::Acquire) != self.written_count.load(Ordering::Acquire)
     }
 
-    /// The blocks that are trusted.
-    #[must_use]
     pub fn snapshot_trusted(&self) -> BlockSet {
         BlockSet::from_words(self.block_count, self.trusted.iter().map(|word| word.load(Ordering::Acquire)))
     }
 
     /// The blocks that are written and not trusted.
-    #[must_use]
     pub fn snapshot_untrusted(&self) -> BlockSet {
         let untrusted = |(written, trusted): (&AtomicU64, &AtomicU64)| {
             written.load(Ordering::Acquire) & !trusted.load(Ordering::Acquire)
@@ -220,19 +208,16 @@ impl BlockMap {
     }
 
     /// Number of blocks in the data file.
-    #[must_use]
     pub fn written_count(&self) -> u64 {
         self.written_count.load(Ordering::Acquire)
     }
 
     /// Bytes of the blocks in the data file.
-    #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.geometry.bytes_of(self.written_count(), self.is_written(BlockIndex(self.block_count - 1)))
     }
 
     /// The blocks written so far: what a cinfo may hold after the data file has been synced.
-    #[must_use]
     pub fn snapshot_written(&self) -> BlockSet {
         BlockSet::from_words(self.block_count, self.written.iter().map(|word| word.load(Ordering::Acquire)))
     }
@@ -245,12 +230,11 @@ impl BlockMap {
     }
 
     /// Whether `blocks` has a block that is not known durable: then the data file must be synced before they are recorded.
-    #[must_use]
     pub fn has_unsynced(&self, blocks: &BlockSet) -> bool {
         blocks.words().iter().zip(&self.synced).any(|(&word, synced)| word & !synced.load(Ordering::Acquire) != 0)
     }
 
-    /// Takes back every block: the disk they are on is gone. The caller sees to it that no more blocks are noted.
+    /// Removes all blocks: the disk they are on is gone. The caller ensures that no more blocks are noted.
     pub fn forget_all(&self) {
         self.synced.iter().for_each(|synced| synced.store(0, Ordering::Release));
         self.forget_unsynced();
@@ -271,7 +255,6 @@ impl BlockMap {
     }
 
     /// Number of blocks that are written and not yet known durable.
-    #[must_use]
     pub fn unsynced_count(&self) -> u64 {
         let unsynced = |(written, synced): (&AtomicU64, &AtomicU64)| {
             written.load(Ordering::Acquire) & !synced.load(Ordering::Acquire)

@@ -17,37 +17,31 @@ impl BlockSet {
     ///
     /// # Panics
     /// When a set of `len` bits cannot be addressed; a [`crate::Geometry`] never has that many blocks.
-    #[must_use]
     pub fn new(len: u64) -> Self {
         Self { words: vec![0; words_for(len)], len }
     }
 
     /// Number of blocks of the file, in the set or not.
-    #[must_use]
     pub const fn len(&self) -> u64 {
         self.len
     }
 
     /// Whether no block is in the set.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
 
     /// Whether every block is in the set.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.count() == self.len
     }
 
     /// Number of blocks in the set.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Whether block `index` is in the set; false for blocks behind the file's last one.
-    #[must_use]
+    /// Whether block `index` is in the set; false for blocks after the file's last one.
     pub fn contains(&self, index: BlockIndex) -> bool {
         let (word, mask) = position(index);
         self.words.get(word).is_some_and(|bits| bits & mask != 0)
@@ -67,7 +61,6 @@ impl BlockSet {
     }
 
     /// The highest block in the set.
-    #[must_use]
     pub fn last(&self) -> Option<BlockIndex> {
         let (position, word) = self.words.iter().enumerate().rev().find(|(_, word)| **word != 0)?;
         let below = u64::try_from(position).ok()? * WORD_BITS;
@@ -83,7 +76,7 @@ impl BlockSet {
         was_there
     }
 
-    /// The set whose words are `words`; bits behind block `len - 1` are dropped.
+    /// The set whose words are `words`; bits after block `len - 1` are dropped.
     pub(crate) fn from_words(len: u64, words: impl Iterator<Item = u64>) -> Self {
         let mut set = Self { words: words.take(words_for(len)).collect(), len };
         set.words.resize(words_for(len), 0);

@@ -1,4 +1,4 @@
-//! The CRC-32C of each block of a file, as far as it is known.
+//! The known CRC-32C sums of a file's blocks.
 
 use crate::{Crc32cAppend, Geometry, crc32c_append};
 use forebay_types::BlockIndex;
@@ -34,7 +34,6 @@ struct Chunk {
 
 impl BlockSums {
     /// The sum of block `index`, if it is known.
-    #[must_use]
     pub fn get(&self, index: BlockIndex) -> Option<u32> {
         let (chunk, position) = place(index);
         self.chunks.get(&chunk)?.get(position)
@@ -48,7 +47,6 @@ impl BlockSums {
     }
 
     /// Whether the chunk of block `index` was looked up where sums are stored.
-    #[must_use]
     pub fn is_loaded(&self, index: BlockIndex) -> bool {
         self.loaded.contains(&sum_chunk_of(index))
     }
@@ -66,7 +64,6 @@ impl BlockSums {
     }
 
     /// The CRC-32C of a file cut by `geometry`, when the sums of all of its blocks are known.
-    #[must_use]
     pub fn of_file(&self, geometry: Geometry) -> Option<u32> {
         let is_worth_a_table = geometry.block_count() > APPENDS_WITHOUT_TABLE_MAX;
         let whole_block = is_worth_a_table.then(|| Crc32cAppend::of_len(geometry.block_size()));
@@ -108,7 +105,6 @@ impl Chunk {
 }
 
 /// The number of the chunk that block `index` is in.
-#[must_use]
 pub const fn sum_chunk_of(index: BlockIndex) -> u64 {
     index.0 / SUMS_PER_CHUNK
 }

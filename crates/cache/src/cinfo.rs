@@ -1,4 +1,4 @@
-//! The cinfo: the record beside each data file that says which blocks it holds and who used it.
+//! The cinfo: the record next to each data file: which blocks it holds and how it was used.
 //!
 //! The bytes are XCache's: version 4 is written, versions 2, 3 and 4 are read. All integers are little-endian, without
 //! padding.
@@ -15,7 +15,7 @@ pub use layout::{ACCESSES_LEN_MAX, CINFO_LEN_MAX, CinfoVersion};
 
 use crate::{BlockSet, Geometry, GeometryError};
 
-/// What is known of a cached file, as stored beside its data.
+/// The record of a cached file, stored next to its data.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cinfo {
     /// File size and block size.
@@ -37,49 +37,34 @@ pub struct Cinfo {
 /// Which checksums hold for all blocks of a file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ChecksumState {
-    /// None.
     #[default]
     None,
     /// The data file has page checksums on disk.
     Cache,
     /// Each block came with verified page checksums from the origin.
     Net,
-    /// Both.
     Both,
 }
 
 /// Why bytes are no cinfo.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CinfoError {
-    /// The bytes end inside a section.
     #[error("truncated inside the {section}")]
-    Truncated {
-        /// The section.
-        section: &'static str,
-    },
-    /// A version that is not 2, 3 or 4.
+    Truncated { section: &'static str },
     #[error("unknown version {0}")]
     Version(i32),
-    /// A section's checksum does not match its bytes.
     #[error("wrong checksum of the {section}")]
-    Checksum {
-        /// The section.
-        section: &'static str,
-    },
-    /// A negative file size or block size.
+    Checksum { section: &'static str },
     #[error("negative file or block size")]
     Negative,
-    /// Sizes that give no geometry.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// A number of access records that is negative or above [`ACCESSES_LEN_MAX`].
     #[error("implausible number of access records: {0}")]
     AccessCount(i64),
 }
 
 impl Cinfo {
     /// The record of a new file: no block, no access. `created` is in seconds of the Unix epoch.
-    #[must_use]
     pub fn new(geometry: Geometry, created: i64, checksum: ChecksumState) -> Self {
         Self {
             geometry,
@@ -93,26 +78,21 @@ impl Cinfo {
     }
 
     /// Whether every block is there. An empty file is complete whatever its bit says.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.geometry.file_size() == 0 || self.blocks.is_full()
     }
 
-    /// Bytes that are there.
-    #[must_use]
     pub fn present_bytes(&self) -> u64 {
         let has_last = self.blocks.last().is_some_and(|last| last.0 + 1 == self.geometry.block_count());
         self.geometry.bytes_of(self.blocks.count(), has_last)
     }
 
     /// The least length in bytes that the data file must have to hold the blocks that are there.
-    #[must_use]
     pub fn expected_data_len(&self) -> u64 {
         self.blocks.last().map_or(0, |last| self.geometry.range_of(last).end())
     }
 
     /// When the file was last used, in seconds of the Unix epoch.
-    #[must_use]
     pub fn last_access(&self) -> i64 {
         self.accesses.last().map_or(self.created, |access| {
             access.detached.unwrap_or_else(|| access.attached.saturating_add(i64::from(access.duration_seconds)))
@@ -151,7 +131,6 @@ impl ChecksumState {
     }
 
     /// The name used in logs and by `xrdpfc_print`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",

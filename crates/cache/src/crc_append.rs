@@ -6,7 +6,6 @@
 /// The polynomial of CRC-32C, lowest power in the highest bit, as all polynomials here.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// The polynomial 1.
 const ONE: u32 = 1 << 31;
 
 /// Appends pieces of one length to a CRC-32C.
@@ -18,7 +17,6 @@ pub struct Crc32cAppend {
 
 impl Crc32cAppend {
     /// For pieces of `len` bytes.
-    #[must_use]
     #[expect(clippy::indexing_slicing, reason = "the loops end with the arrays; a constant has no other way")]
     pub const fn of_len(len: u64) -> Self {
         let factor = power_of_bytes(len);
@@ -36,7 +34,6 @@ impl Crc32cAppend {
     }
 
     /// The CRC-32C of bytes whose sum is `sum`, followed by a piece whose sum is `piece_sum`.
-    #[must_use]
     #[expect(clippy::indexing_slicing, reason = "a byte is an index of 256 elements")]
     pub fn append(&self, sum: u32, piece_sum: u32) -> u32 {
         let [b0, b1, b2, b3] = sum.to_le_bytes().map(usize::from);
@@ -46,7 +43,6 @@ impl Crc32cAppend {
 }
 
 /// The CRC-32C of bytes whose sum is `sum`, followed by a piece of `piece_len` bytes whose sum is `piece_sum`.
-#[must_use]
 pub const fn crc32c_append(sum: u32, piece_sum: u32, piece_len: u64) -> u32 {
     product(power_of_bytes(piece_len), sum) ^ piece_sum
 }

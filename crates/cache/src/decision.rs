@@ -1,4 +1,4 @@
-//! What becomes of an open: rules by path, size, client and opaque data.
+//! Rules that decide whether an opened file is cached: by path, size, client and opaque data.
 
 use crate::{FillPolicy, PathPattern, ReadAheadSettings};
 use forebay_types::{BlockSize, glob_matches};
@@ -12,7 +12,7 @@ pub struct Rules {
     rules: Vec<Rule>,
 }
 
-/// Which opens a rule is for, and what becomes of them. What is not given matches everything.
+/// The opens that a rule applies to, and its decision. An unset condition matches everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rule {
     /// Paths; of files whose origin the client names, as `/root:/HOST:PORT/path`.
@@ -27,7 +27,7 @@ pub struct Rule {
     pub host: Option<String>,
     /// Opaque data that the request must carry, all of them.
     pub cgi: Vec<CgiPattern>,
-    /// What becomes of the open.
+    /// The decision for the open.
     pub treatment: Treatment,
 }
 
@@ -40,7 +40,7 @@ pub struct CgiPattern {
     pub value: Option<String>,
 }
 
-/// What becomes of an open.
+/// How an open is handled.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Treatment {
     /// Where the bytes go.
@@ -80,7 +80,7 @@ pub struct Subject<'a> {
     pub size: Option<u64>,
 }
 
-/// What the rules say.
+/// The outcome of the rules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Decision {
     /// This becomes of the open.
@@ -90,15 +90,13 @@ pub enum Decision {
 }
 
 impl Rules {
-    /// A list of rules; those behind [`RULES_MAX`] are dropped.
-    #[must_use]
+    /// A list of rules; those after [`RULES_MAX`] are dropped.
     pub fn new(mut rules: Vec<Rule>) -> Self {
         rules.truncate(RULES_MAX);
         Self { rules }
     }
 
     /// Decides what becomes of an open.
-    #[must_use]
     pub fn decide(&self, subject: &Subject<'_>) -> Decision {
         let mut matching = self.rules.iter().filter(|rule| rule.matches_name_and_client(subject));
         let decided = matching.find_map(|rule| match subject.size {
@@ -132,7 +130,6 @@ impl Rule {
 
 impl CgiPattern {
     /// Reads `key=value`, or `key` for any value.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (key, value) = match text.split_once('=') {
             Some((key, value)) => (key, Some(value)),
@@ -153,7 +150,6 @@ impl CgiPattern {
 
 impl Action {
     /// The name used in the configuration, in logs and metrics.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cache => "cache",
@@ -181,7 +177,6 @@ impl Default for CachedCriteria {
 
 impl CachedCriteria {
     /// Whether a file of `size` bytes counts as cached when `present` bytes of it are on disk.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "whole files are compared before; a fraction need not be exact")]
     pub fn are_met(&self, present: u64, size: u64) -> bool {
         if present >= size {

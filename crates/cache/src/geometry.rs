@@ -17,22 +17,16 @@ pub struct Geometry {
 /// A file that cannot be cut into blocks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum GeometryError {
-    /// The block size is 0 or above `i64::MAX`.
     #[error("block size of {0} bytes is outside 1..=2^63-1")]
     BlockSize(u64),
-    /// The file size is above `i64::MAX`.
     #[error("file size of {0} bytes is above 2^63-1")]
     FileSize(u64),
-    /// More than [`BLOCKS_MAX`] blocks.
     #[error("{0} blocks are more than 2^31-1: use larger blocks")]
     TooManyBlocks(u64),
 }
 
 impl Geometry {
     /// The geometry of a file of `file_size` bytes in blocks of `block_size` bytes.
-    ///
-    /// # Errors
-    /// When a number does not fit the record on disk.
     pub const fn new(block_size: u64, file_size: u64) -> Result<Self, GeometryError> {
         if block_size == 0 || block_size > i64::MAX as u64 {
             return Err(GeometryError::BlockSize(block_size));
@@ -48,45 +42,36 @@ impl Geometry {
     }
 
     /// The geometry of a new file.
-    ///
-    /// # Errors
-    /// When the file is too large for the block size.
     pub const fn of_new_file(block_size: BlockSize, file_size: u64) -> Result<Self, GeometryError> {
         Self::new(block_size.bytes(), file_size)
     }
 
     /// Size of a block in bytes; the last one may be shorter.
-    #[must_use]
     pub const fn block_size(self) -> u64 {
         self.block_size
     }
 
     /// Size of the file in bytes.
-    #[must_use]
     pub const fn file_size(self) -> u64 {
         self.file_size
     }
 
     /// Number of blocks; an empty file has one (empty) block, as in XCache.
-    #[must_use]
     pub const fn block_count(self) -> u64 {
         if self.file_size == 0 { 1 } else { (self.file_size - 1) / self.block_size + 1 }
     }
 
     /// The block that holds the byte at `offset`.
-    #[must_use]
     pub const fn index_of(self, offset: u64) -> BlockIndex {
         BlockIndex(offset / self.block_size)
     }
 
-    /// The bytes of block `index`; empty behind the end of the file.
-    #[must_use]
+    /// The bytes of block `index`; empty after the end of the file.
     pub const fn range_of(self, index: BlockIndex) -> ByteRange {
         ByteRange::at(index.0.saturating_mul(self.block_size), self.block_size).clipped_to(self.file_size)
     }
 
     /// The bytes of `count` blocks, of which the last one of the file is one or not.
-    #[must_use]
     pub const fn bytes_of(self, count: u64, has_last: bool) -> u64 {
         let last = BlockIndex(self.block_count() - 1);
         let missing = if has_last { self.block_size - self.range_of(last).len() } else { 0 };
@@ -94,7 +79,6 @@ impl Geometry {
     }
 
     /// The indices of the blocks that `range` touches; none for an empty range.
-    #[must_use]
     pub const fn blocks_of(self, range: ByteRange) -> Range<u64> {
         if range.is_empty() {
             return 0..0;
@@ -103,7 +87,6 @@ impl Geometry {
     }
 
     /// `range` widened to whole blocks, within the file.
-    #[must_use]
     pub const fn widen(self, range: ByteRange) -> ByteRange {
         let start = range.start() / self.block_size * self.block_size;
         let end = range.end().div_ceil(self.block_size).saturating_mul(self.block_size);

@@ -1,4 +1,4 @@
-//! How a disk does, judged from what its operations tell.
+//! The health of a disk, judged from its operations.
 //!
 //! A disk that fails again and again, or that leaves an operation hanging, is taken offline: its files are misses until a
 //! probe succeeds. A full disk is not a broken one, nor is one that can only be read: both go on giving what they hold.
@@ -31,7 +31,6 @@ impl Health {
         [Self::Healthy, Self::Degraded, Self::Full, Self::ReadOnly, Self::Offline, Self::Probing];
 
     /// The name used in logs and metrics.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -44,19 +43,17 @@ impl Health {
     }
 
     /// Whether files on the disk may be read.
-    #[must_use]
     pub const fn is_online(self) -> bool {
         !matches!(self, Self::Offline | Self::Probing)
     }
 
     /// Whether the disk may be written.
-    #[must_use]
     pub const fn is_writable(self) -> bool {
         matches!(self, Self::Healthy | Self::Degraded)
     }
 }
 
-/// What went wrong with a disk.
+/// A failure of a disk.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Fault {
     /// An operation failed for a reason that lies in the disk.
@@ -73,7 +70,6 @@ pub enum Fault {
 
 impl Fault {
     /// The name used in logs and metrics.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Broken => "broken",
@@ -148,7 +144,6 @@ const LATENCY_WEIGHT: u32 = 8;
 
 impl DiskHealth {
     /// A disk of which nothing bad is known.
-    #[must_use]
     pub const fn new(limits: HealthLimits) -> Self {
         Self {
             limits,
@@ -165,7 +160,6 @@ impl DiskHealth {
     }
 
     /// The state at `now`.
-    #[must_use]
     pub fn health(&self, now: Instant) -> Health {
         let failed_lately = || self.errors.iter().any(|&error| self.is_held_against(error, now));
         if self.is_offline {
@@ -182,7 +176,6 @@ impl DiskHealth {
     }
 
     /// Mean time of operations.
-    #[must_use]
     pub const fn latency(&self) -> Duration {
         self.latency
     }
@@ -212,7 +205,7 @@ impl DiskHealth {
         }
     }
 
-    /// Begins a probe if it is time for one. Its end must be told by [`Self::probe_ended`].
+    /// Begins a probe if it is time for one. Its end must be reported by [`Self::probe_ended`].
     pub fn begin_probe(&mut self, now: Instant) -> bool {
         let is_due = !self.is_probing && self.probe_due.is_some_and(|due| due <= now);
         if is_due {

@@ -6,11 +6,11 @@
 //!   that every read of a file asks.
 //! - [`BlockSums`] holds the checksum of each block; [`Crc32cAppend`] makes it of those of its pages, [`AdlerPieces`]
 //!   that of a file of those of its pieces.
-//! - [`Cinfo`] is the record beside each data file, with its codec for the formats of XCache.
-//! - [`Replacement`] policies tell which entry is worth least; the [`Ledger`] keeps the sums, [`plan_purge`] tells what has to
+//! - [`Cinfo`] is the record next to each data file, with its codec for the formats of XCache.
+//! - [`Replacement`] policies select the entry that is worth least; the [`Ledger`] keeps the sums, [`plan_purge`] computes what has to
 //!   go, and a [`PurgeRun`] picks the victims.
 //! - [`plan_read`] divides a read into bytes that are present, bytes on their way, and bytes to fetch.
-//! - [`DiskHealth`] judges a disk from what its operations tell; [`placement_order`] chooses a disk for a file.
+//! - [`DiskHealth`] judges a disk from its operations; [`placement_order`] chooses a disk for a file.
 //! - [`Rules`] decide what becomes of an open, [`ValidityPolicy`] whether a copy may be served, [`NegativeAnswers`]
 //!   remembers which names an origin has not.
 //! - [`CacheKey`] names an entry, [`EntryId`] numbers it; [`ForwardedPath`] and [`AllowList`] serve requests whose path names the origin.

@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most names remembered.
 pub const NEGATIVE_NAMES_MAX: usize = 65_536;
 
 /// Most bytes of all names remembered.
@@ -30,13 +29,11 @@ struct Answer<V> {
 
 impl<V: Clone> NegativeAnswers<V> {
     /// Answers that are remembered for `time`; for zero, none is.
-    #[must_use]
     pub const fn new(time: Duration) -> Self {
         Self { time, answers: BTreeMap::new(), order: VecDeque::new(), bytes: 0 }
     }
 
     /// The answer for `name`, if it is remembered.
-    #[must_use]
     pub fn get(&self, name: &str, now: Instant) -> Option<V> {
         self.answers.get(name).filter(|answer| now < answer.end).map(|answer| answer.value.clone())
     }
@@ -65,13 +62,11 @@ impl<V: Clone> NegativeAnswers<V> {
     }
 
     /// Number of names remembered.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.answers.len()
     }
 
     /// Whether no name is remembered.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()
     }
@@ -79,7 +74,7 @@ impl<V: Clone> NegativeAnswers<V> {
     fn drop_oldest(&mut self) {
         let Some((end, name)) = self.order.pop_front() else { return };
         self.bytes -= name.len();
-        // A name that was forgotten meanwhile may have been noted anew.
+        // A name that was forgotten meanwhile may have been noted again.
         if self.answers.get(&name).is_some_and(|answer| answer.end == end) {
             self.answers.remove(&name);
         }

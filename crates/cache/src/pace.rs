@@ -13,7 +13,6 @@ pub struct Pace {
 
 impl Pace {
     /// A pace of `rate` bytes in a second; 0 is one byte.
-    #[must_use]
     pub fn new(rate: u64) -> Self {
         Self { rate: rate.max(1), due: None }
     }

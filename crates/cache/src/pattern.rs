@@ -14,16 +14,11 @@ pub struct PathPattern {
     tokens: Vec<Token>,
 }
 
-/// A text that is no [`PathPattern`].
+/// A text that is not a [`PathPattern`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PathPatternError {
-    /// It could match no path.
     #[error("`{pattern}` matches no path: begin it with / or **")]
-    Start {
-        /// What was given.
-        pattern: String,
-    },
-    /// Longer than a path, or with too many stars.
+    Start { pattern: String },
     #[error("`{pattern}` is longer than {LFN_LEN_MAX} bytes or has more than {STARS_MAX} stars")]
     TooLong {
         /// The beginning of what was given.
@@ -34,30 +29,24 @@ pub enum PathPatternError {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Token {
     Byte(u8),
-    /// `?`
     One,
-    /// `*`
     Run,
-    /// `**`
     Any,
-    /// `**/` behind a `/`: nothing, or any run that ends in `/`.
+    /// `**/` after a `/`: nothing, or any run that ends in `/`.
     Directories,
 }
 
 /// Where a star began to match, and where it may end next.
 #[derive(Clone, Copy)]
 struct Retry {
-    /// The token behind the star.
+    /// The token after the star.
     token: usize,
-    /// The first byte of the path that is behind the star for now.
+    /// The first byte of the path after the part that the star stands for so far.
     at: usize,
 }
 
 impl PathPattern {
     /// Reads a pattern.
-    ///
-    /// # Errors
-    /// See [`PathPatternError`].
     pub fn parse(pattern: &str) -> Result<Self, PathPatternError> {
         if !pattern.starts_with('/') && !pattern.starts_with("**") {
             return Err(PathPatternError::Start { pattern: pattern.to_owned() });
@@ -71,7 +60,6 @@ impl PathPattern {
     }
 
     /// Whether `path` (which begins with `/`) matches as a whole.
-    #[must_use]
     pub fn matches(&self, path: &str) -> bool {
         let path = path.as_bytes();
         let (mut token, mut at) = (0, 0);
@@ -108,7 +96,7 @@ impl PathPattern {
         }
     }
 
-    /// A `**` made longer: by a byte, or, for whole directories, to behind the next `/`.
+    /// A `**` made longer: by a byte, or, for whole directories, past the next `/`.
     fn later_anywhere(&self, path: &[u8], retry: Retry) -> Option<Retry> {
         let rest = path.get(retry.at..).filter(|rest| !rest.is_empty())?;
         let is_directories = self.tokens.get(retry.token.checked_sub(1)?) == Some(&Token::Directories);

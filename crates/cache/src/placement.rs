@@ -13,7 +13,6 @@ pub struct Candidate {
 }
 
 /// A number that stands for `bytes`, the same in every version of the program (FNV-1a, then mixed).
-#[must_use]
 pub fn placement_hash(bytes: &[u8]) -> u64 {
     let hash = bytes
         .iter()
@@ -22,7 +21,6 @@ pub fn placement_hash(bytes: &[u8]) -> u64 {
 }
 
 /// Positions of the candidates, the best place for the key of `hash` first. Candidates without weight come last.
-#[must_use]
 pub fn placement_order(hash: u64, candidates: &[Candidate]) -> Vec<usize> {
     let mut drawn: Vec<(f64, usize)> =
         candidates.iter().enumerate().map(|(position, candidate)| (draw(hash, candidate), position)).collect();
@@ -34,7 +32,6 @@ pub fn placement_order(hash: u64, candidates: &[Candidate]) -> Vec<usize> {
 
 /// The weight of a disk for new files: its configured weight times the room it has left, but never nothing, so that disks that
 /// are all full still share what comes.
-#[must_use]
 pub fn weight_for_new(weight: u32, free_bytes: u64, total_bytes: u64) -> f64 {
     let room = free_bytes.max(total_bytes / FREE_SHARE_MIN).max(1);
     f64::from(weight) * room as f64
@@ -43,7 +40,7 @@ pub fn weight_for_new(weight: u32, free_bytes: u64, total_bytes: u64) -> f64 {
 /// A disk with less than one part in this many free is taken to have that much.
 const FREE_SHARE_MIN: u64 = 100;
 
-/// What a candidate draws for a key: exponentially distributed with its weight as the rate, so that each wins in proportion to
+/// The number that a candidate draws for a key: exponentially distributed with its weight as the rate, so that each wins in proportion to
 /// its weight. Small is good.
 fn draw(hash: u64, candidate: &Candidate) -> f64 {
     if candidate.weight <= 0.0 {

@@ -3,7 +3,7 @@
 use crate::Geometry;
 use forebay_types::{BlockIndex, ByteRange};
 
-/// Most bytes one fill fetches unless configured otherwise: large enough that the round trip costs little.
+/// Most bytes one fill fetches by default: large enough that the round trip costs little.
 pub const FILL_LEN_MAX: u64 = 4 << 20;
 
 /// Most bytes of one check of blocks on disk: reading them costs a disk a few milliseconds, which is what a reader waits.
@@ -71,7 +71,6 @@ impl Default for PlanLimits {
 
 impl Piece {
     /// The bytes of the read that this piece answers.
-    #[must_use]
     pub const fn wanted(self) -> ByteRange {
         match self {
             Self::Hit(range)
@@ -81,7 +80,7 @@ impl Piece {
         }
     }
 
-    /// This piece and the one right behind it as one piece, or `None` when they must stay apart.
+    /// This piece and the one right after it as one piece, or `None` when they must stay apart.
     fn merged(self, next: Self, limits: PlanLimits) -> Option<Self> {
         match (self, next) {
             (Self::Hit(a), Self::Hit(b)) => Some(Self::Hit(joined(a, b))),
@@ -103,7 +102,7 @@ impl Piece {
     }
 }
 
-/// Divides a read of `range` into pieces: in order, without gap or overlap, as few as the limits allow. Bytes behind the
+/// Divides a read of `range` into pieces: in order, without gap or overlap, as few as the limits allow. Bytes after the
 /// end of the file are left out.
 ///
 /// `state` is asked once for each block, in order. When it looks into a fill table, the caller holds that table's lock

@@ -1,7 +1,7 @@
 //! Purge: how much has to go, from where, and which entries that are.
 //!
 //! Everything is decided here and nothing is done: the [`Ledger`] keeps the sums and the replacement policy, [`plan_purge`]
-//! turns rules and sums into [`Goal`]s, a [`PurgeRun`] hands out victims until the goals are met. Whoever drives it removes
+//! turns rules and sums into [`Goal`]s, a [`PurgeRun`] hands out victims until the goals are met. The caller removes
 //! the files, and says of each victim whether it went.
 
 mod expiry;

@@ -1,4 +1,4 @@
-//! Which entry is worth least: replacement policies behind one interface, [`Replacement`].
+//! Replacement policies, which select the entry that is worth least, behind one interface, [`Replacement`].
 //!
 //! A policy holds no key and reads no clock: entries are numbers with a size, a time of last use and a [`Shelf`], and about
 //! a hundred bytes each. Given the same calls it gives the same answers. All calls cost O(log n) at most.
@@ -20,14 +20,12 @@ pub struct Shelf {
     pub quota: Option<u16>,
 }
 
-/// What a policy knows of an entry.
+/// The facts of an entry that a policy uses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Facts {
-    /// Its number.
     pub id: EntryId,
-    /// Where it counts.
     pub shelf: Shelf,
-    /// What it takes on disk, in bytes.
+    /// Room on disk in bytes.
     pub bytes: u64,
     /// When it was last used, in milliseconds of the Unix epoch.
     pub last_use_ms: i64,
@@ -38,7 +36,7 @@ pub struct Facts {
 /// An entry that a policy has not seen yet: new in the cache, or found there at a start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NewEntry {
-    /// What is known of it.
+    /// The facts of the entry.
     pub facts: Facts,
     /// How often it was used so far; 1 for an entry that is new in the cache.
     pub uses: u64,
@@ -55,7 +53,7 @@ pub trait Replacement: fmt::Debug + Send {
     fn insert(&mut self, entry: NewEntry);
 
     /// Notes that an entry is in use at `now_ms` (milliseconds of the Unix epoch), and was used `times` times since it was
-    /// last told: 0 when that use is known already and goes on.
+    /// last reported: 0 if that use is known already and continues.
     fn used(&mut self, id: EntryId, now_ms: i64, times: u64);
 
     /// Notes what an entry takes on disk now, in bytes.
@@ -70,13 +68,13 @@ pub trait Replacement: fmt::Debug + Send {
     /// The entry to go next among the next ones of each shelf that `may_go` accepts. It stays where it is: park or remove it.
     fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts>;
 
-    /// Sees to it that an entry is no victim until it is unparked.
+    /// Protects an entry from being a victim until it is unparked.
     fn park(&mut self, id: EntryId);
 
     /// Lets a parked entry be a victim again.
     fn unpark(&mut self, id: EntryId);
 
-    /// What is known of an entry.
+    /// The facts of an entry.
     fn facts(&self, id: EntryId) -> Option<Facts>;
 
     /// Shows entries that are not parked, in no order that means anything: those from position `from` on, `count` positions
@@ -106,11 +104,9 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Every policy.
     pub const ALL: [Self; 3] = [Self::Lru, Self::S3Fifo, Self::Gdsf];
 
     /// The name used in the configuration and in logs.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Lru => "lru",
@@ -120,13 +116,11 @@ impl Policy {
     }
 
     /// The policy of this name.
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.as_str() == name)
     }
 
     /// A policy without entries.
-    #[must_use]
     pub fn build(self) -> Box<dyn Replacement> {
         match self {
             Self::Lru => Box::new(ranked::Ranked::new(ranked::LastUse)),

@@ -3,7 +3,7 @@
 use crate::{BlockMap, BlockSet, block_set::words_for};
 use std::collections::HashMap;
 
-/// Names the data file of an entry as long as the entry lives.
+/// Identifies the data file of an entry for the life of the entry.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct DataFileId {
     /// Number of the file system.
@@ -34,7 +34,6 @@ struct Generation {
 /// The trusted blocks of one file.
 #[derive(Clone, Debug)]
 enum Trusted {
-    /// All that were there.
     All,
     These(Box<BlockSet>),
 }
@@ -44,7 +43,6 @@ const FILE_BYTES: usize = 2 * (size_of::<DataFileId>() + size_of::<Trusted>() + 
 
 impl TrustMemory {
     /// A memory of about `bytes_max` bytes.
-    #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self { young: Generation::default(), old: Generation::default(), generation_bytes_max: bytes_max / 2 }
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 pub struct ValidityPolicy {
     /// How often a copy is compared with its origin.
     pub check: ValidityCheck,
-    /// How long a copy goes on being served once a check is due and fails; `None` for without end.
+    /// How long a copy is still served when a check is due and fails; `None` for without end.
     pub stale_max: Option<Duration>,
-    /// Whether the origin's checksum is a part of a file's identity, beside its size and time of change.
+    /// Whether the origin's checksum is a part of a file's identity, in addition to the rest.
     pub compares_checksum: bool,
 }
 
@@ -22,11 +22,10 @@ pub enum ValidityCheck {
     Never,
     /// When the last good check is at least this old.
     Every(Duration),
-    /// At each open.
     EachOpen,
 }
 
-/// What a check has found out.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum CheckOutcome {
     /// The origin's file is the one that is cached.
@@ -39,10 +38,9 @@ pub enum CheckOutcome {
     Failed,
 }
 
-/// What is to be done with a copy.
+/// The decision about a copy.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Verdict {
-    /// Serve it.
     Serve,
     /// Ask the origin first.
     Ask,
@@ -50,16 +48,15 @@ pub enum Verdict {
     ServeStale,
     /// Give it up, and start a new copy.
     Replace,
-    /// Serve it to nobody, and give it up: there is no such file any more.
+    /// Refuse it, and give it up: there is no such file any more.
     Drop,
-    /// Keep it, and serve it to nobody until a check succeeds.
+    /// Keep it, but refuse it until a check succeeds.
     Refuse,
 }
 
-/// What is known of the file that is cached.
+/// The identity of the cached file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Remembered {
-    /// Size in bytes.
     pub size: u64,
     /// Empty for entries that do not record one, as those of XCache.
     pub validator: Validator,
@@ -67,12 +64,10 @@ pub struct Remembered {
     pub created: i64,
 }
 
-/// How the file that an origin has looks beside the one that is cached.
+/// How the origin's file compares with the cached one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Likeness {
-    /// The same.
     Same,
-    /// Another one.
     Different,
     /// Of the same size with another time of change: another file, unless it is a replica at another server.
     OtherTime,
@@ -81,7 +76,7 @@ pub enum Likeness {
     TooYoung,
 }
 
-/// How long before its entry was created a file must have been changed last, in seconds, for its time of change to tell it
+/// How long before its entry was created a file must have been changed last, in seconds, for its time of change to distinguish it
 /// from what it becomes: times are whole seconds, and the entry is created a moment after the file was opened.
 const AGE_MIN: i64 = 2;
 
@@ -92,14 +87,13 @@ impl Default for ValidityPolicy {
 }
 
 impl ValidityPolicy {
-    /// How long unchecked copies are served unless configured.
+    /// How long unchecked copies are served by default.
     pub const STALE_MAX_DEFAULT: Duration = Duration::from_secs(3600);
 
-    /// What is to be done with a copy that was last found good at `last_check`, or will be when `outcome` says what a
-    /// check has found out now. Times are in seconds of the Unix epoch.
+    /// The decision about a copy that was last found good at `last_check`, before a check or with the `outcome` of the
+    /// one made now. Times are in seconds of the Unix epoch.
     ///
     /// A clock that was put back makes a check due, and no copy older.
-    #[must_use]
     pub fn decide(&self, last_check: i64, now: i64, outcome: Option<CheckOutcome>) -> Verdict {
         let period = match self.check {
             ValidityCheck::Never => return Verdict::Serve,
@@ -126,7 +120,6 @@ impl Remembered {
     ///
     /// An entry without a validator counts as the same as a file of the same size that has not changed since the entry was
     /// created.
-    #[must_use]
     pub fn compare(&self, size: u64, found: &Validator) -> Likeness {
         if size != self.size {
             return Likeness::Different;

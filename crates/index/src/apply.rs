@@ -10,12 +10,10 @@ use forebay_cache::{CacheKey, EntryId};
 use redb::{ReadableTable as _, Table, WriteTransaction};
 use std::collections::BTreeMap;
 
-/// What a change has done to an entry's record.
+/// The effect of a change on an entry's record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Applied {
-    /// The entry.
     pub key: CacheKey,
-    /// Its record before.
     pub before: Option<Record>,
     /// Its record now. Another number than before: the files on disk are others.
     pub after: Option<Record>,

@@ -1,6 +1,6 @@
 //! Checksums of blocks.
 //!
-//! A chunk as bytes, version 1: version (u8), the number of sums (u16), for each sum a bit that tells whether it is known (in
+//! A chunk as bytes, version 1: version (u8), the number of sums (u16), for each sum a bit that is set if it is known (in
 //! whole bytes, the lowest bit first), the sums (u32 each, 0 when not known), the CRC32C of it all (u32).
 
 use crate::{
@@ -15,7 +15,7 @@ pub const SUMS_PER_CHUNK: u64 = 960;
 /// Version of the layout.
 const VERSION: u8 = 1;
 
-/// The CRC32C of a run of blocks, as far as they are known.
+/// The known CRC32C sums of a run of blocks.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct BlockSums {
     /// Up to the last that is known.
@@ -24,7 +24,6 @@ pub struct BlockSums {
 
 impl BlockSums {
     /// The chunk that holds the checksum of block `index`, and its place there.
-    #[must_use]
     pub fn place_of(index: u64) -> (u32, usize) {
         // A file has at most 2^31-1 blocks.
         let chunk = u32::try_from(index / SUMS_PER_CHUNK).unwrap_or(u32::MAX);
@@ -32,7 +31,6 @@ impl BlockSums {
     }
 
     /// The checksum at `place`.
-    #[must_use]
     pub fn get(&self, place: usize) -> Option<u32> {
         self.sums.get(place).copied().flatten()
     }
@@ -55,13 +53,11 @@ impl BlockSums {
     }
 
     /// Whether no checksum is known.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.sums.is_empty()
     }
 
     /// Number of checksums that are known.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.sums.iter().flatten().count()
     }
@@ -81,9 +77,6 @@ impl BlockSums {
     }
 
     /// Reads a chunk.
-    ///
-    /// # Errors
-    /// [`IndexError::Damaged`] when the bytes are none.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
         let mut from = Reader::unseal(bytes, "block checksums")?;
         let (version, count) = (from.u8()?, from.u16()?);

@@ -1,4 +1,4 @@
-//! Fields of fixed width, one behind the other, with a CRC32C at the end: how everything in the index is encoded.
+//! Fields of fixed width, one after the other, with a CRC32C at the end: how everything in the index is encoded.
 //!
 //! All integers are little-endian.
 
@@ -7,7 +7,6 @@ use crate::IndexError;
 /// Bytes of the CRC32C.
 pub(crate) const SEAL_LEN: usize = 4;
 
-/// Appends fields.
 #[derive(Default)]
 pub(crate) struct Writer {
     bytes: Vec<u8>,
@@ -44,7 +43,7 @@ impl Writer {
         self.bytes(&value.to_le_bytes());
     }
 
-    /// A text behind its length.
+    /// A text after its length.
     ///
     /// # Panics
     /// When it is longer than 65535 bytes: texts are checked before.

@@ -1,14 +1,14 @@
-//! What became of an entry.
+//! A change of an entry.
 
 use crate::record::{DiskFacts, Generation, OriginFacts};
 use forebay_cache::EntryId;
 use forebay_types::Checksum;
 use std::collections::BTreeMap;
 
-/// What became of one entry. Changes of one entry merge into one.
+/// A change of one entry. Changes of one entry merge into one.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Change {
-    /// The entry was removed, before anything else that is told here.
+    /// The entry was removed, before all other parts of this change.
     pub(crate) removed: bool,
     /// Before all else its files were removed because they were outdated: pin and owner stay for the copy that follows.
     pub(crate) outdated: bool,
@@ -18,13 +18,13 @@ pub struct Change {
     /// All of this was found by a walk of the disk, and yields to a record that is numbered from here on or is about the same
     /// files.
     pub(crate) walked_since: Option<EntryId>,
-    /// What is known of the files of this generation, and of no other.
+    /// Facts about the files of this generation, and of no other.
     pub(crate) facts: Option<(Generation, Facts)>,
     pub(crate) pinned_until: Option<Option<i64>>,
     pub(crate) owner: Option<String>,
 }
 
-/// What is known of one generation of an entry beside what is on disk.
+/// Facts about one generation of an entry that are not in its cinfo.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Facts {
     /// The file at its origin.
@@ -39,45 +39,38 @@ pub struct Facts {
 
 impl Change {
     /// The entry was removed from the disk.
-    #[must_use]
     pub fn removed() -> Self {
         Self { removed: true, ..Self::default() }
     }
 
     /// The entry was removed from the disk because the origin has another content. Its pin and owner stay.
-    #[must_use]
     pub fn outdated() -> Self {
         Self { outdated: true, ..Self::default() }
     }
 
     /// The entry as it is on disk by now.
-    #[must_use]
     pub fn seen(disk: DiskFacts) -> Self {
         Self { seen: Some(disk), ..Self::default() }
     }
 
-    /// The entry as a walk of the disk found it, which began when `since` was the next number, and what it told. What was
+    /// The entry as a walk of the disk found it, which began when `since` was the next number, with the facts it read. Changes
     /// noted meanwhile is newer and stays.
-    #[must_use]
     pub fn walked(disk: DiskFacts, facts: Facts, since: EntryId) -> Self {
         let generation = disk.generation;
         Self { seen: Some(disk), walked_since: Some(since), facts: Some((generation, facts)), ..Self::default() }
     }
 
     /// More is known of the entry's files. Ignored when the record is about others, or there is none.
-    #[must_use]
     pub fn learnt(generation: Generation, facts: Facts) -> Self {
         Self { facts: Some((generation, facts)), ..Self::default() }
     }
 
     /// The entry is pinned until a time in seconds of the Unix epoch, or no longer.
-    #[must_use]
     pub fn pinned(until: Option<i64>) -> Self {
         Self { pinned_until: Some(until), ..Self::default() }
     }
 
     /// The entry was fetched for this organisation. One that is known already stays.
-    #[must_use]
     pub fn owned(owner: String) -> Self {
         Self { owner: Some(owner), ..Self::default() }
     }
@@ -108,8 +101,7 @@ impl Change {
         }
     }
 
-    /// Number of block checksums that are told.
-    #[must_use]
+    /// Number of block checksums in this change.
     pub fn block_sum_count(&self) -> usize {
         self.facts.as_ref().map_or(0, |(_, facts)| facts.block_sums.len())
     }

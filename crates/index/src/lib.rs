@@ -1,4 +1,4 @@
-//! The index: what the cache knows of its entries beside their records, in one transactional file.
+//! The index: one transactional file with a record of each entry of the cache, in addition to the cinfos.
 //!
 //! The data files and cinfo records are the truth; the index may be deleted at any time and is made again from them. It
 //! holds what a cinfo cannot: an order without a walk of the tree, the origin's identity, pins, owners, checksums of whole
@@ -9,7 +9,7 @@
 //! - [`Change`] says what became of one entry; several of one entry merge, many are applied in one transaction.
 //! - [`Record`] is what is known of an entry, [`BlockSums`] the checksums of a run of its blocks.
 //!
-//! A record tells by its [`Generation`] which files on disk it is about: one of another generation says nothing of them.
+//! The [`Generation`] of a record names the files on disk it is about: a record of another generation says nothing about them.
 
 mod apply;
 mod block_sums;

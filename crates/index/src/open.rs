@@ -21,16 +21,15 @@ pub struct IndexOptions {
     pub cache_bytes: usize,
 }
 
-/// What was found where an index was opened.
+/// The state of the index file before it was opened.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Found {
     /// Nothing: it is new and empty.
     Fresh,
-    /// An index.
     Existing,
     /// Something that is of no use. It was moved aside, and a new index begun.
     Replaced {
-        /// What was wrong with it.
+        /// The error that made it unusable.
         reason: String,
     },
 }
@@ -41,7 +40,7 @@ impl Default for IndexOptions {
     }
 }
 
-/// What is appended to the name of a file that was moved aside. The next one takes its place.
+/// Suffix of a file that was moved aside. The next one takes its place.
 const ASIDE_SUFFIX: &str = ".replaced";
 
 impl Index {
@@ -62,17 +61,11 @@ impl Index {
     }
 
     /// Moves the file of an index aside that turned out to be damaged, so that the next [`Index::open`] begins a new one.
-    ///
-    /// # Errors
-    /// When the operating system refuses.
     pub fn discard(path: &Path) -> Result<(), IndexError> {
         move_aside(path)
     }
 
     /// Opens the index that `backend` holds.
-    ///
-    /// # Errors
-    /// When it holds something else, or fails.
     pub fn with_backend(backend: impl StorageBackend, options: IndexOptions) -> Result<(Self, Found), IndexError> {
         // The store below panics on some damages instead of telling them.
         catch_unwind(AssertUnwindSafe(|| open_backend(backend, options)))
@@ -90,7 +83,7 @@ fn open_file(path: &Path, options: IndexOptions) -> Result<(Index, Found), Index
     Index::with_backend(backend, options)
 }
 
-/// Opens a file that is nobody's business but ours.
+/// Opens a file that only the server's user may read.
 fn open_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }

@@ -1,4 +1,4 @@
-//! What is known of an entry.
+//! The record of an entry.
 
 use forebay_cache::EntryId;
 use forebay_types::{Checksum, Endpoint, Validator};
@@ -9,14 +9,13 @@ pub const TEXT_LEN_MAX: usize = 1024;
 /// Most checksums of one file; further ones are left out.
 pub(crate) const CHECKSUMS_MAX: usize = 16;
 
-/// What is known of an entry.
+/// The record of an entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Record {
-    /// Its number.
     pub id: EntryId,
-    /// What its files on disk look like.
+    /// Its files on disk.
     pub disk: DiskFacts,
-    /// The file at its origin, as far as it was ever seen there.
+    /// The file at its origin, if it was ever seen there.
     pub origin: Option<OriginFacts>,
     /// When the copy was last found to be the origin's file, in seconds of the Unix epoch.
     pub validated: Option<i64>,
@@ -42,7 +41,6 @@ pub struct Generation {
 pub struct DiskFacts {
     /// Number of the disk.
     pub volume: u16,
-    /// Which files.
     pub generation: Generation,
     /// Size of the whole file in bytes.
     pub file_size: u64,
@@ -59,14 +57,12 @@ pub struct DiskFacts {
 /// A file at its origin. Its size is that of the entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OriginFacts {
-    /// The server.
     pub endpoint: Endpoint,
     pub validator: Validator,
 }
 
 impl DiskFacts {
     /// Whether all of the file is on disk.
-    #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.present_bytes >= self.file_size
     }
@@ -74,13 +70,11 @@ impl DiskFacts {
 
 impl Record {
     /// The record of an entry of which nothing is known but what is on disk.
-    #[must_use]
     pub const fn new(id: EntryId, disk: DiskFacts) -> Self {
         Self { id, disk, origin: None, validated: None, pinned_until: None, owner: None, checksums: Vec::new() }
     }
 
     /// The file's checksum by `algorithm` in hexadecimal digits.
-    #[must_use]
     pub fn checksum(&self, algorithm: &str) -> Option<&str> {
         self.checksums.iter().find(|sum| sum.algorithm == algorithm).map(|sum| sum.value.as_str())
     }

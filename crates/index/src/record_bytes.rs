@@ -80,9 +80,6 @@ impl Record {
     }
 
     /// Reads a record.
-    ///
-    /// # Errors
-    /// [`IndexError::Damaged`] when the bytes are none.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
         let mut from = Reader::unseal(bytes, "a record")?;
         let version = from.u8()?;

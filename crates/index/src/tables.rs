@@ -2,16 +2,14 @@
 
 use redb::TableDefinition;
 
-/// Version of the tables: an index with another one is made anew.
+/// Version of the tables: an index with another one is rebuilt.
 pub(crate) const FORMAT: u64 = 1;
 
 /// Numbers about the index itself, by the names below.
 pub(crate) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
-/// Records by key.
 pub(crate) const ENTRIES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("entries");
 
-/// Keys by number.
 pub(crate) const KEYS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("keys");
 
 /// Chunks of block checksums by number of the entry and of the chunk.

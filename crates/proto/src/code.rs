@@ -12,11 +12,9 @@ macro_rules! codes {
         impl $name {
             $($(#[$code_doc])* pub const $code: Self = Self($value);)*
 
-            /// Every named number.
             pub const ALL: &[Self] = &[$(Self::$code),*];
 
             /// The protocol's name for this number, without `kXR_`; `unknown` for a number without a name.
-            #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$code => $text,)*
@@ -36,71 +34,40 @@ macro_rules! codes {
 codes! {
     /// What a request asks for.
     RequestCode(u16) {
-        /// One step of authentication.
         AUTH = 3000, "auth";
-        /// A question: checksum, configuration, space, …
         QUERY = 3001, "query";
-        /// Changes a mode.
         CHMOD = 3002, "chmod";
-        /// Closes a file.
         CLOSE = 3003, "close";
-        /// Lists a directory.
         DIRLIST = 3004, "dirlist";
-        /// Never implemented anywhere.
         GPFILE = 3005, "gpfile";
-        /// Tells versions and abilities.
         PROTOCOL = 3006, "protocol";
-        /// Opens a session.
         LOGIN = 3007, "login";
-        /// Makes a directory.
         MKDIR = 3008, "mkdir";
-        /// Renames.
         MV = 3009, "mv";
-        /// Opens a file.
         OPEN = 3010, "open";
-        /// Asks for a sign of life.
         PING = 3011, "ping";
-        /// Checkpoint of a file.
         CHKPOINT = 3012, "chkpoint";
-        /// Reads a range.
         READ = 3013, "read";
-        /// Removes a file.
         RM = 3014, "rm";
-        /// Removes a directory.
         RMDIR = 3015, "rmdir";
-        /// Makes writes durable.
         SYNC = 3016, "sync";
         /// Tells what is known of a file.
         STAT = 3017, "stat";
-        /// Sets something of the session.
         SET = 3018, "set";
-        /// Writes a range.
         WRITE = 3019, "write";
-        /// File attributes.
         FATTR = 3020, "fattr";
-        /// Asks to stage files.
         PREPARE = 3021, "prepare";
-        /// Kinds of several paths.
         STATX = 3022, "statx";
-        /// Ends another session.
         ENDSESS = 3023, "endsess";
         /// Makes this connection a parallel stream of a session.
         BIND = 3024, "bind";
-        /// Reads several ranges.
         READV = 3025, "readv";
-        /// Writes pages with checksums.
         PGWRITE = 3026, "pgwrite";
-        /// Tells which servers have a file.
         LOCATE = 3027, "locate";
-        /// Truncates a file.
         TRUNCATE = 3028, "truncate";
-        /// Signature of the next request.
         SIGVER = 3029, "sigver";
-        /// Reads pages with checksums.
         PGREAD = 3030, "pgread";
-        /// Writes several ranges.
         WRITEV = 3031, "writev";
-        /// Clones ranges of files.
         CLONE = 3032, "clone";
     }
 }
@@ -108,23 +75,14 @@ codes! {
 codes! {
     /// What kind of response a frame is.
     Status(u16) {
-        /// Final answer.
         OK = 0, "ok";
-        /// Part of an answer.
         OKSOFAR = 4000, "oksofar";
-        /// Unsolicited message.
         ATTN = 4001, "attn";
-        /// One more step of authentication.
         AUTHMORE = 4002, "authmore";
-        /// Final error.
         ERROR = 4003, "error";
-        /// Go to another server.
         REDIRECT = 4004, "redirect";
-        /// Ask again later.
         WAIT = 4005, "wait";
-        /// The answer comes later by itself.
         WAITRESP = 4006, "waitresp";
-        /// A response with its own checksum.
         STATUS = 4007, "status";
     }
 }
@@ -132,77 +90,44 @@ codes! {
 codes! {
     /// Why a request failed.
     ErrorCode(u32) {
-        /// An argument is wrong.
         ARG_INVALID = 3000, "ArgInvalid";
-        /// An argument is missing.
         ARG_MISSING = 3001, "ArgMissing";
-        /// An argument is too long.
         ARG_TOO_LONG = 3002, "ArgTooLong";
-        /// The file is locked.
         FILE_LOCKED = 3003, "FileLocked";
-        /// The handle names no open file.
         FILE_NOT_OPEN = 3004, "FileNotOpen";
         /// The file system failed in a way that has no number of its own.
         FS_ERROR = 3005, "FSError";
         /// The request is not possible here or now.
         INVALID_REQUEST = 3006, "InvalidRequest";
-        /// Input or output failed.
         IO_ERROR = 3007, "IOError";
-        /// Out of memory.
         NO_MEMORY = 3008, "NoMemory";
-        /// Out of space.
         NO_SPACE = 3009, "NoSpace";
-        /// Not allowed.
         NOT_AUTHORIZED = 3010, "NotAuthorized";
-        /// No such file.
         NOT_FOUND = 3011, "NotFound";
-        /// The server failed.
         SERVER_ERROR = 3012, "ServerError";
-        /// Not supported.
         UNSUPPORTED = 3013, "Unsupported";
-        /// No server can be reached.
         NO_SERVER = 3014, "noserver";
-        /// Not a file.
         NOT_FILE = 3015, "NotFile";
-        /// A directory.
         IS_DIRECTORY = 3016, "isDirectory";
-        /// Cancelled.
         CANCELLED = 3017, "Cancelled";
-        /// It exists.
         IT_EXISTS = 3018, "ItExists";
-        /// A checksum does not match.
         CHECKSUM_ERROR = 3019, "ChkSumErr";
-        /// In progress.
         IN_PROGRESS = 3020, "inProgress";
-        /// Over the quota.
         OVER_QUOTA = 3021, "overQuota";
-        /// A signature does not verify.
         SIGNATURE_ERROR = 3022, "SigVerErr";
-        /// Decryption failed.
         DECRYPT_ERROR = 3023, "DecryptErr";
-        /// The server is overloaded.
         OVERLOADED = 3024, "Overloaded";
         /// The file system can only be read.
         FS_READ_ONLY = 3025, "fsReadOnly";
-        /// The payload is wrong.
         BAD_PAYLOAD = 3026, "BadPayload";
-        /// No such attribute.
         ATTR_NOT_FOUND = 3027, "AttrNotFound";
-        /// TLS is required.
         TLS_REQUIRED = 3028, "TLSRequired";
-        /// There is no further replica.
         NO_REPLICAS = 3029, "noReplicas";
-        /// Authentication failed.
         AUTH_FAILED = 3030, "AuthFailed";
-        /// Impossible.
         IMPOSSIBLE = 3031, "Impossible";
-        /// In conflict with something else.
         CONFLICT = 3032, "Conflict";
-        /// Too many errors.
         TOO_MANY_ERRORS = 3033, "TooManyErrs";
-        /// The request took too long.
         REQUEST_TIMED_OUT = 3034, "ReqTimedOut";
-        /// A timer expired.
         TIMER_EXPIRED = 3035, "TimerExpired";
     }
 }
@@ -210,27 +135,16 @@ codes! {
 codes! {
     /// What a query asks.
     QueryKind(u16) {
-        /// Statistics as XML.
         STATS = 1, "stats";
-        /// State of a prepare request.
         PREPARE = 2, "prep";
-        /// Checksum of a file.
         CHECKSUM = 3, "cksum";
-        /// Extended attributes of a file.
         XATTR = 4, "xattr";
-        /// Space of a path.
         SPACE = 5, "space";
-        /// Cancels a running checksum.
         CHECKSUM_CANCEL = 6, "ckscan";
-        /// Configuration values.
         CONFIG = 7, "config";
-        /// Visa of an open file.
         VISA = 8, "visa";
-        /// Plug-in information on an open file.
         FILE_INFO = 9, "finfo";
-        /// Plug-in information on a file system.
         FS_INFO = 10, "fsinfo";
-        /// Defined by a plug-in, no file.
         OPAQUE = 16, "opaque";
         /// Defined by a plug-in, with a path.
         OPAQUE_FILE = 32, "opaquf";
@@ -243,13 +157,11 @@ impl ErrorCode {
     /// The code that tells a client of a failed system call, as the protocol maps error numbers.
     ///
     /// The number decides when the error carries one, its kind otherwise.
-    #[must_use]
     pub fn from_io(error: &io::Error) -> Self {
         error.raw_os_error().map_or_else(|| Self::from_io_kind(error.kind()), Self::from_errno)
     }
 
     /// The code for a kind of I/O error; [`ErrorCode::FS_ERROR`] for those the protocol does not know.
-    #[must_use]
     pub const fn from_io_kind(kind: io::ErrorKind) -> Self {
         use io::ErrorKind as Kind;
         match kind {
@@ -273,7 +185,6 @@ impl ErrorCode {
     }
 
     /// The code for an error number of Linux; [`ErrorCode::FS_ERROR`] for those the protocol does not list.
-    #[must_use]
     pub const fn from_errno(errno: i32) -> Self {
         match errno {
             1 | 13 => Self::NOT_AUTHORIZED,     // EPERM, EACCES

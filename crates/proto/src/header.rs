@@ -63,14 +63,12 @@ pub struct Params(pub [u8; 16]);
 
 impl Params {
     /// The `N` bytes at offset `AT`; a field outside the parameters does not compile.
-    #[must_use]
     pub fn field<const AT: usize, const N: usize>(&self) -> [u8; N] {
         const { assert!(AT + N <= 16, "field lies outside the parameters") };
         self.0.get(AT..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
     }
 
     /// These parameters with `field` at offset `AT`; a field outside the parameters does not compile.
-    #[must_use]
     pub fn with<const AT: usize, const N: usize>(mut self, field: [u8; N]) -> Self {
         const { assert!(AT + N <= 16, "field lies outside the parameters") };
         for (to, from) in self.0.iter_mut().skip(AT).zip(field) {
@@ -85,7 +83,6 @@ impl Params {
 pub struct RequestHeader {
     /// Echoed in every response to this request.
     pub stream_id: StreamId,
-    /// What is asked.
     pub code: RequestCode,
     /// Arguments of fixed width.
     pub params: Params,
@@ -103,9 +100,6 @@ pub struct NegativeLength {
 
 impl RequestHeader {
     /// Decodes a header.
-    ///
-    /// # Errors
-    /// When the length is negative.
     pub fn decode(bytes: &[u8; REQUEST_HEADER_LEN]) -> Result<Self, NegativeLength> {
         let [id0, id1, code0, code1, params @ .., len0, len1, len2, len3] = *bytes;
         let stream_id = StreamId([id0, id1]);
@@ -118,7 +112,6 @@ impl RequestHeader {
         })
     }
 
-    /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.stream_id.0);
         out.extend_from_slice(&self.code.0.to_be_bytes());
@@ -130,7 +123,6 @@ impl RequestHeader {
 /// The header of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ResponseHeader {
-    /// The request answered.
     pub stream_id: StreamId,
     /// What kind of response it is.
     pub status: Status,
@@ -140,9 +132,6 @@ pub struct ResponseHeader {
 
 impl ResponseHeader {
     /// Decodes a header.
-    ///
-    /// # Errors
-    /// When the length is negative.
     pub fn decode(bytes: &[u8; RESPONSE_HEADER_LEN]) -> Result<Self, NegativeLength> {
         let [id0, id1, status0, status1, len @ ..] = *bytes;
         let stream_id = StreamId([id0, id1]);
@@ -154,7 +143,6 @@ impl ResponseHeader {
     }
 
     /// The header in its wire form, for a caller that builds a frame without a buffer.
-    #[must_use]
     pub const fn to_bytes(&self) -> [u8; RESPONSE_HEADER_LEN] {
         let StreamId([id0, id1]) = self.stream_id;
         let [status0, status1] = self.status.0.to_be_bytes();
@@ -162,7 +150,6 @@ impl ResponseHeader {
         [id0, id1, status0, status1, len0, len1, len2, len3]
     }
 
-    /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.to_bytes());
     }

@@ -54,7 +54,6 @@ pub const LISTING_BODY_LEN_MAX: u32 = 4 << 20;
 pub const DIRLIST_LINE_LEN_MAX: usize = 8 << 10;
 
 /// Longest payload of a request that carries no file data; longer ones are drained and refused.
-#[must_use]
 pub const fn payload_len_max(code: RequestCode) -> u32 {
     match code {
         RequestCode::READV | RequestCode::WRITEV => VECTOR_ELEMENTS_MAX * 16,
@@ -65,7 +64,6 @@ pub const fn payload_len_max(code: RequestCode) -> u32 {
 
 /// Longest body of a response frame that a client accepts. `asked_len` is the number of bytes a read asked for; for a
 /// vector read it includes the element headers.
-#[must_use]
 pub const fn response_body_len_max(code: RequestCode, status: Status, asked_len: u32) -> u32 {
     match (status, code) {
         (Status::OK | Status::OKSOFAR, RequestCode::READ | RequestCode::READV) => asked_len,

@@ -44,20 +44,17 @@ fn cut(range: ByteRange, len: u64) -> impl Iterator<Item = ByteRange> {
 }
 
 /// Number of pages that hold bytes of `range`.
-#[must_use]
 pub const fn page_count(range: ByteRange) -> u64 {
     if range.is_empty() { 0 } else { (range.end() - 1) / PAGE_LEN - range.start() / PAGE_LEN + 1 }
 }
 
 /// Bytes of `range` on the wire: data and checksums. `range` is shorter than 2^63.
-#[must_use]
 pub const fn encoded_len(range: ByteRange) -> u64 {
     range.len() + CHECKSUM_LEN * page_count(range)
 }
 
 /// Bytes of data in `encoded_len` bytes of pages that begin at file offset `offset`; `None` when the last page would
 /// be empty or cut off within its checksum.
-#[must_use]
 pub const fn data_len(offset: u64, encoded_len: u64) -> Option<u64> {
     if encoded_len == 0 {
         return Some(0);
@@ -74,8 +71,6 @@ pub const fn data_len(offset: u64, encoded_len: u64) -> Option<u64> {
     }
 }
 
-/// CRC-32C of `data`.
-#[must_use]
 pub fn crc32c(data: &[u8]) -> u32 {
     crc32c::crc32c(data)
 }
@@ -119,7 +114,6 @@ fn first_page_len(offset: u64) -> usize {
 pub struct Page<'a> {
     /// Offset of its first byte in the file.
     pub offset: u64,
-    /// Its data.
     pub data: &'a [u8],
     /// Whether the data matches the checksum that came with it.
     pub is_intact: bool,
@@ -147,14 +141,12 @@ pub fn decode_pages(offset: u64, encoded: &[u8]) -> Result<impl Iterator<Item = 
 pub enum FrameKind {
     /// The last frame of the answer.
     Final,
-    /// More frames follow.
     Partial,
 }
 
 /// A response with its own checksum, as page reads and page writes are answered. The data follows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StatusFrame {
-    /// The request answered.
     pub stream_id: StreamId,
     /// What that request was; from 3000 to 3255.
     pub request: RequestCode,
@@ -168,14 +160,12 @@ pub struct StatusFrame {
 
 impl StatusFrame {
     /// The frame before the pages of `range`, which is no longer than [`frames`] cuts it.
-    #[must_use]
     pub fn page_read(stream_id: StreamId, kind: FrameKind, range: ByteRange) -> Self {
         let data_len = u32::try_from(encoded_len(range)).unwrap_or(u32::MAX);
         Self { stream_id, request: RequestCode::PGREAD, kind, offset: range.start(), data_len }
     }
 
     /// The frame in its wire form, for a caller that builds it without a buffer.
-    #[must_use]
     pub fn to_bytes(&self) -> [u8; STATUS_FRAME_LEN] {
         let header = ResponseHeader { stream_id: self.stream_id, status: Status::STATUS, body_len: STATUS_BODY_LEN };
         let [id0, id1] = self.stream_id.0;
@@ -196,7 +186,6 @@ impl StatusFrame {
         frame
     }
 
-    /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.to_bytes());
     }

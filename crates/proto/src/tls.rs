@@ -29,7 +29,6 @@ impl TlsPolicy {
     pub const ALL: [Self; 6] = [Self::None, Self::Capable, Self::Login, Self::Session, Self::Data, Self::All];
 
     /// The name of the policy in configurations.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -42,7 +41,6 @@ impl TlsPolicy {
     }
 
     /// What a server with this policy says of itself.
-    #[must_use]
     pub const fn flags(self) -> ServerFlags {
         let session = ServerFlags::HAVE_TLS.with(ServerFlags::TLS_SESSION);
         match self {

@@ -46,7 +46,6 @@ pub(crate) const fn unsigned32(bits: u32) -> Option<u32> {
     if bits >> 31 == 0 { Some(bits) } else { None }
 }
 
-/// See [`unsigned32`].
 pub(crate) const fn unsigned64(bits: u64) -> Option<u64> {
     if bits >> 63 == 0 { Some(bits) } else { None }
 }
@@ -56,7 +55,6 @@ pub(crate) fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// Appends formatted text.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     out.write_fmt(text).expect("writing to memory does not fail");

@@ -27,7 +27,6 @@ impl Content {
         Some(Self { file, version })
     }
 
-    /// The bytes of `range`.
     pub(crate) fn bytes(self, range: ByteRange) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(usize::try_from(range.len()).unwrap_or(0) + 16);
         for index in range.start() / 8..range.end().div_ceil(8) {

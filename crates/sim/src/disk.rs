@@ -15,7 +15,6 @@ use std::{
     sync::Arc,
 };
 
-/// The simulated disk.
 #[derive(Debug)]
 pub(crate) struct SimDisk {
     disk: LocalDisk,

@@ -19,7 +19,6 @@ struct Memory {
     bytes: Vec<u8>,
     /// As of the last sync.
     synced: Vec<u8>,
-    /// Writes since then.
     written: Vec<(usize, Vec<u8>)>,
 }
 

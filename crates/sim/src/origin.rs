@@ -13,7 +13,6 @@ use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat, Validator
 use parking_lot::{Mutex, MutexGuard};
 use std::{sync::Arc, time::Duration};
 
-/// The simulated origin.
 #[derive(Clone)]
 pub(crate) struct SimOrigin {
     world: World,
@@ -28,7 +27,6 @@ struct SimFile {
     verifies_pages: bool,
 }
 
-/// `kXR_NotFound`.
 const NOT_FOUND: u32 = 3011;
 
 impl SimOrigin {

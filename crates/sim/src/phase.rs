@@ -45,9 +45,6 @@ fn count_panics() {
 }
 
 /// Simulates one seed.
-///
-/// # Errors
-/// Tells what did not hold.
 pub fn run(seed: u64) -> Result<Summary, Failure> {
     count_panics();
     PANICS.set(0);

@@ -143,7 +143,6 @@ pub(crate) fn event(world: &World, dice: &mut Dice) {
 }
 
 impl crate::world::State {
-    /// Everything works again.
     pub(crate) fn end_faults(&mut self) {
         (self.origin_away, self.disk_full) = (false, false);
         (self.origin_fails_one_in, self.disk_fails_one_in) = (0, 0);

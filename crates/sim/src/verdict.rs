@@ -7,7 +7,6 @@ use std::fmt;
 pub struct Summary {
     /// Bytes that clients got and compared.
     pub compared_bytes: u64,
-    /// Opens that succeeded.
     pub opens: u64,
     /// Requests that failed with an error, as they may under faults.
     pub errors: u64,

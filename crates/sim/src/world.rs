@@ -127,12 +127,10 @@ impl State {
     }
 }
 
-/// The path of a file.
 pub(crate) fn path_of(file: u64) -> String {
     format!("/sim/dir{}/file{file}", file % 3)
 }
 
-/// The file at a path.
 pub(crate) fn file_at(path: &str) -> Option<u64> {
     let (_, number) = path.rsplit_once("/file")?;
     number.parse().ok().filter(|file| path_of(*file) == path)

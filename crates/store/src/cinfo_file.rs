@@ -186,7 +186,6 @@ impl CinfoWriter {
 }
 
 impl Draft {
-    /// Makes it durable.
     pub(crate) fn sync(&self) -> std::io::Result<()> {
         self.file.sync_all()
     }

@@ -25,9 +25,6 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError>;
 
     /// As [`Self::create_entry`], unless there is an entry, or what may be one: then that is left alone, and `None` is returned.
-    ///
-    /// # Errors
-    /// As for [`Self::create_entry`], and [`Self::open_entry`].
     fn create_entry_if_free(
         &self,
         key: &CacheKey,
@@ -78,9 +75,6 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Removes the entry of `key`, the record first. No entry is no error.
-    ///
-    /// # Errors
-    /// When the disk fails.
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError>;
 
     /// Removes the entries of `keys`, each record first, and directories that this leaves empty; what became of each, in the
@@ -91,9 +85,6 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Makes durable what [`Self::remove_entries`] has done so far, so that creating one of these entries anew need not.
-    ///
-    /// # Errors
-    /// When the disk fails.
     fn settle_removals(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -102,24 +93,15 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// epoch), or was sent there: then it stays as it is, and this is false. True when nobody else could read it anyway.
     ///
     /// Who sends others there sets the time of access first and looks at the permissions then: so one of both notices the other.
-    ///
-    /// # Errors
-    /// When the disk fails.
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
         let _ = (key, since);
         Ok(true)
     }
 
     /// Notes that the entry of `key` was used at `now` (seconds of the Unix epoch), for the choice of what to purge.
-    ///
-    /// # Errors
-    /// When there is no such entry, or the disk fails.
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError>;
 
     /// The room on the disk.
-    ///
-    /// # Errors
-    /// When the disk does not tell.
     fn space(&self) -> Result<Space, StoreError>;
 
     /// Where the data file of `key` is, for clients that see the same file system.
@@ -153,15 +135,9 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
 
     /// Begins a walk over the entries of `volume`: all of them, or those in directories in which something was created or
     /// removed since a time in seconds of the Unix epoch.
-    ///
-    /// # Errors
-    /// When the disk fails.
     fn scan(&self, volume: VolumeId, changed_since: Option<i64>) -> Result<Box<dyn Scan>, StoreError>;
 
     /// Writes, syncs and reads back a small file on `volume`; a disk of several is back in use when that succeeds.
-    ///
-    /// # Errors
-    /// When the disk fails.
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError>;
 }
 
@@ -188,9 +164,6 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
     fn write_vectored_at(&self, offset: u64, chunks: &[Bytes]) -> io::Result<()>;
 
     /// Fills `buffer` with the bytes from `offset` on.
-    ///
-    /// # Errors
-    /// When the disk fails, or the file ends before.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Makes everything written before this call durable.
@@ -204,11 +177,9 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
 /// A record that is to replace the one of an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRecord<'a> {
-    /// The entry's key.
     pub key: &'a CacheKey,
     /// The entry's data file, synced before.
     pub data: &'a dyn DataFile,
-    /// The record.
     pub cinfo: &'a Cinfo,
     /// What the origin's file looked like.
     pub origin: Option<&'a OriginMark>,
@@ -217,12 +188,9 @@ pub struct NewRecord<'a> {
     pub is_first: bool,
 }
 
-/// An open entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The data.
     pub data: Arc<dyn DataFile>,
-    /// The record.
     pub cinfo: Cinfo,
     /// What the origin's file looked like when the entry was created; `None` for entries of XCache, and on file systems
     /// without extended attributes.
@@ -231,7 +199,6 @@ pub struct Entry {
 
 impl Entry {
     /// The disk that the entry is on.
-    #[must_use]
     pub fn volume(&self) -> VolumeId {
         self.data.volume()
     }
@@ -250,7 +217,6 @@ impl fmt::Display for VolumeId {
 /// What is known of a disk of the store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VolumeInfo {
-    /// Its number.
     pub id: VolumeId,
     /// The directory that entries are kept in.
     pub path: PathBuf,
@@ -258,7 +224,6 @@ pub struct VolumeInfo {
     pub weight: u32,
     /// Room on it; `None` when it does not tell.
     pub space: Option<Space>,
-    /// How it does.
     pub health: Health,
     /// Operations that failed since the start, for reasons that lie in the disk.
     pub errors: u64,
@@ -284,6 +249,5 @@ pub struct Space {
     pub free_bytes: u64,
     /// Number of its inodes; 0 when it makes them as needed.
     pub total_inodes: u64,
-    /// Inodes that are free.
     pub free_inodes: u64,
 }

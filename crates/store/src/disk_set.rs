@@ -31,7 +31,6 @@ pub struct VolumeSpec {
     pub path: PathBuf,
     /// Its share of new files, relative to the other disks', for the same room.
     pub weight: u32,
-    /// Opens it.
     pub open: Opener,
 }
 
@@ -55,9 +54,6 @@ const FREE_SHARE_WANTED: u64 = 20;
 
 impl DiskSet {
     /// Opens the disks. One that cannot be opened is offline, and is tried again as long as the set lives.
-    ///
-    /// # Errors
-    /// When no disk can be opened.
     ///
     /// # Panics
     /// When there are no disks, or more than 256.
@@ -376,7 +372,6 @@ impl Disk for DiskSet {
 
 impl VolumeSpec {
     /// A directory of a local file system, created if need be.
-    #[must_use]
     pub fn local(path: PathBuf, weight: u32, permissions: Permissions) -> Self {
         let root = path.clone();
         let open: Opener = Box::new(move |id| Ok(Arc::new(LocalDisk::open_volume(&root, id, permissions)?)));
@@ -387,7 +382,6 @@ impl VolumeSpec {
 impl VolumeSpec {
     /// A directory of a local file system that must exist, and be a mount point if `is_mounted`: nothing is to be written where
     /// the disk should be and is not.
-    #[must_use]
     pub fn existing(path: PathBuf, weight: u32, is_mounted: bool, permissions: Permissions) -> Self {
         let root = path.clone();
         let open: Opener = Box::new(move |id| {

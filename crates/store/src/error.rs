@@ -11,78 +11,45 @@ use std::{
 /// What a disk could not do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The operating system refused.
     #[error("{operation} {path}", path = path.display())]
     Io {
         /// What was being done.
         operation: &'static str,
-        /// To what.
         path: PathBuf,
-        /// Why it failed.
         source: io::Error,
     },
-    /// A symbolic link that is neither a link into a space of XCache nor stays below the root.
     #[error("{path} is a symbolic link out of the store: not followed", path = path.display())]
-    ForeignLink {
-        /// The link.
-        path: PathBuf,
-    },
-    /// Something else than a regular file is where an entry's file belongs.
+    ForeignLink { path: PathBuf },
     #[error("{path} is not a regular file", path = path.display())]
     NotAFile {
         /// What is in the way.
         path: PathBuf,
     },
-    /// The entry was replaced or removed since its data file was opened.
     #[error("the entry of {path} was replaced or removed meanwhile", path = path.display())]
     Superseded {
         /// The data file's path.
         path: PathBuf,
     },
-    /// The store's root is no directory.
     #[error("{path} is not a directory", path = path.display())]
-    NotADirectory {
-        /// The root.
-        path: PathBuf,
-    },
-    /// Nothing is mounted at the store's path, where something should be.
+    NotADirectory { path: PathBuf },
     #[error("{path} is not a mount point: its file system is not mounted", path = path.display())]
-    NotMounted {
-        /// The root.
-        path: PathBuf,
-    },
-    /// Another directory is at the store's path, or none: a file system was mounted or unmounted there.
+    NotMounted { path: PathBuf },
     #[error("{path} is not the directory any more that was opened", path = path.display())]
-    Replaced {
-        /// The root.
-        path: PathBuf,
-    },
-    /// The disk is offline, because it failed or is not there.
+    Replaced { path: PathBuf },
     #[error("the disk at {path} is offline", path = path.display())]
-    Offline {
-        /// The root.
-        path: PathBuf,
-    },
-    /// No disk takes new entries.
+    Offline { path: PathBuf },
     #[error("no disk of the store takes new files: each is offline, full or cannot be written")]
     NoVolume,
-    /// Another process uses the store.
     #[error("another forebay process uses this store (it holds {path}): stop it or choose another directory", path = path.display())]
-    Locked {
-        /// The lock file.
-        path: PathBuf,
-    },
-    /// A process on another machine fills the store.
+    Locked { path: PathBuf },
     #[error(
         "the store {path} is filled by {url} on {node}, which told so {age_s} s ago: stop that one, or choose another directory; 30 s after its death the store is free",
         path = path.display()
     )]
     Filled {
-        /// The root.
         path: PathBuf,
         /// Where clients reach that process.
         url: String,
-        /// Its machine.
         node: String,
         /// When it was heard of last, in seconds.
         age_s: i64,
@@ -96,19 +63,16 @@ impl StoreError {
     }
 
     /// Whose side the error is on: always the cache's own disk.
-    #[must_use]
     pub const fn side(&self) -> Side {
         Side::Disk
     }
 
     /// Whether the same may succeed shortly, without anybody mending anything.
-    #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.errno().is_some_and(|errno| PASSING.contains(&errno))
     }
 
     /// Whether the disk, or our share of it, is full: purging helps, retrying does not.
-    #[must_use]
     pub fn is_out_of_space(&self) -> bool {
         let Self::Io { source, .. } = self else { return false };
         matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
@@ -116,7 +80,6 @@ impl StoreError {
 
     /// Whether the entry alone is the matter, not the disk: something else is in its place, or somebody has moved it. Clients
     /// can bring that about by the names they ask for.
-    #[must_use]
     pub fn concerns_one_entry(&self) -> bool {
         match self {
             Self::Io { .. } => self.errno().is_some_and(|errno| OF_ITS_PLACE.contains(&errno)),
@@ -132,7 +95,6 @@ impl StoreError {
     }
 
     /// What the error says of the disk; `None` when it says nothing, because one entry or the whole process is the matter.
-    #[must_use]
     pub fn fault(&self) -> Option<Fault> {
         match self {
             Self::Io { source, .. } => fault_of(source),

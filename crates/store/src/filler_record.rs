@@ -25,7 +25,6 @@ pub struct FillerRecord {
     pub url: String,
     /// Name of its machine.
     pub node: String,
-    /// Its process there.
     pub pid: u32,
     /// Names the start of that machine.
     pub boot_id: String,
@@ -49,7 +48,6 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 impl FillerRecord {
     /// The record of this process, which clients reach at `url`.
-    #[must_use]
     pub fn of_this_process(url: String) -> Self {
         let mut random = [0_u8; 16];
         // Without random bytes the process and the time of its record tell runs apart well enough.
@@ -65,9 +63,6 @@ impl FillerRecord {
     }
 
     /// Reads the record of the store below `root`; `None` when there is none that can be understood.
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn read(root: &Path) -> Result<Option<Self>, StoreError> {
         let path = root.join(RECORD);
         let mut text = Vec::new();
@@ -80,9 +75,6 @@ impl FillerRecord {
 
     /// Refuses the store below `root` to this process at `now_ms` while somebody on another machine fills it. On one machine the
     /// lock of the store decides, which ends with its holder.
-    ///
-    /// # Errors
-    /// [`StoreError::Filled`]. What cannot be read says nothing.
     pub fn refuse_second(root: &Path, now_ms: i64) -> Result<(), StoreError> {
         match Self::read(root) {
             Ok(Some(record)) if record.is_fresh(now_ms) && record.boot_id != boot_id() => {
@@ -94,7 +86,6 @@ impl FillerRecord {
     }
 
     /// Whether it was renewed not long before `now_ms`. One that seems to come from the future counts: clocks differ.
-    #[must_use]
     pub const fn is_fresh(&self, now_ms: i64) -> bool {
         now_ms.saturating_sub(self.renewed_ms) < FILLER_RECORD_AGE_MAX_MS
     }
@@ -127,9 +118,6 @@ impl FillerRecord {
     }
 
     /// Removes this record from the store below `root`, if it is there.
-    ///
-    /// # Errors
-    /// When the disk fails.
     pub fn remove(&self, root: &Path) -> Result<(), StoreError> {
         if Self::read(root)?.is_none_or(|record| record.instance != self.instance) {
             return Ok(());

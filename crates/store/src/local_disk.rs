@@ -102,13 +102,11 @@ impl LocalDisk {
 
     /// The same disk, whose file system is synced as a whole for the sake of `count_min` files or more by `call`, whatever kind it
     /// is of. For simulations, which fail as they are told.
-    #[must_use]
     pub fn with_sync_call(self, count_min: usize, call: SyncCall) -> Self {
         Self { whole_sync: self.whole_sync.with_call(count_min, call), ..self }
     }
 
     /// Whether the file system keeps extended attributes, and with them each entry's [`OriginMark`].
-    #[must_use]
     pub const fn keeps_xattrs(&self) -> bool {
         self.keeps_xattrs
     }

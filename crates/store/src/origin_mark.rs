@@ -33,14 +33,12 @@ pub enum OriginMarkError {
     Time(#[from] std::num::ParseIntError),
     #[error(transparent)]
     Validator(#[from] ValidatorError),
-    /// Damage on disk.
     #[error("does not match its checksum")]
     Sum,
 }
 
 impl OriginMark {
     /// The mark of a file that has not been compared since.
-    #[must_use]
     pub const fn new(endpoint: Endpoint, validator: Validator) -> Self {
         Self { endpoint, validator, checked: None }
     }

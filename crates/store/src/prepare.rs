@@ -45,16 +45,12 @@ pub(crate) struct Prepared {
 
 /// Tells whether `root` can be a store: it is created if need be, and must be a directory that can be written to. The
 /// store may be in use.
-///
-/// # Errors
-/// Says what is wrong.
 pub fn check(root: &Path) -> Result<StoreReport, StoreError> {
     prepare(root, Permissions::default()).map(|prepared| prepared.report)
 }
 
 /// Whether a file system is mounted at `path`. Where the operating system does not tell (Linux before 5.8), another device than
 /// the directory above.
-#[must_use]
 pub fn is_mount_point(path: &Path) -> bool {
     let told = statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE);
     match told {

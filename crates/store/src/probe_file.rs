@@ -24,7 +24,6 @@ const TOKEN_BYTES: usize = 16;
 /// A file of random content in the root of a store, which everybody there can read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ProbeFile {
-    /// Where it is.
     pub path: PathBuf,
     /// Its 32 hexadecimal digits.
     pub token: String,
@@ -32,9 +31,6 @@ pub struct ProbeFile {
 
 impl ProbeFile {
     /// The probe file of the store at `root`; `None` when there is none, or none that is well-formed. Blocking.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     pub fn find(root: &Path) -> io::Result<Option<Self>> {
         let path = root.join(NAME);
         let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
@@ -50,9 +46,6 @@ impl ProbeFile {
     }
 
     /// The probe file of the store at `root`, made anew unless there is a good one. The store must be this process's own. Blocking.
-    ///
-    /// # Errors
-    /// When it cannot be read or made.
     pub fn keep(root: &Path) -> io::Result<Self> {
         let found = match Self::find(root)? {
             Some(found) => found,

@@ -35,13 +35,10 @@ pub struct ScanSlice {
 /// An entry as a walk finds it.
 #[derive(Clone, Debug)]
 pub struct ScannedEntry {
-    /// Its key.
     pub key: CacheKey,
     /// The disk it is on.
     pub volume: VolumeId,
-    /// The data file.
     pub identity: FileIdentity,
-    /// The record.
     pub cinfo: Cinfo,
     /// What the origin's file looked like, where the record tells.
     pub origin: Option<OriginMark>,
@@ -70,7 +67,6 @@ struct Level {
 }
 
 enum Work {
-    /// A directory.
     Enter(String),
     /// An entry, by the name of its data file.
     Examine(String),

@@ -26,9 +26,7 @@ pub struct SharedView {
 /// A complete file that its owner has opened to others.
 #[derive(Debug)]
 pub struct SharedFile {
-    /// Where it is.
     pub path: PathBuf,
-    /// Its record.
     pub cinfo: Cinfo,
     /// What the origin's file looked like, as far as that is known.
     pub origin: Option<OriginMark>,
@@ -39,14 +37,11 @@ pub struct SharedFile {
 
 impl SharedView {
     /// Looks at the directories `roots`, where a file is open to others when it has all bits of `shown_mode`.
-    #[must_use]
     pub fn new(roots: Vec<PathBuf>, shown_mode: u32) -> Self {
         // Nothing is ever created.
         Self { roots, creation: Creation::with(Permissions::default()), shown_mode }
     }
 
-    /// The directories.
-    #[must_use]
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }

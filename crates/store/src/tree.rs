@@ -43,7 +43,6 @@ pub(crate) struct Place {
 pub(crate) struct Spot {
     pub(crate) directory: Arc<OwnedFd>,
     pub(crate) name: OsString,
-    /// For messages.
     pub(crate) path: PathBuf,
     creation: Creation,
     /// The link's own directory and name.

@@ -65,9 +65,6 @@ struct FaultyFile {
 
 impl FaultyDisk {
     /// A disk at `root` without faults at first.
-    ///
-    /// # Errors
-    /// When the real disk cannot be opened.
     pub fn open(root: &Path) -> Result<(Arc<Self>, Arc<DiskFaults>), StoreError> {
         let faults = Arc::new(DiskFaults::default());
         let told = Arc::clone(&faults);

@@ -45,7 +45,6 @@ struct State {
 pub struct Script {
     /// Size of the file in bytes.
     pub size: u64,
-    /// Its change time.
     pub mtime: i64,
     /// Which content it has: every byte of [`crate::byte_at`] is changed by it. A file that is open keeps the content that it had
     /// when it was opened.
@@ -62,7 +61,6 @@ pub struct Script {
     pub read_error: Option<(u64, OriginError)>,
     /// Reads end without a word once they come to the offset.
     pub ends_at: Option<u64>,
-    /// Reads panic.
     pub panics: bool,
     /// Bytes in one chunk.
     pub chunk_len: usize,
@@ -94,7 +92,6 @@ struct MemoryFile {
 
 impl MemoryOrigin {
     /// An origin whose file has `size` bytes.
-    #[must_use]
     pub fn new(size: u64) -> Self {
         let script = Script {
             size,
@@ -129,7 +126,6 @@ impl MemoryOrigin {
     }
 
     /// The server it claims to be.
-    #[must_use]
     pub fn endpoint() -> Endpoint {
         Endpoint::new("memory", 1094)
     }
@@ -145,14 +141,12 @@ impl MemoryOrigin {
     }
 
     /// The origin's words for a file that it has not.
-    #[must_use]
     pub fn no_such_file() -> OriginError {
         let (code, text) = (ErrorCode::NOT_FOUND.0, "no such file".to_owned());
         OriginError::Refused { endpoint: Self::endpoint(), code, text }
     }
 
     /// The `len` bytes from `offset` on of the file with this content.
-    #[must_use]
     pub fn bytes_of(content: u8, offset: u64, len: usize) -> Vec<u8> {
         bytes_at(offset, len).into_iter().map(|byte| byte ^ content).collect()
     }
@@ -168,31 +162,26 @@ impl MemoryOrigin {
     }
 
     /// How often it was asked for a checksum.
-    #[must_use]
     pub fn checksums(&self) -> u64 {
         *lock(&self.state.checksums)
     }
 
     /// The ranges it was asked for so far, in order.
-    #[must_use]
     pub fn asked(&self) -> Vec<ByteRange> {
         lock(&self.state.asked).clone()
     }
 
     /// Most bytes it was asked for and had not sent yet at any time.
-    #[must_use]
     pub fn outstanding_max(&self) -> u64 {
         lock(&self.state.link).outstanding_max
     }
 
     /// How often it was asked what is known of its file.
-    #[must_use]
     pub fn stats(&self) -> u64 {
         *lock(&self.state.stats)
     }
 
     /// How often its file was opened.
-    #[must_use]
     pub fn opens(&self) -> u64 {
         *lock(&self.state.opens)
     }

@@ -21,15 +21,12 @@ pub struct TokenIssuer {
 
 impl TokenIssuer {
     /// An issuer named `url` with one new key for `algorithm`: `RS256`, `ES384` and so on.
-    #[must_use]
     pub fn new(url: &str, algorithm: &str) -> Self {
         let mut issuer = Self { url: url.to_owned(), algorithm: algorithm.to_owned(), keys: Vec::new(), made: 0 };
         issuer.rotate();
         issuer
     }
 
-    /// The issuer's name.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -46,27 +43,23 @@ impl TokenIssuer {
     }
 
     /// Name of the key that signs.
-    #[must_use]
     pub fn key_id(&self) -> &str {
         &self.current().0
     }
 
     /// The public keys, as a JSON web key set.
-    #[must_use]
     pub fn key_set(&self) -> String {
         let keys: Vec<_> = self.keys.iter().map(|(id, key)| self.public_key(id, key)).collect();
         format!(r#"{{"keys":[{}]}}"#, keys.join(","))
     }
 
     /// A token with `claims`, a JSON object (or whatever a test wants to see refused).
-    #[must_use]
     pub fn sign(&self, claims: &str) -> String {
         let header = format!(r#"{{"alg":"{}","typ":"JWT","kid":"{}"}}"#, self.algorithm, self.key_id());
         self.sign_with_header(&header, claims)
     }
 
     /// A token with a header of the test's own, signed with the issuer's algorithm whatever the header says.
-    #[must_use]
     pub fn sign_with_header(&self, header: &str, claims: &str) -> String {
         let signed = format!("{}.{}", encode(header.as_bytes()), encode(claims.as_bytes()));
         let signature = self.signature_of(signed.as_bytes());

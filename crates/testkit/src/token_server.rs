@@ -51,17 +51,11 @@ struct Shared {
 
 impl TokenServer {
     /// An issuer over HTTP that signs with `algorithm`.
-    ///
-    /// # Errors
-    /// When no port can be opened.
     pub fn start(algorithm: &str) -> io::Result<Self> {
         Self::serve(algorithm, None)
     }
 
     /// An issuer over HTTPS that signs with `algorithm`; see [`TokenServer::certificate`].
-    ///
-    /// # Errors
-    /// When no port can be opened.
     pub fn start_tls(algorithm: &str) -> io::Result<Self> {
         Self::serve(algorithm, Some(self_signed()))
     }
@@ -95,7 +89,6 @@ impl TokenServer {
     }
 
     /// The issuer's name, which is also its address.
-    #[must_use]
     pub fn url(&self) -> String {
         self.issuer().url().to_owned()
     }
@@ -106,13 +99,11 @@ impl TokenServer {
     }
 
     /// The server's certificate as PEM, which clients must trust; `None` over HTTP.
-    #[must_use]
     pub fn certificate(&self) -> Option<&str> {
         self.certificate.as_deref()
     }
 
     /// Paths that were asked for, in order.
-    #[must_use]
     pub fn requests(&self) -> Vec<String> {
         self.shared.requests.lock().clone()
     }

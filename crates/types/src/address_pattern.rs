@@ -12,7 +12,6 @@ pub enum AddressPattern {
     Network {
         /// An address of the network; all further bits are zero.
         address: IpAddr,
-        /// Bits that count.
         prefix_len: u8,
     },
 }
@@ -20,15 +19,12 @@ pub enum AddressPattern {
 /// A text that is no pattern of addresses.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AddressPatternError {
-    /// It is neither an address nor a network. Names are not looked up, so one would never match.
     #[error(
         "`{0}` is no address: write one, with `*` for any run of characters, or a network such as \"192.0.2.0/24\"; names are not looked up"
     )]
     NoAddress(String),
-    /// There are bits behind the prefix: either of the two is a slip.
     #[error("`{text}` has bits behind its prefix: the network of this length is {network}")]
     BitsBehindPrefix {
-        /// What was written.
         text: String,
         /// The network that may be meant.
         network: AddressPattern,
@@ -40,7 +36,6 @@ const PATTERN_LEN_MAX: usize = 64;
 
 impl AddressPattern {
     /// Whether `address` is one of those. Addresses of IPv4 within IPv6 are those of IPv4.
-    #[must_use]
     pub fn matches(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         match self {

@@ -35,32 +35,26 @@ impl BlockSize {
         Ok(Self(bytes))
     }
 
-    /// Size in bytes.
-    #[must_use]
     pub const fn bytes(self) -> u64 {
         self.0
     }
 
     /// The block that holds the byte at `offset`.
-    #[must_use]
     pub const fn index_of(self, offset: u64) -> BlockIndex {
         BlockIndex(offset / self.0)
     }
 
     /// Number of blocks of a file of `file_size` bytes; an empty file has one (empty) block, as in XCache.
-    #[must_use]
     pub const fn count(self, file_size: u64) -> u64 {
         if file_size == 0 { 1 } else { (file_size - 1) / self.0 + 1 }
     }
 
     /// The bytes of block `index` in a file of `file_size` bytes; the last block may be short.
-    #[must_use]
     pub const fn range_of(self, index: BlockIndex, file_size: u64) -> ByteRange {
         ByteRange::at(index.0.saturating_mul(self.0), self.0).clipped_to(file_size)
     }
 
     /// `range` widened to whole blocks of a file of `file_size` bytes.
-    #[must_use]
     pub const fn widen(self, range: ByteRange, file_size: u64) -> ByteRange {
         let start = range.start() / self.0 * self.0;
         let end = range.end().div_ceil(self.0).saturating_mul(self.0);

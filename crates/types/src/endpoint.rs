@@ -16,24 +16,19 @@ pub struct Endpoint {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{text}` is not HOST or HOST:PORT (an IPv6 address goes in brackets)")]
 pub struct EndpointError {
-    /// What was written.
     pub text: String,
 }
 
 impl Endpoint {
-    /// The endpoint `host`:`port`.
-    #[must_use]
     pub fn new(host: &str, port: u16) -> Self {
         Self { host: host.to_ascii_lowercase(), port }
     }
 
     /// Host name or address, without brackets.
-    #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
@@ -41,7 +36,6 @@ impl Endpoint {
     /// The same server in the one spelling that names it in cache keys and rules, see [`canonical_host`].
     ///
     /// `None` if it has none: the host consists of dots, or has a `%` outside of an IPv6 address.
-    #[must_use]
     pub fn canonical(&self) -> Option<Self> {
         let host = canonical_host(&self.host);
         let is_named = !host.is_empty() && (host.contains(':') || !host.contains('%'));

@@ -2,7 +2,6 @@
 
 /// Whether `text` matches `pattern`, in which `*` stands for any run of bytes. The work is at most the product of the
 /// two lengths.
-#[must_use]
 pub fn glob_matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {

@@ -15,31 +15,22 @@ pub struct Lfn(String);
 /// Why a path is no logical file name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum LfnError {
-    /// The path does not begin with `/`.
     #[error("relative path is disallowed: begin it with / (in a URL, write two slashes behind the host)")]
     Relative,
-    /// The path climbs with `..`.
     #[error("path with a .. component is disallowed")]
     Climbs,
-    /// A NUL byte inside the path.
     #[error("path holds a NUL byte")]
     Nul,
-    /// Not UTF-8.
     #[error("path is not UTF-8")]
     NotUtf8,
-    /// Longer than [`LFN_LEN_MAX`], or a component longer than [`LFN_COMPONENT_LEN_MAX`].
     #[error("path or a component of it is too long (at most 4096 and 255 bytes)")]
     TooLong,
-    /// No path at all.
     #[error("path is missing")]
     Missing,
 }
 
 impl Lfn {
     /// Parses a path, squeezing `//` and `/./`; a trailing slash is dropped except in `/` itself.
-    ///
-    /// # Errors
-    /// See [`LfnError`].
     pub fn parse(path: &str) -> Result<Self, LfnError> {
         if path.is_empty() {
             return Err(LfnError::Missing);
@@ -72,13 +63,11 @@ impl Lfn {
     }
 
     /// The name as text, beginning with `/`.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// Whether this name is `prefix` or lies below it, at a component boundary.
-    #[must_use]
     pub fn is_within(&self, prefix: &Self) -> bool {
         prefix.0 == "/" || self.0.strip_prefix(&prefix.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
@@ -93,7 +82,6 @@ impl fmt::Display for Lfn {
 /// What a request names: a logical file name, and the opaque data (CGI) behind its first `?`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RequestPath {
-    /// The file's name.
     pub lfn: Lfn,
     /// `key=value&…` without a leading `?` or `&`; empty when there is none. May hold secrets: never log it.
     pub cgi: String,
@@ -101,9 +89,6 @@ pub struct RequestPath {
 
 impl RequestPath {
     /// Parses a request's payload: at most one trailing NUL is dropped, the first `?` ends the path.
-    ///
-    /// # Errors
-    /// See [`LfnError`].
     pub fn parse(payload: &[u8]) -> Result<Self, LfnError> {
         let payload = payload.strip_suffix(b"\0").unwrap_or(payload);
         let text = std::str::from_utf8(payload).map_err(|_| LfnError::NotUtf8)?;
@@ -115,7 +100,6 @@ impl RequestPath {
     }
 
     /// The value of a CGI key, as written.
-    #[must_use]
     pub fn cgi_value(&self, key: &str) -> Option<&str> {
         self.cgi
             .split('&')

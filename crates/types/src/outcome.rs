@@ -5,7 +5,6 @@ use std::fmt;
 /// How the bytes of a client's read were obtained. Every client byte is accounted under exactly one outcome.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Outcome {
-    /// From the cache.
     Hit,
     /// From the origin by a fill that this read started, and kept.
     Missed,
@@ -20,7 +19,6 @@ impl Outcome {
     pub const ALL: [Self; 4] = [Self::Hit, Self::Missed, Self::Coalesced, Self::Bypassed];
 
     /// The name used in logs and metrics.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hit => "hit",

@@ -37,7 +37,6 @@ impl PurgeReason {
     ];
 
     /// The name used in logs and metrics.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Space => "space",

@@ -11,43 +11,35 @@ pub struct ByteRange {
 
 impl ByteRange {
     /// The range of `len` bytes from `start`; its end saturates at `u64::MAX`.
-    #[must_use]
     pub const fn at(start: u64, len: u64) -> Self {
         Self { start, end: start.saturating_add(len) }
     }
 
     /// The range from `start` up to but without `end`; empty at `start` when `end` lies before it.
-    #[must_use]
     pub const fn between(start: u64, end: u64) -> Self {
         Self { start, end: if end < start { start } else { end } }
     }
 
     /// Offset of the first byte.
-    #[must_use]
     pub const fn start(self) -> u64 {
         self.start
     }
 
     /// Offset behind the last byte.
-    #[must_use]
     pub const fn end(self) -> u64 {
         self.end
     }
 
-    /// Number of bytes.
-    #[must_use]
     pub const fn len(self) -> u64 {
         self.end - self.start
     }
 
     /// Whether the range holds no byte.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }
 
     /// The part of this range that lies before `end`.
-    #[must_use]
     pub const fn clipped_to(self, end: u64) -> Self {
         if self.end <= end {
             self
@@ -59,7 +51,6 @@ impl ByteRange {
     }
 
     /// The bytes that both ranges hold, or `None` when they share none.
-    #[must_use]
     pub fn intersection(self, other: Self) -> Option<Self> {
         let start = self.start.max(other.start);
         let end = self.end.min(other.end);
@@ -67,7 +58,6 @@ impl ByteRange {
     }
 
     /// Whether the byte at `offset` is in the range.
-    #[must_use]
     pub const fn contains(self, offset: u64) -> bool {
         self.start <= offset && offset < self.end
     }

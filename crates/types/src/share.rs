@@ -10,7 +10,6 @@ pub struct Share(u16);
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{text}` is not a percentage: write 0% to 100%, with two digits behind the point at most")]
 pub struct ShareError {
-    /// What was written.
     pub text: String,
 }
 
@@ -18,17 +17,14 @@ pub struct ShareError {
 const WHOLE: u16 = 10_000;
 
 impl Share {
-    /// The whole.
     pub const ALL: Self = Self(WHOLE);
 
     /// `percent` out of a hundred; what is above is the whole.
-    #[must_use]
     pub const fn of_percent(percent: u16) -> Self {
         Self(if percent > 100 { WHOLE } else { percent * 100 })
     }
 
     /// The nearest share to `fraction`, where 1.0 is the whole; `None` when it lies outside of 0 to 1.
-    #[must_use]
     pub fn of_fraction(fraction: f64) -> Option<Self> {
         if !(0.0..=1.0).contains(&fraction) {
             return None;
@@ -39,7 +35,6 @@ impl Share {
     }
 
     /// This part of `total`, rounded down.
-    #[must_use]
     pub fn of(self, total: u64) -> u64 {
         let part = u128::from(total) * u128::from(self.0) / u128::from(WHOLE);
         u64::try_from(part).unwrap_or(total)

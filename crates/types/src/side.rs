@@ -19,7 +19,6 @@ pub enum Side {
 
 impl Side {
     /// The name used in logs and metrics.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",

@@ -10,7 +10,6 @@ pub struct ByteSize(pub u64);
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{text}` is not a size: write a number and one of KiB, MiB, GiB, TiB (powers of 1024) or no unit for bytes")]
 pub struct ByteSizeError {
-    /// What was written.
     pub text: String,
 }
 

@@ -3,11 +3,8 @@
 /// What kind of entry a name stands for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileKind {
-    /// A regular file.
     File,
-    /// A directory.
     Directory,
-    /// Neither.
     Other,
 }
 
@@ -18,7 +15,6 @@ pub struct FileStat {
     pub id: u64,
     /// File, directory, or neither.
     pub kind: FileKind,
-    /// Size in bytes.
     pub size: u64,
     /// Time of the last change in seconds of the Unix epoch.
     pub mtime: i64,

@@ -30,7 +30,6 @@ pub struct ETag(String);
 pub enum ValidatorMatch {
     /// The contents are the same: at least one part is proof, and no part contradicts it.
     Same,
-    /// A part contradicts.
     Different,
     /// No part proves anything: there is no common one, or only a weak entity tag.
     Unknown,
@@ -43,53 +42,44 @@ pub struct ValidatorError;
 
 impl Validator {
     /// The validator of a file of which only the time of change is known, in seconds of the Unix epoch.
-    #[must_use]
     pub const fn of_mtime(mtime: i64) -> Self {
         Self { mtime: Some(mtime), etag: None, checksum: None }
     }
 
     /// The same with an entity tag.
-    #[must_use]
     pub fn with_etag(self, etag: ETag) -> Self {
         Self { etag: Some(etag), ..self }
     }
 
     /// The same with a checksum, or without one if `checksum` does not fit a record.
-    #[must_use]
     pub fn with_checksum(self, checksum: Option<Checksum>) -> Self {
         Self { checksum: checksum.filter(is_recordable), ..self }
     }
 
     /// Seconds of the Unix epoch.
-    #[must_use]
     pub const fn mtime(&self) -> Option<i64> {
         self.mtime
     }
 
-    #[must_use]
     pub const fn etag(&self) -> Option<&ETag> {
         self.etag.as_ref()
     }
 
-    #[must_use]
     pub const fn checksum(&self) -> Option<&Checksum> {
         self.checksum.as_ref()
     }
 
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.mtime.is_none() && self.etag.is_none() && self.checksum.is_none()
     }
 
     /// Compares the parts that both have. All of them must agree and one must be proof.
-    #[must_use]
     pub fn compare(&self, other: &Self) -> ValidatorMatch {
         ValidatorMatch::of([self.content_agrees(other), self.mtime_agrees(other)])
     }
 
     /// Compares with a file of the same name at another server. Time of change and entity tag are properties of one server,
     /// so the checksum alone is compared.
-    #[must_use]
     pub fn compare_replica(&self, other: &Self) -> ValidatorMatch {
         ValidatorMatch::of([self.checksum_agrees(other), None])
     }
@@ -100,7 +90,6 @@ impl Validator {
     /// Entity tags follow RFC 9110, 8.8.3.2. Blocks fetched at different times become one file, which needs the strong
     /// comparison: two equal tags of which one is weak may stand for different bytes, so they prove nothing. Different
     /// opaque parts contradict in either comparison.
-    #[must_use]
     pub fn content_agrees(&self, other: &Self) -> Option<bool> {
         let etag = self.etag.as_ref().zip(other.etag.as_ref()).and_then(|(one, two)| one.agrees(two));
         match (etag, self.checksum_agrees(other)) {
@@ -110,7 +99,6 @@ impl Validator {
     }
 
     /// Whether the times of change agree; `None` if one is not known.
-    #[must_use]
     pub fn mtime_agrees(&self, other: &Self) -> Option<bool> {
         Some(self.mtime? == other.mtime?)
     }
@@ -136,13 +124,11 @@ impl ValidatorMatch {
 
 impl ETag {
     /// Whether equal tags do not promise equal bytes.
-    #[must_use]
     pub fn is_weak(&self) -> bool {
         self.0.starts_with("W/")
     }
 
     /// The tag as in an HTTP header, with its quotes.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

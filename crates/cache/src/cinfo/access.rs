@@ -26,7 +26,6 @@ pub struct Access {
 
 impl Access {
     /// The record of a period that begins at `now`, in seconds of the Unix epoch.
-    #[must_use]
     pub fn begun(now: i64) -> Self {
         Self { attached: now, ..Self::default() }
     }

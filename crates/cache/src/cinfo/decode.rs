@@ -7,11 +7,11 @@ use super::{
 use crate::{BlockSet, Geometry};
 use md5::{Digest, Md5};
 
-/// Records of versions 2 and 3 with times before this one (the end of 1970) are damaged: nothing but luck protects them.
+/// Records of versions 2 and 3 with times before this one (the end of 1970) are damaged: these versions have no checksum over their records.
 const PLAUSIBLE_TIME_MIN: i64 = 365 * 86_400;
 
 impl Cinfo {
-    /// Reads a cinfo of version 2, 3 or 4. Bytes behind the end of version 4 and bits behind the last block are ignored,
+    /// Reads a cinfo of version 2, 3 or 4. Bytes after the end of version 4 and bits after the last block are ignored,
     /// as are implausible access records of versions 2 and 3.
     ///
     /// # Errors

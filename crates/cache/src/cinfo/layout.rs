@@ -3,7 +3,7 @@
 use super::CinfoError;
 use crate::BLOCKS_MAX;
 
-/// Most access records of a cinfo; XCache keeps 20 unless configured.
+/// Most access records of a cinfo; XCache keeps 20 by default.
 pub const ACCESSES_LEN_MAX: usize = 1 << 16;
 
 /// Longest cinfo in bytes: the largest bit vector and the most records, with room for trailing bytes that readers ignore.
@@ -18,15 +18,13 @@ pub(super) const ACCESS_V2_LEN: usize = 40;
 /// Bytes of version 4's fixed part that its first checksum covers: all of it but the version.
 pub(super) const HEADER_LEN: usize = 48;
 
-/// Bytes of the MD5 behind the bit vector of versions 2 and 3.
+/// Bytes of the MD5 after the bit vector of versions 2 and 3.
 pub(super) const MD5_LEN: usize = 16;
 
 /// A format of the cinfo.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CinfoVersion {
-    /// XCache 4.x.
     V2,
-    /// XCache 5.0.
     V3,
     /// XCache 5.1 and later, and this cache.
     V4,
@@ -34,15 +32,11 @@ pub enum CinfoVersion {
 
 impl CinfoVersion {
     /// The version that `bytes` claim.
-    ///
-    /// # Errors
-    /// When there is none, or another one.
     pub fn of(bytes: &[u8]) -> Result<Self, CinfoError> {
         Fields::new(bytes).version()
     }
 
     /// The number on disk.
-    #[must_use]
     pub const fn number(self) -> i32 {
         match self {
             Self::V2 => 2,
@@ -73,7 +67,7 @@ impl<'a> Fields<'a> {
         CinfoError::Checksum { section: self.section }
     }
 
-    /// What has not been taken.
+    /// The bytes that have not been taken.
     pub(super) const fn rest(&self) -> &'a [u8] {
         self.rest
     }

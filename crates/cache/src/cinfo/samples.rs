@@ -172,7 +172,7 @@ fn bits_behind_the_last_block_are_ignored() {
     assert_eq!(Cinfo::decode(&bytes), Cinfo::decode(&unhex(COMPLETE)));
 }
 
-/// A version-4 header with a good checksum and nothing behind it.
+/// A version-4 header with a good checksum and nothing after it.
 fn header_only(block_size: i64, file_size: i64, stored: i32) -> Vec<u8> {
     let mut header = Vec::new();
     header.extend(block_size.to_le_bytes());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What happens to a disk, at a second of its life.
+/// An event in the life of a disk.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Fails(Fault),
@@ -15,7 +15,7 @@ enum Event {
 use Event::{Fails, Nothing, ProbeBegins, ProbeEnds, Succeeds};
 use Health::{Degraded, Full, Healthy, Offline, Probing, ReadOnly};
 
-/// Plays events at their seconds, and tells the state after each.
+/// Plays events at their seconds and returns the state after each.
 #[expect(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
 fn play(events: &[(u64, Event)]) -> Vec<Health> {
     let start = Instant::now();
@@ -38,7 +38,7 @@ fn play(events: &[(u64, Event)]) -> Vec<Health> {
 
 const BROKEN: Event = Fails(Fault::Broken);
 
-/// Seconds, what happens then, and the state behind it.
+/// Second, event, and the state after it.
 type Steps = &'static [(u64, Event, Health)];
 
 fn check(stories: &[(&str, Steps)]) {

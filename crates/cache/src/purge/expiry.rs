@@ -1,4 +1,4 @@
-//! Expiry: how long entries stay that nobody uses.
+//! Expiry: how long unused entries stay.
 
 use super::PurgeRules;
 use crate::{CacheKey, PathPattern};
@@ -9,12 +9,11 @@ use std::time::Duration;
 pub const EXPIRIES_MAX: usize = 250;
 
 /// How long some entries stay without being used. The first rule that matches an entry decides; where none does,
-/// [`PurgeRules::age_max`] counts. What is not given matches everything.
+/// [`PurgeRules::age_max`] counts. An unset condition matches everything.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Expiry {
-    /// Keys of entries.
     pub path: Option<PathPattern>,
-    /// The organisation that the entry was fetched for; `*` stands for any run of characters. Entries of nobody do not match.
+    /// The organisation that the entry was fetched for; `*` stands for any run of characters. Entries without an organisation do not match.
     pub vo: Option<String>,
     /// Entries that were not used for longer than this go, however much room there is; `None` for never.
     pub unused: Option<Duration>,
@@ -59,7 +58,6 @@ impl Lifetimes {
 
 impl PurgeRules {
     /// The shortest time after which an unused entry goes; `None` when room alone decides.
-    #[must_use]
     pub fn lifetime_min(&self) -> Option<Duration> {
         self.expiries.iter().filter_map(|expiry| expiry.unused).chain(self.age_max).min()
     }

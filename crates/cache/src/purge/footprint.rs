@@ -1,13 +1,11 @@
-//! What entries take on disk.
+//! The room that entries take on disk.
 
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// Room on a disk: bytes and inodes. Sums and differences end at the largest number and at 0.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Footprint {
-    /// Bytes.
     pub bytes: u64,
-    /// Inodes.
     pub inodes: u64,
 }
 
@@ -21,11 +19,9 @@ const CINFO_BYTES: u64 = UNIT;
 const ENTRY_INODES: u64 = 2;
 
 impl Footprint {
-    /// Nothing.
     pub const ZERO: Self = Self { bytes: 0, inodes: 0 };
 
-    /// What an entry takes of which `present_bytes` are there: as told from its record, so that it is the same after a start.
-    #[must_use]
+    /// The room of an entry with `present_bytes` on disk: computed from its record, so that it is the same after a restart.
     pub const fn of_entry(present_bytes: u64) -> Self {
         let data = match present_bytes.checked_next_multiple_of(UNIT) {
             Some(bytes) => bytes,
@@ -34,13 +30,12 @@ impl Footprint {
         Self { bytes: data.saturating_add(CINFO_BYTES), inodes: ENTRY_INODES }
     }
 
-    /// What an entry takes whose bytes, as above, are `bytes`.
+    /// The room of an entry whose bytes, computed as above, are `bytes`.
     pub(crate) const fn of_facts(bytes: u64) -> Self {
         Self { bytes, inodes: ENTRY_INODES }
     }
 
     /// Whether it is nothing.
-    #[must_use]
     pub const fn is_zero(self) -> bool {
         self.bytes == 0 && self.inodes == 0
     }

@@ -13,9 +13,9 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-/// All entries of the cache, as far as a purge has to know them. Calls about entries it does not know do nothing.
+/// All entries of the cache, with the facts that a purge needs. Calls about unknown entries do nothing.
 ///
-/// An entry is known by its number as soon as it has one. What grows on disk before that, or faster than it is told, is known
+/// An entry is known by its number as soon as it has one. Growth on disk before that, or faster than it is reported, is known
 /// by its key: the sums are up to date all the time.
 #[derive(Debug)]
 pub struct Ledger {
@@ -34,7 +34,6 @@ pub struct Ledger {
 
 impl Ledger {
     /// A ledger without entries.
-    #[must_use]
     pub fn new(rules: &PurgeRules) -> Self {
         Self {
             policy: rules.policy.build(),
@@ -77,7 +76,7 @@ impl Ledger {
     }
 
     /// Notes that an entry is in use at `now_ms` (milliseconds of the Unix epoch), and was used `times` times since it was
-    /// last told.
+    /// last reported.
     pub fn used(&mut self, id: EntryId, now_ms: i64, times: u64) {
         self.policy.used(id, now_ms, times);
     }
@@ -87,7 +86,7 @@ impl Ledger {
         self.policy.set_expiry(id, expiry_of(&self.expiries, key, owner));
     }
 
-    /// Notes how many bytes of an entry, whose key is `key`, are there as far as it is told.
+    /// Notes how many bytes of an entry, whose key is `key`, are there according to the index.
     pub fn resized(&mut self, id: EntryId, key: &CacheKey, present_bytes: u64) {
         let Some(facts) = self.policy.facts(id) else { return };
         let footprint = Footprint::of_entry(present_bytes);
@@ -100,7 +99,7 @@ impl Ledger {
         self.untold.told(key, present_bytes);
     }
 
-    /// Forgets an entry that is gone; what it took.
+    /// Forgets an entry that is gone; returns the room it took.
     pub fn removed(&mut self, id: EntryId) -> Footprint {
         let Some(facts) = self.policy.remove(id) else { return Footprint::ZERO };
         let footprint = Footprint::of_facts(facts.bytes);
@@ -135,52 +134,43 @@ impl Ledger {
     }
 
     /// Until when an entry is pinned, in seconds of the Unix epoch.
-    #[must_use]
     pub fn pinned_until(&self, id: EntryId) -> Option<i64> {
         self.pins.get(&id).copied()
     }
 
     /// Number of pinned entries.
-    #[must_use]
     pub fn pin_count(&self) -> usize {
         self.pins.len()
     }
 
-    /// What all entries take.
-    #[must_use]
+    /// The room that all entries take.
     pub fn usage(&self) -> Footprint {
         self.held.values().copied().sum::<Footprint>() + self.untold.sum(|_| true)
     }
 
-    /// What the entries of a disk take.
-    #[must_use]
+    /// The room that the entries of a disk take.
     pub fn disk_usage(&self, disk: u16) -> Footprint {
         let held = self.held.iter().filter(|(shelf, _)| shelf.disk == disk).map(|(_, held)| *held);
         held.sum::<Footprint>() + self.untold.sum(|shelf| shelf.disk == disk)
     }
 
-    /// What the entries of a quota take.
-    #[must_use]
+    /// The room that the entries of a quota take.
     pub fn quota_usage(&self, quota: u16) -> Footprint {
         let held = self.held.iter().filter(|(shelf, _)| shelf.quota == Some(quota)).map(|(_, held)| *held);
         held.sum::<Footprint>() + self.untold.sum(|shelf| shelf.quota == Some(quota))
     }
 
-    /// Number of entries.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.policy.len()
     }
 
     /// Whether there is no entry.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.policy.is_empty()
     }
 
     /// Entries that were not used for too long at `now_ms` (milliseconds of the Unix epoch) and may go, found at `count`
     /// positions from `from` on; and the position to go on from.
-    #[must_use]
     pub fn expired(&self, now_ms: i64, from: usize, count: usize) -> (Vec<EntryId>, Option<usize>) {
         let mut expired = Vec::new();
         let next = self.policy.scan(from, count, &mut |facts| {

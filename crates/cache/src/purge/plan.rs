@@ -10,9 +10,7 @@ use std::time::Duration;
 pub struct PurgeRules {
     /// Which entry goes first.
     pub policy: Policy,
-    /// Bytes.
     pub bytes: Budget,
-    /// Inodes.
     pub inodes: Budget,
     /// Bytes of each file system that must stay free.
     pub free_min: Option<Mark>,
@@ -24,10 +22,10 @@ pub struct PurgeRules {
     pub quotas: Vec<Quota>,
 }
 
-/// What may be used of bytes or of inodes.
+/// How many bytes or inodes may be used.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Budget {
-    /// What all entries together may take. `None`: the marks are of each file system, whoever uses it.
+    /// Limit for all entries together. `None`: the marks apply to each file system, with everything else on it.
     pub total: Option<u64>,
     /// When a purge begins, and where it ends.
     pub marks: Marks,
@@ -36,9 +34,7 @@ pub struct Budget {
 /// Use above which a purge begins, and below which it does not go. The low one is not above the high one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Marks {
-    /// Where it begins.
     pub high: Mark,
-    /// Where it ends.
     pub low: Mark,
 }
 
@@ -47,13 +43,11 @@ pub struct Marks {
 pub enum Mark {
     /// A part of what there is.
     Share(Share),
-    /// A number.
     Amount(u64),
 }
 
 impl Mark {
     /// The amount, of `total`.
-    #[must_use]
     pub fn of(self, total: u64) -> u64 {
         match self {
             Self::Share(share) => share.of(total),
@@ -63,7 +57,6 @@ impl Mark {
 }
 
 impl Default for Marks {
-    /// XCache's.
     fn default() -> Self {
         Self { high: Mark::Share(Share::of_percent(95)), low: Mark::Share(Share::of_percent(90)) }
     }
@@ -74,36 +67,32 @@ impl Default for Marks {
 pub struct DiskSpace {
     /// Number of the disk.
     pub disk: u16,
-    /// Its bytes.
     pub bytes: Extent,
     /// Its inodes; `None` when the file system makes them as needed.
     pub inodes: Option<Extent>,
 }
 
-/// How much there is of something, and how much of it is used by whomever.
+/// How much there is of something, and how much of it is used, by the cache or others.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Extent {
-    /// In all.
     pub total: u64,
     /// In use, or not for our use.
     pub used: u64,
 }
 
-/// What a purge is to reach.
+/// An amount that a purge has to free.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Goal {
     /// Where victims are sought.
     pub scope: Scope,
-    /// Why.
     pub reason: PurgeReason,
-    /// What they must free, each of the two at least.
+    /// Both amounts must be freed.
     pub to_free: Footprint,
 }
 
 /// A part of the cache in which victims are sought.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope {
-    /// Everywhere.
     All,
     /// On the disk of this number.
     Disk(u16),
@@ -111,7 +100,7 @@ pub enum Scope {
     Quota(u16),
 }
 
-/// What may be added to the cache.
+/// How much may be added to the cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Headroom {
     /// Before a purge is due.
@@ -123,8 +112,7 @@ pub struct Headroom {
 /// The part of all entries that goes when a disk is unexpectedly full.
 const FULL_DISK_PART: u64 = 50;
 
-/// What has to go now: nothing when the list is empty.
-#[must_use]
+/// Computes what has to go now: nothing if the list is empty.
 pub fn plan_purge(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Vec<Goal> {
     let used = ledger.usage();
     let bytes = |scope, reason, bytes| Goal { scope, reason, to_free: Footprint { bytes, inodes: 0 } };
@@ -158,8 +146,7 @@ pub fn plan_purge(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> V
     goals
 }
 
-/// What has to go so that no more than `share` of the budget is used, or of each file system when there is no budget.
-#[must_use]
+/// Computes what has to go so that no more than `share` of the budget is used, or of each file system when there is no budget.
 pub fn plan_purge_to(share: Share, rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Vec<Goal> {
     let goal = |scope, bytes| Goal { scope, reason: PurgeReason::Requested, to_free: Footprint { bytes, inodes: 0 } };
     let over = |extent: Extent| extent.used.saturating_sub(share.of(extent.total));
@@ -171,16 +158,14 @@ pub fn plan_purge_to(share: Share, rules: &PurgeRules, disks: &[DiskSpace], ledg
     goals
 }
 
-/// What has to go when the disk says that it is full although no mark is passed: a fiftieth of what is there.
-#[must_use]
+/// Computes what has to go when a disk reports that it is full although no mark is passed: a fiftieth of all entries.
 pub fn plan_purge_of_full_disk(ledger: &Ledger) -> Vec<Goal> {
     let bytes = ledger.usage().bytes / FULL_DISK_PART;
     let to_free = Footprint { bytes, inodes: 0 };
     if bytes == 0 { Vec::new() } else { vec![Goal { scope: Scope::All, reason: PurgeReason::Space, to_free }] }
 }
 
-/// What may be added before a purge is due, and before nothing may be kept.
-#[must_use]
+/// How much may be added before a purge is due, and before nothing may be kept.
 pub fn headroom(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Headroom {
     const ANY: Footprint = Footprint { bytes: u64::MAX, inodes: u64::MAX };
     let used = ledger.usage();
@@ -213,13 +198,11 @@ pub fn headroom(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Hea
 }
 
 impl Extent {
-    /// What is free.
-    #[must_use]
     pub const fn free(self) -> u64 {
         self.total.saturating_sub(self.used)
     }
 
-    /// What must go to come from above the high mark down to the low one.
+    /// The amount above the low mark, if the high one is passed.
     fn excess(self, marks: Marks) -> u64 {
         let low = marks.low.of(self.total);
         if self.used > marks.high.of(self.total) { self.used.saturating_sub(low) } else { 0 }

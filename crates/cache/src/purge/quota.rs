@@ -3,7 +3,7 @@
 use crate::CacheKey;
 use forebay_types::Lfn;
 
-/// What entries at and below a path may take, and what they are guaranteed. The longest path that covers an entry is the one
+/// Limit and guarantee for the entries at and below a path. The longest path that covers an entry is the one
 /// it counts for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Quota {

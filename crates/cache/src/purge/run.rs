@@ -7,7 +7,7 @@ use forebay_types::PurgeReason;
 /// One purge: hands out victims until its goals are met, or nothing more may go.
 ///
 /// Each victim that [`Self::next`] gives is answered once: by [`Self::removed`] when its files are gone, by [`Self::refused`]
-/// when it stays because somebody uses it. [`Self::finish`] comes last.
+/// if it stays because it is in use. [`Self::finish`] comes last.
 #[derive(Debug)]
 pub struct PurgeRun {
     goals: Vec<Progress>,
@@ -19,13 +19,13 @@ pub struct PurgeRun {
 #[derive(Debug)]
 struct Progress {
     goal: Goal,
-    /// What the victims given so far take that have gone or will.
+    /// Room of the victims so far, without those that stayed.
     taken: Footprint,
     is_hopeless: bool,
 }
 
 impl Progress {
-    /// What is still to be freed.
+    /// The amount still to be freed.
     fn left(&self) -> Footprint {
         self.goal.to_free - self.taken
     }
@@ -34,18 +34,14 @@ impl Progress {
 /// An entry that is to go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Victim {
-    /// The entry.
     pub id: EntryId,
-    /// What it takes.
     pub footprint: Footprint,
-    /// Why it goes.
     pub reason: PurgeReason,
     shelf: Shelf,
 }
 
 impl PurgeRun {
     /// A run towards `goals`; they are pursued in their order, and each victim counts for all of them that it lies in.
-    #[must_use]
     pub fn new(goals: &[Goal]) -> Self {
         let goals = goals.iter().map(|&goal| Progress { goal, taken: Footprint::ZERO, is_hopeless: false }).collect();
         Self { goals, refused: Vec::new(), freed: Footprint::ZERO, removed_count: 0 }
@@ -90,21 +86,18 @@ impl PurgeRun {
         self.refused.push(victim.id);
     }
 
-    /// What went so far.
-    #[must_use]
+    /// The amount freed so far.
     pub const fn freed(&self) -> Footprint {
         self.freed
     }
 
     /// How many entries went so far.
-    #[must_use]
     pub const fn removed_count(&self) -> u64 {
         self.removed_count
     }
 
     /// Ends the run: those who stayed count as used at `now_ms` (milliseconds of the Unix epoch), so that the next run does
     /// not begin with them. Returns the goals that were not met, with what is left of them.
-    #[must_use]
     pub fn finish(self, ledger: &mut Ledger, now_ms: i64) -> Vec<Goal> {
         for id in self.refused {
             ledger.used(id, now_ms, 0);

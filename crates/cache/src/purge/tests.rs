@@ -1,4 +1,4 @@
-//! What purges take and what they leave.
+//! Which entries a purge takes.
 
 use super::*;
 use crate::{CacheKey, EntryId, PathPattern, Policy};
@@ -62,7 +62,7 @@ fn nothing_goes_below_the_high_mark_and_all_above_the_low_one_goes_beyond_it() {
     }
 }
 
-/// XCache, told that its own files may take 300 (base), 500 (nominal) or 700 (maximum) of a file system of 1000, computes
+/// XCache, configured so that its own files may take 300 (base), 500 (nominal) or 700 (maximum) of a file system of 1000, computes
 /// that -300 must go when 901 are used, 600 by itself, and 5 were written since it last looked: it purges nothing.
 #[test]
 fn the_clamp_of_xcache_that_stops_its_purge_does_not_exist_here() {
@@ -308,7 +308,7 @@ fn what_grows_counts_at_once_and_once_only() {
     ledger.insert(EntryId(2), &key("/old"), 0, 4096, 0, 1);
     ledger.grew(&key("/old"), 0, Some(4096), 8192);
     assert_eq!(bytes(&ledger), 24576);
-    // A new copy in place of one that was never told of.
+    // A new copy in place of one that was never reported.
     ledger.grew(&key("/g"), 0, None, 0);
     ledger.grew(&key("/g"), 0, Some(0), 40960);
     ledger.gone(&key("/g"));

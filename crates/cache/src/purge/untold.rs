@@ -1,10 +1,10 @@
-//! What is on disk and not told by the number of its entry yet.
+//! Growth on disk that the index has not reported yet.
 
 use super::Footprint;
 use crate::{CacheKey, Shelf};
 use std::collections::{BTreeMap, btree_map::Entry};
 
-/// Entries that have grown since they were last told of, or were never told of.
+/// Entries that have grown since they were last reported, or were never reported.
 #[derive(Debug, Default)]
 pub(crate) struct Untold {
     growths: BTreeMap<CacheKey, Growth>,
@@ -15,14 +15,14 @@ pub(crate) struct Untold {
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     shelf: Shelf,
-    /// As last told; `None` for never.
+    /// As last reported; `None` for never.
     told: Option<u64>,
     now: u64,
-    /// What the sums hold of it.
+    /// The part that the sums contain.
     counted: Footprint,
 }
 
-/// Entries remembered at most. There are so many only while nothing is told for long.
+/// Entries remembered at most. There are so many only while the index reports nothing for long.
 const GROWTHS_MAX: usize = 100_000;
 
 impl Growth {
@@ -51,7 +51,7 @@ impl Untold {
         growth.count(&mut self.sums);
     }
 
-    /// The entry is known to have `present_bytes` by now.
+    /// The index has reported that the entry has `present_bytes`.
     pub(crate) fn told(&mut self, key: &CacheKey, present_bytes: u64) {
         let Some(growth) = self.growths.get_mut(key) else { return };
         growth.told = Some(present_bytes);

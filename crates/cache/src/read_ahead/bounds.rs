@@ -5,11 +5,10 @@ use crate::read_ahead::{ReadAheadSettings, Worth};
 /// How far one reader may be read ahead of at this moment, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReadAheadBounds {
-    /// What keeps the link busy.
+    /// Bytes that keep the link busy.
     target: u64,
     /// Never more than this; 0 for nothing at all.
     max: u64,
-    /// By which all of it was divided.
     divisor: u64,
 }
 
@@ -22,7 +21,6 @@ const NEXT_READ_LEN_MAX: u64 = 4 << 20;
 
 impl ReadAheadBounds {
     /// The bounds over a link whose [`crate::LinkEstimate::window`] is `link_window`.
-    #[must_use]
     pub const fn new(settings: &ReadAheadSettings, link_window: Option<u64>, worth: Worth) -> Self {
         let divisor = match worth {
             Worth::Off => return Self { target: 0, max: 0, divisor: 1 },
@@ -38,12 +36,11 @@ impl ReadAheadBounds {
     }
 
     /// Whether nothing is to be fetched ahead.
-    #[must_use]
     pub const fn is_off(self) -> bool {
         self.max == 0
     }
 
-    /// What a window never exceeds.
+    /// Largest window.
     pub(crate) const fn max(self) -> u64 {
         self.max
     }

@@ -1,4 +1,4 @@
-//! What reading ahead of a file was good for.
+//! Accounts for the bytes of a file that were fetched ahead: read or wasted.
 
 use crate::{
     Geometry,
@@ -10,7 +10,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// The blocks of a file that were fetched ahead and that nobody has read yet, and the sums of it. Shared by all handles of the
+/// The blocks of a file that were fetched ahead and not read yet, and their sums. Shared by all handles of the
 /// file; every method takes `&self` and none waits.
 #[derive(Debug)]
 pub struct ReadAheadLedger {
@@ -42,7 +42,6 @@ const HORIZON: u64 = 64 << 20;
 
 impl ReadAheadLedger {
     /// The ledger of a file of which nothing was fetched ahead.
-    #[must_use]
     pub const fn new(geometry: Geometry) -> Self {
         Self {
             geometry,
@@ -89,7 +88,7 @@ impl ReadAheadLedger {
         forgotten
     }
 
-    /// Nobody is left to read what was fetched ahead: the bytes that were fetched in vain.
+    /// The last reader has left: returns the bytes that were fetched in vain.
     pub fn give_up(&self) -> u64 {
         if self.unread_count.load(Relaxed) == 0 {
             return 0;
@@ -97,8 +96,7 @@ impl ReadAheadLedger {
         self.take(ByteRange::at(0, self.geometry.file_size()))
     }
 
-    /// What reading ahead is worth, when `expected` of the bytes fetched ahead are likely to be read still.
-    #[must_use]
+    /// How much reading ahead is worth, when `expected` of the bytes fetched ahead are likely to be read still.
     pub fn worth(&self, expected: u64) -> Worth {
         let (fetched, used) = (self.fetched.load(Relaxed), self.used.load(Relaxed));
         if fetched < JUDGED_FROM {

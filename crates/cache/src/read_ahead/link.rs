@@ -1,10 +1,10 @@
-//! What is known of the way to an origin: how long it is, and how much it carries.
+//! Estimates of the link to an origin: latency and rate.
 
 use std::time::Duration;
 
 /// Latency and rate of the way to an origin, from the answers that came over it.
 ///
-/// Both follow a better measurement quickly and a worse one slowly: an answer that queued behind others tells nothing of the
+/// Both follow a better measurement quickly and a worse one slowly: an answer that queued behind others says nothing about the
 /// way, and a reader that asks for little shows little of what the way carries.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LinkEstimate {
@@ -42,19 +42,16 @@ impl LinkEstimate {
     }
 
     /// Time to the first byte of an answer, once one was measured.
-    #[must_use]
     pub fn latency(&self) -> Option<Duration> {
         self.latency_us.map(Duration::from_micros)
     }
 
     /// Bytes per second, once they were measured.
-    #[must_use]
     pub const fn bytes_per_s(&self) -> Option<u64> {
         self.bytes_per_s
     }
 
     /// Bytes to have asked for so that the link is never idle: latency times rate, times two. `None` before both are known.
-    #[must_use]
     pub fn window(&self) -> Option<u64> {
         let (latency_us, bytes_per_s) = (self.latency_us?, self.bytes_per_s?);
         let under_way = u128::from(latency_us) * u128::from(bytes_per_s) / u128::from(US_PER_S);

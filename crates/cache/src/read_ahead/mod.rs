@@ -1,7 +1,7 @@
 //! Reading ahead: what is fetched of a file before anybody asks for it.
 //!
 //! - [`Recogniser`] follows the reads of one handle: sequential ones ([`runs`]), strides and vectors that repeat ([`repeats`]).
-//! - [`ReadAheadBounds`] tells how far it may go: as far as the link wants ([`LinkEstimate`]), as long as it is of use
+//! - [`ReadAheadBounds`] bounds the distance: by the link ([`LinkEstimate`]), and by its use
 //!   ([`ReadAheadLedger`]), and never farther than the administrator decides ([`ReadAheadSettings`]).
 
 mod bounds;

@@ -1,4 +1,4 @@
-//! What one handle's reads have in common.
+//! Recognises patterns in the reads of one handle.
 
 use crate::{
     Geometry,
@@ -9,7 +9,7 @@ use forebay_types::ByteRange;
 /// Recognises what one handle of a file will read next.
 ///
 /// Order of calls: [`Self::handle_read`] for each read that was not answered from the cache as a whole, [`Self::handle_hit`] for
-/// reads in one of the [`Self::zones`]; both tell what to fetch ahead. What of it is not fetched is told to
+/// reads in one of the [`Self::zones`]; both return the ranges to fetch ahead. Ranges that are not fetched are reported to
 /// [`Self::handle_refusal`].
 #[derive(Debug)]
 pub struct Recogniser {
@@ -29,7 +29,6 @@ const DENSE: u64 = 2;
 
 impl Recogniser {
     /// Knows nothing yet of the reads of a file.
-    #[must_use]
     pub fn new(geometry: Geometry) -> Self {
         let (runs, strides, vectors) = Default::default();
         Self { geometry, runs, strides, vectors, is_in_run: false }
@@ -68,7 +67,7 @@ impl Recogniser {
         if advice.is_empty() { self.strides.handle_hit(range, self.geometry, bounds) } else { advice }
     }
 
-    /// What to fetch ahead, `len` bytes or what is left of the file, while nobody waits for other bytes: the reader does something with
+    /// Ranges to fetch ahead, `len` bytes or the rest of the file, while no reader waits for other bytes: the reader works on
     /// what it has read.
     pub fn handle_spare_time(&mut self, bounds: ReadAheadBounds, len: u64) -> Option<ByteRange> {
         if self.is_in_run { self.runs.handle_spare_time(self.geometry, bounds, len) } else { None }
@@ -80,7 +79,6 @@ impl Recogniser {
     }
 
     /// Whether there is enough to fetch ahead in spare time.
-    #[must_use]
     pub fn has_spare(&self, bounds: ReadAheadBounds) -> bool {
         self.is_in_run && self.runs.has_spare(self.geometry, bounds)
     }
@@ -92,14 +90,13 @@ impl Recogniser {
         self.vectors.handle_refusal(refused.start(), self.geometry);
     }
 
-    /// Where a read, even one that is answered from the cache, tells that there is more to fetch ahead.
+    /// Ranges in which a read, even a hit, shows that more is to be fetched ahead.
     pub fn zones(&self) -> impl Iterator<Item = ByteRange> {
         let repeats = [&self.vectors, &self.strides].into_iter().filter_map(|repeats| repeats.zone(self.geometry));
         repeats.chain(self.runs.zones(self.geometry)).take(ZONES_MAX)
     }
 
     /// Bytes that were to be fetched ahead and that their reader has not come to.
-    #[must_use]
     pub fn expected(&self) -> u64 {
         self.runs.expected() + self.strides.expected(self.geometry) + self.vectors.expected(self.geometry)
     }

@@ -8,11 +8,11 @@ use forebay_types::ByteRange;
 pub(crate) struct Repeats {
     /// The last read, by start.
     base: Vec<ByteRange>,
-    /// From one read to the next; 0 when there is no next one yet.
+    /// From one read to the next; 0 before the second read.
     step: i64,
     /// Reads in a row that came where the step says.
     streak: u32,
-    /// Reads behind the last one that were fetched ahead.
+    /// Reads after the last one that were fetched ahead.
     ahead: u64,
     /// How far the reader is read ahead of; 0 before the pattern was recognised.
     window: u64,
@@ -71,7 +71,7 @@ impl Repeats {
         self.ahead = (1..=self.ahead).take_while(is_fetched).count() as u64;
     }
 
-    /// Where a read tells that the reader has come so far that more is to be fetched ahead.
+    /// Range in which a read shows that more is to be fetched ahead.
     pub(crate) fn zone(&self, geometry: Geometry) -> Option<ByteRange> {
         let sets = self.ahead.div_ceil(2).max(1)..=self.ahead;
         let hulls = sets.filter_map(|set| hull(&self.shifted(set, geometry)));
@@ -298,7 +298,7 @@ mod tests {
             read(&mut repeats, &[at, at + 320, at + 704, at + 1280]);
         }
         let tail = [9600 + 704, 9600 + 1280];
-        assert!(read(&mut repeats, &tail).contains(&12_800), "the set behind it is fetched");
+        assert!(read(&mut repeats, &tail).contains(&12_800), "the next set is fetched");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use forebay_types::ByteRange;
 
 /// Runs of bytes that one handle has read lately, the least recently used one first.
 ///
-/// A read that begins where a run ends, or a little behind, makes it longer; a read that closes the gap between two runs joins
+/// A read that begins where a run ends, or a little after it, makes it longer; a read that closes the gap between two runs joins
 /// them. So the parallel reads of one copy are one run, in whatever order they come.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
@@ -21,7 +21,7 @@ struct Run {
     start: u64,
     /// Behind the last byte read.
     front: u64,
-    /// Up to where bytes were fetched ahead; nothing is when it is not behind `front`.
+    /// Up to where bytes were fetched ahead; nothing is if it is not after `front`.
     ahead: u64,
     /// Reads that made the run longer at its end.
     steps: u32,
@@ -51,11 +51,11 @@ const SPARE_FACTOR: u64 = 4;
 /// Length of a run from which on it is read ahead of in spare time, in bytes.
 const SPARE_FROM: u64 = 1 << 20;
 
-/// What is fetched at once is one part in this many of the window at least, so that requests stay large.
+/// One fetch is at least one part in this many of the window, so that requests stay large.
 const WINDOW_PARTS: u64 = 4;
 
 impl Runs {
-    /// Notes a read. `None` when it goes on with no run; else what is to be fetched ahead, perhaps nothing.
+    /// Notes a read. `None` if it continues no run; else the ranges to fetch ahead, perhaps none.
     pub(crate) fn handle_read(
         &mut self,
         read: ByteRange,
@@ -74,7 +74,7 @@ impl Runs {
         Some(advice)
     }
 
-    /// What may be fetched ahead while nobody waits for other bytes, `len` of it: of the run that was read last.
+    /// Up to `len` bytes to fetch ahead while no reader waits for other bytes: of the run that was read last.
     pub(crate) fn handle_spare_time(
         &mut self,
         geometry: Geometry,
@@ -89,7 +89,7 @@ impl Runs {
         Some(ByteRange::between(spare.start(), end))
     }
 
-    /// Whether enough may be fetched ahead while nobody waits for other bytes.
+    /// Whether enough may be fetched ahead while no reader waits for other bytes.
     pub(crate) fn has_spare(&self, geometry: Geometry, bounds: ReadAheadBounds) -> bool {
         let is_worth_it = |run: &Run| run.spare(geometry, bounds, run.spare_depth(bounds) / WINDOW_PARTS).is_some();
         self.runs.last().is_some_and(is_worth_it)
@@ -104,7 +104,7 @@ impl Runs {
         }
     }
 
-    /// Where a read tells that a reader has come so far that more is to be fetched ahead.
+    /// Range in which a read shows that more is to be fetched ahead.
     pub(crate) fn zones(&self, geometry: Geometry) -> impl Iterator<Item = ByteRange> {
         self.runs.iter().filter_map(move |run| run.zone(geometry))
     }
@@ -138,7 +138,7 @@ impl Runs {
 }
 
 impl Run {
-    /// Whether `read` lies in the run, or goes on with it at either end.
+    /// Whether `read` lies in the run, or continues it at either end.
     const fn touches(&self, read: ByteRange, geometry: Geometry) -> bool {
         let fetched = aligned_up(self.front, geometry);
         let reach = if self.ahead > fetched { self.ahead } else { fetched };
@@ -171,7 +171,7 @@ impl Run {
         self.steps >= STEPS_MIN || (self.steps > 0 && self.front - self.start >= LONG)
     }
 
-    /// What is to be fetched ahead now that the reader has come to `read`.
+    /// The ranges to fetch ahead when the reader is at `read`.
     fn advance(&mut self, read: ByteRange, geometry: Geometry, bounds: ReadAheadBounds) -> ByteRange {
         if !self.is_recognised() {
             return nothing(read);
@@ -195,7 +195,7 @@ impl Run {
         next
     }
 
-    /// What may be fetched ahead while nobody waits for other bytes; `None` for less than `len_min`, but at the end of the file.
+    /// The range to fetch ahead while no reader waits for other bytes; `None` for less than `len_min`, except at the end of the file.
     fn spare(&self, geometry: Geometry, bounds: ReadAheadBounds, len_min: u64) -> Option<ByteRange> {
         if !self.is_recognised() || self.front - self.start < SPARE_FROM {
             return None;
@@ -254,7 +254,7 @@ mod tests {
         ReadAheadBounds::new(&settings, Some(4 * MIB), Worth::Full)
     }
 
-    /// What is fetched ahead at each of `reads`, as start and end in KiB.
+    /// The ranges fetched ahead at each of `reads`, as start and end in KiB.
     fn follow(runs: &mut Runs, reads: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let ranges = reads.iter().filter_map(|(start, len)| {
             let read = ByteRange::at(start * KIB, len * KIB);

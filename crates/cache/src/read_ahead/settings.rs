@@ -1,4 +1,4 @@
-//! What an administrator decides about reading ahead.
+//! Settings of reading ahead.
 
 use std::str::FromStr;
 
@@ -11,17 +11,17 @@ pub struct ReadAheadSettings {
     pub window_max: u64,
     /// Once this many percent of the file's blocks are in the cache, 1 to 100, the rest is fetched too.
     pub complete_after_percent: Option<u8>,
-    /// How long fetching beyond what is read goes on.
+    /// How much is fetched beyond what is read.
     pub fill: FillPolicy,
 }
 
 /// How much of a file is fetched.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum FillPolicy {
-    /// What is read, and what reading ahead adds to it.
+    /// The blocks that are read, and those that reading ahead adds.
     #[default]
     OnDemand,
-    /// All of it, as long as a client has it open; the rest when it is opened again.
+    /// The whole file while a client has it open; the rest when it is opened again.
     WhileOpen,
     /// All of it, also after the last client has left.
     ToEnd,
@@ -29,10 +29,10 @@ pub enum FillPolicy {
 
 /// A text that names no fill policy.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no fill policy: write \"on-demand-blocks\", \"while-open\" or \"to-end\"")]
+#[error("`{0}` is not a fill policy: write \"on-demand-blocks\", \"while-open\" or \"to-end\"")]
 pub struct FillPolicyError(pub String);
 
-/// How far one open file is read ahead unless configured otherwise, in bytes: what ROOT reads at once by default, and a little more.
+/// How far one open file is read ahead by default, in bytes: a little more than ROOT reads at once by default.
 pub const READ_AHEAD_WINDOW_MAX: u64 = 32 << 20;
 
 impl Default for ReadAheadSettings {
@@ -49,7 +49,6 @@ impl Default for ReadAheadSettings {
 impl ReadAheadSettings {
     /// Whether the rest of a file is to be fetched of whose `blocks` blocks `present` are in the cache, while a client has it
     /// open.
-    #[must_use]
     pub const fn is_to_be_completed(&self, present: u64, blocks: u64) -> bool {
         match (self.complete_after_percent, self.fill) {
             (Some(percent), _) => present as u128 * 100 >= blocks as u128 * percent as u128,
@@ -61,7 +60,6 @@ impl ReadAheadSettings {
 
 impl FillPolicy {
     /// The name used in the configuration.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OnDemand => "on-demand-blocks",

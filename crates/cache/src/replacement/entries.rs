@@ -7,7 +7,7 @@ use std::collections::HashMap;
 /// Number of a record while its entry is known.
 pub(crate) type Slot = u32;
 
-/// What a policy keeps of an entry.
+/// The state of an entry in a policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) facts: Facts,

@@ -8,7 +8,6 @@ use super::{
 use crate::EntryId;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-/// The policy.
 #[derive(Debug, Default)]
 pub(crate) struct S3Fifo {
     entries: Entries,
@@ -16,7 +15,7 @@ pub(crate) struct S3Fifo {
     main: Shelves,
     bytes: BTreeMap<Shelf, Bytes>,
     ghosts: Ghosts,
-    /// The latest time heard of, in milliseconds: entries that are spared go behind all others.
+    /// The latest time seen, in milliseconds: entries that are spared go after all others.
     latest_ms: i64,
 }
 

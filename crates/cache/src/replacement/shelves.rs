@@ -20,7 +20,6 @@ impl Shelves {
         }
     }
 
-    /// The first slot of a shelf.
     pub(crate) fn first(&self, shelf: Shelf) -> Option<(u64, Slot)> {
         self.queues.get(&shelf)?.first().copied()
     }

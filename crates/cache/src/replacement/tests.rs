@@ -12,7 +12,7 @@ fn entry(id: u64, bytes: u64, last_use_ms: i64) -> NewEntry {
     NewEntry { facts, uses: 1, key_hash: u32::try_from(id).unwrap() }
 }
 
-/// Takes victims until there are none, and tells their order.
+/// Takes victims until there are none and returns their order.
 fn order(policy: &mut dyn Replacement) -> Vec<u64> {
     let next = || {
         let facts = policy.next(&|_| true)?;
@@ -158,7 +158,7 @@ fn scans_see_every_entry_once_in_pieces() {
     }
 }
 
-/// What may happen to a policy.
+/// A call of a policy.
 #[derive(Clone, Debug)]
 enum Event {
     Insert(u64, u64),

@@ -7,7 +7,6 @@ use crate::header::{FileHandle, Params, RequestHeader};
 /// A request that would change a file or the name space.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Change<'a> {
-    /// Which change.
     pub code: RequestCode,
     /// What would change; for a renaming, the old name.
     pub target: Target<'a>,
@@ -19,7 +18,6 @@ pub struct Change<'a> {
 
 impl<'a> Change<'a> {
     /// Whether a request is of this family.
-    #[must_use]
     pub const fn is_code(code: RequestCode) -> bool {
         Self::is_about_a_path(code) || Self::is_about_a_handle(code) || matches!(code, RequestCode::TRUNCATE)
     }

@@ -4,12 +4,10 @@ use super::{RequestError, required};
 use crate::flags::OpenOptions;
 use crate::header::{FileHandle, Params};
 
-/// Opens a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Open<'a> {
     /// Permission bits of a file to be created, `rwxrwxrwx` as `0o777`.
     pub mode: u16,
-    /// How to open it.
     pub options: OpenOptions,
     /// Further options of protocol 5.2.0: hints that a read-only server ignores.
     pub options_extended: u16,
@@ -36,10 +34,8 @@ impl<'a> Open<'a> {
     }
 }
 
-/// Closes a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Close {
-    /// The file.
     pub handle: FileHandle,
 }
 
@@ -52,7 +48,6 @@ impl Close {
 /// Makes writes durable; harmless on a file open for reading.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sync {
-    /// The file.
     pub handle: FileHandle,
 }
 

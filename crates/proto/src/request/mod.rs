@@ -23,23 +23,16 @@ use forebay_types::Side;
 pub enum Request<'a> {
     /// Tells versions and abilities.
     Protocol(Protocol),
-    /// Opens a session.
     Login(Login<'a>),
     /// One step of authentication.
     Auth(Auth<'a>),
     /// Makes the connection a parallel stream of a session.
     Bind(Bind),
-    /// Ends a session.
     EndSession(EndSession),
-    /// Opens a file.
     Open(Open<'a>),
-    /// Closes a file.
     Close(Close),
-    /// Makes writes durable.
     Sync(Sync),
-    /// Reads a range.
     Read(Read<'a>),
-    /// Reads several ranges.
     ReadVector(ReadVector<'a>),
     /// Reads pages with checksums.
     PageRead(PageRead),
@@ -47,7 +40,6 @@ pub enum Request<'a> {
     Stat(Stat<'a>),
     /// Kinds of several paths.
     Statx(Statx<'a>),
-    /// Lists a directory.
     Dirlist(Dirlist<'a>),
     /// Tells which servers have a file.
     Locate(Locate<'a>),
@@ -55,7 +47,6 @@ pub enum Request<'a> {
     Prepare(Prepare<'a>),
     /// A question: checksum, configuration, space, …
     Query(Query<'a>),
-    /// File attributes.
     Fattr(Fattr<'a>),
     /// Asks for a sign of life.
     Ping,
@@ -86,14 +77,11 @@ impl RequestError {
         Self::new(ErrorCode::ARG_INVALID, text)
     }
 
-    /// Always the client's.
-    #[must_use]
     pub const fn side(&self) -> Side {
         Side::Client
     }
 
     /// Never: the same request stays wrong.
-    #[must_use]
     pub const fn is_retryable(&self) -> bool {
         false
     }
@@ -172,8 +160,6 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What is asked.
-    #[must_use]
     pub const fn code(&self) -> RequestCode {
         match self {
             Self::Protocol(_) => RequestCode::PROTOCOL,

@@ -10,13 +10,11 @@ use crate::header::{FileHandle, Params};
 pub enum Target<'a> {
     /// Path and opaque data as sent.
     Path(&'a [u8]),
-    /// An open file.
     Handle(FileHandle),
 }
 
 impl<'a> Target<'a> {
     /// The path, when the request is about a name.
-    #[must_use]
     pub const fn path(&self) -> Option<&'a [u8]> {
         match self {
             Self::Path(path) => Some(path),
@@ -28,7 +26,6 @@ impl<'a> Target<'a> {
 /// Tells what is known of a file, or of the space it lies in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stat<'a> {
-    /// Which file.
     pub target: Target<'a>,
     /// Whether the space is asked for instead of the file; then the target is a path.
     pub vfs: bool,
@@ -79,7 +76,6 @@ impl<'a> Statx<'a> {
     }
 }
 
-/// Lists a directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Dirlist<'a> {
     /// What to tell of each name.
@@ -103,7 +99,6 @@ impl<'a> Dirlist<'a> {
 /// Tells which servers have a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Locate<'a> {
-    /// How to look.
     pub options: LocateOptions,
     /// Path and opaque data as sent; `*` alone asks for all servers, `*/path` for those that could have the path.
     pub path: &'a [u8],
@@ -129,7 +124,6 @@ pub struct Prepare<'a> {
     pub priority: u8,
     /// UDP port for the notice.
     pub port: u16,
-    /// 1 evict.
     pub options_extended: u16,
     /// The paths, one a line; to cancel, the request's id comes first.
     pub paths: &'a [u8],

@@ -4,10 +4,8 @@ use super::text;
 use crate::code::QueryKind;
 use crate::header::{FileHandle, Params};
 
-/// A question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Query<'a> {
-    /// What is asked.
     pub kind: QueryKind,
     /// The open file it is about, for the kinds that take one.
     pub handle: FileHandle,

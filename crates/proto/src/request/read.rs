@@ -26,7 +26,6 @@ fn encode_range(handle: FileHandle, offset: u64, len: u32) -> Params {
 /// Reads a range of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Read<'a> {
-    /// The file.
     pub handle: FileHandle,
     /// Offset of the first byte; below 2^63.
     pub offset: u64,
@@ -58,7 +57,6 @@ impl<'a> Read<'a> {
 /// A hint behind a read; it gets no answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Preread {
-    /// The file.
     pub handle: FileHandle,
     /// Number of bytes, not checked.
     pub len: u32,
@@ -104,7 +102,6 @@ pub struct ReadVector<'a> {
 /// One range of a vector read.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ReadElement {
-    /// The file.
     pub handle: FileHandle,
     /// Offset of the first byte; below 2^63.
     pub offset: u64,
@@ -158,20 +155,17 @@ impl<'a> ReadElements<'a> {
     }
 
     /// Number of ranges, at least 1.
-    #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a read vector is never empty")]
     pub const fn len(&self) -> usize {
         self.bytes.len() / ELEMENT_LEN
     }
 
     /// Bytes of all ranges together.
-    #[must_use]
     pub const fn data_len(&self) -> u64 {
         self.data_len
     }
 
     /// Bytes of the answer's body in one frame: the ranges and their headers.
-    #[must_use]
     pub const fn body_len(&self) -> u64 {
         self.data_len + self.bytes.len() as u64
     }
@@ -210,7 +204,6 @@ pub fn encode_read_vector(stream_id: StreamId, path_id: u8, elements: &[ReadElem
 /// Reads pages with checksums.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PageRead {
-    /// The file.
     pub handle: FileHandle,
     /// Offset of the first byte; below 2^63, need not be the start of a page.
     pub offset: u64,

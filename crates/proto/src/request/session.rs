@@ -24,7 +24,6 @@ impl Expect {
     pub const NONE: Self = Self(0);
     /// Binds a parallel stream.
     pub const BIND: Self = Self(1);
-    /// Logs in.
     pub const LOGIN: Self = Self(3);
     /// Logs in for a third-party copy.
     pub const TPC: Self = Self(4);
@@ -52,7 +51,6 @@ pub struct Username([u8; 8]);
 
 impl Username {
     /// The name in wire form; what does not fit into eight bytes is cut off, as all clients do.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         let mut bytes = [0; 8];
         for (to, from) in bytes.iter_mut().zip(name.bytes()) {
@@ -62,13 +60,11 @@ impl Username {
     }
 
     /// The name without its padding.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         crate::wire::until_nul(&self.0)
     }
 }
 
-/// Opens a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Login<'a> {
     /// The client's process number.
@@ -90,13 +86,11 @@ impl<'a> Login<'a> {
     pub const ASYNC: u8 = 0x80;
 
     /// Version of the client's abilities: 2 since answers may be deferred, 5 since TLS.
-    #[must_use]
     pub const fn ability_version(&self) -> u8 {
         self.capver & 0x3f
     }
 
     /// Whether an answer may be deferred: promised by `waitresp`, sent later unsolicited.
-    #[must_use]
     pub const fn accepts_deferred_answers(&self) -> bool {
         self.capver & Self::ASYNC != 0 && self.ability_version() >= 2
     }
@@ -172,7 +166,6 @@ impl EndSession {
 pub struct Set<'a> {
     /// 0, or a modifier that no one defines.
     pub modifier: u8,
-    /// What to set.
     pub text: &'a [u8],
 }
 
@@ -186,7 +179,6 @@ impl<'a> Set<'a> {
 /// Signature of the request that follows with the same stream id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sigver<'a> {
-    /// The request that is signed.
     pub signed: RequestCode,
     /// Version of the signature's form.
     pub version: u8,
@@ -196,7 +188,6 @@ pub struct Sigver<'a> {
     pub sequence: u64,
     /// How it is signed.
     pub crypto: u8,
-    /// The signature.
     pub signature: &'a [u8],
 }
 

@@ -15,9 +15,7 @@ const MARKER: &[u8] = b".\n0 0 0 0\n";
 /// What a listing tells of each name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DirlistForm {
-    /// Only the name.
     Names,
-    /// Name and stat.
     Stats,
     /// Name, stat and checksum.
     Checksums,
@@ -25,7 +23,6 @@ pub enum DirlistForm {
 
 impl DirlistForm {
     /// The form that the options of a request ask for.
-    #[must_use]
     pub const fn asked_by(options: DirlistOptions) -> Self {
         if options.contains(DirlistOptions::CHECKSUM) {
             Self::Checksums
@@ -47,7 +44,6 @@ pub struct DirlistEncoder {
 
 impl DirlistEncoder {
     /// Starts a listing. A deferred one goes out in one frame, whatever its size.
-    #[must_use]
     pub fn new(reply_to: ReplyTo, form: DirlistForm) -> Self {
         let body = if form == DirlistForm::Names { Vec::new() } else { MARKER.to_vec() };
         Self { reply_to, form, body }
@@ -110,7 +106,6 @@ enum DecoderState {
 
 impl DirlistDecoder {
     /// A decoder for a new listing.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -134,9 +129,6 @@ impl DirlistDecoder {
     }
 
     /// Ends the listing: adds an entry that nothing ended.
-    ///
-    /// # Errors
-    /// When a name lacks its stat.
     pub fn finish(mut self, entries: &mut Vec<DirEntry>) -> Result<(), ResponseError> {
         if !self.partial_line.is_empty() {
             self.handle_line(entries)?;

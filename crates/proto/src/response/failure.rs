@@ -15,9 +15,6 @@ pub struct ErrorBody {
 
 impl ErrorBody {
     /// Parses the body of an error.
-    ///
-    /// # Errors
-    /// When it is too short for a code.
     pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
         let mut reader = Reader::new(body);
         let code = ErrorCode(reader.u32().ok_or(ResponseError::Truncated { what: "error" })?);

@@ -12,7 +12,6 @@ pub struct Location {
     pub kind: LocationKind,
     /// Whether the file can be written there.
     pub is_writable: bool,
-    /// Where it listens.
     pub endpoint: Endpoint,
 }
 

@@ -37,19 +37,14 @@ use forebay_types::Side;
 /// A decoded response: what it is, and its body as far as that can be known without the request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Response<'a> {
-    /// The final answer.
     Ok(&'a [u8]),
     /// A part of the answer.
     OkSoFar(&'a [u8]),
-    /// The request failed.
     Error(ErrorBody),
-    /// Ask another server.
     Redirect(Redirect),
-    /// Ask again later.
     Wait(Wait),
     /// The answer comes later by itself.
     WaitResponse(Wait),
-    /// Unsolicited.
     Attention(Attention<'a>),
     /// One more step of authentication.
     AuthMore(&'a [u8]),
@@ -60,25 +55,21 @@ pub enum Response<'a> {
 /// A response that does not follow the protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ResponseError {
-    /// It ends within a field.
     #[error("the {what} ends too early")]
     Truncated {
         /// What was being read.
         what: &'static str,
     },
-    /// A field makes no sense.
     #[error("the {what} is malformed")]
     Malformed {
         /// What was being read.
         what: &'static str,
     },
-    /// It is longer than anything it can stand for.
     #[error("the {what} is too long")]
     TooLong {
         /// What was being read.
         what: &'static str,
     },
-    /// Its checksum does not match: the connection is corrupt.
     #[error("the {what} has a wrong checksum")]
     ChecksumMismatch {
         /// What was being read.
@@ -87,14 +78,11 @@ pub enum ResponseError {
 }
 
 impl ResponseError {
-    /// Always the origin's.
-    #[must_use]
     pub const fn side(&self) -> Side {
         Side::Origin
     }
 
     /// Whether asking again over a new connection can help: only when bytes were damaged on the way.
-    #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::ChecksumMismatch { .. })
     }

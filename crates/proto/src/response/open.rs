@@ -10,7 +10,6 @@ use forebay_types::FileStat;
 /// The reply to an open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OpenReply {
-    /// The open file.
     pub handle: FileHandle,
     /// What is known of it, when that was asked for.
     pub stat: Option<FileStat>,

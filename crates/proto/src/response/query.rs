@@ -5,7 +5,6 @@ use crate::code::Status;
 use crate::wire::{put_text, until_nul};
 use forebay_types::{FileKind, FileStat};
 
-/// A file's checksum.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Checksum {
     /// Name of the algorithm in lower case.
@@ -16,7 +15,6 @@ pub struct Checksum {
 
 impl Checksum {
     /// A checksum in normal form: lower case, leading zeros in place.
-    #[must_use]
     pub fn new(algorithm: &str, value: &str) -> Self {
         let algorithm = algorithm.to_ascii_lowercase();
         let value = value.to_ascii_lowercase();
@@ -49,9 +47,6 @@ pub struct ConfigValues<'a>(&'a str);
 
 impl<'a> ConfigValues<'a> {
     /// Parses the reply.
-    ///
-    /// # Errors
-    /// When it is not UTF-8.
     pub fn parse(body: &'a [u8]) -> Result<Self, ResponseError> {
         let text = std::str::from_utf8(until_nul(body));
         text.map(Self).map_err(|_| ResponseError::Malformed { what: "configuration values" })
@@ -63,7 +58,6 @@ impl<'a> ConfigValues<'a> {
     }
 
     /// The value at `index`; `None` when it is missing or when the server knows no such name and echoed it.
-    #[must_use]
     pub fn value(&self, index: usize, name: &str) -> Option<&'a str> {
         self.iter().nth(index).filter(|value| *value != name)
     }
@@ -74,11 +68,9 @@ impl<'a> ConfigValues<'a> {
 pub struct Space {
     /// Size of the space.
     pub total: u64,
-    /// What is free of it.
     pub free: u64,
     /// What is free of it in one piece.
     pub largest_free: u64,
-    /// What is used of it.
     pub used: u64,
 }
 

@@ -10,7 +10,6 @@ const WHAT: &str = "redirect";
 /// Where to ask instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Redirect {
-    /// The new place.
     pub target: RedirectTarget,
     /// Flags of a redirect to a URL: `0x1000` writes can be recovered, `0x2000` collapse, `0x4000` erasure coding.
     pub flags: u32,
@@ -21,7 +20,6 @@ pub struct Redirect {
 pub enum RedirectTarget {
     /// Another server; the path stays the same.
     Host {
-        /// The server.
         endpoint: Endpoint,
         /// Opaque data to be merged into the request's own. May hold secrets.
         cgi: String,
@@ -32,7 +30,6 @@ pub enum RedirectTarget {
     Url {
         /// Whether the URL asks for TLS (`roots`, `xroots`).
         tls: bool,
-        /// The server.
         endpoint: Endpoint,
         /// The path in place of the request's; empty when the URL has none and the path stays the same.
         path: String,
@@ -40,15 +37,9 @@ pub enum RedirectTarget {
         cgi: String,
     },
     /// A file that the client can open by itself.
-    LocalFile {
-        /// Its absolute path.
-        path: String,
-    },
+    LocalFile { path: String },
     /// A URL of another protocol.
-    Foreign {
-        /// The URL's scheme.
-        scheme: String,
-    },
+    Foreign { scheme: String },
 }
 
 impl Redirect {

@@ -9,27 +9,22 @@ use crate::header::{RESPONSE_HEADER_LEN, ResponseHeader, StreamId};
 /// Every method appends whole frames to `out` and allocates nothing else.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReplyTo {
-    /// The request.
     pub stream_id: StreamId,
     /// Whether the answer goes out as an unsolicited message, because a `waitresp` went before.
     pub is_deferred: bool,
 }
 
 impl ReplyTo {
-    /// An ordinary answer.
-    #[must_use]
     pub const fn direct(stream_id: StreamId) -> Self {
         Self { stream_id, is_deferred: false }
     }
 
     /// An answer that a `waitresp` has promised. It consists of one frame; page reads are answered directly even then.
-    #[must_use]
     pub const fn deferred(stream_id: StreamId) -> Self {
         Self { stream_id, is_deferred: true }
     }
 
     /// Bytes of the header that [`ReplyTo::header`] appends.
-    #[must_use]
     pub const fn header_len(self) -> usize {
         if self.is_deferred { RESPONSE_HEADER_LEN + DEFERRED_PREFIX_LEN as usize } else { RESPONSE_HEADER_LEN }
     }

@@ -17,9 +17,6 @@ pub struct HandshakeReply {
 
 impl HandshakeReply {
     /// Parses the body of the reply.
-    ///
-    /// # Errors
-    /// When it is too short.
     pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
         let mut reader = Reader::new(body);
         let (version, role) = reader.u32().zip(reader.u32()).ok_or(ResponseError::Truncated { what: "handshake" })?;
@@ -38,9 +35,6 @@ pub struct ProtocolReply {
 
 impl ProtocolReply {
     /// Parses the body of the reply. Records on signing and interfaces behind the flags are ignored.
-    ///
-    /// # Errors
-    /// When it is too short.
     pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
         let mut reader = Reader::new(body);
         let fields = reader.u32().zip(reader.u32());

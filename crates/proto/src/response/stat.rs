@@ -74,13 +74,11 @@ fn parse_fields(text: &[u8]) -> Option<FileStat> {
 pub struct VfsStat {
     /// Servers with writable space.
     pub writable_servers: u32,
-    /// Free writable space.
     pub writable_free_mib: u64,
     /// Use of the writable space.
     pub writable_use_percent: u32,
     /// Servers with staging space.
     pub staging_servers: u32,
-    /// Free staging space.
     pub staging_free_mib: u64,
     /// Use of the staging space.
     pub staging_use_percent: u32,
@@ -88,9 +86,6 @@ pub struct VfsStat {
 
 impl VfsStat {
     /// Parses the reply to a stat of a space.
-    ///
-    /// # Errors
-    /// When it holds fewer than six numbers.
     pub fn parse(text: &[u8]) -> Result<Self, ResponseError> {
         let parse = || {
             let text = std::str::from_utf8(until_nul(text)).ok()?;

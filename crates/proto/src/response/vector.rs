@@ -8,7 +8,6 @@ use crate::wire::{Reader, unsigned32, unsigned64};
 const WHAT: &str = "answer to a vector read";
 
 /// The header of an element in its wire form. Its data follows it within the same frame.
-#[must_use]
 pub const fn element_header(element: &ReadElement) -> [u8; 16] {
     let FileHandle([h0, h1, h2, h3]) = element.handle;
     let [l0, l1, l2, l3] = element.len.to_be_bytes();
@@ -17,9 +16,6 @@ pub const fn element_header(element: &ReadElement) -> [u8; 16] {
 }
 
 /// Parses the header of an element, for a client that reads the data behind it as it comes.
-///
-/// # Errors
-/// When the length or the offset is negative.
 pub fn parse_element_header(bytes: &[u8; 16]) -> Result<ReadElement, ResponseError> {
     take(&mut Reader::new(bytes))
 }
@@ -40,7 +36,6 @@ pub struct VectorData<'a> {
 
 impl<'a> VectorData<'a> {
     /// The elements of a frame's body.
-    #[must_use]
     pub const fn new(body: &'a [u8]) -> Self {
         Self { rest: Reader::new(body) }
     }

@@ -18,7 +18,6 @@ use forebay_types::Side;
 pub enum ClientPurpose {
     /// A session of its own.
     Login {
-        /// Our process number.
         pid: u32,
         /// Our user name; eight bytes of it count.
         username: String,
@@ -26,10 +25,7 @@ pub enum ClientPurpose {
         cgi: String,
     },
     /// A parallel stream of a session.
-    Bind {
-        /// That session.
-        session_id: SessionId,
-    },
+    Bind { session_id: SessionId },
 }
 
 /// How to set up a session.
@@ -52,27 +48,15 @@ pub enum Progress {
         at_least: usize,
     },
     /// Set-up goes on; what is to be sent next is in `out`.
-    Continue {
-        /// Bytes to drop.
-        consumed: usize,
-    },
+    Continue { consumed: usize },
     /// The TLS handshake comes next, and what follows in the input is part of it. When it is done,
     /// [`ClientSession::handle_tls_started`] goes on.
-    StartTls {
-        /// Bytes to drop.
-        consumed: usize,
-    },
+    StartTls { consumed: usize },
     /// The server wants proof of who we are: [`ClientSession::take_question`] tells what it says, and
     /// [`ClientSession::authenticate`] answers.
-    Authenticate {
-        /// Bytes to drop.
-        consumed: usize,
-    },
+    Authenticate { consumed: usize },
     /// The session is set up: what follows are responses to our requests.
-    Ready {
-        /// Bytes to drop.
-        consumed: usize,
-    },
+    Ready { consumed: usize },
 }
 
 /// What a server says while it wants proof of who we are.
@@ -83,12 +67,7 @@ pub enum AuthQuestion {
     /// It asks on within the protocol that was begun.
     Challenge(Vec<u8>),
     /// It does not take what was shown last.
-    Refusal {
-        /// Its code.
-        code: ErrorCode,
-        /// Its text.
-        text: String,
-    },
+    Refusal { code: ErrorCode, text: String },
 }
 
 /// What the server has told of itself and of the session.
@@ -108,13 +87,11 @@ pub struct Peer {
 
 impl Peer {
     /// Whether the server is a redirector; some say both, then this counts.
-    #[must_use]
     pub const fn is_manager(&self) -> bool {
         self.flags.contains(ServerFlags::IS_MANAGER)
     }
 
     /// Whether the server answers page reads.
-    #[must_use]
     pub const fn supports_page_reads(&self) -> bool {
         self.flags.contains(ServerFlags::SUPPORTS_PAGES) && self.version >= PAGES_SINCE_VERSION
     }
@@ -129,48 +106,32 @@ const TLS_SINCE_VERSION: u32 = 0x500;
 /// Why a session could not be set up.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ClientError {
-    /// The first reply is no reply to a handshake.
     #[error("the server does not speak the XRootD protocol")]
     NotXrootd,
-    /// A reply does not follow the protocol.
     #[error("session set-up: {0}")]
     Response(#[from] ResponseError),
-    /// The server wants TLS, and we have none.
     #[error("the server requires TLS")]
     TlsRequired,
-    /// We want TLS, and the server has none.
     #[error("the server offers no TLS, which roots:// demands")]
     TlsMissing,
-    /// The server refused.
     #[error("the server refused the session: {text} ({code})")]
-    Refused {
-        /// Its code.
-        code: ErrorCode,
-        /// Its text.
-        text: String,
-    },
-    /// The server sends us elsewhere.
+    Refused { code: ErrorCode, text: String },
     #[error("the server redirects the session")]
     Redirected(Box<Redirect>),
-    /// The server wants us to come again later.
     #[error("the server is busy for {seconds} s: {text}")]
     Busy {
         /// Seconds to stay away.
         seconds: u32,
-        /// Its text.
         text: String,
     },
 }
 
 impl ClientError {
-    /// Always the origin's.
-    #[must_use]
     pub const fn side(&self) -> Side {
         Side::Origin
     }
 
     /// Whether trying again later, or elsewhere for a redirect, can help.
-    #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Busy { .. } | Self::Redirected(_) => true,
@@ -223,7 +184,6 @@ const ABILITY_VERSION_TLS: u8 = 5;
 
 impl ClientSession {
     /// A session at its start.
-    #[must_use]
     pub fn new(options: ClientOptions) -> Self {
         Self { options, phase: Phase::Handshake, peer: Peer::default(), signing: None, question: None }
     }
@@ -240,9 +200,6 @@ impl ClientSession {
     }
 
     /// Looks at the first reply in `input`; appends what is to be sent next to `out`.
-    ///
-    /// # Errors
-    /// When the session cannot be set up: close the connection.
     pub fn handle_input(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, ClientError> {
         if self.phase == Phase::Ready {
             return Ok(Progress::Ready { consumed: 0 });
@@ -302,7 +259,6 @@ impl ClientSession {
     }
 
     /// What the server wants signed; `None` when it wants nothing signed.
-    #[must_use]
     pub const fn signing(&self) -> Option<&SigningRequirements> {
         self.signing.as_ref()
     }
@@ -407,7 +363,6 @@ impl ClientSession {
     }
 
     /// What the server has told so far; complete once the session is ready.
-    #[must_use]
     pub const fn peer(&self) -> &Peer {
         &self.peer
     }

@@ -69,7 +69,6 @@ pub enum Input<'a> {
         consumed: usize,
         /// Goes into the answer.
         stream_id: StreamId,
-        /// The request.
         request: Request<'a>,
     },
 }
@@ -77,43 +76,24 @@ pub enum Input<'a> {
 /// Why a connection cannot go on. What is in `out` is sent first, then the connection is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Fatal {
-    /// The first bytes are not a handshake.
     #[error("the client does not speak the XRootD protocol")]
     NotXrootd,
-    /// A header announces a negative length.
     #[error("a request announces a negative length")]
     NegativeLength,
-    /// A payload is too long to be drained.
     #[error("{code} announces a payload of {len} bytes")]
-    PayloadTooLong {
-        /// The request.
-        code: RequestCode,
-        /// What it announces.
-        len: u32,
-    },
-    /// A request that needs a login came before one.
+    PayloadTooLong { code: RequestCode, len: u32 },
     #[error("{code} before login")]
-    NotLoggedIn {
-        /// The request.
-        code: RequestCode,
-    },
-    /// A write whose extent cannot be known: what follows cannot be understood.
+    NotLoggedIn { code: RequestCode },
     #[error("{code} whose extent is unknown")]
-    Unframed {
-        /// The request.
-        code: RequestCode,
-    },
+    Unframed { code: RequestCode },
 }
 
 impl Fatal {
-    /// Always the client's.
-    #[must_use]
     pub const fn side(&self) -> Side {
         Side::Client
     }
 
     /// Never on this connection.
-    #[must_use]
     pub const fn is_retryable(&self) -> bool {
         false
     }
@@ -176,7 +156,6 @@ struct Drain {
 enum DrainEnd {
     /// The request goes out, without its payload.
     Request,
-    /// The session answers.
     Answer(RequestError),
 }
 
@@ -190,15 +169,11 @@ const TLS_REQUIRED: RequestError = RequestError::new(ErrorCode::TLS_REQUIRED, "t
 
 impl ServerSession {
     /// A session at its start.
-    #[must_use]
     pub const fn new(options: ServerOptions) -> Self {
         Self { options, phase: Phase::Handshake, tls: Tls::Off { is_able: false }, drain: None }
     }
 
     /// Looks at the first bytes of `input`; appends what the session answers by itself to `out`.
-    ///
-    /// # Errors
-    /// When the connection cannot go on: send `out`, then close.
     pub fn handle_input<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<Input<'a>, Fatal> {
         if let Some(drain) = self.drain.take() {
             return Ok(self.handle_drain(drain, 0, input, out));
@@ -423,7 +398,6 @@ impl ServerSession {
     }
 
     /// Whether the TLS handshake comes next, behind what is in `out`.
-    #[must_use]
     pub const fn is_tls_due(&self) -> bool {
         matches!(self.tls, Tls::Due)
     }
@@ -436,25 +410,21 @@ impl ServerSession {
     }
 
     /// Whether the connection is encrypted.
-    #[must_use]
     pub const fn is_tls(&self) -> bool {
         matches!(self.tls, Tls::On)
     }
 
     /// Whether a login has been accepted.
-    #[must_use]
     pub const fn is_logged_in(&self) -> bool {
         matches!(self.phase, Phase::LoggedIn { .. })
     }
 
     /// Whether the connection is a parallel stream of another session.
-    #[must_use]
     pub const fn is_bound(&self) -> bool {
         matches!(self.phase, Phase::Bound)
     }
 
     /// What the client said at login that it can do; nothing before.
-    #[must_use]
     pub const fn ability(&self) -> Abilities {
         match self.phase {
             Phase::LoggedIn { ability, .. } | Phase::Authenticating { ability, .. } => ability,
@@ -463,7 +433,6 @@ impl ServerSession {
     }
 
     /// Whether answers to this client may be deferred with `waitresp`.
-    #[must_use]
     pub const fn accepts_deferred_answers(&self) -> bool {
         matches!(
             self.phase,

@@ -20,7 +20,6 @@ pub struct Account {
     pub directories: u64,
     /// Records, good and bad ones.
     pub records: u64,
-    /// Good entries.
     pub good: u64,
     /// Good entries that hold all of their file.
     pub complete: u64,
@@ -40,14 +39,12 @@ pub struct Account {
     pub last_change: i64,
     /// Whether XCache has kept page checksums beside the files. Nobody else reads them.
     pub has_page_checksums: bool,
-    /// What is wrong.
     pub defects: BTreeMap<Defect, Finding>,
 }
 
 /// How often a defect was found, and where.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Finding {
-    /// How often.
     pub count: u64,
     /// The first ones: paths below the root.
     pub examples: Vec<String>,
@@ -66,7 +63,6 @@ impl Account {
         count(&mut self.owners, data.uid());
     }
 
-    /// Counts a defect.
     pub(super) fn note(&mut self, defect: Defect, path: String) {
         let finding = self.defects.entry(defect).or_default();
         finding.count += 1;

@@ -35,7 +35,6 @@ pub enum Defect {
 
 impl Defect {
     /// The name in reports.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CinfoTruncated => "cinfo_truncated",
@@ -55,7 +54,6 @@ impl Defect {
     }
 
     /// What it is, and what becomes of it.
-    #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::CinfoTruncated => "the record ends too early; the file is fetched again",

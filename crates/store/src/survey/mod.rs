@@ -26,7 +26,6 @@ const PAGE_CHECKSUMS: &str = ".xrdt";
 /// A user whose access is asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct User {
-    /// Its number.
     pub uid: u32,
     /// The number of its group.
     pub gid: u32,

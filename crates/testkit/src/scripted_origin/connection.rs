@@ -26,7 +26,6 @@ pub(super) type Outgoing = UnboundedSender<Out>;
 /// A step of sending.
 pub(super) enum Out {
     Bytes(Vec<u8>),
-    /// Nothing more comes.
     Mute,
     Close,
 }

@@ -25,7 +25,6 @@ pub struct ScriptedOrigin {
 pub struct Facts {
     /// Size of the file in bytes.
     pub size: u64,
-    /// Its change time.
     pub mtime: i64,
     /// What the server says of itself.
     pub flags: ServerFlags,
@@ -44,7 +43,6 @@ pub struct Facts {
 /// A request as the script sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Seen {
-    /// What is asked.
     pub code: RequestCode,
     /// How many requests of this kind came before.
     pub nth: usize,
@@ -63,7 +61,6 @@ pub struct Seen {
 pub enum Reply {
     /// As it should be.
     Good,
-    /// With an error.
     Error(ErrorCode, &'static str),
     /// With the demand to ask again in so many seconds.
     Wait(u32),
@@ -71,9 +68,7 @@ pub enum Reply {
     Deferred,
     /// With a redirect to a server, with opaque data.
     Redirect(Endpoint, String),
-    /// With a redirect to a URL.
     RedirectUrl(String),
-    /// Not at all.
     Silence,
     /// With as many bytes of the good answer, then the connection is closed.
     CutAfter(usize),
@@ -117,13 +112,10 @@ impl Default for Facts {
 
 impl Facts {
     /// A data server without page reads.
-    #[must_use]
     pub fn without_pages() -> Self {
         Self { flags: ServerFlags::IS_SERVER, ..Self::default() }
     }
 
-    /// A redirector.
-    #[must_use]
     pub fn redirector() -> Self {
         Self { flags: ServerFlags::IS_MANAGER, ..Self::default() }
     }
@@ -131,9 +123,6 @@ impl Facts {
 
 impl ScriptedOrigin {
     /// Starts a server on a free port.
-    ///
-    /// # Errors
-    /// When there is no free port.
     pub async fn start(facts: Facts, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let endpoint = Endpoint::new("127.0.0.1", listener.local_addr()?.port());
@@ -149,25 +138,21 @@ impl ScriptedOrigin {
     }
 
     /// Where the server listens.
-    #[must_use]
     pub const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
     /// The requests so far, in the order in which they came.
-    #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.server.seen).clone()
     }
 
     /// How many requests of one kind have come.
-    #[must_use]
     pub fn count(&self, code: RequestCode) -> usize {
         lock(&self.server.seen).iter().filter(|seen| seen.code == code).count()
     }
 
     /// How many connections are open now.
-    #[must_use]
     pub fn connections(&self) -> usize {
         // Each connection holds the server, and so do its acceptor and this handle.
         Arc::strong_count(&self.server).saturating_sub(2)
@@ -184,9 +169,6 @@ impl ScriptedOrigin {
     }
 
     /// Listens again at the same port.
-    ///
-    /// # Errors
-    /// When the port is in use.
     pub async fn restart(&self) -> io::Result<()> {
         let listener = TcpListener::bind((self.endpoint.host(), self.endpoint.port())).await?;
         *lock(&self.accepting) = Some(spawn(listener, &self.server));
