@@ -28,7 +28,7 @@ COMPARED_BYTES = 1 << 20
 def test_help_and_version_work(ground: Ground) -> None:
     assert "serve" in forebay.run(ground, "--help").stdout
     assert forebay.run(ground, "--version").stdout.startswith("forebay ")
-    for command in ("serve", "check-config", "inspect", "get", "ls", "stat", "demo"):
+    for command in ("serve", "check-config", "inspect", "get", "ls", "stat"):
         assert forebay.run(ground, command, "--help").returncode == 0
 
 
@@ -252,10 +252,3 @@ def test_access_log_has_a_line_for_each_close(plain_origin: xrootd.Origin, cache
     assert len(lines) == 1
     assert "tester" in lines[0]
     assert plain_origin.address in lines[0]
-
-
-def test_demo_runs_by_itself(ground: Ground) -> None:
-    result = forebay.run(ground, "demo", within=120)
-    assert result.returncode == 0, result.stderr
-    assert "cold" in result.stdout
-    assert "warm" in result.stdout

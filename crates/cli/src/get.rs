@@ -9,15 +9,14 @@ use crate::{
     progress, text,
 };
 use anyhow::{Context, bail};
-pub(crate) use digest::Digests;
-use digest::{Expected, Verdict};
+use digest::{Digests, Expected, Verdict};
 use forebay_origin::{Origin, OriginFile, RootOrigin};
 use forebay_types::ByteRange;
 use indicatif::ProgressBar;
 use std::{path::PathBuf, sync::Arc};
 use target::{PartFile, Target};
 use tokio::time::Instant;
-pub(crate) use transfer::transfer;
+use transfer::transfer;
 
 /// Copy a file from a server, resuming where an earlier try stopped, and verify its checksum
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,6 @@ mod adopt;
 mod authz;
 mod check_config;
 mod client;
-mod demo;
 mod doctor;
 mod documents;
 mod failure;
@@ -32,7 +31,6 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Box<serve::ServeArgs>),
-    Demo(demo::DemoArgs),
     CheckConfig(check_config::CheckConfigArgs),
     Doctor(doctor::DoctorArgs),
     Authz(authz::AuthzArgs),
@@ -60,7 +58,6 @@ fn main() -> ExitCode {
         Command::Adopt(args) => return adopt::run(&args).unwrap_or_else(|error| failure::report(&error)),
         Command::Doctor(args) => return doctor::run(&args).unwrap_or_else(|error| failure::report(&error)),
         Command::Serve(args) => serve::run(*args),
-        Command::Demo(args) => demo::run(&args),
         Command::CheckConfig(args) => check_config::run(&args),
         Command::Authz(args) => authz::run(&args),
         Command::Inspect(args) => inspect::run(&args),

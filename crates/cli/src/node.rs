@@ -116,11 +116,6 @@ impl Node {
         self.engine.store_lost().await;
     }
 
-    /// The server's counters.
-    pub(crate) fn metrics(&self) -> &Metrics {
-        &self.origins.metrics
-    }
-
     /// Takes over the exports and forwarding of `settings`.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ const REQUESTS_AHEAD: usize = 8;
 const PIECES_QUEUED_MAX: usize = 32;
 
 /// Copies `range` of `file` to `out`; returns the checksums carried on from `digests`, and `out`.
-pub(crate) async fn transfer<W: Write + Send + 'static>(
+pub(super) async fn transfer<W: Write + Send + 'static>(
     file: &dyn OriginFile,
     range: ByteRange,
     out: W,

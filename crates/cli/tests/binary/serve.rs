@@ -127,16 +127,3 @@ fn a_reload_changes_exports_and_a_broken_file_changes_nothing() {
     assert_eq!(get_bytes(&url), b"two");
     assert_eq!(served.stop().0.code(), Some(0));
 }
-
-#[test]
-fn the_demo_ends_by_itself_with_a_table() {
-    let output = run(["demo", "--size", "8"]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    let text = stdout(&output);
-    let rows: Vec<_> = text.lines().filter(|line| line.starts_with("cold") || line.starts_with("warm")).collect();
-    let [cold, warm] = rows.as_slice() else { panic!("{text}") };
-    // What was read ahead may be on disk before it is asked for: then it is a hit of the first read.
-    assert!(cold.contains("8.0 MiB"), "{cold}");
-    // On a slow disk the second read joins what is still being written: no hit, and nothing asked for again.
-    assert!(warm.contains(" 0 B") && warm.ends_with(" %"), "{warm}");
-}

@@ -87,7 +87,7 @@ fn each_mistake_is_refused_where_it_stands() {
         ("[forwarding]\nallow = [\"*\", \"root://a\"]", "11:15", "write HOST, HOST:PORT or HOST:*"),
         ("[origin]\nstreams = 17", "11:11", "write a number from 1 to 16"),
         ("[logging]\nformat = \"xml\"", "11:10", "write \"text\" or \"json\""),
-        ("[logging]\nfilter = \"forebay=loud\"", "11:10", "is no log filter"),
+        ("[logging]\nfilter = \"forebay=loud\"", "11:10", "invalid log filter"),
         ("[logging]\nfilter = \"info", "11:15", ""),
         ("[[export]\n", "10:10", ""),
     ];
