@@ -16,14 +16,11 @@ pub struct AccessRules {
 /// How a caller reached the port.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Channel {
-    /// Over TCP.
     Tcp {
-        /// From where.
         peer: SocketAddr,
     },
     /// Over the unix socket; the kernel tells by which user.
     Unix {
-        /// The user's number.
         uid: u32,
         /// The process, when the kernel tells.
         pid: Option<i32>,

@@ -18,7 +18,6 @@ pub(crate) type Answer = Response<Full<Bytes>>;
 
 const JSON_TYPE: &str = "application/json";
 
-/// Type of problems.
 pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
 
 /// What the `type` of a problem begins with.
@@ -37,9 +36,6 @@ pub(crate) fn of(status: StatusCode, content_type: &'static str, body: impl Into
 }
 
 /// A result of the API.
-///
-/// # Errors
-/// When it cannot be written as JSON, which is a fault of ours.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Result<Answer, Problem> {
     match serde_json::to_vec(value) {
         Ok(body) => Ok(of(status, JSON_TYPE, body)),
@@ -55,9 +51,6 @@ pub(crate) fn nothing() -> Answer {
 }
 
 /// A job that was begun, and where it is.
-///
-/// # Errors
-/// As for [`json`].
 pub(crate) fn job(status: StatusCode, job: &Job) -> Result<Answer, Problem> {
     let mut answer = json(status, job)?;
     if let Ok(path) = HeaderValue::from_str(&format!("/api/v1/jobs/{}", job.id)) {

@@ -53,7 +53,6 @@ impl Admin {
         Self { shared: Arc::new(Shared { engine, readiness, jobs, started, rules, own_uid }) }
     }
 
-    /// Answers one request.
     pub(crate) async fn respond(&self, request: Request<Incoming>, channel: Channel) -> Answer {
         let path = request.uri().path();
         let is_api =

@@ -25,7 +25,6 @@ pub(crate) enum Routed {
     Operation(&'static Operation, String),
     /// The path has these methods.
     OtherMethods(Vec<&'static str>),
-    /// Nowhere.
     Nowhere,
 }
 
@@ -64,9 +63,6 @@ fn variable_part<'a>(template: &str, path: &'a str) -> Option<&'a str> {
 
 impl Call {
     /// A call as it was received. `query` is the part of the URL behind the `?`.
-    ///
-    /// # Errors
-    /// When a parameter is unknown or written twice, or the path is no text.
     pub(crate) fn new(
         operation: &'static Operation,
         variable: &str,
@@ -104,9 +100,6 @@ impl Call {
     }
 
     /// A parameter as a number or the like, when it is written.
-    ///
-    /// # Errors
-    /// When it cannot be understood.
     pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
         let parse = |text: &str| {
             text.parse().map_err(|error| Problem::invalid(format_args!("the parameter `{name}`: {error}")))
@@ -114,10 +107,6 @@ impl Call {
         self.text(name).map(parse).transpose()
     }
 
-    /// The body.
-    ///
-    /// # Errors
-    /// When it is not what the operation takes.
     pub(crate) fn body<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         serde_json::from_slice(&self.body)
             .map_err(|error| Problem::new(ProblemKind::Invalid, format_args!("the body: {error}")))

@@ -26,10 +26,7 @@ pub enum EntryNameError {
     Origin,
     /// It names an origin by a scheme that this release does not serve.
     #[error("{scheme}:// origins are not served")]
-    Scheme {
-        /// The scheme.
-        scheme: &'static str,
-    },
+    Scheme { scheme: &'static str },
     /// The cache keeps no file of this name.
     #[error("{0}: the cache keeps no file of this name")]
     Key(KeyRefusal),

@@ -35,9 +35,6 @@ impl Jobs {
     }
 
     /// Starts a job of `files_total` files, as far as that is known. `work` gets the place where it tells what it does.
-    ///
-    /// # Errors
-    /// When too many are at work.
     pub(crate) fn start<F>(
         &self,
         kind: JobKind,
@@ -69,17 +66,11 @@ impl Jobs {
     }
 
     /// The job of this name.
-    ///
-    /// # Errors
-    /// When there is none.
     pub(crate) fn find(&self, id: &str) -> Result<Arc<Progress>, Problem> {
         self.number_of(id).and_then(|number| self.inner().jobs.get(&number).cloned()).ok_or_else(|| no_such_job(id))
     }
 
     /// Cancels the job of this name; forgets it when it has ended.
-    ///
-    /// # Errors
-    /// When there is none.
     pub(crate) fn cancel_or_forget(&self, id: &str) -> Result<(), Problem> {
         let job = self.find(id)?;
         if job.is_running() {

@@ -34,7 +34,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where connections come from.
 trait Accept: Send + Sync {
-    /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// The next connection, and how it came.

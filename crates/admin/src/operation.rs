@@ -12,12 +12,10 @@ use schemars::{Schema, SchemaGenerator};
 /// What all paths of the API begin with.
 pub(crate) const API_PREFIX: &str = "/api/";
 
-/// An operation.
 #[derive(Debug)]
 pub(crate) struct Operation {
     /// Which one it is.
     pub(crate) id: OperationId,
-    /// HTTP method.
     pub(crate) method: &'static str,
     /// Path; a part in braces varies. It is the last one and may hold slashes.
     pub(crate) path: &'static str,
@@ -43,13 +41,10 @@ pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 /// A parameter of an operation.
 #[derive(Debug)]
 pub(crate) struct Parameter {
-    /// Its name.
     pub(crate) name: &'static str,
     /// Where it is written.
     pub(crate) place: ParameterPlace,
-    /// What it is.
     pub(crate) description: &'static str,
-    /// Its JSON schema.
     pub(crate) schema: &'static str,
     /// A value that shows its form.
     pub(crate) example: &'static str,
@@ -60,9 +55,7 @@ pub(crate) struct Parameter {
 /// Where a parameter is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ParameterPlace {
-    /// In the path.
     Path,
-    /// Behind the `?`.
     Query,
 }
 
@@ -94,7 +87,6 @@ pub(crate) enum OperationId {
     EvictFiles,
     /// Keep a file from being purged.
     Pin,
-    /// End a pin.
     Unpin,
     /// Begin to fetch files.
     Prefetch,
@@ -102,17 +94,13 @@ pub(crate) enum OperationId {
     Purge,
     /// How the scrub is.
     ScrubState,
-    /// Begin a scrub.
     Scrub,
-    /// All jobs.
     ListJobs,
-    /// One job.
     GetJob,
     /// Cancel or forget a job.
     CancelJob,
     /// Take no new work.
     Drain,
-    /// Take work again.
     Undrain,
 }
 
@@ -202,7 +190,6 @@ const PLAIN: Operation = Operation {
     problems: &[],
 };
 
-/// Every operation.
 pub(crate) const OPERATIONS: &[Operation] = &[
     Operation {
         id: OperationId::Document,

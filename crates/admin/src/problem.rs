@@ -20,16 +20,13 @@ macro_rules! problem_kinds {
         }
 
         impl ProblemKind {
-            /// Every kind.
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Its name.
             #[must_use]
             pub(crate) const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
-            /// Its status code.
             #[must_use]
             pub(crate) const fn status(self) -> StatusCode {
                 match self { $(Self::$variant => StatusCode::$status,)+ }

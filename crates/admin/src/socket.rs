@@ -34,39 +34,21 @@ pub struct AdminSocket {
 pub enum SocketError {
     /// The operating system allows no longer path.
     #[error("{} is too long for a socket: at most {PATH_LEN_MAX} bytes", path.display())]
-    TooLong {
-        /// The path.
-        path: PathBuf,
-    },
+    TooLong { path: PathBuf },
     /// Something that is no socket is in its place.
     #[error("{} exists and is no socket: choose another path", path.display())]
-    Occupied {
-        /// The path.
-        path: PathBuf,
-    },
-    /// Another process listens.
+    Occupied { path: PathBuf },
     #[error("another process listens at {}", path.display())]
-    InUse {
-        /// The path.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// A service manager listens elsewhere for us.
     #[error("the service manager listens at {} for us: write the same path, or none", path.display())]
-    Elsewhere {
-        /// Its path.
-        path: PathBuf,
-    },
+    Elsewhere { path: PathBuf },
     /// What a service manager has handed over takes no connections.
     #[error("the socket that was handed over cannot be used: {0}")]
     Unfit(io::Error),
     /// The operating system refused.
     #[error("cannot listen at {}: {source}", path.display())]
-    Refused {
-        /// The path.
-        path: PathBuf,
-        /// What it said.
-        source: io::Error,
-    },
+    Refused { path: PathBuf, source: io::Error },
 }
 
 impl SocketError {
@@ -130,7 +112,6 @@ impl AdminSocket {
         Ok(Self { listener, path, is_handed_over: true })
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -27,30 +27,17 @@ pub struct TokenFile {
 pub enum TokenError {
     /// It cannot be read.
     #[error("the token file {} cannot be read: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// Every user of the machine may read or change it.
     #[error("the token file {} is open to every user of this machine (mode {mode:03o}): run chmod o-rwx on it", path.display())]
-    Exposed {
-        /// The file.
-        path: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
+    Exposed { path: PathBuf, mode: u32 },
     /// What it holds is no token.
     #[error(
         "the token file {} holds no token: write one line of {TOKEN_LEN_MIN} or more visible ASCII characters, such as \
          `openssl rand -hex 32` prints",
         path.display()
     )]
-    Content {
-        /// The file.
-        path: PathBuf,
-    },
+    Content { path: PathBuf },
 }
 
 impl TokenFile {
@@ -60,7 +47,6 @@ impl TokenFile {
         Self { path }
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -45,9 +45,6 @@ impl FileUrl {
     }
 
     /// A client of the server.
-    ///
-    /// # Errors
-    /// When the files that the environment names for TLS cannot be used.
     pub(crate) fn connect(&self) -> anyhow::Result<RootOrigin> {
         let username = env::var("USER").ok().filter(|user| !user.is_empty());
         let defaults = PoolOptions::default();

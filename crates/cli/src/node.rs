@@ -23,7 +23,6 @@ use rustix::system::uname;
 use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-/// A running server.
 pub(crate) struct Node {
     engine: Engine,
     origins: Origins,
@@ -41,7 +40,6 @@ pub(crate) struct Node {
 
 /// What a server listens at, taken before it gives up its privileges.
 pub(crate) struct Bound {
-    /// Where clients connect.
     pub(crate) addresses: Vec<BoundAddress>,
     /// The socket of the admin port, when a service manager has opened it.
     pub(crate) admin_socket: Option<UnixListener>,
@@ -63,9 +61,6 @@ const TRACE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Node {
     /// Starts a server inside a tokio runtime, at the addresses that [`bind`] has taken. It accepts connections when this returns.
-    ///
-    /// # Errors
-    /// When the store, an exported directory or an address cannot be used; says which setting is to blame.
     pub(crate) async fn start(settings: &Settings, bound: Bound) -> anyhow::Result<Self> {
         let config = &settings.config;
         let metrics = Metrics::new();
@@ -117,9 +112,6 @@ impl Node {
     }
 
     /// Takes over the exports and forwarding of `settings`.
-    ///
-    /// # Errors
-    /// When an exported directory cannot be used; nothing has changed then.
     pub(crate) fn reload(&self, settings: &Settings) -> anyhow::Result<()> {
         self.engine.reconfigure(self.origins.routes(settings)?);
         Ok(())
@@ -257,9 +249,6 @@ fn url_for_others(config: &Config, address: Option<&SocketAddr>) -> Option<Strin
 }
 
 /// Takes the addresses that clients connect to. Needs no runtime.
-///
-/// # Errors
-/// When one of them cannot be used.
 pub(crate) fn bind(settings: &Settings) -> anyhow::Result<Bound> {
     let bind = |&address| BoundAddress::bind(address).map_err(|error| cannot_listen(settings, &error));
     let addresses = settings.config.server.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;

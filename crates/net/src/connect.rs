@@ -17,7 +17,6 @@ pub enum ConnectError {
     /// The host's name has no address.
     #[error("cannot resolve {endpoint}: {source}")]
     Resolve {
-        /// Where to.
         endpoint: Endpoint,
         /// What the resolver said.
         source: io::Error,
@@ -25,7 +24,6 @@ pub enum ConnectError {
     /// Every address failed; the last failure is told.
     #[error("cannot connect to {endpoint} at {address}: {source}")]
     Refused {
-        /// Where to.
         endpoint: Endpoint,
         /// The address tried last.
         address: SocketAddr,
@@ -34,12 +32,7 @@ pub enum ConnectError {
     },
     /// No address answered in time.
     #[error("cannot connect to {endpoint}: no answer within {limit:?}")]
-    TimedOut {
-        /// Where to.
-        endpoint: Endpoint,
-        /// The time limit.
-        limit: Duration,
-    },
+    TimedOut { endpoint: Endpoint, limit: Duration },
 }
 
 impl ConnectError {

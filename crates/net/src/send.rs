@@ -23,13 +23,11 @@ const SLICES_PER_CALL_MAX: usize = 1024;
 /// Why something was not sent. The stream may be left in the middle of a message: close it.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// The connection broke.
     #[error("the connection broke while sending: {0}")]
     Connection(#[source] io::Error),
     /// The file could not be read.
     #[error("cannot send {len} bytes at offset {offset} of a file: {source}")]
     File {
-        /// Where reading failed.
         offset: u64,
         /// Bytes that remained to be sent.
         len: u64,
@@ -39,7 +37,6 @@ pub enum SendError {
     /// The file ends before the range does.
     #[error("a file ends at offset {offset}, {missing_bytes} bytes too early")]
     UnexpectedEof {
-        /// Where it ends.
         offset: u64,
         /// Bytes that remained to be sent.
         missing_bytes: u64,

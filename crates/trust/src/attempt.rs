@@ -27,7 +27,6 @@ pub struct Attempt {
     gsi: Option<GsiServer>,
 }
 
-/// What comes next.
 pub enum Step {
     /// The client is sent this, and its next message goes to the attempt.
     Continue(Box<Attempt>, Vec<u8>),
@@ -40,7 +39,6 @@ pub enum Step {
 /// What a client has proven.
 #[derive(Debug)]
 pub struct Proof {
-    /// Who it is.
     pub identity: Identity,
     /// The key that it shares with this server, for signed requests; of logins by `gsi` only.
     pub session_key: Option<SessionKey>,
@@ -63,7 +61,6 @@ impl Proof {
 pub struct Refusal {
     /// The protocol that it tried.
     pub protocol: SecurityProtocol,
-    /// Why.
     pub reason: String,
 }
 

@@ -26,9 +26,7 @@ pub struct Authorities {
 /// A file that could not be used.
 #[derive(Debug)]
 pub struct Fault {
-    /// Which.
     pub path: PathBuf,
-    /// Why.
     pub reason: String,
 }
 

@@ -16,30 +16,20 @@ pub const DIRECTORY_ENTRIES_MAX: usize = 20_000;
 /// Why a file or directory could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The system refused.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// What was read.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// Longer than [`FILE_LEN_MAX`].
     #[error("{} is longer than {FILE_LEN_MAX} bytes", path.display())]
-    TooLong {
-        /// What was read.
-        path: PathBuf,
-    },
+    TooLong { path: PathBuf },
     /// More entries than [`DIRECTORY_ENTRIES_MAX`].
     #[error("{} has more than {DIRECTORY_ENTRIES_MAX} entries", path.display())]
-    TooMany {
-        /// What was listed.
-        path: PathBuf,
-    },
+    TooMany { path: PathBuf },
     /// A secret that others can read.
     #[error("{} can be read by others (mode {mode:o}): chmod {wanted:o} it", path.display())]
     Open {
-        /// What was read.
         path: PathBuf,
         /// The mode that it has.
         mode: u32,

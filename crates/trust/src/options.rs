@@ -17,7 +17,6 @@ pub struct SecurityOptions {
     pub voms_dir: PathBuf,
     /// What chains of certificates must fulfil.
     pub trust: TrustRules,
-    /// The shared secrets.
     pub keytab: Option<PathBuf>,
     /// Whether clients on this machine may send tokens in clear.
     pub takes_plain_tokens_on_loopback: bool,

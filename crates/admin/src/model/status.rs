@@ -179,7 +179,6 @@ pub enum IndexState {
 }
 
 impl IndexState {
-    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -233,7 +232,6 @@ impl State {
         }
     }
 
-    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -8,7 +8,6 @@ pub(crate) fn begin(shared: &Shared) -> Drain {
     told(shared)
 }
 
-/// Takes work again.
 pub(crate) fn undo(shared: &Shared) -> Drain {
     shared.readiness.set_ready();
     told(shared)

@@ -19,10 +19,6 @@ use tokio::task::JoinSet;
 /// Files that one job removes at the same time.
 const FILES_AT_ONCE: usize = 8;
 
-/// Removes one file.
-///
-/// # Errors
-/// When there is no such file, it is open or pinned, or the disk fails.
 pub(crate) async fn one(shared: &Shared, call: &Call) -> Result<EvictedFile, Problem> {
     let key = key_of(call.variable())?;
     match shared.engine.evict(&key, is_forced(call)?).await? {
@@ -38,9 +34,6 @@ pub(crate) async fn one(shared: &Shared, call: &Call) -> Result<EvictedFile, Pro
 }
 
 /// Begins to remove the files that match a pattern.
-///
-/// # Errors
-/// When there is no pattern, or too many jobs run.
 pub(crate) fn matching(shared: &Shared, call: &Call) -> Result<Job, Problem> {
     let pattern = pattern_of(call)?.ok_or_else(|| Problem::invalid("no `pattern`: `/**` stands for every file"))?;
     let (engine, is_forced) = (shared.engine.clone(), is_forced(call)?);

@@ -22,9 +22,6 @@ const FILES_PER_PAGE: usize = 100;
 const INDEX_PAGES_MAX: usize = 50;
 
 /// A page of files.
-///
-/// # Errors
-/// When a parameter is wrong, or the index is not in use.
 pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<FileList, Problem> {
     let limit = call.parsed("limit")?.unwrap_or(FILES_PER_PAGE);
     if !(1..=FILES_PER_PAGE_MAX).contains(&limit) {
@@ -46,10 +43,6 @@ pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<FileList, Probl
     Ok(FileList { files, next: position(&scan) })
 }
 
-/// One file.
-///
-/// # Errors
-/// When there is no such file, or the index is not in use.
 pub(crate) async fn get(shared: &Shared, call: &Call) -> Result<FileDetail, Problem> {
     let key = key_of(call.variable())?;
     let entry = shared.engine.entry(&key).await?.ok_or_else(|| not_cached(&key))?;
@@ -62,9 +55,6 @@ pub(crate) async fn get(shared: &Shared, call: &Call) -> Result<FileDetail, Prob
 }
 
 /// The key of a file as a call names it, the first `/` left out or not.
-///
-/// # Errors
-/// When the cache can hold no file of this name.
 pub(crate) fn key_of(name: &str) -> Result<CacheKey, Problem> {
     parse_key(name).map_err(|error| Problem::new(ProblemKind::NotCached, error))
 }
@@ -75,9 +65,6 @@ fn parse_key(name: &str) -> Result<CacheKey, EntryNameError> {
 }
 
 /// The pattern of a call, when there is one.
-///
-/// # Errors
-/// When it is no pattern.
 pub(crate) fn pattern_of(call: &Call) -> Result<Option<PathPattern>, Problem> {
     let parse = |text| PathPattern::parse(text).map_err(Problem::invalid);
     call.text("pattern").map(parse).transpose()

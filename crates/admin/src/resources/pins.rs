@@ -9,9 +9,6 @@ use crate::{
 };
 
 /// Pins a file, or changes how long it is pinned.
-///
-/// # Errors
-/// When there is no such file, or the index is not in use.
 pub(crate) async fn put(shared: &Shared, call: &Call) -> Result<Pin, Problem> {
     let key = key_of(call.variable())?;
     let PinRequest { seconds } = call.body()?;
@@ -27,9 +24,6 @@ pub(crate) async fn put(shared: &Shared, call: &Call) -> Result<Pin, Problem> {
 }
 
 /// Ends the pin of a file, if it has one.
-///
-/// # Errors
-/// When there is no such file, or the index is not in use.
 pub(crate) async fn delete(shared: &Shared, call: &Call) -> Result<(), Problem> {
     let key = key_of(call.variable())?;
     if shared.engine.unpin(&key).await? { Ok(()) } else { Err(not_cached(&key)) }

@@ -20,9 +20,6 @@ use tokio::task::JoinSet;
 const FILES_AT_ONCE: usize = 4;
 
 /// Begins to fetch files.
-///
-/// # Errors
-/// When nothing is cached, the server is draining, or too many jobs run.
 pub(crate) fn start(shared: &Shared, call: &Call) -> Result<Job, Problem> {
     let PrefetchRequest { names } = call.body()?;
     if names.is_empty() || names.len() > PREFETCH_NAMES_MAX {

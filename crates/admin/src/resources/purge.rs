@@ -7,10 +7,6 @@ use crate::{
     problem::{Problem, ProblemKind},
 };
 
-/// Begins to purge.
-///
-/// # Errors
-/// When the share is out of range, nothing is cached, or too many jobs run.
 pub(crate) fn start(shared: &Shared, call: &Call) -> Result<Job, Problem> {
     let PurgeRequest { to } = call.body()?;
     if !(0.0..=1.0).contains(&to) {

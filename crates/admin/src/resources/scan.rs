@@ -30,9 +30,6 @@ impl Scan {
     }
 
     /// The matches of the next page of the index, which may be none; `None` behind the last one.
-    ///
-    /// # Errors
-    /// When the index is not in use.
     pub(crate) async fn next_page(&mut self, engine: &Engine) -> Result<Option<Vec<EntryInfo>>, Error> {
         if self.is_over {
             return Ok(None);

@@ -7,9 +7,6 @@ use crate::{
 };
 
 /// Begins a scrub, unless one is under way.
-///
-/// # Errors
-/// When nothing is cached, or the index is not in use.
 pub(crate) fn start(shared: &Shared) -> Result<Scrub, Problem> {
     if !shared.engine.keeps_files() {
         let text = "this server keeps no files: it exports directories only, or is a manager, whose filler does";

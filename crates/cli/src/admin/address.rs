@@ -9,13 +9,14 @@ use std::{fmt, path::PathBuf};
 /// The socket that the service file of the distribution makes.
 const SOCKET_DEFAULT: &str = "/run/forebay/admin.sock";
 
-/// An admin port.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Address {
-    /// A unix socket.
     Socket(PathBuf),
     /// HTTP at `HOST:PORT`, with a token if there is one.
-    Http { authority: String, token: Option<String> },
+    Http {
+        authority: String,
+        token: Option<String>,
+    },
 }
 
 impl Address {

@@ -19,7 +19,6 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'
 /// Files as a command names them.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Named {
-    /// One file.
     File(String),
     /// The files whose whole name matches.
     Pattern(String),
@@ -37,7 +36,6 @@ impl Named {
     }
 }
 
-/// Lists files.
 pub(crate) fn list(args: &AdminArgs, pattern: Option<&str>) -> anyhow::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     let query = pattern.map_or_else(String::new, |pattern| format!("&pattern={}", encoded(pattern)));
@@ -74,7 +72,6 @@ pub(super) async fn matching(
     }
 }
 
-/// Shows one file.
 pub(crate) fn inspect(args: &AdminArgs, name: &str) -> anyhow::Result<()> {
     let path = path_of(name)?;
     let answer = args.run(async |server| server.get(&path).await)?;

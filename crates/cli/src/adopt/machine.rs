@@ -11,7 +11,6 @@ use std::{
 /// Most bytes of a file that are read; the reader of configurations refuses that many.
 const READ_LEN_MAX: u64 = (1 << 20) + 1;
 
-/// This machine.
 #[derive(Debug)]
 pub(super) struct ThisMachine;
 

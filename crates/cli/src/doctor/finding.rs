@@ -23,11 +23,9 @@ pub(crate) enum Level {
 #[derive(Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
-    /// Kind of thing.
     pub(crate) check: &'static str,
     /// The file, address or setting.
     pub(crate) place: String,
-    /// What is there.
     pub(crate) found: String,
     /// What to do; empty when that is nothing.
     #[serde(skip_serializing_if = "String::is_empty")]

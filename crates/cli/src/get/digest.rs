@@ -30,7 +30,6 @@ pub(super) enum Expected {
 
 /// Whether what arrived is what the origin has.
 pub(super) enum Verdict {
-    /// It is.
     Right(Checksum),
     /// It is not, as the text says.
     Wrong(String),

@@ -27,10 +27,13 @@ const PART_SUFFIX: &str = ".part";
 /// Where a copy goes.
 #[derive(Debug)]
 pub(super) enum Target {
-    /// To standard output.
     Stdout,
     /// To a file, by way of a partial one.
-    File { path: PathBuf, part: PathBuf, is_replaced: bool },
+    File {
+        path: PathBuf,
+        part: PathBuf,
+        is_replaced: bool,
+    },
 }
 
 /// A file that is not complete yet. No other process of ours writes it meanwhile.
@@ -135,7 +138,6 @@ impl PartFile {
         self.file.set_len(0).with_context(|| self.doing("emptying"))
     }
 
-    /// Removes the file.
     pub(super) fn remove(self) -> anyhow::Result<()> {
         fs::remove_file(&self.path).with_context(|| self.doing("removing"))
     }

@@ -28,9 +28,6 @@ pub(super) struct AdminListeners {
 }
 
 /// Listens at the admin port: at `handed_over` instead of a socket of our own, if there is one.
-///
-/// # Errors
-/// When an address or socket cannot be used; says which setting is to blame.
 pub(super) async fn listen(settings: &Settings, handed_over: Option<UnixListener>) -> anyhow::Result<AdminListeners> {
     let config = &settings.config.admin;
     let tcp = match config.listen {
@@ -54,7 +51,6 @@ pub(super) async fn listen(settings: &Settings, handed_over: Option<UnixListener
 }
 
 impl AdminListeners {
-    /// Where they listen.
     pub(super) fn port(&self) -> AdminPort {
         self.port.clone()
     }

@@ -7,9 +7,6 @@ use std::sync::Arc;
 use tokio::{sync::watch, task::JoinSet, time::interval};
 
 /// The gate that the configuration speaks of.
-///
-/// # Errors
-/// When a file cannot be used.
 pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) -> anyhow::Result<Arc<Gate>> {
     let config = &settings.config;
     let credential = config.tls.clients.as_ref().map(|clients| {
@@ -25,9 +22,6 @@ pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) ->
 }
 
 /// What origins are shown.
-///
-/// # Errors
-/// When there is no directory of authorities to know them by.
 pub(crate) fn origin_credentials(settings: &Settings) -> anyhow::Result<Arc<OriginCredentials>> {
     let options = settings.config.credentials.clone();
     let opened = OriginCredentials::open(options, UnixTime(forebay_net::clock::now_unix()));

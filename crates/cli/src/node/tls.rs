@@ -5,9 +5,6 @@ use forebay_net::{ClientTlsFiles, TlsAcceptor, TlsConnector};
 use forebay_server::Tls;
 
 /// Encryption towards clients, if it is configured.
-///
-/// # Errors
-/// When a file cannot be used.
 pub(super) fn towards_clients(settings: &Settings) -> anyhow::Result<Option<Tls>> {
     let Some(clients) = &settings.config.tls.clients else { return Ok(None) };
     let acceptor =
@@ -19,9 +16,6 @@ pub(super) fn towards_clients(settings: &Settings) -> anyhow::Result<Option<Tls>
 }
 
 /// Encryption towards origins; `None` when nobody has set any up, and the grid's usual directory of CAs is missing.
-///
-/// # Errors
-/// When a file cannot be used.
 pub(crate) fn towards_origins(settings: &Settings) -> anyhow::Result<Option<TlsConnector>> {
     let tls = &settings.config.tls;
     let files = ClientTlsFiles { trust: tls.trust.clone(), credential: tls.own.clone() };

@@ -14,9 +14,6 @@ pub(super) enum HandedOverError {
 
 /// The socket of the admin port, if one was handed over. To be asked before there is a second thread: what has been taken is
 /// not told to programs that are started later.
-///
-/// # Errors
-/// When something else was handed over.
 pub(super) fn admin_socket() -> Result<Option<UnixListener>, HandedOverError> {
     let mut handed_over = ListenFd::from_env();
     match handed_over.len() {

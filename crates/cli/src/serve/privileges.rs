@@ -30,7 +30,6 @@ pub(super) enum PrivilegesError {
         "this is not root, but user {own}, which cannot become `{wanted}`: start as root or as that user, or leave the setting out"
     )]
     NotRoot { own: u32, wanted: String },
-    /// The system refuses.
     #[error("cannot become `{wanted}`: {source}; leave the setting out where root may not change users")]
     Refused { wanted: String, source: Errno },
     /// The system refuses to take privileges away.
@@ -43,9 +42,6 @@ pub(super) enum PrivilegesError {
 
 /// Becomes `user`, if root has started the process, and gives up all capabilities, for this process and what it may start. Root
 /// without a user keeps its way with files. True when the user has changed.
-///
-/// # Errors
-/// When something could not be given up, or there is more than one thread.
 pub(super) fn give_up(user: Option<&RunAs>) -> Result<bool, PrivilegesError> {
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads > 1 {

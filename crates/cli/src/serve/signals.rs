@@ -29,7 +29,6 @@ impl Signals {
         })
     }
 
-    /// The next request.
     pub(crate) async fn stop_or_reload(&mut self) -> Request {
         tokio::select! {
             _ = self.terminate.recv() => Request::Stop,

@@ -61,9 +61,6 @@ impl TlsAcceptor {
     }
 
     /// The beginning of a connection over `wire`, to which something may have come already. May read files.
-    ///
-    /// # Errors
-    /// When OpenSSL has no memory.
     pub(super) fn session(&self, wire: Wire) -> Result<TlsSession, TlsError> {
         let context = self.0.context.current(crate::clock::monotonic(), || build(&self.0.files));
         let mut ssl = Ssl::new(&context)?;

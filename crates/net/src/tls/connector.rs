@@ -61,9 +61,6 @@ impl TlsConnector {
     }
 
     /// The beginning of a connection to `host`. May read files.
-    ///
-    /// # Errors
-    /// When `host` is no name that a certificate could be for.
     pub(super) fn session(&self, host: &str) -> Result<TlsSession, TlsError> {
         let Shared { files, web, connector } = &*self.0;
         let connector = connector.current(crate::clock::monotonic(), || build(files, web.as_ref()));

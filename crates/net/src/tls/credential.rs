@@ -32,9 +32,6 @@ const MODE_OF_OTHERS: u32 = 0o007;
 
 impl Credential {
     /// Gives the credential to those who are set up by `builder`.
-    ///
-    /// # Errors
-    /// When a file cannot be read or is no such file, or when the two do not belong together.
     pub(super) fn install(&self, builder: &mut SslContextBuilder) -> Result<(), TlsError> {
         let chain = self.chain()?;
         let unusable = |reason: &str| TlsError::File { path: self.certificate.clone(), reason: reason.to_owned() };
@@ -55,9 +52,6 @@ impl Credential {
 
     /// The authorities between the certificate and a trusted root, where its file does not tell them. Whether the certificate is
     /// any good is for those to say who are shown it.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub(super) fn missing_authorities(&self, trust: &TrustAnchors) -> Result<Vec<X509>, TlsError> {
         let chain = self.chain()?;
         let [own] = chain.as_slice() else { return Ok(Vec::new()) };

@@ -10,40 +10,28 @@ pub enum TlsError {
     /// A file of ours cannot be used.
     #[error("{} {reason}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it, and what to do.
         reason: String,
     },
     /// OpenSSL refuses what it was set up with.
     #[error("TLS cannot be set up: {reason}")]
-    SetUp {
-        /// Its words.
-        reason: String,
-    },
+    SetUp { reason: String },
     /// The peer's certificate is not accepted.
     #[error("the certificate {subject} is refused: {reason}")]
     Distrusted {
         /// Whose certificate it is; perhaps that of a CA between the peer and us.
         subject: String,
-        /// Why.
         reason: DistrustReason,
     },
-    /// The handshake failed.
     #[error("the TLS handshake failed: {reason}")]
-    Handshake {
-        /// OpenSSL's words.
-        reason: String,
-    },
+    Handshake { reason: String },
     /// The connection broke in the handshake.
     #[error("the connection broke in the TLS handshake: {0}")]
     Connection(#[from] io::Error),
     /// The peer did not finish the handshake in time.
     #[error("the TLS handshake was not finished within {limit:?}")]
-    TimedOut {
-        /// The time limit.
-        limit: Duration,
-    },
+    TimedOut { limit: Duration },
 }
 
 /// Why a certificate is not accepted.
@@ -61,7 +49,6 @@ pub enum DistrustReason {
         /// The hosts that it is for.
         hosts: Vec<String>,
     },
-    /// It has expired.
     Expired,
     /// Its time has not come yet.
     NotYetValid,

@@ -43,9 +43,6 @@ struct Stamp {
 
 impl<T> Reloading<T> {
     /// Makes the thing of the files at `paths` for the first time.
-    ///
-    /// # Errors
-    /// As `build`.
     pub(super) fn new(
         paths: Vec<PathBuf>,
         now: Instant,

@@ -49,9 +49,6 @@ impl TlsSession {
     }
 
     /// Goes on with the handshake. What is unsent must be sent in any case: it may tell the peer what is wrong.
-    ///
-    /// # Errors
-    /// When it has failed.
     pub(super) fn step(&mut self) -> Result<Step, TlsError> {
         let Err(error) = self.ssl.do_handshake() else { return Ok(Step::Done) };
         match error.code() {
@@ -71,9 +68,6 @@ impl TlsSession {
 
     /// Fills `buffer` as far as the received bytes go; `None` when more must come first, 0 when the peer has ended the
     /// connection, be it with a farewell or without.
-    ///
-    /// # Errors
-    /// When what was received makes no sense.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let mut filled_len = 0;
         while let Some(room) = buffer.get_mut(filled_len..).filter(|room| !room.is_empty()) {
@@ -102,9 +96,6 @@ impl TlsSession {
     }
 
     /// Appends what one record holds, at most what there is room for, to `target`; otherwise as [`Self::read`].
-    ///
-    /// # Errors
-    /// As [`Self::read`].
     pub(crate) fn append_to(&mut self, target: &mut impl BufMut) -> io::Result<Option<usize>> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(RECORD_LEN_MAX, 0);
@@ -118,9 +109,6 @@ impl TlsSession {
     }
 
     /// Encrypts all of `bytes`.
-    ///
-    /// # Errors
-    /// When the connection has failed before.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let records = bytes.len() / RECORD_LEN_MAX + 1;
         self.wire_mut().unsent.reserve(bytes.len() + records * RECORD_OVERHEAD_MAX);

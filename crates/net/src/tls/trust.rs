@@ -24,7 +24,6 @@ pub struct TrustAnchors {
 /// What revocation lists mean.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum CrlPolicy {
-    /// Nothing.
     Ignore,
     /// A certificate on a list is refused; a list that is missing or outdated refuses none.
     #[default]
@@ -73,9 +72,6 @@ impl TrustAnchors {
     pub const DIR_DEFAULT: &'static str = "/etc/grid-security/certificates";
 
     /// A store that looks CAs and revocation lists up in the directory when they are needed, and keeps what it has found.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
     pub(super) fn store(&self) -> Result<X509Store, TlsError> {
         let unusable = |reason: String| TlsError::File { path: self.ca_dir.clone(), reason };
         std::fs::read_dir(&self.ca_dir).map_err(|error| unusable(format!("is no CA directory: {error}")))?;

@@ -29,7 +29,6 @@ type Slot = OnceLock<Objection>;
 /// What a peer with an objectionable certificate is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Strictness {
-    /// Refused.
     Refuse,
     /// Served as one without a certificate.
     Note,

@@ -32,9 +32,6 @@ impl WebAnchors {
     }
 
     /// The CAs of a file.
-    ///
-    /// # Errors
-    /// When it cannot be read, or holds no certificate.
     pub(super) fn store(file: &Path) -> Result<X509Store, TlsError> {
         let authorities = chain_of(file, &read(file)?)?;
         if authorities.is_empty() {

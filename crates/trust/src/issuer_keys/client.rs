@@ -33,7 +33,6 @@ pub struct IssuerClient {
 /// Keys as an issuer gives them.
 #[derive(Clone, Debug)]
 pub struct FetchedKeys {
-    /// The keys.
     pub keys: KeySet,
     /// The document that they were read from.
     pub json: Bytes,
@@ -49,12 +48,10 @@ pub enum FetchError {
     /// Nothing is fetched from such an address.
     #[error("nothing is fetched from `{url}`: {reason}")]
     Url {
-        /// The address.
         url: String,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// Nobody is there.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// There is no safe connection.
@@ -62,7 +59,6 @@ pub enum FetchError {
     Tls {
         /// What was asked for.
         url: String,
-        /// Why not.
         source: TlsError,
     },
     /// What came is no HTTP, or came in part.
@@ -70,7 +66,6 @@ pub enum FetchError {
     Http {
         /// What was asked for.
         url: String,
-        /// What is wrong.
         source: Box<dyn Error + Send + Sync>,
     },
     /// There is no document.
@@ -78,7 +73,6 @@ pub enum FetchError {
     Status {
         /// What was asked for.
         url: String,
-        /// The answer's status.
         status: u16,
     },
     /// The document is said to be elsewhere.
@@ -86,7 +80,6 @@ pub enum FetchError {
     Redirect {
         /// What was asked for.
         url: String,
-        /// Where it leads.
         to: String,
     },
     /// The document is longer than any.
@@ -97,26 +90,13 @@ pub enum FetchError {
     },
     /// The issuer's document is not good.
     #[error("{url}: {source}")]
-    Discovery {
-        /// Where it is.
-        url: String,
-        /// What is wrong.
-        source: DiscoveryError,
-    },
+    Discovery { url: String, source: DiscoveryError },
     /// The key set is not good.
     #[error("{url}: {source}")]
-    Keys {
-        /// Where it is.
-        url: String,
-        /// What is wrong.
-        source: KeySetError,
-    },
+    Keys { url: String, source: KeySetError },
     /// It takes too long.
     #[error("the documents of {issuer} have not come within {FETCH_TIME_MAX:?}")]
-    TimedOut {
-        /// The issuer.
-        issuer: String,
-    },
+    TimedOut { issuer: String },
 }
 
 impl FetchError {

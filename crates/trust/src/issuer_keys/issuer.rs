@@ -44,9 +44,6 @@ struct State {
 impl IssuerKeys {
     /// Of the issuer that `discovery` speaks of; keys are kept in `directory`, and those that are there are returned for use. Blocks
     /// on the disk.
-    ///
-    /// # Errors
-    /// When the CAs for the issuer's certificate cannot be read.
     pub(crate) fn open(
         discovery: &IssuerDiscovery,
         directory: Option<&Path>,
@@ -71,7 +68,6 @@ impl IssuerKeys {
         Ok((Self { url, login_wait_max, client, kept, state, ended, wanted }, keys))
     }
 
-    /// The issuer's name.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }

@@ -35,7 +35,6 @@ impl Default for CredentialOptions {
 pub struct CredentialRule {
     /// Names of the servers, in which `*` stands for any run of characters: redirectors, and the servers that they lead to.
     pub hosts: Vec<String>,
-    /// What is shown.
     pub proof: OriginProof,
     /// The user that we are by a shared secret, or by our word.
     pub user: String,
@@ -50,7 +49,6 @@ pub struct CredentialRule {
 /// What proves who we are.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum OriginProof {
-    /// Nothing.
     Nothing,
     /// A proxy that others keep current: this file, or that of `X509_USER_PROXY`, or `/tmp/x509up_uUID`.
     Proxy(Option<PathBuf>),
@@ -63,9 +61,7 @@ pub enum OriginProof {
     },
     /// A token that others keep current: this file, or what the WLCG rules of discovery find.
     Token(Option<PathBuf>),
-    /// A shared secret.
     Secret {
-        /// The keytab.
         keytab: PathBuf,
         /// Name of the key; the newest one, unless given.
         key: Option<String>,
