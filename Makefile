@@ -109,7 +109,7 @@ lab-test: $(if $(READY),,setup $(BINARY) bench-tools)
 	cd python && FOREBAY_BENCH=$(CURDIR)/$(BENCH_TOOLS)/forebay-bench \
 	  ../$(VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(LABTESTS)
 
-sim: ## the seeded simulation, SEEDS seeds from FROM on (a thousand of them are part of `make unit`)
+sim: ## the seeded simulation, SEEDS seeds from FROM on (some are part of `make unit`)
 	$(CARGO) run --release --locked -p forebay-sim -- --seeds $(SEEDS) --from $(FROM)
 
 soak-purge: setup $(BINARY) ## purge under load in earnest: 64 clients read 3 GiB through a budget of 2 GiB for five minutes

@@ -1,7 +1,7 @@
 """Runs the steps of `make test` in two lanes, and ends with a table of steps, tests and times.
 
-One lane compiles, the other mostly waits for programs that it drives. Each step is a target of the Makefile and can be run by
-itself. What a step prints goes to target/steps/STEP.log, and to the terminal when the step fails.
+One lane compiles, the other mostly waits for programs that it drives. Each step is a target of the Makefile and can be
+run alone. The output of a step goes to target/steps/STEP.log, and to the terminal when the step fails.
 """
 
 from __future__ import annotations
@@ -184,10 +184,9 @@ def main() -> int:
     say(run.table())
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     tests = sum(step.tests for step in run.steps.values())
-    elapsed = time.monotonic() - started
-    say(
-        f"{tests} tests, {elapsed / 60:.1f} minutes, {(used.ru_utime + used.ru_stime) / 60:.1f} minutes of processor time"
-    )
+    minutes = (time.monotonic() - started) / 60
+    processor_minutes = (used.ru_utime + used.ru_stime) / 60
+    say(f"{tests} tests, {minutes:.1f} minutes, {processor_minutes:.1f} minutes of processor time")
     if run.failed is not None:
         say(f"make test: {run.failed.name} failed, its output is in {run.failed.log.relative_to(REPOSITORY)}")
     else:
