@@ -143,7 +143,7 @@ mod tests {
             source,
             writes: Writes::Refuse,
             validity: forebay_cache::ValidityPolicy::default(),
-            asks_leave: false,
+            authorizes_at_origin: false,
             service: forebay_engine::Service::default(),
         };
         Routes::new(vec![export], forebay_cache::AllowList::default(), Arc::new(|_| unreachable!("no origin"))).unwrap()

@@ -52,7 +52,7 @@ pub(crate) fn read_decisions(
     };
     options.forwarding_validity = read_validity(&validity, checker);
     let origin_check = forwarding.origin_check.as_ref();
-    let asks_leave = &mut options.forwarding_asks_leave;
+    let asks_leave = &mut options.forwarding_authorizes_at_origin;
     checker.set(asks_leave, "forwarding.origin_check", origin_check, |&on| Ok::<_, Infallible>(on));
     let service = RawService {
         names: ["forwarding.direct", "forwarding.miss", "forwarding.fill"],

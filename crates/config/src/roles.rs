@@ -57,7 +57,7 @@ pub(crate) fn read_role(raw: &Raw, config: &mut Config, checker: &mut Checker<'_
     let is_direct =
         config.decisions.forwarding_service.direct || config.exports.iter().any(|export| export.service.direct);
     config.engine.honours_access_times = is_direct;
-    config.engine.shows_complete = role == Role::Filler;
+    config.engine.publishes_complete = role == Role::Filler;
     if role == Role::Cache {
         return;
     }
@@ -101,7 +101,7 @@ mod tests {
         ] {
             let config = parse(&format!("{text}{EXPORT}")).unwrap();
             assert_eq!(config.server.role, role);
-            assert_eq!(config.engine.shows_complete, role == Role::Filler);
+            assert_eq!(config.engine.publishes_complete, role == Role::Filler);
             assert!(config.engine.honours_access_times);
         }
         let config =

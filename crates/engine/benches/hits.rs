@@ -59,7 +59,7 @@ fn routes() -> Routes {
         source,
         writes: Writes::Redirect,
         validity: Default::default(),
-        asks_leave: false,
+        authorizes_at_origin: false,
         service: forebay_engine::Service::default(),
     };
     let allowed = AllowList::parse::<&str>(&[]).expect("nothing is allowed");

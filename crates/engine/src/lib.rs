@@ -16,7 +16,7 @@ mod transfer;
 mod upkeep;
 
 pub use accounting::{
-    purger::PurgeOptions,
+    purge_ledger::PurgeOptions,
     report::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage},
 };
 pub use api::{

@@ -126,7 +126,7 @@ const fn kind_of(error: &Error) -> FailureKind {
             }
         },
         // Opening the file again helps, which clients try after an I/O error.
-        Error::Changed { .. } | Error::Disk { .. } | Error::NoIndex | Error::Leaving { .. } => FailureKind::Io,
+        Error::Changed { .. } | Error::Disk { .. } | Error::NoIndex | Error::BeingRemoved { .. } => FailureKind::Io,
         Error::Stale { .. } | Error::NoServer { .. } => FailureKind::NoServer,
         Error::NotCached { .. } => FailureKind::NotCached,
         Error::TooManyOpen { .. } | Error::TooManyWanted { .. } => FailureKind::Overloaded,

@@ -167,7 +167,7 @@ fn start_engine(
         source,
         writes: Writes::Refuse,
         validity: scenario.validity,
-        asks_leave: false,
+        authorizes_at_origin: false,
         service: forebay_engine::Service::default(),
     };
     let factory: OriginFactory = Arc::new(move |_| Arc::clone(&origin));

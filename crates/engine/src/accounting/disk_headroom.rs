@@ -8,7 +8,7 @@ use std::sync::atomic::{
 
 /// What was added since the start, and at which of these sums something is to happen.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct DiskHeadroom {
     bytes: Gauge,
     inodes: Gauge,
 }
@@ -20,14 +20,14 @@ struct Gauge {
     full_at: AtomicU64,
 }
 
-impl Default for Room {
+impl Default for DiskHeadroom {
     /// Without limits, until they are measured.
     fn default() -> Self {
         Self { bytes: Gauge::unlimited(), inodes: Gauge::unlimited() }
     }
 }
 
-impl Room {
+impl DiskHeadroom {
     /// Counts what was added; whether a purge is due.
     pub(crate) fn add(&self, added: Footprint) -> bool {
         let (bytes, inodes) = (self.bytes.add(added.bytes), self.inodes.add(added.inodes));
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_purge_is_due_above_its_mark_and_nothing_is_kept_at_the_limit() {
-        let room = Room::default();
+        let room = DiskHeadroom::default();
         assert!(!room.add(of(1 << 40, 1 << 40)) && !room.is_full());
         room.set(room.added(), &Headroom { until_purge: of(100, 10), until_full: of(150, 20) });
         assert!(!room.add(of(100, 0)));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_was_added_during_a_measurement_counts() {
-        let room = Room::default();
+        let room = DiskHeadroom::default();
         let before = room.added();
         room.add(of(60, 2));
         room.set(before, &Headroom { until_purge: of(50, 10), until_full: of(100, 20) });

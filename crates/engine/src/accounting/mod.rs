@@ -1,6 +1,6 @@
 //! What entries take on disk.
 
 pub(crate) mod disk_headroom;
-pub(crate) mod follow;
-pub(crate) mod purger;
+pub(crate) mod index_observer;
+pub(crate) mod purge_ledger;
 pub(crate) mod report;

@@ -11,7 +11,7 @@ use std::{
 };
 
 /// What becomes of a file that a client may be able to read by itself.
-pub(crate) enum HandOver {
+pub(crate) enum DirectOpen {
     /// It reads it there.
     Done(PathBuf),
     /// It is served.
@@ -74,20 +74,20 @@ impl Drop for Unsettled {
 
 impl Engine {
     /// Leaves a file that was just opened to a client that can read it by itself, when it is complete.
-    pub(crate) async fn hand_over(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> HandOver {
+    pub(crate) async fn open_directly(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> DirectOpen {
         let unsettled = Unsettled::new(file);
         let path = if is_wanted { unsettled.file.readable_path().await } else { None };
         let file = unsettled.settle();
-        let (Some(path), Some(key)) = (path, file.key().cloned()) else { return HandOver::No(file) };
+        let (Some(path), Some(key)) = (path, file.key().cloned()) else { return DirectOpen::No(file) };
         let lfn = file.lfn().clone();
         match self.shared().leases.grant(&key, file, self.shared().options.direct_lease) {
             Ok(()) => {
                 self.metrics().add_direct_open();
                 let Client { user, host, .. } = client;
                 forebay_telemetry::log_direct(user, host, &lfn, &path);
-                HandOver::Done(path)
+                DirectOpen::Done(path)
             }
-            Err(file) => HandOver::No(file),
+            Err(file) => DirectOpen::No(file),
         }
     }
 }
@@ -98,7 +98,7 @@ impl Handle {
     #[must_use]
     pub fn may_switch(&self) -> bool {
         self.opened().switching.is_allowed()
-            && self.cached().and_then(|file| file.kept()).is_some_and(|kept| kept.seems_whole())
+            && self.cached().and_then(|file| file.stored()).is_some_and(|stored| stored.seems_whole())
     }
 
     /// Leaves the file to the client, amid its reads; tells where it is. `None` when it has to be served. The handle stays good.

@@ -3,7 +3,7 @@
 use crate::{
     Error, ManagerOptions, Options, catalog,
     entries::{
-        open_files::Table,
+        open_files::OpenFiles,
         shared::{Shared, with_cause},
     },
     freshness::origin_permission::{Asker, Want},
@@ -42,7 +42,7 @@ pub(crate) struct WeakEngine {
 
 struct Inner {
     shared: Arc<Shared>,
-    table: Arc<Table>,
+    table: Arc<OpenFiles>,
     routes: RwLock<Arc<Routes>>,
     manager: Option<Arc<Manager>>,
     /// What goes on beside requests, until the shutdown.
@@ -77,15 +77,15 @@ impl Engine {
         let make_manager =
             |set: ManagerOptions| Arc::new(Manager::new(set, options.direct_mode, options.workers.clone()));
         let manager = options.manager.clone().map(make_manager);
-        let table = Arc::new(Table::new(options.open_files_max, options.open_wait_max));
+        let table = Arc::new(OpenFiles::new(options.open_files_max, options.open_wait_max));
         let syncer = tokio::spawn(sync::run(Arc::clone(&table), options.sync_interval, options.workers.clone()));
         let shared = Arc::new(Shared::new(options, disk, metrics));
         let indexer = shared.catalog.as_ref().map(|catalog| tokio::spawn(catalog::run::run(Arc::clone(catalog))));
-        let keeper = tokio::spawn(disk_watch::run(Arc::clone(&shared), Arc::clone(&table)));
+        let watch = tokio::spawn(disk_watch::run(Arc::clone(&shared), Arc::clone(&table)));
         let purging =
             shared.disk.is_some().then(|| tokio::spawn(purge_rounds::run(Arc::clone(&shared), Arc::clone(&table))));
         let watching = manager.clone().map(|manager| tokio::spawn(manager::watch(manager)));
-        let tasks = [Some(syncer), Some(keeper), indexer, purging, watching].into_iter().flatten().collect();
+        let tasks = [Some(syncer), Some(watch), indexer, purging, watching].into_iter().flatten().collect();
         let routes = RwLock::new(Arc::new(routes));
         let inner = Inner { shared, table, routes, manager, tasks: Mutex::new(tasks) };
         let engine = Self { inner: Arc::new(inner), asker: Asker::Operator };
@@ -112,7 +112,7 @@ impl Engine {
     /// Waits for fills that are under way, for a bounded time, and syncs everything to disk. Called last, when no front
     /// serves any more.
     pub async fn shutdown(&self) {
-        self.inner.shared.limits.stop();
+        self.inner.shared.admission.stop();
         let files = self.inner.table.files();
         let fills_ended = async {
             for file in &files {
@@ -188,7 +188,7 @@ impl Engine {
                 .await
             }
             Target::Origin(target) => {
-                drop(self.leave(&target, Want::Read).await?);
+                drop(self.authorize(&target, Want::Read).await?);
                 if let Some(checksum) = self.cached_checksum(path, &target, algorithm).await {
                     return Ok(checksum);
                 }
@@ -259,7 +259,7 @@ impl Engine {
         self.inner.manager.as_ref()
     }
 
-    pub(crate) fn table(&self) -> &Arc<Table> {
+    pub(crate) fn table(&self) -> &Arc<OpenFiles> {
         &self.inner.table
     }
 
@@ -297,7 +297,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.limits.stop();
+        self.shared.admission.stop();
         for task in self.take_tasks() {
             task.abort();
         }

@@ -3,7 +3,7 @@
 use crate::{
     api::direct_open::Switching,
     entries::cached_file::CachedFile,
-    transfer::{access_tracker::Follower, complete_file},
+    transfer::{access_tracker::AccessTracker, complete_file},
 };
 use forebay_telemetry::{Access, Metrics, OpenHandle, TracedFile};
 use forebay_types::{ByteRange, FileStat, Lfn, Outcome};
@@ -28,7 +28,7 @@ pub struct Client {
 pub(crate) struct Opened {
     pub(crate) source: Source,
     account: OpenHandle,
-    follower: Arc<Follower>,
+    tracker: Arc<AccessTracker>,
     pub(crate) switching: Switching,
     lfn: Lfn,
     client: Client,
@@ -48,9 +48,9 @@ pub(crate) enum Source {
 impl Opened {
     pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics, switching: Switching) -> Self {
         let opened = forebay_net::clock::monotonic();
-        let follower = Arc::default();
+        let tracker = Arc::default();
         let (account, client, trace) = (metrics.open_handle(), client.clone(), OnceLock::new());
-        Self { source, account, follower, switching, lfn, client, opened, trace }
+        Self { source, account, tracker, switching, lfn, client, opened, trace }
     }
 
     /// Bytes accounted so far under `outcome`.
@@ -80,7 +80,7 @@ impl Opened {
     /// Notes a hit.
     pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) {
         file.read_ahead().note_read(file, range);
-        self.follower.note_hit(file, range);
+        self.tracker.note_hit(file, range);
     }
 
     /// Notes reads that have been planned.
@@ -88,14 +88,14 @@ impl Opened {
         for range in ranges {
             file.read_ahead().note_read(file, *range);
         }
-        self.follower.note_read(file, ranges);
+        self.tracker.note_read(file, ranges);
         complete_file::start_if_due(file);
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        self.follower.close();
+        self.tracker.close();
         let now = forebay_net::clock::monotonic();
         if let Some(trace) = self.trace.get() {
             trace.close(|outcome| self.bytes(outcome), now);

@@ -3,7 +3,7 @@
 use crate::{
     Client, Engine, Error, Handle, Miss,
     api::{
-        direct_open::{HandOver, Switching},
+        direct_open::{DirectOpen, Switching},
         opened::Source,
     },
     entries::{
@@ -11,7 +11,7 @@ use crate::{
         loader::{closed_copy, load, load_unkept},
     },
     freshness::{
-        origin_permission::{Leave, Want},
+        origin_permission::{OriginGrant, Want},
         validity::{Asking, admit, stat_closed},
     },
     manager::tried::Tried,
@@ -111,7 +111,7 @@ impl Engine {
             }
             Target::Origin(mut target) => {
                 let began = forebay_net::clock::monotonic();
-                let leave = self.leave(&target, Want::Read).await?;
+                let grant = self.authorize(&target, Want::Read).await?;
                 target.treatment = self.treatment(&target, path, client).await?;
                 let redirect = target.redirect(redirects).filter(|_| target.treatment.action == Action::Redirect);
                 let decided = match (target.treatment.action, &redirect) {
@@ -129,11 +129,11 @@ impl Engine {
                 // A client that the origin has failed comes back by its manager: it is served, not sent there again.
                 let is_left = target.leaves_misses() && !only_if_cached && !Tried::of(path).take(&target.server);
                 let origin = target.redirect(redirects).filter(|_| is_left);
-                let file = self.open_target(target, only_if_cached, began, leave).await?;
+                let file = self.open_target(target, only_if_cached, began, grant).await?;
                 file.note_owner(client.organization.as_deref());
-                let file = match self.hand_over(file, client, is_direct).await {
-                    HandOver::Done(path) => return Ok(Opening::Direct(path)),
-                    HandOver::No(file) => file,
+                let file = match self.open_directly(file, client, is_direct).await {
+                    DirectOpen::Done(path) => return Ok(Opening::Direct(path)),
+                    DirectOpen::No(file) => file,
                 };
                 if !only_if_cached {
                     complete_file::start_if_due(&file);
@@ -159,7 +159,7 @@ impl Engine {
             Target::Local { tree, lfn } => self.blocking(&lfn.clone(), move || tree.stat(&lfn)).await,
             Target::Origin(target) => {
                 let began = forebay_net::clock::monotonic();
-                let leave = self.leave(&target, Want::Stat).await?;
+                let grant = self.authorize(&target, Want::Stat).await?;
                 if let Some(file) = target.key.as_ref().and_then(|key| self.table().find(key)) {
                     admit(&file, &target, began, Asking::AsNeeded).await?;
                     if !file.is_retired() {
@@ -168,8 +168,8 @@ impl Engine {
                 } else if let Some(copy) = closed_copy(self.shared(), &target).await {
                     return stat_closed(self.shared(), &target, &copy, began).await;
                 }
-                match leave {
-                    Some(Leave::Stat(stat)) => Ok(stat),
+                match grant {
+                    Some(OriginGrant::Stat(stat)) => Ok(stat),
                     _ => self.stat_at_origin(&target).await,
                 }
             }
@@ -177,8 +177,8 @@ impl Engine {
     }
 
     /// The origin's leave, where it has to be asked for it; see [`Permissions::check`](crate::freshness::origin_permission::Permissions::check).
-    pub(crate) async fn leave(&self, target: &OriginTarget, want: Want) -> Result<Option<Leave>, Error> {
-        if target.leave_for.is_none() {
+    pub(crate) async fn authorize(&self, target: &OriginTarget, want: Want) -> Result<Option<OriginGrant>, Error> {
+        if target.authorize_as.is_none() {
             return Ok(None);
         }
         let shared = self.shared();
@@ -187,7 +187,7 @@ impl Engine {
             self.table().find(key).is_some() || may_be_on_disk()
         };
         let is_here = target.key.as_ref().is_some_and(may_be_here);
-        shared.permissions.check(target, want, is_here, &shared.questions).await
+        shared.permissions.check(target, want, is_here, &shared.metadata).await
     }
 
     /// What the rules say of an open. Where they depend on the size of a file that is not here, its origin is asked.
@@ -217,7 +217,7 @@ impl Engine {
         target: OriginTarget,
         only_if_cached: bool,
         began: Instant,
-        leave: Option<Leave>,
+        grant: Option<OriginGrant>,
     ) -> Result<Arc<CachedFile>, Error> {
         let key = target.key.clone().filter(|_| target.treatment.action == Action::Cache);
         if only_if_cached {
@@ -225,15 +225,15 @@ impl Engine {
             if !self.counts_as_cached(&target, &key).await {
                 return Err(not_cached(&target));
             }
-            return self.open_cached(target, &key, Asking::Never, began, leave).await;
+            return self.open_cached(target, &key, Asking::Never, began, grant).await;
         }
-        if leave.is_none() {
+        if grant.is_none() {
             self.check_not_missing(&target)?;
         }
         match key {
-            Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began, leave).await,
+            Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began, grant).await,
             None => {
-                let file = load_unkept(self.shared(), target, leave).await?;
+                let file = load_unkept(self.shared(), target, grant).await?;
                 file.attach();
                 Ok(file)
             }
@@ -246,17 +246,17 @@ impl Engine {
         key: &CacheKey,
         asking: Asking,
         began: Instant,
-        leave: Option<Leave>,
+        grant: Option<OriginGrant>,
     ) -> Result<Arc<CachedFile>, Error> {
         let shared = self.shared();
         // Held for the first load only: a server gives whoever opens a file the one that others have open under its name.
-        let leave = leave.filter(|_| self.table().find(key).is_none());
-        let leave = Arc::new(Mutex::new(leave));
+        let grant = grant.filter(|_| self.table().find(key).is_none());
+        let grant = Arc::new(Mutex::new(grant));
         let load = {
             let (shared, target) = (Arc::clone(shared), target.clone());
             move || {
-                let leave = leave.lock().take();
-                load(Arc::clone(&shared), target.clone(), leave)
+                let grant = grant.lock().take();
+                load(Arc::clone(&shared), target.clone(), grant)
             }
         };
         let admit = |file| {
@@ -277,7 +277,7 @@ impl Engine {
 
     async fn stat_at_origin(&self, target: &OriginTarget) -> Result<FileStat, Error> {
         self.check_not_missing(target)?;
-        self.shared().questions.stat(target, None).await.map(|(stat, _)| stat)
+        self.shared().metadata.stat(target, None).await.map(|(stat, _)| stat)
     }
 
     /// Fails when the origin was asked for the file a moment ago and has none.

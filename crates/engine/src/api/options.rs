@@ -37,7 +37,7 @@ pub struct Options {
     /// Whether files that others can read are kept for as long as these may read them, which their times of last access tell.
     pub honours_access_times: bool,
     /// Whether complete files are opened to others as soon as they are on disk, for a manager to send clients there.
-    pub shows_complete: bool,
+    pub publishes_complete: bool,
     /// What a data manager needs to know; `None` for everybody else.
     pub manager: Option<ManagerOptions>,
     /// Where blocking work runs.
@@ -63,7 +63,7 @@ impl Default for Options {
             direct_mode: 0o644,
             direct_lease: Duration::from_secs(900),
             honours_access_times: false,
-            shows_complete: false,
+            publishes_complete: false,
             manager: None,
             workers: Workers::Pool,
             index: Arc::new(VolatileIndex),

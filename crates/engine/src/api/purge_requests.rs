@@ -22,11 +22,11 @@ impl Engine {
         let share = Share::of_fraction(fraction)
             .ok_or_else(|| Error::Unsupported { what: format!("a purge to {fraction} of the whole") })?;
         let shared = self.shared();
-        let purger = &shared.purger;
+        let purge_ledger = &shared.purge_ledger;
         shared.catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
-        let disks = purger.measure(shared).await;
-        let goals = plan_purge_to(share, &purger.options.rules, &disks, &purger.ledger());
-        Ok(purger.purge(shared, self.table(), &goals).await)
+        let disks = purge_ledger.measure(shared).await;
+        let goals = plan_purge_to(share, &purge_ledger.options.rules, &disks, &purge_ledger.ledger());
+        Ok(purge_ledger.purge(shared, self.table(), &goals).await)
     }
 
     /// Removes an entry, unless somebody has it open or it is pinned. With `force` these lose it too: who has the file open
@@ -57,7 +57,7 @@ impl Engine {
         let evicted = match self.table().retire(key, force) {
             Retired::InUse => Evicted::Open,
             Retired::Now(file) => {
-                let bytes = file.kept().map_or(0, |kept| kept.map.written_bytes());
+                let bytes = file.stored().map_or(0, |stored| stored.map.written_bytes());
                 file.discarded().await;
                 Evicted::Removed { bytes }
             }
@@ -92,10 +92,10 @@ impl Engine {
     /// What the cache takes and may take.
     pub async fn usage(&self) -> Usage {
         let shared = self.shared();
-        let purger = &shared.purger;
-        let disks = purger.measure(shared).await;
-        let ledger = purger.ledger();
-        let rules = &purger.options.rules;
+        let purge_ledger = &shared.purge_ledger;
+        let disks = purge_ledger.measure(shared).await;
+        let ledger = purge_ledger.ledger();
+        let rules = &purge_ledger.options.rules;
         let quotas = (0..).zip(&rules.quotas).map(|(number, quota)| QuotaUse {
             path: quota.path.as_str().to_owned(),
             used: ledger.quota_usage(number),
@@ -120,7 +120,7 @@ impl Engine {
     async fn remove_unused(&self, key: &CacheKey) -> Result<Evicted, Error> {
         let shared = Arc::clone(self.shared());
         let Some(disk) = shared.disk.clone() else { return Ok(Evicted::NotCached) };
-        let leaving = self.table().take_leave([key.clone()]);
+        let leaving = self.table().reserve_for_removal([key.clone()]);
         let Some(key) = leaving.keys().first().cloned() else { return Ok(Evicted::Open) };
         let workers = shared.options.workers.clone();
         let removed = workers.run(move || {
@@ -128,7 +128,7 @@ impl Engine {
             let _leaving = leaving;
             let removed = remove_entry(disk.as_ref(), &key);
             if let Ok(Evicted::Removed { .. }) = removed {
-                shared.purger.note_gone(&key);
+                shared.purge_ledger.note_gone(&key);
                 if let Some(catalog) = &shared.catalog {
                     catalog.note(&key, Change::removed());
                 }

@@ -8,8 +8,8 @@ use crate::{
     transfer::{
         block_check::covering,
         planner::plan,
-        read_step::{Bypass, Piece, bypassed},
-        vector_window::Together,
+        read_step::{Bypass, ReadStep, bypassed},
+        vector_window::VectorWindow,
     },
 };
 use forebay_origin::OriginFile;
@@ -23,9 +23,9 @@ pub struct Read {
     rest: ByteRange,
     /// Up to where pieces are planned.
     planned: u64,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<ReadStep>,
     /// The reads of its request, which are planned together, and its position among them.
-    together: Option<(Arc<Together>, usize)>,
+    vector: Option<(Arc<VectorWindow>, usize)>,
     has_begun: bool,
     /// Whether its bytes were accounted before.
     is_again: bool,
@@ -40,14 +40,14 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(90);
 impl Read {
     /// Starts reads of several ranges of one file together.
     pub(crate) fn start(handle: &Arc<Opened>, ranges: &[ByteRange]) -> Vec<Self> {
-        let mut together = None;
+        let mut vector = None;
         if let Source::Cached(file) = &handle.source {
-            together = Some(Together::start(file, ranges));
+            vector = Some(VectorWindow::start(file, ranges));
             handle.note_reads(file, ranges);
         }
         let new = |(position, range): (usize, &ByteRange)| {
-            let together = together.as_ref().map(|together| (Arc::clone(together), position));
-            Self { together, is_again: false, ..Self::start_again(handle, *range) }
+            let vector = vector.as_ref().map(|vector| (Arc::clone(vector), position));
+            Self { vector, is_again: false, ..Self::start_again(handle, *range) }
         };
         ranges.iter().enumerate().map(new).collect()
     }
@@ -59,7 +59,7 @@ impl Read {
             rest: range,
             planned: range.start(),
             pieces: VecDeque::new(),
-            together: None,
+            vector: None,
             has_begun: false,
             is_again: true,
         }
@@ -111,17 +111,17 @@ impl Read {
             let piece =
                 self.pieces.front_mut().ok_or(Error::Internal { what: "a read has no plan for its next byte" })?;
             match piece {
-                Piece::Disk(range) => {
+                ReadStep::Disk(range) => {
                     let range = ByteRange::between(position, range.end());
                     if let Some(segment) = self.next_on_disk(file, range)? {
                         return Ok((segment, Outcome::Hit));
                     }
                 }
-                Piece::Check(range) => {
+                ReadStep::Check(range) => {
                     let range = ByteRange::between(position, range.end());
                     self.next_checked(file, range).await;
                 }
-                Piece::Fill { fill, range, outcome } => {
+                ReadStep::Fill { fill, range, outcome } => {
                     let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
                     // Its driver counts who has asked for it, and nobody when it is read ahead.
                     let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().demand());
@@ -139,7 +139,7 @@ impl Read {
                         }
                     }
                 }
-                Piece::Bypass(_) => {
+                ReadStep::Bypass(_) => {
                     if let Some(segment) = self.next_bypassed(file).await? {
                         return Ok((segment, Outcome::Bypassed));
                     }
@@ -154,7 +154,7 @@ impl Read {
             return;
         }
         self.has_begun = true;
-        if let Some(planned) = self.together.as_ref().and_then(|(together, position)| together.begin(*position)) {
+        if let Some(planned) = self.vector.as_ref().and_then(|(vector, position)| vector.begin(*position)) {
             (self.pieces, self.planned) = (planned.pieces, planned.end);
         }
     }
@@ -162,7 +162,7 @@ impl Read {
     /// Keeps a window planned ahead of what has been delivered, also of the reads behind this one, except while the read waits for
     /// memory.
     fn plan_ahead(&mut self, file: &Arc<CachedFile>) {
-        if matches!(self.pieces.front(), Some(Piece::Bypass(Bypass { stream: None, .. }))) {
+        if matches!(self.pieces.front(), Some(ReadStep::Bypass(Bypass { stream: None, .. }))) {
             return;
         }
         let window = file.read_window();
@@ -172,8 +172,8 @@ impl Read {
             self.pieces.extend(plan(file, &[part]).into_iter().flatten());
             self.planned = part.end();
         }
-        if let Some((together, _)) = self.together.as_ref().filter(|_| self.planned == self.rest.end()) {
-            together.plan_ahead(file, self.planned.saturating_sub(self.rest.start()));
+        if let Some((vector, _)) = self.vector.as_ref().filter(|_| self.planned == self.rest.end()) {
+            vector.plan_ahead(file, self.planned.saturating_sub(self.rest.start()));
         }
     }
 
@@ -198,7 +198,7 @@ impl Read {
             self.pieces.pop_front();
         }
         if present.is_empty() {
-            let mut pieces: VecDeque<Piece> = bypassed(range).collect();
+            let mut pieces: VecDeque<ReadStep> = bypassed(range).collect();
             pieces.append(&mut self.pieces);
             self.pieces = pieces;
             return Ok(None);
@@ -212,7 +212,8 @@ impl Read {
         self.start_front(file, origin.as_ref()).await?;
         self.start_behind_front(file, origin.as_ref());
         let position = self.rest.start();
-        let Some(Piece::Bypass(Bypass { range, stream: Some((chunks, reservation)) })) = self.pieces.front_mut() else {
+        let Some(ReadStep::Bypass(Bypass { range, stream: Some((chunks, reservation)) })) = self.pieces.front_mut()
+        else {
             return Err(Error::Internal { what: "a bypassed piece was not started" });
         };
         let left = ByteRange::between(position, range.end());
@@ -232,7 +233,7 @@ impl Read {
 
     /// Starts the bypassed piece in front, if it is not under way, as soon as there is memory for it.
     async fn start_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) -> Result<(), Error> {
-        let Some(Piece::Bypass(Bypass { range, stream: None })) = self.pieces.front() else { return Ok(()) };
+        let Some(ReadStep::Bypass(Bypass { range, stream: None })) = self.pieces.front() else { return Ok(()) };
         let range = *range;
         let reservation = match file.budget().try_reserve(range.len()) {
             Some(reservation) => reservation,
@@ -243,7 +244,7 @@ impl Read {
                 wait_for_memory(file, range.len()).await?
             }
         };
-        if let Some(Piece::Bypass(bypass)) = self.pieces.front_mut() {
+        if let Some(ReadStep::Bypass(bypass)) = self.pieces.front_mut() {
             bypass.stream = Some((origin.read(range), reservation));
         }
         Ok(())
@@ -252,7 +253,7 @@ impl Read {
     /// Starts the bypassed pieces right behind the one in front, as far as memory is free.
     fn start_behind_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) {
         for piece in self.pieces.iter_mut().take(BYPASS_AHEAD) {
-            let Piece::Bypass(bypass) = piece else { return };
+            let ReadStep::Bypass(bypass) = piece else { return };
             if bypass.stream.is_none() {
                 let Some(reservation) = file.budget().try_reserve(bypass.range.len()) else { return };
                 bypass.stream = Some((origin.read(bypass.range), reservation));

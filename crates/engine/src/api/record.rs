@@ -18,8 +18,8 @@ impl Engine {
 }
 
 fn of_open_file(file: &CachedFile) -> Option<Cinfo> {
-    let kept = file.kept()?;
-    let mut cinfo = kept.record().cinfo.clone();
-    cinfo.blocks = kept.map.snapshot_written();
+    let stored = file.stored()?;
+    let mut cinfo = stored.record().cinfo.clone();
+    cinfo.blocks = stored.map.snapshot_written();
     Some(cinfo)
 }

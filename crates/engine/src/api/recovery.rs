@@ -38,7 +38,7 @@ fn unreadable(opened: &Opened, error: &io::Error) -> Error {
 /// Takes the blocks of `range` back: they are missing from now on. Their disk learns of it.
 async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::Error) {
     let shared = file.shared();
-    let (Some(kept), Some(volume)) = (file.kept(), file.volume()) else { return };
+    let (Some(stored), Some(volume)) = (file.stored(), file.volume()) else { return };
     file.note_read_failure();
     if let Some(disk) = &shared.disk {
         disk.note_read_failure(volume, error);
@@ -46,10 +46,10 @@ async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::E
     let path = file.path_on_disk();
     let (offset, len, path) = (range.start(), range.len(), path.display());
     tracing::error!(%path, offset, len, %error, "blocks on disk cannot be read: they are fetched again");
-    let blocks: Vec<BlockIndex> = kept.map.geometry().blocks_of(range).map(BlockIndex).collect();
+    let blocks: Vec<BlockIndex> = stored.map.geometry().blocks_of(range).map(BlockIndex).collect();
     let forgetting = {
         let file = Arc::clone(file);
-        shared.options.workers.run(move || file.kept().map(|kept| kept.forget(blocks)))
+        shared.options.workers.run(move || file.stored().map(|stored| stored.forget(blocks)))
     };
     let was_retired = file.is_retired();
     let is_forgotten = tokio::select! {

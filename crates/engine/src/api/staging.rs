@@ -42,7 +42,7 @@ impl Engine {
             let _wish = wish;
             // Nobody closes the semaphore: waiting cannot fail.
             let _turn = fetches.acquire_owned().await;
-            if engine.shared().limits.is_stopping() {
+            if engine.shared().admission.is_stopping() {
                 return;
             }
             if let Err(error) = engine.complete(&path, &client, &|_, _| ()).await {

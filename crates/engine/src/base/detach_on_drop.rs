@@ -9,18 +9,18 @@ use std::{
 use tokio::runtime::Handle;
 
 /// Work that is done by whoever waits for it, and by a task of its own from when that is dropped. `None` when it panics.
-pub(crate) struct Continued<T: Send + 'static> {
+pub(crate) struct DetachOnDrop<T: Send + 'static> {
     /// `None` once it has ended.
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
 }
 
-impl<T: Send + 'static> Continued<T> {
+impl<T: Send + 'static> DetachOnDrop<T> {
     pub(crate) fn new(work: impl Future<Output = T> + Send + 'static) -> Self {
         Self { work: Some(Box::pin(work)) }
     }
 }
 
-impl<T: Send + 'static> Future for Continued<T> {
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = Option<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
@@ -37,7 +37,7 @@ impl<T: Send + 'static> Future for Continued<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for Continued<T> {
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         // Without a runtime nothing goes on at all.
         if let (Some(work), Ok(runtime)) = (self.work.take(), Handle::try_current()) {
@@ -55,7 +55,7 @@ mod tests {
     async fn work_goes_on_when_nobody_waits_for_it_any_more() {
         let (begin, may_begin) = oneshot::channel();
         let (end, has_ended) = oneshot::channel();
-        let mut work = Box::pin(Continued::new(async move {
+        let mut work = Box::pin(DetachOnDrop::new(async move {
             may_begin.await.unwrap();
             end.send(7).unwrap();
         }));
@@ -67,7 +67,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_costs_the_work_only() {
-        assert_eq!(Continued::new(async { panic!("a fault in the work") }).await, None::<()>);
-        assert_eq!(Continued::new(async { 7 }).await, Some(7));
+        assert_eq!(DetachOnDrop::new(async { panic!("a fault in the work") }).await, None::<()>);
+        assert_eq!(DetachOnDrop::new(async { 7 }).await, Some(7));
     }
 }

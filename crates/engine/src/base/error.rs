@@ -117,7 +117,7 @@ pub enum Error {
     },
     /// The file's old copy is being removed from the cache, and the disk does not come to an end with it.
     #[error("the old copy is still being removed after {seconds} s: try again later")]
-    Leaving {
+    BeingRemoved {
         /// How long the open waited, in seconds.
         seconds: u64,
     },
@@ -156,7 +156,7 @@ impl Error {
             | Self::NotCached { .. } => Side::Client,
             Self::NotExported { .. } | Self::ForwardingDenied { .. } | Self::NotReadable { .. } => Side::Authorization,
             Self::Origin(_) | Self::Changed { .. } | Self::Stale { .. } | Self::NoServer { .. } => Side::Origin,
-            Self::Disk { .. } | Self::NoIndex | Self::Leaving { .. } => Side::Disk,
+            Self::Disk { .. } | Self::NoIndex | Self::BeingRemoved { .. } => Side::Disk,
             Self::OutOfMemory { .. } | Self::ShuttingDown | Self::Internal { .. } => Side::Internal,
         }
     }
@@ -173,7 +173,7 @@ impl Error {
             | Self::TooManyWanted { .. }
             | Self::OutOfMemory { .. }
             | Self::NoIndex
-            | Self::Leaving { .. }
+            | Self::BeingRemoved { .. }
             | Self::ShuttingDown => true,
             Self::Path(_)
             | Self::NotExported { .. }

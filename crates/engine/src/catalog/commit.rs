@@ -1,6 +1,6 @@
 //! Getting notes into the index.
 
-use crate::{base::detach_on_drop::Continued, catalog::Catalog};
+use crate::{base::detach_on_drop::DetachOnDrop, catalog::Catalog};
 use forebay_cache::CacheKey;
 use forebay_index::{Change, IndexError};
 use std::{collections::BTreeMap, sync::Arc};
@@ -12,7 +12,7 @@ impl Catalog {
     /// Commits everything that is noted, when the index is open. Goes on when whoever waits for it leaves.
     pub(crate) async fn commit(self: &Arc<Self>) {
         let catalog = Arc::clone(self);
-        let committed = Continued::new(async move {
+        let committed = DetachOnDrop::new(async move {
             let _turn = catalog.committing.lock().await;
             catalog.commit_noted().await;
         });
@@ -22,7 +22,7 @@ impl Catalog {
     /// Commits what is noted of one entry, together with everything else when there is anything. Goes on as [`Self::commit`].
     pub(crate) async fn commit_of(self: &Arc<Self>, key: &CacheKey) {
         let (catalog, key) = (Arc::clone(self), key.clone());
-        let committed = Continued::new(async move {
+        let committed = DetachOnDrop::new(async move {
             // A commit under way may be about it.
             let _turn = catalog.committing.lock().await;
             while catalog.notes().concern(&key) && catalog.commit_some(BTreeMap::new()).await {}
@@ -34,7 +34,7 @@ impl Catalog {
     /// [`Self::commit`].
     pub(super) async fn commit_slice(self: &Arc<Self>, mut walked: BTreeMap<CacheKey, Change>) {
         let catalog = Arc::clone(self);
-        let committed = Continued::new(async move {
+        let committed = DetachOnDrop::new(async move {
             let _turn = catalog.committing.lock().await;
             catalog.commit_noted().await;
             // What is noted from now on is committed later, and wins.
@@ -61,7 +61,7 @@ impl Catalog {
         let applied = self.workers.run(move || {
             let applied = open.apply(now, changes.iter())?;
             for change in &applied {
-                catalog.follower.changed(change);
+                catalog.observer.changed(change);
                 catalog.known.note(&change.key, change.after.is_some());
             }
             Ok::<_, IndexError>(applied)

@@ -6,7 +6,7 @@
 pub(crate) mod commit;
 pub(crate) mod entry_info;
 pub(crate) mod facts;
-pub(crate) mod follower;
+pub(crate) mod index_observer;
 pub(crate) mod known;
 pub(crate) mod notes;
 pub(crate) mod rebuild;
@@ -17,7 +17,7 @@ pub(crate) mod sums;
 use crate::{
     Workers,
     catalog::{
-        follower::Follower,
+        index_observer::IndexObserver,
         known::Known,
         notes::Notes,
         state::{IndexState, State},
@@ -38,7 +38,7 @@ pub(crate) struct Catalog {
     metrics: Metrics,
     notes: Mutex<Notes>,
     state: Mutex<State>,
-    follower: Arc<dyn Follower>,
+    observer: Arc<dyn IndexObserver>,
     known: Known,
     /// Held while a commit is under way, so that changes of one entry are committed in their order.
     committing: tokio::sync::Mutex<()>,
@@ -51,7 +51,7 @@ impl Catalog {
         disk: Arc<dyn Disk>,
         workers: Workers,
         metrics: Metrics,
-        follower: Arc<dyn Follower>,
+        observer: Arc<dyn IndexObserver>,
     ) -> Arc<Self> {
         Arc::new(Self {
             place,
@@ -60,7 +60,7 @@ impl Catalog {
             metrics,
             notes: Mutex::default(),
             state: Mutex::default(),
-            follower,
+            observer,
             known: Known::default(),
             committing: tokio::sync::Mutex::default(),
         })

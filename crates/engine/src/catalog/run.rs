@@ -69,7 +69,7 @@ impl Catalog {
 
     /// Tells the follower of every entry.
     async fn load(self: &Arc<Self>, index: &Arc<Index>) -> Result<(), IndexError> {
-        self.follower.begin();
+        self.observer.begin();
         self.known.clear();
         let mut after: Option<CacheKey> = None;
         loop {
@@ -77,7 +77,7 @@ impl Catalog {
             let last = self.on_worker(move || {
                 let page = index.page(from.as_ref(), LOAD_PAGE)?;
                 for (key, record) in &page {
-                    catalog.follower.found(key, record);
+                    catalog.observer.found(key, record);
                     catalog.known.note(key, true);
                     catalog.state().add(record);
                 }

@@ -1,6 +1,6 @@
 //! Sums of blocks, from their bytes where no page checksums came with them, and of whole files from those of what was written.
 
-use crate::{Checksum, base::digest::ChecksumAlgorithm, entries::stored_entry::Kept};
+use crate::{Checksum, base::digest::ChecksumAlgorithm, entries::stored_entry::StoredEntry};
 use bytes::Bytes;
 use forebay_store::DataFile;
 use forebay_types::ByteRange;
@@ -32,12 +32,12 @@ impl WrittenSums {
 
 /// The `algorithms` of a file, made of what is known of its blocks since they were written; `None` when that is not enough for
 /// one of them.
-pub(crate) fn of_file(kept: &Kept, algorithms: &[ChecksumAlgorithm]) -> Option<Vec<Checksum>> {
-    let geometry = kept.map.geometry();
+pub(crate) fn of_file(stored: &StoredEntry, algorithms: &[ChecksumAlgorithm]) -> Option<Vec<Checksum>> {
+    let geometry = stored.map.geometry();
     let checksum = |algorithm: &ChecksumAlgorithm| {
         let sum = match algorithm {
-            ChecksumAlgorithm::Adler32 => kept.record().adler32.sum(geometry.file_size()),
-            ChecksumAlgorithm::Crc32c => kept.sums().of_file(geometry),
+            ChecksumAlgorithm::Adler32 => stored.record().adler32.sum(geometry.file_size()),
+            ChecksumAlgorithm::Crc32c => stored.sums().of_file(geometry),
             ChecksumAlgorithm::Md5 => None,
         };
         Some(Checksum { algorithm: algorithm.as_str().to_owned(), value: format!("{:08x}", sum?) })

@@ -11,9 +11,9 @@ use crate::{
         identity::{FromOrigin, LastCheck},
         lazy_data_file::NotCreated,
         shared::Shared,
-        stored_entry::{Kept, Record},
+        stored_entry::{Record, StoredEntry},
     },
-    link::memory_budget::Budget,
+    link::memory_budget::MemoryBudget,
     namespace::routes::OriginTarget,
 };
 use forebay_cache::{CacheKey, Geometry};
@@ -44,7 +44,7 @@ pub(crate) struct CachedFile {
     mtime: i64,
     /// As of its open at the origin; empty if it was found on disk.
     validator: Validator,
-    kept: Option<Kept>,
+    stored: Option<StoredEntry>,
     origin_file: Mutex<Arc<Coalesced<Arc<dyn OriginFile>>>>,
     claims: Claims,
     account: Account,
@@ -73,18 +73,18 @@ impl CachedFile {
         target: OriginTarget,
         geometry: Geometry,
         mtime: i64,
-        kept: Option<Kept>,
+        stored: Option<StoredEntry>,
         from_origin: Option<FromOrigin>,
     ) -> Self {
         let opened = from_origin.as_ref();
         let validator = opened.map_or_else(Validator::default, |opened| opened.file.identity().validator);
         let (origin_file, last_check) = match from_origin {
             Some(FromOrigin { file, asked }) => (Coalesced::ready(file), asked),
-            None => (Coalesced::default(), LastCheck::of(kept.as_ref())),
+            None => (Coalesced::default(), LastCheck::of(stored.as_ref())),
         };
-        let link = shared.limits.link(&target.server);
-        if let Some(found) = kept.as_ref().filter(|kept| target.service.direct && kept.is_on_disk()) {
-            found.note_maybe_shown();
+        let link = shared.admission.link(&target.server);
+        if let Some(found) = stored.as_ref().filter(|stored| target.service.direct && stored.is_on_disk()) {
+            found.note_maybe_published();
         }
         let read_ahead = target.read_ahead(shared.options.read_ahead.settings);
         Self {
@@ -94,7 +94,7 @@ impl CachedFile {
             geometry,
             mtime,
             validator,
-            kept,
+            stored,
             origin_file: Mutex::new(Arc::new(origin_file)),
             claims: Claims::default(),
             account: Account::default(),
@@ -141,8 +141,8 @@ impl CachedFile {
         self.geometry
     }
 
-    pub(crate) const fn kept(&self) -> Option<&Kept> {
-        self.kept.as_ref()
+    pub(crate) const fn stored(&self) -> Option<&StoredEntry> {
+        self.stored.as_ref()
     }
 
     pub(crate) const fn claims(&self) -> &Claims {
@@ -153,7 +153,7 @@ impl CachedFile {
         &self.read_ahead
     }
 
-    pub(crate) fn budget(&self) -> &Budget {
+    pub(crate) fn budget(&self) -> &MemoryBudget {
         &self.shared.budget
     }
 
@@ -167,13 +167,14 @@ impl CachedFile {
 
     /// The disk it is kept on.
     pub(crate) fn volume(&self) -> Option<VolumeId> {
-        self.kept.as_ref().map(|kept| kept.data.volume())
+        self.stored.as_ref().map(|stored| stored.data.volume())
     }
 
     /// Whether nothing is to be written of it for now, if it is kept at all.
     pub(crate) fn is_disk_paused(&self) -> bool {
-        let is_paused = |kept: &Kept| !kept.data.is_writable() || self.shared.is_paused(kept.data.volume());
-        self.kept.as_ref().is_none_or(is_paused)
+        let is_paused =
+            |stored: &StoredEntry| !stored.data.is_writable() || self.shared.is_paused(stored.data.volume());
+        self.stored.as_ref().is_none_or(is_paused)
     }
 
     /// Whether clients that see the cache's file system read it on their own.
@@ -188,7 +189,7 @@ impl CachedFile {
     /// Whether the file counts as cached by the settings of who has opened it first.
     pub(crate) fn counts_as_cached(&self) -> bool {
         let criteria = &self.target.decisions.options.cached;
-        self.kept.as_ref().is_some_and(|kept| criteria.are_met(kept.map.written_bytes(), self.size()))
+        self.stored.as_ref().is_some_and(|stored| criteria.are_met(stored.map.written_bytes(), self.size()))
     }
 
     pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
@@ -197,24 +198,24 @@ impl CachedFile {
 
     /// Whether the cache has all of it.
     pub(crate) fn is_complete(&self) -> bool {
-        self.kept.as_ref().is_some_and(|kept| kept.map.is_complete())
+        self.stored.as_ref().is_some_and(|stored| stored.map.is_complete())
     }
 
     /// The data file, when it holds all of `range`.
     pub(crate) fn hit(&self, range: ByteRange) -> Option<&Arc<File>> {
-        self.kept.as_ref().filter(|kept| kept.map.holds(range)).map(|kept| kept.data.file())
+        self.stored.as_ref().filter(|stored| stored.map.holds(range)).map(|stored| stored.data.file())
     }
 
     /// The part of `range` that is on disk in one run from its start.
     pub(crate) fn present_part(&self, range: ByteRange) -> ByteRange {
-        let end = self.kept.as_ref().map_or_else(|| range.start(), |kept| kept.map.present_run(range.start()));
+        let end = self.stored.as_ref().map_or_else(|| range.start(), |stored| stored.map.present_run(range.start()));
         ByteRange::between(range.start(), end.min(range.end()))
     }
 
     pub(crate) fn segment(&self, range: ByteRange) -> Result<Segment, Error> {
-        let kept = self.kept.as_ref().filter(|_| !range.is_empty());
-        let kept = kept.ok_or(Error::Internal { what: "bytes on disk are not there" })?;
-        Ok(Segment::File { file: Arc::clone(kept.data.file()), range })
+        let stored = self.stored.as_ref().filter(|_| !range.is_empty());
+        let stored = stored.ok_or(Error::Internal { what: "bytes on disk are not there" })?;
+        Ok(Segment::File { file: Arc::clone(stored.data.file()), range })
     }
 
     /// The file at its origin, opened when first needed; it must be the same file as the one that is cached.
@@ -256,11 +257,11 @@ impl CachedFile {
     }
 
     /// Notes blocks that were written, unless they must not be trusted.
-    pub(crate) fn note_written(&self, kept: &Kept, blocks: ByteRange, sums: &WrittenSums, verified: bool) {
+    pub(crate) fn note_written(&self, stored: &StoredEntry, blocks: ByteRange, sums: &WrittenSums, verified: bool) {
         self.shared.metrics.add_disk_written(blocks.len());
-        let grown = kept.note_written(blocks, sums, verified, || !self.is_retired());
+        let grown = stored.note_written(blocks, sums, verified, || !self.is_retired());
         if let (Some((before, present)), Some(key)) = (grown, self.key()) {
-            self.shared.purger.note_grown(key, kept.data.volume(), before, present);
+            self.shared.purge_ledger.note_grown(key, stored.data.volume(), before, present);
         }
     }
 
@@ -272,25 +273,25 @@ impl CachedFile {
 
     /// What is stored of the checksums of the blocks in chunk number `chunk`, by position; `None` when there is no index that
     /// tells. Blocking.
-    pub(crate) fn stored_sums(&self, kept: &Kept, chunk: u64) -> Option<Vec<(usize, u32)>> {
+    pub(crate) fn stored_sums(&self, stored: &StoredEntry, chunk: u64) -> Option<Vec<(usize, u32)>> {
         let (catalog, key) = (self.shared.catalog.as_ref()?, self.key()?);
-        catalog.block_sums(key, kept.generation(), chunk)
+        catalog.block_sums(key, stored.generation(), chunk)
     }
 
     /// Has the checksums stored that were noted since the last call.
-    pub(crate) fn store_sums(&self, kept: &Kept) {
+    pub(crate) fn store_sums(&self, stored: &StoredEntry) {
         let (Some(catalog), Some(key)) = (&self.shared.catalog, self.key()) else { return };
-        let sums = kept.sums().take_changed();
+        let sums = stored.sums().take_changed();
         if !sums.is_empty() {
             let block_sums = sums.into_iter().map(|(index, sum)| (index.0, Some(sum))).collect();
-            catalog.note_learnt(key, kept.generation(), Facts { block_sums, ..Facts::default() });
+            catalog.note_learnt(key, stored.generation(), Facts { block_sums, ..Facts::default() });
         }
     }
 
     /// Remembers which blocks are trusted, so that they are not checked again when the file is opened again.
     pub(crate) fn remember_trust(&self) {
-        if let Some(kept) = self.kept.as_ref().filter(|kept| kept.is_on_disk() && !self.is_retired()) {
-            self.shared.remember_trust(kept);
+        if let Some(stored) = self.stored.as_ref().filter(|stored| stored.is_on_disk() && !self.is_retired()) {
+            self.shared.remember_trust(stored);
         }
     }
 
@@ -306,7 +307,7 @@ impl CachedFile {
 
     /// Notes that what is missing of `blocks` will not be fetched to make them whole.
     pub(crate) fn note_cut(&self, blocks: ByteRange) {
-        let is_written = |index| self.kept().is_some_and(|kept| kept.map.is_written(BlockIndex(index)));
+        let is_written = |index| self.stored().is_some_and(|stored| stored.map.is_written(BlockIndex(index)));
         let cut = self.geometry().blocks_of(blocks).filter(|index| !is_written(*index)).count();
         self.shared.metrics.add_not_kept(NotKept::Link, cut as u64);
     }
@@ -348,7 +349,7 @@ impl CachedFile {
 impl CachedFile {
     /// One more client has the file open. Called under the table's lock.
     pub(crate) fn attach(&self) {
-        let mut record = self.kept.as_ref().map(Kept::record);
+        let mut record = self.stored.as_ref().map(StoredEntry::record);
         let is_first = self.users.fetch_add(1, Ordering::AcqRel) == 0;
         let Some(record) = &mut record else { return };
         if is_first {
@@ -364,7 +365,7 @@ impl CachedFile {
 
     /// Whoever has the file open keeps it open for somebody else too, which is no open of its own.
     pub(crate) fn attach_again(&self) {
-        let _record = self.kept.as_ref().map(Kept::record);
+        let _record = self.stored.as_ref().map(StoredEntry::record);
         self.users.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -382,7 +383,7 @@ impl CachedFile {
 
     /// A client has closed the file after `open_for`; returns how many had it open until now.
     pub(crate) fn detach(&self, open_for: Duration) -> u64 {
-        let mut record = self.kept.as_ref().map(Kept::record);
+        let mut record = self.stored.as_ref().map(StoredEntry::record);
         let users_before = self.users.fetch_sub(1, Ordering::AcqRel);
         if users_before == 1 {
             self.read_ahead.note_all_left(self);
@@ -419,8 +420,8 @@ impl CachedFile {
     /// brought there. A retired file may leave once it is off the disk, whoever has it open.
     pub(crate) fn is_idle(&self) -> bool {
         // The record comes last: it tells what the last client has left behind.
-        let is_done = |kept: &Kept| {
-            let record = kept.record();
+        let is_done = |stored: &StoredEntry| {
+            let record = stored.record();
             record.is_clean() || record.failed_syncs >= SYNC_ATTEMPTS_MAX
         };
         if self.is_retired() {
@@ -429,7 +430,7 @@ impl CachedFile {
         !self.is_open()
             && !self.read_ahead.is_completing()
             && self.claims.is_empty()
-            && self.kept.as_ref().is_none_or(is_done)
+            && self.stored.as_ref().is_none_or(is_done)
     }
 
     pub(crate) fn is_retired(&self) -> bool {
@@ -439,7 +440,7 @@ impl CachedFile {
     /// Takes the file out of the cache; who has it open goes on reading what is there.
     pub(crate) fn retire(self: &Arc<Self>, reason: DropReason) {
         let is_outdated = matches!(reason, DropReason::Changed | DropReason::Gone);
-        if is_outdated && self.kept.is_some() {
+        if is_outdated && self.stored.is_some() {
             self.is_outdated.store(true, Ordering::Release);
         }
         if !self.retired.set() {
@@ -447,7 +448,7 @@ impl CachedFile {
         }
         tracing::warn!(lfn = self.lfn().as_str(), reason = reason.as_str(), "dropping a file from the cache");
         self.shared.metrics.add_file_dropped(reason);
-        if self.kept.is_some() {
+        if self.stored.is_some() {
             // What is not kept has no mark: opened again it might be another content.
             self.close_at_origin();
         }
@@ -472,9 +473,9 @@ impl CachedFile {
 
     /// Gives up what is on a disk that is gone. The entry stays there, to be found again when the disk comes back.
     fn lose(&self) {
-        if let Some(kept) = &self.kept {
-            kept.seal();
-            kept.forget_all();
+        if let Some(stored) = &self.stored {
+            stored.seal();
+            stored.forget_all();
         }
         self.discarded.set();
     }
@@ -490,15 +491,15 @@ impl CachedFile {
     }
 
     fn discard_on_disk(&self, reason: DropReason) {
-        let (Some(kept), Some(key), Some(disk)) = (&self.kept, self.key(), &self.shared.disk) else { return };
-        kept.seal_and_wait();
+        let (Some(stored), Some(key), Some(disk)) = (&self.stored, self.key(), &self.shared.disk) else { return };
+        stored.seal_and_wait();
         // What was noted before is noted before the end, and nothing more is behind it.
-        drop(kept.noting());
+        drop(stored.noting());
         if let Err(error) = disk.remove_entry(key) {
             self.shared.note_store_failure(DiskOperation::Remove, self.volume(), &error);
             return;
         }
-        self.shared.purger.note_gone(key);
+        self.shared.purge_ledger.note_gone(key);
         if let Some(catalog) = &self.shared.catalog {
             catalog.note(key, if reason == DropReason::Changed { Change::outdated() } else { Change::removed() });
         }

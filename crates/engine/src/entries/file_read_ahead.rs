@@ -72,7 +72,7 @@ impl FileReadAhead {
     pub(crate) fn note_fetched(&self, file: &CachedFile, purpose: Purpose, blocks: ByteRange) {
         let metrics = &file.shared().metrics;
         match purpose {
-            Purpose::ReadAhead | Purpose::SpareTime => {
+            Purpose::ReadAhead | Purpose::Idle => {
                 self.ledger.note_fetched(blocks);
                 metrics.add_read_ahead(ReadAheadEvent::Fetched, blocks.len());
             }
@@ -84,7 +84,7 @@ impl FileReadAhead {
     pub(crate) fn note_ended(&self, file: &CachedFile, permit: Permit, blocks: ByteRange) {
         let is_read_ahead = permit.purpose != Purpose::Completion;
         drop(permit);
-        if is_read_ahead && !file.kept().is_some_and(|kept| kept.map.holds(blocks)) {
+        if is_read_ahead && !file.stored().is_some_and(|stored| stored.map.holds(blocks)) {
             file.shared().metrics.add_read_ahead(ReadAheadEvent::Failed, self.ledger.forget(blocks));
         }
     }

@@ -75,7 +75,7 @@ impl Fill {
     }
 
     /// Like [`Fill::new`]; but what nobody wants is asked for later, or not at all.
-    pub(crate) fn sparing(blocks: ByteRange, wanted: ByteRange) -> Self {
+    pub(crate) fn deferring_surplus(blocks: ByteRange, wanted: ByteRange) -> Self {
         let pages_end = wanted.end().div_ceil(PAGE).saturating_mul(PAGE);
         let urgent = ByteRange::between(wanted.start() / PAGE * PAGE, pages_end);
         Self { urgent: urgent.intersection(blocks).unwrap_or(blocks), ..Self::new(blocks, wanted) }
@@ -309,13 +309,13 @@ mod tests {
         let (first, head) = (ByteRange::between(69_632, 131_072), ByteRange::between(65_536, 69_632));
         assert_eq!(Fill::new(blocks, wanted).stages(), (vec![(0, first), (1, head)], vec![]));
         let (page, rest) = (ByteRange::at(69_632, 4096), ByteRange::between(73_728, 131_072));
-        assert_eq!(Fill::sparing(blocks, wanted).stages(), (vec![(0, page)], vec![(0, rest), (1, head)]));
-        assert_eq!(Fill::sparing(blocks, blocks).stages(), (vec![(0, blocks)], vec![]));
+        assert_eq!(Fill::deferring_surplus(blocks, wanted).stages(), (vec![(0, page)], vec![(0, rest), (1, head)]));
+        assert_eq!(Fill::deferring_surplus(blocks, blocks).stages(), (vec![(0, blocks)], vec![]));
     }
 
     #[test]
     fn who_wants_more_than_is_urgent_says_so_and_looks_elsewhere_when_it_is_given_up() {
-        let fill = Fill::sparing(ByteRange::at(0, 65_536), ByteRange::at(0, 10));
+        let fill = Fill::deferring_surplus(ByteRange::at(0, 65_536), ByteRange::at(0, 10));
         fill.add(0, Bytes::from(vec![1; 4096]).into()).unwrap();
         runtime().block_on(async {
             assert!(matches!(fill.take(ByteRange::at(0, 4096)).await, Ok(Supply::Memory(_))));
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_the_end_of_a_fill_wants_nothing_of_it() {
-        let fill = Fill::sparing(ByteRange::at(0, 65_536), ByteRange::at(0, 10));
+        let fill = Fill::deferring_surplus(ByteRange::at(0, 65_536), ByteRange::at(0, 10));
         let mut ended = std::pin::pin!(fill.ended());
         let mut wanted = std::pin::pin!(fill.rest_wanted());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());

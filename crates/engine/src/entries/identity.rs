@@ -1,6 +1,6 @@
 //! What is known of an open file at its origin, and since when.
 
-use crate::entries::{cached_file::CachedFile, stored_entry::Kept};
+use crate::entries::{cached_file::CachedFile, stored_entry::StoredEntry};
 use forebay_cache::{Cinfo, Remembered};
 use forebay_origin::{Checksum, FileIdentity, OriginFile};
 use forebay_store::OriginMark;
@@ -40,9 +40,9 @@ impl LastCheck {
     }
 
     /// What the record on disk tells: an entry is created when its file was opened at the origin.
-    pub(crate) fn of(kept: Option<&Kept>) -> Self {
-        let unix = kept.map_or(i64::MIN, |kept| {
-            let record = kept.record();
+    pub(crate) fn of(stored: Option<&StoredEntry>) -> Self {
+        let unix = stored.map_or(i64::MIN, |stored| {
+            let record = stored.record();
             last_check_of(&record.cinfo, record.mark.as_ref())
         });
         Self(Mutex::new(Checked { unix, at: None }))
@@ -74,8 +74,8 @@ impl CachedFile {
         if identity.size != self.size() {
             return false;
         }
-        let Some(kept) = self.kept() else { return true };
-        let mut record = kept.record();
+        let Some(stored) = self.stored() else { return true };
+        let mut record = stored.record();
         if let Some(mark) = &record.mark {
             // A replica has the same content until a check shows otherwise; at its own server the file must prove it.
             return if mark.endpoint == identity.endpoint {
@@ -92,7 +92,7 @@ impl CachedFile {
     /// Whether `identity` is that of a replica at another server than the one that the file was taken from. Of a file that is
     /// not kept that is not known, and nothing is lost when it is opened anew.
     pub(crate) fn is_replica(&self, identity: &FileIdentity) -> bool {
-        if self.kept().is_none() {
+        if self.stored().is_none() {
             return false;
         }
         let is_elsewhere = |mark: &OriginMark| {
@@ -111,24 +111,24 @@ impl CachedFile {
     /// What tells the file from another one under its name.
     pub(crate) fn remembered(&self) -> Remembered {
         let size = self.size();
-        let Some(kept) = self.kept() else {
+        let Some(stored) = self.stored() else {
             // Without blocks on disk there is nothing that may be older than the time of change tells.
             return Remembered { size, validator: self.validator().clone(), created: i64::MAX };
         };
-        let record = kept.record();
+        let record = stored.record();
         let validator = record.mark.as_ref().map(|mark| mark.validator.clone()).unwrap_or_default();
         Remembered { size, validator, created: record.cinfo.created }
     }
 
     /// What the file looked like at its origin, if that is known.
     pub(crate) fn mark(&self) -> Option<OriginMark> {
-        self.kept().and_then(|kept| kept.record().mark.clone())
+        self.stored().and_then(|stored| stored.record().mark.clone())
     }
 
     /// Notes where the file is at its origin, and when it was changed there.
     pub(crate) fn note_identity(&self, identity: &FileIdentity) {
-        let Some(kept) = self.kept() else { return };
-        let mut record = kept.record();
+        let Some(stored) = self.stored() else { return };
+        let mut record = stored.record();
         let known = record.mark.take();
         let checksum = identity.validator.checksum().or(known.as_ref().and_then(|mark| mark.validator.checksum()));
         let validator = identity.validator.clone().with_checksum(checksum.cloned());
@@ -147,8 +147,8 @@ impl CachedFile {
     }
 
     fn change_mark(&self, change: impl FnOnce(&mut OriginMark)) {
-        let Some(kept) = self.kept() else { return };
-        let mut record = kept.record();
+        let Some(stored) = self.stored() else { return };
+        let mut record = stored.record();
         if let Some(mark) = &mut record.mark {
             change(mark);
             record.note_change();

@@ -19,7 +19,7 @@ use std::{
 };
 
 /// A data file that is created, together with its record, when it is written first.
-pub(crate) struct NewFile {
+pub(crate) struct LazyDataFile {
     shared: Arc<Shared>,
     key: CacheKey,
     cinfo: Cinfo,
@@ -41,7 +41,7 @@ pub(crate) struct NotCreated(#[source] pub(crate) StoreError);
 static NOTHING: LazyLock<Arc<File>> =
     LazyLock::new(|| Arc::new(File::open("/dev/null").expect("there is always a null device")));
 
-impl NewFile {
+impl LazyDataFile {
     pub(crate) fn new(shared: Arc<Shared>, key: CacheKey, cinfo: Cinfo, mark: OriginMark, volume: VolumeId) -> Self {
         let (data, turn, is_sealed) = (OnceLock::new(), Mutex::new(()), AtomicBool::new(false));
         Self { shared, key, cinfo, mark, volume, data, turn, is_sealed }
@@ -87,7 +87,7 @@ impl NewFile {
     }
 }
 
-impl DataFile for NewFile {
+impl DataFile for LazyDataFile {
     fn file(&self) -> &Arc<File> {
         self.data.get().map_or(&NOTHING, |data| data.file())
     }
@@ -120,7 +120,7 @@ impl DataFile for NewFile {
     }
 }
 
-impl fmt::Debug for NewFile {
+impl fmt::Debug for LazyDataFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NewFile").field("key", &self.key).field("data", &self.data).finish_non_exhaustive()
     }

@@ -5,11 +5,11 @@ use crate::{
     entries::{
         cached_file::{CachedFile, file_stat},
         identity::{FromOrigin, LastCheck, last_check_of},
-        lazy_data_file::NewFile,
+        lazy_data_file::LazyDataFile,
         shared::Shared,
-        stored_entry::Kept,
+        stored_entry::StoredEntry,
     },
-    freshness::origin_permission::Leave,
+    freshness::origin_permission::OriginGrant,
     namespace::routes::OriginTarget,
 };
 use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered};
@@ -28,7 +28,7 @@ const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 pub(crate) async fn load(
     shared: Arc<Shared>,
     target: OriginTarget,
-    leave: Option<Leave>,
+    grant: Option<OriginGrant>,
 ) -> Result<Arc<CachedFile>, Error> {
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
     let is_disk_first = shared.catalog.as_ref().is_none_or(|catalog| catalog.may_have(&key));
@@ -36,7 +36,7 @@ pub(crate) async fn load(
         return Ok(Arc::new(found(&shared, target, entry)));
     }
     let checksum = checksum_to_remember(&shared, &target).await;
-    let opened = match open_at_origin(&shared, &target, leave).await {
+    let opened = match open_at_origin(&shared, &target, grant).await {
         Ok(opened) => opened,
         Err(error) if is_disk_first => return Err(error.into()),
         Err(error) => {
@@ -57,9 +57,9 @@ pub(crate) async fn load(
             None => unkept(&shared, target, opened)?,
         },
         Creation::Refused => unkept(&shared, target, opened)?,
-        Creation::Made(kept) => {
-            let (geometry, mtime) = (kept.map.geometry(), mtime.unwrap_or(kept.record().cinfo.created));
-            CachedFile::new(shared, target, geometry, mtime, Some(*kept), Some(opened))
+        Creation::Made(stored) => {
+            let (geometry, mtime) = (stored.map.geometry(), mtime.unwrap_or(stored.record().cinfo.created));
+            CachedFile::new(shared, target, geometry, mtime, Some(*stored), Some(opened))
         }
     };
     Ok(Arc::new(made))
@@ -77,16 +77,16 @@ async fn checksum_to_remember(shared: &Shared, target: &OriginTarget) -> Option<
     if !target.validity.compares_checksum {
         return None;
     }
-    shared.questions.checksum(target, None, None).await.ok().flatten()
+    shared.metadata.checksum(target, None, None).await.ok().flatten()
 }
 
 /// Opens a file at its origin, unless that was just done for the client; a name that is not there is remembered, also for who came too late to share this question.
 async fn open_at_origin(
     shared: &Shared,
     target: &OriginTarget,
-    leave: Option<Leave>,
+    grant: Option<OriginGrant>,
 ) -> Result<FromOrigin, OriginError> {
-    if let Some(opened) = leave.filter(|_| target.is_as_client()).and_then(Leave::into_file) {
+    if let Some(opened) = grant.filter(|_| target.is_as_client()).and_then(OriginGrant::into_file) {
         return Ok(opened);
     }
     if let Some(missing) = target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
@@ -107,10 +107,10 @@ async fn open_at_origin(
 pub(crate) async fn load_unkept(
     shared: &Arc<Shared>,
     target: OriginTarget,
-    leave: Option<Leave>,
+    grant: Option<OriginGrant>,
 ) -> Result<Arc<CachedFile>, Error> {
     shared.metrics.add_not_kept(NotKept::Decision, 1);
-    let opened = open_at_origin(shared, &target, leave).await?;
+    let opened = open_at_origin(shared, &target, grant).await?;
     Ok(Arc::new(unkept(shared, target, opened)?))
 }
 
@@ -191,7 +191,7 @@ fn mtime_of(entry: &Entry) -> i64 {
 
 /// What became of making a new entry.
 enum Creation {
-    Made(Box<Kept>),
+    Made(Box<StoredEntry>),
     /// There is one, or what may be one.
     Taken,
     /// The disk does not take it; counted.
@@ -211,7 +211,7 @@ async fn create_entry(
         shared.metrics.add_not_kept(NotKept::DiskError, 1);
         return Creation::Refused;
     }
-    if shared.purger.is_full() {
+    if shared.purge_ledger.is_full() {
         shared.metrics.add_not_kept(NotKept::DiskFull, 1);
         return Creation::Refused;
     }
@@ -219,8 +219,8 @@ async fn create_entry(
     // A file without bytes is never written.
     let volume = disk.volume_for_new().filter(|_| geometry.file_size() > 0);
     if let Some(volume) = volume {
-        let file = NewFile::new(Arc::clone(shared), key, cinfo.clone(), mark.clone(), volume);
-        return Creation::Made(Box::new(Kept::of_new(Arc::new(file), cinfo, mark)));
+        let file = LazyDataFile::new(Arc::clone(shared), key, cinfo.clone(), mark.clone(), volume);
+        return Creation::Made(Box::new(StoredEntry::of_new(Arc::new(file), cinfo, mark)));
     }
     let creating = Arc::clone(shared);
     let created = shared.options.workers.run(move || {
@@ -237,7 +237,7 @@ async fn create_entry(
         return Creation::Refused;
     };
     match created {
-        Ok(Ok(Some(kept))) => Creation::Made(Box::new(kept)),
+        Ok(Ok(Some(stored))) => Creation::Made(Box::new(stored)),
         Ok(Ok(None)) => Creation::Taken,
         Ok(Err(error)) => {
             let reason = if error.is_out_of_space() { NotKept::DiskFull } else { NotKept::DiskError };

@@ -2,8 +2,8 @@
 
 use crate::{
     Error,
-    base::{coalesced::Coalesced, detach_on_drop::Continued},
-    entries::{cached_file::CachedFile, removal_guard::Leaving},
+    base::{coalesced::Coalesced, detach_on_drop::DetachOnDrop},
+    entries::{cached_file::CachedFile, removal_guard::RemovalGuard},
 };
 use forebay_cache::CacheKey;
 use forebay_telemetry::DropReason;
@@ -18,7 +18,7 @@ use std::{
 use tokio::sync::Notify;
 
 /// Files by cache key. Clients that open one file at the same time share one load.
-pub(crate) struct Table {
+pub(crate) struct OpenFiles {
     slots: Mutex<BTreeMap<CacheKey, Slot>>,
     /// Keys without a slot, whose entries are being removed. Changes under the lock of the slots.
     leaving: Mutex<BTreeSet<CacheKey>>,
@@ -40,7 +40,7 @@ pub(crate) enum Retired {
 
 type Slot = Arc<Coalesced<Arc<CachedFile>>>;
 
-impl Table {
+impl OpenFiles {
     /// A table of at most `files_max` files; who opens one more waits for room, for `wait_max` at most.
     pub(crate) fn new(files_max: usize, wait_max: Duration) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl Table {
 
     /// Takes entries for removal, all of `keys` but those that somebody has open, opens or fills, that are not synced yet, or
     /// are being removed already.
-    pub(crate) fn take_leave(self: &Arc<Self>, keys: impl IntoIterator<Item = CacheKey>) -> Leaving {
+    pub(crate) fn reserve_for_removal(self: &Arc<Self>, keys: impl IntoIterator<Item = CacheKey>) -> RemovalGuard {
         let mut slots = self.slots();
         let mut leaving = self.leaving();
         let mut taken = Vec::new();
@@ -129,7 +129,7 @@ impl Table {
             }
         }
         drop((leaving, slots));
-        Leaving::new(Arc::clone(self), taken)
+        RemovalGuard::new(Arc::clone(self), taken)
     }
 
     /// Opens may come again: entries are gone.
@@ -170,7 +170,7 @@ impl Table {
             }
             if tokio::time::timeout_at(deadline, room).await.is_err() {
                 if self.leaving().contains(key) {
-                    return Err(Error::Leaving { seconds: self.wait_max.as_secs() });
+                    return Err(Error::BeingRemoved { seconds: self.wait_max.as_secs() });
                 }
                 return Err(Error::TooManyOpen { limit: self.files_max });
             }
@@ -220,7 +220,7 @@ where
         return Ok(Arc::clone(file));
     }
     let (slot, load) = (Arc::clone(slot), load.clone());
-    let load = Continued::new(async move { slot.get_or_make(load).await });
+    let load = DetachOnDrop::new(async move { slot.get_or_make(load).await });
     load.await.unwrap_or(Err(Error::Internal { what: "opening a file broke off" }))
 }
 

@@ -1,18 +1,18 @@
 //! Entries on their way out: who opens one waits until it is gone, and then misses.
 
-use crate::entries::open_files::Table;
+use crate::entries::open_files::OpenFiles;
 use forebay_cache::CacheKey;
 use std::sync::Arc;
 
 /// Keys whose entries are being removed; nobody opens them until this is dropped.
-pub(crate) struct Leaving {
-    table: Arc<Table>,
+pub(crate) struct RemovalGuard {
+    open_files: Arc<OpenFiles>,
     keys: Vec<CacheKey>,
 }
 
-impl Leaving {
-    pub(crate) const fn new(table: Arc<Table>, keys: Vec<CacheKey>) -> Self {
-        Self { table, keys }
+impl RemovalGuard {
+    pub(crate) const fn new(open_files: Arc<OpenFiles>, keys: Vec<CacheKey>) -> Self {
+        Self { open_files, keys }
     }
 
     /// Keys that may be removed: those in use are not among them.
@@ -21,8 +21,8 @@ impl Leaving {
     }
 }
 
-impl Drop for Leaving {
+impl Drop for RemovalGuard {
     fn drop(&mut self) {
-        self.table.left(&self.keys);
+        self.open_files.left(&self.keys);
     }
 }

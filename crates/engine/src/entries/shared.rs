@@ -2,17 +2,17 @@
 
 use crate::{
     CheckPolicy, Options,
-    accounting::purger::Purger,
+    accounting::purge_ledger::PurgeLedger,
     api::staging::Staging,
     base::{latch::Latch, pause::Pauses},
     catalog::{
         Catalog,
         facts::{disk_facts, learnt},
-        follower::Follower,
+        index_observer::IndexObserver,
     },
-    entries::stored_entry::Kept,
-    freshness::{origin_metadata::Questions, origin_permission::Permissions},
-    link::{admission::Limits, memory_budget::Budget},
+    entries::stored_entry::StoredEntry,
+    freshness::{origin_metadata::OriginMetadata, origin_permission::OriginPermissions},
+    link::{admission::Admission, memory_budget::MemoryBudget},
     transfer::block_check::CHECKS_MAX,
     upkeep::{file_checksums::Completions, leases::Leases, scrub::Scrubber, store_owner::OwnRecords},
 };
@@ -27,14 +27,14 @@ use tokio::sync::Semaphore;
 /// What all open files share.
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    pub(crate) budget: Budget,
-    pub(crate) limits: Arc<Limits>,
+    pub(crate) budget: MemoryBudget,
+    pub(crate) admission: Arc<Admission>,
     /// `None` when nothing is cached: only directories are exported.
     pub(crate) disk: Option<Arc<dyn Disk>>,
     /// What is known of entries; as long as there is a disk.
     pub(crate) catalog: Option<Arc<Catalog>>,
     /// What entries take, and who goes.
-    pub(crate) purger: Arc<Purger>,
+    pub(crate) purge_ledger: Arc<PurgeLedger>,
     pub(crate) metrics: Metrics,
     pub(crate) pauses: Pauses,
     /// What was found out of the disks last.
@@ -42,8 +42,8 @@ pub(crate) struct Shared {
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
     trust: Mutex<TrustMemory>,
-    pub(crate) questions: Questions,
-    pub(crate) permissions: Permissions,
+    pub(crate) metadata: OriginMetadata,
+    pub(crate) permissions: OriginPermissions,
     pub(crate) leases: Leases,
     pub(crate) scrubber: Scrubber,
     pub(crate) completions: Completions,
@@ -59,34 +59,34 @@ const TRUST_MEMORY_BYTES: usize = 32 << 20;
 
 impl Shared {
     pub(crate) fn new(options: Options, disk: Option<Arc<dyn Disk>>, metrics: Metrics) -> Self {
-        let budget = Budget::new(options.budget_bytes);
+        let budget = MemoryBudget::new(options.budget_bytes);
         let watched = budget.clone();
         metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
-        let purger = Arc::new(Purger::new(options.purge.clone(), metrics.clone()));
+        let purge_ledger = Arc::new(PurgeLedger::new(options.purge.clone(), metrics.clone()));
         let catalog = disk.as_ref().map(|disk| {
             Catalog::new(
                 Arc::clone(&options.index),
                 Arc::clone(disk),
                 options.workers.clone(),
                 metrics.clone(),
-                Arc::clone(&purger) as Arc<dyn Follower>,
+                Arc::clone(&purge_ledger) as Arc<dyn IndexObserver>,
             )
         });
-        let limits = Arc::new(Limits::new(&options, metrics.clone()));
+        let admission = Arc::new(Admission::new(&options, metrics.clone()));
         let volumes = disk.as_ref().map_or_else(Vec::new, |disk| disk.volumes());
         Self {
             budget,
-            limits,
+            admission,
             disk,
             catalog,
-            purger,
+            purge_ledger,
             metrics,
             pauses: Pauses::new(options.disk_pause, volumes.iter().map(|volume| volume.id)),
             volumes: Mutex::new(volumes),
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
-            questions: Questions::default(),
-            permissions: Permissions::default(),
+            metadata: OriginMetadata::default(),
+            permissions: OriginPermissions::default(),
             leases: Leases::default(),
             scrubber: Scrubber::default(),
             completions: Completions::default(),
@@ -98,27 +98,27 @@ impl Shared {
     }
 
     /// Takes over an entry that was found on disk. What this process has written or checked of it before is trusted.
-    pub(crate) fn found(&self, entry: Entry) -> Kept {
+    pub(crate) fn found(&self, entry: Entry) -> StoredEntry {
         let trust = match self.options.integrity.check {
             CheckPolicy::FirstRead => Trust::Checked,
             CheckPolicy::Never => Trust::Given,
         };
-        let kept = Kept::new(entry, trust);
-        if kept.map.has_untrusted() {
-            self.trust().recall(kept.data_file_id(), &kept.map);
+        let stored = StoredEntry::new(entry, trust);
+        if stored.map.has_untrusted() {
+            self.trust().recall(stored.data_file_id(), &stored.map);
         }
-        kept
+        stored
     }
 
     /// Takes over an entry that was created just now, and has it accounted.
-    pub(crate) fn created(&self, key: &CacheKey, entry: Entry) -> Kept {
+    pub(crate) fn created(&self, key: &CacheKey, entry: Entry) -> StoredEntry {
         self.note_created(key, &entry);
-        Kept::new(entry, Trust::Given)
+        StoredEntry::new(entry, Trust::Given)
     }
 
     /// Has an entry accounted that was created just now.
     pub(crate) fn note_created(&self, key: &CacheKey, entry: &Entry) {
-        self.purger.note_created(key, entry.volume());
+        self.purge_ledger.note_created(key, entry.volume());
         if let Some(catalog) = &self.catalog {
             // What was known of files under this name is of others, even when these got the inode of those.
             catalog.note(key, Change::outdated());
@@ -127,8 +127,8 @@ impl Shared {
     }
 
     /// Remembers what is trusted of a file that is not open any more.
-    pub(crate) fn remember_trust(&self, kept: &Kept) {
-        self.trust().remember(kept.data_file_id(), &kept.map);
+    pub(crate) fn remember_trust(&self, stored: &StoredEntry) {
+        self.trust().remember(stored.data_file_id(), &stored.map);
     }
 
     /// Forgets what was checked of files that are not open: a disk has come back, and who knows as what.
@@ -196,7 +196,7 @@ impl Shared {
     ) {
         self.pauses.note_full(volume);
         self.note_disk_failure(operation, volume, error);
-        self.purger.note_disk_full();
+        self.purge_ledger.note_disk_full();
     }
 
     /// Counts a failure of a disk and stops writing there for a while; of all disks, when it is not known which one failed.

@@ -1,6 +1,6 @@
 //! What the disk holds of an open file, and the record that goes with it.
 
-use crate::entries::{account::Bytes, block_sums::WrittenSums, lazy_data_file::NewFile};
+use crate::entries::{account::Bytes, block_sums::WrittenSums, lazy_data_file::LazyDataFile};
 use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
 use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
@@ -21,22 +21,22 @@ use std::{
 const OWNER_ONLY: u32 = 0o600;
 
 /// What the disk holds of a file.
-pub(crate) struct Kept {
+pub(crate) struct StoredEntry {
     pub(crate) data: Arc<dyn DataFile>,
     /// The same, when it was not on disk from the start.
-    new_file: Option<Arc<NewFile>>,
+    lazy_data: Option<Arc<LazyDataFile>>,
     pub(crate) map: BlockMap,
     sums: Mutex<BlockSums>,
     record: Mutex<Record>,
     sync_turn: Mutex<()>,
     noting: Mutex<()>,
-    showing: Mutex<()>,
+    publishing: Mutex<()>,
     /// Whether it is known that every block is on disk.
     is_complete_on_disk: AtomicBool,
     /// Whether the file was opened to others, or may have been.
-    is_shown: AtomicBool,
+    is_published: AtomicBool,
     /// Whether this process has opened it to others.
-    is_shown_here: AtomicBool,
+    is_published_here: AtomicBool,
 }
 
 /// What goes into the cinfo beside the blocks.
@@ -56,7 +56,7 @@ pub(crate) struct Record {
     pub(crate) period_start: Bytes,
 }
 
-impl Kept {
+impl StoredEntry {
     pub(crate) fn new(entry: Entry, trust: Trust) -> Self {
         let Entry { data, cinfo, origin } = entry;
         let map = BlockMap::from_cinfo(&cinfo, trust);
@@ -73,41 +73,41 @@ impl Kept {
         let is_complete_on_disk = AtomicBool::new(map.is_complete());
         Self {
             data,
-            new_file: None,
+            lazy_data: None,
             map,
             sums: Mutex::default(),
             record: Mutex::new(record),
             sync_turn: Mutex::new(()),
             noting: Mutex::new(()),
-            showing: Mutex::new(()),
+            publishing: Mutex::new(()),
             is_complete_on_disk,
-            is_shown: AtomicBool::new(false),
-            is_shown_here: AtomicBool::new(false),
+            is_published: AtomicBool::new(false),
+            is_published_here: AtomicBool::new(false),
         }
     }
 
     /// An entry whose files are created with the first write.
-    pub(crate) fn of_new(new_file: Arc<NewFile>, cinfo: Cinfo, origin: OriginMark) -> Self {
-        let data = Arc::clone(&new_file) as Arc<dyn DataFile>;
+    pub(crate) fn of_new(lazy_data: Arc<LazyDataFile>, cinfo: Cinfo, origin: OriginMark) -> Self {
+        let data = Arc::clone(&lazy_data) as Arc<dyn DataFile>;
         let entry = Entry { data, cinfo, origin: Some(origin) };
-        Self { new_file: Some(new_file), ..Self::new(entry, Trust::Given) }
+        Self { lazy_data: Some(lazy_data), ..Self::new(entry, Trust::Given) }
     }
 
     /// Whether there are files on disk.
     pub(crate) fn is_on_disk(&self) -> bool {
-        self.new_file.as_ref().is_none_or(|file| file.is_created())
+        self.lazy_data.as_ref().is_none_or(|file| file.is_created())
     }
 
     /// No files are to be created any more.
     pub(crate) fn seal(&self) {
-        if let Some(file) = &self.new_file {
+        if let Some(file) = &self.lazy_data {
             file.seal();
         }
     }
 
     /// As [`Self::seal`]; and none are being created when this returns. Blocking.
     pub(crate) fn seal_and_wait(&self) {
-        if let Some(file) = &self.new_file {
+        if let Some(file) = &self.lazy_data {
             file.seal();
             file.wait();
         }
@@ -150,38 +150,38 @@ impl Kept {
     }
 
     /// Has `open` open the file to others, unless it is not whole any more. Blocking.
-    pub(crate) fn show<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<Option<T>> {
+    pub(crate) fn publish<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<Option<T>> {
         // Nothing is taken back meanwhile. The record is not held: whoever opens or closes the file would wait for the disk.
-        let _showing = self.showing();
+        let _showing = self.publishing();
         if !self.is_whole() {
             return Ok(None);
         }
-        self.is_shown.store(true, Ordering::Release);
+        self.is_published.store(true, Ordering::Release);
         let opened = open()?;
-        self.is_shown_here.store(true, Ordering::Release);
+        self.is_published_here.store(true, Ordering::Release);
         Ok(Some(opened))
     }
 
     /// Whether the file is whole, and this process has not opened it to others yet.
-    pub(crate) fn is_to_be_shown(&self) -> bool {
-        !self.is_shown_here.load(Ordering::Acquire) && self.is_whole()
+    pub(crate) fn is_to_be_published(&self) -> bool {
+        !self.is_published_here.load(Ordering::Acquire) && self.is_whole()
     }
 
     /// The file may have been opened to others before this process had it open.
-    pub(crate) fn note_maybe_shown(&self) {
-        self.is_shown.store(true, Ordering::Release);
+    pub(crate) fn note_maybe_published(&self) {
+        self.is_published.store(true, Ordering::Release);
     }
 
     /// Held while the file is opened or closed to others, and until the blocks are taken back for which it is closed. Comes before the
     /// record.
-    fn showing(&self) -> MutexGuard<'_, ()> {
-        self.showing.lock()
+    fn publishing(&self) -> MutexGuard<'_, ()> {
+        self.publishing.lock()
     }
 
     /// Closes the file to others before blocks are taken back. Blocking.
-    fn hide(&self) {
-        self.is_shown_here.store(false, Ordering::Release);
-        if self.is_shown.swap(false, Ordering::AcqRel)
+    fn unpublish(&self) {
+        self.is_published_here.store(false, Ordering::Release);
+        if self.is_published.swap(false, Ordering::AcqRel)
             && let Err(error) = self.data.file().set_permissions(Permissions::from_mode(OWNER_ONLY))
         {
             tracing::error!(%error, "a file that clients read on their own cannot be closed to them");
@@ -234,8 +234,8 @@ impl Kept {
     /// Takes back blocks whose bytes on disk cannot be used: they are missing from now on. Waits for a sync under way, which
     /// may have them among those it records. Blocking.
     pub(crate) fn forget(&self, blocks: impl IntoIterator<Item = BlockIndex>) {
-        let (_turn, _showing) = (self.sync_turn(), self.showing());
-        self.hide();
+        let (_turn, _showing) = (self.sync_turn(), self.publishing());
+        self.unpublish();
         let mut record = self.record();
         record.adler32.give_up();
         blocks.into_iter().for_each(|index| self.map.forget(index));
@@ -244,8 +244,8 @@ impl Kept {
 
     /// Takes back the blocks that are not known to be on disk, after a failed sync. Blocking.
     pub(crate) fn forget_unsynced(&self) {
-        let _showing = self.showing();
-        self.hide();
+        let _showing = self.publishing();
+        self.unpublish();
         // Not between a check and its blocks.
         let mut record = self.record();
         record.adler32.give_up();
@@ -286,18 +286,18 @@ mod tests {
         let geometry = Geometry::of_new_file(BlockSize::new(4096).unwrap(), 4096).unwrap();
         let mut entry = disk.create_entry(&key, Cinfo::new(geometry, 1_000, ChecksumState::Net), None).unwrap();
         entry.cinfo.blocks.insert(BlockIndex(0));
-        let kept = Kept::new(entry, Trust::Given);
+        let stored = StoredEntry::new(entry, Trust::Given);
         let mode = || root.path().join("f").metadata().unwrap().permissions().mode() & 0o777;
-        let open_to_all = || kept.data.file().set_permissions(Permissions::from_mode(0o644));
+        let open_to_all = || stored.data.file().set_permissions(Permissions::from_mode(0o644));
         std::thread::scope(|scope| {
-            let shown = kept.show(|| {
-                drop(kept.record());
-                scope.spawn(|| kept.forget([BlockIndex(0)]));
+            let shown = stored.publish(|| {
+                drop(stored.record());
+                scope.spawn(|| stored.forget([BlockIndex(0)]));
                 open_to_all()
             });
             assert_eq!(shown.unwrap(), Some(()));
         });
         assert_eq!(mode(), OWNER_ONLY, "who takes blocks back comes behind, and closes it");
-        assert_eq!(kept.show(open_to_all).unwrap(), None, "it is not whole any more");
+        assert_eq!(stored.publish(open_to_all).unwrap(), None, "it is not whole any more");
     }
 }

@@ -18,7 +18,7 @@ use std::{
 
 /// Questions to origins about their files, and origins that did not answer.
 #[derive(Default)]
-pub(crate) struct Questions {
+pub(crate) struct OriginMetadata {
     stats: Arc<Flights<About, Result<(FileStat, Validator), OriginError>>>,
     identities: Arc<Flights<About, Result<FileIdentity, OriginError>>>,
     checksums: Arc<Flights<About, Result<Checksum, OriginError>>>,
@@ -36,7 +36,7 @@ const REST_TIME: Duration = Duration::from_secs(10);
 /// Most origins whose rest is remembered; beyond it the memory is cleared, which costs a question each.
 const RESTING_MAX: usize = 4096;
 
-impl Questions {
+impl OriginMetadata {
     /// The stat and the validator of a name at its origin, at `since` or later. A name that is not there is remembered.
     pub(crate) async fn stat(&self, target: &OriginTarget, since: Since) -> Result<(FileStat, Validator), Error> {
         let Some(key) = &target.key else { return Ok(target.origin.stat_with_validator(&target.path).await?) };

@@ -7,7 +7,7 @@ use crate::{
     Error,
     base::flights::Flights,
     entries::identity::{FromOrigin, LastCheck},
-    freshness::origin_metadata::Questions,
+    freshness::origin_metadata::OriginMetadata,
     namespace::routes::OriginTarget,
 };
 use forebay_auth::{Credentials, CredentialsName};
@@ -41,7 +41,7 @@ pub(crate) enum Want {
 
 /// What origins have said to whom.
 #[derive(Default)]
-pub(crate) struct Permissions {
+pub(crate) struct OriginPermissions {
     known: Arc<Mutex<Known>>,
     under_way: Arc<Flights<Question, Answer>>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct Permissions {
 type Question = (CredentialsName, Endpoint, Lfn, String, Want);
 
 /// What the origin told along with its leave, or what it says against it.
-type Answer = Result<Leave, OriginError>;
+type Answer = Result<OriginGrant, OriginError>;
 
 /// What is remembered.
 type Known = BTreeMap<Question, Remembered>;
@@ -65,7 +65,7 @@ struct Remembered {
 
 /// An origin's leave to a client, given just now, with what came along.
 #[derive(Clone)]
-pub(crate) enum Leave {
+pub(crate) enum OriginGrant {
     /// To know of the file: this.
     Stat(FileStat),
     /// To read the file, which is open.
@@ -78,7 +78,7 @@ pub(crate) enum Leave {
 }
 
 /// How long an origin's leave is remembered.
-const LEAVE_TIME: Duration = Duration::from_secs(300);
+const GRANT_TIME: Duration = Duration::from_secs(300);
 
 /// How long a refusal is remembered: new rights are to count soon.
 const REFUSAL_TIME: Duration = Duration::from_secs(10);
@@ -100,7 +100,7 @@ impl Asker {
     }
 }
 
-impl Leave {
+impl OriginGrant {
     /// The file, when it was opened.
     pub(crate) fn into_file(self) -> Option<FromOrigin> {
         match self {
@@ -110,7 +110,7 @@ impl Leave {
     }
 }
 
-impl Permissions {
+impl OriginPermissions {
     /// Whether the origin would let the client have what it wants; tells what came along when it was asked just now. Of a file
     /// that `is_here`, the answer is waited for a bounded time only.
     ///
@@ -121,9 +121,9 @@ impl Permissions {
         target: &OriginTarget,
         want: Want,
         is_here: bool,
-        questions: &Questions,
-    ) -> Result<Option<Leave>, Error> {
-        let Some(as_client) = &target.leave_for else { return Ok(None) };
+        metadata: &OriginMetadata,
+    ) -> Result<Option<OriginGrant>, Error> {
+        let Some(as_client) = &target.authorize_as else { return Ok(None) };
         let path = target.path_for_client();
         let credentials = as_client.credentials();
         let name = credentials.as_ref().map(|credentials| *credentials.name()).unwrap_or_default();
@@ -132,7 +132,7 @@ impl Permissions {
         if let Some(known) = remembered(&lock(&self.known), &question) {
             return known.map(|()| None).map_err(Error::from);
         }
-        if is_here && questions.is_resting(&target.server) {
+        if is_here && metadata.is_resting(&target.server) {
             let reason = "it did not answer a moment ago".to_owned();
             return Err(OriginError::Unreachable { endpoint: target.server.clone(), reason }.into());
         }
@@ -142,8 +142,8 @@ impl Permissions {
             async move {
                 let asked = Arc::new(LastCheck::begun_now());
                 let answer = match want {
-                    Want::Stat => origin.stat(&path).await.map(Leave::Stat),
-                    Want::Read => origin.open(&path).await.map(|file| Leave::Open { file, asked }),
+                    Want::Stat => origin.stat(&path).await.map(OriginGrant::Stat),
+                    Want::Read => origin.open(&path).await.map(|file| OriginGrant::Open { file, asked }),
                 };
                 // Noted by the task itself: who asked may have left.
                 note(&known, question, ends, answer.as_ref().err());
@@ -162,7 +162,7 @@ impl Permissions {
                 seconds: time_max.as_secs(),
             }))
         })?;
-        questions.note_answer(&target.server, answer.as_ref().is_err_and(OriginError::is_retryable));
+        metadata.note_answer(&target.server, answer.as_ref().is_err_and(OriginError::is_retryable));
         Ok(Some(answer?))
     }
 }
@@ -191,7 +191,7 @@ fn note(known: &Mutex<Known>, question: Question, ends: i64, refusal: Option<&Or
         Some(error @ OriginError::Authentication { .. }) => Some(error.clone()),
         Some(_) => return,
     };
-    let until = now + if refusal.is_some() { REFUSAL_TIME } else { LEAVE_TIME };
+    let until = now + if refusal.is_some() { REFUSAL_TIME } else { GRANT_TIME };
     let mut known = lock(known);
     let is_full = known.len() >= KNOWN_MAX;
     if is_full {

@@ -6,7 +6,7 @@ use crate::{
     Error,
     base::flights::Since,
     entries::{cached_file::CachedFile, loader::ClosedCopy, shared::Shared},
-    freshness::origin_metadata::Questions,
+    freshness::origin_metadata::OriginMetadata,
     namespace::routes::OriginTarget,
 };
 use forebay_cache::{CacheKey, CheckOutcome, Likeness, ValidityCheck, Verdict};
@@ -64,7 +64,7 @@ pub(crate) async fn admit(
         return if due.may_be_served_unchecked() { Ok(()) } else { Err(not_cached()) };
     }
     let metrics = &file.shared().metrics;
-    let found = due.ask(&file.shared().questions, compare(file, target, began)).await?;
+    let found = due.ask(&file.shared().metadata, compare(file, target, began)).await?;
     match (due.verdict(&found), found) {
         (Verdict::Serve, _) => {
             metrics.add_check(CheckResult::Unchanged);
@@ -115,12 +115,12 @@ pub(crate) async fn stat_closed(
     }
     let mut told = None;
     let question = async {
-        let (stat, validator) = shared.questions.stat(target, Some(began)).await?;
+        let (stat, validator) = shared.metadata.stat(target, Some(began)).await?;
         told = Some(stat);
         let is_same = stat.kind == FileKind::File && copy.remembered.compare(stat.size, &validator) == Likeness::Same;
         Ok(if is_same { Found::Unchanged } else { Found::Changed })
     };
-    let found = due.ask(&shared.questions, question).await?;
+    let found = due.ask(&shared.metadata, question).await?;
     match (due.verdict(&found), found, told) {
         (Verdict::Serve | Verdict::ServeStale, _, _) => Ok(copy.stat),
         (Verdict::Replace, _, Some(told)) => Ok(told),
@@ -158,11 +158,11 @@ impl<'a> Due<'a> {
     /// may be served unchecked.
     async fn ask(
         &self,
-        questions: &Questions,
+        metadata: &OriginMetadata,
         question: impl Future<Output = Result<Found, Error>>,
     ) -> Result<Found, Error> {
         let server = &self.target.server;
-        if self.may_be_served_unchecked() && questions.is_resting(server) {
+        if self.may_be_served_unchecked() && metadata.is_resting(server) {
             let reason = "it did not answer a moment ago".to_owned();
             return Ok(Found::Failed(OriginError::Unreachable { endpoint: server.clone(), reason }));
         }
@@ -178,7 +178,7 @@ impl<'a> Due<'a> {
                 seconds: time_max.as_secs(),
             }),
         };
-        questions.note_answer(server, matches!(&found, Found::Failed(error) if error.is_retryable()));
+        metadata.note_answer(server, matches!(&found, Found::Failed(error) if error.is_retryable()));
         Ok(found)
     }
 
@@ -210,12 +210,12 @@ impl Found {
 /// Compares a copy with the file that its origin has at `began` or later.
 async fn compare(file: &Arc<CachedFile>, target: &OriginTarget, began: Instant) -> Result<Found, Error> {
     let since = Some(began);
-    let questions = &file.shared().questions;
+    let metadata = &file.shared().metadata;
     let Some(key) = &target.key else { return Ok(Found::Unchanged) };
     let likeness = likeness_by_stat(file, target, since).await?;
     if likeness == Likeness::Same && file.mark().is_none() {
         // An entry that does not tell where it came from learns it, lest a later change be taken for another replica.
-        file.note_identity(&questions.identity(target, key, since).await?);
+        file.note_identity(&metadata.identity(target, key, since).await?);
     }
     match likeness {
         Likeness::Different => Ok(Found::Changed),
@@ -224,14 +224,14 @@ async fn compare(file: &Arc<CachedFile>, target: &OriginTarget, began: Instant) 
         Likeness::TooYoung => Ok(Found::Changed),
         Likeness::OtherTime => {
             // Only where it is: an xrootd tells the time of the file that somebody has open already under the name.
-            let identity = questions.identity(target, key, since).await?;
+            let identity = metadata.identity(target, key, since).await?;
             Ok(Found::unchanged_if(file.is_replica(&identity)))
         }
     }
 }
 
 async fn likeness_by_stat(file: &Arc<CachedFile>, target: &OriginTarget, since: Since) -> Result<Likeness, Error> {
-    let (stat, validator) = file.shared().questions.stat(target, since).await?;
+    let (stat, validator) = file.shared().metadata.stat(target, since).await?;
     let is_file = stat.kind == FileKind::File;
     Ok(if is_file { file.remembered().compare(stat.size, &validator) } else { Likeness::Different })
 }
@@ -247,13 +247,13 @@ async fn compare_checksums(
     likeness: Likeness,
     since: Since,
 ) -> Result<Found, Error> {
-    let questions = &file.shared().questions;
+    let metadata = &file.shared().metadata;
     let identity = match likeness {
-        Likeness::OtherTime => Some(questions.identity(target, key, since).await?),
+        Likeness::OtherTime => Some(metadata.identity(target, key, since).await?),
         Likeness::Same | Likeness::TooYoung | Likeness::Different => None,
     };
     let known = file.mark().and_then(|mark| mark.validator.checksum().cloned());
-    let told = questions.checksum(target, known.as_ref().map(|known| known.algorithm.as_str()), since).await?;
+    let told = metadata.checksum(target, known.as_ref().map(|known| known.algorithm.as_str()), since).await?;
     match (known, told) {
         (Some(known), Some(told)) if known.algorithm == told.algorithm => {
             let is_unchanged = known.value == told.value;

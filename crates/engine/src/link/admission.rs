@@ -4,7 +4,7 @@ use crate::{
     Options,
     link::{
         link_scheduler::{Link, Links},
-        memory_budget::{Budget, Reservation},
+        memory_budget::{MemoryBudget, Reservation},
     },
 };
 use forebay_telemetry::{Metrics, NotReadAhead};
@@ -16,7 +16,7 @@ use std::sync::{
 
 /// Admits what is fetched before anybody asks for it: within a part of the memory, and within what the link to the origin
 /// carries, so that a read that is asked for does not queue behind it for long.
-pub(crate) struct Limits {
+pub(crate) struct Admission {
     links: Links,
     ahead_bytes: AtomicU64,
     ahead_bytes_max: u64,
@@ -31,32 +31,32 @@ pub(crate) enum Purpose {
     /// A reader is about to come to them.
     ReadAhead,
     /// As above, when it is done with what it has read: the link has nothing else to do.
-    SpareTime,
+    Idle,
     /// The whole file is to be in the cache.
     Completion,
 }
 
 /// Bytes that are fetched ahead, counted until this is dropped.
 pub(crate) struct Permit {
-    limits: Arc<Limits>,
+    admission: Arc<Admission>,
     link: Arc<Link>,
     bytes: u64,
     pub(crate) purpose: Purpose,
 }
 
 /// A file that is completed though nobody has it open, counted until this is dropped.
-pub(crate) struct Lingering(Arc<Limits>);
+pub(crate) struct Lingering(Arc<Admission>);
 
 /// Bytes that may always be under way ahead over one link, however little it seems to carry: one long fill.
 const LINK_BYTES_MIN: u64 = 4 << 20;
 
 /// Bytes that may always be under way in spare time: a read that comes meanwhile waits for them.
-const SPARE_BYTES_MIN: u64 = 1 << 20;
+const IDLE_BYTES_MIN: u64 = 1 << 20;
 
 /// Files that are completed at the same time though nobody has them open.
 const LINGERING_MAX: usize = 64;
 
-impl Limits {
+impl Admission {
     pub(crate) fn new(options: &Options, metrics: Metrics) -> Self {
         let percent = u64::from(options.read_ahead.memory_percent);
         Self {
@@ -89,7 +89,7 @@ impl Limits {
     /// Says which limit is reached.
     pub(crate) fn admit(
         self: &Arc<Self>,
-        budget: &Budget,
+        budget: &MemoryBudget,
         link: &Arc<Link>,
         purpose: Purpose,
         bytes: u64,
@@ -106,7 +106,7 @@ impl Limits {
             self.ahead_bytes.fetch_sub(bytes, Relaxed);
             return Err(NotReadAhead::Origin);
         }
-        let permit = Permit { limits: Arc::clone(self), link: Arc::clone(link), bytes, purpose };
+        let permit = Permit { admission: Arc::clone(self), link: Arc::clone(link), bytes, purpose };
         let reservation = budget.try_reserve_spare(bytes).ok_or(NotReadAhead::Memory)?;
         Ok((permit, reservation))
     }
@@ -116,7 +116,7 @@ impl Limits {
         let carried = link.estimate().window().unwrap_or(LINK_BYTES_MIN);
         let bytes_max = match purpose {
             Purpose::ReadAhead => carried.max(LINK_BYTES_MIN),
-            Purpose::SpareTime => carried.max(SPARE_BYTES_MIN).max(bytes),
+            Purpose::Idle => carried.max(IDLE_BYTES_MIN).max(bytes),
             Purpose::Completion => (carried / 2).max(LINK_BYTES_MIN),
         };
         bytes_max.min(self.origin_bytes_max)
@@ -132,10 +132,10 @@ impl Limits {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.limits.ahead_bytes.fetch_sub(self.bytes, Relaxed);
+        self.admission.ahead_bytes.fetch_sub(self.bytes, Relaxed);
         self.link.bytes_under_way(self.purpose).fetch_sub(self.bytes, Relaxed);
-        if self.purpose == Purpose::SpareTime {
-            self.link.note_spare_ended();
+        if self.purpose == Purpose::Idle {
+            self.link.note_idle_ended();
         }
     }
 }
@@ -158,60 +158,64 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn limits(origin_bytes_max: u64) -> (Arc<Limits>, Budget) {
+    fn admission(origin_bytes_max: u64) -> (Arc<Admission>, MemoryBudget) {
         let read_ahead = ReadAheadOptions { origin_bytes_max, ..ReadAheadOptions::default() };
         let options = Options { budget_bytes: 100 * MIB, read_ahead, ..Options::default() };
-        (Arc::new(Limits::new(&options, Metrics::new())), Budget::new(options.budget_bytes))
+        (Arc::new(Admission::new(&options, Metrics::new())), MemoryBudget::new(options.budget_bytes))
     }
 
-    fn admit(limits: &Arc<Limits>, budget: &Budget, bytes: u64) -> Result<(Permit, Reservation), NotReadAhead> {
-        limits.admit(budget, &limits.link(&Endpoint::new("origin", 1094)), Purpose::ReadAhead, bytes)
+    fn admit(
+        admission: &Arc<Admission>,
+        budget: &MemoryBudget,
+        bytes: u64,
+    ) -> Result<(Permit, Reservation), NotReadAhead> {
+        admission.admit(budget, &admission.link(&Endpoint::new("origin", 1094)), Purpose::ReadAhead, bytes)
     }
 
     #[test]
     fn an_origin_carries_a_bounded_number_of_bytes_ahead() {
-        let (limits, budget) = limits(3 * MIB);
-        let held = admit(&limits, &budget, 3 * MIB).unwrap();
-        assert_eq!(admit(&limits, &budget, 1).err(), Some(NotReadAhead::Origin));
-        let other = limits.link(&Endpoint::new("other", 1094));
-        assert!(limits.admit(&budget, &other, Purpose::Completion, MIB).is_ok());
+        let (admission, budget) = admission(3 * MIB);
+        let held = admit(&admission, &budget, 3 * MIB).unwrap();
+        assert_eq!(admit(&admission, &budget, 1).err(), Some(NotReadAhead::Origin));
+        let other = admission.link(&Endpoint::new("other", 1094));
+        assert!(admission.admit(&budget, &other, Purpose::Completion, MIB).is_ok());
         drop(held);
-        assert!(admit(&limits, &budget, 3 * MIB).is_ok());
+        assert!(admit(&admission, &budget, 3 * MIB).is_ok());
     }
 
     #[test]
     fn what_is_fetched_ahead_holds_a_share_of_the_memory() {
-        let (limits, budget) = limits(u64::MAX);
-        let link = limits.link(&Endpoint::new("origin", 1094));
+        let (admission, budget) = admission(u64::MAX);
+        let link = admission.link(&Endpoint::new("origin", 1094));
         link.note(|estimate| estimate.note_latency(std::time::Duration::from_secs(10)));
         link.note(|estimate| estimate.note_rate(1 << 30, std::time::Duration::from_secs(1)));
-        assert!(admit(&limits, &budget, 25 * MIB).is_ok());
-        assert_eq!(admit(&limits, &budget, 25 * MIB + 1).err(), Some(NotReadAhead::Memory));
+        assert!(admit(&admission, &budget, 25 * MIB).is_ok());
+        assert_eq!(admit(&admission, &budget, 25 * MIB + 1).err(), Some(NotReadAhead::Memory));
     }
 
     #[test]
     fn memory_that_reads_may_need_is_left_alone() {
-        let (limits, budget) = limits(u64::MAX);
+        let (admission, budget) = admission(u64::MAX);
         let _reads = budget.try_reserve(48 * MIB).unwrap();
-        assert!(admit(&limits, &budget, 2 * MIB).is_ok());
-        assert_eq!(admit(&limits, &budget, 2 * MIB + 1024).err(), Some(NotReadAhead::Memory));
-        assert!(admit(&limits, &budget, 2 * MIB).is_ok(), "what was refused is not counted");
+        assert!(admit(&admission, &budget, 2 * MIB).is_ok());
+        assert_eq!(admit(&admission, &budget, 2 * MIB + 1024).err(), Some(NotReadAhead::Memory));
+        assert!(admit(&admission, &budget, 2 * MIB).is_ok(), "what was refused is not counted");
     }
 
     #[test]
     fn nothing_is_admitted_after_the_stop() {
-        let (limits, budget) = limits(u64::MAX);
-        limits.stop();
-        assert_eq!(admit(&limits, &budget, 1).err(), Some(NotReadAhead::Stopping));
+        let (admission, budget) = admission(u64::MAX);
+        admission.stop();
+        assert_eq!(admit(&admission, &budget, 1).err(), Some(NotReadAhead::Stopping));
     }
 
     #[test]
     fn a_bounded_number_of_files_is_completed_unattended() {
-        let (limits, _) = limits(u64::MAX);
-        let held: Vec<_> = std::iter::repeat_with(|| limits.linger()).take(LINGERING_MAX).collect();
+        let (admission, _) = admission(u64::MAX);
+        let held: Vec<_> = std::iter::repeat_with(|| admission.linger()).take(LINGERING_MAX).collect();
         assert!(held.iter().all(Option::is_some));
-        assert!(limits.linger().is_none());
+        assert!(admission.linger().is_none());
         drop(held);
-        assert!(limits.linger().is_some());
+        assert!(admission.linger().is_some());
     }
 }

@@ -32,9 +32,9 @@ pub(crate) struct Link {
     /// Bytes under way over it that no reader has asked for yet.
     ahead_bytes: AtomicU64,
     /// Those of them that are fetched in spare time are counted here instead.
-    spare_bytes: AtomicU64,
+    idle_bytes: AtomicU64,
     /// Told when a fill of these has ended.
-    spare_ended: Notify,
+    idle_ended: Notify,
     turns: Turns,
     metrics: OriginMetrics,
 }
@@ -71,8 +71,8 @@ impl Links {
             estimate: Mutex::default(),
             delivered: AtomicU64::new(0),
             ahead_bytes: AtomicU64::new(0),
-            spare_bytes: AtomicU64::new(0),
-            spare_ended: Notify::new(),
+            idle_bytes: AtomicU64::new(0),
+            idle_ended: Notify::new(),
             turns: Turns::new(),
             metrics: self.metrics.origin(server),
         });
@@ -104,26 +104,26 @@ impl Link {
     }
 
     /// Resolves when it is one's turn to fetch something in spare time, until that is dropped.
-    pub(crate) async fn spare_turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.turns.spare_turn().await
+    pub(crate) async fn idle_turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.turns.idle_turn().await
     }
 
     /// Bytes under way for `purpose`, and for those that share its room.
     pub(crate) const fn bytes_under_way(&self, purpose: Purpose) -> &AtomicU64 {
         match purpose {
             Purpose::ReadAhead | Purpose::Completion => &self.ahead_bytes,
-            Purpose::SpareTime => &self.spare_bytes,
+            Purpose::Idle => &self.idle_bytes,
         }
     }
 
     /// Notes that a fill in spare time has ended, and that there is room for another.
-    pub(crate) fn note_spare_ended(&self) {
-        self.spare_ended.notify_one();
+    pub(crate) fn note_idle_ended(&self) {
+        self.idle_ended.notify_one();
     }
 
     /// Resolves when one of them has ended, at once if one has since the last call.
-    pub(crate) async fn spare_ended(&self) {
-        self.spare_ended.notified().await;
+    pub(crate) async fn idle_ended(&self) {
+        self.idle_ended.notified().await;
     }
 
     /// Resolves when nobody waits for bytes that come over the link.

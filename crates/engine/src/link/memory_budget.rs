@@ -12,7 +12,7 @@ const UNIT: u64 = 1024;
 
 /// Bytes that all buffers together may hold.
 #[derive(Clone)]
-pub(crate) struct Budget {
+pub(crate) struct MemoryBudget {
     units: Arc<Semaphore>,
     total_units: u32,
 }
@@ -34,7 +34,7 @@ impl AsRef<[u8]> for Accounted {
     }
 }
 
-impl Budget {
+impl MemoryBudget {
     pub(crate) fn new(bytes: u64) -> Self {
         let total_units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).max(1);
         let units = usize::try_from(total_units).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn memory_is_free_again_when_the_last_clone_is_dropped() {
-        let budget = Budget::new(1 << 20);
+        let budget = MemoryBudget::new(1 << 20);
         let mut reservation = budget.try_reserve(128 << 10).expect("the budget is untouched");
         let chunk = reservation.attach(Bytes::from(vec![7; 64 << 10]));
         drop(reservation);
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_budget_grants_nothing_and_more_than_all_of_it_is_served_alone() {
-        let budget = Budget::new(1 << 20);
+        let budget = MemoryBudget::new(1 << 20);
         let held = budget.try_reserve(1 << 20).expect("the budget is untouched");
         assert!(budget.try_reserve(1).is_none());
         drop(held);

@@ -77,7 +77,7 @@ impl Turns {
     }
 
     /// Resolves when those who came before have fetched something in spare time.
-    pub(crate) async fn spare_turn(&self) -> Option<SemaphorePermit<'_>> {
+    pub(crate) async fn idle_turn(&self) -> Option<SemaphorePermit<'_>> {
         self.spare.acquire().await.ok()
     }
 

@@ -28,7 +28,7 @@ impl Engine {
     /// Whether this opens complete files to others for managers.
     #[must_use]
     pub fn is_filler(&self) -> bool {
-        self.shared().options.shows_complete
+        self.shared().options.publishes_complete
     }
 
     /// How the filler does; `None` when this is no manager.
@@ -57,7 +57,7 @@ impl Engine {
         redirects: Redirects,
     ) -> Result<Opening, Error> {
         let Target::Origin(mut target) = self.target(path)? else { return Err(NOT_A_MANAGER) };
-        let is_direct = target.service.direct && redirects.reach_files() && target.leave_for.is_none();
+        let is_direct = target.service.direct && redirects.reach_files() && target.authorize_as.is_none();
         let key = target.key.clone().filter(|_| is_direct);
         let file = match key {
             Some(key) => manager.look(key).await,

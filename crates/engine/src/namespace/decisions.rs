@@ -20,7 +20,7 @@ pub struct DecisionOptions {
     /// How copies of files are kept valid whose origin the client names.
     pub forwarding_validity: ValidityPolicy,
     /// Whether origins that clients name are asked for leave before a client gets what is here.
-    pub forwarding_asks_leave: bool,
+    pub forwarding_authorizes_at_origin: bool,
     /// How clients get at files of origins that they name.
     pub forwarding_service: Service,
 }
@@ -42,7 +42,7 @@ impl Default for DecisionOptions {
             negative_time: Duration::from_secs(5),
             check_time_max: Duration::from_secs(10),
             forwarding_validity: ValidityPolicy::default(),
-            forwarding_asks_leave: false,
+            forwarding_authorizes_at_origin: false,
             forwarding_service: Service::default(),
         }
     }

@@ -53,7 +53,7 @@ pub struct Export {
     /// How copies of its files are kept valid.
     pub validity: ValidityPolicy,
     /// Whether the origin is asked for leave before a client gets what is here.
-    pub asks_leave: bool,
+    pub authorizes_at_origin: bool,
     /// How clients get at its files.
     pub service: Service,
 }
@@ -91,7 +91,7 @@ struct Route {
     source: Source,
     writes: Writes,
     validity: ValidityPolicy,
-    asks_leave: bool,
+    authorizes_at_origin: bool,
     service: Service,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct OriginTarget {
     /// Whether the client named the origin.
     pub(crate) is_forwarded: bool,
     /// For whom the origin is asked for leave before a client gets what is here; nobody where that is not wanted.
-    pub(crate) leave_for: Option<OnBehalf>,
+    pub(crate) authorize_as: Option<OnBehalf>,
     /// How clients get at it.
     pub(crate) service: Service,
 }
@@ -157,7 +157,7 @@ impl Routes {
                 source,
                 writes: export.writes,
                 validity: export.validity,
-                asks_leave: export.asks_leave,
+                authorizes_at_origin: export.authorizes_at_origin,
                 service: export.service,
             });
         }
@@ -208,7 +208,7 @@ impl Routes {
                 },
             },
             Source::Origin { origin, server } => {
-                let (on_behalf, leave_for) = asked_for(origin, route.asks_leave, asker);
+                let (on_behalf, authorize_as) = asked_for(origin, route.authorizes_at_origin, asker);
                 Target::Origin(OriginTarget {
                     origin: Arc::clone(origin),
                     server: server.clone(),
@@ -220,7 +220,7 @@ impl Routes {
                     treatment: Treatment::default(),
                     is_forwarded: false,
                     service: route.service,
-                    leave_for,
+                    authorize_as,
                 })
             }
         })
@@ -231,7 +231,8 @@ impl Routes {
             return Err(Error::ForwardingDenied { origin: endpoint.clone() });
         }
         let origin = self.named_origin(endpoint);
-        let (on_behalf, leave_for) = asked_for(&origin, self.decisions.options.forwarding_asks_leave, asker);
+        let (on_behalf, authorize_as) =
+            asked_for(&origin, self.decisions.options.forwarding_authorizes_at_origin, asker);
         Ok(Target::Origin(OriginTarget {
             origin,
             server: endpoint.clone(),
@@ -243,7 +244,7 @@ impl Routes {
             treatment: Treatment::default(),
             is_forwarded: true,
             service: self.decisions.options.forwarding_service,
-            leave_for,
+            authorize_as,
         }))
     }
 
@@ -268,12 +269,12 @@ impl fmt::Debug for Routes {
 }
 
 /// On whose behalf an origin is asked for a file, and for whom it is asked for leave before.
-fn asked_for(origin: &Arc<dyn Origin>, asks_leave: bool, asker: &Asker) -> (OnBehalf, Option<OnBehalf>) {
+fn asked_for(origin: &Arc<dyn Origin>, authorizes_at_origin: bool, asker: &Asker) -> (OnBehalf, Option<OnBehalf>) {
     let acts_for_clients = origin.acts_for_clients();
     let on_behalf = asker.on_behalf();
-    let is_to_ask = !matches!(asker, Asker::Operator) && (asks_leave || acts_for_clients);
-    let leave_for = is_to_ask.then(|| on_behalf.clone().insisting());
-    (if acts_for_clients { on_behalf } else { OnBehalf::default() }, leave_for)
+    let is_to_ask = !matches!(asker, Asker::Operator) && (authorizes_at_origin || acts_for_clients);
+    let authorize_as = is_to_ask.then(|| on_behalf.clone().insisting());
+    (if acts_for_clients { on_behalf } else { OnBehalf::default() }, authorize_as)
 }
 
 /// `lfn` as seen from below `prefix`.
@@ -306,7 +307,7 @@ impl OriginTarget {
 
     /// The path as the client itself would ask for it, where its leave matters.
     pub(crate) fn path_for_client(&self) -> OriginPath {
-        let on_behalf = self.leave_for.as_ref().unwrap_or(&self.path.on_behalf).clone();
+        let on_behalf = self.authorize_as.as_ref().unwrap_or(&self.path.on_behalf).clone();
         OriginPath { on_behalf, ..self.path.clone() }
     }
 
@@ -327,7 +328,7 @@ pub(crate) fn is_only_if_cached(cgi: &str) -> bool {
 
 /// The client's opaque data without what concerns only the hop to this server.
 fn cgi_for_origin(cgi: &str) -> String {
-    let kept = |pair: &&str| {
+    let stored = |pair: &&str| {
         let key = pair.split('=').next().unwrap_or_default();
         !(pair.is_empty()
             || key.starts_with("xrd.")
@@ -336,7 +337,7 @@ fn cgi_for_origin(cgi: &str) -> String {
             || key == "triedrc"
             || key == ONLY_IF_CACHED)
     };
-    cgi.split('&').filter(kept).collect::<Vec<_>>().join("&")
+    cgi.split('&').filter(stored).collect::<Vec<_>>().join("&")
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use std::sync::{
 /// A reader that nothing was fetched ahead of costs its hits one load. Others leave word only when they come to a zone, that is
 /// a few times per window.
 #[derive(Default)]
-pub(crate) struct Follower {
+pub(crate) struct AccessTracker {
     zones: Zones,
     /// Made at the first read that the cache could not answer.
     recogniser: Mutex<Option<Box<Recogniser>>>,
@@ -40,10 +40,10 @@ struct Zones {
     bounds: [(AtomicU64, AtomicU64); ZONES_MAX],
 }
 
-impl Follower {
+impl AccessTracker {
     /// Notes reads that the cache may not answer as a whole. Called when they are planned.
     pub(crate) fn note_read(self: &Arc<Self>, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
-        if !file.read_ahead().settings().enabled || file.kept().is_none_or(|kept| kept.map.is_complete()) {
+        if !file.read_ahead().settings().enabled || file.stored().is_none_or(|stored| stored.map.is_complete()) {
             return;
         }
         let recogniser = self.recogniser.lock();
@@ -71,7 +71,7 @@ impl Follower {
         file.read_ahead().note_reading_on(expected);
         let Some(bounds) = file.read_ahead().bounds(expected) else {
             file.shared().metrics.add_not_read_ahead(NotReadAhead::Wasteful);
-            self.zones.show(std::iter::empty());
+            self.zones.set(std::iter::empty());
             return;
         };
         let advice = step(recogniser, bounds);
@@ -82,7 +82,7 @@ impl Follower {
                 break;
             }
         }
-        self.zones.show(recogniser.zones());
+        self.zones.set(recogniser.zones());
         let is_useless = || file.read_ahead().is_completing() || file.is_retired() || file.is_disk_paused();
         if recogniser.has_spare(bounds) && !is_useless() && !self.is_fetching_on.swap(true, Relaxed) {
             tokio::spawn(idle_prefetch::run(Arc::clone(file), Arc::clone(self)));
@@ -91,27 +91,27 @@ impl Follower {
 }
 
 // In spare time.
-impl Follower {
+impl AccessTracker {
     /// Fetches a little more than what the last read has led to. Whoever gets [`Step::Done`] is not to come again.
     pub(crate) fn fetch_on(&self, file: &Arc<CachedFile>) -> Step {
         let mut recogniser = self.recogniser.lock();
         let spared = recogniser.as_mut().filter(|_| !self.closed.is_set());
-        let step = spared.map_or(Step::Done, |recogniser| self.fetch_spare(file, recogniser));
+        let step = spared.map_or(Step::Done, |recogniser| self.fetch_idle(file, recogniser));
         if matches!(step, Step::Done) {
-            self.give_up_spare_time();
+            self.end_idle_prefetch();
         }
         step
     }
 
-    fn fetch_spare(&self, file: &Arc<CachedFile>, recogniser: &mut Recogniser) -> Step {
+    fn fetch_idle(&self, file: &Arc<CachedFile>, recogniser: &mut Recogniser) -> Step {
         let expected = recogniser.expected().saturating_mul(file.users().max(1));
         let Some(bounds) = file.read_ahead().bounds(expected) else { return Step::Done };
         let Some(range) = recogniser.handle_spare_time(bounds, FILL_LEN) else { return Step::Done };
-        let fetched = fetch(file, range, Purpose::SpareTime, usize::MAX);
+        let fetched = fetch(file, range, Purpose::Idle, usize::MAX);
         if let Some((from, _)) = fetched.refused {
             recogniser.handle_spare_refusal(ByteRange::between(from, range.end()));
         }
-        self.zones.show(recogniser.zones());
+        self.zones.set(recogniser.zones());
         match fetched.refused {
             Some((_, NotReadAhead::Origin)) if fetched.fills.is_empty() => Step::Full,
             Some(_) if fetched.fills.is_empty() => Step::Done,
@@ -131,7 +131,7 @@ impl Follower {
     }
 
     /// The next read begins anew.
-    pub(crate) fn give_up_spare_time(&self) {
+    pub(crate) fn end_idle_prefetch(&self) {
         self.is_fetching_on.store(false, Relaxed);
     }
 }
@@ -146,7 +146,7 @@ impl Zones {
         count > 0 && self.bounds.iter().take(count).any(is_in)
     }
 
-    fn show(&self, zones: impl Iterator<Item = ByteRange>) {
+    fn set(&self, zones: impl Iterator<Item = ByteRange>) {
         let mut count = 0;
         for ((start, end), zone) in self.bounds.iter().zip(zones) {
             start.store(zone.start(), Relaxed);
@@ -165,12 +165,12 @@ mod tests {
     fn zones_are_touched_by_any_of_their_bytes() {
         let zones = Zones::default();
         assert!(!zones.touch(ByteRange::at(0, u64::MAX)));
-        zones.show([ByteRange::between(10, 20), ByteRange::between(50, 60)].into_iter());
+        zones.set([ByteRange::between(10, 20), ByteRange::between(50, 60)].into_iter());
         for (start, end, is_touched) in [(0, 10, false), (0, 11, true), (19, 20, true), (20, 50, false), (55, 99, true)]
         {
             assert_eq!(zones.touch(ByteRange::between(start, end)), is_touched, "{start}..{end}");
         }
-        zones.show(std::iter::empty());
+        zones.set(std::iter::empty());
         assert!(!zones.touch(ByteRange::at(10, 10)));
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     entries::{
         block_sums::{READ_LEN, of_block},
         cached_file::CachedFile,
-        stored_entry::Kept,
+        stored_entry::StoredEntry,
     },
     upkeep::sync,
 };
@@ -83,10 +83,10 @@ struct Ending<'a> {
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        if let Some(kept) = self.file.kept() {
-            let undecided: Vec<BlockIndex> = untrusted(kept, self.check.blocks).collect();
+        if let Some(stored) = self.file.stored() {
+            let undecided: Vec<BlockIndex> = untrusted(stored, self.check.blocks).collect();
             if !undecided.is_empty() {
-                kept.forget(undecided);
+                stored.forget(undecided);
             }
         }
         self.file.claims().checks().remove(&self.check.blocks.start());
@@ -110,36 +110,41 @@ async fn run(file: Arc<CachedFile>, check: Arc<Check>) {
 
 /// Compares blocks with their sums and decides what becomes of each. Blocking.
 fn check_blocks(file: &Arc<CachedFile>, blocks: ByteRange) {
-    let Some(kept) = file.kept() else { return };
+    let Some(stored) = file.stored() else { return };
     let mut buffer = vec![0; READ_LEN];
     let mut bad = Vec::new();
-    for index in untrusted(kept, blocks) {
-        match check_block(file, kept, index, &mut buffer) {
+    for index in untrusted(stored, blocks) {
+        match check_block(file, stored, index, &mut buffer) {
             Ok(result) => {
-                kept.map.set_trusted(index);
+                stored.map.set_trusted(index);
                 file.shared().metrics.add_block_checks(result, 1);
             }
             Err(reason) => bad.push(Bad { index, reason }),
         }
     }
     if !bad.is_empty() {
-        drop_blocks(file, kept, &bad);
+        drop_blocks(file, stored, &bad);
     }
 }
 
 /// Those of `blocks` that are on disk and not trusted.
-fn untrusted(kept: &Kept, blocks: ByteRange) -> impl Iterator<Item = BlockIndex> {
-    let indices = kept.map.geometry().blocks_of(blocks).map(BlockIndex);
-    indices.filter(|index| kept.map.is_written(*index) && !kept.map.is_trusted(*index))
+fn untrusted(stored: &StoredEntry, blocks: ByteRange) -> impl Iterator<Item = BlockIndex> {
+    let indices = stored.map.geometry().blocks_of(blocks).map(BlockIndex);
+    indices.filter(|index| stored.map.is_written(*index) && !stored.map.is_trusted(*index))
 }
 
 /// Compares one block with its sum; a sum that is not known is learned.
-fn check_block(file: &CachedFile, kept: &Kept, index: BlockIndex, buffer: &mut [u8]) -> Result<BlockCheck, Reason> {
-    let Some(known) = known_sum(file, kept, index) else { return Ok(BlockCheck::Skipped) };
-    let range = kept.map.geometry().range_of(index);
-    let (found, result) = judge(of_block(kept.data.as_ref(), range, buffer), known)?;
+fn check_block(
+    file: &CachedFile,
+    stored: &StoredEntry,
+    index: BlockIndex,
+    buffer: &mut [u8],
+) -> Result<BlockCheck, Reason> {
+    let Some(known) = known_sum(file, stored, index) else { return Ok(BlockCheck::Skipped) };
+    let range = stored.map.geometry().range_of(index);
+    let (found, result) = judge(of_block(stored.data.as_ref(), range, buffer), known)?;
     if result == BlockCheck::Learned {
-        kept.sums().set(index, found);
+        stored.sums().set(index, found);
     }
     Ok(result)
 }
@@ -155,25 +160,25 @@ pub(crate) fn judge(found: io::Result<u32>, known: Option<u32>) -> Result<(u32, 
 }
 
 /// The sum of a block, from memory or from the index. The outer `None`: there is no index that would know.
-fn known_sum(file: &CachedFile, kept: &Kept, index: BlockIndex) -> Option<Option<u32>> {
-    if !kept.sums().is_loaded(index) {
+fn known_sum(file: &CachedFile, stored: &StoredEntry, index: BlockIndex) -> Option<Option<u32>> {
+    if !stored.sums().is_loaded(index) {
         let chunk = sum_chunk_of(index);
-        let stored = file.stored_sums(kept, chunk)?;
-        kept.sums().load(chunk, stored);
+        let in_index = file.stored_sums(stored, chunk)?;
+        stored.sums().load(chunk, in_index);
     }
-    Some(kept.sums().get(index))
+    Some(stored.sums().get(index))
 }
 
 /// Takes damaged blocks out of the map and, before anybody writes them again, out of the cinfo. Blocking.
-fn drop_blocks(file: &Arc<CachedFile>, kept: &Kept, bad: &[Bad]) {
+fn drop_blocks(file: &Arc<CachedFile>, stored: &StoredEntry, bad: &[Bad]) {
     let path = file.path_on_disk();
     for Bad { index, reason } in bad {
-        report(&file.shared().metrics, &path, kept.map.geometry(), *index, reason);
+        report(&file.shared().metrics, &path, stored.map.geometry(), *index, reason);
         if let Reason::Unreadable(_) = reason {
             file.note_read_failure();
         }
     }
-    kept.forget(bad.iter().map(|bad| bad.index));
+    stored.forget(bad.iter().map(|bad| bad.index));
     sync::sync(file);
 }
 

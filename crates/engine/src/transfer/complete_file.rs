@@ -2,7 +2,7 @@
 
 use crate::{
     Client, Engine, Error,
-    entries::{cached_file::CachedFile, fill::Fill, stored_entry::Kept},
+    entries::{cached_file::CachedFile, fill::Fill, stored_entry::StoredEntry},
     link::admission::Purpose,
     transfer::fetch_ahead::fetch,
 };
@@ -57,12 +57,12 @@ pub(crate) fn start_if_due(file: &Arc<CachedFile>) {
 /// Whether a file that a client has open is to be completed.
 fn is_due(file: &CachedFile) -> bool {
     let settings = file.read_ahead().settings();
-    let Some(kept) = file.kept() else { return false };
-    settings.is_to_be_completed(kept.map.written_count(), file.geometry().block_count())
-        && !kept.map.is_complete()
+    let Some(stored) = file.stored() else { return false };
+    settings.is_to_be_completed(stored.map.written_count(), file.geometry().block_count())
+        && !stored.map.is_complete()
         && !file.is_retired()
         && !file.is_disk_paused()
-        && !file.shared().limits.is_stopping()
+        && !file.shared().admission.is_stopping()
 }
 
 /// Completes a file as long as its settings want that.
@@ -88,7 +88,7 @@ async fn attend(file: &Arc<CachedFile>) -> Result<Completed, Error> {
         if file.is_open() {
             lingering = None;
         } else if goes_on && lingering.is_none() {
-            lingering = file.shared().limits.linger();
+            lingering = file.shared().admission.linger();
         }
         goes_on && (file.is_open() || lingering.is_some())
     };
@@ -125,19 +125,19 @@ pub(crate) async fn complete(
     mut is_wanted: impl FnMut() -> bool,
     progress: &(dyn Fn(u64, u64) + Send + Sync),
 ) -> Result<Completed, Error> {
-    let kept = file.kept().ok_or_else(|| Error::Unsupported { what: format!("keeping {}", file.lfn()) })?;
-    let mut pass = Pass::new(kept);
+    let stored = file.stored().ok_or_else(|| Error::Unsupported { what: format!("keeping {}", file.lfn()) })?;
+    let mut pass = Pass::new(stored);
     loop {
-        progress(present_bytes(file, kept), file.size());
-        if kept.map.is_complete() {
+        progress(present_bytes(file, stored), file.size());
+        if stored.map.is_complete() {
             return Ok(Completed::Whole);
         }
         check(file)?;
         if !is_wanted() {
             return Ok(Completed::NotWanted);
         }
-        if !pass.start_next(file, kept)? {
-            pass.wait(file, kept).await?;
+        if !pass.start_next(file, stored)? {
+            pass.wait(file, stored).await?;
         }
     }
 }
@@ -152,14 +152,14 @@ struct Pass {
 }
 
 impl Pass {
-    fn new(kept: &Kept) -> Self {
-        Self { offset: 0, under_way: VecDeque::new(), written_before: kept.map.written_count() }
+    fn new(stored: &StoredEntry) -> Self {
+        Self { offset: 0, under_way: VecDeque::new(), written_before: stored.map.written_count() }
     }
 
     /// Starts the next fill; `false` when something has to be waited for before there is another one.
-    fn start_next(&mut self, file: &Arc<CachedFile>, kept: &Kept) -> Result<bool, Error> {
+    fn start_next(&mut self, file: &Arc<CachedFile>, stored: &StoredEntry) -> Result<bool, Error> {
         while self.under_way.len() < FILLS_MAX && self.offset < file.size() {
-            let looked_at = ByteRange::at(kept.map.present_run(self.offset), LOOK_AHEAD).clipped_to(file.size());
+            let looked_at = ByteRange::at(stored.map.present_run(self.offset), LOOK_AHEAD).clipped_to(file.size());
             let fetched = fetch(file, looked_at, Purpose::Completion, 1);
             match (fetched.fills.into_iter().next(), fetched.refused) {
                 (Some(fill), _) => {
@@ -177,7 +177,7 @@ impl Pass {
 
     /// Waits for the oldest fill of this pass, else for one of another's. Begins anew behind the end, when blocks came to be
     /// missing again.
-    async fn wait(&mut self, file: &Arc<CachedFile>, kept: &Kept) -> Result<(), Error> {
+    async fn wait(&mut self, file: &Arc<CachedFile>, stored: &StoredEntry) -> Result<(), Error> {
         if let Some(fill) = self.under_way.pop_front() {
             return fill.result().await;
         }
@@ -191,8 +191,8 @@ impl Pass {
                 fill.want_all();
                 fill.ended().await;
             }
-            None if kept.map.written_count() == self.written_before => return Err(not_kept(file)),
-            None => *self = Self::new(kept),
+            None if stored.map.written_count() == self.written_before => return Err(not_kept(file)),
+            None => *self = Self::new(stored),
         }
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Pass {
 
 /// Whether a file can be completed at all at this moment.
 fn check(file: &CachedFile) -> Result<(), Error> {
-    if file.shared().limits.is_stopping() {
+    if file.shared().admission.is_stopping() {
         return Err(Error::ShuttingDown);
     }
     if file.is_retired() {
@@ -213,9 +213,9 @@ fn not_kept(file: &CachedFile) -> Error {
     Error::Disk { lfn: file.lfn().clone(), doing: "keeping", reason: "the cache does not take it now".to_owned() }
 }
 
-fn present_bytes(file: &CachedFile, kept: &Kept) -> u64 {
-    if kept.map.is_complete() {
+fn present_bytes(file: &CachedFile, stored: &StoredEntry) -> u64 {
+    if stored.map.is_complete() {
         return file.size();
     }
-    kept.map.written_count().saturating_mul(file.geometry().block_size()).min(file.size())
+    stored.map.written_count().saturating_mul(file.geometry().block_size()).min(file.size())
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Error,
-    entries::{cached_file::CachedFile, fill::Fill, stored_entry::Kept},
+    entries::{cached_file::CachedFile, fill::Fill, stored_entry::StoredEntry},
     link::{
         admission::Permit,
         link_scheduler::Delivery,
@@ -48,17 +48,17 @@ async fn drive(
     mut reservation: Reservation,
     demand: Option<Demand<'_>>,
 ) -> Result<(), Error> {
-    let kept = file.kept().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
+    let stored = file.stored().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
     let origin = file.origin_file().await?;
     let mut writer = Writer::new(file, fill, origin.as_ref());
     let (urgent, rest) = fill.stages();
-    let mut received = fetch(file, fill, origin.as_ref(), &urgent, &mut reservation, kept, &mut writer).await;
+    let mut received = fetch(file, fill, origin.as_ref(), &urgent, &mut reservation, stored, &mut writer).await;
     drop(demand);
     let mut cut = None;
     if received.is_ok() && !rest.is_empty() {
         match turn_for_rest(file, fill).await {
             Ok(turn) => {
-                received = fetch(file, fill, origin.as_ref(), &rest, &mut reservation, kept, &mut writer).await;
+                received = fetch(file, fill, origin.as_ref(), &rest, &mut reservation, stored, &mut writer).await;
                 if turn.is_some() && received.as_ref().is_err_and(Error::is_retryable) {
                     file.read_ahead().link().refuse_waiting();
                 }
@@ -70,7 +70,7 @@ async fn drive(
         }
     }
     // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
-    writer.finish(kept).await;
+    writer.finish(stored).await;
     if cut == Some(Cut::Link) {
         file.note_cut(fill.blocks());
     }
@@ -88,7 +88,7 @@ enum Cut {
 
 /// Waits until what nobody wants yet of a fill may be asked for: when the link has room for it, or somebody wants it by now.
 async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
-    let is_stopping = || file.shared().limits.is_stopping();
+    let is_stopping = || file.shared().admission.is_stopping();
     if is_stopping() {
         return Err(Cut::Useless);
     }
@@ -114,13 +114,13 @@ async fn fetch(
     origin: &dyn OriginFile,
     stage: &[(usize, ByteRange)],
     reservation: &mut Reservation,
-    kept: &Kept,
+    stored: &StoredEntry,
     writer: &mut Writer<'_>,
 ) -> Result<(), Error> {
     let mut delivery = file.read_ahead().link().measure();
     let ranges: Vec<ByteRange> = stage.iter().map(|(_, range)| *range).collect();
     let streams = stage.iter().zip(origin.read_many(&ranges)).map(|((part, range), chunks)| (*part, *range, chunks));
-    receive(fill, streams, reservation, kept, writer, &mut delivery).await?;
+    receive(fill, streams, reservation, stored, writer, &mut delivery).await?;
     delivery.end();
     Ok(())
 }
@@ -130,17 +130,17 @@ async fn receive(
     fill: &Fill,
     streams: impl Iterator<Item = (usize, ByteRange, Chunks)>,
     reservation: &mut Reservation,
-    kept: &Kept,
+    stored: &StoredEntry,
     writer: &mut Writer<'_>,
     delivery: &mut Delivery<'_>,
 ) -> Result<(), Error> {
     for (part_index, range, mut chunks) in streams.collect::<Vec<_>>() {
-        while let Some(chunk) = writer.next(kept, &mut chunks).await {
+        while let Some(chunk) = writer.next(stored, &mut chunks).await {
             let Chunk { bytes, page_sums } = chunk?;
             delivery.note_bytes(bytes.len() as u64);
             let chunk = Chunk { bytes: reservation.attach(bytes), page_sums };
             writer.arrived(part_index, fill.add(part_index, chunk)?);
-            writer.start(kept);
+            writer.start(stored);
         }
         if !fill.has_arrived(part_index, range.end()) {
             return Err(Error::Internal { what: "an origin ended a fill before its last byte" });

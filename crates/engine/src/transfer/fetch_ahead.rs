@@ -30,7 +30,7 @@ pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, 
     let mut fills = file.claims().fills();
     let missing = missing_in(file, &fills, &file.claims().checks(), range);
     for blocks in missing.into_iter().take(fills_max) {
-        match shared.limits.admit(&shared.budget, read_ahead.link(), purpose, blocks.len()) {
+        match shared.admission.admit(&shared.budget, read_ahead.link(), purpose, blocks.len()) {
             Ok((permit, reservation)) => {
                 read_ahead.note_fetched(file, purpose, blocks);
                 fetched.fills.push(start_fill(file, &mut fills, Fill::new(blocks, blocks), reservation, Some(permit)));

@@ -5,7 +5,7 @@
 
 use crate::{
     entries::{cached_file::CachedFile, fill::Fill},
-    transfer::access_tracker::Follower,
+    transfer::access_tracker::AccessTracker,
 };
 use std::{collections::VecDeque, sync::Arc};
 
@@ -22,19 +22,19 @@ pub(crate) enum Step {
     Done,
 }
 
-/// Fetches on for the reader that `follower` follows, until there is nothing more, the file is closed, or a fill fails.
-pub(crate) async fn run(file: Arc<CachedFile>, follower: Arc<Follower>) {
+/// Fetches on for the reader that `tracker` follows, until there is nothing more, the file is closed, or a fill fails.
+pub(crate) async fn run(file: Arc<CachedFile>, tracker: Arc<AccessTracker>) {
     tokio::select! {
         biased;
-        () = follower.closed() => (),
-        () = fetch_on(&file, &follower) => (),
+        () = tracker.closed() => (),
+        () = fetch_on(&file, &tracker) => (),
     }
 }
 
-async fn fetch_on(file: &Arc<CachedFile>, follower: &Follower) {
+async fn fetch_on(file: &Arc<CachedFile>, tracker: &AccessTracker) {
     let mut under_way: VecDeque<Arc<Fill>> = VecDeque::new();
     loop {
-        let went_well = match step(file, follower, under_way.is_empty()).await {
+        let went_well = match step(file, tracker, under_way.is_empty()).await {
             Step::Begun(fills) => {
                 under_way.extend(fills);
                 take_ended(&mut under_way)
@@ -46,23 +46,23 @@ async fn fetch_on(file: &Arc<CachedFile>, follower: &Follower) {
             Step::Done => return,
         };
         if !went_well {
-            return follower.give_up_spare_time();
+            return tracker.end_idle_prefetch();
         }
     }
 }
 
 /// Fetches on in the next moment in which nobody waits for bytes. Who has nothing under way waits until others make room.
-async fn step(file: &Arc<CachedFile>, follower: &Follower, may_wait: bool) -> Step {
+async fn step(file: &Arc<CachedFile>, tracker: &AccessTracker, may_wait: bool) -> Step {
     let link = file.read_ahead().link();
-    let _turn = link.spare_turn().await;
+    let _turn = link.idle_turn().await;
     loop {
         link.no_demand().await;
-        let step = follower.fetch_on(file);
+        let step = tracker.fetch_on(file);
         if !may_wait || !matches!(step, Step::Full) {
             return step;
         }
         // With room for one whole piece at least, the link is full of others'.
-        link.spare_ended().await;
+        link.idle_ended().await;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     transfer::{
         block_check::{self, Checks, covering},
         driver,
-        read_step::{Piece, bypassed},
+        read_step::{ReadStep, bypassed},
     },
 };
 use forebay_cache::{BlockMap, BlockState, CHECK_LEN_MAX, FillId, PlanLimits, plan_read};
@@ -26,7 +26,7 @@ const SURPLUS_MAX: u64 = 128 << 10;
 const BURDEN_RATIO: u64 = 2;
 
 /// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.
-pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque<Piece>> {
+pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque<ReadStep>> {
     let mut fills = file.claims().fills();
     let mut checks = file.claims().checks();
     start_checks(file, &fills, &mut checks, ranges);
@@ -36,7 +36,7 @@ pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque
 
 /// Starts checks of blocks in any of `ranges` that are on disk and not trusted yet.
 fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, ranges: &[ByteRange]) {
-    if !file.kept().is_some_and(|kept| kept.map.has_untrusted()) {
+    if !file.stored().is_some_and(|stored| stored.map.has_untrusted()) {
         return;
     }
     for range in ranges {
@@ -61,7 +61,7 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
         }
     }
     missing.sort_by_key(|(blocks, wanted)| (blocks.start(), wanted.start()));
-    let (mut started, is_full) = (Vec::new(), !missing.is_empty() && shared.purger.is_full());
+    let (mut started, is_full) = (Vec::new(), !missing.is_empty() && shared.purge_ledger.is_full());
     let runs = merged(missing, shared.options.fill_len_max);
     let surplus: u64 = runs.iter().map(|(blocks, wanted)| surplus_of(*blocks, *wanted)).sum();
     for (blocks, wanted) in runs {
@@ -75,7 +75,7 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
             continue;
         };
         let is_burden = surplus > SURPLUS_MAX && surplus_of(blocks, wanted) > wanted.len() * BURDEN_RATIO;
-        let make = if is_burden { Fill::sparing } else { Fill::new };
+        let make = if is_burden { Fill::deferring_surplus } else { Fill::new };
         start_fill(file, fills, make(blocks, wanted), reservation, None);
         started.push(FillId(blocks.start()));
     }
@@ -113,8 +113,8 @@ pub(crate) fn missing_in(file: &CachedFile, fills: &Fills, checks: &Checks, rang
 
 fn planned(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<forebay_cache::Piece> {
     let fill_len_max = file.shared().options.fill_len_max;
-    let (geometry, limits) = (file.geometry(), PlanLimits { fill_len_max, check_len_max: CHECK_LEN_MAX });
-    plan_read(range, geometry, limits, |index| {
+    let (geometry, admission) = (file.geometry(), PlanLimits { fill_len_max, check_len_max: CHECK_LEN_MAX });
+    plan_read(range, geometry, admission, |index| {
         // Fills first: a block that its own read's fill has just written is still missed by that read.
         let offset = geometry.range_of(index).start();
         let fill = fills.range(..=offset).next_back().filter(|(_, fill)| fill.blocks().contains(offset));
@@ -122,7 +122,7 @@ fn planned(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) 
             Some((start, _)) => BlockState::InFlight(FillId(*start)),
             // A check has the last word on its blocks: what it finds missing is off the record when it ends, and not before.
             None if covering(checks, offset).is_some() => BlockState::Unchecked,
-            None => file.kept().map_or(BlockState::Missing, |kept| state_on_disk(&kept.map, index)),
+            None => file.stored().map_or(BlockState::Missing, |stored| state_on_disk(&stored.map, index)),
         }
     })
 }
@@ -137,12 +137,12 @@ fn state_on_disk(map: &BlockMap, index: BlockIndex) -> BlockState {
     }
 }
 
-fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], range: ByteRange) -> VecDeque<Piece> {
+fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], range: ByteRange) -> VecDeque<ReadStep> {
     let mut pieces = VecDeque::new();
     for piece in planned(file, fills, checks, range) {
         match piece {
-            forebay_cache::Piece::Hit(range) => pieces.push_back(Piece::Disk(range)),
-            forebay_cache::Piece::Check { wanted, .. } => pieces.push_back(Piece::Check(wanted)),
+            forebay_cache::Piece::Hit(range) => pieces.push_back(ReadStep::Disk(range)),
+            forebay_cache::Piece::Check { wanted, .. } => pieces.push_back(ReadStep::Check(wanted)),
             forebay_cache::Piece::Join { fill: id, range } => {
                 let outcome = if own.contains(&id) { Outcome::Missed } else { Outcome::Coalesced };
                 if outcome == Outcome::Coalesced {
@@ -151,7 +151,7 @@ fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], ran
                 if let Some(fill) = fills.get(&id.0) {
                     // Now, not when the read comes to it: it may have many such pieces.
                     fill.want(range);
-                    pieces.push_back(Piece::Fill { fill: Arc::clone(fill), range, outcome });
+                    pieces.push_back(ReadStep::Fill { fill: Arc::clone(fill), range, outcome });
                 }
             }
             forebay_cache::Piece::Fill { wanted, .. } => pieces.extend(bypassed(wanted)),

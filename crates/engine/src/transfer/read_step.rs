@@ -6,7 +6,7 @@ use forebay_types::{ByteRange, Outcome};
 use std::sync::Arc;
 
 /// How a part of a read is obtained.
-pub(crate) enum Piece {
+pub(crate) enum ReadStep {
     /// On disk when it was planned.
     Disk(ByteRange),
     /// On disk, and not checked yet when it was planned.
@@ -34,12 +34,12 @@ impl Bypass {
 }
 
 /// `wanted` as pieces that are not kept.
-pub(crate) fn bypassed(wanted: ByteRange) -> impl Iterator<Item = Piece> {
+pub(crate) fn bypassed(wanted: ByteRange) -> impl Iterator<Item = ReadStep> {
     let mut rest = wanted;
     std::iter::from_fn(move || {
         let piece = rest.clipped_to(rest.start().saturating_add(BYPASS_LEN_MAX));
         rest = ByteRange::between(piece.end(), rest.end());
-        (!piece.is_empty()).then(|| Piece::Bypass(Bypass::new(piece)))
+        (!piece.is_empty()).then(|| ReadStep::Bypass(Bypass::new(piece)))
     })
 }
 

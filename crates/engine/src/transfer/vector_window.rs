@@ -5,21 +5,21 @@
 
 use crate::{
     entries::cached_file::CachedFile,
-    transfer::{planner::plan, read_step::Piece},
+    transfer::{planner::plan, read_step::ReadStep},
 };
 use forebay_types::ByteRange;
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::VecDeque, sync::Arc};
 
 /// The reads of one request, delivered in their order.
-pub(crate) struct Together {
+pub(crate) struct VectorWindow {
     ranges: Vec<ByteRange>,
     state: Mutex<State>,
 }
 
 /// What is planned of one read, from its start on.
 pub(crate) struct Planned {
-    pub(crate) pieces: VecDeque<Piece>,
+    pub(crate) pieces: VecDeque<ReadStep>,
     /// Up to where.
     pub(crate) end: u64,
 }
@@ -34,12 +34,12 @@ struct State {
     bytes: u64,
 }
 
-impl Together {
+impl VectorWindow {
     /// Plans as much as the window takes.
     pub(crate) fn start(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Arc<Self> {
-        let together = Self { ranges: ranges.to_vec(), state: Mutex::default() };
-        together.plan_ahead(file, 0);
-        Arc::new(together)
+        let vector = Self { ranges: ranges.to_vec(), state: Mutex::default() };
+        vector.plan_ahead(file, 0);
+        Arc::new(vector)
     }
 
     /// What is planned of the read at `position`, which begins.

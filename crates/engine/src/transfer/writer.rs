@@ -2,7 +2,7 @@
 
 use crate::{
     base::digest::ChecksumAlgorithm,
-    entries::{block_sums::WrittenSums, cached_file::CachedFile, fill::Fill, stored_entry::Kept},
+    entries::{block_sums::WrittenSums, cached_file::CachedFile, fill::Fill, stored_entry::StoredEntry},
 };
 use forebay_origin::{Chunk, Chunks, OriginError, OriginFile};
 use forebay_types::{BlockIndex, ByteRange};
@@ -34,7 +34,11 @@ impl<'a> Writer<'a> {
     }
 
     /// The next chunk, while a write goes on beside.
-    pub(crate) async fn next(&mut self, kept: &Kept, chunks: &mut Chunks) -> Option<Result<Chunk, OriginError>> {
+    pub(crate) async fn next(
+        &mut self,
+        stored: &StoredEntry,
+        chunks: &mut Chunks,
+    ) -> Option<Result<Chunk, OriginError>> {
         loop {
             let Some((range, write)) = &mut self.writing else { return chunks.next().await };
             let range = *range;
@@ -42,8 +46,8 @@ impl<'a> Writer<'a> {
                 biased;
                 written = write => {
                     self.writing = None;
-                    self.written(kept, range, written.map_err(io::Error::other).flatten());
-                    self.start(kept);
+                    self.written(stored, range, written.map_err(io::Error::other).flatten());
+                    self.start(stored);
                 }
                 chunk = chunks.next() => return chunk,
             }
@@ -76,13 +80,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Starts writing what is ready, unless a write is under way, the disk is paused or the file is not cached any longer.
-    pub(crate) fn start(&mut self, kept: &Kept) {
+    pub(crate) fn start(&mut self, stored: &StoredEntry) {
         if self.writing.is_some() || self.file.is_disk_paused() || self.file.is_retired() {
             return;
         }
         self.ready.sort_by_key(|range| range.start());
         let Some(range) = take_first_run(&mut self.ready) else { return };
-        let (data, bytes) = (Arc::clone(&kept.data), self.fill.collect(range));
+        let (data, bytes) = (Arc::clone(&stored.data), self.fill.collect(range));
         assert_eq!(bytes.iter().map(|chunk| chunk.len() as u64).sum::<u64>(), range.len(), "blocks are written whole");
         let geometry = self.file.geometry();
         let blocks: Vec<ByteRange> =
@@ -97,24 +101,24 @@ impl<'a> Writer<'a> {
         self.writing = Some((range, write));
     }
 
-    fn written(&mut self, kept: &Kept, range: ByteRange, result: io::Result<WrittenSums>) {
+    fn written(&mut self, stored: &StoredEntry, range: ByteRange, result: io::Result<WrittenSums>) {
         match result {
             Ok(sums) => {
                 // Asked now that the bytes have come: the file may be opened anew at a server without checksums in between.
-                self.file.note_written(kept, range, &sums, self.origin.verifies_pages());
-                self.fill.release_memory(|chunk| kept.map.holds(chunk));
+                self.file.note_written(stored, range, &sums, self.origin.verifies_pages());
+                self.fill.release_memory(|chunk| stored.map.holds(chunk));
             }
             Err(error) => self.file.note_write_failure(&error, self.block_count(range)),
         }
     }
 
     /// Writes what is left, as far as the disk takes it.
-    pub(crate) async fn finish(&mut self, kept: &Kept) {
+    pub(crate) async fn finish(&mut self, stored: &StoredEntry) {
         loop {
-            self.start(kept);
+            self.start(stored);
             let Some((range, write)) = self.writing.take() else { break };
             let written = write.await;
-            self.written(kept, range, written.map_err(io::Error::other).flatten());
+            self.written(stored, range, written.map_err(io::Error::other).flatten());
         }
         let not_written = self.ready.iter().map(|range| self.block_count(*range)).sum();
         self.file.note_not_written(not_written);

@@ -1,6 +1,6 @@
 //! Looking after the disks: probes, what is known of them, and letting go of files whose disk is gone.
 
-use crate::entries::{open_files::Table, shared::Shared};
+use crate::entries::{open_files::OpenFiles, shared::Shared};
 use forebay_cache::Health;
 use forebay_store::{Disk, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskGauges, DropReason};
@@ -11,20 +11,20 @@ use tokio::task::JoinHandle;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Looks after the disks for ever.
-pub(crate) async fn run(shared: Arc<Shared>, table: Arc<Table>) {
+pub(crate) async fn run(shared: Arc<Shared>, table: Arc<OpenFiles>) {
     let Some(disk) = shared.disk.clone() else { return };
     let watched = Arc::downgrade(&shared);
     shared.metrics.watch_disks(move || {
         watched.upgrade().map_or_else(Vec::new, |shared| shared.volumes().iter().map(gauges).collect())
     });
-    let mut keeper = Keeper { shared, table, disk, offline: BTreeSet::new(), measuring: None };
+    let mut watch = DiskWatch { shared, table, disk, offline: BTreeSet::new(), measuring: None };
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        keeper.start_probes();
-        keeper.lose_files();
-        keeper.measure();
+        watch.start_probes();
+        watch.lose_files();
+        watch.measure();
     }
 }
 
@@ -40,16 +40,16 @@ fn gauges(volume: &VolumeInfo) -> DiskGauges {
     }
 }
 
-struct Keeper {
+struct DiskWatch {
     shared: Arc<Shared>,
-    table: Arc<Table>,
+    table: Arc<OpenFiles>,
     disk: Arc<dyn Disk>,
     /// The disks that were offline when last looked at.
     offline: BTreeSet<VolumeId>,
     measuring: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
+impl DiskWatch {
     fn start_probes(&self) {
         for volume in self.disk.due_probes() {
             let disk = Arc::clone(&self.disk);

@@ -98,7 +98,7 @@ impl Engine {
             return;
         }
         // Who opens it meanwhile waits, and finds it without its damaged blocks. One that is being opened now has them checked.
-        let leaving = self.table().take_leave([key.clone()]);
+        let leaving = self.table().reserve_for_removal([key.clone()]);
         if leaving.keys().is_empty() {
             return;
         }
@@ -146,10 +146,10 @@ impl Engine {
 
 /// Has blocks of an open file checked as if they had just been found.
 async fn check_again(file: &Arc<CachedFile>, generation: Generation, bad: &[BlockIndex]) {
-    let Some(kept) = file.kept().filter(|kept| kept.generation() == generation) else { return };
-    let geometry = kept.map.geometry();
+    let Some(stored) = file.stored().filter(|stored| stored.generation() == generation) else { return };
+    let geometry = stored.map.geometry();
     for index in bad {
-        kept.map.distrust(*index);
+        stored.map.distrust(*index);
         let check = {
             let mut checks = file.claims().checks();
             block_check::start(file, &mut checks, geometry.range_of(*index));

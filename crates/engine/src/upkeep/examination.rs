@@ -18,7 +18,7 @@ const SLICE_LEN: u64 = 2 << 20;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Behind {
     /// As if a client had read it.
-    Kept,
+    Stays,
     /// Only what was there before: the page cache belongs to the clients.
     Dropped,
 }
@@ -123,7 +123,7 @@ impl Examination {
         let start = self.geometry.range_of(BlockIndex(slice.first)).start();
         let range = ByteRange::at(start, slice.len().get());
         let was_cached =
-            self.behind == Behind::Kept || forebay_net::probe_cached(self.data.file(), range.start(), range.len());
+            self.behind == Behind::Stays || forebay_net::probe_cached(self.data.file(), range.start(), range.len());
         let mut buffer = vec![0; READ_LEN];
         for index in (slice.first..slice.end).map(BlockIndex) {
             self.read_block(index, &mut buffer);

@@ -97,7 +97,7 @@ pub(crate) async fn run(engine: WeakEngine) {
         }
         let wait = pace.wait_for(FILE_LEN_MIN, forebay_net::clock::monotonic());
         tokio::time::sleep(wait).await;
-        let examined = engine.examine(&key, &options.checksums, Behind::Kept, Some(&mut pace)).await;
+        let examined = engine.examine(&key, &options.checksums, Behind::Stays, Some(&mut pace)).await;
         if let Some(examined) = examined {
             engine.settle(&examined.key, examined.generation, &examined.findings.checksums).await;
         }
@@ -155,7 +155,7 @@ impl Engine {
         if let Some(value) = record.checksum(wanted.as_str()) {
             return Some(Checksum { algorithm: wanted.as_str().to_owned(), value: value.to_owned() });
         }
-        let examined = self.examine(key, &[wanted], Behind::Kept, None).await?;
+        let examined = self.examine(key, &[wanted], Behind::Stays, None).await?;
         examined.findings.checksums.into_iter().next()
     }
 
@@ -211,7 +211,7 @@ impl Engine {
     /// Whether the cache has this very copy of a file.
     async fn is_still(&self, key: &CacheKey, generation: Generation) -> bool {
         if let Some(file) = self.table().find(key) {
-            return file.kept().is_some_and(|kept| kept.generation() == generation);
+            return file.stored().is_some_and(|stored| stored.generation() == generation);
         }
         let Some(disk) = self.shared().disk.clone() else { return false };
         let key = key.clone();
@@ -222,13 +222,13 @@ impl Engine {
     /// Takes a copy of a file out of the cache that is not what its origin says.
     async fn drop_wrong(&self, key: &CacheKey, generation: Generation) {
         if let Some(file) = self.table().find(key) {
-            if file.kept().is_some_and(|kept| kept.generation() == generation) {
+            if file.stored().is_some_and(|stored| stored.generation() == generation) {
                 file.retire(DropReason::Mismatch);
             }
             return;
         }
         // Who opens it meanwhile waits, and fetches it anew. One that is being opened now is left to the next comparison.
-        let leaving = self.table().take_leave([key.clone()]);
+        let leaving = self.table().reserve_for_removal([key.clone()]);
         if leaving.keys().is_empty() {
             return;
         }

@@ -117,7 +117,7 @@ impl CachedFile {
     /// Where other processes can read all of the file, opened to them if need be; `None` when something is missing or not to be
     /// trusted, or the disk does not say in time.
     pub(crate) async fn readable_path(self: &Arc<Self>) -> Option<PathBuf> {
-        if self.is_retired() || !self.kept()?.is_whole() {
+        if self.is_retired() || !self.stored()?.is_whole() {
             return None;
         }
         let file = Arc::clone(self);
@@ -133,7 +133,7 @@ impl CachedFile {
     }
 
     /// Opens a file that is whole to others before anybody asks, where that is wanted of it. Blocking.
-    pub(crate) fn show(&self) {
+    pub(crate) fn publish(&self) {
         if !self.is_direct() {
             return;
         }
@@ -144,25 +144,25 @@ impl CachedFile {
 
     /// Blocking.
     fn open_to_others(&self, access: Access) -> io::Result<Option<PathBuf>> {
-        let (Some(kept), Some(key)) = (self.kept(), self.key()) else { return Ok(None) };
+        let (Some(stored), Some(key)) = (self.stored(), self.key()) else { return Ok(None) };
         let volumes = self.shared().volumes();
-        let volume = volumes.iter().find(|volume| volume.id == kept.data.volume()).map(|volume| volume.path.clone());
+        let volume = volumes.iter().find(|volume| volume.id == stored.data.volume()).map(|volume| volume.path.clone());
         drop(volumes);
         let Some(path) = volume.map(|root| root.join(key.as_str().trim_start_matches('/'))) else { return Ok(None) };
-        let (identity, there) = (kept.data.identity(), path.metadata()?);
+        let (identity, there) = (stored.data.identity(), path.metadata()?);
         let is_it = (there.dev(), there.ino()) == (identity.device, identity.inode);
         let is_name_good = path.to_str().is_some_and(|path| !path.contains(['?', '\0', '\n']));
         if !is_it || !is_name_good {
             return Ok(None);
         }
         let mode = self.shared().options.direct_mode;
-        kept.show(|| {
+        stored.publish(|| {
             if there.mode() & READ_BY_OTHERS & mode != READ_BY_OTHERS & mode {
-                kept.data.file().set_permissions(Permissions::from_mode(mode))?;
+                stored.data.file().set_permissions(Permissions::from_mode(mode))?;
             }
             if access == Access::Now {
                 // Should this process end, the next one leaves the file alone for as long. It is a courtesy, and may fail.
-                let _ = futimens(&**kept.data.file(), &ACCESSED_NOW);
+                let _ = futimens(&**stored.data.file(), &ACCESSED_NOW);
             }
             Ok(path)
         })

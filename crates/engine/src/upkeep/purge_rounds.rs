@@ -1,9 +1,9 @@
 //! The task that purges, by time and when a write meets a mark.
 
 use crate::{
-    accounting::{follow::milliseconds, purger::Purger, report::PurgeReport},
+    accounting::{index_observer::milliseconds, purge_ledger::PurgeLedger, report::PurgeReport},
     catalog::state::IndexState,
-    entries::{open_files::Table, shared::Shared},
+    entries::{open_files::OpenFiles, shared::Shared},
     upkeep::removal::{self, SLICE},
 };
 use forebay_cache::{
@@ -27,46 +27,46 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
 const EXPIRY_SCAN: usize = 10_000;
 
 /// Purges for ever.
-pub(crate) async fn run(shared: Arc<Shared>, table: Arc<Table>) {
-    let purger = &shared.purger;
-    purger.measure(&shared).await;
-    while !purger.knows_entries(&shared) {
+pub(crate) async fn run(shared: Arc<Shared>, table: Arc<OpenFiles>) {
+    let purge_ledger = &shared.purge_ledger;
+    purge_ledger.measure(&shared).await;
+    while !purge_ledger.knows_entries(&shared) {
         tokio::time::sleep(INDEX_PAUSE).await;
     }
-    let mut ticks = tokio::time::interval(purger.options.interval);
+    let mut ticks = tokio::time::interval(purge_ledger.options.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut was_met, mut expired_since) = (true, None);
     loop {
         tokio::select! {
             biased;
-            () = purger.due.notified() => {}
+            () = purge_ledger.due.notified() => {}
             _ = ticks.tick() => {}
         }
-        let disks = purger.measure(&shared).await;
+        let disks = purge_ledger.measure(&shared).await;
         let now = tokio::time::Instant::now();
-        let lifetime_min = purger.options.rules.lifetime_min();
+        let lifetime_min = purge_ledger.options.rules.lifetime_min();
         if lifetime_min
             .is_some_and(|lifetime| expired_since.is_none_or(|last| now - last >= EXPIRY_INTERVAL.min(lifetime)))
         {
             expired_since = Some(now);
-            purger.purge_expired(&shared, &table).await;
+            purge_ledger.purge_expired(&shared, &table).await;
         }
-        let goals = purger.goals(&disks);
-        let is_met = goals.is_empty() || purger.purge(&shared, &table, &goals).await.unmet.is_zero();
+        let goals = purge_ledger.goals(&disks);
+        let is_met = goals.is_empty() || purge_ledger.purge(&shared, &table, &goals).await.unmet.is_zero();
         if !is_met {
             if was_met {
                 tracing::warn!(
                     "the purge makes less room than is wanted: what is left is in use, pinned or guaranteed"
                 );
             }
-            purger.measure(&shared).await;
+            purge_ledger.measure(&shared).await;
             tokio::time::sleep(UNMET_PAUSE).await;
         }
         was_met = is_met;
     }
 }
 
-impl Purger {
+impl PurgeLedger {
     fn knows_entries(&self, shared: &Shared) -> bool {
         let state = shared.catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state());
         !matches!(state, IndexState::Off | IndexState::Loading)
@@ -102,7 +102,7 @@ impl Purger {
     }
 
     /// Removes entries until the goals are met, or nothing more may go.
-    pub(crate) async fn purge(&self, shared: &Arc<Shared>, table: &Arc<Table>, goals: &[Goal]) -> PurgeReport {
+    pub(crate) async fn purge(&self, shared: &Arc<Shared>, table: &Arc<OpenFiles>, goals: &[Goal]) -> PurgeReport {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
         self.ledger().end_pins(forebay_net::clock::now_unix());
@@ -138,7 +138,7 @@ impl Purger {
     }
 
     /// Removes entries that were not used for too long.
-    async fn purge_expired(&self, shared: &Arc<Shared>, table: &Arc<Table>) {
+    async fn purge_expired(&self, shared: &Arc<Shared>, table: &Arc<OpenFiles>) {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
         self.learn(shared).await;
@@ -170,7 +170,7 @@ impl Purger {
     async fn remove_slice(
         &self,
         shared: &Arc<Shared>,
-        table: &Arc<Table>,
+        table: &Arc<OpenFiles>,
         run: &mut PurgeRun,
         slice: Vec<Victim>,
     ) -> u64 {

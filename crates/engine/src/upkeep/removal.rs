@@ -1,6 +1,6 @@
 //! Removing victims from the disk, a slice at a time.
 
-use crate::entries::{open_files::Table, shared::Shared};
+use crate::entries::{open_files::OpenFiles, shared::Shared};
 use forebay_cache::{CacheKey, Victim};
 use forebay_index::{Change, Index};
 use forebay_telemetry::DiskOperation;
@@ -18,18 +18,18 @@ pub(crate) struct Removed {
 }
 
 /// Removes victims, as far as nobody uses them. Blocking.
-pub(crate) fn remove(shared: &Shared, table: &Arc<Table>, victims: Vec<Victim>) -> Removed {
+pub(crate) fn remove(shared: &Shared, table: &Arc<OpenFiles>, victims: Vec<Victim>) -> Removed {
     let (Some(disk), Some(catalog)) = (&shared.disk, &shared.catalog) else { return stay(victims) };
     let Some(index) = catalog.index() else { return stay(victims) };
     let Some(named) = names(&index, &victims) else { return stay(victims) };
-    let leaving = table.take_leave(named.iter().filter_map(|(_, key)| key.clone()));
+    let leaving = table.reserve_for_removal(named.iter().filter_map(|(_, key)| key.clone()));
     let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(shared, key)).cloned().collect();
     let results = disk.remove_entries(&keys);
     let mut went: BTreeSet<&CacheKey> = BTreeSet::new();
     for (key, result) in keys.iter().zip(results) {
         match result {
             Ok(()) => {
-                shared.purger.note_gone(key);
+                shared.purge_ledger.note_gone(key);
                 catalog.note(key, Change::removed());
                 went.insert(key);
             }

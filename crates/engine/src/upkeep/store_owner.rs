@@ -45,8 +45,8 @@ async fn run(shared: Arc<Shared>, mut records: OwnRecords) {
             (records, error)
         });
         // Only a panic of our own ends it.
-        let Ok((kept, error)) = renewed.await else { return };
-        records = kept;
+        let Ok((stored, error)) = renewed.await else { return };
+        records = stored;
         match error {
             None => is_failing = false,
             Some(error @ StoreError::Filled { .. }) => {

@@ -5,7 +5,7 @@
 
 use crate::{
     Workers,
-    entries::{block_sums, cached_file::CachedFile, open_files::Table, stored_entry::Kept},
+    entries::{block_sums, cached_file::CachedFile, open_files::OpenFiles, stored_entry::StoredEntry},
     upkeep::entry_check::facts_of,
 };
 use forebay_cache::{CacheKey, Cinfo};
@@ -29,7 +29,7 @@ const BATCH_MAX: usize = 256;
 const FLUSH_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Syncs files as they become due, `interval` after they changed at the latest, for ever.
-pub(crate) async fn run(table: Arc<Table>, interval: Duration, workers: Workers) {
+pub(crate) async fn run(table: Arc<OpenFiles>, interval: Duration, workers: Workers) {
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut batches: BTreeMap<VolumeId, JoinSet<()>> = BTreeMap::new();
@@ -69,7 +69,7 @@ fn by_volume(files: impl Iterator<Item = Arc<CachedFile>>) -> BTreeMap<VolumeId,
 }
 
 /// Syncs everything that is not on disk yet.
-pub(crate) async fn flush(table: &Table, workers: &Workers) {
+pub(crate) async fn flush(table: &OpenFiles, workers: &Workers) {
     let batches = by_volume(table.files().into_iter()).into_values().map(|files| {
         let workers = workers.clone();
         async move { sync_all(files, &workers).await }
@@ -82,14 +82,14 @@ pub(crate) async fn flush(table: &Table, workers: &Workers) {
 }
 
 fn is_due(file: &CachedFile, interval: Duration) -> bool {
-    let Some(kept) = file.kept() else { return false };
+    let Some(stored) = file.stored() else { return false };
     let (dirty_since, has_failed) = {
-        let record = kept.record();
+        let record = stored.record();
         (record.dirty_since, record.failed_syncs > 0)
     };
     let Some(dirty_since) = dirty_since else { return false };
     let age = forebay_net::clock::monotonic().saturating_duration_since(dirty_since);
-    let is_finished = !file.is_open() || (kept.map.is_complete() && kept.map.unsynced_count() > 0);
+    let is_finished = !file.is_open() || (stored.map.is_complete() && stored.map.unsynced_count() > 0);
     age >= interval || (is_finished && !has_failed)
 }
 
@@ -111,12 +111,12 @@ async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
 /// nothing by company.
 fn batches(files: Vec<Arc<CachedFile>>) -> Vec<Vec<Arc<CachedFile>>> {
     let gains = |file: &Arc<CachedFile>| {
-        let (disk, kept) = (file.shared().disk.as_ref(), file.kept());
-        disk.zip(kept).is_some_and(|(disk, kept)| disk.syncs_together(kept.data.as_ref()))
+        let (disk, stored) = (file.shared().disk.as_ref(), file.stored());
+        disk.zip(stored).is_some_and(|(disk, stored)| disk.syncs_together(stored.data.as_ref()))
     };
-    let has_data = |file: &Arc<CachedFile>| file.kept().is_some_and(|kept| kept.map.unsynced_count() > 0);
-    let (together, alone): (Vec<_>, Vec<_>) = files.into_iter().partition(gains);
-    let (with_data, without): (Vec<_>, Vec<_>) = together.into_iter().partition(has_data);
+    let has_data = |file: &Arc<CachedFile>| file.stored().is_some_and(|stored| stored.map.unsynced_count() > 0);
+    let (vector, alone): (Vec<_>, Vec<_>) = files.into_iter().partition(gains);
+    let (with_data, without): (Vec<_>, Vec<_>) = vector.into_iter().partition(has_data);
     let len_of = |files: &[_]| if files.len() <= SYNCS_MAX { 1 } else { BATCH_MAX };
     let of_len = |files: Vec<_>, len: usize| files.chunks(len).map(<[_]>::to_vec).collect::<Vec<_>>();
     let lens = [len_of(&with_data), len_of(&without), 1];
@@ -149,12 +149,12 @@ fn sync_together(files: &[Arc<CachedFile>]) {
 fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
     let Some(disk) = syncings.first().and_then(|syncing| syncing.file.shared().disk.clone()) else { return Vec::new() };
     let (unsynced, mut done): (Vec<_>, Vec<_>) =
-        syncings.into_iter().partition(|syncing| syncing.kept.map.has_unsynced(&syncing.cinfo.blocks));
-    let data: Vec<&dyn DataFile> = unsynced.iter().map(|syncing| syncing.kept.data.as_ref()).collect();
+        syncings.into_iter().partition(|syncing| syncing.stored.map.has_unsynced(&syncing.cinfo.blocks));
+    let data: Vec<&dyn DataFile> = unsynced.iter().map(|syncing| syncing.stored.data.as_ref()).collect();
     let results = disk.sync_data_of(&data);
     drop(data);
     for (syncing, result) in unsynced.into_iter().zip(results) {
-        let (file, kept) = (syncing.file, syncing.kept);
+        let (file, stored) = (syncing.file, syncing.stored);
         match result {
             Ok(()) => {
                 file.shared().metrics.add_disk_sync();
@@ -163,7 +163,7 @@ fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
             Err(error) => {
                 file.shared().note_disk_failure(DiskOperation::Sync, file.volume(), &error);
                 file.retire(DropReason::Damaged);
-                kept.forget_unsynced();
+                stored.forget_unsynced();
             }
         }
     }
@@ -180,7 +180,7 @@ fn is_disk_online(file: &CachedFile) -> bool {
 struct Syncing<'a> {
     file: &'a Arc<CachedFile>,
     key: &'a CacheKey,
-    kept: &'a Kept,
+    stored: &'a StoredEntry,
     /// What is to be recorded: blocks that were written before the sync of the data.
     cinfo: Cinfo,
     mark: Option<OriginMark>,
@@ -193,29 +193,29 @@ impl<'a> Syncing<'a> {
     /// Waits for a sync of the file under way. `None` when there is nothing to sync. What changes from now on makes the file
     /// dirty again.
     fn begin(file: &'a Arc<CachedFile>) -> Option<Self> {
-        let (kept, key) = (file.kept()?, file.key()?);
-        let turn = kept.sync_turn();
-        let _noting = kept.noting();
+        let (stored, key) = (file.stored()?, file.key()?);
+        let turn = stored.sync_turn();
+        let _noting = stored.noting();
         if file.is_retired() || !is_disk_online(file) {
             return None;
         }
-        let mut record = kept.record();
+        let mut record = stored.record();
         record.dirty_since.take()?;
-        if !kept.is_on_disk() {
+        if !stored.is_on_disk() {
             // Nothing was written: there is nothing that a record would tell of.
             return None;
         }
         record.is_syncing = true;
         file.refresh_access(&mut record);
-        let cinfo = Cinfo { blocks: kept.map.snapshot_written(), ..record.cinfo.clone() };
+        let cinfo = Cinfo { blocks: stored.map.snapshot_written(), ..record.cinfo.clone() };
         let (mark, is_first) = (record.mark.clone(), !record.names_blocks);
         drop(record);
-        file.store_sums(kept);
-        Some(Self { file, key, kept, cinfo, mark, is_first, is_done: false, _turn: turn })
+        file.store_sums(stored);
+        Some(Self { file, key, stored, cinfo, mark, is_first, is_done: false, _turn: turn })
     }
 
     fn new_record(&self) -> NewRecord<'_> {
-        let (data, origin) = (self.kept.data.as_ref(), self.mark.as_ref());
+        let (data, origin) = (self.stored.data.as_ref(), self.mark.as_ref());
         NewRecord { key: self.key, data, cinfo: &self.cinfo, origin, is_first: self.is_first }
     }
 
@@ -237,30 +237,30 @@ impl<'a> Syncing<'a> {
 
     /// Notes that the record is on disk, unless the file was retired while it was on its way there.
     fn note_recorded(&self) {
-        let Self { file, key, kept, cinfo, mark, .. } = self;
-        let _noting = kept.noting();
+        let Self { file, key, stored, cinfo, mark, .. } = self;
+        let _noting = stored.noting();
         if file.is_retired() {
             return;
         }
-        kept.record().names_blocks = cinfo.blocks.last().is_some();
-        let is_complete_now = kept.note_synced(&cinfo.blocks);
+        stored.record().names_blocks = cinfo.blocks.last().is_some();
+        let is_complete_now = stored.note_synced(&cinfo.blocks);
         let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
-        file.shared().note_entry(key, kept.data.as_ref(), cinfo, mark.as_ref(), last_use);
+        file.shared().note_entry(key, stored.data.as_ref(), cinfo, mark.as_ref(), last_use);
         if let (Some(catalog), Some(owner)) = (&file.shared().catalog, file.owner()) {
             catalog.note(key, Change::owned(owner.to_owned()));
         }
         if is_complete_now {
-            note_complete(file, kept, key);
+            note_complete(file, stored, key);
         }
-        if file.shared().options.shows_complete && kept.is_to_be_shown() {
-            file.show();
+        if file.shared().options.publishes_complete && stored.is_to_be_published() {
+            file.publish();
         }
     }
 }
 
 impl Drop for Syncing<'_> {
     fn drop(&mut self) {
-        let mut record = self.kept.record();
+        let mut record = self.stored.record();
         record.is_syncing = false;
         if self.is_done {
             record.failed_syncs = 0;
@@ -272,15 +272,15 @@ impl Drop for Syncing<'_> {
 }
 
 /// Sees to the checksums of a file that is complete and on disk as a whole since a moment.
-fn note_complete(file: &CachedFile, kept: &Kept, key: &CacheKey) {
+fn note_complete(file: &CachedFile, stored: &StoredEntry, key: &CacheKey) {
     let shared = file.shared();
     let algorithms = &shared.options.integrity.checksums;
     if algorithms.is_empty() {
         return;
     }
-    let checksums = block_sums::of_file(kept, algorithms);
+    let checksums = block_sums::of_file(stored, algorithms);
     if let (Some(checksums), Some(catalog)) = (&checksums, &shared.catalog) {
-        catalog.note_learnt(key, kept.generation(), facts_of(checksums));
+        catalog.note_learnt(key, stored.generation(), facts_of(checksums));
     }
-    shared.completions.add(key, kept.generation(), checksums);
+    shared.completions.add(key, stored.generation(), checksums);
 }

@@ -31,7 +31,7 @@ fn filler(root: &Path) -> House {
     let options = Options {
         direct_lease: Duration::from_secs(3600),
         sync_interval: Duration::from_millis(20),
-        shows_complete: true,
+        publishes_complete: true,
         honours_access_times: true,
         ..options()
     };

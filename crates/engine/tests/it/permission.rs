@@ -113,7 +113,7 @@ fn engine(root: &Path, origin: &Arc<Guarded>, options: Options) -> Engine {
         source,
         writes: Writes::Refuse,
         validity: Default::default(),
-        asks_leave: true,
+        authorizes_at_origin: true,
         service: forebay_engine::Service::default(),
     };
     let routes = Routes::new(vec![export], AllowList::default(), Arc::new(|_| unreachable!("no forwarding")))

@@ -247,13 +247,13 @@ fn an_origin_that_falls_silent_costs_the_read_and_never_shifts_its_bytes() {
             let read = bypassed.read_many(&[range]).pop().unwrap();
             assert!(collect(read).await.is_err());
         }
-        let kept = house.open("/g").await;
-        let read = kept.read_many(&[ByteRange::at(BLOCK / 2, 10)]).pop().unwrap();
+        let stored = house.open("/g").await;
+        let read = stored.read_many(&[ByteRange::at(BLOCK / 2, 10)]).pop().unwrap();
         assert_eq!(collect(read).await.unwrap().len(), 10, "these came before the silence");
-        let read = kept.read_many(&[ByteRange::at(BLOCK / 2, BLOCK)]).pop().unwrap();
+        let read = stored.read_many(&[ByteRange::at(BLOCK / 2, BLOCK)]).pop().unwrap();
         assert!(collect(read).await.is_err());
         house.origin.script(|script| script.ends_at = None);
-        check(&kept, ByteRange::at(0, 4 * MIB)).await;
+        check(&stored, ByteRange::at(0, 4 * MIB)).await;
     });
 }
 

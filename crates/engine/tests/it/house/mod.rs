@@ -65,7 +65,7 @@ impl House {
             source,
             writes: Writes::Redirect,
             validity,
-            asks_leave: false,
+            authorizes_at_origin: false,
             service,
         };
         let named = origin.clone();

@@ -96,7 +96,7 @@ impl Site {
             source,
             writes,
             validity: ValidityPolicy::default(),
-            asks_leave: false,
+            authorizes_at_origin: false,
             service: forebay_engine::Service::default(),
         };
         let named = origin.clone();

@@ -3,7 +3,7 @@
 //! The decisions are the cache crate's: the [`Ledger`] knows what is where and who goes first, [`forebay_cache::plan_purge`]
 //! tells what has to go. Here it is fed by the index and by every write, woken when room is short, and obeyed.
 
-use crate::accounting::disk_headroom::Room;
+use crate::accounting::disk_headroom::DiskHeadroom;
 use forebay_cache::{CacheKey, Footprint, Ledger, PurgeRules};
 use forebay_store::VolumeId;
 use forebay_telemetry::Metrics;
@@ -30,10 +30,10 @@ impl Default for PurgeOptions {
 }
 
 /// Accounts what entries take, and purges.
-pub(crate) struct Purger {
+pub(crate) struct PurgeLedger {
     pub(crate) options: PurgeOptions,
     pub(crate) ledger: Mutex<Ledger>,
-    pub(crate) room: Room,
+    pub(crate) room: DiskHeadroom,
     /// Told when a purge is due before its time.
     pub(crate) due: Notify,
     /// The disk has said that it is full, since this was last asked.
@@ -43,13 +43,13 @@ pub(crate) struct Purger {
     pub(crate) metrics: Metrics,
 }
 
-impl Purger {
+impl PurgeLedger {
     pub(crate) fn new(options: PurgeOptions, metrics: Metrics) -> Self {
         let ledger = Mutex::new(Ledger::new(&options.rules));
         Self {
             options,
             ledger,
-            room: Room::default(),
+            room: DiskHeadroom::default(),
             due: Notify::new(),
             is_disk_full: AtomicBool::new(false),
             turn: tokio::sync::Mutex::default(),

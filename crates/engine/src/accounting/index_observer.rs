@@ -1,10 +1,10 @@
 //! What the index tells of entries.
 
-use crate::{accounting::purger::Purger, catalog::follower::Follower};
+use crate::{accounting::purge_ledger::PurgeLedger, catalog::index_observer::IndexObserver};
 use forebay_cache::{CacheKey, Ledger};
 use forebay_index::{Applied, Record};
 
-impl Follower for Purger {
+impl IndexObserver for PurgeLedger {
     fn begin(&self) {
         *self.ledger() = Ledger::new(&self.options.rules);
     }

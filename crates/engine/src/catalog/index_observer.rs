@@ -5,7 +5,7 @@ use forebay_index::{Applied, Record};
 
 /// Is told of every entry in the index, and of every change, in the order of the changes. The methods run on a worker and must
 /// not wait.
-pub(crate) trait Follower: Send + Sync + 'static {
+pub(crate) trait IndexObserver: Send + Sync + 'static {
     /// What was told so far is void: every entry is told anew.
     fn begin(&self);
 
@@ -17,7 +17,7 @@ pub(crate) trait Follower: Send + Sync + 'static {
 }
 
 /// Nobody.
-impl Follower for () {
+impl IndexObserver for () {
     fn begin(&self) {}
 
     fn found(&self, _key: &CacheKey, _record: &Record) {}
