@@ -215,7 +215,7 @@ def setting_that_is_none(site: Site) -> None:
         (buffers_of_the_whole_memory, "warn", "limit", "memory.budget is 1.0 TiB"),
         (store_that_cannot_be_made, "fail", "configuration", "is not a directory"),
         (store_that_everybody_enters, "warn", "disk", "by everybody"),
-        (setting_that_is_none, "fail", "configuration", "is no address"),
+        (setting_that_is_none, "fail", "configuration", "is not an address"),
     ],
 )
 def test_what_is_broken_is_found(

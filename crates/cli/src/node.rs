@@ -182,7 +182,7 @@ impl Origins {
             source,
             writes: export.writes,
             validity: export.validity,
-            authorizes_at_origin: export.asks_leave,
+            authorizes_at_origin: export.checks_origin,
             service: export.service,
         }
     }

@@ -1,12 +1,12 @@
-//! The typed configuration: what the rest of the program uses, and what cannot be wrong.
+//! The typed configuration, which the rest of the program uses.
 
-use crate::{accounts::RunAs, roles::Role};
+use crate::base::{Role, RunAs};
 use forebay_cache::{AllowList, PathPattern, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Service, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
 use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_store::Permissions;
-use forebay_telemetry::{LogFormat, TraceOptions};
+use forebay_telemetry::{LogFormat, Sample, TraceOptions};
 use forebay_trust::{CredentialOptions, SecurityOptions};
 use forebay_types::{Endpoint, Lfn};
 use std::{
@@ -18,107 +18,96 @@ use std::{
 /// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The `root://` front.
     pub server: ServerConfig,
-    /// Encryption.
     pub tls: TlsConfig,
-    /// Who clients are, and what they may do.
+    /// Authentication and authorization of clients.
     pub security: SecurityOptions,
-    /// What origins are shown.
+    /// Credentials for origins.
     pub credentials: CredentialOptions,
-    /// The admin port.
     pub admin: AdminConfig,
-    /// Where files are kept; none only when nothing is cached.
+    /// Empty only if no files of origins are exported.
     pub disks: Vec<DiskConfig>,
-    /// Who may use new files on them.
+    /// Permissions of new files on the disks.
     pub permissions: Permissions,
-    /// Where what is known of cached files is kept.
     pub index: IndexConfig,
-    /// Block size, memory and syncs.
     pub engine: forebay_engine::Options,
-    /// Parts of the name space; no two have one path.
+    /// No two have the same path.
     pub exports: Vec<ExportConfig>,
-    /// Origins that clients may name.
+    /// Origins that clients may name in a path.
     pub forwarding: AllowList,
-    /// Where the filler of a manager is; `None` to look for it in the store.
+    /// Server of the filler; `None` if the manager reads it from the store.
     pub manager_filler: Option<Endpoint>,
-    /// What is decided about opens.
     pub decisions: DecisionOptions,
-    /// How origins are used.
     pub origin: OriginConfig,
-    /// The log.
     pub logging: LogConfig,
-    /// The trace of reads; `None` for none.
     pub trace: Option<TraceConfig>,
 }
 
 /// The trace of reads.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TraceConfig {
-    /// Where it is kept, and how much of it.
     pub options: TraceOptions,
-    /// Files that are traced; all, when there are none.
+    /// Files to trace; empty for all.
     pub only: Vec<PathPattern>,
+}
+
+impl Default for TraceConfig {
+    fn default() -> Self {
+        let options =
+            TraceOptions { directory: PathBuf::new(), sample: Sample::ALL, file_bytes: 256 << 20, files_max: 8 };
+        Self { options, only: Vec::new() }
+    }
 }
 
 /// The `root://` front.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// What the server does.
     pub role: Role,
-    /// Where clients connect: one address at least.
+    /// At least one address.
     pub listen: Vec<SocketAddr>,
-    /// Whom the server becomes when root starts it.
+    /// User to switch to if root starts the server.
     pub user: Option<RunAs>,
-    /// Limits and names.
     pub options: forebay_server::Options,
     /// Limits that hold for all fronts.
     pub front: forebay_front::Options,
-    /// Time that requests under way have to finish when the server is told to stop.
+    /// Time that active requests have to finish during a shutdown.
     pub shutdown_time_max: Duration,
 }
 
-/// Encryption.
+/// TLS for clients and origins.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct TlsConfig {
-    /// Towards clients; `None` for none.
+    /// `None` if clients are not offered TLS.
     pub clients: Option<ClientsTls>,
-    /// Which CAs are trusted. The directory may be missing when nobody has written it.
+    /// The directory may be missing if it is not configured.
     pub trust: TrustAnchors,
-    /// What is shown to origins that ask for a certificate.
+    /// Certificate for origins that request one.
     pub own: Option<Credential>,
 }
 
-/// Encryption towards clients.
+/// TLS for clients.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientsTls {
-    /// The files.
     pub files: ServerTlsFiles,
-    /// What is demanded of clients.
     pub policy: TlsPolicy,
-    /// Time within which a client must finish the handshake.
     pub handshake_time_max: Duration,
 }
 
 /// The admin port.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AdminConfig {
-    /// Where it listens; `None` for nowhere.
     pub listen: Option<SocketAddr>,
-    /// The file that holds the token of the administration API.
     pub token_file: Option<PathBuf>,
-    /// The unix socket of the administration API.
     pub socket: Option<PathBuf>,
-    /// Number of the group whose members may use the socket.
+    /// Group whose members may use the socket.
     pub socket_group: Option<u32>,
 }
 
-/// Where what is known of cached files is kept.
+/// The index of cached files.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IndexConfig {
-    /// The file; `None` for the usual place in the store.
+    /// `None` for `.forebay/index` on the first disk.
     pub path: Option<PathBuf>,
-    /// Bytes of it that are held in memory at most.
     pub cache_bytes: usize,
 }
 
@@ -131,11 +120,10 @@ impl Default for IndexConfig {
 /// A disk on which files are kept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DiskConfig {
-    /// The setting that names its directory.
+    /// Name of the setting with its directory, for messages.
     pub setting: String,
-    /// The directory.
     pub path: PathBuf,
-    /// Its share of new files, relative to the other disks', for the same room.
+    /// Share of new files relative to other disks of the same size.
     pub weight: u32,
     /// Whether the directory must be a mount point.
     pub is_mounted: bool,
@@ -144,60 +132,45 @@ pub struct DiskConfig {
 /// A part of the name space.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ExportConfig {
-    /// Paths at and below this one.
+    /// The export applies to this path and all paths below it.
     pub path: Lfn,
-    /// Where its files come from.
     pub files: ExportFiles,
-    /// What happens to writes.
     pub writes: Writes,
-    /// How copies of its files are kept valid.
     pub validity: ValidityPolicy,
-    /// Whether the origin is asked for leave before a client gets what is here.
-    pub asks_leave: bool,
-    /// How clients get at its files.
+    /// Whether the origin is asked, on behalf of the client, for permission to serve a cached file.
+    pub checks_origin: bool,
     pub service: Service,
 }
 
-/// Where the files of an export come from.
+/// The source of the files of an export.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ExportFiles {
-    /// From interchangeable servers, tried in this order.
-    Origins {
-        /// The first one.
-        first: Endpoint,
-        /// The others.
-        others: Vec<Endpoint>,
-        /// What is done about TLS.
-        tls: TlsUse,
-    },
-    /// From a directory of this machine.
+    /// Interchangeable servers, tried in this order.
+    Origins { first: Endpoint, others: Vec<Endpoint>, tls: TlsUse },
+    /// A directory of this machine.
     Directory(PathBuf),
 }
 
-/// How origins are used.
+/// Requests and connections to origins.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct OriginConfig {
-    /// Requests.
     pub options: forebay_origin::Options,
-    /// Connections.
     pub pool: forebay_origin::PoolOptions,
 }
 
 /// The log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogConfig {
-    /// How lines are written.
     pub format: LogFormat,
-    /// What is logged, in the syntax of `RUST_LOG`.
+    /// In the syntax of `RUST_LOG`.
     pub filter: String,
 }
 
-/// Port that the server listens at unless told otherwise.
 const LISTEN_DEFAULT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), forebay_types::XROOTD_PORT);
 
 impl Default for Config {
-    /// The settings of an empty file, which alone is no configuration: it serves nothing.
+    /// The settings of an empty file, which is refused: it exports nothing.
     fn default() -> Self {
         Self {
             server: ServerConfig {
@@ -228,13 +201,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Whether clients that see the cache's file system read some complete files on their own.
+    /// Whether clients with direct access read complete files of some export without the server.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.decisions.forwarding_service.direct || self.exports.iter().any(|export| export.service.direct)
     }
 
-    /// Whether anything is cached.
+    /// Whether files of origins are cached.
     #[must_use]
     pub fn is_cache(&self) -> bool {
         !self.forwarding.is_empty()

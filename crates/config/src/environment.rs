@@ -1,9 +1,8 @@
-//! What a configuration needs of the machine.
+//! Checks of a configuration against the machine.
 
 use crate::{
-    Role,
+    base::{ConfigError, Problem, Role},
     config::{DiskConfig, ExportConfig, ExportFiles},
-    error::{ConfigError, Problem},
     settings::Settings,
 };
 use forebay_admin::TokenFile;
@@ -15,23 +14,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Checks what the configuration names on the machine, and changes nothing.
-pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
-    let mut problems = problems_at_start(settings);
-    if settings.config.server.role == Role::Manager {
-        let bad = settings.config.disks.iter().filter_map(|disk| Some((disk, check_shared(&disk.path).err()?)));
-        problems.extend(bad.map(|(disk, text)| settings.problem_at(&disk.setting, text)));
-    } else if let disks @ [_, _, ..] = settings.config.disks.as_slice() {
-        let bad = disks.iter().filter_map(|disk| Some((disk, check_disk(disk).err()?)));
-        problems.extend(bad.map(|(disk, text)| settings.problem_at(&disk.setting, text)));
+impl Settings {
+    /// Checks the configuration against this machine: that the store can be written and exported directories can be read.
+    /// Changes nothing.
+    ///
+    /// # Errors
+    /// All problems, with line and column.
+    pub fn check_environment(&self) -> Result<(), ConfigError> {
+        let mut problems = problems_at_start(self);
+        let mut check_disks = |check: fn(&DiskConfig) -> Result<(), String>| {
+            let bad = self.config.disks.iter().filter_map(|disk| Some((disk, check(disk).err()?)));
+            problems.extend(bad.map(|(disk, text)| self.problem_at(&disk.setting, text)));
+        };
+        if self.config.server.role == Role::Manager {
+            check_disks(|disk| check_shared(&disk.path));
+        } else if self.config.disks.len() > 1 {
+            check_disks(check_disk);
+        }
+        if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
     }
-    if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
-}
 
-/// As [`check`], but for disks of several: a server starts without those that cannot be used.
-pub(crate) fn check_needed(settings: &Settings) -> Result<(), ConfigError> {
-    let problems = problems_at_start(settings);
-    if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+    /// As [`Self::check_environment`], without the disks if there are several: a server starts without those that are absent.
+    ///
+    /// # Errors
+    /// All problems, with line and column.
+    pub fn check_needed(&self) -> Result<(), ConfigError> {
+        let problems = problems_at_start(self);
+        if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+    }
 }
 
 fn problems_at_start(settings: &Settings) -> Vec<Problem> {
@@ -58,7 +68,6 @@ fn problems_at_start(settings: &Settings) -> Vec<Problem> {
     problems
 }
 
-/// What is wrong with the files of TLS.
 fn check_tls(settings: &Settings) -> Option<Problem> {
     let tls = &settings.config.tls;
     let problem = |error: TlsError, (certificate, key): (&str, &str), own: &Credential| {
@@ -88,7 +97,7 @@ fn check_tls(settings: &Settings) -> Option<Problem> {
     Some(problem(error, ("origin.certificate", "origin.key"), tls.own.as_ref().unwrap_or(&none)))
 }
 
-/// Whether a disk of several can be used now.
+/// Checks one of several disks.
 fn check_disk(disk: &DiskConfig) -> Result<(), String> {
     let shown = disk.path.display();
     if !disk.path.is_dir() {
@@ -100,11 +109,11 @@ fn check_disk(disk: &DiskConfig) -> Result<(), String> {
     check_store(&disk.path)
 }
 
-/// Whether files can be kept below `store`, which may have to be created.
+/// Checks that files can be stored below `store`, which may have to be created.
 fn check_store(store: &Path) -> Result<(), String> {
     let shown = store.display();
     let existing = store.ancestors().find(|path| path.symlink_metadata().is_ok());
-    let Some(existing) = existing.or_else(|| Some(Path::new(".")).filter(|_| store.is_relative())) else {
+    let Some(existing) = existing.or_else(|| store.is_relative().then(|| Path::new("."))) else {
         return Err(format!("{shown} cannot be created: choose another directory"));
     };
     if !existing.is_dir() {
@@ -121,7 +130,7 @@ fn check_store(store: &Path) -> Result<(), String> {
     })
 }
 
-/// Whether a manager can look at the store that is filled by another process.
+/// Checks that a manager can read the store that another process fills.
 fn check_shared(store: &Path) -> Result<(), String> {
     let shown = store.display();
     if !store.is_dir() {

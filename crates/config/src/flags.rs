@@ -1,9 +1,12 @@
 //! Settings from the command line alone.
 
-use crate::raw::{Raw, RawExport, Texts};
+use crate::{
+    file::{Raw, RawExport, Table},
+    value::{Field, Form},
+};
 use toml::Spanned;
 
-/// The settings that have a flag, as they were written. They stand for a file with one export of everything.
+/// The settings that have a flag, as a file with one export of `/`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Flags {
     /// `--listen ADDRESS:PORT`, any number of them.
@@ -42,21 +45,21 @@ impl Flags {
     pub(crate) fn into_raw(self) -> Raw {
         let mut raw = Raw::default();
         raw.server.listen = texts(self.listen);
-        raw.store.path = self.store.map(text);
-        raw.store.block_size = self.block_size.map(text);
-        raw.memory.budget = self.memory.map(text);
-        raw.purge.budget = self.budget.map(text);
-        raw.admin.listen = self.admin_listen.map(text);
-        raw.admin.socket = self.admin_socket.map(text);
+        raw.store.path = text(self.store);
+        raw.store.block_size = text(self.block_size);
+        raw.memory.budget = text(self.memory);
+        raw.purge.budget = text(self.budget);
+        raw.admin.listen = text(self.admin_listen);
+        raw.admin.socket = text(self.admin_socket);
         raw.forwarding.allow = texts(self.forwarding);
-        raw.logging.filter = self.log.map(text);
+        raw.logging.filter = text(self.log);
         let export = RawExport {
             origins: texts(self.origins),
-            directory: self.export_dir.map(text),
-            writes: self.writes.map(text),
-            direct: self.direct.map(text),
-            miss: self.miss.map(text),
-            fill: self.fill.map(text),
+            directory: text(self.export_dir),
+            writes: text(self.writes),
+            direct: text(self.direct),
+            miss: text(self.miss),
+            fill: text(self.fill),
             ..RawExport::default()
         };
         if !export.written().is_empty() {
@@ -66,11 +69,13 @@ impl Flags {
     }
 }
 
-/// A text without a place in a file.
-fn text(text: String) -> Spanned<String> {
-    Spanned::new(0..0, text)
+fn text<F: Form<Toml = String>>(text: Option<String>) -> Field<F> {
+    text.map(Field::without_place).unwrap_or_default()
 }
 
-fn texts(texts: Vec<String>) -> Option<Spanned<Texts>> {
-    (!texts.is_empty()).then(|| Spanned::new(0..0, texts.into_iter().map(text).collect()))
+fn texts<F: Form<Toml = Vec<Spanned<String>>>>(texts: Vec<String>) -> Field<F> {
+    if texts.is_empty() {
+        return Field::default();
+    }
+    Field::without_place(texts.into_iter().map(|text| Spanned::new(0..0, text)).collect())
 }

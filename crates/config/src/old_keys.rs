@@ -1,7 +1,8 @@
 //! Keys of earlier releases. A renamed or removed key is accepted with a warning for one release, then it is an error like
 //! any other unknown key.
 
-use std::{borrow::Cow, ops::Range};
+use crate::value::Fault;
+use std::borrow::Cow;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -29,14 +30,11 @@ pub(crate) enum Now {
 /// All keys of the last release that this one does not have. Entries are deleted one release later.
 pub(crate) const OLD_KEYS: &[OldKey] = &[];
 
-/// A sentence about a range of bytes of the file.
-pub(crate) type Note = (Range<usize>, String);
-
 /// Takes old keys out of the file, and puts values under their new keys.
 ///
 /// # Errors
 /// When a table has both the old and the new key.
-pub(crate) fn replace(file: &mut DeTable<'_>, old_keys: &[OldKey]) -> Result<Vec<Note>, Note> {
+pub(crate) fn replace(file: &mut DeTable<'_>, old_keys: &[OldKey]) -> Result<Vec<Fault>, Fault> {
     let mut warnings = Vec::new();
     for old in old_keys {
         match file.get_mut(old.table).map(Spanned::get_mut) {
@@ -55,7 +53,7 @@ pub(crate) fn replace(file: &mut DeTable<'_>, old_keys: &[OldKey]) -> Result<Vec
     Ok(warnings)
 }
 
-fn replace_in(table: &mut DeTable<'_>, old: &OldKey) -> Result<Option<Note>, Note> {
+fn replace_in(table: &mut DeTable<'_>, old: &OldKey) -> Result<Option<Fault>, Fault> {
     let OldKey { table: section, key, now } = old;
     let Some((written, value)) = table.remove_entry(*key) else { return Ok(None) };
     let place = written.span();

@@ -1,30 +1,27 @@
-//! A configuration together with where it was written.
+//! A configuration with the place of each setting.
 
 use crate::{
+    base::{ConfigError, Problem},
     config::Config,
     convert::convert,
-    declare::{Setting, TakesEffect},
-    environment,
-    error::{ConfigError, Problem},
+    file::{Raw, Setting, Source, declared, settings},
     flags::Flags,
     old_keys,
-    raw::{Raw, SECTIONS},
-    source::Source,
+    value::Fault,
 };
 use serde::Deserialize;
 use std::{fmt, fs, io::Read, ops::Range, path::Path};
 use toml::de::DeTable;
 
-/// Longest configuration file in bytes; a longer one is something else.
+/// Longest configuration file in bytes.
 pub const FILE_LEN_MAX: u64 = 4 << 20;
 
-/// A configuration together with where it was written.
+/// A configuration with the place of each setting.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What was configured.
     pub config: Config,
     source: Source,
-    /// Name and place of what is written; settings of the list of exports as `export[0].path`.
+    /// Name and place of each setting of the file; those of lists as `export[0].path`.
     written: Vec<(String, Range<usize>)>,
     warnings: Vec<Problem>,
 }
@@ -33,7 +30,7 @@ impl Settings {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// When the file cannot be read, or names all that is wrong in it with line and column.
+    /// When the file cannot be read; otherwise all problems of the file, with line and column.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let unreadable =
             |problem: String| ConfigError::new(vec![Problem { place: path.display().to_string(), text: problem }]);
@@ -42,15 +39,15 @@ impl Settings {
             .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_string(&mut text))
             .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
         if text.len() as u64 > FILE_LEN_MAX {
-            return Err(unreadable(format!("longer than {FILE_LEN_MAX} bytes: this is no configuration file")));
+            return Err(unreadable(format!("longer than {FILE_LEN_MAX} bytes: this is not a configuration file")));
         }
         Self::parse(path, text)
     }
 
-    /// Understands the text of a configuration file; `path` serves for messages.
+    /// Reads the text of a configuration file; `path` appears in messages.
     ///
     /// # Errors
-    /// Names all that is wrong with line and column.
+    /// All problems of the file, with line and column.
     pub fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
         let read = read_file(&text);
         let source = Source::File { path: path.to_owned(), text };
@@ -59,34 +56,18 @@ impl Settings {
         Ok(Self { warnings, ..Self::from_raw(&raw, source)? })
     }
 
-    /// Understands flags.
+    /// Reads flags.
     ///
     /// # Errors
-    /// Names all flags that are wrong.
+    /// All wrong flags.
     pub fn from_flags(flags: Flags) -> Result<Self, ConfigError> {
         Self::from_raw(&flags.into_raw(), Source::Flags)
     }
 
     fn from_raw(raw: &Raw, source: Source) -> Result<Self, ConfigError> {
         let config = convert(raw, &source)?;
-        Ok(Self { config, source, written: raw.written(), warnings: Vec::new() })
-    }
-
-    /// Checks what lies outside of the file: that the store can be written and exported directories can be read.
-    /// Changes nothing.
-    ///
-    /// # Errors
-    /// Names all that is wrong with line and column.
-    pub fn check_environment(&self) -> Result<(), ConfigError> {
-        environment::check(self)
-    }
-
-    /// As [`Self::check_environment`], but for disks of several, without which a server starts.
-    ///
-    /// # Errors
-    /// Names all that is wrong with line and column.
-    pub fn check_needed(&self) -> Result<(), ConfigError> {
-        environment::check_needed(self)
+        let written = raw.written().into_iter().map(|setting| (setting.name, setting.span.clone())).collect();
+        Ok(Self { config, source, written, warnings: Vec::new() })
     }
 
     /// Settings that this release accepts and the next one refuses, each with its place and what to write instead.
@@ -95,7 +76,7 @@ impl Settings {
         &self.warnings
     }
 
-    /// An error of `setting` (`table.key`, or `export[0].key`) that showed only when it was used.
+    /// An error of `setting` (`table.key`, or `export[0].key`) that was found only when it was used.
     #[must_use]
     pub fn error_at(&self, setting: &str, text: impl fmt::Display) -> ConfigError {
         ConfigError::new(vec![self.problem_at(setting, text)])
@@ -106,18 +87,16 @@ impl Settings {
         self.source.problem(&declared(setting), span, text)
     }
 
-    /// Settings that differ in `new` and take effect only at a start.
+    /// Settings that differ in `new` and take effect only after a restart.
     #[must_use]
     pub fn restart_needed(&self, new: &Self) -> Vec<&'static str> {
-        let settings = SECTIONS.iter().flat_map(|section| section.settings);
-        let fixed = settings.filter(|setting| setting.value.takes_effect == TakesEffect::AtStart);
-        fixed
-            .filter(|setting| self.value_texts(setting) != new.value_texts(setting))
+        settings()
+            .filter(|setting| !setting.value.is_live && self.value_texts(setting) != new.value_texts(setting))
             .map(|setting| setting.name)
             .collect()
     }
 
-    /// The values of a setting as they are written; its default when it is not. A setting of a list may have several.
+    /// The values of a setting in the file, otherwise its default. A setting of a list may have several.
     fn value_texts(&self, setting: &Setting) -> Vec<&str> {
         let Source::File { text, .. } = &self.source else { return setting.value.default.into_iter().collect() };
         let spans = self.written.iter().filter(|(name, _)| declared(name) == setting.name).map(|(_, span)| span);
@@ -126,20 +105,15 @@ impl Settings {
     }
 }
 
-/// What is written, and warnings about keys of earlier releases.
-fn read_file(text: &str) -> Result<(Raw, Vec<old_keys::Note>), (Option<Range<usize>>, String)> {
+/// A problem of the file, and its place if it is known.
+type Refusal = (Option<Range<usize>>, String);
+
+/// The settings of the file, and warnings about keys of earlier releases.
+fn read_file(text: &str) -> Result<(Raw, Vec<Fault>), Refusal> {
     let refused = |error: toml::de::Error| (error.span(), error.message().replace('\n', ", "));
     let mut file = DeTable::parse(text).map_err(refused)?;
     let warnings =
         old_keys::replace(file.get_mut(), old_keys::OLD_KEYS).map_err(|(place, problem)| (Some(place), problem))?;
     let raw = Raw::deserialize(toml::Deserializer::from(file)).map_err(refused)?;
     Ok((raw, warnings))
-}
-
-/// The name under which a setting is declared: `export.path` for `export[0].path`.
-fn declared(setting: &str) -> String {
-    match (setting.split_once('['), setting.split_once("].")) {
-        (Some((list, _)), Some((_, key))) => format!("{list}.{key}"),
-        _ => setting.to_owned(),
-    }
 }

@@ -20,7 +20,7 @@ pub enum AddressPattern {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AddressPatternError {
     #[error(
-        "`{0}` is no address: write one, with `*` for any run of characters, or a network such as \"192.0.2.0/24\"; names are not looked up"
+        "`{0}` is not an address: write one, with `*` for any run of characters, or a network such as \"192.0.2.0/24\"; names are not looked up"
     )]
     NoAddress(String),
     #[error("`{text}` has bits behind its prefix: the network of this length is {network}")]

@@ -27,7 +27,7 @@ pub enum FillPolicy {
     ToEnd,
 }
 
-/// A text that names no fill policy.
+/// The error of a text that is not a fill policy.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{0}` is not a fill policy: write \"on-demand-blocks\", \"while-open\" or \"to-end\"")]
 pub struct FillPolicyError(pub String);

@@ -14,23 +14,23 @@ fn parse(disks: &str) -> Result<Settings, String> {
 fn disks_are_read_in_their_order() {
     let disks = "[[disk]]\npath = \"/d1\"\n[[disk]]\npath = \"/d2\"\nweight = 3\nmounted = true\n";
     let read = parse(disks).unwrap().config.disks;
-    let told: Vec<_> = read
+    let read_disks: Vec<_> = read
         .iter()
         .map(|disk| (disk.setting.as_str(), disk.path.to_str().unwrap(), disk.weight, disk.is_mounted))
         .collect();
-    assert_eq!(told, [("disk[0].path", "/d1", 1, false), ("disk[1].path", "/d2", 3, true)]);
+    assert_eq!(read_disks, [("disk[0].path", "/d1", 1, false), ("disk[1].path", "/d2", 3, true)]);
     let short = parse("[store]\npath = \"/s\"\n").unwrap().config.disks;
     assert_eq!((short.len(), short[0].setting.as_str(), short[0].weight), (1, "store.path", 1));
 }
 
 #[test]
-fn contradictions_are_refused_where_they_stand() {
+fn contradictions_are_refused_with_their_place() {
     for (disks, place, text) in [
         ("[store]\npath = \"/s\"\n[[disk]]\npath = \"/d\"\n", "forebay.toml:2:", "both store.path and [[disk]]"),
         ("[[disk]]\nweight = 2\n", "forebay.toml:1:", "a disk without a directory"),
         ("[[disk]]\npath = \"/d\"\nweight = 0\n", "forebay.toml:3:", "out of range"),
         ("[[disk]]\npath = \"/d\"\n[[disk]]\npath = \"/d\"\n", "forebay.toml:4:", "not two disks"),
-        ("[[disk]]\npath = \"/d\"\n[[disk]]\npath = \"/d/below\"\n", "forebay.toml:4:", "directories that are apart"),
+        ("[[disk]]\npath = \"/d\"\n[[disk]]\npath = \"/d/below\"\n", "forebay.toml:4:", "write separate directories"),
     ] {
         let error = parse(disks).unwrap_err();
         assert!(error.starts_with(place) && error.contains(text), "{error}");
@@ -38,7 +38,7 @@ fn contradictions_are_refused_where_they_stand() {
 }
 
 #[test]
-fn disks_that_cannot_be_used_now_are_told() {
+fn disks_that_cannot_be_used_now_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path().display();
     let absent = format!("[[disk]]\npath = \"{here}\"\nmounted = true\n[[disk]]\npath = \"/nonexistent/d\"\n");

@@ -1,6 +1,15 @@
 //! The public interface: settings as administrators write them.
 
+mod credentials;
+mod direct;
 mod disks;
+mod issuers;
 mod purge;
+mod read_ahead;
 mod refusals;
+mod roles;
+mod rules;
+mod security;
+mod service;
+mod tls;
 mod trace;

@@ -10,7 +10,7 @@ fn parse(text: &str) -> Result<Config, String> {
 }
 
 #[test]
-fn bounds_are_understood() {
+fn bounds_are_read() {
     let config = parse(
         "[purge]
 policy = \"gdsf\"
@@ -55,10 +55,10 @@ unused = \"never\"
 }
 
 #[test]
-fn bounds_that_make_no_sense_are_refused() {
+fn wrong_bounds_are_refused() {
     for (text, needle) in [
-        ("purge.policy = \"fifo\"", "write one of lru, s3-fifo, gdsf"),
-        ("purge.budget = \"0\"", "nothing could be kept"),
+        ("purge.policy = \"fifo\"", "write \"lru\", \"s3-fifo\" or \"gdsf\""),
+        ("purge.budget = \"0\"", "write 1 or more"),
         ("purge.budget = \"90%\"", "is not a size"),
         ("purge.high = \"101%\"", "is not a percentage"),
         ("purge.high = \"80%\"", "purge.low is above purge.high"),
@@ -67,14 +67,14 @@ fn bounds_that_make_no_sense_are_refused() {
         ("purge = { budget = \"1GiB\", low = \"1GiB\" }", "purge.low is above purge.high"),
         ("purge.interval = \"1ms\"", "write 100ms to 1h"),
         ("quota = [{ max = \"1GiB\" }]", "a quota without a path"),
-        ("quota = [{ path = \"/a\" }]", "a quota that bounds nothing"),
+        ("quota = [{ path = \"/a\" }]", "a quota without a limit"),
         ("quota = [{ path = \"/a\", min = \"2\", max = \"1\" }]", "less than the min"),
         ("quota = [{ path = \"/a\", max = \"1\" }, { path = \"/a\", max = \"1\" }]", "a second quota of /a"),
         ("purge.budget = \"1GiB\"\nquota = [{ path = \"/a\", min = \"1GiB\" }]", "the quotas guarantee 1GiB"),
-        ("expiry = [{ path = \"/a/**\" }]", "a rule that says nothing"),
+        ("expiry = [{ path = \"/a/**\" }]", "an expiry without a time"),
         ("expiry = [{ path = \"a\", unused = \"1d\" }]", "matches no path"),
         ("expiry = [{ unused = \"999ms\" }]", "write 1s or more"),
-        ("expiry = [{ vo = \"/cms\", unused = \"1s\" }]", "is no organization"),
+        ("expiry = [{ vo = \"/cms\", unused = \"1s\" }]", "is not an organization"),
     ] {
         let error = parse(text).unwrap_err();
         assert!(error.contains(needle), "{text}: {error}");
@@ -85,5 +85,5 @@ fn bounds_that_make_no_sense_are_refused() {
 fn rules_on_expiry_are_limited_in_number() {
     let many = |count| format!("expiry = [{}]", vec!["{ unused = \"1s\" }"; count].join(", "));
     assert_eq!(parse(&many(250)).unwrap().engine.purge.rules.expiries.len(), 250);
-    assert!(parse(&many(251)).unwrap_err().contains("251 rules on expiry: write 250 at most"));
+    assert!(parse(&many(251)).unwrap_err().contains("251 tables [[expiry]]: write 250 at most"));
 }

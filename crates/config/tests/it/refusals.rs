@@ -57,13 +57,13 @@ format = \"json\"
 }
 
 #[test]
-fn each_mistake_is_refused_where_it_stands() {
-    // What is added to a good file, the place, and a part of what is said about it.
+fn each_mistake_is_refused_with_its_place() {
+    // Addition to a good file, place, and part of the message.
     let cases = [
         ("[server]\nlisen = []", "11:1", "unknown field `lisen`, expected one of `listen`"),
         ("[sever]\n", "10:2", "unknown field `sever`"),
-        ("[server]\nlisten = [\"0.0.0.0:1\", \"here:1094\"]", "11:24", "`here:1094` is no address to listen at"),
-        ("[server]\nlisten = []", "11:10", "no address: write"),
+        ("[server]\nlisten = [\"0.0.0.0:1\", \"here:1094\"]", "11:24", "`here:1094` is not an address to listen on"),
+        ("[server]\nlisten = []", "11:10", "0 elements: write 1 or more"),
         ("[server]\nconnections_max = 0", "11:19", "write a number from 1 to 1000000"),
         ("[server]\nconnections_max = -1", "11:19", "-1"),
         ("[server]\nhandles_per_session_max = 65537", "11:27", "write a number from 1 to 65536"),
@@ -80,7 +80,7 @@ fn each_mistake_is_refused_where_it_stands() {
         ("[[export]]\norigins = [\"b:1094\"]", "11:12", "write root://HOST:PORT"),
         ("[[export]]\norigins = [\"root://b\", \"roots://c\"]", "11:11", "write roots:// for all of them"),
         ("[[export]]\norigins = []", "11:11", "write 1 to 64"),
-        ("[[export]]\npath = \"/x\"", "11:8", "give export.origins or export.directory"),
+        ("[[export]]\npath = \"/x\"", "11:8", "set export.origins or export.directory"),
         ("[[export]]\ndirectory = \"/d\"\norigins = [\"root://b\"]", "11:13", "an export has one of them"),
         ("[[export]]\ndirectory = \"/d\"\nwrites = \"redirect\"", "12:10", "write \"refuse\""),
         ("[[export]]\ndirectory = \"/d\"\nwrites = \"allow\"", "12:10", "\"refuse\" or \"redirect\""),
@@ -124,7 +124,7 @@ fn a_small_memory_bounds_single_requests() {
 }
 
 #[test]
-fn what_is_missing_is_named_with_the_file() {
+fn missing_settings_are_reported_for_the_file() {
     let nothing = parse("").unwrap_err();
     assert!(nothing.starts_with("forebay.toml: nothing is exported: "), "{nothing}");
     let no_store = parse("[forwarding]\nallow = [\"*\"]\n").unwrap_err();
@@ -134,7 +134,7 @@ fn what_is_missing_is_named_with_the_file() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     let error = parse("[server]\nconnections_max = 0\n[admin]\nlisten = \"x\"\n").unwrap_err();
     let places: Vec<_> = error.lines().map(|line| line.split(": ").next().unwrap().to_owned()).collect();
     assert_eq!(places, ["forebay.toml:2:19", "forebay.toml:4:10", "forebay.toml"]);
@@ -158,14 +158,14 @@ fn flags_alone_are_a_configuration() {
 fn mistakes_in_flags_name_the_flag() {
     let origin = || Flags { origins: texts(&["root://a:1"]), store: Some("/s".to_owned()), ..Flags::default() };
     for (given, expected) in [
-        (Flags { block_size: Some("5".to_owned()), ..origin() }, "--block-size: `5` is no block size"),
+        (Flags { block_size: Some("5".to_owned()), ..origin() }, "--block-size: `5` is not a block size"),
         (Flags { memory: Some("5".to_owned()), ..origin() }, "--memory: `5` is out of range"),
-        (Flags { listen: texts(&["1094"]), ..origin() }, "--listen: `1094` is no address"),
-        (Flags { origins: texts(&["a:1"]), ..origin() }, "--origin: `a:1` is no origin"),
-        (Flags { forwarding: texts(&["a b"]), ..origin() }, "--forwarding: `a b` is no origin pattern"),
+        (Flags { listen: texts(&["1094"]), ..origin() }, "--listen: `1094` is not an address"),
+        (Flags { origins: texts(&["a:1"]), ..origin() }, "--origin: `a:1` is not an origin"),
+        (Flags { forwarding: texts(&["a b"]), ..origin() }, "--forwarding: `a b` is not an origin pattern"),
         (Flags { export_dir: Some("/d".to_owned()), ..origin() }, "--export-dir: both --origin and --export-dir"),
         (Flags { store: None, ..origin() }, "command line: --store is missing"),
-        (Flags::default(), "command line: nothing is exported: give --origin, --export-dir, or --forwarding"),
+        (Flags::default(), "command line: nothing is exported: set --origin, --export-dir, or --forwarding"),
     ] {
         let error = flags(given).unwrap_err();
         assert!(error.starts_with(expected), "{error}");

@@ -1,0 +1,74 @@
+//! The list of exports.
+
+use super::checker::Checker;
+use crate::{
+    config::{ExportConfig, ExportFiles},
+    file::RawExport,
+};
+use forebay_cache::ValidityPolicy;
+use forebay_engine::{Service, Writes};
+use forebay_types::Lfn;
+use std::ops::Range;
+use toml::Spanned;
+
+/// Reads the list; notes exports with too many sources, with none, or with the path of another one.
+pub(crate) fn read_exports(raw: &[Spanned<RawExport>], checker: &mut Checker<'_>) -> Vec<ExportConfig> {
+    let mut seen: Vec<(Lfn, String)> = Vec::new();
+    let mut exports = Vec::new();
+    for table in raw {
+        let export = table.get_ref();
+        let span = export.path.span().cloned().unwrap_or_else(|| table.span());
+        let path = if export.path.is_set() { export.path.value() } else { Lfn::parse("/").ok() };
+        let Some(path) = path else { continue };
+        if let Some((_, first)) = seen.iter().find(|(other, _)| *other == path) {
+            let text =
+                format_args!("a second export of {path}, the first is at {first}: write one export with all origins");
+            checker.refuse("export.path", Some(&span), text);
+        }
+        seen.push((path.clone(), checker.place("export.path", &span)));
+        if export.directory.is_set() && export.writes.value() == Some(Writes::Redirect) {
+            let text = "a directory is read-only and has no origin to redirect to: write \"refuse\"";
+            checker.refuse("export.writes", export.writes.span(), text);
+        }
+        if let Some(files) = read_files(export, &span, checker) {
+            let mut read = ExportConfig {
+                path,
+                files,
+                writes: Writes::default(),
+                validity: ValidityPolicy::default(),
+                checks_origin: false,
+                service: Service::default(),
+            };
+            export.apply(&mut read);
+            exports.push(read);
+        }
+    }
+    exports
+}
+
+fn read_files(export: &RawExport, span: &Range<usize>, checker: &mut Checker<'_>) -> Option<ExportFiles> {
+    let [origins_name, directory_name] = ["export.origins", "export.directory"].map(|setting| checker.name(setting));
+    match (export.origins.is_set(), export.directory.is_set()) {
+        (true, false) => {
+            let urls = export.origins.value()?;
+            let tls = urls.first()?.tls;
+            if urls.iter().any(|url| url.tls != tls) {
+                let text = "some origins with TLS and some without: write roots:// for all of them, or for none";
+                checker.refuse("export.origins", export.origins.span(), text);
+            }
+            let mut servers = urls.into_iter().map(|url| url.server);
+            Some(ExportFiles::Origins { first: servers.next()?, others: servers.collect(), tls })
+        }
+        (false, true) => export.directory.value().map(ExportFiles::Directory),
+        (true, true) => {
+            let text = format_args!("both {origins_name} and {directory_name}: an export has one of them");
+            checker.refuse("export.directory", export.directory.span(), text);
+            None
+        }
+        (false, false) => {
+            let text = format_args!("an export without files: set {origins_name} or {directory_name}");
+            checker.refuse("export.origins", Some(span), text);
+            None
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The file: all settings, declared once, with their forms, defaults and meaning.
+
+mod declare;
+mod namespace;
+mod security;
+mod server;
+mod source;
+mod storage;
+
+pub(crate) use declare::{Section, Setting, Table, Written};
+pub(crate) use namespace::{RawExport, RawReadAhead, RawRule};
+pub(crate) use security::{RawBinding, RawCredential, RawGrant, RawIssuer};
+pub(crate) use server::{RawAdmin, RawTls, RawTrace};
+pub(crate) use source::{Source, declared};
+pub(crate) use storage::{RawDisk, RawExpiry, RawPurge, RawQuota};
+
+use toml::Spanned;
+
+/// Declares the tables of the file, in the order of the documents.
+macro_rules! file {
+    ($( $name:ident: $table:ty, )+) => {
+        /// The file as it is written.
+        #[derive(Default, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub(crate) struct Raw {
+            $( pub(crate) $name: $table, )+
+        }
+
+        pub(crate) const SECTIONS: &[Section] = &[$( <$table as Table>::SECTION ),+];
+
+        impl Raw {
+            pub(crate) fn written(&self) -> Vec<Written<'_>> {
+                let mut written = Vec::new();
+                $( written.extend(self.$name.written()); )+
+                written
+            }
+        }
+    };
+}
+
+file! {
+    server: server::RawServer,
+    tls: RawTls,
+    authentication: security::RawAuthentication,
+    binding: Vec<Spanned<RawBinding>>,
+    issuer: Vec<Spanned<RawIssuer>>,
+    grant: Vec<Spanned<RawGrant>>,
+    credential: Vec<Spanned<RawCredential>>,
+    admin: RawAdmin,
+    store: storage::RawStore,
+    disk: Vec<Spanned<RawDisk>>,
+    index: storage::RawIndex,
+    purge: RawPurge,
+    quota: Vec<Spanned<RawQuota>>,
+    expiry: Vec<Spanned<RawExpiry>>,
+    integrity: storage::RawIntegrity,
+    memory: storage::RawMemory,
+    export: Vec<Spanned<RawExport>>,
+    forwarding: namespace::RawForwarding,
+    direct: server::RawDirect,
+    manager: server::RawManager,
+    decision: namespace::RawDecision,
+    rule: Vec<Spanned<RawRule>>,
+    read_ahead: RawReadAhead,
+    origin: namespace::RawOrigin,
+    logging: server::RawLogging,
+    trace: RawTrace,
+}
+
+impl Raw {
+    /// Whether an origin is asked, on behalf of clients, for permission to serve some files.
+    pub(crate) fn checks_origin(&self) -> bool {
+        self.forwarding.origin_check.value() == Some(true)
+            || self.export.iter().any(|export| export.get_ref().origin_check.value() == Some(true))
+    }
+}
+
+/// The declaration of `table.key`.
+pub(crate) fn setting(name: &str) -> Option<&'static Setting> {
+    settings().find(|setting| setting.name == name)
+}
+
+pub(crate) fn settings() -> impl Iterator<Item = &'static Setting> {
+    SECTIONS.iter().flat_map(|section| section.settings)
+}

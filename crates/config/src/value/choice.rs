@@ -1,0 +1,136 @@
+//! Values that are one of a few words.
+
+use super::field::Parse;
+use crate::base::Role;
+use forebay_auth::{Method, Right, ScopeUse, SecurityProtocol, SigningLevel, TokenProfile, x509::Use};
+use forebay_cache::{Action, Policy};
+use forebay_engine::{CheckPolicy, Miss, Writes};
+use forebay_net::CrlPolicy;
+use forebay_proto::TlsPolicy;
+use forebay_telemetry::LogFormat;
+use forebay_trust::VomsUse;
+
+/// A form that is one of a few words.
+pub(crate) trait Choice {
+    type Value: Clone;
+
+    fn choices() -> Vec<(&'static str, Self::Value)>;
+}
+
+impl<C: Choice> Parse for C {
+    type Toml = String;
+    type Value = C::Value;
+
+    fn kind() -> String {
+        let words: Vec<_> = C::choices().iter().map(|(word, _)| format!("`{word}`")).collect();
+        words.join(", ")
+    }
+
+    fn parse(text: String) -> Result<Self::Value, String> {
+        let mut choices = C::choices();
+        match choices.iter().position(|(word, _)| *word == text) {
+            Some(index) => Ok(choices.swap_remove(index).1),
+            None => {
+                let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+                Err(format!("`{}` is not valid here: write {}", text.escape_default(), alternatives(&words)))
+            }
+        }
+    }
+}
+
+/// `"a"`, `"a" or "b"`, `"a", "b" or "c"`.
+fn alternatives(words: &[&str]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    match quoted.split_last() {
+        Some((last, rest @ [_, ..])) => format!("{} or {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+/// Whether tokens pass without TLS.
+pub(crate) struct PlainTokens;
+
+/// Whether clients prove that they see the store.
+pub(crate) struct Probe;
+
+/// Whether clients read complete files from the file system themselves.
+pub(crate) struct Visibility;
+
+/// What proves the identity of this cache to an origin.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum CredentialMethod {
+    None,
+    Proxy,
+    Certificate,
+    Token,
+    Secret,
+    Client,
+}
+
+impl CredentialMethod {
+    const ALL: [Self; 6] = [Self::Proxy, Self::Certificate, Self::Token, Self::Secret, Self::Client, Self::None];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Proxy => "proxy",
+            Self::Certificate => "certificate",
+            Self::Token => "token",
+            Self::Secret => "secret",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// Types that list their values and name each.
+macro_rules! named {
+    ($($type:ty: $all:expr;)+) => {
+        $(impl Choice for $type {
+            type Value = $type;
+
+            fn choices() -> Vec<(&'static str, $type)> {
+                $all.into_iter().map(|value| (value.as_str(), value)).collect()
+            }
+        })+
+    };
+}
+
+named! {
+    Role: Self::ALL;
+    TlsPolicy: Self::ALL.into_iter().filter(|&policy| policy != Self::None);
+    CrlPolicy: Self::ALL;
+    SecurityProtocol: Self::ALL;
+    SigningLevel: Self::ALL;
+    Method: Self::ALL;
+    Right: Self::ALL;
+    ScopeUse: [Self::Narrow, Self::Grant];
+    Policy: Self::ALL;
+    Action: [Self::Cache, Self::Bypass, Self::Redirect];
+    CredentialMethod: Self::ALL;
+}
+
+/// Forms whose words are those of the file alone.
+macro_rules! worded {
+    ($($form:ty => $value:ty { $($word:literal => $meaning:expr),+ })+) => {
+        $(impl Choice for $form {
+            type Value = $value;
+
+            fn choices() -> Vec<(&'static str, $value)> {
+                vec![$(($word, $meaning)),+]
+            }
+        })+
+    };
+}
+
+worded! {
+    VomsUse => VomsUse { "ignore" => Self::Ignore, "extract" => Self::Extract, "require" => Self::Require }
+    Use => Use { "ignore" => Self::Ignore, "if-present" => Self::IfPresent, "require" => Self::Require }
+    TokenProfile => TokenProfile { "wlcg" => Self::Wlcg, "scitokens" => Self::SciTokens }
+    PlainTokens => bool { "never" => false, "loopback" => true }
+    Probe => bool { "none" => false, "client" => true }
+    Visibility => bool { "never" => false, "complete" => true }
+    CheckPolicy => CheckPolicy { "first-read" => Self::FirstRead, "never" => Self::Never }
+    Miss => Miss { "proxy" => Self::Proxy, "redirect" => Self::Redirect }
+    Writes => Writes { "refuse" => Self::Refuse, "redirect" => Self::Redirect }
+    LogFormat => LogFormat { "text" => Self::Text, "json" => Self::Json }
+}

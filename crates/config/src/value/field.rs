@@ -1,0 +1,118 @@
+//! One setting of a file.
+
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use std::ops::Range;
+use toml::Spanned;
+
+/// A sentence about a range of bytes of the file.
+pub(crate) type Fault = (Range<usize>, String);
+
+/// A form of value that is one TOML value, and right or wrong as a whole.
+pub(crate) trait Parse {
+    /// The TOML type: a file with another one is refused by the parser.
+    type Toml: DeserializeOwned;
+    type Value: Clone;
+
+    /// The form in a word, for the reference.
+    fn kind() -> String;
+
+    /// The limits, where they are less than all values of the kind.
+    fn range() -> Option<String> {
+        None
+    }
+
+    /// # Errors
+    /// Gives the reason and the remedy.
+    fn parse(toml: Self::Toml) -> Result<Self::Value, String>;
+}
+
+/// A form of value. Lists have a fault for each wrong element; all other forms are [`Parse`].
+pub(crate) trait Form {
+    type Toml: DeserializeOwned;
+    type Value: Clone;
+
+    fn kind() -> String;
+
+    fn range() -> Option<String>;
+
+    fn read(toml: Spanned<Self::Toml>, faults: &mut Vec<Fault>) -> Option<Self::Value>;
+}
+
+impl<P: Parse> Form for P {
+    type Toml = P::Toml;
+    type Value = P::Value;
+
+    fn kind() -> String {
+        P::kind()
+    }
+
+    fn range() -> Option<String> {
+        P::range()
+    }
+
+    fn read(toml: Spanned<P::Toml>, faults: &mut Vec<Fault>) -> Option<P::Value> {
+        let span = toml.span();
+        P::parse(toml.into_inner()).map_err(|text| faults.push((span, text))).ok()
+    }
+}
+
+/// A setting as the file has it: absent, wrong, or with a value. A wrong value does not end the reading of the file, so that
+/// one run reports all faults.
+pub(crate) struct Field<F: Form> {
+    span: Option<Range<usize>>,
+    value: Option<F::Value>,
+    faults: Vec<Fault>,
+}
+
+impl<F: Form> Field<F> {
+    fn new(toml: Spanned<F::Toml>) -> Self {
+        let mut faults = Vec::new();
+        Self { span: Some(toml.span()), value: F::read(toml, &mut faults), faults }
+    }
+
+    /// A value that is not in a file.
+    pub(crate) fn without_place(toml: F::Toml) -> Self {
+        Self::new(Spanned::new(0..0, toml))
+    }
+
+    /// Where the value is, right or wrong; `None` if the setting is absent.
+    pub(crate) const fn span(&self) -> Option<&Range<usize>> {
+        self.span.as_ref()
+    }
+
+    pub(crate) const fn is_set(&self) -> bool {
+        self.span.is_some()
+    }
+
+    pub(crate) fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// The value; `None` if it is absent or wrong.
+    pub(crate) const fn get(&self) -> Option<&F::Value> {
+        self.value.as_ref()
+    }
+
+    pub(crate) fn value(&self) -> Option<F::Value> {
+        self.value.clone()
+    }
+
+    /// Overwrites a default with the value, if there is one.
+    pub(crate) fn store<T: From<F::Value>>(&self, target: &mut T) {
+        if let Some(value) = self.value() {
+            *target = T::from(value);
+        }
+    }
+}
+
+impl<F: Form> Default for Field<F> {
+    fn default() -> Self {
+        Self { span: None, value: None, faults: Vec::new() }
+    }
+}
+
+impl<'de, F: Form> Deserialize<'de> for Field<F> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Spanned::<F::Toml>::deserialize(deserializer).map(Self::new)
+    }
+}

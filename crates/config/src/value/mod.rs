@@ -1,0 +1,18 @@
+//! Forms of values: how the value of a setting is written, its unit, its limits, and the message about a wrong one.
+
+mod choice;
+mod duration;
+mod field;
+mod list;
+mod number;
+mod text;
+
+pub(crate) use choice::{CredentialMethod, PlainTokens, Probe, Visibility};
+pub(crate) use duration::{DurationOrZero, Never, Off, Or, Time, Unlimited, Validity};
+pub(crate) use field::{Fault, Field, Form};
+pub(crate) use list::List;
+pub(crate) use number::{CountMark, Fraction, Mode, Number, Size};
+pub(crate) use text::{
+    AddressPattern, Ciphers, DnsName, Filler, Group, IssuerUrl, Line, LogFilter, Mapping, Organization, OriginPattern,
+    Pattern,
+};
