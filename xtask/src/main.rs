@@ -1,6 +1,7 @@
 //! House checks that no lint can see: `cargo xtask tidy`.
 
 mod commit_message;
+mod documented;
 mod finding;
 mod imports;
 mod language;
@@ -10,6 +11,7 @@ mod manifest;
 mod modules;
 mod names;
 mod python_text;
+mod reasons;
 mod rust_text;
 mod size;
 mod sleeps;
@@ -61,6 +63,7 @@ fn tidy() -> Result<bool> {
     findings.extend(levels::check(&metadata.packages, &sources));
     let limits = language::read_limits(Path::new(&metadata.workspace_root))?;
     findings.extend(language::check(&sources, &limits));
+    findings.extend(reasons::check(&sources));
     findings.extend(manifest::check(&metadata.packages, &sources));
     findings.sort();
     for finding in &findings {
@@ -99,6 +102,9 @@ fn language_counts() -> Result<bool> {
     }
     let totals: Vec<String> = totals.iter().map(|(habit, count)| format!("{habit} {count}")).collect();
     println!("all: {}", totals.join(", "));
+    for (name, ratio) in reasons::ratios(&sources) {
+        println!("crates/{name}: {ratio:.1} lines of comments for 100 lines of code");
+    }
     Ok(true)
 }
 
@@ -129,9 +135,9 @@ fn structure(name: Option<&str>) -> Result<bool> {
     Ok(true)
 }
 
-/// What the rules that look at one file at a time have to say.
+/// Findings of the rules that look at one file at a time.
 fn check_sources(sources: &[Source]) -> Vec<Finding> {
-    let rules: [fn(&Source) -> Vec<Finding>; 5] =
-        [size::check, words::check, modules::check, sleeps::check, whitespace::check];
+    let rules: [fn(&Source) -> Vec<Finding>; 6] =
+        [documented::check, size::check, words::check, modules::check, sleeps::check, whitespace::check];
     sources.iter().flat_map(|source| rules.iter().flat_map(|rule| rule(source))).collect()
 }
