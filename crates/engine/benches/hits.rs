@@ -3,11 +3,11 @@
 
 use divan::{Bencher, black_box};
 use forebay_cache::{AllowList, CacheKey};
-use forebay_engine::{Client, Engine, Export, ExportSource, Handle, Options, Routes, Writes};
+use forebay_engine::{Caller, Engine, Export, ExportSource, Handle, OpenRequest, Options, Routes, Writes};
 use forebay_index::{Change, Facts, Generation};
 use forebay_telemetry::Metrics;
 use forebay_testkit::{FaultyDisk, MemoryOrigin};
-use forebay_types::{ByteRange, Lfn, RequestPath};
+use forebay_types::{ByteRange, Lfn};
 use notes::Notes;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -38,8 +38,8 @@ impl Scene {
         let handle = runtime.block_on(async {
             let (disk, _) = FaultyDisk::open(store.path()).expect("a fresh directory is a store");
             let engine = Engine::start(Options::default(), Some(disk), routes(), Metrics::new());
-            let path = RequestPath::parse(b"/file").expect("the path is good");
-            let handle = engine.open(&path, &Client::default()).await.expect("the origin has every file");
+            let request = OpenRequest::of(Lfn::parse("/file").expect("the path is good"));
+            let handle = engine.open(&request, &Caller::operator("bench")).await.expect("the origin has every file");
             let whole = ByteRange::at(0, FILE_LEN);
             while handle.hit(whole).is_none() {
                 read(&handle, whole).await;

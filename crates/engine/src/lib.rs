@@ -23,16 +23,17 @@ pub use api::{
     engine::{Engine, Space, WritePolicy},
     entry_queries::ENTRIES_PER_PAGE_MAX,
     handle::Handle,
-    opened::Client,
     opening::{Opening, Redirect, Redirects},
     options::Options,
     read::Read,
     segment::Segment,
 };
 pub use base::{
+    caller::{Caller, Client, Delegation},
     digest::{ChecksumAlgorithm, ChecksumAlgorithmError},
     error::Error,
     integrity_options::{CheckPolicy, IntegrityOptions},
+    open_request::{OpenRequest, Tried},
     workers::Workers,
 };
 pub use catalog::{entry_info::EntryInfo, state::IndexState};

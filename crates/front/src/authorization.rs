@@ -4,21 +4,12 @@ use crate::{
     failure::{Failure, FailureKind},
     front::Front,
 };
-use forebay_auth::{Credentials, Decision, Identity, Right, Token, UnixTime};
+use forebay_auth::{Decision, Right, Token, UnixTime};
 use forebay_cache::name_for_rules;
-use forebay_engine::Client;
+use forebay_engine::{Caller, Client, Delegation, OpenRequest};
 use forebay_trust::ClientFacts;
 use forebay_types::{Lfn, Side};
 use std::{net::SocketAddr, sync::Arc};
-
-/// The client that makes a request: its identity, its names in rules and logs, and its credentials towards origins.
-#[derive(Clone)]
-pub struct Caller {
-    pub identity: Arc<Identity>,
-    pub client: Arc<Client>,
-    /// Shown to origins that are asked in the client's name.
-    pub credentials: Option<Arc<Credentials>>,
-}
 
 /// The connection that a request came over.
 #[derive(Clone, Copy, Debug)]
@@ -34,34 +25,52 @@ impl Front {
         self.gate.has_rules() || self.gate.speaks_for_clients()
     }
 
-    /// The caller of one request that brings a token. The token replaces the identity and the credentials of the login.
+    /// The caller of `request`, if it may do `right` with the name. A token of the request replaces the identity and the
+    /// credentials of the login.
     ///
     /// # Errors
-    /// [`FailureKind::TokenRefused`] when it is not accepted.
-    pub fn bearer(&self, login: &Caller, token: Token, connection: Connection) -> Result<Caller, Failure> {
+    /// [`FailureKind::TokenRefused`], [`FailureKind::NotAuthorized`].
+    pub fn admit(
+        &self,
+        request: &OpenRequest,
+        right: Right,
+        login: &Arc<Caller>,
+        connection: Connection,
+    ) -> Result<Arc<Caller>, Failure> {
+        let caller = match &request.token {
+            Some(token) => Arc::new(self.bearer(login, token, connection)?),
+            None => Arc::clone(login),
+        };
+        self.authorize(&caller, &request.lfn, right)?;
+        Ok(caller)
+    }
+
+    fn bearer(&self, login: &Caller, token: &Token, connection: Connection) -> Result<Caller, Failure> {
         let Connection { peer, is_tls } = connection;
-        let facts = ClientFacts { address: peer, login: login.client.user.clone(), is_tls };
+        let Client { user, host, .. } = &login.client;
+        let facts = ClientFacts { address: peer, login: user.clone(), is_tls };
         let verified = if self.gate.has_rules() {
-            let now = UnixTime(forebay_net::clock::now_unix());
-            self.gate.bearer(&token, &facts, now).map(|identity| login.become_bearer(identity))
+            self.gate.bearer(token, &facts, UnixTime(forebay_net::clock::now_unix()))
         } else {
             // Without rules the token is for the origin to judge.
-            self.gate.check_way(&facts).map(|()| login.clone())
+            self.gate.check_way(&facts).map(|()| login.identity.clone())
         };
-        let caller = verified.map_err(|refusal| {
+        let identity = verified.map_err(|refusal| {
             if self.refusal_log.has_room() {
                 tracing::warn!(%peer, reason = refusal.reason, "a token was refused");
             }
             Failure::new(FailureKind::TokenRefused, Side::Authorization, refusal.to_string())
         })?;
-        Ok(Caller { credentials: self.gate.credentials_of_bearer(token), ..caller })
+        let organization = identity.organization().map(str::to_owned);
+        Ok(Caller {
+            client: Client { user: user.clone(), host: host.clone(), organization },
+            identity,
+            delegation: Delegation::Client(self.gate.credentials_of_bearer(token.clone())),
+        })
     }
 
     /// Refuses requests that the rules do not allow. Without rules everything is allowed.
-    ///
-    /// # Errors
-    /// [`FailureKind::NotAuthorized`].
-    pub fn authorize(&self, caller: &Caller, lfn: &Lfn, right: Right) -> Result<(), Failure> {
+    fn authorize(&self, caller: &Caller, lfn: &Lfn, right: Right) -> Result<(), Failure> {
         if !self.gate.has_rules() {
             return Ok(());
         }
@@ -91,13 +100,5 @@ impl Front {
     fn decide(&self, caller: &Caller, name: &Lfn, right: Right) -> Option<Decision<'_>> {
         let now = UnixTime(forebay_net::clock::now_unix());
         self.gate.decide(&caller.identity, name, right, now)
-    }
-}
-
-impl Caller {
-    fn become_bearer(&self, identity: Identity) -> Self {
-        let organization = identity.organization().map(str::to_owned);
-        let client = Arc::new(Client { organization, ..(*self.client).clone() });
-        Self { identity: Arc::new(identity), client, credentials: None }
     }
 }

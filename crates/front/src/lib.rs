@@ -1,6 +1,6 @@
 //! The parts that every front shares. A front is a protocol that faces clients.
 //!
-//! [`Front`] holds the engine and the limits of one server. It decides which names a [`Caller`] may use, limits how much of
+//! [`Front`] holds the engine and the limits of one server. It decides which names a caller may use, limits how much of
 //! the server one client can occupy, and bounds the memory of answers. A front reads with [`ReadStream`] when the page cache
 //! does not hold the bytes, and translates [`Failure`] into its own protocol.
 
@@ -15,7 +15,7 @@ mod refusal_log;
 mod trace;
 
 pub use answer_memory::{AnswerMemory, ConnectionMemory, MemoryPool, Reservation};
-pub use authorization::{Caller, Connection};
+pub use authorization::Connection;
 pub use client_limits::{ClientLimits, ConnectionPlaces, Place};
 pub use direct::{DirectAccess, Probe};
 pub use failure::{Failure, FailureKind};

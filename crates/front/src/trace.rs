@@ -1,8 +1,8 @@
 //! The trace of reads: which files are traced, and the events of their reads.
 
-use crate::{authorization::Caller, front::Front};
+use crate::front::Front;
 use forebay_cache::{PathPattern, name_for_rules};
-use forebay_engine::Handle;
+use forebay_engine::{Caller, Handle};
 use forebay_telemetry::{Trace, TracedAnswer, TracedOpen, TracedRead};
 use forebay_types::{ByteRange, Lfn, Outcome};
 use std::{net::SocketAddr, time::Instant};

@@ -9,8 +9,8 @@ use crate::{
     trace::program_of_login,
 };
 use forebay_auth::{SecurityProtocol, UnixTime};
-use forebay_engine::{Client, Redirects};
-use forebay_front::{Caller, Place, Program};
+use forebay_engine::{Caller, Client, Delegation, Redirects};
+use forebay_front::{Place, Program};
 use forebay_proto::{
     ErrorCode, ReplyTo, ServerSession, StreamId,
     request::{Auth, Login},
@@ -243,7 +243,7 @@ impl Exchange {
         tracing::debug!(peer = %self.peer, %identity, "logged in");
         self.role = Role::Main(Main {
             session: opened,
-            caller: Caller { identity: Arc::new(identity), client: Arc::new(client), credentials },
+            caller: Arc::new(Caller { identity, client, delegation: Delegation::Client(credentials) }),
             _place: place,
             signatures,
             accepts_deferred_answers: session.accepts_deferred_answers(),

@@ -1,11 +1,11 @@
 //! Commands for the cache that clients with the right `admin` may give.
 
-use crate::{exchange::Exchange, status::Failure};
+use crate::{exchange::Exchange, permit::Permitted, status::Failure};
 use forebay_auth::Right;
 use forebay_cache::{CacheKey, name_for_rules};
 use forebay_engine::Evicted;
 use forebay_proto::{ErrorCode, ReplyTo, StreamId};
-use forebay_types::{RequestPath, Side};
+use forebay_types::Side;
 
 impl Exchange {
     /// Removes a file from the cache: `evict PATH`, and `fevict PATH` also when it is open or pinned.
@@ -36,10 +36,8 @@ impl Exchange {
             let text = "this server takes commands for its cache from clients whom a grant gives the right \"admin\"";
             return Err(Failure::client(ErrorCode::UNSUPPORTED, text));
         }
-        let mut path = RequestPath::parse(path)?;
-        let caller = self.caller(&mut path)?;
-        self.shared.front.authorize(&caller, &path.lfn, Right::Admin)?;
-        let key = name_for_rules(&path.lfn).and_then(|name| CacheKey::from_text(name.as_str()));
+        let Permitted { request, .. } = self.permitted(path, Right::Admin)?;
+        let key = name_for_rules(&request.lfn).and_then(|name| CacheKey::from_text(name.as_str()));
         key.ok_or_else(|| Failure::client(ErrorCode::NOT_FOUND, "no file of this name can be in the cache"))
     }
 }

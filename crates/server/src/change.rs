@@ -2,19 +2,19 @@
 
 use crate::{exchange::Exchange, status::Failure};
 use forebay_auth::Right;
-use forebay_engine::WritePolicy;
+use forebay_engine::{OpenRequest, WritePolicy};
 use forebay_proto::{
     ErrorCode, StreamId,
     request::{Change, Target},
 };
-use forebay_types::{RequestPath, Side};
+use forebay_types::Side;
 
 impl Exchange {
     /// Answers a request that would change something. Its data, if any, has been drained.
     pub(crate) fn change(&mut self, stream_id: StreamId, change: &Change<'_>) {
         match change.target {
             Target::Path(path) => match self.permitted(path, Right::Stat) {
-                Ok(permitted) => self.answer_write(stream_id, &permitted.path),
+                Ok(permitted) => self.answer_write(stream_id, &permitted.request),
                 Err(failure) => self.fail(stream_id, &failure),
             },
             // Only files open for reading have handles.
@@ -25,9 +25,9 @@ impl Exchange {
         }
     }
 
-    /// Refuses a write to `path`, or sends the client to the server that takes it.
-    pub(crate) fn answer_write(&mut self, stream_id: StreamId, path: &RequestPath) {
-        match self.shared.front.engine.write_policy(path) {
+    /// Refuses a write, or sends the client to the server that takes it.
+    pub(crate) fn answer_write(&mut self, stream_id: StreamId, request: &OpenRequest) {
+        match self.shared.front.engine.write_policy(request) {
             Ok(WritePolicy::Redirect(endpoint)) => {
                 self.reply(stream_id, |reply, out| reply.redirect_to_host(&endpoint, "", out));
             }

@@ -12,10 +12,10 @@ impl Exchange {
             return false;
         }
         let Some(asked) = self.asked_of_names(request) else { return false };
-        let redirect = asked.and_then(|Permitted { path, engine, .. }| {
+        let redirect = asked.and_then(|Permitted { request, .. }| {
             let redirects = self.main().map(|main| main.redirects);
             let redirects = redirects.ok_or_else(|| Failure::internal("a request came before the login"))?;
-            engine.send_elsewhere(&path, redirects).map_err(Failure::from)
+            self.shared.front.engine.send_elsewhere(&request, redirects).map_err(Failure::from)
         });
         self.conclude(stream_id, redirect, |reply, redirect, out| match &redirect.url {
             Some(url) => reply.redirect_to_url(url, out),

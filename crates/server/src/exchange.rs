@@ -13,8 +13,8 @@ use crate::{
     status::Failure,
 };
 use forebay_auth::SignatureChecker;
-use forebay_engine::{Handle, Redirects};
-use forebay_front::{AnswerMemory, Caller, ConnectionMemory, Place, Program};
+use forebay_engine::{Caller, Handle, Redirects};
+use forebay_front::{AnswerMemory, ConnectionMemory, Place, Program};
 use forebay_net::Stream;
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
 use forebay_telemetry::Metrics;
@@ -73,7 +73,7 @@ pub(crate) enum Role {
 pub(crate) struct Main {
     pub(crate) session: Session,
     /// The client as its login has proven it.
-    pub(crate) caller: Caller,
+    pub(crate) caller: Arc<Caller>,
     /// Its place among the sessions of the same identity, where those are limited.
     pub(crate) _place: Option<Place<String>>,
     /// What checks the client's requests, where they have to be signed.

@@ -2,13 +2,13 @@
 
 use crate::{event::Frame, exchange::Exchange, permit::Permitted, status::Failure};
 use forebay_auth::Right;
-use forebay_engine::{Engine, ListDetail, Space};
+use forebay_engine::{Engine, ListDetail, OpenRequest, Space};
 use forebay_proto::{
     LocateOptions, ReplyTo, StreamId,
     request::{Dirlist, Locate, Prepare, Stat, Statx, Target},
     response::{DirlistEncoder, DirlistForm, Location, LocationKind, VfsStat},
 };
-use forebay_types::{Endpoint, FileStat, RequestPath};
+use forebay_types::{Endpoint, FileStat};
 use std::sync::Arc;
 
 /// Bytes of a MiB, the unit of the stat of a space.
@@ -30,17 +30,18 @@ impl Exchange {
             }
             Target::Path(path) => path,
         };
-        let Permitted { path, engine, .. } = match self.permitted(path, Right::Stat) {
+        let Permitted { request, caller } = match self.permitted(path, Right::Stat) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
         let vfs = stat.vfs;
+        let front = Arc::clone(&self.shared.front);
         self.start_answer(stream_id, |mut answer| async move {
             if vfs {
-                let space = answer.wait_for(space_of(&engine, &path)).await;
+                let space = answer.wait_for(space_of(&front.engine, &request)).await;
                 answer.conclude(space, |reply, space, out| reply.vfs_stat(&vfs_stat(&space), out)).await;
             } else {
-                let stat = answer.wait_for(engine.stat(&path)).await;
+                let stat = answer.wait_for(front.engine.stat(&request, &caller)).await;
                 answer.conclude(stat, |reply, stat, out| reply.stat(&stat, out)).await;
             }
         });
@@ -53,15 +54,16 @@ impl Exchange {
             Ok(paths) => paths,
             Err(failure) => return self.fail(stream_id, &failure),
         };
+        let front = Arc::clone(&self.shared.front);
         self.start_answer(stream_id, |mut answer| async move {
-            let stats = answer.wait_for(stat_all(&paths)).await;
+            let stats = answer.wait_for(stat_all(&front.engine, &paths)).await;
             answer.conclude(stats, |reply, stats, out| reply.statx(&stats, out)).await;
         });
     }
 
     /// Lists a directory, in frames of whole entries.
     pub(crate) fn dirlist(&mut self, stream_id: StreamId, dirlist: &Dirlist<'_>) {
-        let Permitted { path, engine, caller, .. } = match self.permitted(dirlist.path, Right::List) {
+        let Permitted { request, caller } = match self.permitted(dirlist.path, Right::List) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
@@ -76,7 +78,7 @@ impl Exchange {
                 DirlistForm::Stats => ListDetail::Stats,
                 DirlistForm::Checksums => ListDetail::Checksums,
             };
-            let entries = match answer.wait_for(engine.list(&path, detail)).await {
+            let entries = match answer.wait_for(front.engine.list(&request, &caller, detail)).await {
                 Ok(entries) => entries,
                 Err(error) => return answer.fail(error.into()).await,
             };
@@ -87,11 +89,11 @@ impl Exchange {
                     if number % ENTRIES_PER_TURN == 0 {
                         tokio::task::yield_now().await;
                     }
-                    if !front.allows_entry(&caller, Right::Stat, &path.lfn, &entry.name) {
+                    if !front.allows_entry(&caller, Right::Stat, &request.lfn, &entry.name) {
                         continue;
                     }
                     // A checksum says as much as the contents of a small file.
-                    if !front.allows_entry(&caller, Right::Read, &path.lfn, &entry.name) {
+                    if !front.allows_entry(&caller, Right::Read, &request.lfn, &entry.name) {
                         entry.checksum = None;
                     }
                 }
@@ -116,16 +118,17 @@ impl Exchange {
         if any.is_some_and(<[u8]>::is_empty) {
             return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
         }
-        let Permitted { path, engine, .. } = match self.permitted(any.unwrap_or(locate.path), Right::Stat) {
+        let Permitted { request, caller } = match self.permitted(any.unwrap_or(locate.path), Right::Stat) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
         if any.is_some() {
-            let exported = engine.write_policy(&path).map_err(Failure::from);
+            let exported = self.shared.front.engine.write_policy(&request).map_err(Failure::from);
             return self.conclude(stream_id, exported, |reply, _, out| reply.locate(&[location], out));
         }
+        let front = Arc::clone(&self.shared.front);
         self.start_answer(stream_id, |mut answer| async move {
-            let stat = answer.wait_for(engine.stat(&path)).await;
+            let stat = answer.wait_for(front.engine.stat(&request, &caller)).await;
             answer.conclude(stat, |reply, _, out| reply.locate(&[location], out)).await;
         });
     }
@@ -139,10 +142,9 @@ impl Exchange {
         let checked: Result<Vec<Permitted>, Failure> =
             prepare.iter().map(|path| self.permitted(path, Right::Read)).collect();
         let staged = checked.and_then(|wanted| {
-            let is_exported = |wanted: &Permitted| wanted.engine.write_policy(&wanted.path).map(drop);
-            wanted.iter().try_for_each(is_exported)?;
-            let stage = |Permitted { path, engine, caller, .. }| engine.stage(path, caller.client);
-            Ok(wanted.into_iter().try_for_each(stage)?)
+            let engine = &self.shared.front.engine;
+            wanted.iter().try_for_each(|wanted| engine.write_policy(&wanted.request).map(drop))?;
+            Ok(wanted.into_iter().try_for_each(|Permitted { request, caller }| engine.stage(request, caller))?)
         });
         let id = self.shared.next_prepare_id();
         self.conclude(stream_id, staged, |reply, (), out| reply.ok_with(id.as_bytes(), out));
@@ -157,18 +159,18 @@ impl Exchange {
     }
 }
 
-async fn stat_all(paths: &[Permitted]) -> Result<Vec<FileStat>, forebay_engine::Error> {
+async fn stat_all(engine: &Engine, paths: &[Permitted]) -> Result<Vec<FileStat>, forebay_engine::Error> {
     let mut stats = Vec::with_capacity(paths.len());
-    for Permitted { path, engine, .. } in paths {
-        stats.push(engine.stat(path).await?);
+    for Permitted { request, caller } in paths {
+        stats.push(engine.stat(request, caller).await?);
     }
     Ok(stats)
 }
 
-/// The space that `path` lies in, when it is exported; that of the server for `/`, as monitoring tools ask.
-pub(crate) async fn space_of(engine: &Engine, path: &RequestPath) -> Result<Space, forebay_engine::Error> {
-    if path.lfn.as_str() != "/" {
-        engine.write_policy(path)?;
+/// The space that a name lies in, when it is exported; that of the server for `/`, as monitoring tools ask.
+pub(crate) async fn space_of(engine: &Engine, request: &OpenRequest) -> Result<Space, forebay_engine::Error> {
+    if request.lfn.as_str() != "/" {
+        engine.write_policy(request)?;
     }
     engine.space().await
 }

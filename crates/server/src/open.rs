@@ -19,11 +19,11 @@ impl Exchange {
     pub(crate) fn open(&mut self, stream_id: StreamId, open: &Open<'_>) {
         if open.options.is_write() {
             return match self.permitted(open.path, Right::Stat) {
-                Ok(permitted) => self.answer_write(stream_id, &permitted.path),
+                Ok(permitted) => self.answer_write(stream_id, &permitted.request),
                 Err(failure) => self.fail(stream_id, &failure),
             };
         }
-        let Permitted { path, engine, caller, probe } = match self.permitted(open.path, Right::Read) {
+        let Permitted { request, caller } = match self.permitted(open.path, Right::Read) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
@@ -34,10 +34,10 @@ impl Exchange {
             return self.fail(stream_id, &too_many_files());
         }
         let redirects = self.main().map_or(Redirects::Never, |main| main.redirects);
-        let redirects = self.shared.front.direct.proven(redirects, probe.as_deref());
+        let redirects = self.shared.front.direct.proven(redirects, request.probe.as_deref());
         let (options, shared) = (open.options, Arc::clone(&self.shared));
         self.start_answer(stream_id, |mut answer| async move {
-            match answer.wait_for(engine.open_or_redirect(&path, &caller.client, redirects)).await {
+            match answer.wait_for(shared.front.engine.open_or_redirect(&request, &caller, redirects)).await {
                 Ok(Opening::Redirect(redirect)) => {
                     let send = |reply: ReplyTo, out: &mut Vec<u8>| match &redirect.url {
                         Some(url) => reply.redirect_to_url(url, out),

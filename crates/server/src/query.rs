@@ -2,14 +2,15 @@
 
 use crate::{exchange::Exchange, meta::space_of, permit::Permitted, status::Failure};
 use forebay_auth::Right;
-use forebay_engine::{Checksum, Engine, Error};
+use forebay_engine::{Caller, Checksum, Engine, Error, OpenRequest};
 use forebay_proto::{
     ErrorCode, QueryKind, ReplyTo, StreamId,
     limits::{BOUND_STREAMS_MAX, VECTOR_ELEMENT_LEN_MAX, VECTOR_ELEMENTS_MAX},
     request::{Query, Set},
     response,
 };
-use forebay_types::{RequestPath, Side};
+use forebay_types::Side;
+use std::sync::Arc;
 
 /// Requests that a client may keep under way on one parallel stream, as the reference server tells it.
 const REQUESTS_PER_STREAM: u32 = 5;
@@ -51,23 +52,24 @@ impl Exchange {
 
     fn query_path(&mut self, stream_id: StreamId, query: &Query<'_>) {
         let right = if query.kind == QueryKind::CHECKSUM { Right::Read } else { Right::Stat };
-        let Permitted { path, engine, .. } = match self.permitted(query.argument, right) {
+        let Permitted { request, caller } = match self.permitted(query.argument, right) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
         let kind = query.kind;
+        let front = Arc::clone(&self.shared.front);
         self.start_answer(stream_id, |mut answer| async move {
             match kind {
                 QueryKind::CHECKSUM => {
-                    let checksum = answer.wait_for(checksum_of(&engine, &path)).await;
+                    let checksum = answer.wait_for(checksum_of(&front.engine, &request, &caller)).await;
                     answer.conclude(checksum, |reply, checksum, out| reply.checksum(&checksum, out)).await;
                 }
                 QueryKind::SPACE => {
-                    let space = answer.wait_for(space_of(&engine, &path)).await;
+                    let space = answer.wait_for(space_of(&front.engine, &request)).await;
                     answer.conclude(space, |reply, space, out| reply.space(&space_reply(&space), out)).await;
                 }
                 _ => {
-                    let stat = answer.wait_for(engine.stat(&path)).await;
+                    let stat = answer.wait_for(front.engine.stat(&request, &caller)).await;
                     answer.conclude(stat, |reply, stat, out| reply.xattr(&stat, out)).await;
                 }
             }
@@ -146,16 +148,17 @@ impl Exchange {
     }
 }
 
-/// The checksum of `path`, by the algorithm that its opaque data names or else by the origin's own choice. Clients give up
+/// A checksum, by the algorithm that its opaque data names or else by the origin's own choice. Clients give up
 /// when the reply names another algorithm than they asked for.
-async fn checksum_of(engine: &Engine, path: &RequestPath) -> Result<response::Checksum, Failure> {
-    let asked = path.cgi_value("cks.type").map(str::to_ascii_lowercase);
+async fn checksum_of(engine: &Engine, request: &OpenRequest, caller: &Caller) -> Result<response::Checksum, Failure> {
+    let algorithm = request.parameters.split('&').find_map(|pair| pair.strip_prefix("cks.type="));
+    let asked = algorithm.map(str::to_ascii_lowercase);
     let unknown = |name: &str| Failure {
         code: ErrorCode::SERVER_ERROR,
         text: format!("{name} checksum not supported.").into(),
         side: Side::Client,
     };
-    match (engine.checksum(path, asked.as_deref()).await, asked) {
+    match (engine.checksum(request, caller, asked.as_deref()).await, asked) {
         (Ok(Checksum { algorithm, .. }), Some(asked)) if !algorithm.eq_ignore_ascii_case(&asked) => {
             Err(unknown(&asked))
         }

@@ -6,8 +6,8 @@ use crate::{
     scenario::some_file,
     world::{World, path_of},
 };
-use forebay_engine::{Client, Engine, Handle, Read, Segment};
-use forebay_types::{ByteRange, RequestPath};
+use forebay_engine::{Caller, Engine, Handle, OpenRequest, Read, Segment};
+use forebay_types::{ByteRange, Lfn};
 use std::{os::unix::fs::FileExt, time::Duration};
 use tokio::time::timeout;
 
@@ -37,14 +37,15 @@ impl SimClient {
 
     async fn visit(&mut self) {
         let file = some_file(&mut self.dice);
-        let path = RequestPath::parse(path_of(file).as_bytes()).expect("a good path");
+        let request = OpenRequest::of(Lfn::parse(&path_of(file)).expect("a good path"));
+        let caller = Caller::operator("");
         if self.dice.one_in(6) {
-            let stat = self.bounded("stat", self.engine.clone().stat(&path)).await;
+            let stat = self.bounded("stat", self.engine.clone().stat(&request, &caller)).await;
             return self.note(stat.is_some_and(|stat| stat.is_ok()));
         }
         let engine = self.engine.clone();
         let freshest = self.world.state().freshest(file);
-        let Some(opened) = self.bounded("open", engine.open(&path, &Client::default())).await else { return };
+        let Some(opened) = self.bounded("open", engine.open(&request, &caller)).await else { return };
         self.note(opened.is_ok());
         let Ok(handle) = opened else { return };
         self.world.state().summary.opens += 1;

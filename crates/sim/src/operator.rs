@@ -6,8 +6,8 @@ use crate::{
     world::{World, path_of},
 };
 use forebay_cache::CacheKey;
-use forebay_engine::{Client, Engine, Error};
-use forebay_types::{Lfn, RequestPath};
+use forebay_engine::{Caller, Engine, Error, OpenRequest};
+use forebay_types::Lfn;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -61,9 +61,9 @@ impl Operator {
             }
             5 => engine.start_scrub(),
             _ => {
-                let path = RequestPath::parse(path.as_bytes())?;
-                let client = Client::default();
-                let completed = timeout(COMPLETION_MAX, engine.complete(&path, &client, &|_, _| ()));
+                let request = OpenRequest::of(Lfn::parse(&path)?);
+                let caller = Caller::operator("");
+                let completed = timeout(COMPLETION_MAX, engine.complete(&request, &caller, &|_, _| ()));
                 completed.await.unwrap_or(Ok(()))
             }
         }

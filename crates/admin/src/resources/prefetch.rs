@@ -8,8 +8,7 @@ use crate::{
     model::{Job, JobKind, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest},
     problem::{Problem, ProblemKind},
 };
-use forebay_engine::{Client, Engine, Error};
-use forebay_types::RequestPath;
+use forebay_engine::{Caller, Engine, Error, OpenRequest};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -59,23 +58,22 @@ async fn fetch_all(engine: &Engine, names: Vec<String>, progress: &Arc<Progress>
 }
 
 async fn fetch_or_tell(engine: &Engine, name: &str, progress: &Progress) {
-    let path = match EntryName::parse(name) {
-        Ok(entry) => entry.path,
+    let request = match EntryName::parse(name) {
+        Ok(entry) => OpenRequest::from(entry.path),
         Err(error) => return progress.file_failed(name, error, false),
     };
-    match fetch(engine, &path, progress).await {
+    match fetch(engine, &request, progress).await {
         Ok(()) => progress.file_done(),
         Err(error) => progress.file_failed(name, &error, error.is_retryable()),
     }
 }
 
-async fn fetch(engine: &Engine, path: &RequestPath, progress: &Progress) -> Result<(), Error> {
-    let client = Client { user: "prefetch".to_owned(), host: "localhost".to_owned(), organization: None };
+async fn fetch(engine: &Engine, request: &OpenRequest, progress: &Progress) -> Result<(), Error> {
     // Bytes that were there before count as known and as done at once.
     let (done_before, known_before) = (AtomicU64::new(0), AtomicU64::new(0));
     let tell = |done: u64, size: u64| {
         progress.add_bytes(done.saturating_sub(done_before.fetch_max(done, Relaxed)));
         progress.add_known_bytes(size.saturating_sub(known_before.fetch_max(size, Relaxed)));
     };
-    engine.complete(path, &client, &tell).await
+    engine.complete(request, &Caller::operator("prefetch"), &tell).await
 }

@@ -1,12 +1,12 @@
 //! The engine: the one thing a front talks to.
 
 use crate::{
-    Error, ManagerOptions, Options, catalog,
+    Caller, Delegation, Error, ManagerOptions, OpenRequest, Options, catalog,
     entries::{
         open_files::OpenFiles,
         shared::{Shared, with_cause},
     },
-    freshness::origin_permission::{Asker, Want},
+    freshness::origin_permission::Want,
     manager::{self, Manager},
     namespace::{
         local_trees::disk_error,
@@ -14,11 +14,10 @@ use crate::{
     },
     upkeep::{disk_watch, file_checksums, leases, purge_rounds, scrub, store_owner, sync},
 };
-use forebay_auth::Credentials;
 use forebay_origin::{Checksum, ListDetail};
 use forebay_store::{Disk, StoreError, VolumeInfo};
 use forebay_telemetry::Metrics;
-use forebay_types::{DirEntry, Endpoint, Lfn, RequestPath};
+use forebay_types::{DirEntry, Endpoint, Lfn};
 use parking_lot::{Mutex, RwLock};
 use std::{
     io,
@@ -31,7 +30,6 @@ use tokio::task::JoinHandle;
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
-    asker: Asker,
 }
 
 /// An engine that may be gone by now, as what goes on beside it holds it.
@@ -88,7 +86,7 @@ impl Engine {
         let tasks = [Some(syncer), Some(watch), indexer, purging, watching].into_iter().flatten().collect();
         let routes = RwLock::new(Arc::new(routes));
         let inner = Inner { shared, table, routes, manager, tasks: Mutex::new(tasks) };
-        let engine = Self { inner: Arc::new(inner), asker: Asker::Operator };
+        let engine = Self { inner: Arc::new(inner) };
         if engine.inner.shared.disk.is_some() {
             let weak = WeakEngine { inner: Arc::downgrade(&engine.inner) };
             engine.inner.add_task(tokio::spawn(scrub::run(weak.clone())));
@@ -96,12 +94,6 @@ impl Engine {
             engine.inner.add_task(tokio::spawn(file_checksums::run(weak)));
         }
         engine
-    }
-
-    /// The same engine, asked by a client: with what it has to show origins, where they are to be shown that.
-    #[must_use]
-    pub fn asked_by(&self, credentials: Option<Arc<Credentials>>) -> Self {
-        Self { inner: Arc::clone(&self.inner), asker: Asker::Client(credentials) }
     }
 
     /// Replaces the name space. Files that are open stay open.
@@ -159,8 +151,13 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`Engine::open`]; also when the path is no directory.
-    pub async fn list(&self, path: &RequestPath, detail: ListDetail) -> Result<Vec<DirEntry>, Error> {
-        match self.target(path)? {
+    pub async fn list(
+        &self,
+        request: &OpenRequest,
+        caller: &Caller,
+        detail: ListDetail,
+    ) -> Result<Vec<DirEntry>, Error> {
+        match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => {
                 self.blocking(&lfn, {
                     let lfn = lfn.clone();
@@ -177,8 +174,13 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`Engine::open`]; also when the algorithm is not known.
-    pub async fn checksum(&self, path: &RequestPath, algorithm: Option<&str>) -> Result<Checksum, Error> {
-        match self.target(path)? {
+    pub async fn checksum(
+        &self,
+        request: &OpenRequest,
+        caller: &Caller,
+        algorithm: Option<&str>,
+    ) -> Result<Checksum, Error> {
+        match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => {
                 let algorithm = algorithm.map(str::to_owned);
                 self.blocking(&lfn, {
@@ -189,7 +191,7 @@ impl Engine {
             }
             Target::Origin(target) => {
                 drop(self.authorize(&target, Want::Read).await?);
-                if let Some(checksum) = self.cached_checksum(path, &target, algorithm).await {
+                if let Some(checksum) = self.cached_checksum((request, caller), &target, algorithm).await {
                     return Ok(checksum);
                 }
                 Ok(target.origin.checksum(&target.path, algorithm).await?)
@@ -201,8 +203,8 @@ impl Engine {
     ///
     /// # Errors
     /// When no export covers the path.
-    pub fn write_policy(&self, path: &RequestPath) -> Result<WritePolicy, Error> {
-        Ok(match self.target(path)? {
+    pub fn write_policy(&self, request: &OpenRequest) -> Result<WritePolicy, Error> {
+        Ok(match self.target(request, &Delegation::Operator)? {
             Target::Origin(OriginTarget { writes: Writes::Redirect, server, key, decisions, .. }) => {
                 if let Some(key) = key {
                     decisions.forget_missing(&key);
@@ -269,9 +271,9 @@ impl Engine {
         self.inner.shared.volumes().clone()
     }
 
-    /// Where a path leads, for whom it is asked.
-    pub(crate) fn target(&self, path: &RequestPath) -> Result<Target, Error> {
-        self.routes().resolve(path, &self.asker)
+    /// Where a name leads, in whose name it is asked.
+    pub(crate) fn target(&self, request: &OpenRequest, delegation: &Delegation) -> Result<Target, Error> {
+        self.routes().resolve(request, delegation)
     }
 
     fn routes(&self) -> Arc<Routes> {
@@ -281,7 +283,7 @@ impl Engine {
 
 impl WeakEngine {
     pub(crate) fn upgrade(&self) -> Option<Engine> {
-        Some(Engine { inner: self.inner.upgrade()?, asker: Asker::Operator })
+        Some(Engine { inner: self.inner.upgrade()? })
     }
 }
 

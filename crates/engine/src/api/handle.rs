@@ -1,7 +1,7 @@
 //! An open file as a front holds it.
 
 use crate::{
-    Client, Read,
+    Caller, Read,
     api::{
         direct_open::Switching,
         opened::{Opened, Source},
@@ -19,8 +19,8 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics, switching: Switching) -> Self {
-        Self { opened: Arc::new(Opened::new(source, lfn, client, metrics, switching)) }
+    pub(crate) fn new(source: Source, lfn: Lfn, caller: &Arc<Caller>, metrics: &Metrics, switching: Switching) -> Self {
+        Self { opened: Arc::new(Opened::new(source, lfn, caller, metrics, switching)) }
     }
 
     pub(crate) const fn of(opened: Arc<Opened>) -> Self {

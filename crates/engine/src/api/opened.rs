@@ -1,6 +1,7 @@
 //! One open of a file: who opened it, what stands behind it, and how many bytes it gave.
 
 use crate::{
+    Caller, Client,
     api::direct_open::Switching,
     entries::cached_file::CachedFile,
     transfer::{access_tracker::AccessTracker, complete_file},
@@ -13,17 +14,6 @@ use std::{
     time::Instant,
 };
 
-/// Who opens a file, as far as it is known.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Client {
-    /// User name as the client gave it.
-    pub user: String,
-    /// The client's host name or address.
-    pub host: String,
-    /// The organisation that the client was proven to belong to.
-    pub organization: Option<String>,
-}
-
 /// One open of a file, shared by a handle's clones and the reads it has started. Its drop is the close.
 pub(crate) struct Opened {
     pub(crate) source: Source,
@@ -31,7 +21,7 @@ pub(crate) struct Opened {
     tracker: Arc<AccessTracker>,
     pub(crate) switching: Switching,
     lfn: Lfn,
-    client: Client,
+    caller: Arc<Caller>,
     opened: Instant,
     /// What follows the reads, when they are traced.
     pub(crate) trace: OnceLock<TracedFile>,
@@ -46,11 +36,12 @@ pub(crate) enum Source {
 }
 
 impl Opened {
-    pub(crate) fn new(source: Source, lfn: Lfn, client: &Client, metrics: &Metrics, switching: Switching) -> Self {
+    pub(crate) fn new(source: Source, lfn: Lfn, caller: &Arc<Caller>, metrics: &Metrics, switching: Switching) -> Self {
         let opened = forebay_net::clock::monotonic();
         let tracker = Arc::default();
-        let (account, client, trace) = (metrics.open_handle(), client.clone(), OnceLock::new());
-        Self { source, account, tracker, switching, lfn, client, opened, trace }
+        let account = metrics.open_handle();
+        let caller = Arc::clone(caller);
+        Self { source, account, tracker, switching, lfn, caller, opened, trace: OnceLock::new() }
     }
 
     /// Bytes accounted so far under `outcome`.
@@ -62,8 +53,8 @@ impl Opened {
         &self.lfn
     }
 
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
+    pub(crate) fn client(&self) -> &Client {
+        &self.caller.client
     }
 
     /// Accounts bytes once: for the handle, the file's history, and the metrics.
@@ -105,7 +96,7 @@ impl Drop for Opened {
             Source::Cached(file) => (Some(file.server()), file.detach(duration)),
             Source::Local { .. } => (None, 1),
         };
-        let Client { user, host, .. } = &self.client;
+        let Client { user, host, .. } = &self.caller.client;
         Access { user, host, lfn: &self.lfn, origin, handle: &self.account, duration, opens }.log();
     }
 }

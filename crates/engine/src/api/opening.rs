@@ -1,7 +1,7 @@
 //! How files are opened and looked at: the rules come first, then what is here, then the origin.
 
 use crate::{
-    Client, Engine, Error, Handle, Miss,
+    Caller, Client, Engine, Error, Handle, Miss, OpenRequest,
     api::{
         direct_open::{DirectOpen, Switching},
         opened::Source,
@@ -14,13 +14,12 @@ use crate::{
         origin_permission::{OriginGrant, Want},
         validity::{Asking, admit, stat_closed},
     },
-    manager::tried::Tried,
-    namespace::routes::{OriginTarget, Target, is_only_if_cached},
+    namespace::routes::{OriginTarget, Target},
     transfer::complete_file,
 };
 use forebay_cache::{Action, CacheKey, Decision, Subject, Treatment};
 use forebay_telemetry::Decided;
-use forebay_types::{Endpoint, FileStat, RequestPath};
+use forebay_types::{Endpoint, FileStat};
 use parking_lot::Mutex;
 use std::{
     path::PathBuf,
@@ -81,8 +80,8 @@ impl Engine {
     /// # Errors
     /// When no export covers the path, the origin or the exported directory has no such readable file, the copy could not be
     /// checked for too long, or only a cached file is wanted and it is not.
-    pub async fn open(&self, path: &RequestPath, client: &Client) -> Result<Handle, Error> {
-        match self.open_or_redirect(path, client, Redirects::Never).await? {
+    pub async fn open(&self, request: &OpenRequest, caller: &Arc<Caller>) -> Result<Handle, Error> {
+        match self.open_or_redirect(request, caller, Redirects::Never).await? {
             Opening::File(handle) => Ok(handle),
             Opening::Redirect(_) | Opening::Direct(_) => {
                 Err(Error::Internal { what: "a redirect where none was wanted" })
@@ -96,15 +95,15 @@ impl Engine {
     /// As for [`Engine::open`].
     pub async fn open_or_redirect(
         &self,
-        path: &RequestPath,
-        client: &Client,
+        request: &OpenRequest,
+        caller: &Arc<Caller>,
         redirects: Redirects,
     ) -> Result<Opening, Error> {
         if let Some(manager) = self.manager() {
-            return self.send_open(manager, path, client, redirects).await;
+            return self.send_open(manager, request, caller, redirects).await;
         }
         let mut may_switch = false;
-        let source = match self.target(path)? {
+        let source = match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => {
                 let opened = self.blocking(&lfn.clone(), move || tree.open_file(&lfn)).await;
                 opened.map(|(file, stat)| Source::Local { file, stat })?
@@ -112,7 +111,7 @@ impl Engine {
             Target::Origin(mut target) => {
                 let began = forebay_net::clock::monotonic();
                 let grant = self.authorize(&target, Want::Read).await?;
-                target.treatment = self.treatment(&target, path, client).await?;
+                target.treatment = self.treatment(&target, request, caller).await?;
                 let redirect = target.redirect(redirects).filter(|_| target.treatment.action == Action::Redirect);
                 let decided = match (target.treatment.action, &redirect) {
                     (Action::Cache, _) => Decided::Cache,
@@ -123,15 +122,15 @@ impl Engine {
                 if let Some(redirect) = redirect {
                     return Ok(Opening::Redirect(redirect));
                 }
-                let only_if_cached = is_only_if_cached(&path.cgi);
+                let only_if_cached = request.only_if_cached;
                 let is_direct = target.service.direct && redirects.reach_files();
                 may_switch = is_direct && redirects == Redirects::ToFilesAmidReads;
                 // A client that the origin has failed comes back by its manager: it is served, not sent there again.
-                let is_left = target.leaves_misses() && !only_if_cached && !Tried::of(path).take(&target.server);
+                let is_left = target.leaves_misses() && !only_if_cached && !request.tried.clone().take(&target.server);
                 let origin = target.redirect(redirects).filter(|_| is_left);
                 let file = self.open_target(target, only_if_cached, began, grant).await?;
-                file.note_owner(client.organization.as_deref());
-                let file = match self.open_directly(file, client, is_direct).await {
+                file.note_owner(caller.client.organization.as_deref());
+                let file = match self.open_directly(file, &caller.client, is_direct).await {
                     DirectOpen::Done(path) => return Ok(Opening::Direct(path)),
                     DirectOpen::No(file) => file,
                 };
@@ -147,15 +146,15 @@ impl Engine {
             }
         };
         let switching = if may_switch { Switching::allowed() } else { Switching::default() };
-        Ok(Opening::File(Handle::new(source, path.lfn.clone(), client, self.metrics(), switching)))
+        Ok(Opening::File(Handle::new(source, request.lfn.clone(), caller, self.metrics(), switching)))
     }
 
     /// What is known of a path: from the cache when it holds the file and that is not due to be checked, else from the origin.
     ///
     /// # Errors
     /// As for [`Engine::open`].
-    pub async fn stat(&self, path: &RequestPath) -> Result<FileStat, Error> {
-        match self.target(path)? {
+    pub async fn stat(&self, request: &OpenRequest, caller: &Caller) -> Result<FileStat, Error> {
+        match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => self.blocking(&lfn.clone(), move || tree.stat(&lfn)).await,
             Target::Origin(target) => {
                 let began = forebay_net::clock::monotonic();
@@ -191,9 +190,15 @@ impl Engine {
     }
 
     /// What the rules say of an open. Where they depend on the size of a file that is not here, its origin is asked.
-    async fn treatment(&self, target: &OriginTarget, path: &RequestPath, client: &Client) -> Result<Treatment, Error> {
+    async fn treatment(
+        &self,
+        target: &OriginTarget,
+        request: &OpenRequest,
+        caller: &Caller,
+    ) -> Result<Treatment, Error> {
         let (rules, rule_path) = (&target.decisions.options.rules, target.rule_path());
-        let subject = Subject { path: &rule_path, user: &client.user, host: &client.host, cgi: &path.cgi, size: None };
+        let Client { user, host, .. } = &caller.client;
+        let subject = Subject { path: &rule_path, user, host, cgi: &request.parameters, size: None };
         if let Decision::Treat(treatment) = rules.decide(&subject) {
             return Ok(treatment);
         }
@@ -203,7 +208,7 @@ impl Engine {
         };
         let size = match here {
             Some(size) => size,
-            None if is_only_if_cached(&path.cgi) => return Err(not_cached(target)),
+            None if request.only_if_cached => return Err(not_cached(target)),
             None => self.stat_at_origin(target).await?.size,
         };
         match rules.decide(&Subject { size: Some(size), ..subject }) {

@@ -1,7 +1,6 @@
 //! Files that a client wants to be here before they are read.
 
-use crate::{Client, Engine, Error, namespace::routes::Target};
-use forebay_types::RequestPath;
+use crate::{Caller, Engine, Error, OpenRequest, namespace::routes::Target};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -30,8 +29,8 @@ impl Engine {
     ///
     /// # Errors
     /// When no export covers the path, or too many files are wanted already.
-    pub fn stage(&self, path: RequestPath, client: Arc<Client>) -> Result<(), Error> {
-        if matches!(self.target(&path)?, Target::Local { .. }) || self.shared().disk.is_none() {
+    pub fn stage(&self, request: OpenRequest, caller: Arc<Caller>) -> Result<(), Error> {
+        if matches!(self.target(&request, &caller.delegation)?, Target::Local { .. }) || self.shared().disk.is_none() {
             return Ok(());
         }
         let staging = &self.shared().staging;
@@ -45,8 +44,8 @@ impl Engine {
             if engine.shared().admission.is_stopping() {
                 return;
             }
-            if let Err(error) = engine.complete(&path, &client, &|_, _| ()).await {
-                tracing::debug!(lfn = path.lfn.as_str(), %error, "a file that a client wants to be here is not fetched");
+            if let Err(error) = engine.complete(&request, &caller, &|_, _| ()).await {
+                tracing::debug!(lfn = request.lfn.as_str(), %error, "a file that a client wants to be here is not fetched");
             }
         });
         Ok(())

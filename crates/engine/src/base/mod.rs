@@ -1,5 +1,6 @@
 //! Building blocks without knowledge of files.
 
+pub(crate) mod caller;
 pub(crate) mod coalesced;
 pub(crate) mod detach_on_drop;
 pub(crate) mod digest;
@@ -7,5 +8,6 @@ pub(crate) mod error;
 pub(crate) mod flights;
 pub(crate) mod integrity_options;
 pub(crate) mod latch;
+pub(crate) mod open_request;
 pub(crate) mod pause;
 pub(crate) mod workers;

@@ -10,8 +10,8 @@ use crate::{
     freshness::origin_metadata::OriginMetadata,
     namespace::routes::OriginTarget,
 };
-use forebay_auth::{Credentials, CredentialsName};
-use forebay_origin::{OnBehalf, OriginError, OriginFile};
+use forebay_auth::CredentialsName;
+use forebay_origin::{OriginError, OriginFile};
 use forebay_types::{Endpoint, FileStat, Lfn};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -19,16 +19,6 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-
-/// For whom the engine is asked to do something.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum Asker {
-    /// For whoever operates this server: nobody is asked for leave.
-    #[default]
-    Operator,
-    /// For a client, with what it has to show origins.
-    Client(Option<Arc<Credentials>>),
-}
 
 /// What a client wants of a file.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -89,16 +79,6 @@ const KNOWN_MAX: usize = 50_000;
 
 /// Characters of a refusal that are remembered.
 const TEXT_LEN_MAX: usize = 256;
-
-impl Asker {
-    /// The credentials that origins are shown for it, in a cell of their own: what one file uses must not become another's.
-    pub(crate) fn on_behalf(&self) -> OnBehalf {
-        OnBehalf::of(match self {
-            Self::Client(credentials) => credentials.clone(),
-            Self::Operator => None,
-        })
-    }
-}
 
 impl OriginGrant {
     /// The file, when it was opened.

@@ -1,15 +1,14 @@
 //! Where a manager sends a client.
 
 use crate::{
-    Client, Engine, Error, Opening, Redirect, Redirects,
+    Caller, Client, Delegation, Engine, Error, OpenRequest, Opening, Redirect, Redirects,
     entries::identity::last_check_of,
-    manager::{Manager, filler::FillerState, tried::Tried},
-    namespace::routes::{OriginTarget, Target, is_only_if_cached},
+    manager::{Manager, filler::FillerState},
+    namespace::routes::{OriginTarget, Target},
 };
 use forebay_cache::{Action, CacheKey, Decision, Subject, Verdict};
 use forebay_store::SharedFile;
 use forebay_telemetry::{Decided, SentTo};
-use forebay_types::RequestPath;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// How long the file system of the store may take; then the client is sent to the filler.
@@ -37,26 +36,26 @@ impl Engine {
         self.manager().map(|manager| manager.filler.state())
     }
 
-    /// Where a client of a manager is to go with a question about `path`: to the filler, and to the origin when that does not answer
+    /// Where a client of a manager is to go with a question about a name: to the filler, and to the origin when that does not answer
     /// or could not help.
     ///
     /// # Errors
     /// When no export covers the path, or there is nowhere left to go.
-    pub fn send_elsewhere(&self, path: &RequestPath, redirects: Redirects) -> Result<Redirect, Error> {
-        let Target::Origin(target) = self.target(path)? else { return Err(NOT_A_MANAGER) };
+    pub fn send_elsewhere(&self, request: &OpenRequest, redirects: Redirects) -> Result<Redirect, Error> {
+        let Target::Origin(target) = self.target(request, &Delegation::Operator)? else { return Err(NOT_A_MANAGER) };
         let manager = self.manager().ok_or(NOT_A_MANAGER)?;
-        manager.next_server(path, &target, redirects).map(|(redirect, _)| redirect)
+        manager.next_server(request, &target, redirects).map(|(redirect, _)| redirect)
     }
 
     /// Where a client of a manager is to open a file.
     pub(crate) async fn send_open(
         &self,
         manager: &Arc<Manager>,
-        path: &RequestPath,
-        client: &Client,
+        request: &OpenRequest,
+        caller: &Caller,
         redirects: Redirects,
     ) -> Result<Opening, Error> {
-        let Target::Origin(mut target) = self.target(path)? else { return Err(NOT_A_MANAGER) };
+        let Target::Origin(mut target) = self.target(request, &caller.delegation)? else { return Err(NOT_A_MANAGER) };
         let is_direct = target.service.direct && redirects.reach_files() && target.authorize_as.is_none();
         let key = target.key.clone().filter(|_| is_direct);
         let file = match key {
@@ -65,7 +64,8 @@ impl Engine {
         };
         let size = file.as_ref().map(|file| file.cinfo.geometry.file_size());
         let (rules, rule_path) = (&target.decisions.options.rules, target.rule_path());
-        let subject = Subject { path: &rule_path, user: &client.user, host: &client.host, cgi: &path.cgi, size };
+        let Client { user, host, .. } = &caller.client;
+        let subject = Subject { path: &rule_path, user, host, cgi: &request.parameters, size };
         let action = match rules.decide(&subject) {
             Decision::Treat(treatment) => {
                 target.treatment = treatment;
@@ -87,10 +87,10 @@ impl Engine {
         {
             self.metrics().add_direct_open();
             self.metrics().add_manager_open(SentTo::File);
-            forebay_telemetry::log_direct(&client.user, &client.host, &path.lfn, &there);
+            forebay_telemetry::log_direct(user, host, &request.lfn, &there);
             return Ok(Opening::Direct(there));
         }
-        let (redirect, to) = manager.next_server(path, &target, redirects)?;
+        let (redirect, to) = manager.next_server(request, &target, redirects)?;
         self.metrics().add_manager_open(to);
         Ok(Opening::Redirect(redirect))
     }
@@ -146,22 +146,22 @@ impl Manager {
     /// The filler, or else the origin: the first of them that the client has not tried and that can help it.
     fn next_server(
         &self,
-        path: &RequestPath,
+        request: &OpenRequest,
         target: &OriginTarget,
         redirects: Redirects,
     ) -> Result<(Redirect, SentTo), Error> {
-        let mut tried = Tried::of(path);
+        let mut tried = request.tried.clone();
         if let Some(filler) = self.filler.alive()
             && !tried.take(&filler)
         {
             return Ok((Redirect { server: filler, url: None }, SentTo::Filler));
         }
-        if is_only_if_cached(&path.cgi) {
+        if request.only_if_cached {
             return Err(Error::NotCached { lfn: target.path.lfn.clone() });
         }
         let origin = target.redirect(redirects).filter(|_| !tried.take(&target.server));
         origin.map(|redirect| (redirect, SentTo::Origin)).ok_or_else(|| {
-            let lfn = path.lfn.clone();
+            let lfn = request.lfn.clone();
             if tried.is_missing() { Error::NotFound { lfn } } else { Error::NoServer { lfn } }
         })
     }

@@ -3,7 +3,6 @@
 
 pub(crate) mod dispatch;
 pub(crate) mod filler;
-pub(crate) mod tried;
 
 use crate::Workers;
 use forebay_store::SharedView;

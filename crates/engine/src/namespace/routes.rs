@@ -1,8 +1,7 @@
 //! Which export or origin a path belongs to.
 
 use crate::{
-    DecisionOptions, Error, Miss, Service,
-    freshness::origin_permission::Asker,
+    DecisionOptions, Delegation, Error, Miss, OpenRequest, Service,
     namespace::{decisions::Decisions, local_trees::LocalTree},
 };
 use forebay_auth::CredentialsName;
@@ -10,7 +9,7 @@ use forebay_cache::{
     AllowList, CacheKey, FillPolicy, ForwardedPath, ReadAheadSettings, Treatment, ValidityPolicy, forwarded_name,
 };
 use forebay_origin::{OnBehalf, Origin, OriginPath};
-use forebay_types::{Endpoint, Lfn, RequestPath};
+use forebay_types::{Endpoint, Lfn};
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, fmt, path::PathBuf, sync::Arc};
 
@@ -129,9 +128,6 @@ pub(crate) struct OriginTarget {
     pub(crate) service: Service,
 }
 
-/// Opaque data of clients that want a file only if it is in the cache. XCache accepts it with and without a value.
-const ONLY_IF_CACHED: &str = "only-if-cached";
-
 /// Most origins remembered that paths have named; beyond it the memory is cleared, which costs a new client each.
 const NAMED_ORIGINS_MAX: usize = 4096;
 
@@ -186,34 +182,36 @@ impl Routes {
         !self.forwarding.is_empty() || self.exports.iter().any(|route| matches!(route.source, Source::Origin { .. }))
     }
 
-    /// Finds where `path` leads: to the origin it names, else to the export with the longest prefix.
-    pub(crate) fn resolve(&self, path: &RequestPath, asker: &Asker) -> Result<Target, Error> {
-        match ForwardedPath::parse(path.lfn.as_str()) {
-            Ok(Some(forwarded)) => return self.forward(&forwarded.origin, forwarded.lfn, &path.cgi, asker),
+    /// Finds where `request` leads: to the origin it names, else to the export with the longest prefix.
+    pub(crate) fn resolve(&self, request: &OpenRequest, delegation: &Delegation) -> Result<Target, Error> {
+        match ForwardedPath::parse(request.lfn.as_str()) {
+            Ok(Some(forwarded)) => {
+                return self.forward(&forwarded.origin, forwarded.lfn, &request.origin_parameters, delegation);
+            }
             Ok(None) => {}
             Err(error) => return Err(Error::Forwarding { error }),
         }
         let route = self
             .exports
             .iter()
-            .find(|route| path.lfn.is_within(&route.prefix))
-            .ok_or_else(|| Error::NotExported { lfn: path.lfn.clone() })?;
+            .find(|route| request.lfn.is_within(&route.prefix))
+            .ok_or_else(|| Error::NotExported { lfn: request.lfn.clone() })?;
         Ok(match &route.source {
             Source::Directory(tree) => Target::Local {
                 tree: Arc::clone(tree),
                 lfn: if route.prefix.as_str() == "/" {
-                    path.lfn.clone()
+                    request.lfn.clone()
                 } else {
-                    relative_to(&path.lfn, &route.prefix)?
+                    relative_to(&request.lfn, &route.prefix)?
                 },
             },
             Source::Origin { origin, server } => {
-                let (on_behalf, authorize_as) = asked_for(origin, route.authorizes_at_origin, asker);
+                let (on_behalf, authorize_as) = asked_for(origin, route.authorizes_at_origin, delegation);
                 Target::Origin(OriginTarget {
                     origin: Arc::clone(origin),
                     server: server.clone(),
-                    key: CacheKey::fixed(&path.lfn).ok(),
-                    path: OriginPath { lfn: path.lfn.clone(), cgi: cgi_for_origin(&path.cgi), on_behalf },
+                    key: CacheKey::fixed(&request.lfn).ok(),
+                    path: OriginPath { lfn: request.lfn.clone(), cgi: request.origin_parameters.clone(), on_behalf },
                     writes: route.writes,
                     validity: route.validity,
                     decisions: Arc::clone(&self.decisions),
@@ -226,18 +224,18 @@ impl Routes {
         })
     }
 
-    fn forward(&self, endpoint: &Endpoint, lfn: Lfn, cgi: &str, asker: &Asker) -> Result<Target, Error> {
+    fn forward(&self, endpoint: &Endpoint, lfn: Lfn, cgi: &str, delegation: &Delegation) -> Result<Target, Error> {
         if !self.forwarding.allows(endpoint) {
             return Err(Error::ForwardingDenied { origin: endpoint.clone() });
         }
         let origin = self.named_origin(endpoint);
         let (on_behalf, authorize_as) =
-            asked_for(&origin, self.decisions.options.forwarding_authorizes_at_origin, asker);
+            asked_for(&origin, self.decisions.options.forwarding_authorizes_at_origin, delegation);
         Ok(Target::Origin(OriginTarget {
             origin,
             server: endpoint.clone(),
             key: CacheKey::forwarded(endpoint, &lfn).ok(),
-            path: OriginPath { lfn, cgi: cgi_for_origin(cgi), on_behalf },
+            path: OriginPath { lfn, cgi: cgi.to_owned(), on_behalf },
             writes: Writes::Refuse,
             validity: self.decisions.options.forwarding_validity,
             decisions: Arc::clone(&self.decisions),
@@ -269,10 +267,14 @@ impl fmt::Debug for Routes {
 }
 
 /// On whose behalf an origin is asked for a file, and for whom it is asked for leave before.
-fn asked_for(origin: &Arc<dyn Origin>, authorizes_at_origin: bool, asker: &Asker) -> (OnBehalf, Option<OnBehalf>) {
+fn asked_for(
+    origin: &Arc<dyn Origin>,
+    authorizes_at_origin: bool,
+    delegation: &Delegation,
+) -> (OnBehalf, Option<OnBehalf>) {
     let acts_for_clients = origin.acts_for_clients();
-    let on_behalf = asker.on_behalf();
-    let is_to_ask = !matches!(asker, Asker::Operator) && (authorizes_at_origin || acts_for_clients);
+    let on_behalf = delegation.on_behalf();
+    let is_to_ask = !matches!(delegation, Delegation::Operator) && (authorizes_at_origin || acts_for_clients);
     let authorize_as = is_to_ask.then(|| on_behalf.clone().insisting());
     (if acts_for_clients { on_behalf } else { OnBehalf::default() }, authorize_as)
 }
@@ -321,47 +323,9 @@ impl OriginTarget {
     }
 }
 
-/// Whether the client wants a file only if it is in the cache.
-pub(crate) fn is_only_if_cached(cgi: &str) -> bool {
-    cgi.split('&').any(|pair| pair.split('=').next() == Some(ONLY_IF_CACHED))
-}
-
-/// The client's opaque data without what concerns only the hop to this server.
-fn cgi_for_origin(cgi: &str) -> String {
-    let stored = |pair: &&str| {
-        let key = pair.split('=').next().unwrap_or_default();
-        !(pair.is_empty()
-            || key.starts_with("xrd.")
-            || key.starts_with("xrdcl.")
-            || key == "tried"
-            || key == "triedrc"
-            || key == ONLY_IF_CACHED)
-    };
-    cgi.split('&').filter(stored).collect::<Vec<_>>().join("&")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hop_by_hop_opaque_data_stays_here() {
-        assert_eq!(cgi_for_origin("xrd.wantprot=unix&a=1&tried=h&xrdcl.x=2&triedrc=enoent&b=%20&c"), "a=1&b=%20&c");
-        assert_eq!(cgi_for_origin(""), "");
-        assert_eq!(cgi_for_origin("only-if-cached&a=1&only-if-cached=1"), "a=1");
-    }
-
-    #[test]
-    fn a_wish_for_cached_files_is_known_by_its_key() {
-        for (cgi, is_wish) in [
-            ("only-if-cached", true),
-            ("a=1&only-if-cached=1", true),
-            ("only-if-cached-not", false),
-            ("a=only-if-cached", false),
-        ] {
-            assert_eq!(is_only_if_cached(cgi), is_wish, "{cgi}");
-        }
-    }
 
     #[test]
     fn paths_are_seen_from_below_their_export() {

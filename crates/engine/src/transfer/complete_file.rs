@@ -1,14 +1,14 @@
 //! Fetching what is missing of a whole file.
 
 use crate::{
-    Client, Engine, Error,
+    Caller, Engine, Error, OpenRequest,
     entries::{cached_file::CachedFile, fill::Fill, stored_entry::StoredEntry},
     link::admission::Purpose,
     transfer::fetch_ahead::fetch,
 };
 use forebay_cache::FillPolicy;
 use forebay_telemetry::NotReadAhead;
-use forebay_types::{ByteRange, RequestPath};
+use forebay_types::ByteRange;
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering},
@@ -26,11 +26,11 @@ impl Engine {
     /// As for [`Engine::open`]; when the origin fails on the way, the file changes, or the cache does not keep it.
     pub async fn complete(
         &self,
-        path: &RequestPath,
-        client: &Client,
+        request: &OpenRequest,
+        caller: &Arc<Caller>,
         progress: &(dyn Fn(u64, u64) + Send + Sync),
     ) -> Result<(), Error> {
-        let handle = self.open(path, client).await?;
+        let handle = self.open(request, caller).await?;
         if let Some(file) = handle.cached() {
             complete(file, || true, progress).await?;
         }

@@ -1,7 +1,7 @@
 //! Checksums of whole files: made when a file is complete, compared with those of its origin, told to who asks.
 
 use crate::{
-    Checksum, Engine,
+    Caller, Checksum, Delegation, Engine, OpenRequest,
     api::engine::WeakEngine,
     base::digest::ChecksumAlgorithm,
     namespace::routes::{OriginTarget, Target},
@@ -11,7 +11,7 @@ use forebay_cache::{CacheKey, Pace};
 use forebay_index::{Change, Generation};
 use forebay_origin::OriginError;
 use forebay_telemetry::{ChecksumComparison, DiskOperation, DropReason};
-use forebay_types::RequestPath;
+use forebay_types::Lfn;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -139,7 +139,7 @@ impl Engine {
     /// cache cannot tell.
     pub(crate) async fn cached_checksum(
         &self,
-        path: &RequestPath,
+        (request, caller): (&OpenRequest, &Caller),
         target: &OriginTarget,
         algorithm: Option<&str>,
     ) -> Option<Checksum> {
@@ -149,7 +149,7 @@ impl Engine {
             None => *self.shared().options.integrity.checksums.first()?,
         };
         let record = self.shared().catalog.as_ref()?.record(key).await??;
-        if !record.disk.is_complete() || !self.stat(path).await.ok()?.cached {
+        if !record.disk.is_complete() || !self.stat(request, caller).await.ok()?.cached {
             return None;
         }
         if let Some(value) = record.checksum(wanted.as_str()) {
@@ -257,8 +257,8 @@ impl Engine {
 
     /// The file of an origin that an entry is a copy of, if it still belongs to the name space.
     fn target_of(&self, key: &CacheKey) -> Option<OriginTarget> {
-        let path = RequestPath::parse(key.as_str().as_bytes()).ok()?;
-        match self.target(&path).ok()? {
+        let request = OpenRequest::of(Lfn::parse(key.as_str()).ok()?);
+        match self.target(&request, &Delegation::Operator).ok()? {
             Target::Origin(target) => Some(target),
             Target::Local { .. } => None,
         }

@@ -1,8 +1,8 @@
 //! Fetching the rest of a file: when it begins, when it stops, what it costs.
 
-use crate::house::{BLOCK, House, check, open_data_files, options, request, run_virtual};
+use crate::house::{BLOCK, House, caller, check, open_data_files, options, request, run_virtual};
 use forebay_cache::{FillPolicy, PathPattern, ReadAheadSettings, Rule, Rules, Treatment};
-use forebay_engine::{Client, DecisionOptions, Error, Options, ReadAheadOptions, Service, Workers};
+use forebay_engine::{DecisionOptions, Error, Options, ReadAheadOptions, Service, Workers};
 use forebay_origin::OriginError;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::ByteRange;
@@ -113,7 +113,7 @@ fn completing_to_the_end_goes_on_without_clients() {
         until_quiet(&house).await;
         assert_eq!(asked_bytes(&house), SIZE);
         assert_eq!(open_data_files(root.path()), 0, "the file is let go when it is complete");
-        assert!(house.engine.stat(&request("/f")).await.unwrap().cached);
+        assert!(house.engine.stat(&request("/f"), &caller()).await.unwrap().cached);
     });
 }
 
@@ -182,12 +182,12 @@ fn completing_on_demand_tells_its_progress() {
         check(&house.open("/f").await, ByteRange::at(5 * MIB, BLOCK)).await;
         let told = Mutex::new(Vec::new());
         let progress = |done, of| told.lock().unwrap().push((done, of));
-        house.engine.complete(&request("/f"), &Client::default(), &progress).await.unwrap();
+        house.engine.complete(&request("/f"), &caller(), &progress).await.unwrap();
         let told = told.into_inner().unwrap();
         assert!(told.is_sorted());
         assert_eq!((told.first(), told.last()), (Some(&(BLOCK, SIZE)), Some(&(SIZE, SIZE))));
         assert_eq!(asked_bytes(&house), SIZE);
-        house.engine.complete(&request("/f"), &Client::default(), &|_, _| ()).await.unwrap();
+        house.engine.complete(&request("/f"), &caller(), &|_, _| ()).await.unwrap();
         assert_eq!(asked_bytes(&house), SIZE, "a complete file is complete");
     });
 }
@@ -199,7 +199,7 @@ fn completing_on_demand_fails_with_the_origin_and_resumes() {
         let house = house(root.path(), None, FillPolicy::OnDemand);
         let error = OriginError::Corrupt { endpoint: MemoryOrigin::endpoint(), offset: 9 * MIB };
         house.origin.script(|script| script.read_error = Some((9 * MIB, error.clone())));
-        let complete = || async { house.engine.complete(&request("/f"), &Client::default(), &|_, _| ()).await };
+        let complete = || async { house.engine.complete(&request("/f"), &caller(), &|_, _| ()).await };
         assert_eq!(complete().await, Err(Error::Origin(error)));
         house.origin.script(|script| script.read_error = None);
         assert_eq!(complete().await, Ok(()));
@@ -213,7 +213,7 @@ fn completing_on_demand_says_when_nothing_can_be_kept() {
         let house = house(root.path(), None, FillPolicy::OnDemand);
         let complete = |path: &'static str| {
             let engine = house.engine.clone();
-            async move { engine.complete(&request(path), &Client::default(), &|_, _| ()).await }
+            async move { engine.complete(&request(path), &caller(), &|_, _| ()).await }
         };
         assert!(matches!(complete("/f.cinfo").await, Err(Error::Unsupported { .. })));
         house.faults.full.store(true, SeqCst);

@@ -1,9 +1,9 @@
 //! Rules decide where the bytes of a file go.
 
 use crate::house;
-use crate::house::{House, check, options, request, run, until};
+use crate::house::{House, caller, check, options, request, run, until};
 use forebay_cache::{Action, CachedCriteria, PathPattern, Rule, Rules, Treatment};
-use forebay_engine::{Client, DecisionOptions, Opening, Redirect, Redirects};
+use forebay_engine::{DecisionOptions, Opening, Redirect, Redirects};
 use forebay_telemetry::Metrics;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{BlockSize, ByteRange, Outcome};
@@ -29,8 +29,7 @@ fn decided(metrics: &Metrics, action: &str) -> u64 {
 }
 
 async fn redirect(house: &House, path: &str, redirects: Redirects) -> Option<Redirect> {
-    match house.engine.open_or_redirect(&request(path), &Client::default(), redirects).await.expect("the origin has it")
-    {
+    match house.engine.open_or_redirect(&request(path), &caller(), redirects).await.expect("the origin has it") {
         Opening::Redirect(redirect) => Some(redirect),
         Opening::File(_) | Opening::Direct(_) => None,
     }
@@ -125,7 +124,7 @@ fn clients_may_ask_what_counts_as_cached_by_its_stat() {
         assert!(handle.stat().cached);
         house.engine.shutdown().await;
         drop(handle);
-        assert!(house.engine.stat(&request("/f")).await.unwrap().cached);
-        assert!(!house.engine.stat(&request("/other")).await.unwrap().cached);
+        assert!(house.engine.stat(&request("/f"), &caller()).await.unwrap().cached);
+        assert!(!house.engine.stat(&request("/other"), &caller()).await.unwrap().cached);
     });
 }

@@ -1,8 +1,8 @@
 //! Clients that see the file system of the cache read complete files on their own.
 
-use crate::house::{House, check, options, request, run, until};
+use crate::house::{House, caller, check, options, request, run, until};
 use forebay_cache::CacheKey;
-use forebay_engine::{Client, DecisionOptions, Evicted, Handle, Miss, Opening, Options, Redirects, Service};
+use forebay_engine::{DecisionOptions, Evicted, Handle, Miss, Opening, Options, Redirects, Service};
 use forebay_testkit::{MemoryOrigin, bytes_at};
 use forebay_types::{ByteRange, Lfn};
 use std::{
@@ -33,7 +33,7 @@ fn key() -> CacheKey {
 }
 
 async fn open(house: &House, redirects: Redirects) -> Opening {
-    let opened = house.engine.open_or_redirect(&request(NAMED), &Client::default(), redirects).await;
+    let opened = house.engine.open_or_redirect(&request(NAMED), &caller(), redirects).await;
     opened.expect("the origin has every file")
 }
 
@@ -230,7 +230,7 @@ fn who_cannot_be_sent_to_the_origin_reads_through_the_cache() {
             check(&handle, ByteRange::at(0, 1000)).await;
         }
         let (back, able) = (request("//root://memory//d/g?tried=memory&triedrc=ioerr"), Redirects::ToUrls);
-        let opened = house.engine.open_or_redirect(&back, &Client::default(), able).await;
+        let opened = house.engine.open_or_redirect(&back, &caller(), able).await;
         assert!(matches!(opened, Ok(Opening::File(_))), "it has been there");
         drop(opened);
         house.engine.shutdown().await;

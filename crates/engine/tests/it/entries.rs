@@ -1,8 +1,8 @@
 //! Entries on disk: how they are synced, given up, and what becomes of them when others meddle.
 
-use crate::house::{BLOCK, House, check, collect, open_data_files, options, request, run, until};
+use crate::house::{BLOCK, House, caller, check, collect, open_data_files, options, request, run, until};
 use forebay_cache::{ChecksumState, Cinfo};
-use forebay_engine::{Client, Error, Options};
+use forebay_engine::{Error, Options};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{BlockSize, ByteRange, Outcome};
 use std::{
@@ -161,7 +161,8 @@ fn a_client_that_leaves_while_a_file_is_opened_leaves_the_open_to_others() {
     run(async {
         let root = tempfile::tempdir().unwrap();
         let house = House::build(root.path(), MIB);
-        let (path, client) = (request("/f"), Client::default());
+        let path = request("/f");
+        let client = caller();
         house.origin.answer_opens(false);
         let mut waiting = Box::pin(house.engine.open(&path, &client));
         tokio::select! {

@@ -1,7 +1,7 @@
 //! Disks that fail, files that change, and paths that lead nowhere.
 
-use crate::house::{BLOCK, House, check, collect, options, request, run, until};
-use forebay_engine::{Client, Error, Options, WritePolicy};
+use crate::house::{BLOCK, House, caller, check, collect, options, request, run, until};
+use forebay_engine::{Error, Options, WritePolicy};
 use forebay_origin::OriginError;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Outcome};
@@ -121,7 +121,8 @@ fn concurrent_opens_share_one_failure_and_later_ones_try_again() {
         let house = House::build(root.path(), MIB);
         let error = OriginError::Unreachable { endpoint: MemoryOrigin::endpoint(), reason: "no route".to_owned() };
         house.origin.script(|script| script.open_error = Some(error.clone()));
-        let (path, client) = (request("/f"), Client::default());
+        let path = request("/f");
+        let client = caller();
         let (first, second) = tokio::join!(house.engine.open(&path, &client), house.engine.open(&path, &client));
         assert_eq!(first.err(), Some(Error::Origin(error.clone())));
         assert_eq!(second.err(), Some(Error::Origin(error)));
@@ -138,9 +139,9 @@ fn forwarded_files_are_kept_apart_by_origin_and_checked_against_the_list() {
         let house = House::build(root.path(), MIB);
         check(&house.open("/root://memory:1094//store/f").await, ByteRange::at(0, MIB)).await;
         until(|| root.path().join("root:/memory:1094/store/f").exists()).await;
-        let denied = house.engine.open(&request("/root:/elsewhere/f"), &Client::default()).await;
+        let denied = house.engine.open(&request("/root:/elsewhere/f"), &caller()).await;
         assert!(matches!(denied.err(), Some(Error::ForwardingDenied { .. })));
-        let unsupported = house.engine.open(&request("/https://memory/f"), &Client::default()).await;
+        let unsupported = house.engine.open(&request("/https://memory/f"), &caller()).await;
         assert!(matches!(unsupported.err(), Some(Error::Forwarding { .. })));
     });
 }

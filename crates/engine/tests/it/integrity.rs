@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
-use crate::house::{BLOCK, House, check, collect, open_data_files, options, request, run, until};
+use crate::house::{BLOCK, House, caller, check, collect, open_data_files, options, request, run, until};
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_engine::{CheckPolicy, Error, IndexState, IntegrityOptions, Options};
 use forebay_index::{IndexFile, IndexOptions};
@@ -274,17 +274,20 @@ fn a_complete_file_tells_its_checksums_without_its_origin() {
         drop(house);
 
         let house = restart(root.path()).await;
-        let checksum = house.engine.checksum(&request("/f"), None).await.unwrap();
+        let checksum = house.engine.checksum(&request("/f"), &caller(), None).await.unwrap();
         assert_eq!((checksum.algorithm.as_str(), checksum.value), ("adler32", adler32()));
-        let crc32c = house.engine.checksum(&request("/f"), Some("crc32c")).await.unwrap();
+        let crc32c = house.engine.checksum(&request("/f"), &caller(), Some("crc32c")).await.unwrap();
         let whole = bytes_at(0, usize::try_from(MIB).unwrap());
         assert_eq!(crc32c.value, format!("{:08x}", crc32c::crc32c(&whole)));
         assert_eq!(
-            house.engine.checksum(&request("/f"), Some("md5")).await.unwrap().value.len(),
+            house.engine.checksum(&request("/f"), &caller(), Some("md5")).await.unwrap().value.len(),
             32,
             "made when asked"
         );
-        assert!(house.engine.checksum(&request("/f"), Some("sha1")).await.is_err(), "the origin does not have it");
+        assert!(
+            house.engine.checksum(&request("/f"), &caller(), Some("sha1")).await.is_err(),
+            "the origin does not have it"
+        );
     });
 }
 

@@ -1,10 +1,10 @@
 //! A manager beside the engine that fills the store.
 
-use crate::house::{House, check, options, request, run, until};
+use crate::house::{House, caller, check, options, request, run, until};
 use forebay_cache::{AllowList, CacheKey, ValidityCheck, ValidityPolicy};
 use forebay_engine::{
-    Client, DecisionOptions, Engine, Error, Evicted, ManagerOptions, Opening, Options, OriginFactory, Redirects,
-    Routes, Service,
+    DecisionOptions, Engine, Error, Evicted, ManagerOptions, Opening, Options, OriginFactory, Redirects, Routes,
+    Service,
 };
 use forebay_telemetry::Metrics;
 use forebay_testkit::MemoryOrigin;
@@ -62,7 +62,7 @@ async fn filled(house: &House) -> PathBuf {
 }
 
 async fn sent(manager: &Engine, path: &str, redirects: Redirects) -> Result<String, Error> {
-    Ok(match manager.open_or_redirect(&request(path), &Client::default(), redirects).await? {
+    Ok(match manager.open_or_redirect(&request(path), &caller(), redirects).await? {
         Opening::Direct(path) => path.display().to_string(),
         Opening::Redirect(redirect) => redirect.url.unwrap_or_else(|| redirect.server.to_string()),
         Opening::File(_) => panic!("a manager serves nothing"),

@@ -1,9 +1,11 @@
 //! What an origin would refuse, the cache refuses: asked with the client's own credentials, once in a while.
 
-use crate::house::{check, options, request, run};
+use crate::house::{caller, check, options, request, run};
 use forebay_auth::{Credentials, Token};
 use forebay_cache::AllowList;
-use forebay_engine::{Checksum, Client, Engine, Error, Export, ExportSource, ListDetail, Options, Routes, Writes};
+use forebay_engine::{
+    Caller, Checksum, Delegation, Engine, Error, Export, ExportSource, ListDetail, Options, Routes, Writes,
+};
 use forebay_origin::{BoxFuture, Origin, OriginError, OriginFile, OriginPath};
 use forebay_telemetry::Metrics;
 use forebay_testkit::{FaultyDisk, MemoryOrigin};
@@ -121,8 +123,13 @@ fn engine(root: &Path, origin: &Arc<Guarded>, options: Options) -> Engine {
     Engine::start(options, Some(disk), routes, Metrics::new())
 }
 
-async fn open(engine: &Engine, path: &str) -> Result<forebay_engine::Handle, Error> {
-    engine.open(&request(path), &Client::default()).await
+fn client(credentials: Option<Arc<Credentials>>) -> Arc<Caller> {
+    let caller = Caller::operator("tester").as_ref().clone();
+    Arc::new(Caller { delegation: Delegation::Client(credentials), ..caller })
+}
+
+async fn open(engine: &Engine, path: &str, caller: &Arc<Caller>) -> Result<forebay_engine::Handle, Error> {
+    engine.open(&request(path), caller).await
 }
 
 fn is_refusal(error: &Error) -> bool {
@@ -135,21 +142,24 @@ fn hits_are_given_to_those_whom_the_origin_would_give_the_file() {
         let (root, origin) = (tempfile::tempdir().unwrap(), Guarded::new(acts_for_clients));
         run(async {
             let engine = engine(root.path(), &origin, options());
-            let good = engine.asked_by(Some(credentials("good")));
-            for who in [engine.asked_by(Some(credentials("bad"))), engine.asked_by(None)] {
-                assert!(is_refusal(&open(&who, "/f").await.err().unwrap()), "cold, {acts_for_clients}");
+            let good = client(Some(credentials("good")));
+            for who in [client(Some(credentials("bad"))), client(None)] {
+                assert!(is_refusal(&open(&engine, "/f", &who).await.err().unwrap()), "cold, {acts_for_clients}");
             }
-            let handle = open(&good, "/f").await.unwrap();
+            let handle = open(&engine, "/f", &good).await.unwrap();
             check(&handle, ByteRange::at(0, 1000)).await;
-            for who in [engine.asked_by(Some(credentials("bad"))), engine.asked_by(None)] {
-                assert!(is_refusal(&open(&who, "/f").await.err().unwrap()), "while it is open, {acts_for_clients}");
-                assert!(is_refusal(&who.stat(&request("/f")).await.unwrap_err()));
-                assert!(is_refusal(&who.checksum(&request("/f"), None).await.unwrap_err()));
-                assert!(is_refusal(&who.list(&request("/"), ListDetail::Names).await.unwrap_err()));
+            for who in [client(Some(credentials("bad"))), client(None)] {
+                assert!(
+                    is_refusal(&open(&engine, "/f", &who).await.err().unwrap()),
+                    "while it is open, {acts_for_clients}"
+                );
+                assert!(is_refusal(&engine.stat(&request("/f"), &who).await.unwrap_err()));
+                assert!(is_refusal(&engine.checksum(&request("/f"), &who, None).await.unwrap_err()));
+                assert!(is_refusal(&engine.list(&request("/"), &who, ListDetail::Names).await.unwrap_err()));
             }
-            assert!(good.stat(&request("/f")).await.is_ok());
+            assert!(engine.stat(&request("/f"), &good).await.is_ok());
             let missed = engine.metrics().client_bytes(Outcome::Missed);
-            check(&open(&good, "/f").await.unwrap(), ByteRange::at(0, 1000)).await;
+            check(&open(&engine, "/f", &good).await.unwrap(), ByteRange::at(0, 1000)).await;
             assert_eq!(engine.metrics().client_bytes(Outcome::Missed), missed, "a hit");
             engine.shutdown().await;
         });
@@ -161,18 +171,18 @@ fn an_origin_is_asked_once_for_many_opens_and_a_leave_outlives_its_absence() {
     let (root, origin) = (tempfile::tempdir().unwrap(), Guarded::new(false));
     run(async {
         let engine = engine(root.path(), &origin, options());
-        let good = engine.asked_by(Some(credentials("good")));
-        let (first, second) = tokio::join!(open(&good, "/f"), open(&good, "/f"));
+        let good = client(Some(credentials("good")));
+        let (first, second) = tokio::join!(open(&engine, "/f", &good), open(&engine, "/f", &good));
         check(&first.unwrap(), ByteRange::at(0, 1000)).await;
         check(&second.unwrap(), ByteRange::at(0, 1000)).await;
         assert_eq!(origin.asked.load(SeqCst), 1);
         origin.is_away.store(true, SeqCst);
-        check(&open(&good, "/f").await.unwrap(), ByteRange::at(0, 1000)).await;
-        let other = engine.asked_by(Some(credentials("other")));
-        let error = open(&other, "/f").await.err().unwrap();
+        check(&open(&engine, "/f", &good).await.unwrap(), ByteRange::at(0, 1000)).await;
+        let other = client(Some(credentials("other")));
+        let error = open(&engine, "/f", &other).await.err().unwrap();
         assert!(matches!(error, Error::Origin(OriginError::Unreachable { .. })), "nobody can say that it may: {error}");
         let asked = origin.asked.load(SeqCst);
-        assert!(open(&other, "/f").await.is_err());
+        assert!(open(&engine, "/f", &other).await.is_err());
         assert_eq!(origin.asked.load(SeqCst), asked, "not every hit waits for a dead server");
         engine.shutdown().await;
     });
@@ -183,7 +193,7 @@ fn who_operates_the_server_needs_no_leave() {
     let (root, origin) = (tempfile::tempdir().unwrap(), Guarded::new(false));
     run(async {
         let engine = engine(root.path(), &origin, options());
-        check(&open(&engine, "/f").await.unwrap(), ByteRange::at(0, 1000)).await;
+        check(&open(&engine, "/f", &caller()).await.unwrap(), ByteRange::at(0, 1000)).await;
         assert_eq!(origin.asked.load(SeqCst), 0);
         engine.shutdown().await;
     });

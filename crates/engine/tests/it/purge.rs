@@ -2,7 +2,7 @@
 
 use crate::house::{BLOCK, House, check, open_data_files, options, request, run, until};
 use forebay_cache::{Budget, CacheKey, Expiry, Mark, Marks, PathPattern, PurgeRules, Quota};
-use forebay_engine::{Client, Evicted, IndexState, Options, PurgeOptions};
+use forebay_engine::{Caller, Evicted, IndexState, Options, PurgeOptions};
 use forebay_telemetry::BlockCheck;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Lfn, Outcome, PurgeReason};
@@ -72,6 +72,12 @@ async fn settle(house: &House, root: &Path, files: u64) {
 
 async fn used_bytes(house: &House) -> u64 {
     house.engine.usage().await.used.bytes
+}
+
+fn member_of(organization: Option<&str>) -> Arc<Caller> {
+    let mut caller = Caller::operator("tester").as_ref().clone();
+    caller.client.organization = organization.map(str::to_owned);
+    Arc::new(caller)
 }
 
 #[test]
@@ -159,12 +165,12 @@ fn files_expire_by_path_and_by_the_organization_that_fetched_them() {
         let of_cms = Expiry { path: path("/user/**"), vo: Some("cms".to_owned()), unused };
         let house = house(root.path(), PurgeRules { expiries: vec![of_cms], ..unlimited() });
         for (name, organization) in [("/user/a", Some("cms")), ("/user/b", Some("atlas")), ("/user/c", None)] {
-            let client = Client { organization: organization.map(str::to_owned), ..Client::default() };
+            let client = member_of(organization);
             let handle = house.engine.open(&request(name), &client).await.unwrap();
             check(&handle, WHOLE).await;
         }
         // Who comes later does not make it theirs.
-        let late = Client { organization: Some("cms".to_owned()), ..Client::default() };
+        let late = member_of(Some("cms"));
         drop(house.engine.open(&request("/user/b"), &late).await.unwrap());
         let open = house.engine.open(&request("/user/open"), &late).await.unwrap();
         check(&open, WHOLE).await;

@@ -3,9 +3,9 @@
 //! A failure prints its seed; `FOREBAY_SEED=<seed> cargo test -p forebay-engine --test random` makes the same choices again.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
-use crate::house::{House, open_data_files, options, request, run, segment_bytes, until};
+use crate::house::{House, caller, open_data_files, options, request, run, segment_bytes, until};
 use forebay_cache::Cinfo;
-use forebay_engine::{Client, Handle, Options, Read};
+use forebay_engine::{Handle, Options, Read};
 use forebay_origin::OriginError;
 use forebay_testkit::{MemoryOrigin, bytes_at};
 use forebay_types::{BlockIndex, ByteRange, Outcome};
@@ -177,7 +177,7 @@ async fn make_faults(house: Arc<House>, mut dice: Dice, is_over: Arc<AtomicBool>
 async fn visit(house: Arc<House>, mut dice: Dice, delivered: Arc<AtomicU64>) {
     for _ in 0..VISITS {
         let path = FILES[usize::try_from(dice.below(4)).unwrap()];
-        let Ok(handle) = house.engine.open(&request(path), &Client::default()).await else { continue };
+        let Ok(handle) = house.engine.open(&request(path), &caller()).await else { continue };
         assert_eq!(handle.size(), FILE_SIZE);
         for _ in 0..=dice.below(3) {
             read_some(&handle, &mut dice, &delivered).await;

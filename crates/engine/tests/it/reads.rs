@@ -1,7 +1,7 @@
 //! Reads through the whole engine: hit, missed, coalesced, bypassed.
 
-use crate::house::{BLOCK, House, check, collect, options, request, run, segment_bytes, until};
-use forebay_engine::{Client, Error};
+use crate::house::{BLOCK, House, caller, check, collect, options, request, run, segment_bytes, until};
+use forebay_engine::Error;
 use forebay_origin::OriginError;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Outcome};
@@ -38,7 +38,7 @@ fn a_restarted_engine_serves_without_its_origin() {
         let house = House::build(root.path(), MIB);
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
         assert_eq!((house.origin.opens(), house.bytes(Outcome::Hit)), (0, MIB));
-        assert_eq!(house.engine.stat(&request("/f")).await.unwrap().mtime, 1_700_000_000);
+        assert_eq!(house.engine.stat(&request("/f"), &caller()).await.unwrap().mtime, 1_700_000_000);
     });
 }
 
@@ -292,7 +292,7 @@ fn an_open_waits_for_room_and_is_refused_when_there_is_none_in_time() {
         let house = House::build_with(root.path(), MemoryOrigin::new(MIB), crowded);
         let first = house.open("/first").await;
         check(&house.open("/first").await, ByteRange::at(0, 10)).await;
-        let refused = house.engine.open(&request("/second"), &Client::default()).await;
+        let refused = house.engine.open(&request("/second"), &caller()).await;
         assert_eq!(refused.err(), Some(Error::TooManyOpen { limit: 1 }));
         drop((first, house));
     });

@@ -1,8 +1,8 @@
 //! Copies are compared with their origin as the policy says, by one question for all who ask, and nobody reads a mixture.
 
-use crate::house::{BLOCK, House, collect, options, request, run, until};
+use crate::house::{BLOCK, House, caller, collect, options, request, run, until};
 use forebay_cache::{CachedCriteria, ValidityCheck, ValidityPolicy};
-use forebay_engine::{Client, DecisionOptions, Error, Handle};
+use forebay_engine::{DecisionOptions, Error, Handle};
 use forebay_origin::OriginError;
 use forebay_telemetry::CheckResult;
 use forebay_testkit::MemoryOrigin;
@@ -32,7 +32,7 @@ fn unreachable() -> OriginError {
 }
 
 async fn try_open(house: &House, path: &str) -> Result<Handle, Error> {
-    house.engine.open(&request(path), &Client::default()).await
+    house.engine.open(&request(path), &caller()).await
 }
 
 async fn read(handle: &Handle, range: ByteRange) -> Result<Vec<u8>, Error> {
@@ -81,7 +81,7 @@ fn many_opens_of_a_file_that_is_due_share_a_question() {
         let opens: Vec<_> = (0..100)
             .map(|_| {
                 let engine = house.engine.clone();
-                tokio::spawn(async move { engine.open(&request("/f"), &Client::default()).await })
+                tokio::spawn(async move { engine.open(&request("/f"), &caller()).await })
             })
             .collect();
         // The file is open: each of them comes as far as its question in one turn.
@@ -201,7 +201,7 @@ fn a_changed_file_is_opened_anew_once_the_old_one_is_closed_at_its_origin() {
         filling.next().await.unwrap().unwrap();
         change(&house, 1);
         let engine = house.engine.clone();
-        let second = tokio::spawn(async move { engine.open(&request("/f"), &Client::default()).await });
+        let second = tokio::spawn(async move { engine.open(&request("/f"), &caller()).await });
         until(|| house.engine.metrics().checks(CheckResult::Changed) == 1).await;
         until(|| !root.path().join("f").exists()).await;
         house.origin.let_through(u64::MAX);
@@ -225,7 +225,7 @@ fn a_file_that_is_gone_is_not_served_and_leaves_the_disk() {
         assert!(matches!(try_open(&house, "/f").await, Err(Error::Origin(error)) if error.is_not_found()));
         until(|| !root.path().join("f").exists()).await;
         assert!(try_open(&house, "/f").await.is_err());
-        assert!(house.engine.stat(&request("/f")).await.is_err());
+        assert!(house.engine.stat(&request("/f"), &caller()).await.is_err());
         assert!(read(&kept_open, WHOLE).await.unwrap() == content(0, WHOLE), "who has it open goes on reading");
     });
 }
@@ -248,7 +248,7 @@ fn a_failed_check_gives_nothing_up() {
                         );
                     }
                 }
-                assert_eq!(house.engine.stat(&request("/f")).await.is_ok(), is_served);
+                assert_eq!(house.engine.stat(&request("/f"), &caller()).await.is_ok(), is_served);
             }
             if is_served {
                 assert_eq!(house.origin.stats(), 1, "an origin that does not answer is left alone for a while");
@@ -364,7 +364,7 @@ fn a_stat_respects_validity() {
         let root = tempfile::tempdir().unwrap();
         let house = house(root.path(), each_open());
         keep(&house, "/f").await;
-        let stat = || async { house.engine.stat(&request("/f")).await.unwrap() };
+        let stat = || async { house.engine.stat(&request("/f"), &caller()).await.unwrap() };
         assert!(stat().await.cached);
         let mtime = stat().await.mtime;
         assert_eq!(house.origin.stats(), 2);
@@ -388,13 +388,13 @@ fn a_missing_file_costs_one_question() {
         let opens: Vec<_> = (0..1000)
             .map(|_| {
                 let engine = house.engine.clone();
-                tokio::spawn(async move { engine.open(&request("/f"), &Client::default()).await })
+                tokio::spawn(async move { engine.open(&request("/f"), &caller()).await })
             })
             .collect();
         for open in opens {
             assert!(matches!(open.await.unwrap(), Err(Error::Origin(error)) if error.is_not_found()));
         }
-        assert!(house.engine.stat(&request("/f")).await.is_err());
+        assert!(house.engine.stat(&request("/f"), &caller()).await.is_err());
         assert_eq!((house.origin.opens(), house.origin.stats()), (1, 0));
 
         house.origin.script(|script| script.open_error = None);

@@ -2,8 +2,8 @@
 
 use forebay_cache::{AllowList, Budget, PurgeRules};
 use forebay_engine::{
-    Client, DecisionOptions, Engine, Export, ExportSource, Handle, Options, OriginFactory, PurgeOptions, Read, Routes,
-    Segment, Writes,
+    Caller, DecisionOptions, Engine, Export, ExportSource, Handle, OpenRequest, Options, OriginFactory, PurgeOptions,
+    Read, Routes, Segment, Writes,
 };
 use forebay_store::{Disk, StoreError};
 use forebay_telemetry::Metrics;
@@ -76,7 +76,7 @@ impl House {
     }
 
     pub(crate) async fn open(&self, path: &str) -> Handle {
-        self.engine.open(&request(path), &Client::default()).await.expect("the origin has every file")
+        self.engine.open(&request(path), &caller()).await.expect("the origin has every file")
     }
 
     /// Bytes given to clients so far under `outcome`.
@@ -95,8 +95,12 @@ fn open_disk(root: &Path) -> (Arc<FaultyDisk>, Arc<DiskFaults>) {
     }
 }
 
-pub(crate) fn request(path: &str) -> RequestPath {
-    RequestPath::parse(path.as_bytes()).expect("a good path")
+pub(crate) fn request(path: &str) -> OpenRequest {
+    RequestPath::parse(path.as_bytes()).expect("a good path").into()
+}
+
+pub(crate) fn caller() -> Arc<Caller> {
+    Caller::operator("tester")
 }
 
 /// Reads a range to its end and checks every byte.

@@ -1,0 +1,150 @@
+//! The typed form of a client's request for a name.
+
+use forebay_auth::Token;
+use forebay_types::{Endpoint, Lfn, RequestPath};
+
+/// A client's request for a name. Each front builds it from its own protocol.
+#[derive(Clone, Debug)]
+pub struct OpenRequest {
+    pub lfn: Lfn,
+    /// All parameters as the client sent them, for the rules: `key=value&…`. May hold secrets: never log it.
+    pub parameters: String,
+    /// The parameters that go to the origin. May hold secrets: never log it.
+    pub origin_parameters: String,
+    /// Whether the file is wanted only if it is in the cache.
+    pub only_if_cached: bool,
+    pub tried: Tried,
+    /// A token that counts instead of the login. The front takes it out of the parameters.
+    pub token: Option<Token>,
+    /// The contents of the probe file, from a client that sees the store.
+    pub probe: Option<String>,
+}
+
+/// The servers that failed a client, as it reports them when it comes back. It names hosts without ports: several servers of
+/// one host are told apart by how often the host is named.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Tried {
+    hosts: Vec<String>,
+    /// Whether one of them answered that there is no such file.
+    is_missing: bool,
+}
+
+/// Parameter of clients that want a file only if it is in the cache. XCache accepts it with and without a value.
+const ONLY_IF_CACHED: &str = "only-if-cached";
+
+impl OpenRequest {
+    /// A request without parameters.
+    #[must_use]
+    pub fn of(lfn: Lfn) -> Self {
+        Self {
+            lfn,
+            parameters: String::new(),
+            origin_parameters: String::new(),
+            only_if_cached: false,
+            tried: Tried::default(),
+            token: None,
+            probe: None,
+        }
+    }
+}
+
+impl From<RequestPath> for OpenRequest {
+    /// Reads the parameters that XRootD clients write after a path. Those that concern only the hop to this server do not go
+    /// to the origin.
+    fn from(path: RequestPath) -> Self {
+        if path.cgi.is_empty() {
+            return Self::of(path.lfn);
+        }
+        let tried = Tried::of(&path);
+        let mut only_if_cached = false;
+        let mut origin_parameters = String::with_capacity(path.cgi.len());
+        for pair in path.cgi.split('&').filter(|pair| !pair.is_empty()) {
+            let key = pair.split('=').next().unwrap_or_default();
+            only_if_cached |= key == ONLY_IF_CACHED;
+            let is_for_this_hop = key.starts_with("xrd.") || key.starts_with("xrdcl.");
+            if is_for_this_hop || matches!(key, "tried" | "triedrc" | ONLY_IF_CACHED) {
+                continue;
+            }
+            if !origin_parameters.is_empty() {
+                origin_parameters.push('&');
+            }
+            origin_parameters.push_str(pair);
+        }
+        Self { parameters: path.cgi, origin_parameters, only_if_cached, tried, ..Self::of(path.lfn) }
+    }
+}
+
+impl Tried {
+    fn of(path: &RequestPath) -> Self {
+        let list = |key| path.cgi_value(key).into_iter().flat_map(|values| values.split(','));
+        let hosts = list("tried").map(|host| host.trim_matches(['[', ']'])).filter(|host| !host.is_empty());
+        Self { hosts: hosts.map(str::to_owned).collect(), is_missing: list("triedrc").any(|reason| reason == "enoent") }
+    }
+
+    /// Whether the client has been at `server`. Counts once for each time the client names its host.
+    pub(crate) fn take(&mut self, server: &Endpoint) -> bool {
+        let place = self.hosts.iter().position(|host| host.eq_ignore_ascii_case(server.host()));
+        place.map(|place| self.hosts.swap_remove(place)).is_some()
+    }
+
+    /// Whether a server answered that there is no such file.
+    pub(crate) const fn is_missing(&self) -> bool {
+        self.is_missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(parameters: &str) -> OpenRequest {
+        RequestPath::parse(format!("/f?{parameters}").as_bytes()).unwrap().into()
+    }
+
+    #[test]
+    fn hop_by_hop_parameters_do_not_go_to_the_origin() {
+        for (sent, origin) in [
+            ("xrd.wantprot=unix&a=1&tried=h&xrdcl.x=2&triedrc=enoent&b=%20&c", "a=1&b=%20&c"),
+            ("", ""),
+            ("only-if-cached&a=1&&only-if-cached=1", "a=1"),
+        ] {
+            let request = request(sent);
+            assert_eq!((request.parameters.as_str(), request.origin_parameters.as_str()), (sent, origin));
+        }
+    }
+
+    #[test]
+    fn the_wish_for_cached_files_is_known_by_its_key() {
+        for (parameters, is_wish) in [
+            ("only-if-cached", true),
+            ("a=1&only-if-cached=1", true),
+            ("only-if-cached-not", false),
+            ("a=only-if-cached", false),
+        ] {
+            assert_eq!(request(parameters).only_if_cached, is_wish, "{parameters}");
+        }
+    }
+
+    #[test]
+    fn each_mention_of_a_host_counts_once() {
+        let filler = Endpoint::new("h", 1);
+        let origin = Endpoint::new("h", 2);
+        for (parameters, at_filler, at_origin) in [
+            ("", false, false),
+            ("tried=", false, false),
+            ("tried=x", false, false),
+            ("a=b&tried=H&triedrc=ioerr", true, false),
+            ("tried=x,h,h", true, true),
+        ] {
+            let mut tried = request(parameters).tried;
+            assert_eq!((tried.take(&filler), tried.take(&origin)), (at_filler, at_origin), "{parameters}");
+        }
+    }
+
+    #[test]
+    fn addresses_and_reasons_are_understood() {
+        let mut tried = request("tried=[::1]&triedrc=ioerr,enoent").tried;
+        assert!(tried.is_missing());
+        assert!(tried.take(&Endpoint::new("::1", 1094)) && !tried.take(&Endpoint::new("::1", 1094)));
+    }
+}
