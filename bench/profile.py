@@ -123,7 +123,7 @@ def draw(title: str, stacks: Counter[tuple[str, ...]], folder: Path, name: str) 
 
 
 def sample(options: argparse.Namespace, scratch: Path) -> tuple[Counter[tuple[str, ...]], float]:
-    """Stacks of the cache under load, and the requests per second meanwhile."""
+    """Stacks of the cache under load, and the requests per second during the sampling."""
     data, store = scratch / "data", scratch / "store"
     data.mkdir()
     subprocess.run([options.load, "make-file", data / "large", FILE_SIZE], check=True)

@@ -1,4 +1,4 @@
-"""One pass over the tree with uproot, and what it cost according to the cache's own metrics."""
+"""One pass over the tree with uproot, and its cost according to the cache's metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Counters:
 
 @dataclass(frozen=True)
 class Pass:
-    """What one pass over the tree did."""
+    """Results of one pass over the tree."""
 
     seconds: float
     total: float
@@ -48,7 +48,7 @@ def read(url: str, admin_url: str) -> Pass:
 
 
 def warm_up(path: Path) -> None:
-    """Reads a few local events, so that the first timed pass does not pay for what Python loads once."""
+    """Reads a few local events, so that the first timed pass does not include Python's imports."""
     loop(str(path), events_max=EVENTS_PER_STEP)
 
 

@@ -12,12 +12,12 @@ READY_SECONDS = 20.0
 STOP_SECONDS = 35.0
 POLL_SECONDS = 0.05
 
-# What the cache may keep: more than the demo reads, however full the file system is.
+# Budget of the cache: more than the demo reads, regardless of the file system's fill level.
 BUDGET = "1TiB"
 
 
 class ServerError(Exception):
-    """A server did not do what the demo needs; the text tells why and where to look."""
+    """A server failed; the text has the reason and the place of the log."""
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""What the demo prints."""
+"""The output of the demo."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def row(step: str, result: Pass) -> str:
 
 
 def explanation(file: Path, url: str, cache: Server, directory: Path) -> str:
-    """What to make of it, and what to try next."""
+    """An interpretation of the table, and commands to try next."""
     return f"""
 All three passes added up to the same sum. The origin is on this machine, and much of a pass is uproot unpacking
 baskets: with an origin far away the first pass becomes slower, the others stay as they are.

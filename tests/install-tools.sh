@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs, on Debian and its relatives, the programs that the tests run beside forebay, where they are missing.
-# With --python-only: just what a Python virtual environment needs. With --build-only: just what cargo needs beside Rust.
-# With --plugin-only: just what the client plug-in is built with. With --list: prints what is missing and installs nothing.
+# Installs, on Debian and its relatives, the programs that the tests run in addition to forebay, if they are missing.
+# With --python-only: only what a Python virtual environment needs. With --build-only: only what cargo needs in addition to Rust.
+# With --plugin-only: only the build requirements of the client plug-in. With --list: prints missing packages and installs nothing.
 set -euo pipefail
 
 missing_for_plugin() {

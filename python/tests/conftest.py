@@ -1,4 +1,4 @@
-"""What all tests of the lab share: one place for input files, and short names for commands."""
+"""Shared by all tests of the lab: a directory for input files, and short names for commands."""
 
 from __future__ import annotations
 

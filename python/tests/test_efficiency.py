@@ -1,4 +1,4 @@
-"""The model of distance, and what it says a mix of sites would save."""
+"""The model of distance, and the savings of a mix of sites."""
 
 from __future__ import annotations
 

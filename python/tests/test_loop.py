@@ -24,7 +24,7 @@ def test_every_setup_gives_the_same_histograms(lab: Callable[..., Path]) -> None
     assert all(setup in (run / "loop.md").read_text() for setup in SETUPS)
     before = (run / "loop.jsonl").read_bytes()
     lab("loop", "--engines", "uproot", "--repetitions", "1", "--events", "30")
-    assert (run / "loop.jsonl").read_bytes() == before, "what is there is not measured again"
+    assert (run / "loop.jsonl").read_bytes() == before, "existing rows are not measured again"
     lab("loop", "--engines", "uproot", "--repetitions", "1", "--events", "20", status=1)
 
 

@@ -1,4 +1,4 @@
-"""Traces, what they amount to, and what strategies make of them: exact figures of small traces made by hand."""
+"""Figures and strategies of traces: exact values for small handmade traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers run by the lab: their directories, their ends, and what they used."""
+"""Servers run by the lab: their directories, their ends, and their use of resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from forebay_lab.process import Process, Usage, free_port, service_directory
 
 @pytest.fixture
 def narrow_umask() -> Iterator[None]:
-    """What is made is for oneself alone."""
+    """New directories are private."""
     before = os.umask(0o077)
     yield
     os.umask(before)

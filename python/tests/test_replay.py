@@ -1,4 +1,4 @@
-"""Recording and replaying with real clients and servers: what is replayed is exactly what was recorded."""
+"""Recording and replaying with real clients and servers: the replayed reads equal the recorded ones."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_replay_waits_for_answers_and_thinks_as_the_job_did(origin: Server) ->
 
 
 def clipped(read: Operation) -> Operation:
-    """What a server tells of a read: the bytes that were there."""
+    """A read as a server reports it: the available bytes."""
     ranges = tuple(Range(part.offset, max(0, min(part.length, SIZE - part.offset))) for part in read.ranges)
     return replace(read, ranges=ranges)
 
@@ -102,8 +102,8 @@ def test_a_servers_stream_tells_the_recorded_reads(place: Path, file: Path) -> N
         replay_exactly(MIXED, Target(ready[1]), think=0)
     # The server has ended, so every line is there.
     seen = stream.parse(traces)
-    told = [clipped(one) for one in MIXED.operations]
-    wanted = Trace(tuple(one for one in told if not one.is_read or any(part.length for part in one.ranges)))
+    reported = [clipped(one) for one in MIXED.operations]
+    wanted = Trace(tuple(one for one in reported if not one.is_read or any(part.length for part in one.ranges)))
     assert differences(wanted, seen) == []
     assert len(seen.reads) == len(wanted.reads) > 0
 
@@ -164,7 +164,7 @@ def test_the_command_records_shows_and_replays(origin: Server, tmp_path: Path) -
     assert cli.main(["trace", "replay", str(kept), *elsewhere]) == 1
 
 
-def test_the_comparison_measures_every_way_of_reading(
+def test_the_comparison_measures_every_strategy(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     setups = ["--setups", "local,forebay-cold", "--repetitions", "1", "--events-in-file", "200", "--branches", "Jet_*"]
@@ -178,11 +178,11 @@ def test_the_comparison_measures_every_way_of_reading(
     rows = (tmp_path / "ways" / "patterns.jsonl").read_bytes()
     capsys.readouterr()
     assert cli.main(["trace", "compare", "--quick", *setups, *where]) == 0
-    assert (tmp_path / "ways" / "patterns.jsonl").read_bytes() == rows, "what is there is not measured again"
+    assert (tmp_path / "ways" / "patterns.jsonl").read_bytes() == rows, "existing rows are not measured again"
     assert cli.main(["report", str(tmp_path / "ways")]) == 0
 
 
-def test_a_comparison_tells_what_was_not_measured() -> None:
+def test_a_comparison_names_missing_rows() -> None:
     missing: list[Row] = [{"path": path, "setup": "direct"} for path in ("near", "far", "far")]
     assert summary.incomplete([]) == ""
     assert "3 rows were not measured, on these paths: near, far." in summary.incomplete(missing)

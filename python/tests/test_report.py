@@ -72,7 +72,7 @@ def pattern_rows() -> list[Row]:
 
 
 def make_run(directory: Path, experiments: Mapping[str, Sequence[Row]]) -> Path:
-    """A run directory as experiments leave it."""
+    """A run directory as written by experiments."""
     directory.mkdir(parents=True)
     for name, rows in experiments.items():
         (directory / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -217,7 +217,7 @@ def test_quick_runs_decide_nothing(tmp_path: Path) -> None:
     assert "warm = local:" not in words
 
 
-def test_only_far_sites_are_asked_about_a_gain() -> None:
+def test_gains_are_judged_for_far_sites_only() -> None:
     walls = {"direct": [9.0, 9.1, 8.9], "forebay-cold": [7.0, 7.1, 6.9], "xcache-cold": [9.5, 9.6, 9.4]}
     near, far = loop_rows(walls, path="KIT", mbit=802), loop_rows(walls, path="BNL", mbit=137)
     found = verdicts.far_judgements([*near, *far])
@@ -228,7 +228,7 @@ def test_only_far_sites_are_asked_about_a_gain() -> None:
     assert all("BNL" in one.reason for one in found)
 
 
-def test_where_forebay_is_slower_is_said() -> None:
+def test_cases_where_forebay_is_slower_are_listed() -> None:
     [slower] = verdicts.worse(loop_rows())
     assert slower.startswith("forebay-warm against xcache-warm: +25.0 ±")
 
@@ -251,7 +251,7 @@ def test_several_runs_make_one_document_that_needs_nothing_else(tmp_path: Path) 
     assert all(link.startswith("data:image/png;base64,") for link in page.links)
     assert page.words.count(PUBLISHED) == 2
     assert "not found for this report" in page.words
-    assert "a <chip>" in page.words, "what others have written is text"
+    assert "a <chip>" in page.words, "markup in the rows is escaped"
 
 
 @pytest.mark.parametrize(

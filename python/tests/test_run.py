@@ -1,4 +1,4 @@
-"""Rows on disk: what was measured stays, once."""
+"""Rows on disk: each is kept, once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many jobs at a time: what they read is compared byte by byte, and traffic is told by the second."""
+"""Many concurrent jobs: data is compared byte by byte, and traffic is recorded per second."""
 
 from __future__ import annotations
 

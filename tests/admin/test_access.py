@@ -1,4 +1,4 @@
-"""Who may use the administration API."""
+"""Access control of the administration API."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_without_token_and_socket_the_api_is_off(ground: Ground, forebay_origin:
     assert "set admin.token_file, or admin.socket" in refused.stderr
 
 
-def test_commands_say_what_to_do_when_they_are_not_let_in_or_nobody_is_there(site: Site) -> None:
+def test_commands_name_a_remedy_when_access_is_denied_or_no_server_answers(site: Site) -> None:
     url = site.server.admin_url
     without = forebay.run(site.ground, "status", "--admin", url)
     assert (without.returncode, "--token-file" in without.stderr) == (4, True)

@@ -1,4 +1,4 @@
-"""What the administration API tells and does."""
+"""Operations of the administration API."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def fetch(site: Site, path: str) -> None:
 
 
 def wait_until_listed(site: Site, path: str) -> None:
-    """The index hears of a file behind the reads."""
+    """The index learns of a file after the reads."""
     until(lambda: site.call("GET", f"/api/v1/files{path}").status == 200, f"{path} is in the index")
 
 
-def test_the_status_tells_what_was_served(site: Site, patterns: dict[str, Pattern]) -> None:
+def test_the_status_has_the_served_bytes(site: Site, patterns: dict[str, Pattern]) -> None:
     fetch(site, PATH)
     fetch(site, PATH)
     status = site.get("/status")
@@ -43,7 +43,7 @@ def test_the_status_tells_what_was_served(site: Site, patterns: dict[str, Patter
     assert status["space"]["free_bytes"] > 0
 
 
-def test_a_file_is_told_with_its_blocks_and_accesses(site: Site, patterns: dict[str, Pattern]) -> None:
+def test_a_file_is_shown_with_its_blocks_and_accesses(site: Site, patterns: dict[str, Pattern]) -> None:
     fetch(site, PATH)
     size = patterns[PATH].size
     wait_until_listed(site, PATH)
@@ -126,7 +126,7 @@ def test_a_scrub_reads_everything_and_finds_nothing_wrong(site: Site, patterns: 
     assert site.get("/status")["scrub"] == scrub
 
 
-def test_a_drained_server_serves_what_is_open_and_nothing_new(site: Site, patterns: dict[str, Pattern]) -> None:
+def test_a_drained_server_serves_open_files_only(site: Site, patterns: dict[str, Pattern]) -> None:
     client = site.server.client()
     handle = client.open(PATH)
     assert site.call("POST", "/api/v1/drain").json["open_handles"] == 1
@@ -143,7 +143,7 @@ def test_a_drained_server_serves_what_is_open_and_nothing_new(site: Site, patter
     fetch(site, PATH)
 
 
-def test_mistakes_are_told_as_problems(site: Site) -> None:
+def test_errors_are_problem_documents(site: Site) -> None:
     mistakes: list[tuple[str, str, object, int, str]] = [
         ("GET", "/api/v1/nothing", None, 404, "no-such-path"),
         ("GET", "/api", None, 404, "no-such-path"),
@@ -192,9 +192,9 @@ def test_the_api_is_as_its_document_says(ground: Ground, site: Site) -> None:
         "--generation-deterministic",
         "--request-timeout=20",
         "--suppress-health-check=all",
-        # Later phases send paths that are refused as too long before anybody looks at them.
+        # Later phases send paths that are refused as too long before they are parsed.
         "--phases=examples,coverage,fuzzing",
-        # A schema cannot tell all that makes a text a path or a pattern.
+        # A schema cannot express all conditions on a path or a pattern.
         "--exclude-checks=positive_data_acceptance",
     ]
     done = subprocess.run(

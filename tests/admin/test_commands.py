@@ -19,13 +19,13 @@ PATH = "/sizes/many-blocks.bin"
 SMALL = "/sizes/block.bin"
 
 
-def test_status_tells_the_state_in_text_and_json(site: Site) -> None:
+def test_status_prints_the_state_as_text_and_json(site: Site) -> None:
     text = site.command("status").stdout
     assert text.startswith("server     ready, version ")
     assert site.command_json("status")["state"] == "ready"
 
 
-def test_ls_and_inspect_show_what_is_cached(site: Site, patterns: dict[str, Pattern]) -> None:
+def test_ls_and_inspect_show_cached_files(site: Site, patterns: dict[str, Pattern]) -> None:
     clients.fetch("forebay-get", site.ground, site.server.file_url(PATH))
     listed = until(lambda: "100%" in (now := site.command("ls").stdout) and now, "the file is listed as complete")
     assert listed.split()[-1] == PATH
@@ -83,7 +83,7 @@ def test_jobs_are_listed_shown_and_forgotten(site: Site) -> None:
     assert site.command("jobs", job).returncode == 1
 
 
-def test_evict_takes_a_file_or_a_pattern_and_names_what_stays(site: Site, patterns: dict[str, Pattern]) -> None:
+def test_evict_takes_a_file_or_a_pattern_and_lists_kept_files(site: Site, patterns: dict[str, Pattern]) -> None:
     for path in patterns:
         clients.fetch("forebay-get", site.ground, site.server.file_url(path))
     until(lambda: len(site.command("ls").stdout.splitlines()) == len(patterns), "every file is listed")
@@ -91,7 +91,7 @@ def test_evict_takes_a_file_or_a_pattern_and_names_what_stays(site: Site, patter
     until(lambda: site.command("evict", PATH).returncode == 1, "there is nothing left to evict")
     pinned = site.command("pin", SMALL, "--for", "1h")
     assert pinned.stdout.startswith(f"{SMALL} until "), pinned.stderr
-    until(lambda: " -p " in site.command("ls", SMALL).stdout, "the pin is told")
+    until(lambda: " -p " in site.command("ls", SMALL).stdout, "the pin is shown")
     partly = site.command("evict", "/sizes/*")
     assert (partly.returncode, partly.stderr.startswith(f"{SMALL}: it is pinned")) == (5, True), partly.stderr
     assert site.command("unpin", "/sizes/**").returncode == 0

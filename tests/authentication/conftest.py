@@ -1,4 +1,4 @@
-"""What the tests of identities share: a grid of certificates, an organization, and servers that ask who comes."""
+"""Shared by the tests of authentication: a grid of certificates, an organization, and servers that require a login."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients with the right `admin` remove files from the cache, and nobody else."""
+"""Only clients with the right `admin` remove files from the cache."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cache(serve: Callable[[Mapping[str, Any]], Forebay], plain_origin: xrootd.Or
     return start
 
 
-def test_who_may_administer_a_path_removes_what_is_cached_of_it(cache: Callable[..., Forebay]) -> None:
+def test_right_admin_permits_removing_cached_files_of_a_path(cache: Callable[..., Forebay]) -> None:
     to_read = {"path": "/", "rights": ["read"]}
     to_administer = {"path": PATH, "rights": ["read", "admin"]}
     server = cache(to_read, to_administer)
@@ -55,7 +55,7 @@ def test_who_may_administer_a_path_removes_what_is_cached_of_it(cache: Callable[
         assert command(client, f"pin {PATH}") == Error.ARG_INVALID
 
 
-def test_without_grants_nobody_gives_commands(cache: Callable[..., Forebay]) -> None:
+def test_without_grants_cache_commands_are_refused(cache: Callable[..., Forebay]) -> None:
     with cache().client() as client:
         client.read(client.open(PATH), 0, 1000).ok()
         assert command(client, f"fevict {PATH}") == Error.UNSUPPORTED

@@ -72,7 +72,7 @@ def test_tokens_are_believed_by_keys_that_were_fetched(
     until(is_read, "the new key is fetched", within=A_MINUTE)
 
 
-def test_a_restart_while_the_issuer_is_away_loses_nobody(
+def test_a_restart_while_the_issuer_is_away_keeps_its_bearers(
     start: Callable[..., Forebay], issuer: ServedIssuer, ground: Ground, grid: Grid, patterns: dict[str, Pattern]
 ) -> None:
     keys = ground.directory("keys")

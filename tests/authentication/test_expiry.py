@@ -1,4 +1,4 @@
-"""Files that nobody uses are removed after a time that depends on their path and on who had them fetched."""
+"""Unused files expire after a time that depends on their path and on their owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stock clients prove who they are with certificates, and may do what the grants say."""
+"""Stock clients authenticate with certificates, and have the rights of their grants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def url(server: Forebay, path: str = PATH, scheme: str = "root") -> str:
 
 
 def refusal(ground: Ground, server: Forebay, environment: dict[str, str], client: str = "xrdcp") -> str:
-    """What a client that gets nothing says."""
+    """The error of a refused client."""
     with pytest.raises(ClientFailed) as failed:
         fetch(client, ground, url(server), environment)
     return str(failed.value)
@@ -56,7 +56,7 @@ def test_proxy_with_the_right_attributes_reads_every_byte(
     assert_same(got, patterns[PATH].all(), client)
 
 
-def test_attributes_decide_who_reads(
+def test_attributes_decide_about_reads(
     guarded: Callable[..., Forebay], ground: Ground, grid: Grid, atlas: Organization, ann: Credential
 ) -> None:
     server = guarded(TO_PRODUCTION)

@@ -39,7 +39,7 @@ def with_token(server: Forebay, path: str, token: str) -> str:
     return f"roots://127.0.0.1:{server.port}/{path}?authz=Bearer%20{token}"
 
 
-def test_client_s_own_token_opens_the_origin_and_nobody_else_s_copy_is_given_out(
+def test_client_s_own_token_opens_the_origin_and_copies_are_not_served_to_others(
     for_bearers: xrootd.Origin,
     cache: Callable[..., Forebay],
     issuer: TokenIssuer,
@@ -86,7 +86,7 @@ def test_token_of_a_login_is_shown_to_the_origin(
     assert b"many-blocks.bin" in listed.stdout
 
 
-def test_origin_is_asked_for_leave_before_a_hit(
+def test_origin_authorizes_clients_before_a_hit(
     for_bearers: xrootd.Origin,
     cache: Callable[..., Forebay],
     issuer: TokenIssuer,

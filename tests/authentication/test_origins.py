@@ -1,4 +1,4 @@
-"""A cache proves to stock origins who it is: with a proxy, a certificate, a shared secret or its word."""
+"""A cache authenticates to stock origins: with a proxy, a certificate, a shared secret or a user name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Serve = Callable[[Mapping[str, Any]], Forebay]
 
 @pytest.fixture
 def stock(ground: Ground, data: Path) -> Iterator[Callable[..., xrootd.Origin]]:
-    """Starts stock servers of the known files that ask who comes; they are stopped when the test ends."""
+    """Starts stock servers of the known files that require a login; they are stopped when the test ends."""
     started: list[xrootd.Origin] = []
 
     def start(
@@ -66,7 +66,7 @@ def for_members(
 
 @pytest.fixture
 def cache(serve: Serve, grid: Grid) -> Callable[..., Forebay]:
-    """Starts caches of one origin that trust the grid, and show it what is given."""
+    """Starts caches of one origin that trust the grid, with the given credentials."""
 
     def start(origin: str, **credential: object) -> Forebay:
         shown = [{"hosts": ["127.0.0.1"], **credential}] if credential else []
@@ -182,7 +182,7 @@ def test_token_opens_a_stock_origin_and_a_newer_one_is_used_when_its_file_change
     assert_same(fetch("xrdcp", ground, refused.file_url(PATH)), patterns[PATH].all(), "renewed")
 
 
-def test_fill_goes_on_with_the_newest_token(
+def test_fill_continues_with_the_newest_token(
     for_bearers: xrootd.Origin,
     cache: Callable[..., Forebay],
     issuer: TokenIssuer,

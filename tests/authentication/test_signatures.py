@@ -1,4 +1,4 @@
-"""Requests are signed where the server wants it, and whoever sits on the way adds and changes none."""
+"""Requests are signed where the server requires it, and an attacker in the network cannot add or change any."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATH = "/sizes/many-blocks.bin"
 OTHER_PATH = "/sizes/block.bin"
 GRANTS = [{"path": "/", "rights": ["read", "list"], "subject": "/DC=test/DC=grid/*"}]
 
-# What each level wants signed of a client that only reads.
+# Requests of a reading client that each level requires to be signed.
 SIGNED = {
     "none": [],
     "compatible": [],
@@ -34,12 +34,12 @@ SIGNED = {
 
 @pytest.fixture(scope="module")
 def bob(grid: Grid) -> dict[str, str]:
-    """The environment of somebody with a proxy."""
+    """The environment of a user with a proxy."""
     return grid.environment(grid.issuer.proxy(grid.issuer.user("Bob")))
 
 
 def code_of(request: bytes) -> int:
-    """What a request asks."""
+    """The code of a request."""
     return int(struct.unpack_from(">H", request, 2)[0])
 
 
@@ -49,7 +49,7 @@ def fetch_by(relay: Relay, client: str, ground: Ground, environment: dict[str, s
 
 @pytest.mark.parametrize("level", SIGNED)
 @pytest.mark.parametrize("client", ["xrdcp", "xrdfs-cat", "pyxrootd"])
-def test_stock_clients_sign_what_they_are_told_to(
+def test_stock_clients_sign_as_announced(
     client: str,
     level: str,
     guarded: Callable[..., Forebay],

@@ -1,4 +1,4 @@
-"""Stock clients prove who they are with shared secrets, or say who they are, and may do what the grants say."""
+"""Stock clients authenticate with shared secrets, or state a name, and have the rights of their grants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def keytab(ground: Ground, user: str) -> Path:
 
 
 def for_server(ground: Ground, secrets: Path) -> Path:
-    """A copy that an unprivileged server can read and nobody else."""
+    """A copy that only an unprivileged server can read."""
     copy = ground.directory("keytab-of-server") / "sss.keytab"
     copy.touch(mode=0o600)
     copy.write_bytes(secrets.read_bytes())
@@ -79,7 +79,7 @@ def test_word_of_a_client_counts_only_where_a_rule_says_so(
                 fetch("xrdcp", ground, url)
 
 
-def test_check_config_tells_of_secrets_that_others_can_read(data: Path, ground: Ground) -> None:
+def test_check_config_reports_secrets_that_others_can_read(data: Path, ground: Ground) -> None:
     secrets = for_server(ground, keytab(ground, "ann"))
     configuration = {
         "export": [{"path": "/", "directory": str(data)}],

@@ -1,4 +1,4 @@
-"""The certificate that a client shows in the TLS handshake says who it is, without another word."""
+"""The certificate in a TLS handshake authenticates a client without a further login."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_certificates_that_prove_nothing_are_refused_with_a_reason(
             assert client.try_open(PATH).error is not None
 
 
-def test_certificate_that_names_nobody_leaves_the_other_methods(
+def test_certificate_without_an_identity_permits_the_other_methods(
     guarded: Callable[..., Forebay], grid: Grid, carl: Credential
 ) -> None:
     grants = [{"path": "/", "rights": ["read"], "methods": ["tls", "unix"]}]
@@ -140,7 +140,7 @@ def test_one_identity_has_only_so_many_sessions(guarded: Callable[..., Forebay],
 
 
 @pytest.mark.parametrize(("client", "method"), [("xrdcp", "gsi"), ("xrdfs-cat", "gsi"), ("pyxrootd", "tls")])
-def test_stock_clients_show_their_proxies_and_old_ones_log_in_behind_that(
+def test_stock_clients_present_their_proxies_and_old_ones_log_in_afterwards(
     client: str,
     method: str,
     guarded: Callable[..., Forebay],
@@ -150,7 +150,7 @@ def test_stock_clients_show_their_proxies_and_old_ones_log_in_behind_that(
     carl: Credential,
     patterns: dict[str, Pattern],
 ) -> None:
-    # Those of XRootD 5 leave out the rest of the chain, which names nobody.
+    # Those of XRootD 5 omit the rest of the chain, which leaves no identity.
     grant = {"path": "/", "rights": ["read"], "vo": "atlas", "role": "production", "methods": [method]}
     server = guarded([grant], methods=["tls", "gsi"])
     proxy = atlas.proxy(carl, "/atlas/Role=production", environment=grid.environment())

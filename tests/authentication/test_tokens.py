@@ -1,4 +1,4 @@
-"""Stock clients prove who they are with tokens, at login or with a request, and may do what scopes and grants say."""
+"""Stock clients authenticate with tokens, at login or per request, and have the rights of scopes and grants."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_tokens_are_not_asked_for_in_clear(server: Forebay, issuer: TokenIssuer,
         fetch("xrdcp", ground, url(server).replace("roots:", "root:"), environment)
 
 
-def test_forged_tokens_of_requests_lock_nobody_else_out(
+def test_forged_tokens_of_requests_do_not_lock_out_other_clients(
     server: Forebay, issuer: TokenIssuer, ground: Ground, grid: Grid, patterns: dict[str, Pattern]
 ) -> None:
     forged = TokenIssuer(ground, issuer.url).token()
@@ -114,4 +114,4 @@ def test_forged_tokens_of_requests_lock_nobody_else_out(
         with pytest.raises(ClientFailed, match=r"\[3010\]"):
             fetch("xrdcp", ground, f"{url(server)}?authz=Bearer%20{forged}", environment)
     wide = with_token(ground, grid, issuer.token())
-    assert_same(fetch("xrdcp", ground, url(server), wide), patterns[PATH].all(), "somebody else")
+    assert_same(fetch("xrdcp", ground, url(server), wide), patterns[PATH].all(), "another client")

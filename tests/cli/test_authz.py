@@ -1,4 +1,4 @@
-"""`forebay authz explain` tells what the grants say, as the server would decide."""
+"""`forebay authz explain` evaluates the grants as the server does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark: clients of every kind get in at all servers, jobs tell what they did. How fast, nobody asks here."""
+"""The benchmark: all kinds of clients log in at all servers, and jobs report results. Speed is not tested."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READS = [
     "read 4 KiB random, 8 connections",
 ]
 RESUMED = "login, TLS resumed, 4 clients"
-"""Stock servers resume no sessions unless they are told to, and then crash now and then."""
+"""Stock servers resume sessions only if configured to, and then crash occasionally."""
 
 SMALL = ["--file-size", "16MiB", "--cold-size", "1MiB", "--cold-files", "1", "--cold-medium-files", "1"]
 
@@ -70,9 +70,7 @@ def jobs(server: str, *arguments: str) -> tuple[dict[str, Any], list[dict[str, A
 
 
 @pytest.mark.parametrize("how", [["--ranges", "40"], ["--ranges", "200", "--vector", "16"]])
-def test_jobs_tell_what_each_of_them_did_and_when(
-    ground: Ground, cache_of: Callable[..., Forebay], how: list[str]
-) -> None:
+def test_jobs_report_their_results_over_time(ground: Ground, cache_of: Callable[..., Forebay], how: list[str]) -> None:
     exported = ground.directory("jobs")
     names = ["one", "two", "three"]
     for name in names:

@@ -75,7 +75,7 @@ def test_get_resumes_where_it_was_cut(ground: Ground) -> None:
         relay.forget()
         result = forebay.run(ground, "get", url, "-o", str(target))
         assert result.returncode == 0, result.stderr
-        # The end of what is there is compared with the origin's bytes before the rest is fetched.
+        # The end of the existing part is compared with the origin's bytes before the rest is fetched.
         assert min(read.offset for read in relay.reads) >= kept - COMPARED_BYTES
         assert "resumed" in result.stderr
     origin.stop()
@@ -111,7 +111,7 @@ def test_bad_url_is_explained(ground: Ground, url: str) -> None:
     assert "panicked" not in result.stderr
 
 
-def test_inspect_tells_text_and_json(
+def test_inspect_prints_text_and_json(
     ground: Ground, plain_origin: xrootd.Origin, cache_of: Callable[..., Forebay], patterns: dict[str, Pattern]
 ) -> None:
     cache = cache_of(plain_origin.url)

@@ -1,4 +1,4 @@
-"""`forebay doctor` finds what is wrong with a set-up, says what to do, and tells monitoring by its exit status."""
+"""`forebay doctor` finds problems of a set-up, names remedies, and has an exit status for monitoring."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Site:
     vomsdir: Path
 
     def findings(self, *arguments: str) -> list[dict[str, str]]:
-        """What the doctor finds; the exit status must say the same."""
+        """The findings of the doctor; the exit status must agree."""
         path = forebay.write_configuration(self.ground, self.configuration)
         result = forebay.run(self.ground, "doctor", "--config", str(path), "--format", "json", *arguments)
         report = json.loads(result.stdout)
@@ -47,7 +47,7 @@ class Site:
         return findings
 
     def of(self, check: str, *arguments: str) -> list[dict[str, str]]:
-        """What it finds of one kind of thing."""
+        """The findings of one check."""
         return [finding for finding in self.findings(*arguments) if finding["check"] == check]
 
 
@@ -74,7 +74,7 @@ def worst(findings: list[dict[str, str]]) -> str:
     return max((finding["level"] for finding in findings), key=list(EXIT_STATUS).index)
 
 
-def test_nothing_is_found_where_all_is_well(site: Site) -> None:
+def test_a_sound_set_up_has_no_findings(site: Site) -> None:
     findings = site.findings()
     assert worst(findings) == "ok", findings
     checks = {finding["check"] for finding in findings}
@@ -182,7 +182,7 @@ def store_that_cannot_be_made(site: Site) -> None:
     site.configuration["store"] = {"path": "/dev/null/store"}
 
 
-def store_that_everybody_enters(site: Site) -> None:
+def store_accessible_to_all_users(site: Site) -> None:
     store = site.ground.directory("store")
     store.chmod(0o755)
     site.configuration["store"] = {"path": str(store)}
@@ -214,13 +214,11 @@ def setting_that_is_none(site: Site) -> None:
         (more_connections_than_descriptors, "warn", "limit", "connections need"),
         (buffers_of_the_whole_memory, "warn", "limit", "memory.budget is 1.0 TiB"),
         (store_that_cannot_be_made, "fail", "configuration", "is not a directory"),
-        (store_that_everybody_enters, "warn", "disk", "by everybody"),
+        (store_accessible_to_all_users, "warn", "disk", "by everybody"),
         (setting_that_is_none, "fail", "configuration", "is not an address"),
     ],
 )
-def test_what_is_broken_is_found(
-    broken: Callable[[Site], None], level: str, check: str, found: str, site: Site
-) -> None:
+def test_broken_parts_are_found(broken: Callable[[Site], None], level: str, check: str, found: str, site: Site) -> None:
     broken(site)
 
     def is_found() -> bool:

@@ -45,7 +45,7 @@ class LoopDisk:
         return disk
 
     def mount(self) -> None:
-        """Makes what is on it visible."""
+        """Mounts it."""
         subprocess.run(as_root("mount", "-o", "loop", str(self.image), str(self.path)), check=True)
 
     def abort(self) -> None:
@@ -53,14 +53,14 @@ class LoopDisk:
         subprocess.run(as_root("mount", "-o", "remount,abort", str(self.path)), check=True)
 
     def repair(self) -> None:
-        """Makes it good again, while nobody uses it."""
+        """Repairs it while it is not in use."""
         subprocess.run(as_root("umount", str(self.path)), check=True)
-        # What it tells is that it has mended something.
+        # Its exit status reports repairs.
         subprocess.run(["/sbin/e2fsck", "-fp", str(self.image)], capture_output=True, check=False)
         self.mount()
 
     def unmount(self) -> None:
-        """Takes it away, whoever has files open on it."""
+        """Takes it away, also with open files."""
         subprocess.run(as_root("umount", "-l", str(self.path)), check=False)
 
     def holds(self, path: str) -> bool:
@@ -79,7 +79,7 @@ def origin(ground: Ground) -> xrootd.Origin:
 
 @pytest.fixture
 def relay(origin: xrootd.Origin) -> Iterator[Relay]:
-    """Counts what the origin is asked."""
+    """Counts requests to the origin."""
     with Relay(("127.0.0.1", origin.port)) as way:
         yield way
 
@@ -119,11 +119,11 @@ def read_all(cache: Forebay, paths: list[str]) -> None:
 
 
 def state(metrics: Metrics, disk: LoopDisk) -> str:
-    """The state that the metrics tell of a disk."""
+    """The state of a disk according to the metrics."""
     states = ("healthy", "degraded", "full", "read_only", "offline", "probing")
-    told = [name for name in states if metrics.total("forebay_disk_state", disk=str(disk.path), state=name) == 1]
-    assert len(told) == 1, f"{disk.path} is {told}"
-    return told[0]
+    reported = [name for name in states if metrics.total("forebay_disk_state", disk=str(disk.path), state=name) == 1]
+    assert len(reported) == 1, f"{disk.path} is {reported}"
+    return reported[0]
 
 
 def hits(cache: Forebay, paths: list[str]) -> int:
@@ -161,7 +161,7 @@ def test_disk_that_becomes_read_only_is_read_and_not_written(
         assert hits(cache, on_first) == len(on_first) * CONTENT.size
         read_all(cache, PATHS)
         assert not any(disks[0].holds(path) for path in PATHS[8:])
-        until(lambda: state(cache.metrics(), disks[0]) == "read_only", "the metrics tell", within=20)
+        until(lambda: state(cache.metrics(), disks[0]) == "read_only", "the metrics show it", within=20)
         assert state(cache.metrics(), disks[1]) == "healthy"
     disks[0].repair()
     with start(ground, relay.url, disks) as cache:

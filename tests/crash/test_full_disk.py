@@ -1,4 +1,4 @@
-"""A full or unwritable disk: reads go on, right to the last byte, without keeping, and that is counted."""
+"""A full or unwritable disk: reads continue with correct data, without storing it, and are counted."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def limit_file_size() -> None:
 
 @pytest.fixture
 def relay(origin: xrootd.Origin) -> Iterator[Relay]:
-    """Counts what the origin is asked."""
+    """Counts requests to the origin."""
     with Relay(("127.0.0.1", origin.port)) as way:
         yield way
 

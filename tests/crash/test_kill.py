@@ -125,5 +125,5 @@ def present_blocks(cinfo: Path) -> list[int]:
     image = cinfo.read_bytes()
     vector = image[56 : 56 + (FILE_BLOCKS + 8) // 8]
     if len(vector) * 8 < FILE_BLOCKS:
-        return []  # It is being created beside the first reads.
+        return []  # It is created concurrently with the first reads.
     return [index for index in range(FILE_BLOCKS) if vector[index // 8] >> (index % 8) & 1]

@@ -95,7 +95,7 @@ def test_budget_holds_under_load(ground: Ground, origin: Forebay) -> None:
         purged = metrics.total("forebay_purged_files_total", reason="space")
         ran = f"peak {peak / MIB:.1f} MiB of {BUDGET_MIB}, {purged:.0f} files purged, MiB: "
         print(ran + ", ".join(f"{outcome} {count / MIB:.0f}" for outcome, count in got.items()))
-        # What clients are being given when the mark is met is written behind it.
+        # Data in transit when the watermark is reached is written after it.
         assert peak <= HIGH * BUDGET_MIB * MIB + CLIENTS * 2 * READ
         assert purged > 0
         assert got["hit"] > 0

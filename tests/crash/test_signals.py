@@ -74,7 +74,7 @@ def test_sigterm_stops_accepting_at_once(ground: Ground) -> None:
 
 
 def connects(cache: Forebay) -> bool:
-    """Whether a new client gets as far as a login."""
+    """Whether a new client can log in."""
     try:
         cache.client().close()
     except (OSError, AssertionError):

@@ -30,7 +30,7 @@ HASTY = {"first_byte_timeout": "1s", "deadline": "1s", "attempts": 1}
 
 @dataclass(frozen=True)
 class Use:
-    """What a process holds of the system."""
+    """System resources of a process."""
 
     descriptors: int
     threads: int
@@ -72,7 +72,7 @@ def one_round(cache: Forebay, origin: ScriptedOrigin, choice: random.Random, *, 
             assert client.try_open(SILENT).error, "an origin that stays silent is given up"
         if choice.random() < 0.3:
             origin.listener.drop_connections()
-        # Left behind: an open handle, and a request whose answer nobody will read.
+        # Left over: an open handle, and a request whose answer is never read.
         client.send(Request.READ, read_params(handle, 0, content.size), bytes(8))
 
 
@@ -97,7 +97,7 @@ def test_descriptors_threads_and_memory_stay_flat(ground: Ground, origin: Script
 
 
 def settled(cache: Forebay) -> Use:
-    """What the cache holds once every client's traces are gone."""
+    """Resources of the cache once all clients are gone."""
     until(lambda: cache.metrics().total("forebay_connections") == 0, "connections are counted down")
     until(lambda: cache.metrics().total("forebay_open_handles") == 0, "handles are closed")
     until(lambda: cache.metrics().total("forebay_budget_used_bytes") == 0, "memory is free")

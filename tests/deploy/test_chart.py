@@ -90,7 +90,7 @@ def only(kind: str, found: Mapping[tuple[str, str], Any]) -> Any:  # noqa: ANN40
     return it
 
 
-def test_chart_says_what_it_is() -> None:
+def test_chart_has_name_and_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["apiVersion"], chart["name"]) == ("v2", CHART.name)
     manifest = (REPOSITORY / "Cargo.toml").read_text()

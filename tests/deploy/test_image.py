@@ -35,7 +35,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def only(name: str) -> str:
-    """What the one instruction of this name says."""
+    """The arguments of the one instruction of this name."""
     (rest,) = [rest for other, rest in instructions() if other == name]
     return rest
 
@@ -46,10 +46,10 @@ def test_file_has_no_finding() -> None:
     assert (judged.returncode, judged.stdout) == (0, "")
 
 
-def test_context_holds_what_the_build_needs_and_no_more(ground: Ground) -> None:
+def test_context_has_only_what_the_build_needs(ground: Ground) -> None:
     lines = (REPOSITORY / ".containerignore").read_text().splitlines()
     kept = [line[1:] for line in lines if line.startswith("!")]
-    assert "*" in lines, "nothing but what is listed"
+    assert "*" in lines, "only listed files"
     context = ground.directory("context")
     for name in kept:
         if (REPOSITORY / name).is_dir():

@@ -118,8 +118,8 @@ def test_client_has_the_plug_in_and_two_variables(apply: Apply, machine: Machine
     machine.write("/tmp/built.so", "a library\n")
     bring(apply, machine, {**SITE, "role": "client", "plugin": "/tmp/built.so", "plugin_path": PLUGIN})
     assert machine.read(PLUGIN) == "a library\n"
-    told = machine.done("sh", "-c", f". {ENVIRONMENT} && echo $XRD_PLUGIN $FOREBAY")
-    assert told.strip() == f"libXrdClForebay.so {SITE['manager']}"
+    reported = machine.done("sh", "-c", f". {ENVIRONMENT} && echo $XRD_PLUGIN $FOREBAY")
+    assert reported.strip() == f"libXrdClForebay.so {SITE['manager']}"
     assert not machine.has("/usr/bin/forebay")
 
 

@@ -79,7 +79,7 @@ class Site:
         return int(scrape(self.manager_metrics).total("forebay_manager_opens_total", to="file"))
 
     def filled(self) -> Metrics:
-        """What the filler has counted."""
+        """The counters of the filler."""
         return scrape(self.filler_metrics)
 
     def is_open_to_others(self, path: str) -> bool:
@@ -88,7 +88,7 @@ class Site:
         return self._client.done("find", str(self.store), *named, "-perm", "-004") != ""
 
     def read(self, path: str) -> str:
-        """The digest of what a stock client on the client machine reads, in a login shell."""
+        """The digest of a file read by a stock client on the client machine, in a login shell."""
         script = f'. {ENVIRONMENT} && xrdcp --force --nopbar "$1" /tmp/read && sha256sum /tmp/read'
         printed = self._client.done("sh", "-c", script, "sh", f"{self._origin.url}/{path}")
         return str(re.findall(r"^[0-9a-f]{64}", printed, flags=re.MULTILINE)[0])

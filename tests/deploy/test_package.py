@@ -33,7 +33,7 @@ def machine(ground: Ground) -> Iterator[Machine]:
 
 
 def settings(machine: Machine, unit: str, name: str) -> list[str]:
-    """What an installed unit says."""
+    """A setting of an installed unit."""
     return re.findall(rf"^{name}=(.*)$", machine.read(f"{UNITS}/{unit}"), flags=re.MULTILINE)
 
 
@@ -56,7 +56,7 @@ def test_installed_machine_is_ready_to_be_configured(machine: Machine) -> None:
         assert machine.has(f"/usr/share/{documents}")
 
 
-def test_installed_server_serves_and_is_told_things_over_the_socket_that_systemd_opens(
+def test_installed_server_serves_and_is_administered_over_the_socket_that_systemd_opens(
     machine: Machine, ground: Ground, plain_origin: Origin, patterns: dict[str, Pattern]
 ) -> None:
     port = ground.free_port()
@@ -78,7 +78,7 @@ def test_installed_server_serves_and_is_told_things_over_the_socket_that_systemd
     assert machine.has(SOCKET), "the socket is systemd's"
 
 
-def test_installing_again_keeps_what_was_configured_and_removing_what_was_cached(machine: Machine) -> None:
+def test_installing_again_keeps_the_configuration_and_removing_keeps_the_cache(machine: Machine) -> None:
     machine.write(CONFIGURATION, machine.read(CONFIGURATION) + "# ours\n")
     machine.done("dpkg", "--install", f"/tmp/{package().name}")
     assert machine.read(CONFIGURATION).endswith("# ours\n")

@@ -1,4 +1,4 @@
-"""The systemd unit lets the server do what it does, and nothing much beside."""
+"""The systemd unit permits what the server needs, and little else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.xrootd import Origin
 
 UNIT = REPOSITORY / "deploy" / "systemd" / "forebay.service"
 EXPOSURE_MAX = 17
-"""Tenths: 0 is no exposure, 100 all of it. The most of it is the network, which is what the server is for."""
+"""Tenths: 0 is no exposure, 100 all of it. Most of it is network access, which the server needs."""
 PATH = "/sizes/many-blocks.bin"
 
 
@@ -49,7 +49,7 @@ def test_server_needs_no_call_that_the_unit_forbids(
     for group in settings("SystemCallFilter"):
         allowed = allowed - calls_of(group[1:]) if group.startswith("~") else allowed | calls_of(group)
     trace = ground.directory("trace") / "calls"
-    # As the unit starts it: by its user, who has no privileges to give up.
+    # As the unit starts it: as its user, without privileges to drop.
     ids = service_ids()
     demoted = [f"--reuid={ids[0]}", f"--regid={ids[1]}", "--clear-groups", "--bounding-set=-all"] if ids else []
     wrapper = [

@@ -19,7 +19,7 @@ from harness.waiting import until
 
 PATH = "/sizes/many-blocks.bin"
 ABLE_TO_READ_FILES = 0x47
-"""Full URLs, redirects amid a read, local files."""
+"""Full URLs, redirects during a read, local files."""
 
 
 def filled(cache: Forebay, ground: Ground, pattern: Pattern) -> int:
@@ -58,7 +58,7 @@ def test_uproot_reads_a_complete_tree_past_the_server(
     assert sent_bytes(server) == sent
 
 
-def test_incomplete_files_are_served_and_nobody_else_may_read_them(
+def test_incomplete_files_are_served_and_private(
     cache: Callable[..., Forebay], store: Path, ground: Ground, patterns: dict[str, Pattern]
 ) -> None:
     server = cache()

@@ -1,4 +1,4 @@
-"""How much of a file is fetched, who is sent elsewhere meanwhile, and what keeps complete files in their place."""
+"""The fetched part of a file, redirects of clients during the fetch, and leases of complete files."""
 
 from __future__ import annotations
 
@@ -107,9 +107,7 @@ def until_left_or_served(server: Forebay) -> None:
 
 
 @pytest.mark.parametrize("lease", ["15min", "1s"])
-def test_file_outlives_its_lease_for_who_has_it_open(
-    lease: str, cache: Cache, store: Path, patterns: dict[str, Pattern]
-) -> None:
+def test_open_file_outlives_its_lease(lease: str, cache: Cache, store: Path, patterns: dict[str, Pattern]) -> None:
     grants = {"grant": [{"path": "/", "rights": ["read", "admin"]}]}
     server = cache(export={"fill": "to-end"}, tables=grants, lease=lease)
     until_complete(server, PATH)

@@ -1,4 +1,4 @@
-"""Clients that prove that they see the store, by what they have read there."""
+"""Clients that prove that they see the store, by its probe file."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ WRONG = "0" * 32
 Cache = Callable[..., Forebay]
 
 
-def told(server: Forebay) -> str:
+def probe_path(server: Forebay) -> str:
     """Where the server says the probe file is."""
     with server.client() as client:
         return client.query(Query.CONFIG, b"forebay.probe").ok().decode().rstrip("\n\0")
 
 
-def test_only_who_knows_the_probe_is_sent_to_the_file(
+def test_only_clients_that_know_the_probe_are_redirected_to_the_file(
     cache: Cache, store: Path, ground: Ground, patterns: dict[str, Pattern]
 ) -> None:
     server, pattern = cache(probe="client", export={"fill": "while-open"}), patterns[PATH]
-    probe = Path(told(server))
+    probe = Path(probe_path(server))
     assert probe == store / ".forebay-probe"
     assert probe.stat().st_mode & 0o777 == 0o644
     good = f"{PATH}?forebay.probe={probe.read_text().strip()}"
@@ -40,22 +40,22 @@ def test_only_who_knows_the_probe_is_sent_to_the_file(
         statuses = [client.try_open(path).status for path in early]
         assert statuses == [Status.REDIRECT, Status.OK, Status.OK]
         statuses = [client.read(handle, 0, 100).status for handle in early.values()]
-        assert statuses == [Status.REDIRECT, Status.OK, Status.OK], "amid reads it is the same"
+        assert statuses == [Status.REDIRECT, Status.OK, Status.OK], "the same during reads"
     opens = server.metrics().total("forebay_direct_opens_total")
     assert_same(fetch("xrdcp", ground, server.file_url(good)), pattern.all(), "with the probe")
     assert_same(fetch("xrdcp", ground, server.file_url(PATH)), pattern.all(), "without")
     assert server.metrics().total("forebay_direct_opens_total") == opens + 1
     server.stop()
-    assert Path(told(cache(probe="client"))).read_text() == probe.read_text(), "the same after a restart"
+    assert Path(probe_path(cache(probe="client"))).read_text() == probe.read_text(), "the same after a restart"
 
 
-def test_clients_elsewhere_are_told_nothing(cache: Cache) -> None:
-    assert told(cache(clients=["10.0.0.0/8", "2001:db8::/32"])) == "forebay.probe"
+def test_clients_of_other_networks_get_no_path(cache: Cache) -> None:
+    assert probe_path(cache(clients=["10.0.0.0/8", "2001:db8::/32"])) == "forebay.probe"
 
 
-def test_clients_are_known_by_their_network_and_told_where_they_see_the_probe(cache: Cache, store: Path) -> None:
+def test_clients_are_known_by_their_network_and_get_their_path_of_the_probe(cache: Cache, store: Path) -> None:
     server = cache(clients=["127.0.0.0/8"], paths=[f"{store}=/mnt/elsewhere"])
-    assert told(server) == "/mnt/elsewhere/.forebay-probe"
+    assert probe_path(server) == "/mnt/elsewhere/.forebay-probe"
 
 
 def test_probe_does_not_reach_the_origin(cache: Cache, plain_origin: Origin) -> None:

@@ -1,4 +1,4 @@
-"""Roles apart: a manager sends clients to complete files of a store that a filler fills, and goes on without it."""
+"""Separate roles: a manager redirects clients to complete files of a filler's store, also without the filler."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Site:
         self.wait_for_filler()
 
     def configuration(self, role: str) -> dict[str, Any]:
-        """What a server of the site is told."""
-        told = {
+        """The configuration of a server of the site."""
+        common = {
             "server": {"role": role},
             "export": [self._export],
             "store": {"path": str(self.store)},
             "direct": self._access,
         }
-        return {**told, "admin": {"socket": str(self.socket(role))}}
+        return {**common, "admin": {"socket": str(self.socket(role))}}
 
     def socket(self, role: str) -> Path:
         """The admin socket of a role."""
@@ -67,7 +67,7 @@ class Site:
         return server
 
     def refused(self, role: str) -> str:
-        """What a server says that does not start."""
+        """The error of a server that does not start."""
         configuration = forebay.complete(self.configuration(role), self.store)
         path = forebay.write_configuration(self._ground, configuration)
         argv = [str(self._ground.forebay), "serve", "--config", str(path)]
@@ -121,7 +121,7 @@ def site(sites: Callable[..., Site], plain_origin: xrootd.Origin) -> Site:
 
 
 def time_ms() -> int:
-    """The time as records tell it."""
+    """The time in the format of records."""
     return int(time.time() * 1000)
 
 
@@ -140,7 +140,7 @@ def test_cold_files_come_from_the_filler_and_warm_ones_from_the_disk(
     for number, client in enumerate(["xrdcp", "xrdfs-cat", "pyxrootd"], start=1):
         assert_same(fetch(client, ground, site.manager.file_url(PATH)), patterns[PATH].all(), client)
         assert site.opens("file") == number
-    assert (sent_bytes(site.filler), sent_bytes(site.manager)) == (sent, 0), "nobody has sent a byte of it"
+    assert (sent_bytes(site.filler), sent_bytes(site.manager)) == (sent, 0), "neither has sent a byte of it"
 
 
 def test_questions_are_answered_by_the_filler(site: Site, patterns: dict[str, Pattern]) -> None:
@@ -206,7 +206,7 @@ def test_a_store_has_one_filler(site: Site) -> None:
     for role in ("filler", "cache"):
         assert "another forebay process uses this store" in site.refused(role)
     record = site.store / ".forebay" / "filler"
-    text = until(lambda: record.exists() and record.read_text(), "the filler tells who it is")
+    text = until(lambda: record.exists() and record.read_text(), "the filler's record is there")
     site.filler.stop()
     elsewhere = {**json.loads(text), "boot_id": "another", "instance": "another", "renewed_ms": time_ms() + 60_000}
     record.write_text(json.dumps(elsewhere))
@@ -225,7 +225,7 @@ def test_a_store_has_one_filler(site: Site) -> None:
     assert json.loads(record.read_text())["instance"] == "another", "the record is the other's"
 
 
-def test_what_a_manager_has_sent_clients_to_stays_for_a_while(
+def test_files_that_a_manager_redirected_to_are_kept_for_the_lease(
     site: Site, ground: Ground, patterns: dict[str, Pattern]
 ) -> None:
     site.fill(PATH, patterns[PATH])
@@ -240,7 +240,7 @@ def test_what_a_manager_has_sent_clients_to_stays_for_a_while(
     with file.open("rb") as reader:
         os.utime(file, (LONG_AGO, file.stat().st_mtime))
         until(lambda: (forebay.run(ground, *evict), not file.exists())[1], "it may be evicted", within=60)
-        assert_same(reader.read(), patterns[PATH].all(), "who has it open finishes")
+        assert_same(reader.read(), patterns[PATH].all(), "an open file is read to its end")
     assert_same(fetch("xrdcp", ground, site.manager.file_url(PATH)), patterns[PATH].all(), "again")
 
 

@@ -53,7 +53,7 @@ def redirect_to(store: Path) -> bytes:
     return (-1).to_bytes(4, signed=True) + f"file://localhost{store}{PATH}".encode()
 
 
-def test_client_that_goes_on_reading_is_served(cache: Cache, patterns: dict[str, Pattern]) -> None:
+def test_client_that_ignores_redirects_is_served(cache: Cache, patterns: dict[str, Pattern]) -> None:
     server, pattern = cache(export=WHILE_OPEN), patterns[PATH]
     with logged_in(server, SEES_FILES | REDIRECTED_AMID_READS) as client:
         handle = client.open(PATH)
@@ -67,7 +67,7 @@ def test_client_that_goes_on_reading_is_served(cache: Cache, patterns: dict[str,
         assert vector_elements(body) == [(10, pattern.read(10, 20))]
 
 
-def test_pyxrootd_goes_on_with_the_file(cache: Cache, patterns: dict[str, Pattern]) -> None:
+def test_pyxrootd_continues_with_the_file(cache: Cache, patterns: dict[str, Pattern]) -> None:
     server = cache(export=WHILE_OPEN)
     with PausingClient(sys.executable, "pyxrootd_halves.py", server.file_url(PATH)) as client:
         client.until_half()
@@ -80,7 +80,7 @@ def test_pyxrootd_goes_on_with_the_file(cache: Cache, patterns: dict[str, Patter
 
 
 @pytest.mark.parametrize("pages", [False, True])
-def test_xrdcp_goes_on_with_the_file_where_it_does_not_read_by_pages(
+def test_xrdcp_continues_with_the_file_without_page_reads(
     pages: bool, cache: Cache, ground: Ground, patterns: dict[str, Pattern]
 ) -> None:
     server, pattern = cache(export=WHILE_OPEN, page_reads=pages), patterns[PATH]
@@ -98,7 +98,7 @@ def test_xrdcp_goes_on_with_the_file_where_it_does_not_read_by_pages(
     assert (sent_bytes(server) == pattern.size) is pages
 
 
-def test_pyroot_loop_goes_on_with_the_file_and_fills_the_same_histogram(
+def test_pyroot_loop_continues_with_the_file_and_fills_the_same_histogram(
     cache: Cache, plain_origin: xrootd.Origin, data: Path, tree_path: str, tree_sums: object
 ) -> None:
     expected = loop(str(data / tree_path[1:]))

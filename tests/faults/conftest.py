@@ -28,7 +28,7 @@ CacheBefore = Callable[..., Forebay]
 
 @pytest.fixture
 def origin() -> Iterator[ScriptedOrigin]:
-    """An origin that behaves until told otherwise."""
+    """An origin without faults, until rules are added."""
     with ScriptedOrigin({PATH: CONTENT}) as server:
         yield server
 

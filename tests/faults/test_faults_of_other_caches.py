@@ -1,4 +1,4 @@
-"""What has gone wrong in other caches, and must not here."""
+"""Faults of other caches that must not occur here."""
 
 from __future__ import annotations
 
@@ -200,11 +200,11 @@ def test_cold_files_are_purged_although_no_space_is_short(ground: Ground, origin
         until(lambda: not (cache.data / PATH[1:]).exists(), "the file is too old")
         assert cache.metrics().total("forebay_purged_files_total", reason="age") == 1
         assert cache.metrics().total("forebay_purged_files_total", reason="space") == 0
-        assert_same(read(cache, length=CONTENT.size), CONTENT.all(), "fetched anew")
+        assert_same(read(cache, length=CONTENT.size), CONTENT.all(), "fetched again")
 
 
-def test_purge_goes_on_while_files_are_written(ground: Ground, origin: ScriptedOrigin) -> None:
-    """In XCache the bytes written since its last look can turn what has to go negative, and nothing goes.
+def test_purge_continues_while_files_are_written(ground: Ground, origin: ScriptedOrigin) -> None:
+    """In XCache bytes written since the last check can make the amount to purge negative, and nothing is purged.
 
     The proportions are those at which it does so: marks at 850 and 900 of 1000, one unit too much, more being written.
     """

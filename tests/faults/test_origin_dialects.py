@@ -1,4 +1,4 @@
-"""Origins that are right but different: waiting, promising, redirecting, splitting, or lacking what others offer."""
+"""Origins that are correct but different: waiting, deferring, redirecting, splitting, or lacking features."""
 
 from __future__ import annotations
 

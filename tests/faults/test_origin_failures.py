@@ -110,7 +110,7 @@ def test_page_that_stays_corrupt_is_a_checksum_error_and_never_kept(cache: Foreb
         assert_same(healed.ok(), CONTENT.all(), "after recovery")
 
 
-def test_answers_shorter_than_asked_are_asked_on(cache: Forebay, origin: ScriptedOrigin) -> None:
+def test_short_answers_are_continued(cache: Forebay, origin: ScriptedOrigin) -> None:
     on_data(origin, faults.end_early(90_000))
     with cache.client() as client:
         assert_same(read_whole(client).ok(), CONTENT.all(), "read")
@@ -210,7 +210,7 @@ def test_slow_origin_does_not_block_other_requests_of_the_connection(cache: Fore
         origin.on(Request.READ, faults.delay(1.5))
         slow = client.send(Request.READ, handle + (1 << 20).to_bytes(8, "big") + (100).to_bytes(4, "big"), bytes(8))
         started = time.monotonic()
-        assert_same(client.read(handle, 10, 100).ok(), CONTENT.read(10, 100), "hit behind a miss")
+        assert_same(client.read(handle, 10, 100).ok(), CONTENT.read(10, 100), "hit after a miss")
         assert client.call(Request.PING).ok() == b""
         assert time.monotonic() - started < 1.0
         assert_same(client.answer(slow).ok(), CONTENT.read(1 << 20, 100), "slow")

@@ -1,4 +1,4 @@
-"""A real origin behind a relay that dies mid-read and comes back, with stock clients reading."""
+"""A real origin behind a relay that dies during a read and comes back, with stock clients reading."""
 
 from __future__ import annotations
 

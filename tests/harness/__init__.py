@@ -1,1 +1,1 @@
-"""What the black-box tests stand on: programs, origins, clients and a wire codec; none of it is the product's."""
+"""The harness of the black-box tests: programs, origins, clients and a wire codec, without code of the product."""

@@ -22,7 +22,7 @@ REQUEST_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API answers."""
+    """An answer of the API."""
 
     status: int
     headers: Mapping[str, str]
@@ -35,7 +35,7 @@ class Answer:
 
     @property
     def problem(self) -> str:
-        """The kind of problem that it tells."""
+        """The type of the problem."""
         assert self.headers["content-type"] == "application/problem+json"
         document = self.json
         assert document["status"] == self.status
@@ -84,7 +84,7 @@ class Site:
         self.server.stop()
 
     def wait_for_index(self) -> None:
-        """The index is opened behind the start; it stays off where nothing is cached."""
+        """The index is opened after the start; it stays off where nothing is cached."""
         until(lambda: self.get("/status")["index"]["state"] not in ("loading", "rebuilding"), "the index is read")
 
     def put_token(self, token: str, mode: int = 0o600) -> None:
@@ -104,7 +104,7 @@ class Site:
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """One call of the API, over the socket unless told otherwise."""
+        """One call of the API, by default over the socket."""
         if over_tcp:
             address = self.server.admin_url.removeprefix("http://")
             connection = http.client.HTTPConnection(address, timeout=REQUEST_SECONDS)
@@ -126,7 +126,7 @@ class Site:
             connection.close()
 
     def get(self, path: str) -> Any:  # noqa: ANN401
-        """What is at a path of the API."""
+        """The document at a path of the API."""
         answer = self.call("GET", f"/api/v1{path}")
         assert answer.status == 200, answer
         return answer.json
@@ -136,7 +136,7 @@ class Site:
         return run(self.ground, *arguments, "--admin", str(self.socket))
 
     def command_json(self, *arguments: str) -> Any:  # noqa: ANN401
-        """What such a command tells as JSON; it must succeed."""
+        """The JSON output of a command, which must succeed."""
         done = self.command(*arguments, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

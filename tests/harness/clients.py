@@ -27,7 +27,7 @@ Fetch = Callable[[Ground, str, Path, Mapping[str, str]], "subprocess.CompletedPr
 
 
 class ClientFailed(AssertionError):
-    """A client ended with an error; the text is what it printed."""
+    """A client ended with an error; the text is its output."""
 
 
 def run_client(
@@ -80,7 +80,7 @@ COPIERS = ["xrdcp", "xrdfs-cat", "pyxrootd", "forebay-get"]
 
 
 def fetch(client: str, ground: Ground, url: str, env: Mapping[str, str] | None = None) -> bytes:
-    """Fetches a URL with a client of the matrix and returns what it wrote."""
+    """Fetches a URL with a client of the matrix and returns the file."""
     destination = ground.directory("download") / "file"
     result = FETCHERS[client](ground, url, destination, env or {})
     if result.returncode != 0:

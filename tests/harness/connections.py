@@ -40,7 +40,7 @@ class Listener:
         return self._listening is not None
 
     def refuse(self) -> None:
-        """Stops listening: new connections are refused, existing ones go on."""
+        """Stops listening: new connections are refused, existing ones continue."""
         with self._lock:
             listening, self._listening = self._listening, None
         if listening is not None:

@@ -39,7 +39,7 @@ class Pattern:
         with path.open("wb") as out:
             for offset in range(0, self.size, PIECE):
                 out.write(self.read(offset, PIECE))
-        # Old enough that nobody takes it for a file that may still be growing.
+        # Old enough not to be taken for a file that is still growing.
         os.utime(path, (MODIFIED, MODIFIED))
         return path
 

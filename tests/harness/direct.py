@@ -21,7 +21,7 @@ def logged_in(cache: Forebay, ability: int) -> RawClient:
 
 
 def until_complete(cache: Forebay, path: str) -> None:
-    """Waits until the cache leaves the file to who opens it."""
+    """Waits until the cache redirects opens to the file."""
     with logged_in(cache, SEES_FILES) as client:
 
         def is_left() -> bool:

@@ -45,7 +45,7 @@ def fail_with(code: int, text: str = "scripted failure") -> Action:
 
 
 def end_early(kept_bytes: int) -> Action:
-    """Ends a read short of what the file holds, as if the file ended there."""
+    """Ends a read early, as if the file ended there."""
 
     def action(exchange: Exchange) -> None:
         content = exchange.origin.content(exchange)
@@ -114,7 +114,7 @@ def delay(seconds: float) -> Action:
 
 
 class _Captured(Exchange):
-    """Collects what the usual answer would send."""
+    """Collects the frames of the usual answer."""
 
     def __init__(self, original: Exchange) -> None:
         self.origin = original.origin

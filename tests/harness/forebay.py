@@ -116,7 +116,7 @@ def configured(ground: Ground, configuration: Mapping[str, Any], *, store: Path 
 
 
 def complete(configuration: Mapping[str, Any], store: Path) -> dict[str, Any]:
-    """Adds to a configuration what every test server has."""
+    """Adds the settings of all test servers to a configuration."""
     full = dict(configuration)
     full["server"] = {"listen": ["127.0.0.1:0"], **configuration.get("server", {})}
     full["admin"] = {"listen": "127.0.0.1:0", **configuration.get("admin", {})}

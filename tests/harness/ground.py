@@ -38,7 +38,7 @@ class Ground:
         return give_to_service(path)
 
     def free_port(self) -> int:
-        """A port for a server that cannot choose its own; from a range that the system gives to nobody else."""
+        """A port for a server that cannot choose its own; from a range that the system does not assign."""
         while True:
             port = next(self._ports)
             with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:

@@ -21,7 +21,7 @@ INTERFACE = "wire"
 
 @dataclass(frozen=True)
 class Keeper:
-    """What holds a namespace: a process that we started, and the process id by which it is entered."""
+    """The owner of a namespace: a process that we started, and the process id for entering it."""
 
     process: subprocess.Popen[str]
     pid: int
@@ -33,7 +33,7 @@ class Keeper:
 
 @dataclass(frozen=True)
 class Host:
-    """One host. What its `command` starts sees its network alone, and its own mounts beside everybody's files."""
+    """One host. Programs of its `command` see only its network, and its own mounts in addition to the shared files."""
 
     name: str
     address: str

@@ -1,4 +1,4 @@
-"""A machine to install things on: the files are this one's, and what is changed goes to memory and is forgotten."""
+"""A machine for installations: an overlay of this one, whose changes are kept in memory and discarded."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ exec tail --pid="$user" -f /dev/null
 class Machine:
     """A root directory that covers this machine's, in a mount namespace of its own. No init runs there.
 
-    What is in the `shared` directory is seen on all machines and on this one, as on a cluster file system.
+    The `shared` directory is visible on all machines and on this one, as on a cluster file system.
     """
 
     def __init__(self, ground: Ground, shared: Path | None = None) -> None:
@@ -71,7 +71,7 @@ class Machine:
         )
 
     def done(self, *arguments: str, text: str = "") -> str:
-        """What a command prints there; it must succeed."""
+        """The output of a command there, which must succeed."""
         ended = self.run(*arguments, text=text)
         assert ended.returncode == 0, f"{arguments}: {ended.returncode}\n{ended.stdout}{ended.stderr}"
         return ended.stdout + ended.stderr
@@ -81,7 +81,7 @@ class Machine:
         self.done("tee", path, text=text)
 
     def read(self, path: str) -> str:
-        """What is in a file there."""
+        """The content of a file there."""
         return self.done("cat", path)
 
     def has(self, path: str) -> bool:
@@ -100,11 +100,11 @@ class Machine:
         )
 
     def start(self, ground: Ground, name: str, command: Sequence[str]) -> Process:
-        """Starts a program there that goes on running."""
+        """Starts a program there in the background."""
         return Process(name, self.command(*command), ground.directory(name), keep_root=True)
 
 
 def elsewhere() -> list[str]:
-    """The repository and Python, as far as they are not on the root's file system: the overlay shows nothing else."""
+    """The repository and Python if they are not on the root file system: the overlay shows nothing else."""
     root = Path("/").stat().st_dev
     return [str(path) for path in (REPOSITORY, Path(sys.prefix), Path(sys.base_prefix)) if path.stat().st_dev != root]

@@ -1,4 +1,4 @@
-"""Client programs that stop half-way, say so, and wait until they are told to go on."""
+"""Client programs that pause half-way, report it, and wait for a signal to continue."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PausingClient:
         self._until("half")
 
     def go_on(self, until: str = "") -> None:
-        """Lets it go on, and waits until it says that it has come so far."""
+        """Lets it continue, and waits until it reports this point."""
         assert self._child.stdin is not None
         self._child.stdin.write("\n")
         self._child.stdin.flush()
@@ -45,7 +45,7 @@ class PausingClient:
             self._until(until)
 
     def finish(self) -> str:
-        """Lets it go on to its end; gives what it printed then."""
+        """Lets it run to its end; returns its last output."""
         try:
             printed, _ = self._communicated = self._child.communicate("\n", timeout=CLIENT_SECONDS)
         except subprocess.TimeoutExpired as expired:

@@ -14,7 +14,7 @@ from .ground import Ground, program
 from .process import give_to_service
 
 KEY_BITS = 2048
-"""What stock peers accept at least."""
+"""The minimum that stock peers accept."""
 
 _TEMPLATE = """\
 [req]
@@ -59,7 +59,7 @@ LIMITED = "1.3.6.1.4.1.3536.1.1.1.9"
 
 
 def openssl(*arguments: str | Path) -> str:
-    """Runs the openssl program and returns what it prints."""
+    """Runs the openssl program and returns its output."""
     command = [str(program("openssl")), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert result.returncode == 0, f"{' '.join(command)}: {result.stderr}"
@@ -71,7 +71,7 @@ class Credential:
     """A certificate and its key in PEM files."""
 
     certificate: Path
-    """The certificate, and behind it those that lead to its CA."""
+    """The certificate, followed by those that lead to its CA."""
     key: Path
     subject: str
     """The name as the grid writes it: `/DC=test/CN=somebody`."""
@@ -88,7 +88,7 @@ class Credential:
         return path
 
     def for_service(self, ground: Ground, name: str = "credential") -> Credential:
-        """A copy that unprivileged servers can read and nobody else."""
+        """A copy that only unprivileged servers can read."""
         directory = ground.directory(name)
         copied = [directory / file.name for file in (self.certificate, self.key)]
         for source, target in zip((self.certificate, self.key), copied, strict=True):
@@ -221,7 +221,7 @@ def _make(
 
 
 class Grid:
-    """A root CA, a CA below it that issues, a stranger that nobody trusts, and the directory of the trusted."""
+    """A root CA, a CA below it that issues, an untrusted CA, and the directory of the trusted."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -236,7 +236,7 @@ class Grid:
         return self.issuer.host("localhost", *names).for_service(self._ground, "host-credential")
 
     def environment(self, credential: Credential | None = None) -> dict[str, str]:
-        """What makes a stock client trust this grid, and who it is."""
+        """The environment of a stock client that trusts this grid, with its credential."""
         own = {"X509_USER_PROXY": str(credential.in_one_file())} if credential else {}
         # The stock GSI client knows the hosts of loopback addresses by no name that a certificate could have.
         return {"X509_CERT_DIR": str(self.directory), "XrdSecGSISRVNAMES": "*", **own}

@@ -1,4 +1,4 @@
-"""Running a server program: start it, wait for what it announces, stop it by its process id, keep its output."""
+"""Running a server program: start it, wait for its announcement, stop it by its process id, keep its output."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Process:
         return self._child.pid
 
     def output(self) -> str:
-        """What the program has printed so far, standard output first."""
+        """The output of the program so far, standard output first."""
         return self.stdout_path.read_text(errors="replace") + self.stderr_path.read_text(errors="replace")
 
     def wait_for_line(self, pattern: str, *, within: float = 20.0) -> re.Match[str]:
@@ -123,7 +123,7 @@ class Process:
 
 
 def as_root(*command: str) -> list[str]:
-    """A command that root runs; who is not root needs `sudo` without a password, as to install the tools."""
+    """A command run as root; other users need `sudo` without a password, as for installing the tools."""
     return list(command) if os.geteuid() == 0 else ["sudo", "-n", *command]
 
 

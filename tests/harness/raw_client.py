@@ -1,4 +1,4 @@
-"""A client that speaks the protocol byte by byte, so that a test can send what no library would."""
+"""A client that speaks the protocol byte by byte, so that a test can send requests that no library would."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WANTS_TLS = NO_TLS | 0x02 | 0x04
 
 @dataclass(frozen=True)
 class Frame:
-    """One response frame as it came; `trailing` is what a kXR_status frame carries outside its length."""
+    """One raw response frame; `trailing` is the part of a kXR_status frame outside of its length."""
 
     stream_id: bytes
     status: int
@@ -176,7 +176,7 @@ class RawClient:
         return self.answer(self.send(code, params, payload, stream_id=stream_id))
 
     def receive(self) -> Frame:
-        """The next frame on the socket, whoever it is for."""
+        """The next frame on the socket, for any request."""
         stream_id, status, length = struct.unpack(">2sHi", self.receive_bytes(8))
         if length < 0:
             raise wire.ProtocolViolation(f"frame length {length}")

@@ -29,7 +29,7 @@ class OriginRead:
 class Relay:
     """Passes bytes between its clients and `target`, and understands the requests that go by.
 
-    Answers arrive `latency` seconds late, as over a long way: what follows closely arrives closely behind. Instead of a
+    Answers arrive `latency` seconds late, as over a long path: bytes sent together arrive together. Instead of a
     request, the target gets what `meddle` makes of it.
     """
 

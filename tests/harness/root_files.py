@@ -16,7 +16,7 @@ ENTRIES_PER_BATCH = 5000
 
 @dataclass(frozen=True)
 class Sums:
-    """What an event loop over the tree adds up."""
+    """The sums of an event loop over the tree."""
 
     entries: int
     values: int
@@ -25,7 +25,7 @@ class Sums:
 
     @classmethod
     def from_json(cls, text: str) -> Sums:
-        """Reads what a driver printed."""
+        """Reads the output of a driver."""
         return cls(**json.loads(text))
 
     def agrees_with(self, other: Sums) -> bool:

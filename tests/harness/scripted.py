@@ -1,4 +1,4 @@
-"""An origin that follows a script: it serves patterns, notes what it is asked, and misbehaves where a rule says so."""
+"""An origin that follows a script: it serves patterns, records requests, and misbehaves where a rule says so."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Asked:
 
 
 class Exchange:
-    """One request being answered: what a rule's action works with."""
+    """One request being answered, as passed to a rule's action."""
 
     def __init__(self, origin: ScriptedOrigin, connection: socket.socket, lock: threading.Lock, asked: Asked) -> None:
         self.origin = origin

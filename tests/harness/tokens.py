@@ -24,7 +24,7 @@ ANY_AUDIENCE = "https://wlcg.cern.ch/jwt/v1/any"
 
 
 class TokenIssuer:
-    """Somebody who signs tokens with an RSA key."""
+    """An issuer that signs tokens with an RSA key."""
 
     def __init__(self, ground: Ground, url: str = "https://issuer.test/") -> None:
         self.url = url
@@ -107,7 +107,7 @@ def _encoded(data: bytes) -> str:
 
 
 def token_file(ground: Ground, token: str) -> Path:
-    """A file with a token that stock clients accept: nobody else can read it."""
+    """A file with a token that stock clients accept: private to its user."""
     path = ground.directory("token") / "token"
     path.touch(mode=0o600)
     path.write_text(token)

@@ -12,7 +12,7 @@ from .pki import Authority, Credential
 
 
 class Organization:
-    """A virtual organization whose server nobody needs to run: `voms-proxy-fake` signs with its key."""
+    """A virtual organization without a running server: `voms-proxy-fake` signs with its key."""
 
     def __init__(self, ground: Ground, authority: Authority, name: str) -> None:
         self.name = name

@@ -57,7 +57,7 @@ def plain(ground: Ground, data: Path, *, writable: bool = False, port: int | Non
 
 
 def encrypted(ground: Ground, data: Path, host: Credential, authorities: Path, policy: str) -> Origin:
-    """One xrootd serving a directory over TLS, as its policy (the words behind `xrootd.tls`) says."""
+    """One xrootd serving a directory over TLS, by a policy (the arguments of `xrootd.tls`)."""
     lines = [
         "all.export / r/o",
         f"oss.localroot {data}",
@@ -79,7 +79,7 @@ def guarded(
     environment: Mapping[str, str] | None = None,
     port: int | None = None,
 ) -> Origin:
-    """One xrootd that asks who comes, by the protocols of `security` (lines of its configuration).
+    """One xrootd that requires a login by the protocols of `security` (lines of its configuration).
 
     It obeys `rules` (lines of an authorization database), if there are any. With `tls` (its credential and a directory
     of CAs) it is reached by TLS only.
@@ -126,7 +126,7 @@ def for_bearers(
     settings = directory / "scitokens.cfg"
     ours = f"[Issuer test]\nissuer = {issuer.url}\nbase_path = /\n"
     settings.write_text(f"[Global]\naudience = {ANY_AUDIENCE}\n{ours}")
-    # The stock library fetches keys of issuers from the web only; what it has fetched once it keeps here.
+    # The stock library fetches keys of issuers from the web only, and caches them here.
     keys = {"expires": 4_000_000_000, "next_update": 4_000_000_000, "jwks": json.loads(issuer.keys.read_text())}
     cache = directory / "cache"
     (cache / "scitokens").mkdir(parents=True)
@@ -160,7 +160,7 @@ def cluster(ground: Ground, data: Path) -> Origin:
         _start(ground, "cmsd", "worker-cmsd", behind_manager, worker, worker_admin),
         _start(ground, "xrootd", "worker", behind, worker, worker_admin),
     ]
-    # A client that comes before this is told to wait 10 s.
+    # An earlier client is asked to wait 10 s.
     processes[1].wait_for_line("cms_setStatus: .* resumed")
     until(lambda: _knows(front, _some_file(data)), "the redirector knows its data server", within=60)
     return Origin(front, data, processes)

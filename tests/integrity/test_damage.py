@@ -107,13 +107,13 @@ def test_without_its_index_a_cache_serves_and_learns(site: Site) -> None:
         assert metrics.origin_bytes == 0
 
 
-def test_nothing_is_checked_when_nobody_wants_it(site: Site) -> None:
+def test_no_block_is_checked_when_checks_are_disabled(site: Site) -> None:
     with site.start(check="never") as cache:
         site.read(cache)
         assert cache.metrics().total(CHECKS) == 0
 
 
-def test_a_complete_file_tells_its_checksum_while_its_origin_is_down(site: Site, ground: Ground) -> None:
+def test_a_complete_file_has_its_checksum_while_its_origin_is_down(site: Site, ground: Ground) -> None:
     site.origin.stop()
     adler32 = f"{zlib.adler32(CONTENT.all()):08x}"
     with site.start() as cache:

@@ -106,7 +106,7 @@ def test_client_bytes_are_accounted_exactly_once(
     assert metrics.origin_bytes <= SHARED.size
 
 
-def test_reader_that_leaves_does_not_cancel_what_others_wait_for(
+def test_reader_that_disconnects_does_not_cancel_shared_fetches(
     shared_origin: xrootd.Origin, cache_of: Callable[..., Forebay]
 ) -> None:
     with Relay(("127.0.0.1", shared_origin.port)) as relay:

@@ -28,7 +28,7 @@ def directory_url(ground: Ground) -> str:
 
 
 def check(client: RawClient) -> None:
-    """Reads each island, the holes beside it, and across the end of the file."""
+    """Reads each island, the adjacent holes, and across the end of the file."""
     handle = client.open("/large.bin")
     assert int(client.stat("/large.bin").ok().split(b" ")[1]) == LARGE.size
     for offset, length in ISLANDS:

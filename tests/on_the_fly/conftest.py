@@ -38,7 +38,7 @@ class Sent:
         self._then = self._now()
 
     def until_now(self) -> dict[str, int]:
-        """What each host has sent since."""
+        """The bytes sent by each host since."""
         return {name: sent - self._then[name] for name, sent in self._now().items()}
 
     def _now(self) -> dict[str, int]:
@@ -97,7 +97,7 @@ class Site:
         return self._keep(process)
 
     def sent_bytes(self) -> Sent:
-        """What each host has sent so far."""
+        """The bytes sent by each host so far."""
         return Sent(self.hosts)
 
     def stop(self) -> None:

@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```sh (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCK_SECONDS = 120
 ROLES = ("client", "manager", "filler", "origin")
 
-# Stands in for systemd, which does not run in a namespace: starts and stops what the unit of the package would.
+# Replaces systemd, which does not run in a namespace: starts and stops the server as the unit of the package does.
 SYSTEMCTL = """#!/bin/sh
 set -eu
 cd "$SERVICE_DIRECTORY"
@@ -82,12 +82,12 @@ class Machine:
         return _succeed(self.host, self._environment, script)
 
     def stop(self) -> None:
-        """Ends what a block has started and none has stopped."""
+        """Ends servers that are still running."""
         self.type("systemctl stop forebay")
 
 
 def _succeed(host: Host, environment: dict[str, str], script: str) -> str:
-    """Runs a script as root on a host, and gives what it printed."""
+    """Runs a script as root on a host, and returns its output."""
     settings = [f"{name}={value}" for name, value in {**IMPATIENT, **environment}.items()]
     command = host.command("env", *settings, "bash", "-c", script, user=None)
     done = subprocess.run(

@@ -18,9 +18,9 @@ from harness.waiting import until
 from .conftest import Site
 
 OPENING_BYTES_MAX = 60_000
-"""What logins, opens and closes cost at most, with all headers: far below the size of any file here."""
+"""Maximum bytes of logins, opens and closes, with all headers: far below the size of any file here."""
 SERVED_BYTES_MIN = 20_000
-"""What a client is served at least before it is left to a small file that was complete in a moment."""
+"""Minimum bytes served before a client is redirected to a small file that completes at once."""
 
 Job = Callable[[Site, str], None]
 
@@ -52,7 +52,7 @@ def copies(client: str) -> Job:
 
 
 def run_on_client(site: Site, argv: list[str | Path], log: str) -> bytes:
-    """Runs a job on the client's host; what XRootD's client logs goes into a file of the site's."""
+    """Runs a job on the client's host; the log of XRootD's client goes into a file of the site."""
     environment = {
         "XRD_PLUGIN": str(client_plugin()),
         "FOREBAY": site.manager_url,
@@ -66,7 +66,7 @@ def run_on_client(site: Site, argv: list[str | Path], log: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def data(ground: Ground) -> Path:
-    """What the origin has: this module needs files of its own."""
+    """The files of the origin: this module needs its own."""
     return ground.directory("origin-data")
 
 
@@ -80,7 +80,7 @@ def large(data: Path) -> Pattern:
 
 @pytest.fixture(scope="module")
 def sums(data: Path) -> Sums:
-    """A tree to be read, and what it adds up to."""
+    """A tree to be read, and its sums."""
     return make_tree(data / "events.root")
 
 

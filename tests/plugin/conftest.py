@@ -13,7 +13,7 @@ from harness.ground import Ground
 
 @pytest.fixture
 def start_cache(ground: Ground) -> Iterator[Callable[..., Forebay]]:
-    """Starts forwarding caches, for any port of this machine unless told otherwise."""
+    """Starts forwarding caches, by default for any port of this machine."""
     started: list[Forebay] = []
 
     def start(allowed: str = "127.0.0.1:*") -> Forebay:

@@ -103,7 +103,7 @@ def test_silent_cache_is_passed_over(plain_origin: xrootd.Origin, ground: Ground
         silent.close()
 
 
-def test_file_that_nobody_has_is_missed_with_the_words_of_its_origin(
+def test_missing_file_gives_the_error_of_its_origin(
     cache: Forebay, plain_origin: xrootd.Origin, ground: Ground
 ) -> None:
     command: list[str | Path] = [
@@ -116,30 +116,32 @@ def test_file_that_nobody_has_is_missed_with_the_words_of_its_origin(
     assert (through.returncode, through.stderr) == (straight.returncode, straight.stderr)
 
 
-def test_cache_killed_amid_the_reads_is_left_for_the_origin(cache: Forebay, origin: xrootd.Origin) -> None:
+def test_cache_killed_during_the_reads_is_replaced_by_the_origin(cache: Forebay, origin: xrootd.Origin) -> None:
     with read_in_halves(f"{origin.url}/{LARGE}", cache) as reader:
         reader.until_half()
         assert sum(cache.metrics().client_bytes().values()) >= CONTENT.size // 2
         cache.process.kill()
-        told = json.loads(reader.finish())
-    assert told["sha256"] == hashlib.sha256(CONTENT.all()).hexdigest(), "begun at the cache, ended at the origin"
-    assert told["url"].startswith(origin.url)
+        reported = json.loads(reader.finish())
+    assert reported["sha256"] == hashlib.sha256(CONTENT.all()).hexdigest(), "begun at the cache, ended at the origin"
+    assert reported["url"].startswith(origin.url)
 
 
-def test_cache_that_falls_silent_amid_the_reads_is_left_for_the_origin(cache: Forebay, origin: xrootd.Origin) -> None:
+def test_cache_that_stops_answering_during_the_reads_is_replaced_by_the_origin(
+    cache: Forebay, origin: xrootd.Origin
+) -> None:
     url, environment = f"{origin.url}/{LARGE}", through_caches([cache.url], XRD_STREAMTIMEOUT="3")
     with PausingClient(sys.executable, "pyxrootd_halves.py", url, env=environment) as reader:
         reader.until_half()
         cache.process.signal(signal.SIGSTOP)
         try:
-            told = json.loads(reader.finish())
+            reported = json.loads(reader.finish())
         finally:
             cache.process.signal(signal.SIGCONT)
-    assert told["sha256"] == hashlib.sha256(CONTENT.all()).hexdigest()
-    assert told["url"].startswith(origin.url)
+    assert reported["sha256"] == hashlib.sha256(CONTENT.all()).hexdigest()
+    assert reported["url"].startswith(origin.url)
 
 
-def test_copy_goes_on_when_the_cache_is_killed(cache: Forebay, origin: xrootd.Origin, ground: Ground) -> None:
+def test_copy_continues_when_the_cache_is_killed(cache: Forebay, origin: xrootd.Origin, ground: Ground) -> None:
     target = ground.directory("copy") / "file"
     with Relay(("127.0.0.1", origin.port)) as way:
         way.stall_after(12_000_000)
@@ -154,11 +156,11 @@ def test_copy_goes_on_when_the_cache_is_killed(cache: Forebay, origin: xrootd.Or
     assert_same(target.read_bytes(), CONTENT.all(), "copied from both")
 
 
-def test_process_forked_amid_the_move_reads_on(cache: Forebay, origin: xrootd.Origin) -> None:
+def test_process_forked_during_the_move_continues_to_read(cache: Forebay, origin: xrootd.Origin) -> None:
     with (
         Relay(("127.0.0.1", origin.port)) as way,
         PausingClient(
-            sys.executable, "pyxrootd_forked_amid_move.py", f"{way.url}/{LARGE}", env=through_caches([cache.url])
+            sys.executable, "pyxrootd_forked_during_move.py", f"{way.url}/{LARGE}", env=through_caches([cache.url])
         ) as reader,
     ):
         reader.until_half()
@@ -169,9 +171,9 @@ def test_process_forked_amid_the_move_reads_on(cache: Forebay, origin: xrootd.Or
         until(lambda: way.requests(Request.PROTOCOL) > 0, "it is on its way to the origin", within=60)
         reader.go_on("forked")
         way.flow()
-        told = reader.finish().split()
+        reported = reader.finish().split()
     expected = [CONTENT.read(offset, 100_000) for offset in (100_000, 0)]
-    assert told == [hashlib.sha256(data).hexdigest() for data in expected], "in the child, then in the parent"
+    assert reported == [hashlib.sha256(data).hexdigest() for data in expected], "in the child, then in the parent"
 
 
 @pytest.mark.parametrize("new", [Pattern(CONTENT.size, 78), Pattern(CONTENT.size + 1, 77)], ids=["changed", "grown"])
@@ -179,7 +181,7 @@ def test_two_contents_are_never_mixed(new: Pattern, cache: Forebay, origin: xroo
     with read_in_halves(f"{origin.url}/{LARGE}", cache) as reader:
         reader.until_half()
         cache.process.kill()
-        # Who opens the path while the cache has the old file open gets that one: xrootd opens a file once for all.
+        # An open of the path while the cache has the old file open gives the old one: xrootd opens a file once for all.
         until(lambda: has_seen_the_end_of_caches(origin), "the origin has closed the file", within=60)
         changed = new.write(origin.data / "new.bin")
         os.utime(changed, (MODIFIED + 60, MODIFIED + 60))

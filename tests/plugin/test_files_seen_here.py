@@ -72,7 +72,7 @@ def filled(cache: Forebay, origin: xrootd.Origin, ground: Ground, token: str = "
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_who_sees_the_files_reads_them_past_the_cache(
+def test_client_that_sees_the_files_reads_them_directly(
     client: str, start: Start, store: Path, plain_origin: xrootd.Origin, ground: Ground, patterns: dict[str, Pattern]
 ) -> None:
     cache = start(probe="client")
@@ -83,7 +83,7 @@ def test_who_sees_the_files_reads_them_past_the_cache(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_who_does_not_see_the_files_is_served(
+def test_client_that_does_not_see_the_files_is_served(
     client: str, start: Start, store: Path, plain_origin: xrootd.Origin, ground: Ground, patterns: dict[str, Pattern]
 ) -> None:
     cache = start(paths=[f"{store}=/nowhere/to/be/seen"])
@@ -126,10 +126,10 @@ def test_reads_go_on_when_the_file_is_complete(
     with PausingClient(sys.executable, "pyxrootd_halves.py", url, env=environment) as client:
         client.until_half()
         until_complete(cache, f"/{url}")
-        told = json.loads(client.finish())
-    assert told["sha256"] == hashlib.sha256(patterns[PATH].all()).hexdigest()
-    assert cache.metrics().total("forebay_direct_switches_total") > 0, "it was sent to the file amid its reads"
-    assert told["url"].startswith("file://localhost/" if is_seen else cache.url)
+        reported = json.loads(client.finish())
+    assert reported["sha256"] == hashlib.sha256(patterns[PATH].all()).hexdigest()
+    assert cache.metrics().total("forebay_direct_switches_total") > 0, "it was redirected to the file during its reads"
+    assert reported["url"].startswith("file://localhost/" if is_seen else cache.url)
 
 
 def test_cache_that_only_fills_sends_to_the_origin(
@@ -145,7 +145,7 @@ def test_cache_that_only_fills_sends_to_the_origin(
     assert cache.settled_metrics().origin_bytes == patterns[PATH].size
 
 
-def test_file_that_goes_amid_the_reads_is_read_to_its_end(
+def test_file_removed_during_the_reads_is_read_to_its_end(
     start: Start, store: Path, plain_origin: xrootd.Origin, ground: Ground, patterns: dict[str, Pattern]
 ) -> None:
     cache = start()
@@ -155,5 +155,5 @@ def test_file_that_goes_amid_the_reads_is_read_to_its_end(
         client.until_half()
         cache.stop()
         shutil.rmtree(store)
-        told = json.loads(client.finish())
-    assert told["sha256"] == hashlib.sha256(patterns[PATH].all()).hexdigest()
+        reported = json.loads(client.finish())
+    assert reported["sha256"] == hashlib.sha256(patterns[PATH].all()).hexdigest()

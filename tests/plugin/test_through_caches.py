@@ -67,7 +67,7 @@ def test_answers_are_those_of_the_origin(question: list[str], cache: Forebay, pl
 
 
 def known_to_a_cache(answer: bytes) -> list[bytes]:
-    """An answer without what a cache does not know of a file."""
+    """An answer without the fields that a cache does not know."""
     return [line for line in answer.splitlines() if not line.startswith((b"CTime", b"ATime", b"Owner", b"Group"))]
 
 
@@ -80,7 +80,7 @@ def test_questions_are_answered_by_the_cache_when_the_origin_is_gone(
     cache.settled_metrics()
     origin.stop()
     located = run_client([program("xrdfs"), origin.url, "locate", PATH], environment)
-    assert located.stdout.decode().split()[0] == origin.address, "what is located is asked for by the same name again"
+    assert located.stdout.decode().split()[0] == origin.address, "the located file is requested by the same name again"
 
 
 def test_each_file_goes_to_one_of_several_caches(
@@ -104,7 +104,7 @@ def test_each_file_goes_to_one_of_several_caches(
 
 
 @pytest.mark.parametrize("exclude", ["127.0.0.*", "/sizes", "10.*, /other, /s*/many-*"])
-def test_what_is_excluded_is_read_past_the_cache(
+def test_excluded_files_bypass_the_cache(
     exclude: str, cache: Forebay, plain_origin: xrootd.Origin, ground: Ground, patterns: dict[str, Pattern]
 ) -> None:
     environment = through_caches([cache.url], FOREBAY_EXCLUDE=exclude)

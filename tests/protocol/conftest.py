@@ -1,4 +1,4 @@
-"""A cache with one warm and one cold file behind it, and a raw connection to it."""
+"""A cache with one warm and one cold file, and a raw connection to it."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def handle(client: RawClient) -> bytes:
 
 @pytest.fixture(scope="session")
 def listed_names(data: Path) -> set[str]:
-    """What a listing of /sizes holds."""
+    """The listing of /sizes."""
     return {path.name for path in (data / "sizes").iterdir()}

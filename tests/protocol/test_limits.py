@@ -107,7 +107,7 @@ def test_clients_that_take_no_bytes_do_not_stop_the_others(limited: Limited, lar
         client.close()
 
 
-def test_abandoned_requests_leave_no_memory_behind(limited: Limited, large_origin: xrootd.Origin) -> None:
+def test_abandoned_requests_release_their_memory(limited: Limited, large_origin: xrootd.Origin) -> None:
     cache = limited(origin_url=large_origin.url)
     for _ in range(10):
         ask_and_never_read(cache).close()

@@ -46,7 +46,7 @@ def test_empty_directory_lists_as_nothing(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/nowhere", FILE])
-def test_listing_of_what_is_no_directory_is_an_error(client: RawClient, path: str) -> None:
+def test_listing_of_a_file_is_an_error(client: RawClient, path: str) -> None:
     assert client.dirlist(path, DSTAT).error is not None
 
 

@@ -68,7 +68,7 @@ def test_checksum_of_a_missing_file_is_an_error(client: RawClient) -> None:
     assert client.query(Query.CHECKSUM, b"/nowhere?cks.type=adler32").error is not None
 
 
-def test_space_is_told_in_the_words_of_the_field(client: RawClient) -> None:
+def test_space_is_reported_with_the_usual_names(client: RawClient) -> None:
     values = dict(item.split("=") for item in client.query(Query.SPACE, b"/\0").ok().rstrip(b"\0").decode().split("&"))
     assert int(values["oss.space"]) >= int(values["oss.free"]) > 0
 

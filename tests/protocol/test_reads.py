@@ -1,4 +1,4 @@
-"""read, pgread and readv: what is asked is what comes, at every edge. Each case runs cold and warm."""
+"""read, pgread and readv return the requested bytes, at every edge. Each case runs cold and warm."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_hostile_login_text_does_not_split_lines_of_the_log(server: Forebay) -> 
         assert "\x07" not in line
 
 
-def test_early_disconnects_leave_no_handle_behind(server: Forebay) -> None:
+def test_early_disconnects_release_their_handles(server: Forebay) -> None:
     for _ in range(5):
         with server.client() as client:
             client.open(FILE)

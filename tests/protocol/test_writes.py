@@ -1,4 +1,4 @@
-"""A cache is read-only: every writing request is refused, its payload drained, and the connection goes on."""
+"""A cache is read-only: every writing request is refused, its payload drained, and the connection stays usable."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ CACHED = (3 * BLOCK, 4 * BLOCK)
 FILES = {**BY_XCACHE, **BY_FOREBAY, PARTIAL: PARTIAL_CONTENT}
 
 MAIN = """\
-# The caches of a site; what they have in common is in the directory.
+# The caches of a site; their common part is in the directory.
 set rootdir = {root}
 set origin = {origin}
 if named {instance}
@@ -101,11 +101,11 @@ class Site:
         return forebay.run(self.ground, *command)
 
     def forebay(self) -> forebay.Forebay:
-        """Adopts, and starts what comes out as it is."""
+        """Adopts, and starts with the result."""
         output = self.root / "forebay.toml"
-        told = self.adopt("--output", str(output), "--user", SERVICE_USER)
+        reported = self.adopt("--output", str(output), "--user", SERVICE_USER)
         has_spaces = (self.root / "config.d/20-spaces.cfg").exists()
-        assert told.returncode == (4 if has_spaces else 0), told.stderr
+        assert reported.returncode == (4 if has_spaces else 0), reported.stderr
         give_to_service(self.root)
         checked = forebay.run(self.ground, "check-config", str(output))
         assert checked.returncode == 0, checked.stderr
@@ -123,7 +123,7 @@ def origin(ground: Ground) -> xrootd.Origin:
 
 @pytest.fixture
 def relay(origin: xrootd.Origin) -> Iterator[Relay]:
-    """Counts what the origin is asked."""
+    """Counts requests to the origin."""
     with Relay(("127.0.0.1", origin.port)) as way:
         yield way
 
@@ -145,7 +145,7 @@ def site(request: pytest.FixtureRequest, ground: Ground, relay: Relay) -> Site:
 
 
 def url(site: Site) -> str:
-    """Where clients reach the cache, whoever runs it."""
+    """The address of the cache, Forebay or XCache."""
     return f"root://127.0.0.1:{site.port}"
 
 
@@ -164,7 +164,7 @@ def read_part(site: Site, part: tuple[int, int] = CACHED) -> None:
 
 
 def printed(cinfo: Path) -> str:
-    """What the stock printer says of a record."""
+    """The output of the stock printer for a record."""
     result = subprocess.run([program("xrdpfc_print"), cinfo], capture_output=True, text=True, check=False)
     return result.stdout
 
@@ -209,7 +209,7 @@ def test_an_xcache_is_taken_over_and_gets_its_cache_back(site: Site) -> None:
         stock.stop()
 
 
-def test_what_is_cached_is_served_while_the_origin_is_away(site: Site) -> None:
+def test_cached_files_are_served_while_the_origin_is_away(site: Site) -> None:
     fill(site)
     site.relay.listener.refuse()
     with site.forebay():
@@ -227,7 +227,7 @@ def tree(root: Path) -> dict[str, tuple[int, int, int, int]]:
     }
 
 
-def test_a_look_at_the_directory_changes_nothing_and_tells_what_is_bad(site: Site) -> None:
+def test_a_check_of_the_directory_changes_nothing_and_reports_bad_entries(site: Site) -> None:
     fill(site)
     record = site.names / "store/deep/block.root.cinfo"
     (site.names / "store/alone.root").write_bytes(b"data without a record")
@@ -236,21 +236,21 @@ def test_a_look_at_the_directory_changes_nothing_and_tells_what_is_bad(site: Sit
     record.resolve().write_bytes(damaged)
     give_to_service(site.root)
     before = tree(site.root)
-    told = site.adopt("--dry-run", "--user", SERVICE_USER)
+    reported = site.adopt("--dry-run", "--user", SERVICE_USER)
     assert tree(site.root) == before
-    assert told.returncode == 4, told.stderr
-    assert "2 of 3 records in 3 directories are good, 1 of them complete" in told.stderr
-    assert "cinfo_checksum: 1" in told.stderr
-    assert "cinfo_missing: 1" in told.stderr
-    assert "store/alone.root\n" in told.stderr
-    assert "2 of version 4" in told.stderr
-    assert f"2 of {SERVICE_USER}" in told.stderr
-    assert f'listen = ["[::]:{site.port}"]' in told.stdout
-    assert told.stdout.count("[[export]]") == 1
+    assert reported.returncode == 4, reported.stderr
+    assert "2 of 3 records in 3 directories are good, 1 of them complete" in reported.stderr
+    assert "cinfo_checksum: 1" in reported.stderr
+    assert "cinfo_missing: 1" in reported.stderr
+    assert "store/alone.root\n" in reported.stderr
+    assert "2 of version 4" in reported.stderr
+    assert f"2 of {SERVICE_USER}" in reported.stderr
+    assert f'listen = ["[::]:{site.port}"]' in reported.stdout
+    assert reported.stdout.count("[[export]]") == 1
 
 
-def test_files_of_another_user_are_told(site: Site) -> None:
+def test_files_of_another_user_are_reported(site: Site) -> None:
     fill(site)
-    told = site.adopt("--dry-run", "--user", "nobody")
-    assert told.returncode == 4, told.stderr
-    assert "forbidden: " in told.stderr
+    reported = site.adopt("--dry-run", "--user", "nobody")
+    assert reported.returncode == 4, reported.stderr
+    assert "forbidden: " in reported.stderr

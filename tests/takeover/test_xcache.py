@@ -1,4 +1,4 @@
-"""Taking over an XCache directory, and giving it back: each side serves what the other has cached as hits."""
+"""Taking over an XCache directory, and giving it back: each side serves files cached by the other as hits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def origin(ground: Ground, contents: dict[str, Pattern]) -> xrootd.Origin:
 
 @pytest.fixture
 def relay(origin: xrootd.Origin) -> Iterator[Relay]:
-    """Counts what the origin is asked."""
+    """Counts requests to the origin."""
     with Relay(("127.0.0.1", origin.port)) as way:
         yield way
 
@@ -70,7 +70,7 @@ def fill(ground: Ground, server: xrootd.Origin | forebay.Forebay, contents: dict
 def check_hits(
     ground: Ground, server: xrootd.Origin | forebay.Forebay, relay: Relay, contents: dict[str, Pattern]
 ) -> None:
-    """What was cached comes without the origin's data; what was not comes from the origin."""
+    """Cached blocks are served without the origin; others come from the origin."""
     relay.forget()
     for path in WHOLE:
         assert_same(fetch("xrdcp", ground, f"{server.url}/{path}"), contents[path].all(), path)
@@ -84,14 +84,14 @@ def check_hits(
 
 
 def printed(cinfo: Path) -> str:
-    """What the stock printer says of a state file."""
+    """The output of the stock printer for a state file."""
     result = subprocess.run([program("xrdpfc_print"), cinfo], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
 
 def downloaded(path: str, content: Pattern) -> str:
-    """How the stock printer tells the number of blocks that `fill` leaves of a file."""
+    """How the stock printer shows the number of blocks that `fill` leaves of a file."""
     return f"n_downloaded {CACHED[1] // BLOCK if path == PARTIAL else block_count(content)},"
 
 
@@ -124,7 +124,9 @@ def test_stock_printer_accepts_our_state_files(ground: Ground, relay: Relay, con
         assert "N_acc_total=1" in text
 
 
-def test_stock_xcache_serves_what_we_cached(ground: Ground, relay: Relay, contents: dict[str, Pattern]) -> None:
+def test_stock_xcache_serves_files_cached_by_forebay(
+    ground: Ground, relay: Relay, contents: dict[str, Pattern]
+) -> None:
     with forebay.cache(ground, relay.url) as cache:
         fill(ground, cache, contents)
     stock = xrootd.xcache(ground, cache.data, relay.url.removeprefix("root://"))
@@ -135,7 +137,7 @@ def test_stock_xcache_serves_what_we_cached(ground: Ground, relay: Relay, conten
 
 
 @pytest.mark.parametrize("block_size", ["64KiB", "1MiB"])
-def test_we_serve_what_a_stock_xcache_cached(
+def test_forebay_serves_files_cached_by_a_stock_xcache(
     block_size: str, ground: Ground, relay: Relay, contents: dict[str, Pattern]
 ) -> None:
     store = ground.directory("store")
@@ -146,7 +148,7 @@ def test_we_serve_what_a_stock_xcache_cached(
         check_hits(ground, cache, relay, contents)
 
 
-def test_store_goes_there_and_back_again(ground: Ground, relay: Relay, contents: dict[str, Pattern]) -> None:
+def test_store_moves_to_another_server_and_back(ground: Ground, relay: Relay, contents: dict[str, Pattern]) -> None:
     with forebay.cache(ground, relay.url) as first:
         fill(ground, first, contents)
     stock = xrootd.xcache(ground, first.data, relay.url.removeprefix("root://"))

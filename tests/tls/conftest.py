@@ -1,4 +1,4 @@
-"""What the tests of encrypted connections share: one grid of certificates, and servers that use it."""
+"""Shared by the tests of TLS: one grid of certificates, and servers that use it."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_client_does_not_accept_the_certificate_of_another_host(
 
 
 @pytest.mark.parametrize("kind", ["proxy", "proxy of a proxy", "limited", "certificate"])
-def test_client_may_show_who_it_is(
+def test_client_may_present_a_certificate(
     kind: str, export: Callable[..., Forebay], ground: Ground, grid: Grid, patterns: dict[str, Pattern]
 ) -> None:
     somebody = grid.issuer.user("somebody")
@@ -179,7 +179,7 @@ def test_slow_handshake_is_dropped(export: Callable[..., Forebay]) -> None:
     until(lambda: handshakes(server, "timed_out") == 1, "the handshake is counted as too slow")
 
 
-def test_what_is_sent_in_clear_behind_the_switch_is_no_request(export: Callable[..., Forebay]) -> None:
+def test_data_in_clear_after_the_switch_to_tls_is_not_a_request(export: Callable[..., Forebay]) -> None:
     server = export()
     with RawClient("127.0.0.1", server.port, login=False) as client:
         protocol = wire.request(b"\0\1", 3006, struct.pack(">iBB10x", 0x511, WANT_TLS, 3))

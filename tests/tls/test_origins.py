@@ -90,7 +90,7 @@ def test_forebay_reads_from_forebay_over_tls_with_parallel_streams(
     assert origin.metrics().total("forebay_tls_handshakes_total", result="done") == 3
 
 
-def test_origin_that_nobody_vouches_for_is_refused(
+def test_origin_without_a_trusted_certificate_is_refused(
     stock: Callable[..., xrootd.Origin], cache: Callable[..., Forebay], ground: Ground, grid: Grid
 ) -> None:
     impostor = grid.stranger.host("localhost", "IP:127.0.0.1").for_service(ground)

@@ -42,7 +42,7 @@ def events(directory: Path) -> list[dict[str, Any]]:
 
 
 def finished(directory: Path, count: int) -> list[list[dict[str, Any]]]:
-    """What was traced of each open, once so many are closed."""
+    """The traced events of each open, once so many are closed."""
     until(lambda: sum(event["e"] == "close" for event in events(directory)) >= count, "the closes are traced")
     traced = events(directory)
     files = [event["f"] for event in traced if event["e"] == "open"]

@@ -28,7 +28,7 @@ def read_all(cache: Forebay, expected: Pattern, what: str) -> None:
 
 
 @pytest.mark.parametrize("client", COPIERS)
-def test_changed_file_of_the_same_size_is_served_anew(
+def test_changed_file_of_the_same_size_is_fetched_again(
     client: str, site: Site, cache_before: CacheBefore, ground: Ground
 ) -> None:
     cache = cache_before(site, validity="each-open")
@@ -110,7 +110,7 @@ def test_deleted_file_is_not_served_any_more(site: Site, cache_before: CacheBefo
         with pytest.raises(ClientFailed):
             fetch("xrdcp", ground, cache.file_url(PATH))
         until(lambda: not (cache.data / PATH[1:]).exists(), "the copy leaves the disk")
-        assert_same(reader.read(handle, 0, CONTENT.size).ok(), CONTENT.all(), "who had it open")
+        assert_same(reader.read(handle, 0, CONTENT.size).ok(), CONTENT.all(), "opened before the change")
     assert checks(cache, "gone") == 1
 
 
@@ -123,11 +123,11 @@ def test_readers_of_a_file_that_changes_meet_one_content_each(site: Site, cache_
     cache.settled_metrics()
     site.put(CHANGED, mtime=MTIME + 10)
     with cache.client() as client:
-        assert_same(client.read(client.open(PATH), 0, CONTENT.size).ok(), CHANGED.all(), "opened behind the change")
+        assert_same(client.read(client.open(PATH), 0, CONTENT.size).ok(), CHANGED.all(), "opened after the change")
     for client, handle in zip(first, handles, strict=True):
         answer = client.read(handle, 0, CONTENT.size)
         assert answer.error == Error.IO_ERROR or answer.body == CONTENT.all()
-        assert_same(client.read(handle, 0, 3 * BLOCK).ok(), CONTENT.read(0, 3 * BLOCK), "what is there")
+        assert_same(client.read(handle, 0, 3 * BLOCK).ok(), CONTENT.read(0, 3 * BLOCK), "cached blocks")
         client.close()
 
 

@@ -1,4 +1,4 @@
-"""Emulated networks: bytes pass, and hosts end with their lab. How fast, nobody asks here."""
+"""Emulated networks: bytes pass, and hosts end with their lab. Speed is not tested."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ PERMITTED = is_permitted()
 
 
 def wan() -> Path:
-    """The emulator's program, which lies beside the benchmark."""
+    """The emulator's program, in the directory of the benchmark."""
     benchmark = Path(os.environ.get("FOREBAY_BENCH", REPOSITORY / "target" / "release" / "forebay-bench"))
     built = benchmark.with_name("forebay-wan").absolute()
     if not built.is_file():
@@ -93,15 +93,15 @@ def test_bytes_go_there_and_back(path: str) -> None:
     assert done.stdout == "came back\n"
 
 
-def test_a_lab_of_several_paths_is_told_to_other_programs(ground: Ground) -> None:
+def test_a_lab_of_several_paths_is_described_for_other_programs(ground: Ground) -> None:
     directory = ground.directory("lab")
     (directory / "lab.toml").write_text(
         "[[path]]\nends = ['client', 'cache']\npreset = 'local'\n"
         "[[path]]\nends = ['cache', 'origin']\npreset = 'BNL'\nbuffer = '1MiB'\n"
     )
-    told = directory / "lab.json"
-    arguments: list[str | Path] = ["up", "--file", directory / "lab.toml", "--json", told, "--in", "cache", "--"]
-    done = run(*arguments, "sh", "-c", f"cat {told}; ip -o -4 address; exit 7")
+    lab_file = directory / "lab.json"
+    arguments: list[str | Path] = ["up", "--file", directory / "lab.toml", "--json", lab_file, "--in", "cache", "--"]
+    done = run(*arguments, "sh", "-c", f"cat {lab_file}; ip -o -4 address; exit 7")
     if not PERMITTED:
         assert_refused(done)
         return
@@ -114,22 +114,22 @@ def test_a_lab_of_several_paths_is_told_to_other_programs(ground: Ground) -> Non
     assert (far["rtt_ms"], far["mbit"], far["buffer_bytes"]) == (95.0, 137.0, 1 << 20)
     addresses = [near["ends"][1]["address"], far["ends"][0]["address"]]
     assert all(f" {address}/32 " in done.stdout[end:] for address in addresses)
-    assert not told.exists()
+    assert not lab_file.exists()
 
 
 @contextmanager
 def held_lab(*arguments: str, directory: Path) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
     """A lab whose command holds on, with a stray process on its other host, and the processes that end with it."""
-    told = directory / "lab.json"
-    command: list[str | Path] = [wan(), "up", "--path", "client:far=local", "--json", told, *arguments]
+    lab_file = directory / "lab.json"
+    command: list[str | Path] = [wan(), "up", "--path", "client:far=local", "--json", lab_file, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lab:
         try:
-            until(told.exists, "the lab is up", within=LIMIT)
-            far: list[str | Path] = [wan(), "in", "far", "--lab", told, "--", sys.executable, "-c", HELD]
+            until(lab_file.exists, "the lab is up", within=LIMIT)
+            far: list[str | Path] = [wan(), "in", "far", "--lab", lab_file, "--", sys.executable, "-c", HELD]
             stray = subprocess.Popen(far, stdout=subprocess.PIPE, text=True, start_new_session=True)
             assert stray.stdout
             assert lab.stdout
-            pids = [int(stray.stdout.readline()), json.loads(told.read_text())["hosts"]["far"]["pid"]]
+            pids = [int(stray.stdout.readline()), json.loads(lab_file.read_text())["hosts"]["far"]["pid"]]
             if "--" in arguments:
                 pids.append(int(lab.stdout.readline()))
             yield lab, pids
@@ -167,7 +167,7 @@ def test_a_lab_without_a_command_ends_with_its_input(ground: Ground) -> None:
         assert lab.wait(LIMIT) == 0
 
 
-def test_who_may_not_make_hosts_is_told() -> None:
+def test_missing_permission_to_create_hosts_is_reported() -> None:
     wrapper = ("setpriv", "--bounding-set=-all") if os.geteuid() == 0 else ()
     assert_refused(run("up", "--path", "client=KIT", "--", "true", wrapper=wrapper))
 

@@ -34,7 +34,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def read(self) -> float:
-        """Processor time of one whole read by a stock client, and of what it leaves to do."""
+        """Processor time of one whole read by a stock client, including the work after it."""
         before = self.cpu_seconds()
         subprocess.run(["xrdcp", "-f", "-s", f"{self.url}//file", "/dev/null"], check=True)
         time.sleep(8)

@@ -1,9 +1,9 @@
-"""Makes network interfaces and hands them to the program that moves their packets.
+"""Creates network interfaces and passes them to the program that moves their packets.
 
 tun.py pieces|packets NAME...: makes the interfaces NAME in this process's network namespace and sends their file descriptors over
-the socket that is the standard input. A read takes a packet that the system sends, a write hands it one that it receives.
+the socket that is the standard input. A read returns a packet that the system sends, a write delivers a packet to it.
 With `pieces` each packet has a virtio_net_hdr before it and TCP segments come in one piece of up to 64 KiB, without a
-checksum: what a path costs is per piece then, not per 1500 bytes.
+checksum: the cost of a path is then per piece, not per 1500 bytes.
 """
 
 import fcntl

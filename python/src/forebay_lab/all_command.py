@@ -16,7 +16,7 @@ EXPERIMENTS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
     (sites_command, ()),
     (rtt_command, ()),
 )
-"""What takes root comes last."""
+"""Experiments that need root come last."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """An experiment that fails does not keep the others from being made; in the end all failures are told."""
+    """Runs all experiments, also after a failure, and reports all failures at the end."""
     run_directory = shared.place(options).run
     given = _common(options, run_directory.name)
     failures = []

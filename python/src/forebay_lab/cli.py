@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         COMMANDS[options.command].run(options)
     except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from here", file=sys.stderr)
+        print("\nstopped; the same command resumes here", file=sys.stderr)
         return 130
     except (LabError, OSError) as error:
         print(f"forebay-lab: {error}", file=sys.stderr)

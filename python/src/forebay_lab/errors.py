@@ -1,7 +1,7 @@
-"""What ends an experiment."""
+"""Errors that end an experiment."""
 
 from __future__ import annotations
 
 
 class LabError(Exception):
-    """An experiment cannot go on. The text says what, where, and what to do."""
+    """An experiment cannot continue. The text has the cause, the place and a remedy."""

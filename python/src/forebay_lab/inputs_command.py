@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Makes what is missing."""
+    """Generates missing files."""
     for kind in options.kinds:
         for events in options.events:
             catalogue.prepare(

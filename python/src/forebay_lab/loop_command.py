@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """The parameters of the experiment."""
 
     engines: list[str]
     setups: list[str]
@@ -64,7 +64,7 @@ class Settings:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measures what is missing, checks, and draws."""
+    """Measures missing rows, checks, and draws."""
     place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
     results = Run(place.run, "loop", KEY, asdict(settings))
     measure(results, settings.cells(), place=place, programs=programs, kind=settings.kind, xcache=settings.xcache)

@@ -1,4 +1,4 @@
-"""What the event loop's rows say: the table of overheads, and time per event against the number of events."""
+"""Summary of the event loop: the table of overheads, and time per event against the number of events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def engines(rows: Sequence[Row]) -> list[str]:
 
 
 def overhead_table(rows: Sequence[Row], engine: str) -> str:
-    """Wall time by set-up and number of events, and what a set-up takes longer than a local file for most events."""
+    """Wall time by set-up and number of events, and the overhead over a local file for the largest number."""
     mine = [row for row in rows if row["engine"] == engine]
     walls = grouped(mine, ("setup", "events"), "wall_s")
     numbers = sorted({int(str(row["events"])) for row in mine})

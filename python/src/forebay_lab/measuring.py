@@ -1,4 +1,4 @@
-"""Measuring what is missing of a run, path by path."""
+"""Measures the missing rows of a run, path by path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .servers import Servers
 from .setups import Scene, same_histograms
 
 KEY = ("path", "setup", "engine", "events", "tree_cache", "repetition")
-"""What a row of an event loop is known by."""
+"""The key of a row of an event loop."""
 
 LOOPBACK = "loopback"
 

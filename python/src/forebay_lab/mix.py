@@ -1,4 +1,4 @@
-"""What a mix of sites would save by a cache, from the fitted curves."""
+"""Savings of a mix of sites by a cache, from the fitted curves."""
 
 from __future__ import annotations
 

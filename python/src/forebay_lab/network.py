@@ -36,7 +36,7 @@ class Path:
     near: Place = field(default_factory=Place)
     far: Place = field(default_factory=Place)
     facts: dict[str, object] = field(default_factory=lambda: {"path": "loopback", "rtt_ms": 0.0})
-    """What rows tell of it."""
+    """The fields for rows."""
 
 
 def loopback() -> Path:
@@ -51,15 +51,15 @@ def emulated(wan: FilePath, name: str, description: str) -> Iterator[Path]:
     The client and the caches are on one host and reach each other by its loopback, the origin is on the other.
     """
     with tempfile.TemporaryDirectory(prefix="forebay-lab-wan-") as directory:
-        told, log = FilePath(directory) / "lab.json", FilePath(directory) / "log"
-        command = [str(wan), "up", "--path", f"{NEAR}:{FAR}={description}", "--json", str(told), "--until-eof"]
+        lab_file, log = FilePath(directory) / "lab.json", FilePath(directory) / "log"
+        command = [str(wan), "up", "--path", f"{NEAR}:{FAR}={description}", "--json", str(lab_file), "--until-eof"]
         with log.open("wb") as output:
             lab = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, start_new_session=True)
         try:
-            until(lambda: told.exists() or lab.poll() is not None, f"the path {name} is there", UP_SECONDS)
+            until(lambda: lab_file.exists() or lab.poll() is not None, f"the path {name} is there", UP_SECONDS)
             if lab.poll() is not None:
                 raise LabError(f"the path {name} cannot be made: {log.read_text(errors='replace').strip()}")
-            yield _path(name, json.loads(told.read_text()))
+            yield _path(name, json.loads(lab_file.read_text()))
         finally:
             _end(lab)
 

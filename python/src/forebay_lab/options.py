@@ -25,7 +25,7 @@ NUMBERS = count()
 
 @dataclass(frozen=True)
 class Place:
-    """Where an experiment works and what it is called."""
+    """The directories and the name of an experiment."""
 
     run: Path
     data: Path
@@ -55,12 +55,12 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Where input files are kept, and what they follow from."""
+    """The directory of input files, and their seed."""
     default = Path(f"/var/tmp/forebay-lab-{os.getuid()}")
     parser.add_argument(
         "--data-dir", type=Path, default=default, help="input files and caches, on a disk all may reach (%(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=SEED, help="what inputs and orders follow from (%(default)s)")
+    parser.add_argument("--seed", type=int, default=SEED, help="seed of inputs and orders (%(default)s)")
 
 
 def add_programs(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ def add_programs(parser: argparse.ArgumentParser) -> None:
         "--xcache",
         choices=("lab", "default"),
         default="lab",
-        help="XCache without prefetching, as a cold read asks for it, or as it comes (default: %(default)s)",
+        help="XCache without prefetching, for cold reads, or with its defaults (default: %(default)s)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Programs that run beside an experiment: started, awaited, measured, and stopped by their process ids."""
+"""Programs of an experiment: started, awaited, measured, and stopped by their process ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PORTS = range(21000, 29000)
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process has used since it started."""
+    """Resources used by a process since its start."""
 
     threads_ns: dict[int, int]
     ticks_s: float
@@ -105,7 +105,7 @@ class Process:
         return until(matched, f"{self.name} is ready (its output: {self.log})", READY_SECONDS)
 
     def usage(self) -> Usage:
-        """What it has used so far."""
+        """Resources used so far."""
         if not self.is_running():
             raise LabError(f"{self.name} has ended with status {self._child.returncode}; see {self.log}")
         return usage_of(self.pid)

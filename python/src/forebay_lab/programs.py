@@ -57,7 +57,7 @@ class Programs:
             raise LabError(f"{root_python} does not exist: run `make setup`, or name one with --root-python")
         for name in ("xrootd", "xrdcp", "setpriv"):
             distribution(name)
-        # An interpreter's path is not resolved: behind its link it would not know its environment.
+        # An interpreter's path is not resolved: the target of its link does not know its environment.
         return cls(forebay.resolve(), Path(os.path.abspath(root_python)), benchmarks.absolute())
 
     def _benchmark(self, name: str) -> Path:
@@ -67,7 +67,7 @@ class Programs:
         return found
 
     def versions(self) -> dict[str, str]:
-        """What each program says of itself."""
+        """The version of each program."""
         return {
             "forebay": said([self.forebay, "--version"]),
             "xrootd": said([distribution("xrootd"), "-v"]),

@@ -21,7 +21,7 @@ DEFAULT_SETUPS = ["direct", "xcache-cold", "forebay-cold", "xcache-warm", "foreb
 TREE_CACHES = ("on", "off")
 EVENTS, EVENTS_QUICK = 500, 20
 PRESET = "FNAL"
-"""The path whose round trip is varied: 1 Gbit/s, a buffer for what it carries."""
+"""The path whose round trip is varied: 1 Gbit/s, a buffer of its capacity."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,12 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tree-cache", type=shared.names, default=list(TREE_CACHES), help="TTreeCache: on,off or one of them"
     )
     parser.add_argument("--events", type=shared.positive, help=f"events to loop over (default: {EVENTS})")
-    parser.add_argument("--mix", type=Path, help="JSON list of sites: what each would save (see python/README.md)")
+    parser.add_argument("--mix", type=Path, help="JSON list of sites to compute savings for (see python/README.md)")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """The parameters of the experiment."""
 
     rtts_ms: list[float]
     setups: list[str]
@@ -71,7 +71,7 @@ class Settings:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measures what is missing, checks, fits, and draws."""
+    """Measures missing rows, checks, fits, and draws."""
     mix = read_mix(options.mix) if options.mix else []
     place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
     results = Run(place.run, "rtt", KEY, asdict(settings))

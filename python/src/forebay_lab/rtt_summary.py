@@ -1,4 +1,4 @@
-"""What the rows of round trips say: efficiencies, rates, fitted curves, and what a mix of sites would save."""
+"""Summary of the round trips: efficiencies, rates, fitted curves, and savings of a mix of sites."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def text(raw: Sequence[Row], mix: Sequence[Site]) -> str:
     parts.append(fit_table(fitted))
     if mix:
         parts.append(
-            "## What the mix of sites saves\n\nHours of slots, and their share, when jobs that read directly go"
+            "## Savings of the mix of sites\n\nHours of slots, and their share, when jobs that read directly go"
         )
         parts.append("through a cache instead: cold, each file read once; warm, each file read before.\n")
         parts.append(mix_table(mix, fitted))
@@ -81,7 +81,7 @@ def fit_table(fitted: dict[tuple[str, str], Curve]) -> str:
 
 
 def mix_table(mix: Sequence[Site], fitted: dict[tuple[str, str], Curve]) -> str:
-    """What each cache saves at each site, and in all."""
+    """The savings of each cache at each site, and in total."""
     lines = []
     for (setup, cache), curve in sorted(fitted.items()):
         direct = fitted.get(("direct", cache))

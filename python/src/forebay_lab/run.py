@@ -1,4 +1,4 @@
-"""A run: a directory that holds what was measured, on what, and the pictures of it."""
+"""A run: a directory with rows, a description of the environment, and pictures."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ PACKAGES = ("uproot", "awkward", "numpy", "pythia8mc", "xrootd", "fsspec-xrootd"
 class Run:
     """The rows of one experiment in a run's directory.
 
-    Each row is appended the moment it was measured. A row is known by its key, the values of some fields; what is
-    there already is not measured again, so a run that was broken off goes on where it was.
+    Each row is appended as soon as it is measured. The key of a row is the values of some fields. Rows that are
+    already there are not measured again, so an interrupted run can be resumed.
     """
 
     def __init__(self, directory: Path, experiment: str, key: Sequence[str], parameters: Mapping[str, object]) -> None:
@@ -76,7 +76,7 @@ class Run:
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of a file; what a crash has left of the last one is dropped."""
+    """The rows of a file; an incomplete last row, after a crash, is dropped."""
     if not path.exists():
         return
     text = path.read_text()
@@ -88,7 +88,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 def record_environment(directory: Path, programs: Programs) -> None:
-    """Adds to `environment.json` what is measured with, and on what; a run that goes on elsewhere shows both."""
+    """Adds programs and machine to `environment.json`; a run resumed on another machine has both."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "environment.json"
     sessions = json.loads(path.read_text()) if path.exists() else []
@@ -119,7 +119,7 @@ def _processor() -> str:
 
 
 def _git(*arguments: str) -> str:
-    """What git says, or nothing outside of a checkout."""
+    """The output of git, or nothing outside of a checkout."""
     try:
         done = subprocess.run(
             ["git", "-C", str(REPOSITORY), *arguments], capture_output=True, text=True, timeout=30, check=False

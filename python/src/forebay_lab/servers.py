@@ -42,7 +42,7 @@ class Server:
         return f"root://{self.address}/{path}"
 
     def usage(self) -> Usage:
-        """What it has used so far."""
+        """Resources used so far."""
         return self.process.usage()
 
 
@@ -121,7 +121,7 @@ class Servers:
             if server.usage().bytes_since(before) < size * SERVED_SHARE_MAX:
                 return
             if time.monotonic() > deadline:
-                raise LabError(f"{server.kind} goes on serving {path} instead of sending clients to the file")
+                raise LabError(f"{server.kind} serves {path} instead of redirecting clients to the file")
 
     @contextmanager
     def _xrootd(self, kind: str, place: network.Place, lines: list[str]) -> Iterator[Server]:
@@ -131,7 +131,7 @@ class Servers:
                 yield Server(kind, f"{place.address}:{port}", process)
 
     def _start_xrootd(self, kind: str, place: network.Place, directory: Path, lines: list[str]) -> tuple[Process, int]:
-        """It cannot choose a port and tell, so it gets one that was free a moment ago."""
+        """The server cannot report a port of its choice, so it gets one that was free a moment ago."""
         for attempt in range(START_ATTEMPTS):
             port = free_port()
             settings = directory / "xrootd.cfg"
@@ -157,7 +157,7 @@ class Servers:
 
 
 def settle(*servers: Server) -> None:
-    """Waits until servers do nothing for a moment: what they do behind their answers is done."""
+    """Waits until servers are idle for a moment, so that work after their answers is done."""
     deadline = time.monotonic() + SETTLE_SECONDS
     before = [server.usage() for server in servers]
     while True:

@@ -1,4 +1,4 @@
-"""The set-ups that are compared: where a job reads its file, and what was in the cache before."""
+"""The compared set-ups: the source of a job's file, and the state of the cache."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ SETUPS = ("local", "direct", *(f"{cache}-{state}" for cache in CACHES for state 
 """`local` reads the file itself, `direct` the origin; `file`: the cache sends the client to its complete file."""
 
 STRAY_BYTES = 200_000
-"""What servers read for themselves: records, configuration."""
+"""Bytes that servers read for themselves: records, configuration."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a job reads, and who serves it; nobody serves a local file."""
+    """The source of a job's file, and its server; none for a local file."""
 
     url: str
     server: Server | None
 
 
 class Scene:
-    """One input behind one path, with the servers of all set-ups. Use as a context manager.
+    """One input over one path, with the servers of all set-ups. Use as a context manager.
 
     An origin runs all the time, and caches that hold the file from when they are first wanted; each cold set-up has a
     new cache with an empty store.
@@ -67,7 +67,7 @@ class Scene:
             yield Target(server.url(path), server)
 
     def measure(self, setup: str, engine_name: str, job: Job) -> dict[str, object]:
-        """Runs a job in a set-up, and tells what it cost everybody. `job.url` is filled in here."""
+        """Runs a job in a set-up, and returns its cost at all servers. `job.url` is filled in here."""
         with self.target(setup) as target:
             watched = [self.origin, *([target.server] if target.server else [])]
             settle(*watched)
@@ -99,7 +99,7 @@ class Scene:
         }
 
     def _check(self, setup: str, wanted: int, *, origin_bytes: int, server_bytes: int) -> None:
-        """A set-up that is not what it is called has measured something else."""
+        """Refuses a row whose counters contradict its set-up."""
         allowed = STRAY_BYTES + SERVED_SHARE_MAX * wanted
         if setup.endswith(("-warm", "-file", "local")) and origin_bytes > allowed:
             raise LabError(f"{setup}: {origin_bytes} bytes left the origin although the file was near already")

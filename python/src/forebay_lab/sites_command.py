@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """The parameters of the experiment."""
 
     sites: list[str]
     engines: list[str]
@@ -65,7 +65,7 @@ class Settings:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measures what is missing, checks, and draws."""
+    """Measures missing rows, checks, and draws."""
     place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
     results = Run(place.run, "sites", KEY, asdict(settings))
     paths = {site: site for site in settings.sites}

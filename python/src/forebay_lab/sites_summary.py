@@ -1,4 +1,4 @@
-"""What the rows of the sites say: wall times by site and set-up."""
+"""Summary of the sites: wall times by site and set-up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rows say together: means, spreads, ratios, straight lines, and balanced orders."""
+"""Statistics of rows: means, spreads, ratios, straight lines, and balanced orders."""
 
 from __future__ import annotations
 

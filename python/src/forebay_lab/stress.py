@@ -26,7 +26,7 @@ COPY_SECONDS = 600
 
 @dataclass(frozen=True)
 class Load:
-    """What jobs do. How many ranges of which length, and where, is chance; ranges have up to 128 KiB."""
+    """The load of a job. Numbers, lengths and offsets of ranges are random; ranges have up to 128 KiB."""
 
     files: int
     file_mib: int
@@ -78,7 +78,7 @@ class Scene:
         self._stack.close()
 
     def measure(self, setup: str, jobs: int, seed: int) -> Row:
-        """Runs the jobs in a set-up. A server that does not survive them is told in the row."""
+        """Runs the jobs in a set-up. The row records a server that does not survive them."""
         with self._target(setup) as server:
             settle(self.origin, server)
             before, origin_before = server.usage(), self.origin.usage()
@@ -113,7 +113,7 @@ class Scene:
             }
 
     def _run(self, server: Server, jobs: int, seed: int) -> tuple[list[dict[str, Any]], list[int]]:
-        """The rows of the jobs, and the bytes that the origin gave in each second meanwhile."""
+        """The rows of the jobs, and the bytes from the origin in each second."""
         with tempfile.TemporaryDirectory(prefix="forebay-lab-") as directory:
             out = Path(directory) / "rows.jsonl"
             command = [

@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Settings:
-    """What is measured."""
+    """The parameters of the experiment."""
 
     jobs: list[int]
     setups: list[str]
@@ -62,7 +62,7 @@ class Settings:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Measures what is missing, and draws."""
+    """Measures missing rows, and draws."""
     place, programs, settings = shared.place(options), shared.programs(options), _settings(options)
     results = Run(place.run, "stress", KEY, asdict(settings))
     missing = [cell for cell in settings.cells() if not results.has(**cell)]

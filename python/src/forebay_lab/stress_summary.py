@@ -1,4 +1,4 @@
-"""What the rows of the stress test say: rates by number of jobs, and traffic on both sides of the caches."""
+"""Summary of the stress test: rates by number of jobs, and traffic on both sides of the caches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access patterns of jobs: record a trace, show it, replay it, compare ways of reading."""
+"""Access patterns of jobs: record a trace, show it, replay it, compare read strategies."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_record(actions.add_parser("record", help="run a job and keep each of its reads, or take over a record"))
     show = actions.add_parser("show", help="figures and pictures of a trace")
     show.add_argument("trace", type=Path)
-    show.add_argument("--out", type=Path, help="directory for pictures and figures (default: beside the trace)")
+    show.add_argument("--out", type=Path, help="directory for pictures and figures (default: that of the trace)")
     _add_replay(actions.add_parser("replay", help="make the recorded reads again, at any server"))
-    _add_compare(actions.add_parser("compare", help="what ways of reading cost a job of PyROOT, at several set-ups"))
+    _add_compare(actions.add_parser("compare", help="compare read strategies of a PyROOT job in several set-ups"))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -59,7 +59,7 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="a record that is there already, instead of a job; a file or, of a stream, a directory",
     )
-    parser.add_argument("job", nargs="*", metavar="COMMAND", help="the job, behind --")
+    parser.add_argument("job", nargs="*", metavar="COMMAND", help="the job, after --")
 
 
 def _add_replay(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def _add_replay(parser: argparse.ArgumentParser) -> None:
         help="paths that begin with A begin with B; may be repeated",
     )
     parser.add_argument(
-        "--think", type=float, default=1.0, metavar="FACTOR", help="scales the job's own time; 0 asks as fast as it can"
+        "--think", type=float, default=1.0, metavar="FACTOR", help="scales the job's own time; 0 omits it"
     )
     parser.add_argument("--out", type=Path, help="keeps the trace of the replay")
 
@@ -104,7 +104,7 @@ def _add_compare(parser: argparse.ArgumentParser) -> None:
 
 def _record(options: argparse.Namespace) -> None:
     if bool(options.job) == bool(options.record):
-        raise LabError("trace record: give either a job behind `--`, or a record by --from")
+        raise LabError("trace record: give either a job after `--`, or a record by --from")
     trace = _taken_over(options) if options.record else _recorded(options)
     if not trace.reads:
         raise LabError(f"{options.record or options.job[0]} holds no read of a file")
@@ -167,7 +167,7 @@ def _compare(options: argparse.Namespace) -> None:
     try:
         experiment.measure(settings, programs, place, data, run)
     finally:
-        # A path that cannot be made does not hide what was measured on the ones before.
+        # If a path cannot be created, the summary still has the rows of the previous ones.
         if run.rows:
             summary.write(run, experiment.missing_cells(settings, run))
 

@@ -1,4 +1,4 @@
-"""Fills a histogram in an event loop over a TTree; waits in mid-loop until told to go on. Prints the bins as JSON."""
+"""Fills a histogram in an event loop over a TTree; waits in mid-loop for a signal. Prints the bins as JSON."""
 
 from __future__ import annotations
 

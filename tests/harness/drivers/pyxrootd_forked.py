@@ -1,4 +1,4 @@
-"""Opens a file, forks, and reads it in the parent and in children, there also anew: prints one digest for each read."""
+"""Opens a file, forks, and reads it in parent and children, with the open and with new handles: prints digests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def opened(url: str) -> client.File:
 
 
 def digest(file: client.File) -> str:
-    """What a whole file holds."""
+    """The content of a whole file."""
     status, data = file.read()
     return hashlib.sha256(data).hexdigest() if status.ok else str(status.message)
 

@@ -1,4 +1,4 @@
-"""What an event loop is told and what it answers. Needs Python only: ROOT's interpreter has no packages."""
+"""Input and output of an event loop. Needs Python only: ROOT's interpreter has no packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 TREE = "events"
 PREFIX = "lab-result "
 TOP, OUTGOING = 6, -22
-"""A top quark, and the status of what comes directly out of the hard process."""
+"""A top quark, and the status of particles from the hard process."""
 
 PT_BINS, PT_MAX = 128, 128.0
 MASS_BINS, MASS_MAX = 128, 2048.0
@@ -31,12 +31,12 @@ class Job:
     tree_cache: str = "default"
     """TTreeCache: `default`, `on` (30 MB, all branches) or `off`. Only PyROOT obeys."""
     warm_up: str = ""
-    """A local file whose first event is read beforehand, so that what is loaded and compiled once is not measured."""
+    """A local file whose first event is read beforehand, so that loading and compiling are not measured."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What it did. The times are from before the open to after the close of the written histograms."""
+    """Results of a job. The times are from before the open to after the close of the written histograms."""
 
     wall_s: float
     cpu_s: float

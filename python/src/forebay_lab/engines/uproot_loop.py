@@ -41,9 +41,9 @@ def loop(job: Job) -> Result:
 
 
 def handler(url: str) -> dict[str, Any]:
-    """What reads bytes for uproot.
+    """The class that reads bytes for uproot.
 
-    Of remote files its own source: fsspec-xrootd 0.5 asks the server for limits before it reads a vector, which fails
+    For remote files its own source: fsspec-xrootd 0.5 queries the server's limits before a vector read, which fails
     (after minutes) when a cache has sent the client to a local file.
     """
     return {"handler": uproot.source.xrootd.XRootDSource} if url.startswith("root://") else {}

@@ -37,7 +37,7 @@ class Input:
         return f"/{self.path.name}"
 
     def facts(self) -> dict[str, object]:
-        """What rows and parameters tell of it."""
+        """The fields for rows and parameters."""
         return {"kind": self.kind, "events_in_file": self.events, "seed": self.seed, "file_bytes": self.size}
 
 
@@ -73,7 +73,7 @@ def _write(path: Path, kind: str, events: int, seed: int, progress: Callable[[in
 
 
 def _type_of(values: Any) -> Any:
-    """What a branch is declared as: the type of one event's entry."""
+    """The declaration of a branch: the type of one event's entry."""
     return values.type.content if hasattr(values, "type") else values.dtype
 
 

@@ -1,1 +1,1 @@
-"""Access patterns: what a job reads, when, and what other ways of reading the same would cost."""
+"""Access patterns: the reads of a job with their times, and the cost of other strategies."""

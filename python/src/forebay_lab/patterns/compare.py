@@ -1,4 +1,4 @@
-"""Compares ways of reading: what each costs a job in events per second, bytes and CPU efficiency."""
+"""Compares read strategies by events per second, bytes and CPU efficiency."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RootJob:
     events: int = -1
 
     def record(self, *, tree_cache: bool) -> Trace:
-        """Runs the job with the recorder around it; what the job says of itself is in the facts.
+        """Runs the job with the recorder; the facts have the job's own output.
 
         # Errors
         `TraceError` when the job fails.
@@ -62,7 +62,7 @@ Traces = Mapping[bool, Trace]
 def record(job: RootJob, times: int) -> dict[bool, Trace]:
     """Records the job in both forms some times, and keeps of each the one that computed least.
 
-    Both compute the same: what one took longer than another is the machine's, and would count for its strategy.
+    Both compute the same: a difference is noise of the machine, and would be attributed to a strategy.
 
     # Errors
     `TraceError` when a job fails, or the two have not read the same events.
@@ -76,7 +76,7 @@ def record(job: RootJob, times: int) -> dict[bool, Trace]:
 
 
 def changed(traces: Traces) -> dict[str, Trace]:
-    """What each strategy makes of the recorded jobs, by its name."""
+    """The trace of each strategy, by its name."""
     return {strategy.name: strategy.change(traces[strategy.tree_cache]) for strategy in STRATEGIES}
 
 
@@ -84,7 +84,7 @@ def figures(trace: Trace, target: Target, *, enter: Sequence[str] = ()) -> dict[
     """Replays a strategy's trace; the figures of a row.
 
     # Errors
-    `TraceError` when the replay fails or has not read exactly what it should.
+    `TraceError` when the replay fails or has made other reads.
     """
     outcome = replay_exactly(trace, target, enter=enter)
     measures = measure(outcome.trace)
@@ -106,7 +106,7 @@ def figures(trace: Trace, target: Target, *, enter: Sequence[str] = ()) -> dict[
 
 @dataclass(frozen=True)
 class Line:
-    """What a strategy costs in a set-up."""
+    """The cost of a strategy in a set-up."""
 
     path: str
     setup: str

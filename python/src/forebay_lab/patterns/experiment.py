@@ -1,4 +1,4 @@
-"""The comparison as an experiment: one job recorded, every way of reading replayed in every set-up."""
+"""The comparison as an experiment: one job recorded, every strategy replayed in every set-up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRACES = {False: "without-tree-cache", True: "with-tree-cache"}
 
 @dataclass(frozen=True)
 class Settings:
-    """What is compared."""
+    """The parameters of the comparison."""
 
     paths: list[str]
     setups: list[str]
@@ -55,7 +55,7 @@ class Settings:
                         yield {"path": path, "setup": setup, "strategy": strategy, "repetition": repetition}
 
     def parameters(self) -> dict[str, object]:
-        """What makes rows comparable."""
+        """Parameters that must be equal for comparable rows."""
         return {**asdict(self), "tree_cache_bytes": compare.TREE_CACHE_BYTES}
 
 
@@ -63,7 +63,7 @@ def measure(settings: Settings, programs: Programs, place: Place, data: Input, r
     """Adds the rows that the run does not have.
 
     # Errors
-    `LabError` when a server or a job fails, or a replay reads anything but what was recorded.
+    `LabError` when a server or a job fails, or a replay makes other reads than the recorded ones.
     """
     missing = missing_cells(settings, run)
     if not missing:
@@ -81,7 +81,7 @@ def measure(settings: Settings, programs: Programs, place: Place, data: Input, r
 
 
 def missing_cells(settings: Settings, run: Run) -> list[Row]:
-    """What the run has no row of yet."""
+    """The cells that have no row yet."""
     return [cell for cell in settings.cells() if not run.has(**cell)]
 
 
@@ -98,7 +98,7 @@ def _scene(settings: Settings, programs: Programs, place: Place, data: Input, pa
 
 
 def _traces(settings: Settings, programs: Programs, place: Place, data: Input, run: Run) -> dict[bool, Trace]:
-    """Records the jobs at an origin on loopback, unless that was done: a run that goes on replays the same."""
+    """Records the jobs at an origin on loopback, if not done yet: a resumed run replays the same."""
     recorded = traces(run.directory)
     if len(recorded) == len(TRACES):
         return recorded
@@ -113,7 +113,7 @@ def _traces(settings: Settings, programs: Programs, place: Place, data: Input, r
 
 
 def _row(scene: Scene, setup: str, trace: Trace) -> Row:
-    """One replay, and what it cost everybody."""
+    """One replay, and its cost at all servers."""
     with scene.target(setup) as target:
         watched = [scene.origin, *([target.server] if target.server else [])]
         place = f"root://{urlsplit(target.url).netloc}" if target.server else str(scene.data.path.parent)

@@ -1,4 +1,4 @@
-"""What a trace amounts to: calls, bytes, how sequential it is, what is read more than once, sizes of requests."""
+"""Figures of a trace: calls, bytes, sequential share, bytes read more than once, sizes of requests."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Measures:
     vector_calls: int
     ranges: int
     bytes: int
-    """Bytes asked for."""
+    """Requested bytes."""
     bytes_got: int
     bytes_once: int
-    """Bytes of the files that were asked for at least once."""
+    """Bytes of the files that were requested at least once."""
     bytes_again: int
-    """Bytes asked for beyond the first time."""
+    """Bytes requested again."""
     sequential_ranges: int
     """Ranges that begin where the one before it ended, on the same handle; the first one when it begins at 0."""
     sequential_bytes: int
@@ -100,7 +100,7 @@ def covered(ranges: Iterable[Range]) -> int:
 
 
 def sequential_ranges(reads: Iterable[Operation]) -> Iterable[Range]:
-    """Those ranges of one handle's reads that go on where the one before ended."""
+    """The ranges of one handle's reads that begin at the end of the previous one."""
     position = 0
     for read in reads:
         for part in read.ranges:

@@ -31,7 +31,7 @@ def draw(trace: Trace, folder: Path, name: str) -> list[Path]:
 
 
 def draw_offsets(trace: Trace, folder: Path, name: str) -> list[Path]:
-    """Each range as a vertical line from its first to its last byte, at the time it was asked for; a panel per file."""
+    """Each range as a vertical line from its first to its last byte, at the time of its request; a panel per file."""
     paths = trace.paths
     order = list(dict.fromkeys(paths[read.handle] for read in trace.reads if read.handle in paths))[:FILES_MAX]
     figure = Figure(figsize=(8, 1.2 + 3.0 * max(1, len(order))), layout="constrained")

@@ -15,7 +15,7 @@ from pathlib import Path
 from .trace import Kind, Operation, Range, Trace, TraceError
 
 PLUGIN = "libXrdClRecorder.so"
-"""Found beside the client library itself: in Debian's xrootd-client-plugins, the wheels of PyXRootD and of ROOT."""
+"""Found next to the client library: in Debian's xrootd-client-plugins, the wheels of PyXRootD and of ROOT."""
 
 KINDS = {
     "Open": Kind.OPEN,
@@ -29,7 +29,7 @@ SUCCESS = "[SUCCESS]"
 
 
 def environment(to: Path) -> dict[str, str]:
-    """What makes a client record into a file."""
+    """The environment that makes a client record into a file."""
     return {"XRD_PLUGIN": PLUGIN, "XRD_RECORDERPATH": str(to)}
 
 
@@ -103,7 +103,7 @@ def _started(csv_file: Path, number: int, row: list[str]) -> float:
 
 
 def _complete(call: Operation, arguments: str, answer: str, path: str) -> Operation:
-    """Adds what a call asked for and got."""
+    """Adds the requested and received bytes of a call."""
     if call.kind is Kind.OPEN:
         return replace(call, path=path)
     if call.kind is Kind.CLOSE:

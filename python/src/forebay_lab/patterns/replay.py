@@ -34,7 +34,7 @@ class Target:
     endpoint: str = ""
     """`root://HOST:PORT` in place of the recorded server; a directory for local files; empty for the recorded ones."""
     renames: tuple[tuple[str, str], ...] = ()
-    """Beginnings of paths and what stands in their place; the first that fits counts."""
+    """Path prefixes and their replacements; the first match counts."""
 
     def url(self, recorded: str) -> str:
         """Where a recorded path or URL is now."""
@@ -54,7 +54,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a replay did."""
+    """Results of a replay."""
 
     trace: Trace
     """The calls as they went, with their times and the bytes that came."""
@@ -77,7 +77,7 @@ def replay(trace: Trace, target: Target, *, think: float = 1.0) -> Outcome:
 def replay_recorded(
     trace: Trace, target: Target, *, think: float = 1.0, enter: Sequence[str] = ()
 ) -> tuple[Outcome, Trace]:
-    """Replays in a process of its own, with the client's recorder around it; gives what that has seen, too.
+    """Replays in a separate process with the client's recorder; returns the recorded trace as well.
 
     `enter` is a command in front of that process, such as one that enters a network name space.
 
@@ -95,7 +95,7 @@ def replay_recorded(
         if ended.returncode != 0:
             raise TraceError(f"the replay ended with {ended.returncode}: {ended.stderr[-2000:]}")
         if not seen.exists():
-            raise TraceError(f"the client did not load {recorder.PLUGIN}: nothing proves what was read")
+            raise TraceError(f"the client did not load {recorder.PLUGIN}: the reads cannot be verified")
         return _outcome(Trace.load(result)), recorder.parse(seen)
 
 
@@ -158,7 +158,7 @@ def _overlapping(reads: Sequence[Operation]) -> list[slice]:
 
 
 def _asked(reads: Sequence[Operation], together: Sequence[slice]) -> list[Ranges]:
-    """What the reads ask for; those that may change places are sorted, what comes behind all groups follows."""
+    """The requested ranges; those that may change places are sorted, the ranges after all groups follow."""
     asked = [tuple((part.offset, part.length) for part in read.ranges) for read in reads]
     known = [one for group in together for one in sorted(asked[group])]
     return [*known, *asked[len(known) :]]
@@ -171,7 +171,7 @@ def _words(ranges: Ranges) -> str:
 
 
 def _start_client() -> None:
-    """Opens some local file: what the client library sets up at its first open is not the trace's to wait for."""
+    """Opens a local file, so that the client library's initialisation is not part of the replay."""
     file = client.File()
     file.open(__file__)
     file.close()
@@ -213,7 +213,7 @@ class _Player:
         return time.monotonic() - self._origin
 
     def _next(self) -> int | None:
-        """Waits for the next step that is due; None when all are answered, or none goes on after a failure."""
+        """Waits for the next due step; None when all are answered, or none can continue after a failure."""
         with self._changed:
             while len(self._done) < len(self._started if self._failures else self._steps):
                 pause_s = STALLED_SECONDS

@@ -1,4 +1,4 @@
-"""An event loop over some branches of a tree, run by an interpreter that has PyROOT; prints what it did as JSON.
+"""An event loop over some branches of a tree, run by an interpreter that has PyROOT; prints its results as JSON.
 
 It imports nothing of this package: ROOT lives in an environment of its own.
 """

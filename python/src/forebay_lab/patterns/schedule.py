@@ -38,7 +38,7 @@ class _Job:
 def plan(trace: Trace, *, think: float = 1.0) -> list[Step]:
     """The steps of a replay, in the order of the trace; a step's number is its place.
 
-    A call waits for the answer that came last before it was made, among those of its own job: that is what the job had
+    A call waits for the last answer before it, among those of its own job: this is the answer that the job had
     waited for. What was under way at that time still was not waited for, so calls that overlapped overlap again. A read
     also waits for its file to be open, a close for all reads of the file. `think` scales the time in between; with 0 a
     replay asks as fast as it gets answers.
@@ -67,7 +67,7 @@ def plan(trace: Trace, *, think: float = 1.0) -> list[Step]:
 
 
 def thinking_s(trace: Trace) -> float:
-    """Time in which a trace's job had nothing under way: it computed, as far as the trace can tell."""
+    """Time in which a trace's job had no request in flight, and therefore computed."""
     total, reached = 0.0, 0.0
     for operation in trace.operations:
         total += max(0.0, operation.start_s - reached)

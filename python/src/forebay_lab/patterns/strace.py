@@ -18,7 +18,7 @@ from .trace import Kind, Operation, Range, Trace, TraceError
 
 CALLS = "open,openat,read,pread64,readv,preadv,preadv2,lseek,close"
 FORM = ("-f", "-qq", "-ttt", "-T", "-y", "-s", "0")
-"""Threads too; times before and behind each call; descriptors with their paths; none of the data."""
+"""Includes threads; times before and after each call; descriptors with their paths; no data."""
 DEFAULT_FILES = ("*.root",)
 
 LINE = re.compile(r"^(?:(?P<task>\d+) +)?(?P<start>\d+\.\d+) (?P<text>.*)$")
@@ -106,7 +106,7 @@ class _Descriptors:
         self._opens = 0
 
     def take(self, start_s: float, call: re.Match[str]) -> Operation | None:
-        """What a call means, if it is about one of the wanted files."""
+        """The operation of a call, if it is about one of the selected files."""
         name, result, end_s = call["name"], int(call["result"]), start_s + float(call["took"])
         if name in ("open", "openat"):
             return self._opened(call["opened"] or "", result, start_s, end_s)
@@ -138,7 +138,7 @@ class _Descriptors:
 
 
 def _range(name: str, arguments: str, position: int) -> Range:
-    """What a reading call asks for; its last arguments are numbers, before them is what it has read."""
+    """The range of a reading call; its last arguments are numbers, after the data."""
     numbers = [number.strip() for number in arguments.rsplit(",", 3)]
     match name:
         case "read":
@@ -150,7 +150,7 @@ def _range(name: str, arguments: str, position: int) -> Range:
         case "preadv":
             return Range(int(numbers[-1]), _vector_length(arguments))
         case _:
-            # preadv2 has flags behind the offset; an offset of -1 means the current one.
+            # preadv2 has flags after the offset; an offset of -1 means the current one.
             offset = int(numbers[-2])
             return Range(position if offset < 0 else offset, _vector_length(arguments))
 

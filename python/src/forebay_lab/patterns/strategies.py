@@ -1,4 +1,4 @@
-"""Other ways of reading the same: what a trace becomes when the client reads ahead or takes vector reads apart."""
+"""Read strategies: the trace of a client that reads ahead or splits vector reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DCAP_READ_AHEAD = 128 << 10
 
 @dataclass(frozen=True)
 class Strategy:
-    """A way of reading: the job it is made from, and what the client does to that job's reads."""
+    """A read strategy: the job it is derived from, and the client's change to that job's reads."""
 
     name: str
     tree_cache: bool
@@ -41,9 +41,9 @@ def single_reads(trace: Trace) -> Trace:
 
 
 def read_ahead(trace: Trace, size: int = DCAP_READ_AHEAD) -> Trace:
-    """The client has one buffer of `size` bytes per file, and asks for no less than that.
+    """The client has one buffer of `size` bytes per file, and requests at least that many bytes.
 
-    A read that lies in the buffer asks for nothing. Any other one takes what the buffer has of its beginning, and asks
+    A read within the buffer makes no request. Any other one takes its beginning from the buffer if present, and asks
     for the rest, or for `size` bytes if the rest is less; these bytes become the buffer.
     """
 
@@ -70,7 +70,7 @@ def read_ahead_of_single_reads(trace: Trace) -> Trace:
 
 
 STRATEGIES = (
-    Strategy("plain", False, as_recorded, "no TTreeCache, no read-ahead: every basket is asked for by itself"),
+    Strategy("plain", False, as_recorded, "no TTreeCache, no read-ahead: every basket is a separate request"),
     Strategy("read-ahead", False, read_ahead, "no TTreeCache, fixed read-ahead of 128 KiB as dCap had it"),
     Strategy("cache, single reads", True, single_reads, "TTreeCache, but each basket by a read of its own"),
     Strategy("cache, read-ahead", True, read_ahead_of_single_reads, "the same with a fixed read-ahead of 128 KiB"),
@@ -79,9 +79,9 @@ STRATEGIES = (
 
 
 def _in_turn(trace: Trace, of_handle: Callable[[int], Callable[[Operation], Iterable[Operation]]]) -> Trace:
-    """Replaces each read, and tells the times anew: calls one after the other, with the same thinking in between.
+    """Replaces each read and recomputes the times: sequential calls with the same thinking in between.
 
-    What a replacement takes is what the read took; the replay measures it anyway, the thinking is what counts.
+    A replacement gets the duration of the read; the replay measures it anyway, only the thinking matters.
     """
     clocks: dict[int, float] = {}
     reached: dict[int, float] = {}

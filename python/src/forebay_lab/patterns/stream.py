@@ -18,8 +18,8 @@ KINDS = {"read": Kind.READ, "readv": Kind.VECTOR, "pgread": Kind.PAGES}
 def parse(source: Path, files: Sequence[str] = ALL_FILES) -> Trace:
     """Reads one file of the stream, or a directory of them; only opens of paths that match a pattern count.
 
-    Each process of a client is a job. A server tells the bytes that were there, not those asked for beyond the end of a
-    file, and so does the trace; reads that lie behind the end are left out.
+    Each process of a client is a job. A server reports the available bytes, not those requested beyond the end of a
+    file, and so does the trace; reads after the end are omitted.
 
     # Errors
     `TraceError` when a line is not one of the stream.
@@ -52,7 +52,7 @@ def _events(source: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 class _Opens:
-    """The opens that were seen; a server that is started anew counts from 1 again."""
+    """The opens seen so far; a restarted server counts from 1 again."""
 
     def __init__(self, files: Sequence[str]) -> None:
         self.sizes: dict[str, int] = {}
@@ -62,7 +62,7 @@ class _Opens:
         self._count = 0
 
     def take(self, event: dict[str, Any]) -> Operation | None:
-        """What a line means, if it is about one of the wanted files."""
+        """The operation of a line, if it is about one of the selected files."""
         number, start_s = int(event["f"]), int(event["t"]) / 1e6
         if event["e"] == "open":
             return self._opened(number, start_s, event)

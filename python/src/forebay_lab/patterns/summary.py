@@ -1,4 +1,4 @@
-"""What the comparison's rows say: a table in Markdown, and pictures."""
+"""Summary of the comparison: a table in Markdown, and pictures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RECORDED = ("job", "calls", "vectors", "ranges", "bytes", "more than once", "seq
 
 
 def write(run: Run, missing: Sequence[Row]) -> None:
-    """Writes `patterns.md` and the pictures; `missing` is what was not measured."""
+    """Writes `patterns.md` and the pictures; `missing` has the cells without a row."""
     text = (
         "# Ways of reading\n\n"
         + incomplete(missing)
@@ -49,7 +49,7 @@ def draw(rows: Sequence[Row], recorded: Path, directory: Path) -> None:
 
 
 def incomplete(missing: Sequence[Row]) -> str:
-    """A warning about what was not measured, if anything."""
+    """A warning about cells without a row, if any."""
     if not missing:
         return ""
     paths = ", ".join(dict.fromkeys(str(cell["path"]) for cell in missing))
@@ -57,7 +57,7 @@ def incomplete(missing: Sequence[Row]) -> str:
 
 
 def recorded_table(directory: Path) -> str:
-    """What the recorded jobs read."""
+    """Figures of the recorded jobs."""
     rows = []
     for cached, trace in experiment.traces(directory).items():
         found = measure(trace)
@@ -68,7 +68,7 @@ def recorded_table(directory: Path) -> str:
 
 
 def comparison_table(rows: Sequence[Row]) -> str:
-    """What each way of reading costs, set-up by set-up."""
+    """The cost of each strategy, set-up by set-up."""
     lines = [
         [line.path, line.setup, line.strategy, f"{line.calls.mean:.0f}", line.wall_s]
         + [f"{part:.1f}" for part in (line.events_percent, line.bytes_percent, line.file_percent, line.cpu_percent)]

@@ -20,7 +20,7 @@ class TraceError(LabError):
 
 
 class Kind(StrEnum):
-    """What an operation is."""
+    """The kind of an operation."""
 
     OPEN = "open"
     READ = "read"
@@ -34,14 +34,14 @@ READS = frozenset({Kind.READ, Kind.VECTOR, Kind.PAGES})
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes of a file, as a job asks for them."""
+    """A requested range of a file."""
 
     offset: int
     length: int
 
     @property
     def end(self) -> int:
-        """The offset behind the last byte."""
+        """The offset after the last byte."""
         return self.offset + self.length
 
 
@@ -61,22 +61,22 @@ class Operation:
     ranges: tuple[Range, ...] = ()
     """Reads only: one range, or the elements of a vector read."""
     got: int = 0
-    """Reads only: bytes that came back; less than asked for at the end of a file."""
+    """Reads only: received bytes; fewer than requested at the end of a file."""
 
     @property
     def asked(self) -> int:
-        """Bytes that were asked for."""
+        """Requested bytes."""
         return sum(part.length for part in self.ranges)
 
     @property
     def is_read(self) -> bool:
-        """Whether this asks for bytes."""
+        """Whether this requests bytes."""
         return self.kind in READS
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Operations in the order in which they were issued, and what is known of the job that made them."""
+    """Operations in the order in which they were issued, and facts about the job."""
 
     operations: tuple[Operation, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a report consists of, before it is HTML or PDF; and how Markdown of the experiments becomes that."""
+"""The blocks of a report, before it is HTML or PDF, and their creation from the experiments' Markdown."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     published: bool = False
-    """Whether the figures are somebody else's, on other hardware: shown in another colour, and said."""
+    """Whether the figures were published by others, on other hardware: shown in another colour, with a note."""
 
     def is_number(self, column: int) -> bool:
         """Whether a column holds figures, which are set to the right."""
@@ -57,7 +57,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What the rows say of a claim."""
+    """The verdict on a claim."""
 
     claim: str
     verdict: str

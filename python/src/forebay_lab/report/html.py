@@ -1,4 +1,4 @@
-"""A report as one HTML file: styles and pictures are in it, and it asks nobody for anything."""
+"""A report as one self-contained HTML file, with styles and pictures."""
 
 from __future__ import annotations
 

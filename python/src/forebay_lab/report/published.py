@@ -1,6 +1,6 @@
-"""Published figures that reports set beside measured ones. All are other people's, on other hardware.
+"""Published figures that reports show next to measured ones. All are from other hardware.
 
-Only what could be found is here; what could not is named in `NOT_FOUND`, and reports say so.
+Figures that could not be found are listed in `NOT_FOUND`, and reports say so.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CLAIMS = {
     "warm": "warm = local",
     "far": "far sites gain at first read",
 }
-"""What the studies conclude, in short; every report judges them by its own rows."""
+"""Conclusions of the studies, in short; every report judges them by its own rows."""
 
 NOT_FOUND = {
     "loop": f"the overheads of the table of event loops ({EVENT_LOOP}): the paper's text was not at hand in full",

@@ -1,4 +1,4 @@
-"""The parts of a report: what each experiment of a run directory has to say, from its raw rows."""
+"""The parts of a report: a section for each experiment of a run directory, from its raw rows."""
 
 from __future__ import annotations
 
@@ -155,15 +155,15 @@ def judged(all_measured: Sequence[Measured]) -> Iterator[Block]:
         yield Text("Rows of quick runs do not count here: their times mean nothing.")
     yield from found
     if not found:
-        yield Text("The rows tell nothing about the claims: they need event loops in set-ups that can be compared.")
+        yield Text("The rows do not decide any claim: this needs event loops in set-ups that can be compared.")
     yield Heading(3, "Where Forebay is not better than XCache")
     slower = list(verdicts.worse(far))
-    none = "Nowhere among these event loops, beyond the errors." if found else "These rows do not tell."
+    none = "Nowhere among these event loops, beyond the errors." if found else "These rows do not decide it."
     yield Items(tuple(slower)) if slower else Text(none)
 
 
 def environment(directories: Sequence[Path]) -> Iterator[Block]:
-    """What was measured with, and on what."""
+    """The programs and the machine of the measurement."""
     yield Heading(2, "Environment")
     for directory in directories:
         file = directory / "environment.json"

@@ -1,4 +1,4 @@
-"""What rows say of the studies' claims, and where Forebay is not the better one. Computed from raw rows alone."""
+"""Verdicts on the studies' claims, and cases where Forebay is not better. Computed from raw rows alone."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def cases(rows: Sequence[Row]) -> list[Case]:
 
 
 def judgements(rows: Sequence[Row]) -> list[Judgement]:
-    """One for each claim, case and cache that the rows can tell something about."""
+    """One for each claim, case and cache with rows."""
     found: list[Judgement] = []
     for case in cases(rows):
         for cache in CACHES:

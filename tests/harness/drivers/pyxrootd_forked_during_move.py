@@ -1,4 +1,4 @@
-"""Begins a read of a file whose cache is gone, forks when told to, and reads in both: prints one digest for each."""
+"""Begins a read of a file whose cache is gone, forks on a signal, and reads in both: prints one digest for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECONDS = 100
 
 
 def digest(status: object, data: bytes) -> str:
-    """What a read has given."""
+    """The result of a read."""
     return hashlib.sha256(data).hexdigest() if status.ok else str(status)  # type: ignore[attr-defined]
 
 
