@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_blocks_are_given_to_nobody_before_they_are_checked() {
+    fn stored_blocks_are_not_served_before_they_are_checked() {
         let map = stored(0..200, Trust::Checked);
         assert!(map.is_complete() && map.is_written(BlockIndex(7)));
         assert!(!map.is_trusted(BlockIndex(7)) && !map.holds(ByteRange::at(70, 1)));

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_behind_the_last_block_are_dropped() {
+    fn bits_after_the_last_block_are_dropped() {
         let set = BlockSet::from_words(65, [u64::MAX, u64::MAX, u64::MAX].into_iter());
         assert!(set.is_full());
         assert_eq!(set.count(), 65);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "block 3 of a file of 3 blocks")]
-    fn a_block_behind_the_last_one_is_a_fault() {
+    fn a_block_after_the_last_one_panics() {
         BlockSet::new(3).insert(BlockIndex(3));
     }
 }

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_is_newer_than_what_is_loaded() {
+    fn noted_sums_win_over_loaded_ones() {
         let mut sums = BlockSums::default();
         sums.set(BlockIndex(3), 30);
         assert!(!sums.is_loaded(BlockIndex(4)));

@@ -28,7 +28,7 @@ pub struct Rule {
     /// Opaque data that the request must carry, all of them.
     pub cgi: Vec<CgiPattern>,
     /// The decision for the open.
-    pub treatment: Treatment,
+    pub caching: CachingDecision,
 }
 
 /// One `key=value` pair of opaque data.
@@ -42,7 +42,7 @@ pub struct CgiPattern {
 
 /// How an open is handled.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Treatment {
+pub struct CachingDecision {
     /// Where the bytes go.
     pub action: Action,
     /// Block size of the entry if it is new; `None` for that of the store.
@@ -84,7 +84,7 @@ pub struct Subject<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Decision {
     /// This becomes of the open.
-    Treat(Treatment),
+    Caching(CachingDecision),
     /// It depends on the size of the file, which is not known.
     NeedsSize,
 }
@@ -100,11 +100,11 @@ impl Rules {
     pub fn decide(&self, subject: &Subject<'_>) -> Decision {
         let mut matching = self.rules.iter().filter(|rule| rule.matches_name_and_client(subject));
         let decided = matching.find_map(|rule| match subject.size {
-            _ if !rule.depends_on_size() => Some(Decision::Treat(rule.treatment)),
+            _ if !rule.depends_on_size() => Some(Decision::Caching(rule.caching)),
             None => Some(Decision::NeedsSize),
-            Some(size) => rule.matches_size(size).then_some(Decision::Treat(rule.treatment)),
+            Some(size) => rule.matches_size(size).then_some(Decision::Caching(rule.caching)),
         });
-        decided.unwrap_or_else(|| Decision::Treat(Treatment::default()))
+        decided.unwrap_or_else(|| Decision::Caching(CachingDecision::default()))
     }
 }
 
@@ -199,12 +199,12 @@ mod tests {
     }
 
     fn bypass(rule: Rule) -> Rule {
-        Rule { treatment: Treatment { action: Action::Bypass, ..Treatment::default() }, ..rule }
+        Rule { caching: CachingDecision { action: Action::Bypass, ..CachingDecision::default() }, ..rule }
     }
 
     fn decides(rule: Rule, subject: &Subject<'_>) -> bool {
         match Rules::new(vec![bypass(rule)]).decide(subject) {
-            Decision::Treat(treatment) => treatment.action == Action::Bypass,
+            Decision::Caching(caching) => caching.action == Action::Bypass,
             Decision::NeedsSize => panic!("the size is known"),
         }
     }
@@ -237,31 +237,31 @@ mod tests {
 
     #[test]
     fn the_first_rule_that_matches_decides_and_the_default_is_to_cache() {
-        let small_blocks = Treatment { block_size: Some(BlockSize::MIN), ..Treatment::default() };
+        let small_blocks = CachingDecision { block_size: Some(BlockSize::MIN), ..CachingDecision::default() };
         let rules = Rules::new(vec![
-            Rule { path: pattern("/store/mc/**"), treatment: small_blocks, ..Rule::default() },
+            Rule { path: pattern("/store/mc/**"), caching: small_blocks, ..Rule::default() },
             bypass(Rule { path: pattern("/store/**"), ..Rule::default() }),
         ]);
-        let treatment = |path| match rules.decide(&Subject { path, ..CLIENT }) {
-            Decision::Treat(treatment) => treatment,
+        let caching = |path| match rules.decide(&Subject { path, ..CLIENT }) {
+            Decision::Caching(caching) => caching,
             Decision::NeedsSize => panic!("no rule asks for the size"),
         };
-        assert_eq!(treatment("/store/mc/a"), small_blocks);
-        assert_eq!(treatment("/store/data/a").action, Action::Bypass);
-        assert_eq!(treatment("/user/a"), Treatment::default());
+        assert_eq!(caching("/store/mc/a"), small_blocks);
+        assert_eq!(caching("/store/data/a").action, Action::Bypass);
+        assert_eq!(caching("/user/a"), CachingDecision::default());
     }
 
     #[test]
     fn the_size_is_asked_for_only_when_it_matters() {
-        let bypassed = Decision::Treat(Treatment { action: Action::Bypass, ..Treatment::default() });
+        let bypassed = Decision::Caching(CachingDecision { action: Action::Bypass, ..CachingDecision::default() });
         let large = bypass(Rule { path: pattern("/store/**"), size_min: Some(1000), ..Rule::default() });
         let user = bypass(Rule { path: pattern("/user/**"), ..Rule::default() });
         let rules = Rules::new(vec![user, large]);
         let decide = |path, size| rules.decide(&Subject { path, size, ..CLIENT });
         assert_eq!(decide("/store/a", None), Decision::NeedsSize);
         assert_eq!(decide("/store/a", Some(1000)), bypassed);
-        assert_eq!(decide("/store/a", Some(999)), Decision::Treat(Treatment::default()));
-        assert_eq!(decide("/other", None), Decision::Treat(Treatment::default()));
+        assert_eq!(decide("/store/a", Some(999)), Decision::Caching(CachingDecision::default()));
+        assert_eq!(decide("/other", None), Decision::Caching(CachingDecision::default()));
         assert_eq!(decide("/user/a", None), bypassed);
     }
 

@@ -29,15 +29,15 @@ mod geometry;
 mod health;
 mod key;
 mod negative;
-mod pace;
 mod pattern;
 mod placement;
 mod plan;
 mod purge;
+mod rate_limiter;
 mod read_ahead;
 mod replacement;
-mod trust_memory;
 mod validity;
+mod verified_blocks;
 
 pub use adler_pieces::AdlerPieces;
 pub use allow_list::{AllowList, AllowListError};
@@ -49,14 +49,13 @@ pub use cinfo::{
     compact_accesses,
 };
 pub use crc_append::{Crc32cAppend, crc32c_append};
-pub use decision::{Action, CachedCriteria, CgiPattern, Decision, RULES_MAX, Rule, Rules, Subject, Treatment};
+pub use decision::{Action, CachedCriteria, CachingDecision, CgiPattern, Decision, RULES_MAX, Rule, Rules, Subject};
 pub use entry_id::EntryId;
 pub use forwarding::{ForwardedPath, ForwardingError, forwarded_name, name_for_rules};
 pub use geometry::{BLOCKS_MAX, Geometry, GeometryError};
 pub use health::{DiskHealth, Fault, Health, HealthLimits};
 pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal, is_reserved_top};
 pub use negative::{NEGATIVE_BYTES_MAX, NEGATIVE_NAMES_MAX, NegativeAnswers};
-pub use pace::Pace;
 pub use pattern::{PathPattern, PathPatternError};
 pub use placement::{Candidate, placement_hash, placement_order, weight_for_new};
 pub use plan::{BlockState, CHECK_LEN_MAX, FILL_LEN_MAX, FillId, Piece, PlanLimits, plan_read};
@@ -64,10 +63,11 @@ pub use purge::{
     Budget, DiskSpace, EXPIRIES_MAX, Expiry, Extent, Footprint, Goal, Headroom, Ledger, Mark, Marks, PurgeRules,
     PurgeRun, Quota, Scope, Victim, headroom, plan_purge, plan_purge_of_full_disk, plan_purge_to,
 };
+pub use rate_limiter::RateLimiter;
 pub use read_ahead::{
     FillPolicy, FillPolicyError, LinkEstimate, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadLedger,
     ReadAheadSettings, Recogniser, Worth, ZONES_MAX,
 };
-pub use replacement::{Facts, NewEntry, Policy, Replacement, Shelf};
-pub use trust_memory::{DataFileId, TrustMemory};
+pub use replacement::{Facts, NewEntry, Partition, Policy, Replacement};
 pub use validity::{CheckOutcome, Likeness, Remembered, ValidityCheck, ValidityPolicy, Verdict};
+pub use verified_blocks::{DataFileId, VerifiedBlocks};

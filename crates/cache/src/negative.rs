@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_was_forgotten_and_noted_anew_has_its_whole_time() {
+    fn a_name_noted_again_has_its_whole_time() {
         let (mut answers, start) = (NegativeAnswers::new(TIME), start());
         answers.note("/a", 1, start);
         answers.forget("/a");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_come_and_go_leave_nothing_behind() {
+    fn forgotten_names_leave_nothing() {
         let (mut answers, start) = (NegativeAnswers::new(TIME), start());
         for _ in 0..2 * NEGATIVE_NAMES_MAX {
             answers.note("/a", 1, start);

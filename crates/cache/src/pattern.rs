@@ -207,7 +207,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn matching_means_what_it_says(pattern in "(/|\\*\\*)[ab/*?]{0,9}", path in "/[ab/]{0,9}") {
+        fn matching_equals_the_definition(pattern in "(/|\\*\\*)[ab/*?]{0,9}", path in "/[ab/]{0,9}") {
             let parsed = PathPattern::parse(&pattern).unwrap();
             prop_assert_eq!(parsed.matches(&path), tries(&parsed.tokens, path.as_bytes()), "{} {}", pattern, path);
         }

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_stay_what_they_are() {
+    fn hashes_are_stable() {
         // Files would be looked for in vain first, were they to change.
         assert_eq!(placement_hash(b""), 0xefd0_1f60_ba99_2926);
         assert_eq!(placement_hash(b"/store/a"), placement_hash(b"/store/a"));

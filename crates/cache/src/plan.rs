@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_take_whole_blocks_and_remember_what_is_wanted() {
+    fn fills_take_whole_blocks_and_keep_the_wanted_range() {
         assert_eq!(plan("..", ByteRange::between(3, 4), FILL_LEN_MAX), [fill((0, 10), (3, 4))]);
         assert_eq!(plan("...", ByteRange::between(9, 21), FILL_LEN_MAX), [fill((0, 30), (9, 21))]);
     }

@@ -10,7 +10,7 @@ mod ledger;
 mod plan;
 mod quota;
 mod run;
-mod untold;
+mod unaccounted;
 
 pub use expiry::{EXPIRIES_MAX, Expiry};
 pub use footprint::Footprint;

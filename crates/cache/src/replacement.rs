@@ -1,19 +1,19 @@
 //! Replacement policies, which select the entry that is worth least, behind one interface, [`Replacement`].
 //!
-//! A policy holds no key and reads no clock: entries are numbers with a size, a time of last use and a [`Shelf`], and about
+//! A policy holds no key and reads no clock: entries are numbers with a size, a time of last use and a [`Partition`], and about
 //! a hundred bytes each. Given the same calls it gives the same answers. All calls cost O(log n) at most.
 
 mod entries;
+mod partitions;
 mod ranked;
 mod s3_fifo;
-mod shelves;
 
 use crate::EntryId;
 use std::fmt;
 
-/// The part of the cache that an entry counts for: victims are sought in some shelves and spared in others.
+/// The part of the cache that an entry counts for: victims are sought in some partitions and spared in others.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Shelf {
+pub struct Partition {
     /// Number of the disk that the entry lies on.
     pub disk: u16,
     /// Number of the quota that the entry counts for, if any.
@@ -24,7 +24,7 @@ pub struct Shelf {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Facts {
     pub id: EntryId,
-    pub shelf: Shelf,
+    pub partition: Partition,
     /// Room on disk in bytes.
     pub bytes: u64,
     /// When it was last used, in milliseconds of the Unix epoch.
@@ -65,7 +65,7 @@ pub trait Replacement: fmt::Debug + Send {
     /// Forgets an entry; what was known of it.
     fn remove(&mut self, id: EntryId) -> Option<Facts>;
 
-    /// The entry to go next among the next ones of each shelf that `may_go` accepts. It stays where it is: park or remove it.
+    /// The entry to go next among the next ones of each partition that `may_go` accepts. It stays where it is: park or remove it.
     fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts>;
 
     /// Protects an entry from being a victim until it is unparked.

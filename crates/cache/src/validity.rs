@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_check_finds_out_decides() {
+    fn the_outcome_of_a_check_decides() {
         let each = policy(ValidityCheck::EachOpen, Some(HOUR));
         for (outcome, verdict) in [(Unchanged, Verdict::Serve), (Changed, Verdict::Replace), (Gone, Verdict::Drop)] {
             assert_eq!(each.decide(0, i64::MAX, Some(outcome)), verdict);

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_forgets_what_was_before_it() {
+    fn a_removal_drops_earlier_changes() {
         let mut change = Change::seen(disk(OLD, 10));
         change.merge(summed(OLD, 1, Some(7)));
         change.merge(Change::removed());

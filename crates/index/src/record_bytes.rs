@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_the_limits_is_left_out() {
+    fn texts_beyond_the_limits_are_left_out() {
         let mut record = full();
         record.owner = Some("o".repeat(TEXT_LEN_MAX));
         record.keep_within_limits();

@@ -32,7 +32,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// What a request asks for.
+    /// The kind of a request.
     RequestCode(u16) {
         AUTH = 3000, "auth";
         QUERY = 3001, "query";
@@ -73,7 +73,7 @@ codes! {
 }
 
 codes! {
-    /// What kind of response a frame is.
+    /// The kind of a response frame.
     Status(u16) {
         OK = 0, "ok";
         OKSOFAR = 4000, "oksofar";
@@ -133,7 +133,7 @@ codes! {
 }
 
 codes! {
-    /// What a query asks.
+    /// The kind of a query.
     QueryKind(u16) {
         STATS = 1, "stats";
         PREPARE = 2, "prep";
@@ -154,7 +154,7 @@ codes! {
 }
 
 impl ErrorCode {
-    /// The code that tells a client of a failed system call, as the protocol maps error numbers.
+    /// The error code for a failed system call, as the protocol maps error numbers.
     ///
     /// The number decides when the error carries one, its kind otherwise.
     pub fn from_io(error: &io::Error) -> Self {

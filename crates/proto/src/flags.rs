@@ -34,7 +34,7 @@ macro_rules! flags {
 }
 
 flags! {
-    /// What a server says of itself in its reply to the protocol request.
+    /// Roles and features of a server, in its reply to the protocol request.
     ServerFlags(u32) {
         IS_SERVER = 0x0000_0001;
         /// A redirector. Some servers set both roles: test this one first.
@@ -55,7 +55,7 @@ flags! {
 }
 
 flags! {
-    /// What a client asks for in its protocol request.
+    /// Options of a client's protocol request.
     ProtocolRequestFlags(u8) {
         SECURITY = 0x01;
         ABLE_TLS = 0x02;
@@ -65,7 +65,7 @@ flags! {
 }
 
 flags! {
-    /// What a client can do, as it says at login.
+    /// Features of a client, declared at login.
     Abilities(u8) {
         /// Accepts redirects that are a full URL.
         FULL_URL = 0x01;

@@ -47,7 +47,7 @@ impl From<FileHandle> for u32 {
     }
 }
 
-/// A login session. Whoever knows it can bind to the session and end it, so it is never printed.
+/// A login session. Its bearer can bind to the session and end it, so it is never printed.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct SessionId(pub [u8; 16]);
 
@@ -86,11 +86,11 @@ pub struct RequestHeader {
     pub code: RequestCode,
     /// Arguments of fixed width.
     pub params: Params,
-    /// Bytes of payload behind the header.
+    /// Bytes of payload after the header.
     pub payload_len: u32,
 }
 
-/// A header that announces a negative length: nothing behind it can be understood.
+/// A header that announces a negative length: nothing after it can be understood.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a header announces a negative length")]
 pub struct NegativeLength {
@@ -124,9 +124,9 @@ impl RequestHeader {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ResponseHeader {
     pub stream_id: StreamId,
-    /// What kind of response it is.
+    /// Kind of response.
     pub status: Status,
-    /// Bytes of body behind the header. The data of a `status` response comes on top.
+    /// Bytes of body after the header. The data of a `status` response is extra.
     pub body_len: u32,
 }
 

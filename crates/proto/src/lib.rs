@@ -2,7 +2,7 @@
 //!
 //! Both roles are here: [`ServerSession`] turns a client's bytes into [`Request`]s, [`ClientSession`] sets up a
 //! connection to a server. Responses are built by the functions of [`response`] that take a [`ReplyTo`] and read by the
-//! parsers beside them. [`page`] lays out pages with their checksums. Nothing here performs I/O or reads a clock.
+//! parsers next to them. [`page`] lays out pages with their checksums. Nothing here performs I/O or reads a clock.
 
 mod code;
 mod flags;

@@ -19,7 +19,7 @@ pub const VECTOR_ELEMENT_LEN_MAX: u32 = (2 << 20) - 16;
 /// Bytes of a whole vector read with its headers; the length of a response is a signed 32-bit number.
 pub const VECTOR_LEN_MAX: u64 = i32::MAX.unsigned_abs() as u64;
 
-/// Pre-read hints behind a read; they get no answer, so this only bounds the work.
+/// Pre-read hints after a read; they get no answer, so this only bounds the work.
 pub const PREREADS_MAX: u32 = 1024;
 
 /// Parallel streams of one session besides the main connection; the path id is their number.

@@ -127,8 +127,8 @@ pub fn decode_pages(offset: u64, encoded: &[u8]) -> Result<impl Iterator<Item = 
     data_len(offset, encoded.len() as u64).ok_or(ResponseError::Malformed { what: "list of pages" })?;
     let (mut offset, mut rest) = (offset, encoded);
     Ok(std::iter::from_fn(move || {
-        let (checksum, behind) = rest.split_first_chunk()?;
-        let (data, next) = behind.split_at(first_page_len(offset).min(behind.len()));
+        let (checksum, pages) = rest.split_first_chunk()?;
+        let (data, next) = pages.split_at(first_page_len(offset).min(pages.len()));
         let page = Page { offset, data, is_intact: crc32c(data) == u32::from_be_bytes(*checksum) };
         offset = offset.saturating_add(data.len() as u64);
         rest = next;
@@ -148,13 +148,13 @@ pub enum FrameKind {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StatusFrame {
     pub stream_id: StreamId,
-    /// What that request was; from 3000 to 3255.
+    /// The code of that request; from 3000 to 3255.
     pub request: RequestCode,
     /// Whether more frames follow.
     pub kind: FrameKind,
     /// Offset in the file of the first byte of data; below 2^63.
     pub offset: u64,
-    /// Bytes of data behind the frame, with checksums; below 2^31.
+    /// Bytes of data after the frame, with checksums; below 2^31.
     pub data_len: u32,
 }
 

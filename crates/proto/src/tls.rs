@@ -1,24 +1,24 @@
 //! When a connection is encrypted: what servers demand, and what clients are ready for.
 //!
-//! A connection always begins in clear. Server and client agree in the set-up on the reply behind which the TLS handshake
+//! A connection always begins in clear. Server and client agree in the set-up on the reply after which the TLS handshake
 //! starts on the same socket; from there on everything is encrypted.
 
 use crate::flags::{ProtocolRequestFlags, ServerFlags};
 use crate::request::{Expect, Protocol};
 
-/// What a server demands of its clients.
+/// TLS that a server requires of its clients.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TlsPolicy {
-    /// There is no TLS.
+    /// TLS is off.
     #[default]
     None,
     /// Clients that want TLS get it.
     Capable,
     /// TLS before login. Parallel streams may stay in clear.
     Login,
-    /// TLS behind login. Parallel streams may stay in clear.
+    /// TLS after login. Parallel streams may stay in clear.
     Session,
-    /// TLS behind login, and on every parallel stream.
+    /// TLS after login, and on every parallel stream.
     Data,
     /// TLS before login, and on every parallel stream.
     All,
@@ -40,7 +40,7 @@ impl TlsPolicy {
         }
     }
 
-    /// What a server with this policy says of itself.
+    /// The flags of a server with this policy.
     pub const fn flags(self) -> ServerFlags {
         let session = ServerFlags::HAVE_TLS.with(ServerFlags::TLS_SESSION);
         match self {
@@ -53,12 +53,12 @@ impl TlsPolicy {
         }
     }
 
-    /// Whether nobody logs in in clear.
+    /// Whether login in clear is refused.
     pub(crate) const fn is_needed_for_login(self) -> bool {
         self.flags().contains(ServerFlags::TLS_LOGIN)
     }
 
-    /// Whether a session goes on in TLS once it is logged in.
+    /// Whether a session continues in TLS once it is logged in.
     pub(crate) const fn is_needed_for_session(self) -> bool {
         self.flags().contains(ServerFlags::TLS_SESSION)
     }
@@ -68,8 +68,8 @@ impl TlsPolicy {
         self.flags().contains(ServerFlags::TLS_DATA)
     }
 
-    /// Whether TLS starts right behind the reply to this request, on a connection that is in clear.
-    pub(crate) fn starts_behind(self, protocol: &Protocol) -> bool {
+    /// Whether TLS starts right after the reply to this request, on a connection that is in clear.
+    pub(crate) fn starts_after(self, protocol: &Protocol) -> bool {
         if self == Self::None {
             return false;
         }
@@ -83,7 +83,7 @@ impl TlsPolicy {
     }
 }
 
-/// What a client does about TLS.
+/// How a client uses TLS.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TlsUse {
     /// It has none: servers that demand TLS cannot be used.
@@ -96,7 +96,7 @@ pub enum TlsUse {
 }
 
 impl TlsUse {
-    /// What the client says about TLS in its protocol request.
+    /// The client's TLS flags in its protocol request.
     pub(crate) const fn flags(self) -> ProtocolRequestFlags {
         match self {
             Self::Never => ProtocolRequestFlags(0),
@@ -125,11 +125,11 @@ mod tests {
             (TlsPolicy::Data, false, true),
             (TlsPolicy::All, true, true),
         ] {
-            assert_eq!(policy.starts_behind(&protocol(able, Expect::LOGIN)), login, "{policy:?}");
-            assert_eq!(policy.starts_behind(&protocol(able, Expect::TPC)), login, "{policy:?}");
-            assert_eq!(policy.starts_behind(&protocol(able, Expect::BIND)), bind, "{policy:?}");
-            assert!(!policy.starts_behind(&protocol(able, Expect::NONE)), "{policy:?}");
-            assert!(!policy.starts_behind(&protocol(ProtocolRequestFlags::SECURITY, Expect::LOGIN)), "{policy:?}");
+            assert_eq!(policy.starts_after(&protocol(able, Expect::LOGIN)), login, "{policy:?}");
+            assert_eq!(policy.starts_after(&protocol(able, Expect::TPC)), login, "{policy:?}");
+            assert_eq!(policy.starts_after(&protocol(able, Expect::BIND)), bind, "{policy:?}");
+            assert!(!policy.starts_after(&protocol(able, Expect::NONE)), "{policy:?}");
+            assert!(!policy.starts_after(&protocol(ProtocolRequestFlags::SECURITY, Expect::LOGIN)), "{policy:?}");
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
         for policy in TlsPolicy::ALL {
             for expect in [Expect::NONE, Expect::BIND, Expect::LOGIN, Expect::TPC] {
                 let wanted = protocol(TlsUse::Always.flags(), expect);
-                assert_eq!(policy.starts_behind(&wanted), policy != TlsPolicy::None, "{policy:?} {expect:?}");
+                assert_eq!(policy.starts_after(&wanted), policy != TlsPolicy::None, "{policy:?} {expect:?}");
             }
         }
     }

@@ -11,7 +11,7 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been taken yet.
+    /// The bytes that have not been taken yet.
     pub(crate) const fn rest(self) -> &'a [u8] {
         self.rest
     }

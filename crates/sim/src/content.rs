@@ -1,4 +1,4 @@
-//! What the files of the simulated origin contain: every version of every file differs everywhere.
+//! Contents of the simulated origin's files: every version of every file differs everywhere.
 
 use crate::dice::mix;
 use forebay_types::ByteRange;
@@ -8,7 +8,7 @@ use forebay_types::ByteRange;
 pub(crate) struct Content {
     /// Number of the file.
     pub(crate) file: u64,
-    /// Number of the version, which its change time tells.
+    /// Number of the version; its change time is derived from it.
     pub(crate) version: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a crash loses: of everything that was not synced, any part may survive.
+//! Simulates crashes: of everything that was not synced, any part may survive.
 
 use crate::dice::Dice;
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use std::{
     sync::Arc,
 };
 
-/// What was done to a disk since it was last synced.
+/// Changes of a disk since it was last synced.
 pub(crate) struct Unsynced {
     root: PathBuf,
     /// Data files that were written, each with what the writes replaced, oldest first.
@@ -26,15 +26,15 @@ pub(crate) struct Unsynced {
 
 struct Written {
     data: Arc<dyn DataFile>,
-    /// What can still be synced.
+    /// Pages that can still be synced.
     replaced: Vec<Replaced>,
-    /// What a sync has failed to bring to the disk: a later one tells nothing of it.
+    /// Pages that a sync has failed to bring to the disk: a later one does not report them.
     given_up: Vec<Replaced>,
-    /// Whether its own next sync tells that something was given up.
+    /// Whether its own next sync reports that pages were given up.
     tells_loss: bool,
 }
 
-/// What a page held before it was written, and how long the file was.
+/// A page before it was written, and the length of the file then.
 struct Replaced {
     offset: u64,
     bytes: Vec<u8>,
@@ -44,7 +44,7 @@ struct Replaced {
 /// The unit in which a crash loses written bytes.
 const PAGE: u64 = 4096;
 
-/// Where removed data files are kept, beside the store.
+/// Where removed data files are kept, next to the store.
 const GRAVEYARD: &str = "graveyard";
 
 impl Unsynced {
@@ -122,7 +122,7 @@ impl Unsynced {
         self.records.remove(&record_of(path));
     }
 
-    /// What the record of the entry whose data is at `path` holds.
+    /// The bytes of the record of the entry whose data is at `path`.
     pub(crate) fn image_of_record(path: &Path) -> Option<Vec<u8>> {
         fs::read(record_of(path)).ok()
     }

@@ -24,7 +24,7 @@ pub(crate) struct SimDisk {
 /// An empty disk, and more than any scenario writes: how full the machine's own is must decide nothing.
 const ROOM: Space = Space { total_bytes: 1 << 40, free_bytes: 1 << 40, total_inodes: 1 << 30, free_inodes: 1 << 30 };
 
-/// What a disk and its files share.
+/// State shared by a disk and its files.
 pub(crate) struct Shared {
     world: World,
     dice: Mutex<Dice>,
@@ -47,7 +47,7 @@ impl SimDisk {
         Ok(Self { disk, shared })
     }
 
-    /// What a crash would lose.
+    /// The changes that a crash would lose.
     pub(crate) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
@@ -87,7 +87,7 @@ impl Shared {
         self.unsynced.lock()
     }
 
-    /// Syncs everything. When that fails, some of what was written is lost, whoever it belongs to, and told once.
+    /// Syncs everything. If that fails, some of the written pages of any file are lost, and reported once.
     fn sync_all(&self) -> io::Result<()> {
         let synced = self.fail_at_times();
         let mut dice = self.dice.lock();
@@ -208,7 +208,7 @@ impl DataFile for SimData {
         let len: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         self.shared.unsynced().note_write(&self.data, offset, len)?;
         if self.shared.is_full() || self.shared.fail_at_times().is_err() {
-            // What a failed write leaves: the first chunks.
+            // A failed write leaves the first chunks.
             let written = chunks.get(..chunks.len() / 2).unwrap_or_default();
             self.data.write_vectored_at(offset, written)?;
             return Err(io::ErrorKind::StorageFull.into());
@@ -222,8 +222,8 @@ impl DataFile for SimData {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        // After a failed sync nothing is known of what was written: it may be lost, and a later success does not tell. What was
-        // lost before is told once.
+        // After a failed sync the written pages may be lost, and a later success does not report them. An earlier loss is
+        // reported once.
         let was_lost = self.shared.unsynced().take_loss(self.data.identity());
         let lost = if was_lost { Err(io::Error::from_raw_os_error(EIO)) } else { self.shared.fail_at_times() };
         if let Err(error) = lost {

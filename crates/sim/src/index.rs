@@ -13,7 +13,7 @@ pub(crate) struct SimIndex {
     dice: Arc<Mutex<Dice>>,
 }
 
-/// What is stored, and what of it would survive a crash.
+/// The stored bytes, and those that would survive a crash.
 #[derive(Default)]
 struct Memory {
     bytes: Vec<u8>,
@@ -62,7 +62,7 @@ impl SimIndex {
             (state.disk_fails_one_in, !state.rotten.is_empty())
         };
         if has_rot {
-            // Both at once is beyond what is promised: without the index nothing tells that a block has rotted.
+            // Both at once is beyond the guarantees: without the index nothing shows that a block has rotted.
             return Ok(());
         }
         let fails = one_in > 0 && self.dice.lock().one_in(one_in * 10);

@@ -91,7 +91,7 @@ fn memory_or_disk() -> std::path::PathBuf {
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-/// What outlives a phase.
+/// State that outlives a phase.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     root: &'a Path,

@@ -1,4 +1,4 @@
-//! What a seed decides before the first request.
+//! The set-up of a run, drawn from its seed before the first request.
 
 use crate::{
     content::Content,
@@ -128,7 +128,7 @@ pub(crate) fn event(world: &World, dice: &mut Dice) {
         4 => state.disk_delay_ms = *dice.pick(&[500, 5_000]),
         5 => state.replace(file, *dice.pick(&SIZES)),
         6 => {
-            // Changed in the same size: only the change time tells.
+            // Changed with the same size: only the change time shows it.
             let size = state.current(file).map_or(0, |(_, size)| size);
             state.replace(file, size);
         }

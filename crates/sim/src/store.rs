@@ -61,7 +61,7 @@ fn entries(world: &World, root: &Path) -> anyhow::Result<Vec<Found>> {
         let content = entry.origin.as_ref().zip(file_at(&path));
         match content.and_then(|(mark, file)| Content::of_mtime(file, mark.validator.mtime()?)) {
             Some(content) => found.push(Found { entry, content }),
-            None => world.find(format!("the entry of {path} does not tell whose content it is")),
+            None => world.find(format!("the entry of {path} does not say whose content it is")),
         }
     }
     Ok(found)

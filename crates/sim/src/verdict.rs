@@ -1,4 +1,4 @@
-//! What a simulation found.
+//! Results of a simulation.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub struct Summary {
     pub digest: u64,
 }
 
-/// What did not hold.
+/// A failed simulation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Failure {
     /// The seed that shows it.
     pub seed: u64,
-    /// What was found, first things first.
+    /// The violations, in the order in which they were found.
     pub findings: Vec<String>,
 }
 

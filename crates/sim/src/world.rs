@@ -1,4 +1,4 @@
-//! What all parts of one simulation share: the origin's files, the faults that last, and what was found.
+//! State shared by all parts of one simulation: the origin's files, lasting faults, and violations.
 
 use crate::{content::Content, dice::mix, verdict::Summary};
 use forebay_types::BlockIndex;
@@ -10,7 +10,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// What all parts of one simulation share. Cheap to clone.
+/// State shared by all parts of one simulation. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct World {
     state: Arc<Mutex<State>>,
@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) events: u64,
     /// Each open must show what the origin has at the time, unless the origin fails.
     pub(crate) checks_each_open: bool,
-    /// Nobody reaches the origin.
+    /// The origin cannot be reached.
     pub(crate) origin_away: bool,
     /// One of so many requests to the origin fails; 0 for none.
     pub(crate) origin_fails_one_in: u64,
@@ -41,13 +41,13 @@ pub(crate) struct State {
     pub(crate) disk_fails_one_in: u64,
     /// Longest delay of the disk in milliseconds.
     pub(crate) disk_delay_ms: u64,
-    /// Whether clients go on.
+    /// Whether clients continue.
     pub(crate) is_over: bool,
     /// Whether the index may have missed a block's checksum: rot of that block is not to be noticed then.
     pub(crate) index_has_gaps: bool,
     /// Blocks that rotted on disk, and have perhaps not been noticed yet.
     pub(crate) rotten: BTreeSet<(Content, BlockIndex)>,
-    /// What happened so far.
+    /// Events so far.
     pub(crate) summary: Summary,
     /// What did not hold.
     pub(crate) findings: Vec<String>,
@@ -99,7 +99,7 @@ impl State {
         self.sizes.insert(state.content, size);
     }
 
-    /// What an open that begins now must show, or newer: the events until now, and the content. `None` when it may show
+    /// The oldest state that an open that begins now may show: the events until now, and the content. `None` if it may show
     /// anything.
     pub(crate) fn freshest(&self, file: u64) -> Option<(u64, Content)> {
         let origin_works = !self.origin_fails() && self.unchecked_until.is_none_or(|until| Instant::now() > until);

@@ -25,7 +25,7 @@ use std::{
     },
 };
 
-/// Most names tried for a file being written: a crash may have left some beside files in spaces.
+/// Most names tried for a file being written: a crash may have left some next to files in spaces.
 const STAGING_ATTEMPTS_MAX: u32 = 1000;
 
 /// A record as it was found.
@@ -220,7 +220,7 @@ impl Draft {
     }
 }
 
-/// What is left over has no meaning, and is removed at the next start at the latest.
+/// Left-over files have no meaning, and are removed at the next start at the latest.
 fn remove_staged(directory: &OwnedFd, name: &OsString) {
     let _ = unlinkat(directory, name, AtFlags::empty());
 }

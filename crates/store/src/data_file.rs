@@ -26,7 +26,7 @@ pub(crate) struct LocalFile {
 }
 
 impl LocalFile {
-    /// Takes over an open file on `volume` and what the operating system tells of it.
+    /// Takes over an open file on `volume`, with its metadata.
     pub(crate) fn new(volume: VolumeId, file: File, metadata: &Metadata) -> Self {
         let is_writable = fcntl_getfl(&file).is_ok_and(|flags| flags.contains(OFlags::RDWR));
         Self { file: Arc::new(file), identity: identity_of(metadata), volume, is_writable }

@@ -1,4 +1,4 @@
-//! What the rest of the cache asks of a disk.
+//! The interface of disks.
 
 use crate::{OriginMark, Scan, StoreError};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// When the disk fails. The entry is left as it was: nothing is known of it.
     fn open_entry(&self, key: &CacheKey) -> Result<Option<Entry>, StoreError>;
 
-    /// Creates the entry of `key` with an empty data file and the record `cinfo`, which should hold no block. What was
+    /// Creates the entry of `key` with an empty data file and the record `cinfo`, which should hold no block. An entry that is
     /// there is replaced. Nothing is synced.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Whether `data` becomes durable at less cost among many files than alone. Never blocks.
-    fn syncs_together(&self, data: &dyn DataFile) -> bool {
+    fn gains_from_batch_sync(&self, data: &dyn DataFile) -> bool {
         let _ = data;
         false
     }
@@ -74,25 +74,25 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         records.iter().map(write).collect()
     }
 
-    /// Removes the entry of `key`, the record first. No entry is no error.
+    /// Removes the entry of `key`, the record first. A missing entry is not an error.
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError>;
 
     /// Removes the entries of `keys`, each record first, and directories that this leaves empty; what became of each, in the
     /// order of `keys`. Nothing is synced: a crash may bring back an entry, as a whole or without its record, but never an
-    /// old record beside new data.
+    /// old record next to new data.
     fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
         keys.iter().map(|key| self.remove_entry(key)).collect()
     }
 
-    /// Makes durable what [`Self::remove_entries`] has done so far, so that creating one of these entries anew need not.
+    /// Makes the removals of [`Self::remove_entries`] durable, so that creating one of these entries again need not.
     fn settle_removals(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
     /// Closes the data file of `key` to others than this server, unless one of them has read it since `since` (seconds of the Unix
-    /// epoch), or was sent there: then it stays as it is, and this is false. True when nobody else could read it anyway.
+    /// epoch), or was sent there: then it stays as it is, and this is false. True if no other process could read it anyway.
     ///
-    /// Who sends others there sets the time of access first and looks at the permissions then: so one of both notices the other.
+    /// A process that sends others there sets the time of access first and checks the permissions then: so one of both notices the other.
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
         let _ = (key, since);
         Ok(true)
@@ -127,7 +127,7 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         let _ = (volume, error);
     }
 
-    /// Looks after operations that do not end, and tells which disks are to be probed now: each of them must be, by
+    /// Checks for operations that hang, and returns the disks that are to be probed now: each of them must be, by
     /// [`Self::probe`]. Never blocks.
     fn due_probes(&self) -> Vec<VolumeId> {
         Vec::new()
@@ -157,7 +157,7 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// Writes `chunks` one behind the other from `offset` (bytes) on.
+    /// Writes `chunks` one after the other from `offset` (bytes) on.
     ///
     /// # Errors
     /// When the disk fails or is full; some of the bytes may have been written.
@@ -181,7 +181,7 @@ pub struct NewRecord<'a> {
     /// The entry's data file, synced before.
     pub data: &'a dyn DataFile,
     pub cinfo: &'a Cinfo,
-    /// What the origin's file looked like.
+    /// The origin's file.
     pub origin: Option<&'a OriginMark>,
     /// Whether the record to be replaced is the one that the entry was created with: it names no block, so that it need not
     /// outlive a crash.
@@ -192,7 +192,7 @@ pub struct NewRecord<'a> {
 pub struct Entry {
     pub data: Arc<dyn DataFile>,
     pub cinfo: Cinfo,
-    /// What the origin's file looked like when the entry was created; `None` for entries of XCache, and on file systems
+    /// The origin's file when the entry was created; `None` for entries of XCache, and on file systems
     /// without extended attributes.
     pub origin: Option<OriginMark>,
 }
@@ -214,7 +214,7 @@ impl fmt::Display for VolumeId {
     }
 }
 
-/// What is known of a disk of the store.
+/// The state of a disk of the store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VolumeInfo {
     pub id: VolumeId,
@@ -222,7 +222,7 @@ pub struct VolumeInfo {
     pub path: PathBuf,
     /// Its share of new files, relative to the other disks', for the same room.
     pub weight: u32,
-    /// Room on it; `None` when it does not tell.
+    /// Room on it; `None` if it cannot be measured.
     pub space: Option<Space>,
     pub health: Health,
     /// Operations that failed since the start, for reasons that lie in the disk.

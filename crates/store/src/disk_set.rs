@@ -19,7 +19,7 @@ use forebay_cache::{
 };
 use std::{fmt, io, path::PathBuf, sync::Arc, time::Instant};
 
-/// Tells the time, which never runs backwards.
+/// Returns the time, which never runs backwards.
 pub type Clock = fn() -> Instant;
 
 /// Opens a disk, at the start and whenever it may have come back.
@@ -53,7 +53,7 @@ const VOLUMES_MAX: usize = 256;
 const FREE_SHARE_WANTED: u64 = 20;
 
 impl DiskSet {
-    /// Opens the disks. One that cannot be opened is offline, and is tried again as long as the set lives.
+    /// Opens the disks. One that cannot be opened is offline, and is tried again for the life of the set.
     ///
     /// # Panics
     /// When there are no disks, or more than 256.
@@ -199,7 +199,7 @@ impl Disk for DiskSet {
         origin: Option<OriginMark>,
     ) -> Result<Option<Entry>, StoreError> {
         let [only] = self.volumes.as_slice() else {
-            // It may be on any of them.
+            // It may be on any of the disks.
             return match self.open_entry(key)? {
                 Some(_) => Ok(None),
                 None => self.create_entry(key, cinfo, origin).map(Some),
@@ -240,9 +240,9 @@ impl Disk for DiskSet {
         files.chunk_by(|one, next| one.volume() == next.volume()).flat_map(of_one_disk).collect()
     }
 
-    fn syncs_together(&self, data: &dyn DataFile) -> bool {
+    fn gains_from_batch_sync(&self, data: &dyn DataFile) -> bool {
         let disk = self.volume(data.volume()).and_then(|volume| volume.disk());
-        disk.is_some_and(|disk| disk.syncs_together(data))
+        disk.is_some_and(|disk| disk.gains_from_batch_sync(data))
     }
 
     fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
@@ -283,7 +283,7 @@ impl Disk for DiskSet {
     }
 
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
-        // Every disk is asked: one that fails says nothing of a file that another one has.
+        // Every disk is asked: a failure of one says nothing about a file on another.
         let volumes = self.online(hash_of(key));
         let asked: Vec<_> = volumes.iter().map(|volume| volume.run(|disk| disk.close_to_others(key, since))).collect();
         if asked.iter().any(|may_go| matches!(may_go, Ok(false))) {
@@ -295,7 +295,7 @@ impl Disk for DiskSet {
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
         let hash = hash_of(key);
         let touch = |volume: &Arc<Volume>| {
-            // Nothing depends on it so much that a disk should be troubled that cannot be written.
+            // The access time is only a hint: not worth an error on a disk that cannot be written.
             if volume.health().is_writable() { volume.run(|disk| disk.touch(key, now)) } else { Ok(()) }
         };
         if let Some(volume) = self.remembered(hash) {

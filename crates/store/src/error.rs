@@ -8,12 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a disk could not do.
+/// Errors of a disk.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{operation} {path}", path = path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         operation: &'static str,
         path: PathBuf,
         source: io::Error,
@@ -22,7 +22,7 @@ pub enum StoreError {
     ForeignLink { path: PathBuf },
     #[error("{path} is not a regular file", path = path.display())]
     NotAFile {
-        /// What is in the way.
+        /// The other error.
         path: PathBuf,
     },
     #[error("the entry of {path} was replaced or removed meanwhile", path = path.display())]
@@ -43,7 +43,7 @@ pub enum StoreError {
     #[error("another forebay process uses this store (it holds {path}): stop it or choose another directory", path = path.display())]
     Locked { path: PathBuf },
     #[error(
-        "the store {path} is filled by {url} on {node}, which told so {age_s} s ago: stop that one, or choose another directory; 30 s after its death the store is free",
+        "the store {path} is filled by {url} on {node}, as of {age_s} s ago: stop that one, or choose another directory; 30 s after its death the store is free",
         path = path.display()
     )]
     Filled {
@@ -78,7 +78,7 @@ impl StoreError {
         matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     }
 
-    /// Whether the entry alone is the matter, not the disk: something else is in its place, or somebody has moved it. Clients
+    /// Whether the error concerns the entry alone, not the disk: something else is in its place, or it was moved. Clients
     /// can bring that about by the names they ask for.
     pub fn concerns_one_entry(&self) -> bool {
         match self {
@@ -94,7 +94,7 @@ impl StoreError {
         }
     }
 
-    /// What the error says of the disk; `None` when it says nothing, because one entry or the whole process is the matter.
+    /// The fault of the disk; `None` if the error concerns one entry or the whole process.
     pub fn fault(&self) -> Option<Fault> {
         match self {
             Self::Io { source, .. } => fault_of(source),
@@ -130,7 +130,7 @@ impl StoreError {
     }
 }
 
-/// What an error of the operating system says of the disk it came from; `None` when it says nothing.
+/// The fault of the disk that an error of the operating system shows; `None` for none.
 pub(crate) fn fault_of(error: &io::Error) -> Option<Fault> {
     match Errno::from_io_error(error) {
         Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Some(Fault::Full),
@@ -144,7 +144,7 @@ pub(crate) fn fault_of(error: &io::Error) -> Option<Fault> {
     }
 }
 
-/// What lies in an entry's place, not in the disk.
+/// Caused by the file in the entry's place, not by the disk.
 const OF_ITS_PLACE: [Errno; 9] = [
     Errno::NOENT,
     Errno::NOTDIR,
@@ -157,7 +157,7 @@ const OF_ITS_PLACE: [Errno; 9] = [
     Errno::PERM,
 ];
 
-/// What passes by itself.
+/// Passes by itself.
 const PASSING: [Errno; 6] = [Errno::INTR, Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::BUSY];
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_apart() {
+    fn a_full_disk_is_distinguished() {
         for (errno, is_out_of_space, is_retryable) in [
             (Errno::NOSPC, true, false),
             (Errno::DQUOT, true, false),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_an_entrys_place_is_no_fault_of_the_disk() {
+    fn a_foreign_file_in_the_place_of_an_entry_is_not_a_fault_of_the_disk() {
         for errno in [Errno::NOTDIR, Errno::ISDIR, Errno::NOENT, Errno::ACCESS] {
             assert!(error(errno).concerns_one_entry(), "{errno}");
             assert_eq!(error(errno).fault(), None, "{errno}");

@@ -1,8 +1,8 @@
-//! The record that tells who fills a store: for managers, which send clients there, and for a second filler, which goes away.
+//! The record of the process that fills a store: for managers, which send clients there, and for a second filler, which exits.
 //!
 //! The lock of a store keeps processes of one machine apart. Where several machines see one file system it may not reach, and the
-//! record does: it is renewed as long as its owner lives. It is a hint and never in the way of files: when it cannot be written,
-//! the owner goes on.
+//! record does: it is renewed for the life of its owner. It is a hint and never blocks access to files: if it cannot be written,
+//! the owner continues.
 
 use crate::StoreError;
 use rustix::{
@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Who fills a store.
+/// The process that fills a store.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 pub struct FillerRecord {
     /// Where clients reach it: `root://HOST:PORT`.
@@ -43,14 +43,14 @@ const RECORD: &str = ".forebay/filler";
 /// Longest record in bytes; something longer is none.
 const RECORD_LEN_MAX: u64 = 4096;
 
-/// Where the kernel tells which start of the machine this is.
+/// Where the kernel gives the id of this boot of the machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 impl FillerRecord {
     /// The record of this process, which clients reach at `url`.
     pub fn of_this_process(url: String) -> Self {
         let mut random = [0_u8; 16];
-        // Without random bytes the process and the time of its record tell runs apart well enough.
+        // Without random bytes the process and the time of its record distinguish runs well enough.
         let _ = getrandom(&mut random, GetRandomFlags::empty());
         Self {
             url,
@@ -73,7 +73,7 @@ impl FillerRecord {
         }
     }
 
-    /// Refuses the store below `root` to this process at `now_ms` while somebody on another machine fills it. On one machine the
+    /// Refuses the store below `root` to this process at `now_ms` while a process on another machine fills it. On one machine the
     /// lock of the store decides, which ends with its holder.
     pub fn refuse_second(root: &Path, now_ms: i64) -> Result<(), StoreError> {
         match Self::read(root) {
@@ -93,7 +93,7 @@ impl FillerRecord {
     /// Writes this record to the store below `root` at `now_ms`, unless another run has taken the store over since.
     ///
     /// # Errors
-    /// [`StoreError::Filled`] when somebody else fills the store now; else when the disk fails or is full.
+    /// [`StoreError::Filled`] when another process fills the store now; else when the disk fails or is full.
     pub fn renew(&mut self, root: &Path, now_ms: i64) -> Result<(), StoreError> {
         let is_first = self.renewed_ms == 0;
         if let Some(other) = Self::read(root)?.filter(|other| other.instance != self.instance)
@@ -111,7 +111,7 @@ impl FillerRecord {
             fs::rename(&staged, &path)
         };
         write().map_err(|error: io::Error| {
-            // What is left over is removed at the next start at the latest.
+            // A left-over file is removed at the next start at the latest.
             let _ = fs::remove_file(&staged);
             StoreError::io("writing", &path)(error)
         })
@@ -136,7 +136,7 @@ impl FillerRecord {
     }
 }
 
-/// Which start of the machine this is; empty where the system does not tell.
+/// Id of this boot of the machine; empty if the system has none.
 fn boot_id() -> String {
     fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned()
 }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_says_nothing() {
+    fn text_that_is_not_a_record_is_ignored() {
         let root = store();
         for text in [String::new(), "{".to_owned(), "x".repeat(5_000)] {
             fs::write(root.path().join(RECORD), text).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Every method blocks: asynchronous callers run it on a pool of threads that may.
 //!
-//! # What is on disk
+//! # Layout
 //!
 //! The layout is XCache's. Key `/store/a` has the sparse data file `ROOT/store/a` and the record `ROOT/store/a.cinfo`.
 //! Either may be a symbolic link into a space of XCache (the link's text is absolute and ends in `%`): such links are
@@ -25,14 +25,15 @@
 //! Many files take these steps together, which costs less: [`Disk::sync_data_of`], [`Disk::write_cinfos`]. The first record
 //! that names blocks of an entry is written in place: a part of it that a crash may leave does not match its checksums.
 //!
-//! Blocks written after step 1 wait for the next sync. A crash between any two steps loses bits, never data behind a bit.
+//! Blocks written after step 1 wait for the next sync. A crash between any two steps loses bits, never the data of a bit.
 //!
 //! Creating an entry syncs nothing: its record holds no bit, so losing it loses nothing. An old record is durably gone
 //! before new data takes its name. Removing an entry removes the record first: data without a record is never trusted.
-//! Entries that are removed together are removed without a sync; the sync follows when one of them is created anew.
+//! Entries that are removed together are removed without a sync; the sync follows when one of them is created again.
 //! An entry's data file is replaced, never truncated, so that handles on the old one go on reading the old bytes; and a
 //! record is written only while its key still names the data file it describes ([`StoreError::Superseded`]).
 
+mod batch_sync;
 mod cinfo_file;
 mod data_file;
 mod disk;
@@ -49,10 +50,10 @@ mod removal;
 mod scan;
 mod shared_view;
 mod survey;
-mod together;
 mod tree;
 mod xattrs;
 
+pub use batch_sync::SyncCall;
 pub use disk::{DataFile, Disk, Entry, FileIdentity, NewRecord, Space, VolumeId, VolumeInfo};
 pub use disk_set::{Clock, DiskSet, Opener, VolumeSpec};
 pub use error::StoreError;
@@ -65,4 +66,3 @@ pub use probe_file::ProbeFile;
 pub use scan::{Scan, ScanSlice, ScannedEntry};
 pub use shared_view::{SharedFile, SharedView};
 pub use survey::{Account, Defect, EXAMPLES_MAX, Finding, KINDS_MAX, User, survey};
-pub use together::SyncCall;

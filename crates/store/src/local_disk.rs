@@ -4,12 +4,12 @@ mod creation;
 
 use crate::{
     DataFile, Disk, Entry, NewRecord, OriginMark, Permissions, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    batch_sync::{SyncCall, WholeSync},
     cinfo_file::{self, CinfoWriter, Draft},
     data_file::LocalFile,
     prepare, probe,
     removal::{UnsyncedRemovals, by_directory, remove_empty_directories, remove_unsynced},
     scan::TreeScan,
-    together::{SyncCall, WholeSync},
     tree::{Place, Tree},
 };
 use forebay_cache::{CacheKey, Cinfo, CinfoError, Fault, Health};
@@ -49,7 +49,7 @@ pub struct LocalDisk {
     _lock: OwnedFd,
 }
 
-/// Permissions by which somebody else than the server can read a file.
+/// Permissions with which other users than the server's can read a file.
 const READ_BY_OTHERS: u32 = 0o044;
 
 /// Why an entry cannot be used.
@@ -101,7 +101,7 @@ impl LocalDisk {
     }
 
     /// The same disk, whose file system is synced as a whole for the sake of `count_min` files or more by `call`, whatever kind it
-    /// is of. For simulations, which fail as they are told.
+    /// is of. For simulations with faults.
     pub fn with_sync_call(self, count_min: usize, call: SyncCall) -> Self {
         Self { whole_sync: self.whole_sync.with_call(count_min, call), ..self }
     }
@@ -175,7 +175,7 @@ impl LocalDisk {
                 let _guard = self.lock(key);
                 remove_unsynced(&self.tree.place_in(opened, key))
             }
-            // No such directory, or one that cannot be opened: the long way tells which.
+            // No such directory, or one that cannot be opened: the long way distinguishes them.
             Err(_) => self.remove_entry(key),
         };
         keys.iter().map(|&(position, key)| (position, remove_one(key))).collect()
@@ -243,7 +243,7 @@ impl Disk for LocalDisk {
         self.whole_sync.sync_data(files)
     }
 
-    fn syncs_together(&self, data: &dyn DataFile) -> bool {
+    fn gains_from_batch_sync(&self, data: &dyn DataFile) -> bool {
         self.whole_sync.is_for(data)
     }
 
@@ -298,7 +298,7 @@ impl Disk for LocalDisk {
         if data.metadata().map_err(failed)?.atime() < since {
             return Ok(true);
         }
-        // Somebody was sent there just now.
+        // A client was sent there just now.
         data.set_permissions(fs::Permissions::from_mode(mode)).map_err(failed)?;
         Ok(false)
     }
@@ -357,7 +357,7 @@ fn judge(cinfo: Result<Cinfo, CinfoError>, len: Option<u64>) -> Result<Cinfo, Un
 }
 
 /// Removes both files of an entry, the record first and durably: data without a record is never trusted, and a record must
-/// not come back beside new data.
+/// not come back next to new data.
 fn remove(place: &Place) -> Result<(), StoreError> {
     let cinfo = place.cinfo()?;
     if cinfo.remove()? {

@@ -1,4 +1,4 @@
-//! Who may use the files of a store, besides the user that runs the server.
+//! Permissions of a store's files for other users than the server's.
 
 use crate::tree::FILE_FLAGS;
 use rustix::{
@@ -11,7 +11,7 @@ use std::{
     os::fd::{AsFd, OwnedFd},
 };
 
-/// What new files and directories of entries get, whatever the umask of the process. What is there already stays as it is.
+/// The mode of new files and directories of entries, whatever the umask of the process. Existing ones stay as they are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Permissions {
     /// Permission bits of files.
@@ -23,7 +23,7 @@ pub struct Permissions {
 }
 
 impl Default for Permissions {
-    /// Nobody else may use them.
+    /// No other user may use them.
     fn default() -> Self {
         Self { file_mode: 0o600, directory_mode: 0o700, group: None }
     }
@@ -35,7 +35,7 @@ pub(crate) struct Creation {
     file_mode: Mode,
     directory_mode: Mode,
     group: Option<Gid>,
-    /// What the process's umask takes from modes, as far as it is known.
+    /// The bits that the process's umask clears, if they are known.
     umask: Mode,
 }
 
@@ -55,7 +55,7 @@ impl Creation {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | FILE_FLAGS;
         let file = openat(directory, name, flags, self.file_mode)?;
         self.settle(&file, self.file_mode).inspect_err(|_| {
-            // A file with wrong permissions is no file.
+            // A file with wrong permissions must not stay.
             let _ = unlinkat(directory, name, AtFlags::empty());
         })?;
         Ok(File::from(file))
@@ -98,10 +98,10 @@ impl Creation {
     }
 }
 
-/// The umask of this process; where the system does not tell, one that may take anything.
+/// The umask of this process; if the system does not report it, one that may clear any bit.
 fn own_umask() -> Mode {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    let bits = told.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
+    let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    let bits = umask.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
     bits.map_or_else(Mode::all, Mode::from_raw_mode)
 }

@@ -20,10 +20,10 @@ use std::{
 /// Our own directory below the root, and where records are written before they get their names.
 pub(crate) const STAGING_DIRECTORY: &str = ".forebay/tmp";
 
-/// Held as long as a process uses the store.
+/// Held while a process uses the store.
 const LOCK_FILE: &str = ".forebay/lock";
 
-/// What was found out about a store's root.
+/// Properties of a store's root.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct StoreReport {
     /// Whether the file system keeps extended attributes. Without them a changed file at the origin goes unnoticed when
@@ -49,13 +49,13 @@ pub fn check(root: &Path) -> Result<StoreReport, StoreError> {
     prepare(root, Permissions::default()).map(|prepared| prepared.report)
 }
 
-/// Whether a file system is mounted at `path`. Where the operating system does not tell (Linux before 5.8), another device than
+/// Whether a file system is mounted at `path`. If the operating system does not report it (Linux before 5.8), another device than
 /// the directory above.
 pub fn is_mount_point(path: &Path) -> bool {
-    let told = statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE);
-    match told {
-        Ok(told) if told.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
-            told.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
+    let reported = statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE);
+    match reported {
+        Ok(reported) if reported.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
+            reported.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
         }
         _ => matches!((stat(path), stat(path.join(".."))), (Ok(it), Ok(above)) if it.st_dev != above.st_dev),
     }
@@ -75,7 +75,7 @@ pub(crate) fn prepare(root: &Path, permissions: Permissions) -> Result<Prepared,
     if is_new {
         creation.settle_directory(tree.root()).map_err(StoreError::io("setting the permissions of", &root))?;
     }
-    // What is our own is nobody else's, whoever may read entries.
+    // Our own files are for no other user, whoever may read entries.
     let staging = tree.create_directory(STAGING_DIRECTORY, Creation::with(Permissions::default()))?;
     let keeps_xattrs = probe(&tree, &staging, creation)?;
     let space = space(&tree)?;

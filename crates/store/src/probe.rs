@@ -12,7 +12,7 @@ use std::{
     os::{fd::OwnedFd, unix::fs::FileExt},
 };
 
-/// What is written: one page, so that no part of it is left to the file system's own records.
+/// The bytes written: one page, so that the file system does not store them inline in its metadata.
 const PATTERN: [u8; 4096] = [0xa5; 4096];
 
 /// Name of the file in the staging directory.
@@ -49,7 +49,7 @@ fn is_at_its_path(tree: &Tree) -> Result<bool, StoreError> {
 }
 
 fn read_back(file: &File) -> std::io::Result<()> {
-    // From the disk, not from memory, as far as the system does as it is asked.
+    // From the disk, not from memory, if the system honours the advice.
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
     let mut back = [0; PATTERN.len()];
     file.read_exact_at(&mut back, 0)?;

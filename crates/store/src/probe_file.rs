@@ -15,13 +15,13 @@ const NAME: &str = ".forebay-probe";
 /// Where a new one is written before it gets its name.
 const NEW_NAME: &str = ".forebay/probe.new";
 
-/// Whoever sees the store may read it.
+/// Anyone who sees the store may read it.
 const MODE: u32 = 0o644;
 
 /// Random bytes in it; it holds twice as many hexadecimal digits, and the end of the line.
 const TOKEN_BYTES: usize = 16;
 
-/// A file of random content in the root of a store, which everybody there can read.
+/// A file of random content in the root of a store, readable by all users.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ProbeFile {
     pub path: PathBuf,
@@ -45,7 +45,7 @@ impl ProbeFile {
         Ok(token.map(|token| Self { path, token }))
     }
 
-    /// The probe file of the store at `root`, made anew unless there is a good one. The store must be this process's own. Blocking.
+    /// The probe file of the store at `root`, created unless there is a good one. The store must be this process's own. Blocking.
     pub fn keep(root: &Path) -> io::Result<Self> {
         let found = match Self::find(root)? {
             Some(found) => found,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_probe_is_replaced() {
+    fn a_file_that_is_not_a_probe_is_replaced() {
         for content in ["", "0123456789abcdef0123456789abcdef", "0123456789ABCDEF0123456789abcdef\n", "0\n"] {
             let root = root();
             let path = root.path().join(".forebay-probe");

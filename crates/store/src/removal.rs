@@ -13,7 +13,7 @@ use std::{
 };
 
 /// Keys whose record was removed and the removal not synced: should one of them get a new entry, its directory is synced
-/// first, so that a crash cannot bring the old record back beside the new data.
+/// first, so that a crash cannot bring the old record back next to the new data.
 #[derive(Debug, Default)]
 pub(crate) struct UnsyncedRemovals {
     removals: Mutex<Removals>,

@@ -12,14 +12,14 @@ use std::{collections::BTreeSet, os::fd::OwnedFd, sync::Arc};
 /// A walk over the entries of one disk, in the order of their directories. Entries that come and go meanwhile may be
 /// missed. All methods block.
 pub trait Scan: Send {
-    /// Examines up to `limit` further names, and tells what was found. What cannot be read is passed over and counted.
+    /// Examines up to `limit` further names and returns the entries found. Unreadable ones are skipped and counted.
     ///
     /// # Errors
     /// When the disk fails as a whole; the walk cannot go on.
     fn next_slice(&mut self, limit: usize) -> Result<ScanSlice, StoreError>;
 }
 
-/// What a part of a walk has found.
+/// The result of one part of a walk.
 #[derive(Debug, Default)]
 pub struct ScanSlice {
     /// Entries that can be used.
@@ -40,7 +40,7 @@ pub struct ScannedEntry {
     pub volume: VolumeId,
     pub identity: FileIdentity,
     pub cinfo: Cinfo,
-    /// What the origin's file looked like, where the record tells.
+    /// The origin's file, if the record has it.
     pub origin: Option<OriginMark>,
     /// When the entry was last used, in seconds of the Unix epoch.
     pub last_use: i64,
@@ -60,7 +60,7 @@ pub(crate) struct TreeScan {
 struct Level {
     /// Open while it is the innermost one: trees may be deeper than a process may have files open.
     directory: Option<Arc<OwnedFd>>,
-    /// Path below the root, with a slash behind it unless it is the root.
+    /// Path below the root, with a slash after it unless it is the root.
     path: String,
     /// In the reverse of their order.
     work: Vec<Work>,
@@ -85,7 +85,7 @@ impl TreeScan {
         Self { tree, volume, changed_since, levels: Vec::new() }
     }
 
-    /// Goes into the directory `path`; what it holds is added to `slice` as far as names alone tell.
+    /// Enters the directory `path`; its contents are added to `slice` where names alone suffice.
     fn enter(&mut self, path: String, slice: &mut ScanSlice) -> Result<(), StoreError> {
         let name = path.trim_end_matches('/');
         let listed = self.tree.directory(name).and_then(|directory| Ok((Listing::read(&directory)?, directory)));
@@ -215,7 +215,7 @@ fn changed(directory: &OwnedFd) -> Option<i64> {
     rustix::fs::fstat(directory).ok().map(|stat| stat.st_mtime)
 }
 
-/// For file systems that do not tell it with the name.
+/// For file systems that do not give the type with the name.
 fn type_of(directory: &OwnedFd, name: &str) -> FileType {
     let stat = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
     stat.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))

@@ -28,7 +28,7 @@ pub struct SharedView {
 pub struct SharedFile {
     pub path: PathBuf,
     pub cinfo: Cinfo,
-    /// What the origin's file looked like, as far as that is known.
+    /// The origin's file, if that is known.
     pub origin: Option<OriginMark>,
     data: File,
     place: Place,
@@ -69,7 +69,7 @@ impl SharedView {
         if metadata.permissions().mode() & self.shown_mode != self.shown_mode {
             return Ok(None);
         }
-        // The record of a file that has taken the place of `data` tells of no block at first; the name is looked at again later.
+        // The record of a file that has taken the place of `data` has no block at first; the name is looked at again later.
         let Some(stored) = cinfo_file::read(&place)? else { return Ok(None) };
         let Ok(cinfo) = stored.cinfo else { return Ok(None) };
         if !cinfo.is_complete() || metadata.len() < cinfo.expected_data_len() {
@@ -82,7 +82,7 @@ impl SharedView {
 }
 
 impl SharedFile {
-    /// Has the owner leave the file alone for as long as it says, by setting the time of last access; false when the file has
+    /// Protects the file from its owner for the time of a lease, by setting the time of last access; false if the file has
     /// left its name meanwhile, or was closed to others. Blocking.
     ///
     /// # Errors

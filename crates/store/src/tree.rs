@@ -114,7 +114,7 @@ impl Tree {
         Ok(directory)
     }
 
-    /// Opens the directory `path` below the root. Links on the way are followed as long as they stay below the root.
+    /// Opens the directory `path` below the root. Links on the way are followed if they stay below the root.
     pub(crate) fn directory(&self, path: &str) -> rustix::io::Result<Arc<OwnedFd>> {
         if path.is_empty() {
             return Ok(Arc::clone(&self.root));
@@ -299,7 +299,7 @@ impl Spot {
         }
     }
 
-    /// Makes the removal or creation of names beside this one durable.
+    /// Makes the removal or creation of names in this directory durable.
     pub(crate) fn sync_directory(&self) -> Result<(), StoreError> {
         rustix::fs::fsync(&*self.directory).map_err(StoreError::io("syncing the directory of", &self.path))
     }

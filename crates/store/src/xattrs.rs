@@ -31,7 +31,7 @@ const ORIGIN_LEN_MAX: usize = 1024;
 pub(crate) struct Attributes(Vec<(OsString, Vec<u8>)>);
 
 impl Attributes {
-    /// All user attributes of `file` but those that every record is given anew.
+    /// All user attributes of `file` except those that every record is given again.
     pub(crate) fn foreign(file: &File) -> rustix::io::Result<Self> {
         let mut names = vec![0; ATTRIBUTE_LEN_MAX];
         let len = match flistxattr(file, names.as_mut_slice()) {
@@ -48,7 +48,7 @@ impl Attributes {
             .map(Self)
     }
 
-    /// What ties a file in a space to its link.
+    /// The attribute that ties a file in a space to its link.
     pub(crate) fn of_space(file: &File) -> rustix::io::Result<Self> {
         Ok(Self(Self::one(file, OsStr::new(SPACE_LINK))?.into_iter().collect()))
     }

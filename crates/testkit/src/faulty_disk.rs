@@ -1,4 +1,4 @@
-//! A disk that fails as it is told, around a real one.
+//! A disk with switchable faults, around a real one.
 
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
@@ -33,7 +33,7 @@ pub struct DiskFaults {
     pub create_fails: AtomicBool,
     /// Whatever the disk is asked fails, as that of a broken device does; data files read nothing.
     pub broken: AtomicBool,
-    /// The disk refuses every change, as a file system that was mounted anew to be read only.
+    /// The disk refuses every change, as a file system that was remounted read-only.
     pub read_only: AtomicBool,
     /// Syncs of data that were begun.
     pub syncs: AtomicU64,
@@ -41,7 +41,7 @@ pub struct DiskFaults {
     pub whole_syncs: AtomicU64,
     /// Files gain nothing when they are synced together.
     pub syncs_apart: AtomicBool,
-    /// Records that are written together are in place, and nobody is told as long as this is set.
+    /// Records that are written together are in place, but the call does not return while this is set.
     pub records_held: AtomicBool,
     /// How often records were written together.
     pub records_written: AtomicU64,
@@ -67,8 +67,8 @@ impl FaultyDisk {
     /// A disk at `root` without faults at first.
     pub fn open(root: &Path) -> Result<(Arc<Self>, Arc<DiskFaults>), StoreError> {
         let faults = Arc::new(DiskFaults::default());
-        let told = Arc::clone(&faults);
-        let disk = LocalDisk::open(root)?.with_sync_call(TOGETHER_MIN, Box::new(move || told.sync_all()));
+        let whole = Arc::clone(&faults);
+        let disk = LocalDisk::open(root)?.with_sync_call(TOGETHER_MIN, Box::new(move || whole.sync_all()));
         Ok((Arc::new(Self { disk, faults: Arc::clone(&faults) }), faults))
     }
 
@@ -106,7 +106,7 @@ impl DiskFaults {
         if self.read_only.load(SeqCst) { Err(io::Error::from_raw_os_error(EROFS)) } else { Ok(()) }
     }
 
-    /// What becomes of a sync of the whole file system: nothing is lost by tests that end without a crash.
+    /// Syncs the whole file system: not done, as tests end without a crash.
     fn sync_all(&self) -> io::Result<()> {
         self.whole_syncs.fetch_add(1, SeqCst);
         self.check_sync()
@@ -117,7 +117,7 @@ impl DiskFaults {
             std::thread::yield_now();
         }
         if self.sync_fails.load(SeqCst) {
-            return Err(io::Error::other("told to fail"));
+            return Err(io::Error::other("simulated failure"));
         }
         self.check_change()
     }
@@ -168,8 +168,8 @@ impl Disk for FaultyDisk {
         self.disk.sync_data_of(files)
     }
 
-    fn syncs_together(&self, data: &dyn DataFile) -> bool {
-        !self.faults.syncs_apart.load(SeqCst) && self.disk.syncs_together(data)
+    fn gains_from_batch_sync(&self, data: &dyn DataFile) -> bool {
+        !self.faults.syncs_apart.load(SeqCst) && self.disk.gains_from_batch_sync(data)
     }
 
     fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
@@ -270,7 +270,7 @@ impl DataFile for FaultyFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.faults.check_broken()?;
         if self.faults.read_fails.load(SeqCst) {
-            return Err(io::Error::other("told to fail"));
+            return Err(io::Error::other("simulated failure"));
         }
         self.data.read_exact_at(buffer, offset)
     }

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_served_over_tls_to_who_trusts_the_certificate() {
+    fn keys_are_served_over_tls() {
         let server = TokenServer::start_tls("ES256").unwrap();
         assert!(server.url().starts_with("https://127.0.0.1:"));
         let connect = |trusts: bool| {

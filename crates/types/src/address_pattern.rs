@@ -16,14 +16,14 @@ pub enum AddressPattern {
     },
 }
 
-/// A text that is no pattern of addresses.
+/// A text that is not a pattern of addresses.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AddressPatternError {
     #[error(
         "`{0}` is not an address: write one, with `*` for any run of characters, or a network such as \"192.0.2.0/24\"; names are not looked up"
     )]
     NoAddress(String),
-    #[error("`{text}` has bits behind its prefix: the network of this length is {network}")]
+    #[error("`{text}` has bits after its prefix: the network of this length is {network}")]
     BitsBehindPrefix {
         text: String,
         /// The network that may be meant.
@@ -85,7 +85,7 @@ impl fmt::Display for AddressPattern {
     }
 }
 
-/// An address with all bits behind the first `prefix_len` cleared.
+/// An address with all bits after the first `prefix_len` cleared.
 fn masked(address: IpAddr, prefix_len: u8) -> IpAddr {
     let prefix_len = u32::from(prefix_len);
     match address {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
+    fn other_texts_are_refused() {
         for text in ["", "worker", "10.0.0.0/33", "::/129", "10.*/8", "10.0.0.0/", "/8", "10.0.0.0/-1", "10.0.0.0/8/8"]
         {
             let error = text.parse::<AddressPattern>().unwrap_err();

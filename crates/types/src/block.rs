@@ -21,7 +21,7 @@ impl BlockSize {
     pub const MIN: Self = Self(4 << 10);
     /// Largest block size, as in XCache.
     pub const MAX: Self = Self(512 << 20);
-    /// Block size of new files unless configured: small enough for sparse readers; fills merge adjacent blocks.
+    /// Default block size of new files: small enough for sparse readers; fills merge adjacent blocks.
     pub const DEFAULT: Self = Self(64 << 10);
 
     /// A block size for new files.

@@ -12,10 +12,10 @@ pub const LFN_COMPONENT_LEN_MAX: usize = 255;
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Lfn(String);
 
-/// Why a path is no logical file name.
+/// Why a path is not a logical file name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum LfnError {
-    #[error("relative path is disallowed: begin it with / (in a URL, write two slashes behind the host)")]
+    #[error("relative path is disallowed: begin it with / (in a URL, write two slashes after the host)")]
     Relative,
     #[error("path with a .. component is disallowed")]
     Climbs,
@@ -79,7 +79,7 @@ impl fmt::Display for Lfn {
     }
 }
 
-/// What a request names: a logical file name, and the opaque data (CGI) behind its first `?`.
+/// The path of a request: a logical file name, and the opaque data (CGI) after its first `?`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RequestPath {
     pub lfn: Lfn,

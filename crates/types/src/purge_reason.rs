@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why an entry was removed to make room, or because somebody wanted it.
+/// Why an entry was removed to make room or on request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum PurgeReason {
     /// The high mark of bytes was passed.
@@ -15,7 +15,7 @@ pub enum PurgeReason {
     Quota,
     /// It was not used for too long.
     Age,
-    /// It was not used for longer than a rule on expiry gives it.
+    /// It was not used for longer than its expiry rule allows.
     Expired,
     /// An administrator asked for room.
     Requested,

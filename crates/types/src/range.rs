@@ -25,7 +25,7 @@ impl ByteRange {
         self.start
     }
 
-    /// Offset behind the last byte.
+    /// Offset after the last byte.
     pub const fn end(self) -> u64 {
         self.end
     }

@@ -8,7 +8,7 @@ pub struct Share(u16);
 
 /// A part that could not be understood.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{text}` is not a percentage: write 0% to 100%, with two digits behind the point at most")]
+#[error("`{text}` is not a percentage: write 0% to 100%, with two digits after the point at most")]
 pub struct ShareError {
     pub text: String,
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Whose side an error is on: who can mend it.
+/// The side that an error is on: the one that can fix it.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Side {
     /// The client asked for something that cannot be done.

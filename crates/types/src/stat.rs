@@ -1,6 +1,6 @@
-//! What is known of a file or directory.
+//! The stat of a file or directory.
 
-/// What kind of entry a name stands for.
+/// The kind of a directory entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileKind {
     File,
@@ -8,7 +8,7 @@ pub enum FileKind {
     Other,
 }
 
-/// What is known of a file or directory, as a stat request answers it.
+/// The answer to a stat request on a file or directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileStat {
     /// An opaque number that differs between files.

@@ -163,7 +163,7 @@ fn trailing_bytes_are_ignored() {
 }
 
 #[test]
-fn bits_behind_the_last_block_are_ignored() {
+fn bits_after_the_last_block_are_ignored() {
     let mut bytes = unhex(COMPLETE);
     bytes[56] = 0xff;
     let body_end = bytes.len() - 4;
@@ -265,7 +265,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_back(cinfo in cinfos()) {
+    fn records_are_read_as_written(cinfo in cinfos()) {
         let bytes = encoded(&cinfo);
         let vector_len = usize::try_from(cinfo.blocks.len().div_ceil(8)).unwrap();
         prop_assert_eq!(bytes.len(), 60 + vector_len + 56 * cinfo.accesses.len());

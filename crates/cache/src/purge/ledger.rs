@@ -4,9 +4,9 @@ use super::{
     Expiry, Footprint, PurgeRules, Quota, Scope,
     expiry::{Lifetimes, expiry_of},
     quota::quota_of,
-    untold::Untold,
+    unaccounted::Unaccounted,
 };
-use crate::{CacheKey, EntryId, Facts, NewEntry, Replacement, Shelf};
+use crate::{CacheKey, EntryId, Facts, NewEntry, Partition, Replacement};
 use forebay_types::PurgeReason;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,10 +24,10 @@ pub struct Ledger {
     expiries: Vec<Expiry>,
     lifetimes: Lifetimes,
     /// Without the entries that are leaving.
-    held: BTreeMap<Shelf, Footprint>,
+    held: BTreeMap<Partition, Footprint>,
     /// Entries that a purge run is removing.
     leaving: BTreeSet<EntryId>,
-    untold: Untold,
+    unaccounted: Unaccounted,
     /// Until when entries are pinned, in seconds of the Unix epoch.
     pins: BTreeMap<EntryId, i64>,
 }
@@ -42,7 +42,7 @@ impl Ledger {
             lifetimes: Lifetimes::new(rules),
             held: BTreeMap::new(),
             leaving: BTreeSet::new(),
-            untold: Untold::default(),
+            unaccounted: Unaccounted::default(),
             pins: BTreeMap::new(),
         }
     }
@@ -53,26 +53,26 @@ impl Ledger {
         if self.policy.facts(id).is_some() {
             return;
         }
-        let shelf = Shelf { disk, quota: quota_of(&self.quotas, key) };
+        let partition = Partition { disk, quota: quota_of(&self.quotas, key) };
         let footprint = Footprint::of_entry(present_bytes);
         let facts =
-            Facts { id, shelf, bytes: footprint.bytes, last_use_ms, expiry: expiry_of(&self.expiries, key, None) };
+            Facts { id, partition, bytes: footprint.bytes, last_use_ms, expiry: expiry_of(&self.expiries, key, None) };
         self.policy.insert(NewEntry { facts, uses, key_hash: hash_of(key) });
-        *self.held.entry(shelf).or_default() += footprint;
-        self.untold.told(key, present_bytes);
+        *self.held.entry(partition).or_default() += footprint;
+        self.unaccounted.note_reported(key, present_bytes);
     }
 
     /// Notes at once that of the entry of `key` on disk number `disk` `present` bytes are there, and `before` were; `None` when
     /// there was no entry. Whether its quota is exceeded now.
     pub fn grew(&mut self, key: &CacheKey, disk: u16, before: Option<u64>, present: u64) -> bool {
-        let shelf = Shelf { disk, quota: quota_of(&self.quotas, key) };
-        self.untold.grew(key, shelf, before, present);
-        shelf.quota.is_some_and(|number| self.is_exceeded(number))
+        let partition = Partition { disk, quota: quota_of(&self.quotas, key) };
+        self.unaccounted.grew(key, partition, before, present);
+        partition.quota.is_some_and(|number| self.is_exceeded(number))
     }
 
     /// Notes at once that the files of `key` are gone from the disk.
     pub fn gone(&mut self, key: &CacheKey) {
-        self.untold.gone(key);
+        self.unaccounted.gone(key);
     }
 
     /// Notes that an entry is in use at `now_ms` (milliseconds of the Unix epoch), and was used `times` times since it was
@@ -92,11 +92,11 @@ impl Ledger {
         let footprint = Footprint::of_entry(present_bytes);
         self.policy.resized(id, footprint.bytes);
         if !self.leaving.contains(&id) {
-            let held = self.held.entry(facts.shelf).or_default();
+            let held = self.held.entry(facts.partition).or_default();
             *held -= Footprint::of_facts(facts.bytes);
             *held += footprint;
         }
-        self.untold.told(key, present_bytes);
+        self.unaccounted.note_reported(key, present_bytes);
     }
 
     /// Forgets an entry that is gone; returns the room it took.
@@ -104,7 +104,7 @@ impl Ledger {
         let Some(facts) = self.policy.remove(id) else { return Footprint::ZERO };
         let footprint = Footprint::of_facts(facts.bytes);
         if !self.leaving.remove(&id) {
-            *self.held.entry(facts.shelf).or_default() -= footprint;
+            *self.held.entry(facts.partition).or_default() -= footprint;
         }
         self.pins.remove(&id);
         footprint
@@ -145,19 +145,19 @@ impl Ledger {
 
     /// The room that all entries take.
     pub fn usage(&self) -> Footprint {
-        self.held.values().copied().sum::<Footprint>() + self.untold.sum(|_| true)
+        self.held.values().copied().sum::<Footprint>() + self.unaccounted.sum(|_| true)
     }
 
     /// The room that the entries of a disk take.
     pub fn disk_usage(&self, disk: u16) -> Footprint {
-        let held = self.held.iter().filter(|(shelf, _)| shelf.disk == disk).map(|(_, held)| *held);
-        held.sum::<Footprint>() + self.untold.sum(|shelf| shelf.disk == disk)
+        let held = self.held.iter().filter(|(partition, _)| partition.disk == disk).map(|(_, held)| *held);
+        held.sum::<Footprint>() + self.unaccounted.sum(|partition| partition.disk == disk)
     }
 
     /// The room that the entries of a quota take.
     pub fn quota_usage(&self, quota: u16) -> Footprint {
-        let held = self.held.iter().filter(|(shelf, _)| shelf.quota == Some(quota)).map(|(_, held)| *held);
-        held.sum::<Footprint>() + self.untold.sum(|shelf| shelf.quota == Some(quota))
+        let held = self.held.iter().filter(|(partition, _)| partition.quota == Some(quota)).map(|(_, held)| *held);
+        held.sum::<Footprint>() + self.unaccounted.sum(|partition| partition.quota == Some(quota))
     }
 
     pub fn len(&self) -> usize {
@@ -197,12 +197,14 @@ impl Ledger {
     pub(crate) fn take_next(&mut self, scope: Scope) -> Option<Facts> {
         let (held, quotas) = (&self.held, &self.quotas);
         let is_spared = |facts: &Facts| {
-            let Some(number) = facts.shelf.quota.filter(|_| !matches!(scope, Scope::Quota(_))) else { return false };
+            let Some(number) = facts.partition.quota.filter(|_| !matches!(scope, Scope::Quota(_))) else {
+                return false;
+            };
             let min_bytes = quotas.get(usize::from(number)).map_or(0, |quota| quota.min_bytes);
-            let of_quota = held.iter().filter(|(shelf, _)| shelf.quota == Some(number)).map(|(_, held)| *held);
+            let of_quota = held.iter().filter(|(partition, _)| partition.quota == Some(number)).map(|(_, held)| *held);
             min_bytes > 0 && of_quota.sum::<Footprint>().bytes.saturating_sub(facts.bytes) < min_bytes
         };
-        let facts = self.policy.next(&|facts| scope.includes(facts.shelf) && !is_spared(facts))?;
+        let facts = self.policy.next(&|facts| scope.includes(facts.partition) && !is_spared(facts))?;
         self.leave(facts);
         Some(facts)
     }
@@ -213,7 +215,7 @@ impl Ledger {
             return;
         }
         let Some(facts) = self.policy.facts(id) else { return };
-        *self.held.entry(facts.shelf).or_default() += Footprint::of_facts(facts.bytes);
+        *self.held.entry(facts.partition).or_default() += Footprint::of_facts(facts.bytes);
         if !self.pins.contains_key(&id) {
             self.policy.unpark(id);
         }
@@ -231,16 +233,16 @@ impl Ledger {
     fn leave(&mut self, facts: Facts) {
         self.policy.park(facts.id);
         self.leaving.insert(facts.id);
-        *self.held.entry(facts.shelf).or_default() -= Footprint::of_facts(facts.bytes);
+        *self.held.entry(facts.partition).or_default() -= Footprint::of_facts(facts.bytes);
     }
 }
 
 impl Scope {
-    pub(crate) fn includes(self, shelf: Shelf) -> bool {
+    pub(crate) fn includes(self, partition: Partition) -> bool {
         match self {
             Self::All => true,
-            Self::Disk(disk) => shelf.disk == disk,
-            Self::Quota(quota) => shelf.quota == Some(quota),
+            Self::Disk(disk) => partition.disk == disk,
+            Self::Quota(quota) => partition.quota == Some(quota),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A purge under way.
 
 use super::{Footprint, Goal, Ledger};
-use crate::{EntryId, Shelf};
+use crate::{EntryId, Partition};
 use forebay_types::PurgeReason;
 
 /// One purge: hands out victims until its goals are met, or nothing more may go.
@@ -37,7 +37,7 @@ pub struct Victim {
     pub id: EntryId,
     pub footprint: Footprint,
     pub reason: PurgeReason,
-    shelf: Shelf,
+    partition: Partition,
 }
 
 impl PurgeRun {
@@ -59,7 +59,7 @@ impl PurgeRun {
         }
         let (facts, reason) = found?;
         let footprint = Footprint::of_facts(facts.bytes);
-        let victim = Victim { id: facts.id, footprint, reason, shelf: facts.shelf };
+        let victim = Victim { id: facts.id, footprint, reason, partition: facts.partition };
         self.each_goal_of(&victim, |progress| progress.taken += footprint);
         Some(victim)
     }
@@ -69,7 +69,7 @@ impl PurgeRun {
     pub fn next_expired(&mut self, id: EntryId, now_ms: i64, ledger: &mut Ledger) -> Option<Victim> {
         let (facts, reason) = ledger.take_expired(id, now_ms)?;
         let footprint = Footprint::of_facts(facts.bytes);
-        let victim = Victim { id, footprint, reason, shelf: facts.shelf };
+        let victim = Victim { id, footprint, reason, partition: facts.partition };
         self.each_goal_of(&victim, |progress| progress.taken += footprint);
         Some(victim)
     }
@@ -108,6 +108,6 @@ impl PurgeRun {
     }
 
     fn each_goal_of(&mut self, victim: &Victim, change: impl Fn(&mut Progress)) {
-        self.goals.iter_mut().filter(|progress| progress.goal.scope.includes(victim.shelf)).for_each(change);
+        self.goals.iter_mut().filter(|progress| progress.goal.scope.includes(victim.partition)).for_each(change);
     }
 }

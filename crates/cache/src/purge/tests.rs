@@ -98,7 +98,7 @@ fn inodes_are_counted_like_bytes() {
 }
 
 #[test]
-fn what_must_stay_free_is_made_free_whatever_the_marks_say() {
+fn free_min_is_kept_whatever_the_marks() {
     let disk = DiskSpace { disk: 0, bytes: Extent { total: 100 * GIB, used: 93 * GIB }, inodes: None };
     let rules = PurgeRules { free_min: Some(percent(10)), ..PurgeRules::default() };
     let mut ledger = Ledger::new(&rules);
@@ -142,7 +142,7 @@ fn a_quota_is_brought_below_its_maximum_and_others_are_left_alone() {
 }
 
 #[test]
-fn what_a_quota_guarantees_is_not_taken_for_others() {
+fn guaranteed_bytes_of_a_quota_are_not_taken_for_others() {
     let rules =
         PurgeRules { quotas: vec![quota("/user", 3 * GIB, None)], ..rules(10 * GIB, amounts(8 * GIB, 2 * GIB)) };
     let mut ledger = Ledger::new(&rules);
@@ -214,7 +214,7 @@ fn a_run_in_which_everything_is_in_use_ends() {
 }
 
 #[test]
-fn a_share_is_purged_to_when_somebody_asks() {
+fn a_share_is_purged_to_on_request() {
     let mut ledger = Ledger::new(&PurgeRules::default());
     fill(&mut ledger, "/data", 0..50, GIB);
     let share = Share::of_percent(40);
@@ -278,7 +278,7 @@ fn entries_expire_by_path_and_owner_unless_they_are_used_or_pinned() {
 }
 
 #[test]
-fn entries_count_once_whatever_is_told_of_them() {
+fn entries_count_once_whatever_is_reported() {
     let mut ledger = Ledger::new(&PurgeRules::default());
     ledger.insert(EntryId(1), &key("/f"), 0, 0, 0, 1);
     ledger.insert(EntryId(1), &key("/f"), 0, 100_000, 0, 1);
@@ -292,7 +292,7 @@ fn entries_count_once_whatever_is_told_of_them() {
 }
 
 #[test]
-fn what_grows_counts_at_once_and_once_only() {
+fn growth_counts_at_once_and_only_once() {
     let mut ledger = Ledger::new(&PurgeRules::default());
     let bytes = |ledger: &Ledger| ledger.usage().bytes;
     ledger.grew(&key("/f"), 0, None, 0);

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_fetched_in_vain_makes_it_smaller() {
+    fn waste_makes_the_window_smaller() {
         assert_eq!(window(Some(50 * MIB), Worth::Reduced(4), 64 * KIB), 4 * MIB);
         assert_eq!(window(Some(1), Worth::Reduced(4), MIB), MIB / 2);
         assert_eq!(window(Some(50 * MIB), Worth::Off, 64 * KIB), 0);

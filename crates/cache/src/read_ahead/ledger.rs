@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_fetched_is_no_waste() {
+    fn blocks_that_could_not_be_fetched_are_not_wasted() {
         let ledger = ledger();
         ledger.note_fetched(ByteRange::at(0, 8 * MIB));
         assert_eq!(ledger.forget(ByteRange::at(0, 8 * MIB)), 8 * MIB);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worth_falls_with_the_share_that_nobody_reads() {
+    fn the_worth_falls_with_the_unread_share() {
         for (read_mib, worth) in [(32, Worth::Full), (25, Worth::Full), (24, Worth::Reduced(4)), (16, Worth::Off)] {
             let ledger = ledger();
             ledger.note_fetched(ByteRange::at(0, 32 * MIB));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_likely_to_be_read_still_is_no_waste() {
+    fn blocks_likely_to_be_read_still_are_not_wasted() {
         let ledger = ledger();
         ledger.note_fetched(ByteRange::at(0, 16 * MIB));
         assert_eq!(ledger.worth(0), Worth::Off);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_not_judged_and_what_faded_is_tried_again() {
+    fn small_amounts_are_not_judged_and_faded_ones_are_tried_again() {
         let ledger = ledger();
         ledger.note_fetched(ByteRange::at(0, JUDGED_FROM - MIB));
         assert_eq!(ledger.worth(0), Worth::Full);

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_in_what_was_fetched_ahead_carry_the_pattern_on() {
+    fn hits_in_fetched_ranges_continue_the_pattern() {
         let mut repeats = Repeats::default();
         for start in [0, 1024, 2048, 3072] {
             read(&mut repeats, &[start]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_not_taken_for_fetched() {
+    fn refused_ranges_do_not_count_as_fetched() {
         let mut repeats = Repeats::default();
         for start in [0, 1024, 2048, 3072] {
             read(&mut repeats, &[start]);

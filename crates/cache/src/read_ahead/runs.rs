@@ -312,13 +312,13 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_more_than_the_window_at_once_is_not_read_ahead_of() {
+    fn a_reader_of_more_than_the_window_at_once_is_not_read_ahead() {
         let reads = [(0, 8192), (8192, 8192), (16384, 8192)];
         assert_eq!(follow(&mut Runs::default(), &reads), []);
     }
 
     #[test]
-    fn a_reader_is_told_apart_from_others_of_the_same_handle() {
+    fn readers_of_one_handle_are_distinguished() {
         let reads: Vec<_> = (0..6).flat_map(|index| [(index * 64, 64), (50_000 + index * 64, 64)]).collect();
         let advised = follow(&mut Runs::default(), &reads);
         assert!(advised.iter().any(|(start, _)| *start < 1000));
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_advised_again() {
+    fn refused_ranges_are_advised_again() {
         let mut runs = Runs::default();
         assert_eq!(follow(&mut runs, &[(0, 1024), (1024, 1024)]), [(2048, 3072)]);
         runs.handle_refusal(ByteRange::between(2048 * KIB, 3072 * KIB));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_read_much_in_one_run_is_read_ahead_of_in_spare_time() {
+    fn a_reader_of_a_long_run_is_read_ahead_in_idle_time() {
         let spare = |runs: &mut Runs| {
             std::iter::from_fn(|| runs.handle_spare_time(geometry(), bounds(), 4 * MIB))
                 .map(|range| (range.start() / MIB, range.end() / MIB))

@@ -19,7 +19,7 @@ pub(crate) struct Record {
     pub(crate) queue: Queue,
 }
 
-/// The queue of its shelf in which an entry stands.
+/// The queue of its partition in which an entry stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Queue {
     /// In none: no victim.

@@ -3,7 +3,7 @@
 use super::{
     Facts, NewEntry, Replacement,
     entries::{Entries, Queue, Record, Slot},
-    shelves::{Shelves, rank_of_time},
+    partitions::{Partitions, rank_of_time},
 };
 use crate::EntryId;
 use std::fmt;
@@ -33,7 +33,7 @@ pub(crate) struct Worth {
 pub(crate) struct Ranked<R> {
     rank: R,
     entries: Entries,
-    shelves: Shelves,
+    partitions: Partitions,
 }
 
 /// Bytes that count as size 1 in the worth of an entry.
@@ -62,7 +62,7 @@ impl Rank for Worth {
 
 impl<R: Rank> Ranked<R> {
     pub(crate) fn new(rank: R) -> Self {
-        Self { rank, entries: Entries::default(), shelves: Shelves::default() }
+        Self { rank, entries: Entries::default(), partitions: Partitions::default() }
     }
 
     /// Takes an entry out of its queue.
@@ -70,7 +70,7 @@ impl<R: Rank> Ranked<R> {
         let Some(record) = self.entries.get_mut(slot) else { return };
         if record.queue == Queue::Main {
             record.queue = Queue::Parked;
-            self.shelves.take(record.facts.shelf, record.rank, slot);
+            self.partitions.take(record.facts.partition, record.rank, slot);
         }
     }
 
@@ -79,7 +79,7 @@ impl<R: Rank> Ranked<R> {
         let Some(record) = self.entries.get_mut(slot) else { return };
         record.rank = self.rank.rank(record);
         record.queue = Queue::Main;
-        self.shelves.add(record.facts.shelf, record.rank, slot);
+        self.partitions.add(record.facts.partition, record.rank, slot);
     }
 
     /// Changes what is known of an entry, and its place with it unless it is parked.
@@ -128,7 +128,7 @@ impl<R: Rank> Replacement for Ranked<R> {
     }
 
     fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts> {
-        let firsts = self.shelves.firsts();
+        let firsts = self.partitions.firsts();
         let records = firsts.filter_map(|(rank, slot)| Some((rank, slot, self.entries.get(slot)?)));
         let (_, _, record) =
             records.filter(|(_, _, record)| may_go(&record.facts)).min_by_key(|(rank, slot, _)| (*rank, *slot))?;

@@ -1,9 +1,9 @@
 //! S3-FIFO: a small queue for what was used once, a main queue for the rest, and a memory of what went.
 
 use super::{
-    Facts, NewEntry, Replacement, Shelf,
+    Facts, NewEntry, Partition, Replacement,
     entries::{Entries, Queue, Slot},
-    shelves::{Shelves, rank_of_time},
+    partitions::{Partitions, rank_of_time},
 };
 use crate::EntryId;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 #[derive(Debug, Default)]
 pub(crate) struct S3Fifo {
     entries: Entries,
-    small: Shelves,
-    main: Shelves,
-    bytes: BTreeMap<Shelf, Bytes>,
+    small: Partitions,
+    main: Partitions,
+    bytes: BTreeMap<Partition, Bytes>,
     ghosts: Ghosts,
     /// The latest time seen, in milliseconds: entries that are spared go after all others.
     latest_ms: i64,
 }
 
-/// Bytes in the queues of a shelf.
+/// Bytes in the queues of a partition.
 #[derive(Debug, Default)]
 struct Bytes {
     small: u64,
@@ -36,7 +36,7 @@ struct Ghosts {
 /// Uses that are counted: an entry is spared as many times.
 const USES_MAX: u8 = 3;
 
-/// The small queue has this part of a shelf's bytes, one tenth: what the authors of S3-FIFO recommend.
+/// The small queue has this part of a partition's bytes, one tenth: what the authors of S3-FIFO recommend.
 const SMALL_PART: u64 = 10;
 
 /// Ghosts that are remembered however few entries there are.
@@ -62,23 +62,23 @@ impl S3Fifo {
     fn link(&mut self, slot: Slot, queue: Queue, time_ms: i64) {
         let Some(record) = self.entries.get_mut(slot) else { return };
         (record.queue, record.rank) = (queue, rank_of_time(time_ms));
-        let bytes = self.bytes.entry(record.facts.shelf).or_default();
-        let (shelves, sum) =
+        let bytes = self.bytes.entry(record.facts.partition).or_default();
+        let (partitions, sum) =
             if queue == Queue::Small { (&mut self.small, &mut bytes.small) } else { (&mut self.main, &mut bytes.main) };
-        shelves.add(record.facts.shelf, record.rank, slot);
+        partitions.add(record.facts.partition, record.rank, slot);
         *sum = sum.saturating_add(record.facts.bytes);
     }
 
     /// Takes an entry out of its queue; which one that was.
     fn unlink(&mut self, slot: Slot) -> Queue {
         let Some(record) = self.entries.get_mut(slot) else { return Queue::Parked };
-        let bytes = self.bytes.entry(record.facts.shelf).or_default();
-        let (shelves, sum) = match record.queue {
+        let bytes = self.bytes.entry(record.facts.partition).or_default();
+        let (partitions, sum) = match record.queue {
             Queue::Parked => return Queue::Parked,
             Queue::Small => (&mut self.small, &mut bytes.small),
             Queue::Main => (&mut self.main, &mut bytes.main),
         };
-        shelves.take(record.facts.shelf, record.rank, slot);
+        partitions.take(record.facts.partition, record.rank, slot);
         *sum = sum.saturating_sub(record.facts.bytes);
         std::mem::replace(&mut record.queue, Queue::Parked)
     }
@@ -92,12 +92,12 @@ impl S3Fifo {
         }
     }
 
-    /// The entry of a shelf to go next; those on the way to it that were used meanwhile are moved on.
-    fn next_of(&mut self, shelf: Shelf) -> Option<Slot> {
+    /// The entry of a partition to go next; those on the way to it that were used meanwhile are moved on.
+    fn next_of(&mut self, partition: Partition) -> Option<Slot> {
         loop {
-            let bytes = self.bytes.get(&shelf)?;
+            let bytes = self.bytes.get(&partition)?;
             let is_small_full = bytes.small.saturating_mul(SMALL_PART) >= bytes.small.saturating_add(bytes.main);
-            let (small, main) = (self.small.first(shelf), self.main.first(shelf));
+            let (small, main) = (self.small.first(partition), self.main.first(partition));
             let (_, slot) = if is_small_full { small.or(main) } else { main.or(small) }?;
             let record = self.entries.get_mut(slot)?;
             match record.queue {
@@ -133,7 +133,7 @@ impl Replacement for S3Fifo {
         let Some(slot) = self.entries.slot(id) else { return };
         let Some(record) = self.entries.get_mut(slot) else { return };
         let before = std::mem::replace(&mut record.facts.bytes, bytes);
-        let sums = self.bytes.entry(record.facts.shelf).or_default();
+        let sums = self.bytes.entry(record.facts.partition).or_default();
         let sum = match record.queue {
             Queue::Parked => return,
             Queue::Small => &mut sums.small,
@@ -153,11 +153,11 @@ impl Replacement for S3Fifo {
     }
 
     fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts> {
-        let shelves: Vec<Shelf> = self.bytes.keys().copied().collect();
+        let partitions: Vec<Partition> = self.bytes.keys().copied().collect();
         let mut next: Option<Facts> = None;
-        for shelf in shelves {
-            let candidate = self.next_of(shelf).and_then(|slot| self.entries.get(slot)).map(|record| record.facts);
-            // Between shelves, the one whose candidate was not used for longer.
+        for partition in partitions {
+            let candidate = self.next_of(partition).and_then(|slot| self.entries.get(slot)).map(|record| record.facts);
+            // Between partitions, the one whose candidate was not used for longer.
             next = match (next, candidate.filter(|facts| may_go(facts))) {
                 (Some(next), Some(other)) if other.last_use_ms >= next.last_use_ms => Some(next),
                 (next, None) => next,

@@ -4,11 +4,11 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const HERE: Shelf = Shelf { disk: 0, quota: None };
-const THERE: Shelf = Shelf { disk: 1, quota: Some(3) };
+const HERE: Partition = Partition { disk: 0, quota: None };
+const THERE: Partition = Partition { disk: 1, quota: Some(3) };
 
 fn entry(id: u64, bytes: u64, last_use_ms: i64) -> NewEntry {
-    let facts = Facts { id: EntryId(id), shelf: HERE, bytes, last_use_ms, expiry: None };
+    let facts = Facts { id: EntryId(id), partition: HERE, bytes, last_use_ms, expiry: None };
     NewEntry { facts, uses: 1, key_hash: u32::try_from(id).unwrap() }
 }
 
@@ -55,7 +55,7 @@ fn gdsf_takes_large_entries_before_small_ones_and_rare_before_frequent() {
 }
 
 #[test]
-fn gdsf_lets_go_in_the_end_of_what_was_once_popular() {
+fn gdsf_evicts_formerly_popular_entries_in_the_end() {
     let mut gdsf = Policy::Gdsf.build();
     gdsf.insert(entry(0, 4096, 0));
     for _ in 0..9 {
@@ -72,7 +72,7 @@ fn gdsf_lets_go_in_the_end_of_what_was_once_popular() {
 }
 
 #[test]
-fn s3_fifo_lets_a_scan_pass_and_keeps_what_is_used_again() {
+fn s3_fifo_resists_scans_and_keeps_reused_entries() {
     let mut s3_fifo = Policy::S3Fifo.build();
     for id in 0..10 {
         s3_fifo.insert(entry(id, 1, i64::try_from(id).unwrap()));
@@ -135,8 +135,8 @@ fn victims_are_sought_where_they_may_be() {
         let mut replacement = policy.build();
         replacement.insert(entry(1, 1, 1));
         let there = entry(2, 1, 2);
-        replacement.insert(NewEntry { facts: Facts { shelf: THERE, ..there.facts }, ..there });
-        let found = replacement.next(&|facts| facts.shelf == THERE).map(|facts| facts.id);
+        replacement.insert(NewEntry { facts: Facts { partition: THERE, ..there.facts }, ..there });
+        let found = replacement.next(&|facts| facts.partition == THERE).map(|facts| facts.id);
         assert_eq!(found, Some(EntryId(2)), "{policy:?}");
         assert_eq!(replacement.next(&|_| true).map(|facts| facts.id), Some(EntryId(1)), "{policy:?}");
         assert_eq!(replacement.next(&|_| false), None, "{policy:?}");

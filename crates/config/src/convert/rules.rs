@@ -20,9 +20,9 @@ fn read_rule(table: &Spanned<RawRule>, read_ahead: ReadAheadSettings, checker: &
     {
         checker.refuse("rule.size_max", raw.size_max.span(), "less than rule.size_min: no file matches");
     }
-    rule.treatment.read_ahead = read_read_ahead(raw, read_ahead);
-    let is_about_caching = raw.block_size.is_set() || raw.fill.is_set() || rule.treatment.read_ahead.is_some();
-    if is_about_caching && rule.treatment.action != Action::Cache {
+    rule.caching.read_ahead = read_read_ahead(raw, read_ahead);
+    let is_about_caching = raw.block_size.is_set() || raw.fill.is_set() || rule.caching.read_ahead.is_some();
+    if is_about_caching && rule.caching.action != Action::Cache {
         let span = raw.action.span().cloned().unwrap_or_else(|| table.span());
         checker.refuse("rule.action", Some(&span), "only files that are cached have blocks and are read ahead");
     }

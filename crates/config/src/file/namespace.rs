@@ -115,9 +115,9 @@ section! {
         cgi: List<CgiPattern> => cgi = Value::none().sample(r#"["cache=no"]"#).live(),
         /// `cache` the file; `bypass` reads from the origin and stores nothing; `redirect` sends the client to the origin, which
         /// it must be able to reach.
-        action: Action => treatment.action = Value::default(r#""cache""#).live(),
+        action: Action => caching.action = Value::default(r#""cache""#).live(),
         /// Block size of new files; overrides `store.block_size`. Cached files keep theirs.
-        block_size: BlockSize => treatment.block_size = Value::none().sample(r#""1MiB""#).live(),
+        block_size: BlockSize => caching.block_size = Value::none().sample(r#""1MiB""#).live(),
         /// Overrides `read_ahead.enabled`.
         read_ahead: bool = Value::none().sample("false").live(),
         /// Overrides `read_ahead.window_max`.
@@ -125,7 +125,7 @@ section! {
         /// Overrides `read_ahead.complete_after`.
         complete_after: Percent = Value::none().sample("30").live(),
         /// Overrides `fill` of the export.
-        fill: FillPolicy => treatment.fill = Value::none().sample(r#""to-end""#).live(),
+        fill: FillPolicy => caching.fill = Value::none().sample(r#""to-end""#).live(),
     }
 }
 

@@ -34,9 +34,9 @@ fn rules_are_read_in_order() {
     let rules = config.unwrap().config.decisions.rules;
     let subject = Subject { path: "/store/tmp/a", user: "prod1", host: "h", cgi: "a=1&b=2", size: None };
     assert_eq!(rules.decide(&subject), Decision::NeedsSize);
-    let Decision::Treat(large) = rules.decide(&Subject { size: Some(1 << 30), ..subject }) else { panic!() };
+    let Decision::Caching(large) = rules.decide(&Subject { size: Some(1 << 30), ..subject }) else { panic!() };
     assert_eq!(large.action, Action::Bypass);
-    let Decision::Treat(small) = rules.decide(&Subject { size: Some(1), ..subject }) else { panic!() };
+    let Decision::Caching(small) = rules.decide(&Subject { size: Some(1), ..subject }) else { panic!() };
     assert_eq!(small.block_size.map(forebay_types::BlockSize::bytes), Some(1 << 20));
     assert_eq!((small.fill, small.read_ahead), (Some(FillPolicy::ToEnd), None));
 }

@@ -17,7 +17,7 @@ use crate::{
     namespace::routes::{OriginTarget, Target},
     transfer::complete_file,
 };
-use forebay_cache::{Action, CacheKey, Decision, Subject, Treatment};
+use forebay_cache::{Action, CacheKey, CachingDecision, Decision, Subject};
 use forebay_telemetry::Decided;
 use forebay_types::{Endpoint, FileStat};
 use parking_lot::Mutex;
@@ -111,9 +111,9 @@ impl Engine {
             Target::Origin(mut target) => {
                 let began = forebay_net::clock::monotonic();
                 let grant = self.authorize(&target, Want::Read).await?;
-                target.treatment = self.treatment(&target, request, caller).await?;
-                let redirect = target.redirect(redirects).filter(|_| target.treatment.action == Action::Redirect);
-                let decided = match (target.treatment.action, &redirect) {
+                target.caching = self.caching_decision(&target, request, caller).await?;
+                let redirect = target.redirect(redirects).filter(|_| target.caching.action == Action::Redirect);
+                let decided = match (target.caching.action, &redirect) {
                     (Action::Cache, _) => Decided::Cache,
                     (Action::Redirect, Some(_)) => Decided::Redirect,
                     (Action::Bypass | Action::Redirect, _) => Decided::Bypass,
@@ -190,17 +190,17 @@ impl Engine {
     }
 
     /// What the rules say of an open. Where they depend on the size of a file that is not here, its origin is asked.
-    async fn treatment(
+    async fn caching_decision(
         &self,
         target: &OriginTarget,
         request: &OpenRequest,
         caller: &Caller,
-    ) -> Result<Treatment, Error> {
+    ) -> Result<CachingDecision, Error> {
         let (rules, rule_path) = (&target.decisions.options.rules, target.rule_path());
         let Client { user, host, .. } = &caller.client;
         let subject = Subject { path: &rule_path, user, host, cgi: &request.parameters, size: None };
-        if let Decision::Treat(treatment) = rules.decide(&subject) {
-            return Ok(treatment);
+        if let Decision::Caching(caching) = rules.decide(&subject) {
+            return Ok(caching);
         }
         let here = match target.key.as_ref().and_then(|key| self.table().find(key)) {
             Some(file) => Some(file.size()),
@@ -212,7 +212,7 @@ impl Engine {
             None => self.stat_at_origin(target).await?.size,
         };
         match rules.decide(&Subject { size: Some(size), ..subject }) {
-            Decision::Treat(treatment) => Ok(treatment),
+            Decision::Caching(caching) => Ok(caching),
             Decision::NeedsSize => Err(Error::Internal { what: "rules that no size satisfies" }),
         }
     }
@@ -224,7 +224,7 @@ impl Engine {
         began: Instant,
         grant: Option<OriginGrant>,
     ) -> Result<Arc<CachedFile>, Error> {
-        let key = target.key.clone().filter(|_| target.treatment.action == Action::Cache);
+        let key = target.key.clone().filter(|_| target.caching.action == Action::Cache);
         if only_if_cached {
             let key = key.ok_or_else(|| not_cached(&target))?;
             if !self.counts_as_cached(&target, &key).await {
@@ -300,7 +300,7 @@ impl Engine {
 impl OriginTarget {
     /// Whether clients that can follow are sent to the origin as long as the file is not complete here.
     pub(crate) fn leaves_misses(&self) -> bool {
-        self.service.miss == Miss::Redirect && self.treatment.action == Action::Cache
+        self.service.miss == Miss::Redirect && self.caching.action == Action::Cache
     }
 
     /// Where the client finds the file at its origin, when it can follow.

@@ -48,7 +48,7 @@ pub(crate) async fn load(
     let known = identity.validator.checksum().cloned();
     let validator = identity.validator.with_checksum(checksum.or(known));
     let mark = OriginMark::new(identity.endpoint, validator);
-    let block_size = target.treatment.block_size.unwrap_or(shared.options.block_size);
+    let block_size = target.caching.block_size.unwrap_or(shared.options.block_size);
     let geometry = Geometry::of_new_file(block_size, identity.size).ok();
     let mtime = mark.validator.mtime();
     let made = match create_entry(&shared, key.clone(), geometry, mark, is_disk_first).await {

@@ -16,7 +16,7 @@ use crate::{
     transfer::block_check::CHECKS_MAX,
     upkeep::{file_checksums::Completions, leases::Leases, scrub::Scrubber, store_owner::OwnRecords},
 };
-use forebay_cache::{CacheKey, Cinfo, DataFileId, Trust, TrustMemory};
+use forebay_cache::{CacheKey, Cinfo, DataFileId, Trust, VerifiedBlocks};
 use forebay_index::Change;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics};
@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     volumes: Mutex<Vec<VolumeInfo>>,
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
-    trust: Mutex<TrustMemory>,
+    trust: Mutex<VerifiedBlocks>,
     pub(crate) metadata: OriginMetadata,
     pub(crate) permissions: OriginPermissions,
     pub(crate) leases: Leases,
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
 }
 
 /// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
-const TRUST_MEMORY_BYTES: usize = 32 << 20;
+const VERIFIED_BLOCKS_BYTES: usize = 32 << 20;
 
 impl Shared {
     pub(crate) fn new(options: Options, disk: Option<Arc<dyn Disk>>, metrics: Metrics) -> Self {
@@ -84,7 +84,7 @@ impl Shared {
             pauses: Pauses::new(options.disk_pause, volumes.iter().map(|volume| volume.id)),
             volumes: Mutex::new(volumes),
             check_places: Semaphore::new(CHECKS_MAX),
-            trust: Mutex::new(TrustMemory::new(TRUST_MEMORY_BYTES)),
+            trust: Mutex::new(VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES)),
             metadata: OriginMetadata::default(),
             permissions: OriginPermissions::default(),
             leases: Leases::default(),
@@ -133,7 +133,7 @@ impl Shared {
 
     /// Forgets what was checked of files that are not open: a disk has come back, and who knows as what.
     pub(crate) fn forget_trust(&self) {
-        *self.trust() = TrustMemory::new(TRUST_MEMORY_BYTES);
+        *self.trust() = VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES);
     }
 
     /// Has all blocks of a file checked when it is opened again.
@@ -141,7 +141,7 @@ impl Shared {
         self.trust().forget(file);
     }
 
-    fn trust(&self) -> MutexGuard<'_, TrustMemory> {
+    fn trust(&self) -> MutexGuard<'_, VerifiedBlocks> {
         self.trust.lock()
     }
 

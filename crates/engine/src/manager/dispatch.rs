@@ -67,9 +67,9 @@ impl Engine {
         let Client { user, host, .. } = &caller.client;
         let subject = Subject { path: &rule_path, user, host, cgi: &request.parameters, size };
         let action = match rules.decide(&subject) {
-            Decision::Treat(treatment) => {
-                target.treatment = treatment;
-                Some(target.treatment.action)
+            Decision::Caching(caching) => {
+                target.caching = caching;
+                Some(target.caching.action)
             }
             // The filler knows the size, or finds it out.
             Decision::NeedsSize => None,

@@ -6,7 +6,7 @@ use crate::{
 };
 use forebay_auth::CredentialsName;
 use forebay_cache::{
-    AllowList, CacheKey, FillPolicy, ForwardedPath, ReadAheadSettings, Treatment, ValidityPolicy, forwarded_name,
+    AllowList, CacheKey, CachingDecision, FillPolicy, ForwardedPath, ReadAheadSettings, ValidityPolicy, forwarded_name,
 };
 use forebay_origin::{OnBehalf, Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn};
@@ -119,7 +119,7 @@ pub(crate) struct OriginTarget {
     pub(crate) validity: ValidityPolicy,
     pub(crate) decisions: Arc<Decisions>,
     /// What the rules say of the open.
-    pub(crate) treatment: Treatment,
+    pub(crate) caching: CachingDecision,
     /// Whether the client named the origin.
     pub(crate) is_forwarded: bool,
     /// For whom the origin is asked for leave before a client gets what is here; nobody where that is not wanted.
@@ -215,7 +215,7 @@ impl Routes {
                     writes: route.writes,
                     validity: route.validity,
                     decisions: Arc::clone(&self.decisions),
-                    treatment: Treatment::default(),
+                    caching: CachingDecision::default(),
                     is_forwarded: false,
                     service: route.service,
                     authorize_as,
@@ -239,7 +239,7 @@ impl Routes {
             writes: Writes::Refuse,
             validity: self.decisions.options.forwarding_validity,
             decisions: Arc::clone(&self.decisions),
-            treatment: Treatment::default(),
+            caching: CachingDecision::default(),
             is_forwarded: true,
             service: self.decisions.options.forwarding_service,
             authorize_as,
@@ -288,12 +288,12 @@ fn relative_to(lfn: &Lfn, prefix: &Lfn) -> Result<Lfn, Error> {
 impl OriginTarget {
     /// How it is read ahead and filled: a rule comes first, then what the export says, then the settings of the cache.
     pub(crate) fn read_ahead(&self, of_cache: ReadAheadSettings) -> ReadAheadSettings {
-        let settings = self.treatment.read_ahead.unwrap_or(of_cache);
+        let settings = self.caching.read_ahead.unwrap_or(of_cache);
         if self.service.miss == Miss::Redirect {
             // Nobody reads it here before it is complete.
             return ReadAheadSettings { fill: FillPolicy::ToEnd, complete_after_percent: None, ..settings };
         }
-        let fill = self.treatment.fill.or(self.service.fill).unwrap_or(settings.fill);
+        let fill = self.caching.fill.or(self.service.fill).unwrap_or(settings.fill);
         ReadAheadSettings { fill, ..settings }
     }
 

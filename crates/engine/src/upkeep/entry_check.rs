@@ -10,7 +10,7 @@ use crate::{
     transfer::block_check,
     upkeep::examination::{Behind, Examination, Findings},
 };
-use forebay_cache::{BlockSums, CacheKey, Cinfo, DataFileId, Pace, sum_chunk_of};
+use forebay_cache::{BlockSums, CacheKey, Cinfo, DataFileId, RateLimiter, sum_chunk_of};
 use forebay_index::{Facts, Generation};
 use forebay_store::{DataFile, Disk, Entry, StoreError};
 use forebay_telemetry::{BlockCheck, DiskOperation};
@@ -39,7 +39,7 @@ impl Engine {
         key: &CacheKey,
         algorithms: &[ChecksumAlgorithm],
         behind: Behind,
-        pace: Option<&mut Pace>,
+        pace: Option<&mut RateLimiter>,
     ) -> Option<Examined> {
         let shared = self.shared();
         // What is noted of blocks and not committed yet is to be compared as well.

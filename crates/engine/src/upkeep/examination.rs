@@ -5,7 +5,7 @@ use crate::{
     base::digest::{ChecksumAlgorithm, Digest},
     entries::block_sums::{READ_LEN, read_through},
 };
-use forebay_cache::{BlockSet, BlockSums, Crc32cAppend, Geometry, Pace};
+use forebay_cache::{BlockSet, BlockSums, Crc32cAppend, Geometry, RateLimiter};
 use forebay_store::{DataFile, Entry};
 use forebay_types::{BlockIndex, ByteRange};
 use rustix::fs::{Advice, fadvise};
@@ -87,7 +87,7 @@ impl Examination {
     }
 
     /// Reads to the end of the entry on the workers, at a pace if there is one. `None` when the work breaks off.
-    pub(crate) async fn run(mut self, workers: &Workers, mut pace: Option<&mut Pace>) -> Option<Findings> {
+    pub(crate) async fn run(mut self, workers: &Workers, mut pace: Option<&mut RateLimiter>) -> Option<Findings> {
         while let Some(slice) = self.next_slice() {
             if let Some(pace) = &mut pace {
                 let wait = pace.wait_for(slice.len().get(), forebay_net::clock::monotonic());

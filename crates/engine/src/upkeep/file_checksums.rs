@@ -7,7 +7,7 @@ use crate::{
     namespace::routes::{OriginTarget, Target},
     upkeep::{entry_check::generation_on_disk, examination::Behind},
 };
-use forebay_cache::{CacheKey, Pace};
+use forebay_cache::{CacheKey, RateLimiter};
 use forebay_index::{Change, Generation};
 use forebay_origin::OriginError;
 use forebay_telemetry::{ChecksumComparison, DiskOperation, DropReason};
@@ -82,7 +82,7 @@ pub(crate) async fn run(engine: WeakEngine) {
     let receiver = strong.shared().completions.receiver.lock().take();
     drop(strong);
     let Some(mut completed) = receiver else { return };
-    let mut pace = Pace::new(options.checksum_rate);
+    let mut pace = RateLimiter::new(options.checksum_rate);
     while let Some(Completed { key, generation, checksums }) = completed.recv().await {
         let Some(engine) = engine.upgrade() else { return };
         if let Some(checksums) = checksums {

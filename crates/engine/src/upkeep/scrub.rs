@@ -9,7 +9,7 @@ use crate::{
     base::digest::ChecksumAlgorithm,
     upkeep::{entry_check::Examined, examination::Behind},
 };
-use forebay_cache::{CacheKey, EntryId, Pace};
+use forebay_cache::{CacheKey, EntryId, RateLimiter};
 use forebay_index::{Record, ScrubProgress};
 use parking_lot::{Mutex, MutexGuard};
 use std::{sync::OnceLock, time::Duration};
@@ -112,7 +112,7 @@ impl Engine {
     /// Reads everything behind `after`. False when the index went away on the way.
     async fn scrub(&self, mut after: Option<CacheKey>) -> bool {
         let shared = self.shared();
-        let mut pace = Pace::new(shared.options.integrity.scrub_rate);
+        let mut pace = RateLimiter::new(shared.options.integrity.scrub_rate);
         loop {
             let Some(catalog) = &shared.catalog else { return false };
             let Some(page) = catalog.page(after.take(), PAGE).await else { return false };

@@ -112,7 +112,7 @@ async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
 fn batches(files: Vec<Arc<CachedFile>>) -> Vec<Vec<Arc<CachedFile>>> {
     let gains = |file: &Arc<CachedFile>| {
         let (disk, stored) = (file.shared().disk.as_ref(), file.stored());
-        disk.zip(stored).is_some_and(|(disk, stored)| disk.syncs_together(stored.data.as_ref()))
+        disk.zip(stored).is_some_and(|(disk, stored)| disk.gains_from_batch_sync(stored.data.as_ref()))
     };
     let has_data = |file: &Arc<CachedFile>| file.stored().is_some_and(|stored| stored.map.unsynced_count() > 0);
     let (vector, alone): (Vec<_>, Vec<_>) = files.into_iter().partition(gains);

@@ -1,7 +1,7 @@
 //! Fetching the rest of a file: when it begins, when it stops, what it costs.
 
 use crate::house::{BLOCK, House, caller, check, open_data_files, options, request, run_virtual};
-use forebay_cache::{FillPolicy, PathPattern, ReadAheadSettings, Rule, Rules, Treatment};
+use forebay_cache::{CachingDecision, FillPolicy, PathPattern, ReadAheadSettings, Rule, Rules};
 use forebay_engine::{DecisionOptions, Error, Options, ReadAheadOptions, Service, Workers};
 use forebay_origin::OriginError;
 use forebay_testkit::MemoryOrigin;
@@ -121,10 +121,10 @@ fn completing_to_the_end_goes_on_without_clients() {
 fn what_an_export_says_comes_before_the_cache_and_behind_rules() {
     run_virtual(async {
         let root = tempfile::tempdir().unwrap();
-        let treatment = Treatment { fill: Some(FillPolicy::OnDemand), ..Treatment::default() };
+        let caching = CachingDecision { fill: Some(FillPolicy::OnDemand), ..CachingDecision::default() };
         let path = Some(PathPattern::parse("/small/**").unwrap());
         let decisions = DecisionOptions {
-            rules: Rules::new(vec![Rule { path, treatment, ..Rule::default() }]),
+            rules: Rules::new(vec![Rule { path, caching, ..Rule::default() }]),
             forwarding_service: Service { fill: Some(FillPolicy::WhileOpen), ..Service::default() },
             ..DecisionOptions::default()
         };

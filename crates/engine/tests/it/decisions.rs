@@ -2,7 +2,7 @@
 
 use crate::house;
 use crate::house::{House, caller, check, options, request, run, until};
-use forebay_cache::{Action, CachedCriteria, PathPattern, Rule, Rules, Treatment};
+use forebay_cache::{Action, CachedCriteria, CachingDecision, PathPattern, Rule, Rules};
 use forebay_engine::{DecisionOptions, Opening, Redirect, Redirects};
 use forebay_telemetry::Metrics;
 use forebay_testkit::MemoryOrigin;
@@ -13,8 +13,8 @@ const SIZE: u64 = 1 << 20;
 const WHOLE: ByteRange = ByteRange::at(0, SIZE);
 
 fn rule(path: &str, action: Action) -> Rule {
-    let treatment = Treatment { action, ..Treatment::default() };
-    Rule { path: Some(PathPattern::parse(path).expect("a good pattern")), treatment, ..Rule::default() }
+    let caching = CachingDecision { action, ..CachingDecision::default() };
+    Rule { path: Some(PathPattern::parse(path).expect("a good pattern")), caching, ..Rule::default() }
 }
 
 fn house(root: &Path, rules: Vec<Rule>) -> House {
@@ -55,8 +55,8 @@ fn a_bypassed_file_leaves_nothing_on_disk() {
 fn a_rule_gives_new_files_their_block_size_and_old_ones_keep_theirs() {
     run(async {
         let root = tempfile::tempdir().unwrap();
-        let small = Treatment { block_size: Some(BlockSize::MIN), ..Treatment::default() };
-        let small_rule = || Rule { treatment: small, ..rule("/small/**", Action::Cache) };
+        let small = CachingDecision { block_size: Some(BlockSize::MIN), ..CachingDecision::default() };
+        let small_rule = || Rule { caching: small, ..rule("/small/**", Action::Cache) };
         let block_of = |path: &str| {
             let bytes = std::fs::read(root.path().join(path)).unwrap();
             forebay_cache::Cinfo::decode(&bytes).unwrap().geometry.block_size()

@@ -178,7 +178,7 @@ fn make(path: &Path) {
 }
 
 #[test]
-fn what_is_no_index_is_moved_aside() {
+fn a_file_that_is_not_an_index_is_moved_aside() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("index");
     let aside = directory.path().join("index.replaced");

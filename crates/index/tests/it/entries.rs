@@ -88,7 +88,7 @@ fn another_generation_is_another_entry_that_keeps_pin_and_owner() {
 }
 
 #[test]
-fn files_that_are_made_anew_get_another_number_even_in_the_same_inode() {
+fn recreated_files_get_another_number_even_in_the_same_inode() {
     let index = index();
     let before = apply(&index, "/f", Change::seen(disk(OLD, 50))).unwrap().after.unwrap();
     let mut anew = Change::outdated();
@@ -156,7 +156,7 @@ fn pages_come_in_the_order_of_keys() {
 }
 
 #[test]
-fn a_walk_yields_to_what_was_noted_meanwhile() {
+fn a_walk_yields_to_changes_noted_meanwhile() {
     let index = index();
     apply(&index, "/stale", Change::seen(disk(OLD, 10)));
     let since = index.next_id();
@@ -216,7 +216,7 @@ fn numbers_and_walks_outlive_the_process() {
 }
 
 #[test]
-fn what_was_not_let_go_has_missed_something() {
+fn an_index_that_was_not_closed_may_have_missed_changes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("index");
     let reopened = || {

@@ -1,4 +1,4 @@
-//! The writing family: recognised as far as it takes to refuse or redirect it.
+//! Requests that write: recognised far enough to refuse or redirect them.
 
 use super::{RequestError, Target, text};
 use crate::code::{ErrorCode, RequestCode};
@@ -8,7 +8,7 @@ use crate::header::{FileHandle, Params, RequestHeader};
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Change<'a> {
     pub code: RequestCode,
-    /// What would change; for a renaming, the old name.
+    /// The name that would change; for a renaming, the old one.
     pub target: Target<'a>,
     /// The parameters as sent.
     pub params: Params,

@@ -58,7 +58,7 @@ pub enum Request<'a> {
     Change(Change<'a>),
 }
 
-/// Why a request cannot be understood, as the client is to be told. The connection stays usable.
+/// Why a request cannot be understood; sent to the client. The connection stays usable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{text} ({code})")]
 pub struct RequestError {
@@ -91,7 +91,7 @@ impl<'a> Request<'a> {
     /// Decodes a request of which header and whole payload have arrived. Neither allocates nor copies the payload.
     ///
     /// # Errors
-    /// What to answer instead, for arguments that are missing, out of range or too long, and for unknown codes.
+    /// The error to answer with, for arguments that are missing, out of range or too long, and for unknown codes.
     pub fn decode(header: &RequestHeader, payload: &'a [u8]) -> Result<Self, RequestError> {
         let params = &header.params;
         Ok(match header.code {

@@ -5,7 +5,7 @@ use crate::code::ErrorCode;
 use crate::flags::{DirlistOptions, LocateOptions};
 use crate::header::{FileHandle, Params};
 
-/// What a request is about: a name, or an open file.
+/// The object of a request: a name, or an open file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Target<'a> {
     /// Path and opaque data as sent.
@@ -78,7 +78,7 @@ impl<'a> Statx<'a> {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Dirlist<'a> {
-    /// What to tell of each name.
+    /// The detail of each name.
     pub options: DirlistOptions,
     /// Path and opaque data as sent.
     pub path: &'a [u8],

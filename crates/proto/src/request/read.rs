@@ -54,7 +54,7 @@ impl<'a> Read<'a> {
     }
 }
 
-/// A hint behind a read; it gets no answer.
+/// A hint after a read; it gets no answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Preread {
     pub handle: FileHandle,
@@ -64,7 +64,7 @@ pub struct Preread {
     pub offset: u64,
 }
 
-/// The hints behind a read, in wire form.
+/// The hints after a read, in wire form.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Prereads<'a> {
     items: &'a [u8],
@@ -187,7 +187,7 @@ impl<'a> ReadVector<'a> {
 }
 
 /// Appends a vector read of `elements`. The caller keeps the limits of the server and sends no element twice: some
-/// clients cannot tell two answers to equal elements apart, and no server is asked to.
+/// clients cannot distinguish two answers to equal elements, and no server has to.
 ///
 /// # Panics
 /// When there are more than 2^27 elements, which no caller can have meant to send.

@@ -9,13 +9,13 @@ use crate::header::{Params, SessionId};
 pub struct Protocol {
     /// Version of the protocol that the client speaks, such as `0x511`; 0 for clients before 2.9.7.
     pub client_version: u32,
-    /// What the client wants to know.
+    /// Details that the client requests.
     pub flags: ProtocolRequestFlags,
-    /// What the client does next.
+    /// The next step of the client.
     pub expect: Expect,
 }
 
-/// What a client does behind its protocol request.
+/// The step of a client after its protocol request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Expect(pub u8);
 
@@ -73,7 +73,7 @@ pub struct Login<'a> {
     pub username: Username,
     /// Further abilities (1: erasure-coding redirects).
     pub ability2: u8,
-    /// What the client can do.
+    /// Features of the client.
     pub ability: Abilities,
     /// Version of the client's abilities in the low 6 bits, `0x80` when it understands unsolicited answers.
     pub capver: u8,

@@ -12,7 +12,7 @@ const WHAT: &str = "directory listing";
 /// The entry by which clients recognise a listing with stats: a name and a stat that no file has.
 const MARKER: &[u8] = b".\n0 0 0 0\n";
 
-/// What a listing tells of each name.
+/// The detail of each name in a listing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum DirlistForm {
     Names,
@@ -49,7 +49,7 @@ impl DirlistEncoder {
         Self { reply_to, form, body }
     }
 
-    /// Adds an entry, and appends a frame to `out` when one is full. Entries that cannot be told are left out: names
+    /// Adds an entry, and appends a frame to `out` when one is full. Entries that cannot be encoded are left out: names
     /// with a line end, and those without stat in a listing with stats.
     pub fn push(&mut self, entry: &DirEntry, out: &mut Vec<u8>) {
         let is_tellable = !entry.name.is_empty() && !entry.name.contains(['\n', '\0']);
@@ -94,7 +94,7 @@ pub struct DirlistDecoder {
 
 #[derive(Debug, Default)]
 enum DecoderState {
-    /// The first line tells what form the listing has.
+    /// The first line determines the form of the listing.
     #[default]
     Start,
     Names,

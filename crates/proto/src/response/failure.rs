@@ -4,7 +4,7 @@ use super::{ResponseError, lossy};
 use crate::code::ErrorCode;
 use crate::wire::{Reader, unsigned32};
 
-/// Why a request failed, as the server tells it.
+/// The error that a server answers a request with.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ErrorBody {
     /// The kind of failure.

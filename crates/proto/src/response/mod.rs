@@ -34,7 +34,7 @@ use crate::header::ResponseHeader;
 use crate::page::StatusFrame;
 use forebay_types::Side;
 
-/// A decoded response: what it is, and its body as far as that can be known without the request.
+/// A decoded response: its kind, and its body if it can be decoded without the request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Response<'a> {
     Ok(&'a [u8]),
@@ -57,22 +57,22 @@ pub enum Response<'a> {
 pub enum ResponseError {
     #[error("the {what} ends too early")]
     Truncated {
-        /// What was being read.
+        /// The structure that was being read.
         what: &'static str,
     },
     #[error("the {what} is malformed")]
     Malformed {
-        /// What was being read.
+        /// The structure that was being read.
         what: &'static str,
     },
     #[error("the {what} is too long")]
     TooLong {
-        /// What was being read.
+        /// The structure that was being read.
         what: &'static str,
     },
     #[error("the {what} has a wrong checksum")]
     ChecksumMismatch {
-        /// What was being read.
+        /// The structure that was being read.
         what: &'static str,
     },
 }

@@ -11,7 +11,7 @@ use forebay_types::FileStat;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OpenReply {
     pub handle: FileHandle,
-    /// What is known of it, when that was asked for.
+    /// Its stat, if it was requested.
     pub stat: Option<FileStat>,
 }
 

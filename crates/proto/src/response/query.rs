@@ -69,7 +69,7 @@ pub struct Space {
     /// Size of the space.
     pub total: u64,
     pub free: u64,
-    /// What is free of it in one piece.
+    /// Largest contiguous free part.
     pub largest_free: u64,
     pub used: u64,
 }

@@ -23,7 +23,7 @@ pub enum RedirectTarget {
         endpoint: Endpoint,
         /// Opaque data to be merged into the request's own. May hold secrets.
         cgi: String,
-        /// Text behind a second `?`; may be empty.
+        /// Text after a second `?`; may be empty.
         token: String,
     },
     /// Another server and path.

@@ -29,7 +29,7 @@ impl ReplyTo {
         if self.is_deferred { RESPONSE_HEADER_LEN + DEFERRED_PREFIX_LEN as usize } else { RESPONSE_HEADER_LEN }
     }
 
-    /// Appends the header of a frame whose `body_len` bytes of body the caller sends behind it.
+    /// Appends the header of a frame whose `body_len` bytes of body the caller sends after it.
     pub fn header(self, status: Status, body_len: u32, out: &mut Vec<u8>) {
         if self.is_deferred {
             let body_len = body_len.saturating_add(DEFERRED_PREFIX_LEN);

@@ -1,4 +1,4 @@
-//! What servers say of security: signatures that they require, and the steps of authentication.
+//! Security in responses: required signatures, and the steps of authentication.
 
 use super::{ProtocolReply, ReplyTo, ResponseError};
 use crate::code::Status;
@@ -11,7 +11,7 @@ const SIGNING_RECORD: u8 = b'S';
 /// Marks the record on interfaces, which stands before it.
 const INTERFACES_RECORD: u8 = b'B';
 
-/// Which requests a server wants signed: a record behind the reply to the protocol request, when the client asked for it.
+/// Which requests a server wants signed: a record after the reply to the protocol request, if the client requested it.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SigningRequirements {
     /// 1: data that is written is signed, too; 2: sign even without a key.
@@ -60,7 +60,7 @@ impl ReplyTo {
         self.ok_with(&body, out);
     }
 
-    /// Appends the reply to a login that goes on with authentication, by one of the protocols in `security`.
+    /// Appends the reply to a login that continues with authentication, by one of the protocols in `security`.
     pub fn login_with_security(self, session_id: SessionId, security: &str, out: &mut Vec<u8>) {
         self.ok_with(&[session_id.0.as_slice(), security.as_bytes()].concat(), out);
     }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements_stand_behind_the_protocol_reply() {
+    fn requirements_follow_the_protocol_reply() {
         let signing = SigningRequirements { options: 2, level: 3, overrides: vec![(10, 2), (1, 0)] };
         let body = body(|reply_to, out| reply_to.protocol_with_signing(REPLY, &signing, out));
         assert_eq!(&body[8..], b"S\0\0\x02\x03\x02\x0a\x02\x01\0");

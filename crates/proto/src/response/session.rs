@@ -29,12 +29,12 @@ impl HandshakeReply {
 pub struct ProtocolReply {
     /// Version of the protocol that the server speaks.
     pub version: u32,
-    /// What the server is and can do.
+    /// Roles and features of the server.
     pub flags: ServerFlags,
 }
 
 impl ProtocolReply {
-    /// Parses the body of the reply. Records on signing and interfaces behind the flags are ignored.
+    /// Parses the body of the reply. Records on signing and interfaces after the flags are ignored.
     pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
         let mut reader = Reader::new(body);
         let fields = reader.u32().zip(reader.u32());

@@ -45,7 +45,7 @@ pub fn parse_stat(text: &[u8]) -> Result<FileStat, ResponseError> {
 fn parse_fields(text: &[u8]) -> Option<FileStat> {
     let text = std::str::from_utf8(until_nul(text)).ok()?;
     let mut fields = text.split_ascii_whitespace();
-    // The id is opaque: one that is no number still leaves a good stat.
+    // The id is opaque: one that is not a number still leaves a good stat.
     let id = fields.next()?.parse().unwrap_or(0);
     let size = fields.next()?.parse().ok()?;
     let flags = StatFlags(fields.next()?.parse().ok()?);
@@ -69,7 +69,7 @@ fn parse_fields(text: &[u8]) -> Option<FileStat> {
     })
 }
 
-/// What is known of the space that a path lies in. Sizes are in MiB, use in percent.
+/// The space that a path lies in. Sizes are in MiB, use in percent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct VfsStat {
     /// Servers with writable space.

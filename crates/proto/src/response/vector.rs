@@ -15,7 +15,7 @@ pub const fn element_header(element: &ReadElement) -> [u8; 16] {
     [h0, h1, h2, h3, l0, l1, l2, l3, o0, o1, o2, o3, o4, o5, o6, o7]
 }
 
-/// Parses the header of an element, for a client that reads the data behind it as it comes.
+/// Parses the header of an element, for a client that reads the data after it as it comes.
 pub fn parse_element_header(bytes: &[u8; 16]) -> Result<ReadElement, ResponseError> {
     take(&mut Reader::new(bytes))
 }
@@ -28,7 +28,7 @@ fn take(reader: &mut Reader<'_>) -> Result<ReadElement, ResponseError> {
     Ok(ReadElement { handle, offset, len })
 }
 
-/// The elements of one frame, each with its data, in the server's order. Ends behind the first error.
+/// The elements of one frame, each with its data, in the server's order. Ends after the first error.
 #[derive(Clone, Debug)]
 pub struct VectorData<'a> {
     rest: Reader<'a>,

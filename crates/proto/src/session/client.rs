@@ -13,7 +13,7 @@ use crate::response::{
 use crate::tls::TlsUse;
 use forebay_types::Side;
 
-/// What the connection is for.
+/// The purpose of the connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ClientPurpose {
     /// A session of its own.
@@ -31,15 +31,15 @@ pub enum ClientPurpose {
 /// How to set up a session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientOptions {
-    /// What the connection is for.
+    /// The purpose of the connection.
     pub purpose: ClientPurpose,
-    /// What we can do.
+    /// Our features.
     pub ability: Abilities,
-    /// What we do about TLS.
+    /// Our use of TLS.
     pub tls: TlsUse,
 }
 
-/// What has become of the input.
+/// The effect of the input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Progress {
     /// Nothing can be said before this many bytes have arrived, counted from the same start.
@@ -47,19 +47,19 @@ pub enum Progress {
         /// Bytes that must be there; more than there are now.
         at_least: usize,
     },
-    /// Set-up goes on; what is to be sent next is in `out`.
+    /// Set-up continues; the bytes to send next are in `out`.
     Continue { consumed: usize },
     /// The TLS handshake comes next, and what follows in the input is part of it. When it is done,
-    /// [`ClientSession::handle_tls_started`] goes on.
+    /// call [`ClientSession::handle_tls_started`].
     StartTls { consumed: usize },
-    /// The server wants proof of who we are: [`ClientSession::take_question`] tells what it says, and
+    /// The server requires authentication: [`ClientSession::take_question`] returns its message, and
     /// [`ClientSession::authenticate`] answers.
     Authenticate { consumed: usize },
     /// The session is set up: what follows are responses to our requests.
     Ready { consumed: usize },
 }
 
-/// What a server says while it wants proof of who we are.
+/// A message of a server that requires authentication.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum AuthQuestion {
     /// These are the protocols that it accepts: `&P=name,parameters` each.
@@ -70,7 +70,7 @@ pub enum AuthQuestion {
     Refusal { code: ErrorCode, text: String },
 }
 
-/// What the server has told of itself and of the session.
+/// Properties of the server and of the session.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Peer {
     /// Version of the protocol that the server speaks.
@@ -154,7 +154,7 @@ pub struct ClientSession {
     options: ClientOptions,
     phase: Phase,
     peer: Peer,
-    /// What the server wants signed.
+    /// The requests that the server requires to be signed.
     signing: Option<SigningRequirements>,
     question: Option<AuthQuestion>,
 }
@@ -163,7 +163,7 @@ pub struct ClientSession {
 enum Phase {
     Handshake,
     Protocol,
-    /// TLS starts; login or bind come behind it.
+    /// TLS starts; login or bind come after it.
     TlsBeforeLogin,
     LoginOrBind,
     /// The server wants proof of who we are.
@@ -236,7 +236,7 @@ impl ClientSession {
         }
     }
 
-    /// Goes on behind the TLS handshake that [`Progress::StartTls`] asked for.
+    /// Continues after the TLS handshake that [`Progress::StartTls`] asked for.
     pub fn handle_tls_started(&mut self, out: &mut Vec<u8>) -> Progress {
         self.peer.is_tls = true;
         if self.phase == Phase::TlsBeforeLogin {
@@ -248,7 +248,7 @@ impl ClientSession {
         Progress::Ready { consumed: 0 }
     }
 
-    /// What the server says that wants proof of who we are; `None` when it has been taken.
+    /// The message of a server that requires authentication; `None` if it has been taken.
     pub fn take_question(&mut self) -> Option<AuthQuestion> {
         self.question.take()
     }
@@ -258,7 +258,7 @@ impl ClientSession {
         Request::Auth(Auth { credential_type, credentials }).encode(SETUP_STREAM, out);
     }
 
-    /// What the server wants signed; `None` when it wants nothing signed.
+    /// The requests that the server requires to be signed; `None` for none.
     pub const fn signing(&self) -> Option<&SigningRequirements> {
         self.signing.as_ref()
     }
@@ -291,7 +291,7 @@ impl ClientSession {
                 ClientPurpose::Bind { .. } => {
                     let path_id = body.first().copied().filter(|&path_id| path_id != 0);
                     self.peer.path_id = path_id.ok_or(ResponseError::Malformed { what: "bind reply" })?;
-                    self.behind_login()
+                    self.after_login()
                 }
             },
             phase @ (Phase::Authenticating | Phase::TlsBeforeLogin | Phase::TlsBehindLogin | Phase::Ready) => phase,
@@ -299,10 +299,10 @@ impl ClientSession {
         Ok(())
     }
 
-    /// What the server says to a proof.
+    /// The server's answer to an authentication message.
     fn handle_verdict(&mut self, header: &ResponseHeader, body: &[u8]) -> Result<(), ClientError> {
         match Response::decode(header, body)? {
-            Response::Ok(_) => self.phase = self.behind_login(),
+            Response::Ok(_) => self.phase = self.after_login(),
             Response::AuthMore(challenge) => self.question = Some(AuthQuestion::Challenge(challenge.to_vec())),
             Response::Error(ErrorBody { code, text }) => self.question = Some(AuthQuestion::Refusal { code, text }),
             _ => drop(accepted(header, body)?),
@@ -310,9 +310,9 @@ impl ClientSession {
         Ok(())
     }
 
-    /// What comes when the server has let us in.
-    fn behind_login(&self) -> Phase {
-        if self.is_tls_behind_login() { Phase::TlsBehindLogin } else { Phase::Ready }
+    /// The next step after a successful login.
+    fn after_login(&self) -> Phase {
+        if self.is_tls_after_login() { Phase::TlsBehindLogin } else { Phase::Ready }
     }
 
     /// Sends the login or bind.
@@ -340,14 +340,14 @@ impl ClientSession {
         };
         let is_next = self.peer.flags.intersects(demand.with(ServerFlags::GOTO_TLS));
         match self.options.tls {
-            TlsUse::Never if is_next || self.is_tls_behind_login() => Err(ClientError::TlsRequired),
+            TlsUse::Never if is_next || self.is_tls_after_login() => Err(ClientError::TlsRequired),
             TlsUse::Always if !is_next || self.peer.version < TLS_SINCE_VERSION => Err(ClientError::TlsMissing),
             TlsUse::Never | TlsUse::WhenDemanded | TlsUse::Always => Ok(is_next),
         }
     }
 
-    /// Whether a connection that is in clear until then goes on in TLS behind the login.
-    fn is_tls_behind_login(&self) -> bool {
+    /// Whether a connection that is in clear until then continues in TLS after the login.
+    fn is_tls_after_login(&self) -> bool {
         matches!(self.options.purpose, ClientPurpose::Login { .. })
             && self.peer.flags.contains(ServerFlags::TLS_SESSION)
             && !self.peer.is_tls
@@ -356,13 +356,13 @@ impl ClientSession {
     fn handle_login(&mut self, reply: LoginReply) -> Phase {
         self.peer.session_id = reply.session_id;
         if reply.security_protocols().next().is_none() {
-            return self.behind_login();
+            return self.after_login();
         }
         self.question = Some(AuthQuestion::Protocols(reply.security.into_bytes()));
         Phase::Authenticating
     }
 
-    /// What the server has told so far; complete once the session is ready.
+    /// Properties of the server so far; complete once the session is ready.
     pub const fn peer(&self) -> &Peer {
         &self.peer
     }
@@ -370,7 +370,7 @@ impl ClientSession {
 
 const WHAT: &str = "set-up reply";
 
-/// The body of a reply that goes on with set-up; everything else ends it.
+/// The body of a reply that continues set-up; everything else ends it.
 fn accepted<'a>(header: &ResponseHeader, body: &'a [u8]) -> Result<&'a [u8], ClientError> {
     match Response::decode(header, body)? {
         Response::Ok(body) => Ok(body),

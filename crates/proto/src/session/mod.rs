@@ -6,5 +6,5 @@ mod server;
 pub use client::{AuthQuestion, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress};
 pub use server::{Fatal, Input, ServerOptions, ServerSession};
 
-/// What a client sends first: five numbers.
+/// The first message of a client: five numbers.
 pub const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0x07, 0xdc];

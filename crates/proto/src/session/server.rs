@@ -11,7 +11,7 @@ use crate::response::{HandshakeReply, ProtocolReply, ReplyTo, SigningRequirement
 use crate::tls::TlsPolicy;
 use forebay_types::Side;
 
-/// What a server says of itself.
+/// Properties of the server that clients see.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ServerOptions {
     /// Version of the protocol.
@@ -20,7 +20,7 @@ pub struct ServerOptions {
     pub flags: ServerFlags,
     /// When connections are encrypted.
     pub tls: TlsPolicy,
-    /// How much clients are told to sign on connections that stay in clear: [`SigningRequirements::level`]; 0 for nothing.
+    /// The signing level required on connections that stay in clear: [`SigningRequirements::level`]; 0 for nothing.
     pub signing_level: u8,
 }
 
@@ -49,7 +49,7 @@ impl ServerOptions {
     };
 }
 
-/// What the first bytes of a connection's input are.
+/// The next step for a connection's input.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Input<'a> {
     /// Nothing can be said before this many bytes have arrived, counted from the same start. Never more than
@@ -65,7 +65,7 @@ pub enum Input<'a> {
     },
     /// A request to be answered.
     Request {
-        /// Bytes to drop when the request is no longer used; at least 1.
+        /// Bytes to drop once the request is no longer used; at least 1.
         consumed: usize,
         /// Goes into the answer.
         stream_id: StreamId,
@@ -73,7 +73,7 @@ pub enum Input<'a> {
     },
 }
 
-/// Why a connection cannot go on. What is in `out` is sent first, then the connection is closed.
+/// Why a connection must end. The contents of `out` are sent first, then the connection is closed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Fatal {
     #[error("the client does not speak the XRootD protocol")]
@@ -144,7 +144,7 @@ enum Tls {
     On,
 }
 
-/// A payload that nobody wants: dropped as it comes, then its request is dealt with.
+/// A payload that is not used: dropped as it comes, then its request is answered.
 #[derive(Clone, Copy, Debug)]
 struct Drain {
     remaining: u64,
@@ -319,7 +319,7 @@ impl ServerSession {
         }
     }
 
-    /// Decides whether TLS starts now. Clients before 2.9.7 tell no version and understand only 1 for a server, 0 for a
+    /// Decides whether TLS starts now. Clients before 2.9.7 send no version and understand only 1 for a server, 0 for a
     /// manager.
     fn handle_protocol(&mut self, protocol: &Protocol) -> ProtocolReply {
         let ServerOptions { version, flags, tls, .. } = self.options;
@@ -329,7 +329,7 @@ impl ServerSession {
         let mut flags = flags.with(tls.flags());
         if self.phase == Phase::SetUp && matches!(self.tls, Tls::Off { .. }) {
             self.tls = Tls::Off { is_able: protocol.flags.intersects(CLIENT_HAS_TLS) };
-            if tls.starts_behind(protocol) {
+            if tls.starts_after(protocol) {
                 flags = flags.with(ServerFlags::GOTO_TLS);
                 self.tls = Tls::Due;
             }
@@ -337,7 +337,7 @@ impl ServerSession {
         ProtocolReply { version, flags }
     }
 
-    /// What a client that asks is told to sign: nothing on connections that are or will be encrypted.
+    /// The signing requirements for a client that asks: none on connections that are or will be encrypted.
     fn signing_requirements(&self, protocol: &Protocol) -> Option<SigningRequirements> {
         let ServerOptions { signing_level: level, tls, .. } = self.options;
         let is_asked = protocol.client_version != 0 && protocol.flags.contains(ProtocolRequestFlags::SECURITY);
@@ -397,7 +397,7 @@ impl ServerSession {
         ReplyTo::direct(stream_id).bind(path_id, out);
     }
 
-    /// Whether the TLS handshake comes next, behind what is in `out`.
+    /// Whether the TLS handshake comes next, after the contents of `out`.
     pub const fn is_tls_due(&self) -> bool {
         matches!(self.tls, Tls::Due)
     }
@@ -405,7 +405,7 @@ impl ServerSession {
     /// Notes that the TLS handshake is done: all further input was encrypted.
     pub const fn tls_started(&mut self) {
         self.tls = Tls::On;
-        // What was announced in clear, maybe by somebody on the way, takes nothing of what is encrypted.
+        // Bytes announced in clear, maybe by an attacker on the way, must not consume encrypted ones.
         self.drain = None;
     }
 
@@ -424,7 +424,7 @@ impl ServerSession {
         matches!(self.phase, Phase::Bound)
     }
 
-    /// What the client said at login that it can do; nothing before.
+    /// The client's features, declared at login; none before.
     pub const fn ability(&self) -> Abilities {
         match self.phase {
             Phase::LoggedIn { ability, .. } | Phase::Authenticating { ability, .. } => ability,

@@ -147,7 +147,7 @@ fn streams_are_bound() {
 }
 
 #[test]
-fn what_is_not_xrootd_is_recognised() {
+fn other_protocols_are_recognised() {
     let long = hex("0000 0000 00000009 00000511 00000001 00");
     for bytes in [&b"HTTP/1.1 400 Bad Request"[..], &[0xff; 16], &long, &hex("0000 0fa3 00000008 00000511 00000001")] {
         let error = set_up(login(), bytes).unwrap_err();
@@ -207,7 +207,7 @@ fn a_server_that_wants_proof_is_answered_until_it_is_content() {
 }
 
 #[test]
-fn tls_begins_behind_the_proof_where_the_server_protects_sessions() {
+fn tls_begins_after_authentication_where_the_server_protects_sessions() {
     let mut session = ClientSession::new(ClientOptions { tls: TlsUse::WhenDemanded, ..login() });
     let list: Vec<u8> = [&SESSION.0[..], b"&P=unix"].concat();
     let mut bytes = replies(&[HANDSHAKE_REPLY, "0000 0000 00000008 00000511 88000001"]);

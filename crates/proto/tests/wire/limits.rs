@@ -105,7 +105,7 @@ fn offsets_and_lengths_of_reads_are_not_negative() {
 }
 
 #[test]
-fn missing_arguments_are_told() {
+fn missing_arguments_are_reported() {
     for code in [
         RequestCode::OPEN,
         RequestCode::STATX,

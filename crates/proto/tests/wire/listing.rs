@@ -94,7 +94,7 @@ fn checksums_follow_the_stat() {
 }
 
 #[test]
-fn names_that_cannot_be_told_are_left_out() {
+fn names_that_cannot_be_encoded_are_left_out() {
     let out = encode(DirlistForm::Names, &[entry("a\nb"), entry("c"), entry("")]);
     assert_eq!(frames(&out)[0].1, b"c\0");
     let out = encode(DirlistForm::Stats, &[entry("vanished"), DirEntry { stat: Some(stat(0)), ..entry("c") }]);

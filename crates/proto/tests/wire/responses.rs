@@ -57,7 +57,7 @@ fn a_wait_is_never_zero() {
 }
 
 #[test]
-fn an_open_answers_what_was_asked() {
+fn an_open_answers_the_request() {
     let reply = |options| body(|out| REPLY_TO.open(FileHandle([1, 2, 3, 4]), OpenOptions(options), &STAT, out));
     assert_eq!(reply(0x0010), [1, 2, 3, 4]);
     assert_eq!(reply(0x0011), [1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -96,7 +96,7 @@ fn statx_tells_one_byte_a_path() {
 }
 
 #[test]
-fn spaces_are_told_and_understood() {
+fn spaces_round_trip() {
     let vfs = VfsStat { writable_servers: 1, writable_free_mib: 79005, writable_use_percent: 69, ..VfsStat::default() };
     let text = body(|out| REPLY_TO.vfs_stat(&vfs, out));
     assert_eq!(text, b"1 79005 69 0 0 0\0");
@@ -111,7 +111,7 @@ fn spaces_are_told_and_understood() {
 }
 
 #[test]
-fn locations_are_told_and_understood() {
+fn locations_round_trip() {
     let locations = [
         Location { kind: LocationKind::Server, is_writable: true, endpoint: Endpoint::new("::127.0.0.1", 11094) },
         Location { kind: LocationKind::PendingManager, is_writable: false, endpoint: Endpoint::new("m.example", 1) },
@@ -199,7 +199,7 @@ fn redirects_that_we_send_are_understood() {
 }
 
 #[test]
-fn session_replies_tolerate_what_they_do_not_know() {
+fn session_replies_tolerate_unknown_parts() {
     let flags = ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES);
     let reply = ProtocolReply { version: 0x511, flags };
     let mut text = body(|out| REPLY_TO.protocol(reply, out));
@@ -216,7 +216,7 @@ fn session_replies_tolerate_what_they_do_not_know() {
 }
 
 #[test]
-fn vector_data_ends_behind_the_first_error() {
+fn vector_data_ends_after_the_first_error() {
     let element = forebay_proto::request::ReadElement { handle: FileHandle([0, 0, 0, 1]), offset: 4096, len: 3 };
     let one = [&element_header(&element)[..], b"abc"].concat();
     let two = [one.clone(), one.clone()].concat();

@@ -167,7 +167,7 @@ fn the_protocol_request_works_after_login_and_with_a_payload() {
 }
 
 #[test]
-fn authentication_that_nobody_asked_for_is_invalid() {
+fn unrequested_authentication_is_invalid() {
     let input = request(RequestCode::AUTH, Params::default().with::<12, 4>(*b"unix"), b"unix\0root");
     assert_eq!(refusal(&mut session(true), &input), ErrorCode::INVALID_REQUEST);
 }
@@ -182,7 +182,7 @@ fn signatures_are_given_out_and_have_no_answer() {
 }
 
 #[test]
-fn what_is_to_be_signed_is_told_to_who_asks_and_stays_in_clear() {
+fn signing_requirements_are_sent_on_request_in_clear() {
     const PLAIN: &str = "00000511 00200281";
     let reply = |tls, signing_level, flags: &str| {
         let mut session = ServerSession::new(ServerOptions { tls, signing_level, ..ServerOptions::CACHE });

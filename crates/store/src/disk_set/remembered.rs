@@ -1,4 +1,4 @@
-//! Where entries were found, as far as it is remembered.
+//! A cache of the disks that entries were found on.
 
 use crate::VolumeId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Entries whose place is remembered, at most; 512 KiB. Others are looked for on every disk.
 const SLOTS: usize = 1 << 16;
 
-/// Bits of a slot that tell the disk; the others tell the key, together with the slot's number.
+/// Bits of a slot for the disk; the others identify the key, together with the slot's number.
 const VOLUME_BITS: u64 = 0xffff;
 
 /// Where entries were found last. A hint: nothing goes wrong when it is, but time.

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// One disk of a set: every operation on it tells how it does.
+/// One disk of a set: every operation on it updates its health.
 pub(crate) struct Volume {
     id: VolumeId,
     spec: VolumeSpec,
@@ -26,7 +26,7 @@ pub(crate) struct Volume {
     watch: Mutex<Watch>,
 }
 
-/// What is known from the operations.
+/// State derived from the operations.
 #[derive(Debug)]
 struct Watch {
     health: DiskHealth,
@@ -70,7 +70,7 @@ impl Volume {
         self.spec.weight
     }
 
-    /// What tells the disk from others when files are placed: its path, whatever its position among them.
+    /// Seed of the disk for placement: from its path, so that its position does not matter.
     pub(crate) const fn seed(&self) -> u64 {
         self.seed
     }
@@ -83,7 +83,7 @@ impl Volume {
         self.disk.read().clone()
     }
 
-    /// Opens the disk, anew when it was open; offline when that fails.
+    /// Opens or reopens the disk; offline if that fails.
     pub(crate) fn open(&self) -> Result<(), StoreError> {
         match (self.spec.open)(self.id) {
             Ok(disk) => {
@@ -128,7 +128,7 @@ impl Volume {
         results
     }
 
-    /// Makes files of the disk durable. Those that are synced one by one tell themselves how the disk does.
+    /// Makes files of the disk durable. Files that are synced one by one update the health themselves.
     pub(crate) fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
         let synced = self.patiently(files.len(), |disk| disk.sync_data_of(files));
         let offline = || {
@@ -150,7 +150,7 @@ impl Volume {
         results
     }
 
-    /// Runs an operation on the disk that may take as long as a sync of one file, or of all that waits to be written when it is for
+    /// Runs an operation on the disk that may take as long as a sync of one file, or of the whole file system if it is for
     /// several; `None` when it is offline.
     fn patiently<T>(&self, files: usize, operation: impl FnOnce(&dyn Disk) -> T) -> Option<T> {
         let disk = self.disk().filter(|_| self.health().is_online())?;
@@ -166,7 +166,7 @@ impl Volume {
         }
     }
 
-    /// The room on the disk, when it is online and tells.
+    /// The room on the disk, if it is online and can be measured.
     pub(crate) fn measure(&self) -> Option<Space> {
         self.run(|disk| disk.space()).ok()
     }

@@ -1,4 +1,4 @@
-//! A data file whose operations tell how its disk does.
+//! A data file whose operations update the health of its disk.
 
 use crate::{DataFile, FileIdentity, VolumeId, disk_set::volume::Volume};
 use bytes::Bytes;

@@ -3,7 +3,7 @@
 use crate::{Scan, ScanSlice, StoreError, disk_set::volume::Volume};
 use std::sync::Arc;
 
-/// A walk whose failures tell of the disk, and which ends when the disk goes offline.
+/// A walk whose failures count for the disk, and which ends when the disk goes offline.
 pub(crate) struct WatchedScan {
     volume: Arc<Volume>,
     scan: Box<dyn Scan>,

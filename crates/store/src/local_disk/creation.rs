@@ -13,12 +13,12 @@ use rustix::fs::OFlags;
 /// Tries to create an entry in a directory that removals take away again and again.
 const CREATE_ATTEMPTS_MAX: u32 = 8;
 
-/// What became of creating an entry's files where nothing should be.
+/// The result of creating an entry's files where nothing should be.
 enum Attempt {
     Created(LocalFile),
     /// There is a record, or a link to one.
     HasRecord,
-    /// There is data, beside the record that was written just now.
+    /// There is data, next to the record that was written just now.
     HasData,
 }
 
@@ -73,7 +73,7 @@ impl LocalDisk {
     }
 
     /// Creates the files of an entry as long as nothing has one of their names. The record comes first, so that none of another
-    /// entry is ever beside the new data.
+    /// entry is ever next to the new data.
     fn create_where_nothing_is(
         &self,
         place: &Place,

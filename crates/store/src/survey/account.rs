@@ -1,19 +1,19 @@
-//! What a survey has found.
+//! The account of a survey.
 
 use super::Defect;
 use forebay_cache::{Cinfo, CinfoVersion};
 use std::{collections::BTreeMap, fs::Metadata, os::unix::fs::MetadataExt};
 
-/// Bytes of the unit in which stat tells the blocks of a file.
+/// Bytes of the unit in which stat counts the blocks of a file.
 const STAT_BLOCK_LEN: u64 = 512;
 
 /// Examples that are kept of each defect.
 pub const EXAMPLES_MAX: usize = 3;
 
-/// Block sizes and owners that are told apart; the rest is counted together.
+/// Block sizes and owners that are counted separately; the rest is counted as one.
 pub const KINDS_MAX: usize = 32;
 
-/// What a survey has found.
+/// The account of a survey.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Account {
     /// Directories, the root among them.
@@ -37,7 +37,7 @@ pub struct Account {
     pub owners: BTreeMap<Option<u32>, u64>,
     /// When a good entry was last changed, in seconds of the Unix epoch; 0 without entries.
     pub last_change: i64,
-    /// Whether XCache has kept page checksums beside the files. Nobody else reads them.
+    /// Whether XCache has kept page checksums beside the files. No other program reads them.
     pub has_page_checksums: bool,
     pub defects: BTreeMap<Defect, Finding>,
 }

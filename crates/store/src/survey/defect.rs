@@ -1,15 +1,15 @@
-//! What can be wrong with an entry.
+//! Defects of entries.
 
 use forebay_cache::CinfoError;
 
-/// Why a name in the tree is no good entry.
+/// Why a name in the tree is not a good entry.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Defect {
     /// A record that ends too early.
     CinfoTruncated,
     /// A record whose checksum does not match.
     CinfoChecksum,
-    /// A record of a version that nobody knows.
+    /// A record of an unknown version.
     CinfoVersion,
     /// A record with impossible numbers.
     CinfoNumbers,
@@ -53,7 +53,7 @@ impl Defect {
         }
     }
 
-    /// What it is, and what becomes of it.
+    /// The defect, and its consequence.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::CinfoTruncated => "the record ends too early; the file is fetched again",

@@ -31,11 +31,11 @@ pub struct User {
     pub gid: u32,
 }
 
-/// Looks at all of the tree below `root`, and tells the account so far to `progress` after each name. Needs memory for
+/// Examines the whole tree below `root`, and passes the account so far to `progress` after each name. Needs memory for
 /// the directories above the one it is in. With a `user`, files that this user could not use are defects.
 ///
 /// # Errors
-/// When `root` cannot be read. What cannot be read below it is a [`Defect`].
+/// When `root` cannot be read. Anything unreadable below it is a [`Defect`].
 pub fn survey(root: &Path, user: Option<User>, progress: &mut dyn FnMut(&Account)) -> io::Result<Account> {
     let mut surveyor = Surveyor { root, user, account: Account::default() };
     surveyor.directory(root, &fs::metadata(root)?);
@@ -116,7 +116,7 @@ impl Surveyor<'_> {
         }
     }
 
-    /// A record, and the data it tells of.
+    /// A record and its data.
     fn cinfo(&mut self, path: &Path, found: &Metadata) -> Result<(), Defect> {
         self.account.records += 1;
         let metadata = self.target(path, found)?;
@@ -140,7 +140,7 @@ impl Surveyor<'_> {
         Ok(())
     }
 
-    /// Data: only what is not told of by a record is wrong with it.
+    /// Data: a defect only without a record.
     fn data(&mut self, path: &Path, found: &Metadata) -> Result<(), Defect> {
         let mut cinfo = OsString::from(path);
         cinfo.push(CINFO_SUFFIX);

@@ -73,7 +73,7 @@ fn set_xattr(path: &Path, name: &str, value: &[u8]) {
 }
 
 #[test]
-fn what_is_synced_is_found_again() {
+fn synced_blocks_are_found_again() {
     let store = Store::new();
     let key = key("/store/user/a b%20ü.root");
     assert!(store.disk.open_entry(&key).unwrap().is_none());
@@ -115,7 +115,7 @@ fn a_new_entry_without_any_sync_is_empty_and_usable() {
 }
 
 #[test]
-fn nobody_else_may_use_what_is_kept() {
+fn other_users_may_not_use_the_store() {
     let store = Store::new();
     create(&store.disk, &key("/store/a"));
     for name in ["store/a", "store/a.cinfo"] {
@@ -351,7 +351,7 @@ fn a_store_belongs_to_one_process_at_a_time() {
 }
 
 #[test]
-fn what_a_crash_left_half_written_is_cleared() {
+fn half_written_files_are_cleared_at_the_start() {
     let Store { directory, disk } = Store::new();
     drop(disk);
     let root = directory.path().join("root");
@@ -361,7 +361,7 @@ fn what_a_crash_left_half_written_is_cleared() {
 }
 
 #[test]
-fn roots_that_cannot_be_used_are_told() {
+fn unusable_roots_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();

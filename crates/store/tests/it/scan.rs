@@ -68,7 +68,7 @@ fn every_entry_is_found_once_however_small_the_slices_are() {
 }
 
 #[test]
-fn what_is_no_entry_is_counted_and_left_alone() {
+fn foreign_files_are_counted_and_not_touched() {
     let root = tempfile::tempdir().unwrap();
     let disk = store(root.path());
     let at = |name: &str| root.path().join(name);
@@ -103,7 +103,7 @@ fn trees_deeper_than_a_process_has_descriptors_are_walked() {
 }
 
 #[test]
-fn a_walk_goes_on_beside_changes() {
+fn a_walk_continues_during_changes() {
     let root = tempfile::tempdir().unwrap();
     let disk = store(root.path());
     let mut scan = disk.scan(VolumeId(0), None).unwrap();

@@ -62,7 +62,7 @@ fn good_entries_are_counted_and_summed_up() {
 }
 
 #[test]
-fn every_defect_is_told_with_its_place() {
+fn every_defect_is_reported_with_its_path() {
     let root = TempDir::new().unwrap();
     let path = |name: &str| root.path().join(name);
     for name in ["truncated", "checksum", "version", "numbers", "missing", "short"] {
@@ -115,7 +115,7 @@ fn links_into_spaces_are_followed() {
 }
 
 #[test]
-fn what_the_user_may_not_use_is_told() {
+fn files_that_the_user_may_not_use_are_reported() {
     let root = TempDir::new().unwrap();
     let data = entry(root.path(), "store/a", 4, BLOCK);
     let metadata = fs::metadata(&data).unwrap();

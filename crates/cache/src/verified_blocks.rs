@@ -19,7 +19,7 @@ pub struct DataFileId {
 /// Bounded: files are remembered in two generations; when the younger one is full the older one is forgotten, and what has
 /// not been asked for since is checked once more. Everything takes the same short time.
 #[derive(Debug)]
-pub struct TrustMemory {
+pub struct VerifiedBlocks {
     young: Generation,
     old: Generation,
     generation_bytes_max: usize,
@@ -41,7 +41,7 @@ enum Trusted {
 /// Bytes that a remembered file takes: its place in the table, which is half empty at worst.
 const FILE_BYTES: usize = 2 * (size_of::<DataFileId>() + size_of::<Trusted>() + 1);
 
-impl TrustMemory {
+impl VerifiedBlocks {
     /// A memory of about `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self { young: Generation::default(), old: Generation::default(), generation_bytes_max: bytes_max / 2 }
@@ -129,7 +129,7 @@ mod tests {
         DataFileId { device: 1, inode, created: 1_700_000_000 }
     }
 
-    fn trusted_of(memory: &mut TrustMemory, file: DataFileId) -> u64 {
+    fn trusted_of(memory: &mut VerifiedBlocks, file: DataFileId) -> u64 {
         let map = found(0..200);
         memory.recall(file, &map);
         200 - map.snapshot_untrusted().count()
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn blocks_that_were_trusted_are_trusted_again() {
-        let mut memory = TrustMemory::new(1 << 20);
+        let mut memory = VerifiedBlocks::new(1 << 20);
         let map = found(0..200);
         map.set_trusted(BlockIndex(3));
         memory.remember(file(1), &map);
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_forgotten_is_checked_again() {
-        let mut memory = TrustMemory::new(1 << 20);
+        let mut memory = VerifiedBlocks::new(1 << 20);
         let map = found(0..200);
         map.trust(&map.snapshot_written());
         memory.remember(file(1), &map);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn blocks_that_are_gone_do_not_come_back() {
-        let mut memory = TrustMemory::new(1 << 20);
+        let mut memory = VerifiedBlocks::new(1 << 20);
         let map = found(0..200);
         map.set_trusted(BlockIndex(3));
         memory.remember(file(1), &map);
@@ -171,8 +171,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_forgotten_and_the_memory_is_bounded() {
-        let mut memory = TrustMemory::new(100 * FILE_BYTES);
+    fn unused_files_are_forgotten_and_the_memory_is_bounded() {
+        let mut memory = VerifiedBlocks::new(100 * FILE_BYTES);
         let map = found(0..200);
         (0..200).for_each(|index| map.set_trusted(BlockIndex(index)));
         for inode in 0..1000 {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_file_of_which_nothing_is_trusted_takes_no_room() {
-        let mut memory = TrustMemory::new(1 << 20);
+        let mut memory = VerifiedBlocks::new(1 << 20);
         memory.remember(file(1), &found(0..200));
         assert_eq!(memory.young.bytes, 0);
     }

@@ -239,7 +239,7 @@ fn entries_that_are_replaced_before_or_while_records_become_durable_get_none() {
 }
 
 #[test]
-fn the_first_record_keeps_up_with_what_is_known_of_the_origin() {
+fn the_first_record_takes_changes_of_the_mark() {
     let store = Store::new();
     let entry = store.create(&key("/f"));
     let checked = OriginMark { checked: Some(1_650_000_000), ..mark() };
@@ -251,7 +251,7 @@ fn the_first_record_keeps_up_with_what_is_known_of_the_origin() {
 }
 
 #[test]
-fn what_a_crash_leaves_of_a_first_record_names_no_block_that_is_not_there() {
+fn a_torn_first_record_names_no_missing_block() {
     let store = Store::new();
     let (key, path) = (key("/f"), store.path("f.cinfo"));
     let entry = store.create(&key);

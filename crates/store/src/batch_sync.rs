@@ -1,10 +1,10 @@
 //! Making many files durable at once.
 //!
 //! A sync of each of many small files costs a wait for the disk, and some work, per file. From a handful of files on, one sync
-//! of their whole file system is cheaper. It tells as much, once: `syncfs` fails when anything could not be written to the file
+//! of their whole file system is cheaper. It reports failures once: `syncfs` fails when anything could not be written to the file
 //! system since the last call on the same descriptor, whoever it belongs to, and the next call says nothing of it any more. A
-//! file that failed beside the ones that a call was made for would so be taken for durable later. Therefore the first failure
-//! ends it for as long as the disk is open: from then on each file is asked for itself, and tells its own failures to whoever
+//! file that failed in addition to the ones that a call was made for would so be taken for durable later. Therefore the first failure
+//! ends it while the disk is open: from then on each file is synced by itself, and reports its own failures to the process that
 //! has had it open since before.
 
 use crate::{DataFile, FileIdentity, StoreError, tree::Tree};
@@ -38,7 +38,7 @@ pub(crate) struct WholeSync {
     call: Mutex<Option<SyncCall>>,
 }
 
-/// The first Linux whose `syncfs` tells of everything that could not be written: of data since 5.8, of a journal's end since 5.17.
+/// The first Linux whose `syncfs` reports everything that could not be written: of data since 5.8, of a journal's end since 5.17.
 const TELLING_SINCE: (u32, u32) = (5, 17);
 
 /// Local file systems, by the number of their kind: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs.
@@ -57,7 +57,7 @@ impl WholeSync {
         Ok(Self { path: tree.path().to_owned(), device, count_min: TOGETHER_MIN, is_used, call })
     }
 
-    /// The same file system, synced for the sake of `count_min` files or more by `call`, which is trusted to tell of failures.
+    /// The same file system, synced for the sake of `count_min` files or more by `call`, which is trusted to report failures.
     pub(crate) fn with_call(self, count_min: usize, call: SyncCall) -> Self {
         Self { count_min, is_used: AtomicBool::new(true), call: Mutex::new(Some(call)), ..self }
     }

@@ -1,18 +1,18 @@
-//! How fast work in the background goes.
+//! Rate limit of background work.
 
 use std::time::{Duration, Instant};
 
 /// Spreads work over time, so that it takes no more than a given rate.
 #[derive(Debug)]
-pub struct Pace {
-    /// Bytes in a second.
+pub struct RateLimiter {
+    /// Bytes per second.
     rate: u64,
-    /// When what was begun so far is paid for.
+    /// When the work begun so far is paid for.
     due: Option<Instant>,
 }
 
-impl Pace {
-    /// A pace of `rate` bytes in a second; 0 is one byte.
+impl RateLimiter {
+    /// `rate` is in bytes per second; 0 counts as 1.
     pub fn new(rate: u64) -> Self {
         Self { rate: rate.max(1), due: None }
     }
@@ -39,19 +39,19 @@ mod tests {
     fn work_is_spread_and_idle_time_is_not_saved_up() {
         let start = some_instant();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut pace = Pace::new(1000);
-        assert_eq!(pace.wait_for(500, at(0)), Duration::ZERO);
-        assert_eq!(pace.wait_for(500, at(0)), Duration::from_millis(500));
-        assert_eq!(pace.wait_for(100, at(600)), Duration::from_millis(400));
-        assert_eq!(pace.wait_for(100, at(5000)), Duration::ZERO);
-        assert_eq!(pace.wait_for(100, at(5000)), Duration::from_millis(100));
+        let mut limiter = RateLimiter::new(1000);
+        assert_eq!(limiter.wait_for(500, at(0)), Duration::ZERO);
+        assert_eq!(limiter.wait_for(500, at(0)), Duration::from_millis(500));
+        assert_eq!(limiter.wait_for(100, at(600)), Duration::from_millis(400));
+        assert_eq!(limiter.wait_for(100, at(5000)), Duration::ZERO);
+        assert_eq!(limiter.wait_for(100, at(5000)), Duration::from_millis(100));
     }
 
     #[test]
-    fn a_pace_of_nothing_is_slow_but_no_fault() {
-        let mut pace = Pace::new(0);
+    fn a_rate_of_zero_is_slow_but_not_an_error() {
+        let mut limiter = RateLimiter::new(0);
         let now = some_instant();
-        pace.wait_for(u64::MAX, now);
-        pace.wait_for(u64::MAX, now);
+        limiter.wait_for(u64::MAX, now);
+        limiter.wait_for(u64::MAX, now);
     }
 }
