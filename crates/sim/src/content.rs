@@ -6,7 +6,6 @@ use forebay_types::ByteRange;
 /// One version of one file.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Content {
-    /// Number of the file.
     pub(crate) file: u64,
     /// Number of the version; its change time is derived from it.
     pub(crate) version: u64,
@@ -16,7 +15,6 @@ pub(crate) struct Content {
 const FIRST_MTIME: i64 = 1_700_000_000;
 
 impl Content {
-    /// The change time of this version.
     pub(crate) fn mtime(self) -> i64 {
         FIRST_MTIME.saturating_add(i64::try_from(self.version).unwrap_or(i64::MAX))
     }

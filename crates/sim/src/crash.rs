@@ -26,7 +26,6 @@ pub(crate) struct Unsynced {
 
 struct Written {
     data: Arc<dyn DataFile>,
-    /// Pages that can still be synced.
     replaced: Vec<Replaced>,
     /// Pages that a sync has failed to bring to the disk: a later one does not report them.
     given_up: Vec<Replaced>,

@@ -17,7 +17,6 @@ pub(crate) struct SimIndex {
 #[derive(Default)]
 struct Memory {
     bytes: Vec<u8>,
-    /// As of the last sync.
     synced: Vec<u8>,
     written: Vec<(usize, Vec<u8>)>,
 }

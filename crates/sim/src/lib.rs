@@ -17,9 +17,11 @@ mod operator;
 mod origin;
 mod phase;
 mod scenario;
+mod seeds;
 mod store;
 mod verdict;
 mod world;
 
 pub use phase::run;
+pub use seeds::{Report, run_seeds};
 pub use verdict::{Failure, Summary};

@@ -2,10 +2,6 @@
 
 use anyhow::bail;
 use forebay_telemetry::LogFormat;
-use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
-    thread,
-};
 
 /// Simulates the engine with the disk, the origin and the clock of its own.
 #[derive(Debug, clap::Parser)]
@@ -34,26 +30,11 @@ fn main() -> anyhow::Result<()> {
         println!("seed {seed}: {summary:?}");
         return Ok(());
     }
-    let (next, failed, end) = (AtomicU64::new(args.from), AtomicU64::new(0), args.from.saturating_add(args.seeds));
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Relaxed);
-                    if seed >= end {
-                        return;
-                    }
-                    if let Err(failure) = forebay_sim::run(seed) {
-                        failed.fetch_add(1, Relaxed);
-                        eprintln!("{failure}");
-                    }
-                }
-            });
-        }
-    });
-    match failed.into_inner() {
-        0 => println!("{} seeds from {}: everything held", args.seeds, args.from),
-        failed => bail!("{failed} of {} seeds from {} failed", args.seeds, args.from),
+    let report =
+        forebay_sim::run_seeds(args.from..args.from.saturating_add(args.seeds), |failure| eprintln!("{failure}"));
+    if !report.failures.is_empty() {
+        bail!("{} of {} seeds from {} failed", report.failures.len(), args.seeds, args.from);
     }
+    println!("{} seeds from {}: everything held", args.seeds, args.from);
     Ok(())
 }

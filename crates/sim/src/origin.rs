@@ -34,7 +34,6 @@ impl SimOrigin {
         Self { world, dice: Arc::new(Mutex::new(dice)) }
     }
 
-    /// The server it claims to be.
     pub(crate) fn endpoint() -> Endpoint {
         Endpoint::new("origin", 1094)
     }

@@ -3,7 +3,7 @@
 use crate::{
     client::SimClient,
     dice::Dice,
-    disk::SimDisk,
+    disk::SimFaults,
     index::SimIndex,
     operator::Operator,
     origin::SimOrigin,
@@ -44,7 +44,6 @@ fn count_panics() {
     });
 }
 
-/// Simulates one seed.
 pub fn run(seed: u64) -> Result<Summary, Failure> {
     count_panics();
     PANICS.set(0);
@@ -106,8 +105,8 @@ fn phase(
     lasts: Duration,
     dice: &mut Dice,
 ) -> anyhow::Result<()> {
-    let disk = Arc::new(SimDisk::open(place.root, world.clone(), dice.split()).context("opening the store")?);
-    let unsynced = disk.shared();
+    let faults = SimFaults::new(place.root, world.clone(), dice.split());
+    let disk = Arc::new(faults.open_disk(place.root).context("opening the store")?);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().context("a runtime")?;
     let crashes = dice.one_in(2);
@@ -145,10 +144,10 @@ fn phase(
         state.summary.crashes += 1;
         state.index_has_gaps = true;
         drop(state);
-        unsynced.unsynced().crash(dice).context("losing what was not synced")?;
+        faults.unsynced().crash(dice).context("losing what was not synced")?;
         place.index.crash(dice);
     }
-    unsynced.unsynced().forget();
+    faults.unsynced().forget();
     place.index.settle();
     Ok(())
 }

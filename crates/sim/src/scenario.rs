@@ -98,7 +98,6 @@ fn read_ahead(dice: &mut Dice) -> ReadAheadSettings {
     }
 }
 
-/// Fills the origin with files.
 pub(crate) fn populate(world: &World, dice: &mut Dice) {
     let mut state = world.state();
     for file in 0..FILES {

@@ -5,12 +5,10 @@ use std::fmt;
 /// A run in which everything held.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Summary {
-    /// Bytes that clients got and compared.
     pub compared_bytes: u64,
     pub opens: u64,
     /// Requests that failed with an error, as they may under faults.
     pub errors: u64,
-    /// Crashes that were survived.
     pub crashes: u64,
     /// A number that the order and outcome of all that clients did decides: equal for equal seeds.
     pub digest: u64,
@@ -19,7 +17,6 @@ pub struct Summary {
 /// A failed simulation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Failure {
-    /// The seed that shows it.
     pub seed: u64,
     /// The violations, in the order in which they were found.
     pub findings: Vec<String>,

@@ -19,7 +19,6 @@ pub(crate) struct World {
 /// The state of the world.
 #[derive(Default)]
 pub(crate) struct State {
-    /// The origin's files by number.
     pub(crate) files: Vec<OriginFileState>,
     /// Sizes of all versions there ever were.
     pub(crate) sizes: BTreeMap<Content, u64>,
@@ -29,27 +28,22 @@ pub(crate) struct State {
     pub(crate) events: u64,
     /// Each open must show what the origin has at the time, unless the origin fails.
     pub(crate) checks_each_open: bool,
-    /// The origin cannot be reached.
     pub(crate) origin_away: bool,
     /// One of so many requests to the origin fails; 0 for none.
     pub(crate) origin_fails_one_in: u64,
     /// Longest latency of the origin in milliseconds.
     pub(crate) origin_latency_ms: u64,
-    /// Writes to the disk find no space.
     pub(crate) disk_full: bool,
     /// One of so many operations of the disk fails; 0 for none.
     pub(crate) disk_fails_one_in: u64,
     /// Longest delay of the disk in milliseconds.
     pub(crate) disk_delay_ms: u64,
-    /// Whether clients continue.
     pub(crate) is_over: bool,
     /// Whether the index may have missed a block's checksum: rot of that block is not to be noticed then.
     pub(crate) index_has_gaps: bool,
     /// Blocks that rotted on disk, and have perhaps not been noticed yet.
     pub(crate) rotten: BTreeSet<(Content, BlockIndex)>,
-    /// Events so far.
     pub(crate) summary: Summary,
-    /// What did not hold.
     pub(crate) findings: Vec<String>,
 }
 
@@ -76,7 +70,6 @@ impl World {
         self.state.lock()
     }
 
-    /// Notes something that must not be.
     pub(crate) fn find(&self, finding: String) {
         let mut state = self.state();
         if state.findings.len() < FINDINGS_MAX {

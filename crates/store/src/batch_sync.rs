@@ -27,11 +27,9 @@ pub type SyncCall = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 /// The file system of a store.
 pub(crate) struct WholeSync {
     path: PathBuf,
-    /// Number of the file system.
     device: u64,
     /// Files from which on it is synced as a whole.
     count_min: usize,
-    /// Whether there is a call.
     is_used: AtomicBool,
     /// `None` when one of this kind, or an older kernel, may keep a failure to itself, and after a failure. Locked during the
     /// call: what one call learns no other one may miss.

@@ -210,7 +210,6 @@ impl Draft {
         self.staged.is_none()
     }
 
-    /// Whether it has a name by now.
     pub(crate) fn is_linked(&self) -> std::io::Result<bool> {
         Ok(self.file.metadata()?.nlink() > 0)
     }

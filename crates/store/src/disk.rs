@@ -53,7 +53,9 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         data: &dyn DataFile,
         cinfo: &Cinfo,
         origin: Option<&OriginMark>,
-    ) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        self.write_cinfos(&[NewRecord { key, data, cinfo, origin, is_first: false }]).into_iter().collect()
+    }
 
     /// Makes durable what was written to `files` before this call, as [`DataFile::sync_data`] does; what became of each, in
     /// their order. Many files cost less together.
@@ -69,10 +71,7 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
 
     /// Replaces records as [`Self::write_cinfo`] does, each of another entry; what became of each, in their order. Many records
     /// cost less together.
-    fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
-        let write = |record: &NewRecord<'_>| self.write_cinfo(record.key, record.data, record.cinfo, record.origin);
-        records.iter().map(write).collect()
-    }
+    fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>>;
 
     /// Removes the entry of `key`, the record first. A missing entry is not an error.
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError>;
@@ -101,7 +100,6 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// Notes that the entry of `key` was used at `now` (seconds of the Unix epoch), for the choice of what to purge.
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError>;
 
-    /// The room on the disk.
     fn space(&self) -> Result<Space, StoreError>;
 
     /// Where the data file of `key` is, for clients that see the same file system.
@@ -149,7 +147,6 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
     /// Which file this is, whatever name it has by now.
     fn identity(&self) -> FileIdentity;
 
-    /// The disk it is on.
     fn volume(&self) -> VolumeId;
 
     /// Whether it may be written; `false` when it was opened while its file system could only be read.
@@ -178,10 +175,8 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct NewRecord<'a> {
     pub key: &'a CacheKey,
-    /// The entry's data file, synced before.
     pub data: &'a dyn DataFile,
     pub cinfo: &'a Cinfo,
-    /// The origin's file.
     pub origin: Option<&'a OriginMark>,
     /// Whether the record to be replaced is the one that the entry was created with: it names no block, so that it need not
     /// outlive a crash.
@@ -218,7 +213,6 @@ impl fmt::Display for VolumeId {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VolumeInfo {
     pub id: VolumeId,
-    /// The directory that entries are kept in.
     pub path: PathBuf,
     /// Its share of new files, relative to the other disks', for the same room.
     pub weight: u32,
@@ -227,23 +221,19 @@ pub struct VolumeInfo {
     pub health: Health,
     /// Operations that failed since the start, for reasons that lie in the disk.
     pub errors: u64,
-    /// Mean time of operations lately.
     pub latency: Duration,
 }
 
 /// Names a file independently of its path.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct FileIdentity {
-    /// Number of the file system.
     pub device: u64,
-    /// Number of the file in it.
     pub inode: u64,
 }
 
 /// Room on a disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Space {
-    /// Size of the file system in bytes.
     pub total_bytes: u64,
     /// Bytes of it that we may still write.
     pub free_bytes: u64,

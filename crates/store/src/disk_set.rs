@@ -27,7 +27,6 @@ pub type Opener = Box<dyn Fn(VolumeId) -> Result<Arc<dyn Disk>, StoreError> + Se
 
 /// One disk of a [`DiskSet`].
 pub struct VolumeSpec {
-    /// The directory that entries are kept in.
     pub path: PathBuf,
     /// Its share of new files, relative to the other disks', for the same room.
     pub weight: u32,
@@ -218,17 +217,6 @@ impl Disk for DiskSet {
             [only] if only.health().is_writable() => Some(only.id()),
             _ => None,
         }
-    }
-
-    fn write_cinfo(
-        &self,
-        key: &CacheKey,
-        data: &dyn DataFile,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> Result<(), StoreError> {
-        let volume = self.volume(data.volume()).ok_or(StoreError::NoVolume)?;
-        volume.run(|disk| disk.write_cinfo(key, data, cinfo, origin))
     }
 
     fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {

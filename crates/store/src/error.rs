@@ -12,24 +12,13 @@ use std::{
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{operation} {path}", path = path.display())]
-    Io {
-        /// The operation.
-        operation: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { operation: &'static str, path: PathBuf, source: io::Error },
     #[error("{path} is a symbolic link out of the store: not followed", path = path.display())]
     ForeignLink { path: PathBuf },
     #[error("{path} is not a regular file", path = path.display())]
-    NotAFile {
-        /// The other error.
-        path: PathBuf,
-    },
+    NotAFile { path: PathBuf },
     #[error("the entry of {path} was replaced or removed meanwhile", path = path.display())]
-    Superseded {
-        /// The data file's path.
-        path: PathBuf,
-    },
+    Superseded { path: PathBuf },
     #[error("{path} is not a directory", path = path.display())]
     NotADirectory { path: PathBuf },
     #[error("{path} is not a mount point: its file system is not mounted", path = path.display())]
@@ -48,7 +37,6 @@ pub enum StoreError {
     )]
     Filled {
         path: PathBuf,
-        /// Where clients reach that process.
         url: String,
         node: String,
         /// When it was heard of last, in seconds.
@@ -157,7 +145,6 @@ const OF_ITS_PLACE: [Errno; 9] = [
     Errno::PERM,
 ];
 
-/// Passes by itself.
 const PASSING: [Errno; 6] = [Errno::INTR, Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::BUSY];
 
 #[cfg(test)]

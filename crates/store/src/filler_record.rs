@@ -23,12 +23,9 @@ use std::{
 pub struct FillerRecord {
     /// Where clients reach it: `root://HOST:PORT`.
     pub url: String,
-    /// Name of its machine.
     pub node: String,
     pub pid: u32,
-    /// Names the start of that machine.
     pub boot_id: String,
-    /// Names this run of the process.
     pub instance: String,
     /// When it was written last, in milliseconds of the Unix epoch.
     pub renewed_ms: i64,

@@ -227,18 +227,6 @@ impl Disk for LocalDisk {
         Some(self.volume)
     }
 
-    fn write_cinfo(
-        &self,
-        key: &CacheKey,
-        data: &dyn DataFile,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> Result<(), StoreError> {
-        let _guard = self.lock(key);
-        let spot = self.place_of(key, data)?.cinfo()?;
-        self.cinfo_writer.replace(&spot, cinfo, origin)
-    }
-
     fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
         self.whole_sync.sync_data(files)
     }

@@ -14,16 +14,13 @@ use std::{
 /// The mode of new files and directories of entries, whatever the umask of the process. Existing ones stay as they are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Permissions {
-    /// Permission bits of files.
     pub file_mode: u32,
-    /// Permission bits of directories.
     pub directory_mode: u32,
     /// The group that they belong to; `None` for that of the process, or of the directory above where that says so.
     pub group: Option<u32>,
 }
 
 impl Default for Permissions {
-    /// No other user may use them.
     fn default() -> Self {
         Self { file_mode: 0o600, directory_mode: 0o700, group: None }
     }

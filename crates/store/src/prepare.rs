@@ -29,7 +29,6 @@ pub struct StoreReport {
     /// Whether the file system keeps extended attributes. Without them a changed file at the origin goes unnoticed when
     /// its size stays the same.
     pub keeps_xattrs: bool,
-    /// Room on the file system.
     pub space: Space,
 }
 
@@ -37,7 +36,6 @@ pub struct StoreReport {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) tree: Tree,
-    /// How files of entries are created.
     pub(crate) creation: Creation,
     pub(crate) staging: Arc<OwnedFd>,
     pub(crate) report: StoreReport,
@@ -134,7 +132,6 @@ pub(crate) fn clear_staging(prepared: &Prepared) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The room on the root's file system.
 pub(crate) fn space(tree: &Tree) -> Result<Space, StoreError> {
     let statvfs = fstatvfs(tree.root()).map_err(StoreError::io("asking for the space of", tree.path()))?;
     Ok(Space {

@@ -21,7 +21,6 @@ pub(crate) struct UnsyncedRemovals {
 
 #[derive(Debug, Default)]
 struct Removals {
-    /// Number of the last removal.
     last: u64,
     /// By the hash of the key: the number of its last removal.
     keys: HashMap<u64, u64>,

@@ -22,13 +22,11 @@ pub trait Scan: Send {
 /// The result of one part of a walk.
 #[derive(Debug, Default)]
 pub struct ScanSlice {
-    /// Entries that can be used.
     pub entries: Vec<ScannedEntry>,
     /// Data files without a record, and records without data.
     pub orphans: u64,
     /// Records that cannot be read, names that no entry has, directories that cannot be listed.
     pub unusable: u64,
-    /// Whether this was the last part.
     pub is_last: bool,
 }
 
@@ -36,7 +34,6 @@ pub struct ScanSlice {
 #[derive(Clone, Debug)]
 pub struct ScannedEntry {
     pub key: CacheKey,
-    /// The disk it is on.
     pub volume: VolumeId,
     pub identity: FileIdentity,
     pub cinfo: Cinfo,
@@ -62,7 +59,6 @@ struct Level {
     directory: Option<Arc<OwnedFd>>,
     /// Path below the root, with a slash after it unless it is the root.
     path: String,
-    /// In the reverse of their order.
     work: Vec<Work>,
 }
 

@@ -28,7 +28,6 @@ pub struct SharedView {
 pub struct SharedFile {
     pub path: PathBuf,
     pub cinfo: Cinfo,
-    /// The origin's file, if that is known.
     pub origin: Option<OriginMark>,
     data: File,
     place: Place,

@@ -34,7 +34,6 @@ pub(crate) struct Place {
     directory: Arc<OwnedFd>,
     name: String,
     creation: Creation,
-    /// Path of the data file, for messages.
     path: PathBuf,
 }
 
@@ -45,7 +44,6 @@ pub(crate) struct Spot {
     pub(crate) name: OsString,
     pub(crate) path: PathBuf,
     creation: Creation,
-    /// The link's own directory and name.
     link: Option<(Arc<OwnedFd>, OsString)>,
 }
 
@@ -147,12 +145,10 @@ impl Tree {
 }
 
 impl Place {
-    /// Where the data file is.
     pub(crate) fn data(&self) -> Result<Spot, StoreError> {
         self.spot(OsString::from(&self.name), self.path.clone())
     }
 
-    /// Where the record is.
     pub(crate) fn cinfo(&self) -> Result<Spot, StoreError> {
         let Spot { name, path, .. } = self.cinfo_here();
         self.spot(name, path)
@@ -180,7 +176,6 @@ impl Place {
         self.open(self.cinfo_here(), access)
     }
 
-    /// Which data file is here, if any.
     pub(crate) fn data_identity(&self) -> Result<Option<FileIdentity>, StoreError> {
         match self.data_here().identity()? {
             Some(identity) => Ok(Some(identity)),
@@ -265,7 +260,6 @@ impl Spot {
         }
     }
 
-    /// Which file is here, if any.
     pub(crate) fn identity(&self) -> Result<Option<FileIdentity>, StoreError> {
         match statat(&*self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile => {

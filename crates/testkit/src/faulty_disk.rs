@@ -1,4 +1,4 @@
-//! A disk with switchable faults, around a real one.
+//! A real disk with faults.
 
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
@@ -7,161 +7,147 @@ use forebay_store::{
     VolumeInfo,
 };
 use std::{
+    fmt,
     fs::File,
     io,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
-    },
+    sync::Arc,
 };
 
-/// Faults of a [`FaultyDisk`], to be switched while it is in use.
-#[derive(Debug, Default)]
-pub struct DiskFaults {
-    /// Writes of data fail: no space is left, until entries are removed.
-    pub full: AtomicBool,
-    /// Reads of data through the store fail.
-    pub read_fails: AtomicBool,
-    /// Data cannot be synced.
-    pub sync_fails: AtomicBool,
-    /// Syncs of data do not end as long as this is set.
-    pub sync_hangs: AtomicBool,
-    /// Records cannot be written: no space is left.
-    pub cinfo_fails: AtomicBool,
-    /// Entries cannot be created.
-    pub create_fails: AtomicBool,
-    /// Whatever the disk is asked fails, as that of a broken device does; data files read nothing.
-    pub broken: AtomicBool,
-    /// The disk refuses every change, as a file system that was remounted read-only.
-    pub read_only: AtomicBool,
-    /// Syncs of data that were begun.
-    pub syncs: AtomicU64,
-    /// Syncs of the whole file system that were begun.
-    pub whole_syncs: AtomicU64,
-    /// Files gain nothing when they are synced together.
-    pub syncs_apart: AtomicBool,
-    /// Records that are written together are in place, but the call does not return while this is set.
-    pub records_held: AtomicBool,
-    /// How often records were written together.
-    pub records_written: AtomicU64,
-    /// Writes of data that were tried.
-    pub writes: AtomicU64,
+/// Decides which operations of a [`FaultyDisk`] fail, and sees those that do not.
+pub trait Faults: fmt::Debug + Send + Sync + 'static {
+    /// Whether [`Disk::remove_entries`] is one removal after the other, each of which may fail.
+    const REMOVES_ONE_BY_ONE: bool;
+
+    /// Called before each operation on the entry at `path`; an error is that of the operation.
+    ///
+    /// # Errors
+    /// If the operation is to fail.
+    fn check(&self, operation: DiskOperation) -> io::Result<()>;
+
+    /// The files of an entry were created, the data at `path`.
+    fn note_created(&self, key: &CacheKey, path: &Path) {
+        let _ = (key, path);
+    }
+
+    /// The entry whose data is at `path` is about to be removed.
+    fn note_removal(&self, key: &CacheKey, path: &Path) {
+        let _ = (key, path);
+    }
+
+    fn write_records(&self, disk: &LocalDisk, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>>;
+
+    fn write(&self, data: &Arc<dyn DataFile>, offset: u64, chunks: &[Bytes]) -> io::Result<()>;
+
+    fn sync(&self, data: &Arc<dyn DataFile>) -> io::Result<()>;
+
+    /// Stands in for a sync of the whole file system.
+    fn sync_all(&self) -> io::Result<()>;
+
+    fn gains_from_batch_sync(&self) -> bool;
+
+    /// Whether nothing can be read through [`DataFile::file`].
+    fn is_unreadable(&self) -> bool {
+        false
+    }
+
+    /// The room to report; `None` for that of the real disk.
+    fn space(&self) -> Option<Space> {
+        None
+    }
+}
+
+/// An operation that may fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DiskOperation {
+    Open,
+    Create,
+    WriteRecord,
+    Remove,
+    CloseToOthers,
+    Touch,
+    Measure,
+    Probe,
+    /// Of data, through [`DataFile::read_exact_at`].
+    Read,
 }
 
 /// A real disk with faults.
 #[derive(Debug)]
-pub struct FaultyDisk {
+pub struct FaultyDisk<F> {
     disk: LocalDisk,
-    faults: Arc<DiskFaults>,
+    faults: Arc<F>,
 }
 
 #[derive(Debug)]
-struct FaultyFile {
+struct FaultyFile<F> {
     data: Arc<dyn DataFile>,
-    faults: Arc<DiskFaults>,
+    faults: Arc<F>,
     unreadable: Arc<File>,
 }
 
-impl FaultyDisk {
-    /// A disk at `root` without faults at first.
-    pub fn open(root: &Path) -> Result<(Arc<Self>, Arc<DiskFaults>), StoreError> {
-        let faults = Arc::new(DiskFaults::default());
-        let whole = Arc::clone(&faults);
-        let disk = LocalDisk::open(root)?.with_sync_call(TOGETHER_MIN, Box::new(move || whole.sync_all()));
-        Ok((Arc::new(Self { disk, faults: Arc::clone(&faults) }), faults))
+impl DiskOperation {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "opening",
+            Self::Create => "creating",
+            Self::WriteRecord => "writing the record of",
+            Self::Remove => "removing",
+            Self::CloseToOthers => "closing to others",
+            Self::Touch => "touching",
+            Self::Measure => "measuring",
+            Self::Probe => "probing",
+            Self::Read => "reading",
+        }
     }
 
-    fn fail_if(&self, fails: &AtomicBool, operation: &'static str, key: &CacheKey) -> Result<(), StoreError> {
-        if !fails.load(SeqCst) {
-            return Ok(());
-        }
-        Err(StoreError::Io { operation, path: self.local_path(key), source: io::ErrorKind::StorageFull.into() })
+    /// The error of this operation on the entry whose data is at `path`.
+    pub fn error(self, path: PathBuf, source: io::Error) -> StoreError {
+        StoreError::Io { operation: self.as_str(), path, source }
+    }
+}
+
+impl<F: Faults> FaultyDisk<F> {
+    /// The disk at `root`, which is synced as a whole for `batch_min` files or more.
+    ///
+    /// # Errors
+    /// If the real disk cannot be opened.
+    pub fn with_faults(root: &Path, faults: Arc<F>, batch_min: usize) -> Result<Self, StoreError> {
+        let syncing = Arc::clone(&faults);
+        let disk = LocalDisk::open(root)?.with_sync_call(batch_min, Box::new(move || syncing.sync_all()));
+        Ok(Self { disk, faults })
+    }
+
+    fn checked(&self, operation: DiskOperation, key: &CacheKey) -> Result<&LocalDisk, StoreError> {
+        self.faults.check(operation).map_err(|source| operation.error(self.local_path(key), source))?;
+        Ok(&self.disk)
+    }
+
+    fn checked_whole(&self, operation: DiskOperation) -> Result<&LocalDisk, StoreError> {
+        self.faults.check(operation).map_err(|source| operation.error("faulty disk".into(), source))?;
+        Ok(&self.disk)
     }
 
     fn faulty(&self, entry: Entry) -> Entry {
-        let data =
-            Arc::new(FaultyFile { data: entry.data, faults: Arc::clone(&self.faults), unreadable: unreadable() });
-        Entry { data, ..entry }
-    }
-
-    fn read(&self, operation: &'static str) -> Result<&LocalDisk, StoreError> {
-        let failed = |source| StoreError::Io { operation, path: "faulty disk".into(), source };
-        self.faults.check_broken().map_err(failed).map(|()| &self.disk)
-    }
-
-    fn change(&self, operation: &'static str) -> Result<&LocalDisk, StoreError> {
-        let failed = |source| StoreError::Io { operation, path: "faulty disk".into(), source };
-        self.read(operation)?;
-        self.faults.check_read_only().map_err(failed).map(|()| &self.disk)
+        let unreadable = File::options().write(true).open("/dev/null").expect("there is always a null device");
+        let (faults, unreadable) = (Arc::clone(&self.faults), Arc::new(unreadable));
+        Entry { data: Arc::new(FaultyFile { data: entry.data, faults, unreadable }), ..entry }
     }
 }
 
-impl DiskFaults {
-    fn check_broken(&self) -> io::Result<()> {
-        if self.broken.load(SeqCst) { Err(io::Error::from_raw_os_error(EIO)) } else { Ok(()) }
-    }
-
-    fn check_read_only(&self) -> io::Result<()> {
-        if self.read_only.load(SeqCst) { Err(io::Error::from_raw_os_error(EROFS)) } else { Ok(()) }
-    }
-
-    /// Syncs the whole file system: not done, as tests end without a crash.
-    fn sync_all(&self) -> io::Result<()> {
-        self.whole_syncs.fetch_add(1, SeqCst);
-        self.check_sync()
-    }
-
-    fn check_sync(&self) -> io::Result<()> {
-        while self.sync_hangs.load(SeqCst) {
-            std::thread::yield_now();
-        }
-        if self.sync_fails.load(SeqCst) {
-            return Err(io::Error::other("simulated failure"));
-        }
-        self.check_change()
-    }
-
-    fn check_change(&self) -> io::Result<()> {
-        self.check_broken().and_then(|()| self.check_read_only())
-    }
-}
-
-/// Files from which on the file system is synced as a whole.
-const TOGETHER_MIN: usize = 8;
-
-/// Numbers of errors on Linux.
-const EIO: i32 = 5;
-const EROFS: i32 = 30;
-
-/// An open file that nothing can be read from.
-fn unreadable() -> Arc<File> {
-    Arc::new(File::options().write(true).open("/dev/null").expect("there is always a null device"))
-}
-
-impl Disk for FaultyDisk {
+impl<F: Faults> Disk for FaultyDisk<F> {
     fn open_entry(&self, key: &CacheKey) -> Result<Option<Entry>, StoreError> {
-        Ok(self.read("opening")?.open_entry(key)?.map(|entry| self.faulty(entry)))
+        Ok(self.checked(DiskOperation::Open, key)?.open_entry(key)?.map(|entry| self.faulty(entry)))
     }
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
-        self.fail_if(&self.faults.create_fails, "creating", key)?;
-        Ok(self.faulty(self.change("creating")?.create_entry(key, cinfo, origin)?))
+        let entry = self.checked(DiskOperation::Create, key)?.create_entry(key, cinfo, origin)?;
+        self.faults.note_created(key, &self.local_path(key));
+        Ok(self.faulty(entry))
     }
 
     fn volume_for_new(&self) -> Option<VolumeId> {
         self.disk.volume_for_new()
-    }
-
-    fn write_cinfo(
-        &self,
-        key: &CacheKey,
-        data: &dyn DataFile,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> Result<(), StoreError> {
-        self.fail_if(&self.faults.cinfo_fails, "writing", key)?;
-        self.change("writing")?.write_cinfo(key, data, cinfo, origin)
     }
 
     fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
@@ -169,59 +155,42 @@ impl Disk for FaultyDisk {
     }
 
     fn gains_from_batch_sync(&self, data: &dyn DataFile) -> bool {
-        !self.faults.syncs_apart.load(SeqCst) && self.disk.gains_from_batch_sync(data)
+        self.faults.gains_from_batch_sync() && self.disk.gains_from_batch_sync(data)
     }
 
     fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
-        let check = |record: &NewRecord<'_>| {
-            self.fail_if(&self.faults.cinfo_fails, "writing", record.key)?;
-            self.change("writing").map(|_| ())
-        };
-        let checked: Vec<_> = records.iter().map(check).collect();
-        if checked.iter().any(Result::is_err) {
-            return checked;
-        }
-        let written = self.disk.write_cinfos(records);
-        if records.len() > 1 {
-            self.faults.records_written.fetch_add(1, SeqCst);
-            while self.faults.records_held.load(SeqCst) {
-                std::thread::yield_now();
-            }
-        }
-        written
+        self.faults.write_records(&self.disk, records)
+    }
+
+    fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
+        let disk = self.checked(DiskOperation::Remove, key)?;
+        self.faults.note_removal(key, &self.local_path(key));
+        disk.remove_entry(key)
     }
 
     fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
-        match self.change("removing") {
-            Ok(disk) => {
-                let removed = disk.remove_entries(keys);
-                if removed.iter().any(Result::is_ok) {
-                    self.faults.full.store(false, SeqCst);
-                }
-                removed
-            }
-            Err(_) => keys.iter().map(|key| self.remove_entry(key)).collect(),
+        if F::REMOVES_ONE_BY_ONE || self.faults.check(DiskOperation::Remove).is_err() {
+            return keys.iter().map(|key| self.remove_entry(key)).collect();
         }
+        keys.iter().for_each(|key| self.faults.note_removal(key, &self.local_path(key)));
+        self.disk.remove_entries(keys)
     }
 
     fn settle_removals(&self) -> Result<(), StoreError> {
         self.disk.settle_removals()
     }
 
-    fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
-        self.change("removing")?.remove_entry(key)
-    }
-
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
-        self.change("closing to others")?.close_to_others(key, since)
+        self.checked(DiskOperation::CloseToOthers, key)?.close_to_others(key, since)
     }
 
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
-        self.change("touching")?.touch(key, now)
+        self.checked(DiskOperation::Touch, key)?.touch(key, now)
     }
 
     fn space(&self) -> Result<Space, StoreError> {
-        self.read("measuring")?.space()
+        let disk = self.checked_whole(DiskOperation::Measure)?;
+        self.faults.space().map_or_else(|| disk.space(), Ok)
     }
 
     fn local_path(&self, key: &CacheKey) -> PathBuf {
@@ -229,7 +198,11 @@ impl Disk for FaultyDisk {
     }
 
     fn volumes(&self) -> Vec<VolumeInfo> {
-        self.disk.volumes()
+        let mut volumes = self.disk.volumes();
+        for volume in &mut volumes {
+            volume.space = self.faults.space().or(volume.space);
+        }
+        volumes
     }
 
     fn scan(&self, volume: VolumeId, changed_since: Option<i64>) -> Result<Box<dyn Scan>, StoreError> {
@@ -237,13 +210,13 @@ impl Disk for FaultyDisk {
     }
 
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError> {
-        self.change("probing")?.probe(volume)
+        self.checked_whole(DiskOperation::Probe)?.probe(volume)
     }
 }
 
-impl DataFile for FaultyFile {
+impl<F: Faults> DataFile for FaultyFile<F> {
     fn file(&self) -> &Arc<File> {
-        if self.faults.broken.load(SeqCst) { &self.unreadable } else { self.data.file() }
+        if self.faults.is_unreadable() { &self.unreadable } else { self.data.file() }
     }
 
     fn identity(&self) -> FileIdentity {
@@ -259,25 +232,15 @@ impl DataFile for FaultyFile {
     }
 
     fn write_vectored_at(&self, offset: u64, chunks: &[Bytes]) -> io::Result<()> {
-        self.faults.writes.fetch_add(1, SeqCst);
-        if self.faults.full.load(SeqCst) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.faults.check_change()?;
-        self.data.write_vectored_at(offset, chunks)
+        self.faults.write(&self.data, offset, chunks)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.faults.check_broken()?;
-        if self.faults.read_fails.load(SeqCst) {
-            return Err(io::Error::other("simulated failure"));
-        }
+        self.faults.check(DiskOperation::Read)?;
         self.data.read_exact_at(buffer, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.faults.syncs.fetch_add(1, SeqCst);
-        self.faults.check_sync()?;
-        self.data.sync_data()
+        self.faults.sync(&self.data)
     }
 }

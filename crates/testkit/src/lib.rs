@@ -1,6 +1,7 @@
 //! Test parts: contents that can be checked byte by byte, fault-injecting disks, scripted origins, issuers of tokens.
 
 mod content;
+mod disk_faults;
 mod faulty_disk;
 mod memory_origin;
 mod scripted_origin;
@@ -8,7 +9,8 @@ mod token_issuer;
 mod token_server;
 
 pub use content::{byte_at, bytes_at};
-pub use faulty_disk::{DiskFaults, FaultyDisk};
+pub use disk_faults::DiskFaults;
+pub use faulty_disk::{DiskOperation, Faults, FaultyDisk};
 pub use memory_origin::{MemoryOrigin, Script};
 pub use scripted_origin::{Facts, Reply, ScriptedOrigin, Seen};
 pub use token_issuer::TokenIssuer;

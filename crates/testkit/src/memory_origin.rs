@@ -28,22 +28,18 @@ struct State {
     asked: Mutex<Vec<ByteRange>>,
     link: Mutex<Link>,
     opens: Mutex<u64>,
-    /// The file opened last.
     opened: Mutex<Weak<MemoryFile>>,
     stats: Mutex<u64>,
     /// Bytes of each range that are sent before the stream waits.
     gate: watch::Sender<u64>,
-    /// Whether opens are answered.
     opens_gate: watch::Sender<bool>,
     checksums: Mutex<u64>,
-    /// Whether questions for checksums are answered.
     checksums_gate: watch::Sender<bool>,
 }
 
 /// What the origin does.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// Size of the file in bytes.
     pub size: u64,
     pub mtime: i64,
     /// Which content it has: every byte of [`crate::byte_at`] is changed by it. A file that is open keeps the content that it had
@@ -53,16 +49,13 @@ pub struct Script {
     pub opened_mtime: Option<i64>,
     /// Opens give the file that somebody has open, whatever has taken its place: so does an xrootd.
     pub opens_shared: bool,
-    /// Stats fail with this.
     pub stat_error: Option<OriginError>,
-    /// Opens fail with this.
     pub open_error: Option<OriginError>,
     /// Reads fail with this once they come to the offset.
     pub read_error: Option<(u64, OriginError)>,
     /// Reads end without a word once they come to the offset.
     pub ends_at: Option<u64>,
     pub panics: bool,
-    /// Bytes in one chunk.
     pub chunk_len: usize,
     /// The adler32 it tells of its file; it tells no checksum at all without.
     pub adler32: Option<String>,
@@ -125,12 +118,10 @@ impl MemoryOrigin {
         Self { state: Arc::new(state) }
     }
 
-    /// The server it claims to be.
     pub fn endpoint() -> Endpoint {
         Endpoint::new("memory", 1094)
     }
 
-    /// Changes what it does.
     pub fn script(&self, change: impl FnOnce(&mut Script)) {
         change(&mut lock(&self.state.script));
     }

@@ -43,7 +43,6 @@ pub struct TokenServer {
 struct Shared {
     issuer: Mutex<TokenIssuer>,
     requests: Mutex<Vec<String>>,
-    /// Whole answers for some paths.
     answers: Mutex<HashMap<String, String>>,
     is_failing: AtomicBool,
     is_closing: AtomicBool,

@@ -20,7 +20,7 @@ fn house_of_two(root: &Path, size: u64) -> (House, Vec<Arc<DiskFaults>>) {
     for number in ["0", "1"] {
         let (disk, its_faults) = FaultyDisk::open(&root.join(number)).expect("a fresh directory is a store");
         faults.push(its_faults);
-        let open = Box::new(move |_| Ok(Arc::<FaultyDisk>::clone(&disk) as Arc<dyn forebay_store::Disk>));
+        let open = Box::new(move |_| Ok(Arc::<FaultyDisk<DiskFaults>>::clone(&disk) as Arc<dyn forebay_store::Disk>));
         specs.push(VolumeSpec { path: PathBuf::from(number), weight: 1, open });
     }
     let set =

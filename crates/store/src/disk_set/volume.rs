@@ -34,7 +34,6 @@ struct Watch {
     under_way: BTreeMap<u64, Instant>,
     next_operation: u64,
     errors: u64,
-    /// The state that was logged last.
     logged: Health,
 }
 

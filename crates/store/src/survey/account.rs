@@ -7,7 +7,6 @@ use std::{collections::BTreeMap, fs::Metadata, os::unix::fs::MetadataExt};
 /// Bytes of the unit in which stat counts the blocks of a file.
 const STAT_BLOCK_LEN: u64 = 512;
 
-/// Examples that are kept of each defect.
 pub const EXAMPLES_MAX: usize = 3;
 
 /// Block sizes and owners that are counted separately; the rest is counted as one.
@@ -16,16 +15,13 @@ pub const KINDS_MAX: usize = 32;
 /// The account of a survey.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Account {
-    /// Directories, the root among them.
     pub directories: u64,
-    /// Records, good and bad ones.
     pub records: u64,
     pub good: u64,
     /// Good entries that hold all of their file.
     pub complete: u64,
     /// Good entries that links into spaces lead to.
     pub linked: u64,
-    /// Bytes of files that good entries hold.
     pub present_bytes: u64,
     /// Bytes that the data of good entries takes on disk.
     pub allocated_bytes: u64,
@@ -51,7 +47,6 @@ pub struct Finding {
 }
 
 impl Account {
-    /// Counts a good entry.
     pub(super) fn good(&mut self, cinfo: &Cinfo, version: CinfoVersion, data: &Metadata, is_linked: bool) {
         self.good += 1;
         self.complete += u64::from(cinfo.is_complete());

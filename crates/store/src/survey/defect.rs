@@ -5,21 +5,15 @@ use forebay_cache::CinfoError;
 /// Why a name in the tree is not a good entry.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Defect {
-    /// A record that ends too early.
     CinfoTruncated,
-    /// A record whose checksum does not match.
     CinfoChecksum,
-    /// A record of an unknown version.
     CinfoVersion,
-    /// A record with impossible numbers.
     CinfoNumbers,
     /// A record without data.
     DataMissing,
-    /// Data shorter than its record says.
     DataShort,
     /// Data without a record.
     CinfoMissing,
-    /// A link to nothing.
     DanglingLink,
     /// A link that leads elsewhere than into a space.
     ForeignLink,
@@ -34,7 +28,6 @@ pub enum Defect {
 }
 
 impl Defect {
-    /// The name in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CinfoTruncated => "cinfo_truncated",

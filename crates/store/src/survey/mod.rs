@@ -27,7 +27,6 @@ const PAGE_CHECKSUMS: &str = ".xrdt";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct User {
     pub uid: u32,
-    /// The number of its group.
     pub gid: u32,
 }
 
@@ -116,7 +115,6 @@ impl Surveyor<'_> {
         }
     }
 
-    /// A record and its data.
     fn cinfo(&mut self, path: &Path, found: &Metadata) -> Result<(), Defect> {
         self.account.records += 1;
         let metadata = self.target(path, found)?;
@@ -202,7 +200,6 @@ impl Surveyor<'_> {
     }
 }
 
-/// The bytes of a record.
 fn read_record(path: &Path) -> Result<Vec<u8>, Defect> {
     let unreadable = |error: io::Error| match Errno::from_io_error(&error) {
         Some(Errno::ACCESS | Errno::PERM) => Defect::Forbidden,

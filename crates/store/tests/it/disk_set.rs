@@ -56,7 +56,11 @@ impl Disks {
             let (disk, its_faults) = FaultyDisk::open(&root(directory.path(), number)).unwrap();
             faults.push(its_faults);
             let path = PathBuf::from(format!("/disk/{number}"));
-            specs.push(VolumeSpec { path, weight, open: Box::new(move |_| Ok(Arc::<FaultyDisk>::clone(&disk))) });
+            specs.push(VolumeSpec {
+                path,
+                weight,
+                open: Box::new(move |_| Ok(Arc::<FaultyDisk<DiskFaults>>::clone(&disk))),
+            });
         }
         let set = DiskSet::open(specs, HealthLimits::default(), clock as Clock).unwrap();
         Self { directory, faults, set }

@@ -29,7 +29,6 @@ pub(super) const fn path_id(request: &Request<'_>) -> u8 {
 }
 
 impl Context<'_> {
-    /// The answer as it should be.
     pub(super) fn good(&self, request: &Request<'_>) -> Vec<u8> {
         self.short(request, u64::MAX)
     }

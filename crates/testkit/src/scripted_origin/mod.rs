@@ -23,20 +23,16 @@ pub struct ScriptedOrigin {
 /// What the server is. The defaults are those of a well-behaved data server.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Size of the file in bytes.
     pub size: u64,
     pub mtime: i64,
-    /// What the server says of itself.
     pub flags: ServerFlags,
     /// Whether an open is answered with the file's stat, as it is asked for.
     pub stat_with_open: bool,
-    /// Names in the directory.
     pub names: Vec<String>,
     /// Whether listings carry stats when these are asked for.
     pub stats_in_listing: bool,
     /// Bytes of data in one frame; a multiple of 4096.
     pub frame_len: u64,
-    /// Whether parallel streams are accepted.
     pub binds: bool,
 }
 
@@ -59,7 +55,6 @@ pub struct Seen {
 /// How a request is answered.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reply {
-    /// As it should be.
     Good,
     Error(ErrorCode, &'static str),
     /// With the demand to ask again in so many seconds.
@@ -76,7 +71,6 @@ pub enum Reply {
     StallAfter(usize),
     /// With no more than so many bytes of data, as if the file ended there.
     Short(u64),
-    /// With the page at this offset damaged.
     CorruptPage(u64),
     /// Later: once so many requests are held they are answered, the last first.
     Hold(usize),
@@ -137,7 +131,6 @@ impl ScriptedOrigin {
         Ok(Self { endpoint, server, accepting })
     }
 
-    /// Where the server listens.
     pub const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -183,7 +176,6 @@ impl Drop for ScriptedOrigin {
 }
 
 impl Server {
-    /// Notes a request and asks the script.
     fn judge(&self, mut seen: Seen) -> Reply {
         {
             let mut all = lock(&self.seen);

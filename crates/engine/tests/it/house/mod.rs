@@ -86,7 +86,7 @@ impl House {
 }
 
 /// Opens the store, waiting for the lock that a last task of an earlier engine may still hold.
-fn open_disk(root: &Path) -> (Arc<FaultyDisk>, Arc<DiskFaults>) {
+fn open_disk(root: &Path) -> (Arc<FaultyDisk<DiskFaults>>, Arc<DiskFaults>) {
     loop {
         match FaultyDisk::open(root) {
             Err(StoreError::Locked { .. }) => std::thread::yield_now(),
