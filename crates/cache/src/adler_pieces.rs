@@ -72,7 +72,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As the standard defines it.
     fn adler32(bytes: &[u8]) -> u32 {
         let (low, high) = bytes.iter().fold((1, 0), |(low, high), byte| {
             let low = (low + u64::from(*byte)) % MODULUS;

@@ -22,10 +22,7 @@ pub enum AllowListError {
     )]
     Pattern { pattern: String },
     #[error("{count} origin patterns are more than {PATTERNS_MAX}")]
-    TooMany {
-        /// How many there were.
-        count: usize,
-    },
+    TooMany { count: usize },
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -52,7 +49,6 @@ impl AllowList {
         self.patterns.iter().any(|pattern| pattern.matches(origin))
     }
 
-    /// Whether no origin is allowed.
     pub const fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }

@@ -34,7 +34,6 @@ pub struct BlockMap {
 /// Whether blocks found on disk must be checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Trust {
-    /// They are what was written.
     Given,
     /// They are to be checked before their first use.
     Checked,

@@ -2,7 +2,6 @@
 
 use forebay_types::BlockIndex;
 
-/// Bits in a word of the set.
 pub(crate) const WORD_BITS: u64 = u64::BITS as u64;
 
 /// A set of the blocks of one file: one bit for each block, block 0 in the lowest bit.

@@ -63,7 +63,6 @@ const fn power_of_bytes(len: u64) -> u32 {
     result
 }
 
-/// The product of two polynomials.
 const fn product(a: u32, b: u32) -> u32 {
     let (mut sum, mut shifted, mut mask) = (0, b, ONE);
     while mask > 0 {

@@ -27,14 +27,12 @@ pub struct Rule {
     pub host: Option<String>,
     /// Opaque data that the request must carry, all of them.
     pub cgi: Vec<CgiPattern>,
-    /// The decision for the open.
     pub caching: CachingDecision,
 }
 
 /// One `key=value` pair of opaque data.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CgiPattern {
-    /// The key, as written.
     pub key: String,
     /// The value, in which `*` stands for any run of characters; `None` for any value or none.
     pub value: Option<String>,
@@ -43,7 +41,6 @@ pub struct CgiPattern {
 /// How an open is handled.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct CachingDecision {
-    /// Where the bytes go.
     pub action: Action,
     /// Block size of the entry if it is new; `None` for that of the store.
     pub block_size: Option<BlockSize>,
@@ -56,10 +53,8 @@ pub struct CachingDecision {
 /// Where the bytes of a file go.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Action {
-    /// Through the cache, and are kept.
     #[default]
     Cache,
-    /// Through this server, and are not kept.
     Bypass,
     /// To the client straight from the origin, to which it is sent.
     Redirect,
@@ -72,9 +67,7 @@ pub struct Subject<'a> {
     pub path: &'a str,
     /// The client's user name as it gave it.
     pub user: &'a str,
-    /// The client's address or host name.
     pub host: &'a str,
-    /// The request's opaque data.
     pub cgi: &'a str,
     /// The file's size in bytes, if it is known yet.
     pub size: Option<u64>,
@@ -83,7 +76,6 @@ pub struct Subject<'a> {
 /// The outcome of the rules.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Decision {
-    /// This becomes of the open.
     Caching(CachingDecision),
     /// It depends on the size of the file, which is not known.
     NeedsSize,

@@ -11,7 +11,6 @@ use std::{
 /// How a disk does.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Health {
-    /// It does what it is asked.
     Healthy,
     /// It failed lately, or is slow: new files go elsewhere where there is a choice.
     Degraded,
@@ -30,7 +29,6 @@ impl Health {
     pub const ALL: [Self; 6] =
         [Self::Healthy, Self::Degraded, Self::Full, Self::ReadOnly, Self::Offline, Self::Probing];
 
-    /// The name used in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "healthy",
@@ -58,18 +56,14 @@ impl Health {
 pub enum Fault {
     /// An operation failed for a reason that lies in the disk.
     Broken,
-    /// No room is left.
     Full,
-    /// The file system can only be read.
     ReadOnly,
-    /// An operation does not end.
     Hung,
     /// The disk is not there, or not ours.
     Absent,
 }
 
 impl Fault {
-    /// The name used in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Broken => "broken",
@@ -135,7 +129,6 @@ pub struct DiskHealth {
     latency: Duration,
     probe_due: Option<Instant>,
     probe_delay: Duration,
-    /// When the disk came back last.
     recovered: Option<Instant>,
 }
 
@@ -175,7 +168,6 @@ impl DiskHealth {
         }
     }
 
-    /// Mean time of operations.
     pub const fn latency(&self) -> Duration {
         self.latency
     }
@@ -188,7 +180,6 @@ impl DiskHealth {
         }
     }
 
-    /// An operation has failed.
     pub fn failed(&mut self, now: Instant, fault: Fault) {
         match fault {
             Fault::Full => self.full_until = Some(now + self.limits.full_pause),

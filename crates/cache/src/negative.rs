@@ -61,12 +61,10 @@ impl<V: Clone> NegativeAnswers<V> {
         self.answers.remove(name);
     }
 
-    /// Number of names remembered.
     pub fn len(&self) -> usize {
         self.answers.len()
     }
 
-    /// Whether no name is remembered.
     pub fn is_empty(&self) -> bool {
         self.answers.is_empty()
     }

@@ -20,10 +20,7 @@ pub enum PathPatternError {
     #[error("`{pattern}` matches no path: begin it with / or **")]
     Start { pattern: String },
     #[error("`{pattern}` is longer than {LFN_LEN_MAX} bytes or has more than {STARS_MAX} stars")]
-    TooLong {
-        /// The beginning of what was given.
-        pattern: String,
-    },
+    TooLong { pattern: String },
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -46,7 +43,6 @@ struct Retry {
 }
 
 impl PathPattern {
-    /// Reads a pattern.
     pub fn parse(pattern: &str) -> Result<Self, PathPatternError> {
         if !pattern.starts_with('/') && !pattern.starts_with("**") {
             return Err(PathPatternError::Start { pattern: pattern.to_owned() });

@@ -16,40 +16,31 @@ pub struct FillId(pub u64);
 /// Where a block is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BlockState {
-    /// In the data file.
     Present,
     /// In the data file, to be checked before anybody gets it.
     Unchecked,
-    /// Being fetched by this fill.
     InFlight(FillId),
-    /// At the origin only.
     Missing,
 }
 
 /// A part of a read, and how to get it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Piece {
-    /// These bytes are in the data file.
     Hit(ByteRange),
     /// These bytes are in the data file, when a check finds them whole.
     Check {
         /// The whole blocks to check.
         blocks: ByteRange,
-        /// The bytes this read wants of them.
         wanted: ByteRange,
     },
     /// These bytes come with a fill in flight.
     Join {
-        /// The fill to wait on.
         fill: FillId,
-        /// The bytes this read wants of it.
         range: ByteRange,
     },
-    /// These bytes need a new fill.
     Fill {
         /// The whole blocks to fetch.
         blocks: ByteRange,
-        /// The bytes this read wants of them.
         wanted: ByteRange,
     },
 }

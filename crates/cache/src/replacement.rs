@@ -25,7 +25,6 @@ pub struct Partition {
 pub struct Facts {
     pub id: EntryId,
     pub partition: Partition,
-    /// Room on disk in bytes.
     pub bytes: u64,
     /// When it was last used, in milliseconds of the Unix epoch.
     pub last_use_ms: i64,
@@ -36,7 +35,6 @@ pub struct Facts {
 /// An entry that a policy has not seen yet: new in the cache, or found there at a start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct NewEntry {
-    /// The facts of the entry.
     pub facts: Facts,
     /// How often it was used so far; 1 for an entry that is new in the cache.
     pub uses: u64,
@@ -74,17 +72,14 @@ pub trait Replacement: fmt::Debug + Send {
     /// Lets a parked entry be a victim again.
     fn unpark(&mut self, id: EntryId);
 
-    /// The facts of an entry.
     fn facts(&self, id: EntryId) -> Option<Facts>;
 
     /// Shows entries that are not parked, in no order that means anything: those from position `from` on, `count` positions
     /// at most. The position to go on from, or `None` at the end.
     fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize>;
 
-    /// Number of entries, parked ones included.
     fn len(&self) -> usize;
 
-    /// Whether there is no entry.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -115,7 +110,6 @@ impl Policy {
         }
     }
 
-    /// The policy of this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| policy.as_str() == name)
     }

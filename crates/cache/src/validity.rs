@@ -42,7 +42,6 @@ pub enum CheckOutcome {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Verdict {
     Serve,
-    /// Ask the origin first.
     Ask,
     /// Serve it although it could not be checked.
     ServeStale,

@@ -6,9 +6,7 @@ use std::collections::HashMap;
 /// Identifies the data file of an entry for the life of the entry.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct DataFileId {
-    /// Number of the file system.
     pub device: u64,
-    /// Number of the file in it.
     pub inode: u64,
     /// When the entry was created, in seconds of the Unix epoch: numbers of files are used again.
     pub created: i64,

@@ -12,13 +12,11 @@ use crate::{
 /// page of the index.
 pub const SUMS_PER_CHUNK: u64 = 960;
 
-/// Version of the layout.
 const VERSION: u8 = 1;
 
 /// The known CRC32C sums of a run of blocks.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct BlockSums {
-    /// Up to the last that is known.
     sums: Vec<Option<u32>>,
 }
 
@@ -52,12 +50,10 @@ impl BlockSums {
         }
     }
 
-    /// Whether no checksum is known.
     pub const fn is_empty(&self) -> bool {
         self.sums.is_empty()
     }
 
-    /// Number of checksums that are known.
     pub fn count(&self) -> usize {
         self.sums.iter().flatten().count()
     }
@@ -76,7 +72,6 @@ impl BlockSums {
         to.seal()
     }
 
-    /// Reads a chunk.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
         let mut from = Reader::unseal(bytes, "block checksums")?;
         let (version, count) = (from.u8()?, from.u16()?);

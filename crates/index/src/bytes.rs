@@ -4,7 +4,6 @@
 
 use crate::IndexError;
 
-/// Bytes of the CRC32C.
 pub(crate) const SEAL_LEN: usize = 4;
 
 #[derive(Default)]
@@ -52,7 +51,6 @@ impl Writer {
         self.bytes(text.as_bytes());
     }
 
-    /// All fields, and a CRC32C of them.
     pub(crate) fn seal(mut self) -> Vec<u8> {
         let sum = crc32c::crc32c(&self.bytes);
         self.u32(sum);
@@ -109,7 +107,6 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| self.damaged())
     }
 
-    /// That nothing is left.
     pub(crate) fn end(self) -> Result<(), IndexError> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.damaged()) }
     }

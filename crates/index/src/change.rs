@@ -27,11 +27,9 @@ pub struct Change {
 /// Facts about one generation of an entry that are not in its cinfo.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Facts {
-    /// The file at its origin.
     pub origin: Option<OriginFacts>,
     /// When the copy was found to be the origin's file, in seconds of the Unix epoch.
     pub validated: Option<i64>,
-    /// Checksums of the whole file.
     pub checksums: Vec<Checksum>,
     /// The CRC32C of blocks; `None` forgets one.
     pub block_sums: BTreeMap<u64, Option<u32>>,

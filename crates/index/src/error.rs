@@ -7,22 +7,11 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     #[error("{operation} the index")]
-    Io {
-        /// The operation.
-        operation: &'static str,
-        source: io::Error,
-    },
+    Io { operation: &'static str, source: io::Error },
     #[error("the index is damaged: {what} cannot be read")]
-    Damaged {
-        /// The part that was found damaged.
-        what: &'static str,
-    },
+    Damaged { what: &'static str },
     #[error("{operation} the index: {reason}")]
-    Store {
-        /// The operation.
-        operation: &'static str,
-        reason: String,
-    },
+    Store { operation: &'static str, reason: String },
 }
 
 impl IndexError {

@@ -44,7 +44,6 @@ pub struct ScrubProgress {
 const OPERATION: &str = "reading";
 
 impl Index {
-    /// The record of an entry.
     pub fn get(&self, key: &CacheKey) -> Result<Option<Record>, IndexError> {
         self.read(|transaction| {
             let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
@@ -101,7 +100,6 @@ impl Index {
         })
     }
 
-    /// Number of entries.
     pub fn count(&self) -> Result<u64, IndexError> {
         self.read(|transaction| {
             let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
@@ -206,7 +204,6 @@ impl Index {
         self.guarded(|| read(&self.database.begin_read().map_err(Error::store(OPERATION))?))
     }
 
-    /// Writes within one transaction.
     pub(crate) fn write(
         &self,
         write: impl FnOnce(&mut Writer<'_>) -> Result<(), IndexError>,
@@ -242,7 +239,6 @@ fn walked_name(volume: u16) -> String {
     format!("{META_WALKED}{volume}")
 }
 
-/// Tells one root from another.
 fn mark_of(root: &Path) -> u64 {
     u64::from(crc32c::crc32c(root.as_os_str().as_bytes()))
 }

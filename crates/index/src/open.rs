@@ -24,12 +24,10 @@ pub struct IndexOptions {
 /// The state of the index file before it was opened.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Found {
-    /// Nothing: it is new and empty.
     Fresh,
     Existing,
     /// Something that is of no use. It was moved aside, and a new index begun.
     Replaced {
-        /// The error that made it unusable.
         reason: String,
     },
 }
@@ -124,7 +122,6 @@ impl Index {
         self.write(|writer| writer.set_meta(META_FORMAT, FORMAT))
     }
 
-    /// A number about the index itself.
     pub(crate) fn meta(&self, name: &str) -> Result<Option<u64>, IndexError> {
         let failed = "reading";
         let transaction = self.database.begin_read().map_err(IndexError::store(failed))?;

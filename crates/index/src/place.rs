@@ -17,7 +17,6 @@ pub trait IndexPlace: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct IndexFile {
     pub path: PathBuf,
-    /// How it is opened.
     pub options: IndexOptions,
 }
 

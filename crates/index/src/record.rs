@@ -13,7 +13,6 @@ pub(crate) const CHECKSUMS_MAX: usize = 16;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Record {
     pub id: EntryId,
-    /// Its files on disk.
     pub disk: DiskFacts,
     /// The file at its origin, if it was ever seen there.
     pub origin: Option<OriginFacts>,
@@ -21,7 +20,6 @@ pub struct Record {
     pub validated: Option<i64>,
     /// Until when it must not be purged, in seconds of the Unix epoch.
     pub pinned_until: Option<i64>,
-    /// The organisation it was fetched for.
     pub owner: Option<String>,
     /// Checksums of the whole file, one of an algorithm, in the order of the algorithms' names.
     pub checksums: Vec<Checksum>,
@@ -39,18 +37,14 @@ pub struct Generation {
 /// An entry as it is on disk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DiskFacts {
-    /// Number of the disk.
     pub volume: u16,
     pub generation: Generation,
-    /// Size of the whole file in bytes.
     pub file_size: u64,
     /// Size of its blocks in bytes.
     pub block_size: u64,
-    /// Bytes of it that are on disk.
     pub present_bytes: u64,
     /// When it was last used, in seconds of the Unix epoch.
     pub last_use: i64,
-    /// How often it was used.
     pub uses: u64,
 }
 

@@ -79,7 +79,6 @@ impl Record {
         to.seal()
     }
 
-    /// Reads a record.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
         let mut from = Reader::unseal(bytes, "a record")?;
         let version = from.u8()?;

@@ -15,10 +15,8 @@ pub(crate) const KEYS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("k
 /// Chunks of block checksums by number of the entry and of the chunk.
 pub(crate) const SUMS: TableDefinition<'_, (u64, u32), &[u8]> = TableDefinition::new("sums");
 
-/// The version of the tables.
 pub(crate) const META_FORMAT: &str = "format";
 
-/// The number of the next entry.
 pub(crate) const META_NEXT_ID: &str = "next_id";
 
 /// When the last commit of changes was, in seconds of the Unix epoch.

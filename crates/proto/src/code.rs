@@ -1,6 +1,6 @@
 //! The protocol's numbers and their names: requests, response status, errors, queries. Unknown numbers are kept.
 
-use std::{fmt, io};
+use std::fmt;
 
 /// Declares a family of numbers with names: a newtype that keeps unknown numbers.
 macro_rules! codes {
@@ -51,7 +51,6 @@ codes! {
         RM = 3014, "rm";
         RMDIR = 3015, "rmdir";
         SYNC = 3016, "sync";
-        /// Tells what is known of a file.
         STAT = 3017, "stat";
         SET = 3018, "set";
         WRITE = 3019, "write";
@@ -117,7 +116,6 @@ codes! {
         SIGNATURE_ERROR = 3022, "SigVerErr";
         DECRYPT_ERROR = 3023, "DecryptErr";
         OVERLOADED = 3024, "Overloaded";
-        /// The file system can only be read.
         FS_READ_ONLY = 3025, "fsReadOnly";
         BAD_PAYLOAD = 3026, "BadPayload";
         ATTR_NOT_FOUND = 3027, "AttrNotFound";
@@ -146,81 +144,8 @@ codes! {
         FILE_INFO = 9, "finfo";
         FS_INFO = 10, "fsinfo";
         OPAQUE = 16, "opaque";
-        /// Defined by a plug-in, with a path.
         OPAQUE_FILE = 32, "opaquf";
-        /// Defined by a plug-in, with a handle.
         OPAQUE_HANDLE = 64, "opaqug";
-    }
-}
-
-impl ErrorCode {
-    /// The error code for a failed system call, as the protocol maps error numbers.
-    ///
-    /// The number decides when the error carries one, its kind otherwise.
-    pub fn from_io(error: &io::Error) -> Self {
-        error.raw_os_error().map_or_else(|| Self::from_io_kind(error.kind()), Self::from_errno)
-    }
-
-    /// The code for a kind of I/O error; [`ErrorCode::FS_ERROR`] for those the protocol does not know.
-    pub const fn from_io_kind(kind: io::ErrorKind) -> Self {
-        use io::ErrorKind as Kind;
-        match kind {
-            Kind::InvalidInput | Kind::InvalidData => Self::ARG_INVALID,
-            Kind::InvalidFilename => Self::ARG_TOO_LONG,
-            Kind::OutOfMemory => Self::NO_MEMORY,
-            Kind::StorageFull => Self::NO_SPACE,
-            Kind::PermissionDenied => Self::NOT_AUTHORIZED,
-            Kind::NotFound => Self::NOT_FOUND,
-            Kind::Unsupported => Self::UNSUPPORTED,
-            Kind::ConnectionRefused | Kind::HostUnreachable | Kind::NetworkUnreachable => Self::NO_SERVER,
-            Kind::IsADirectory => Self::IS_DIRECTORY,
-            Kind::AlreadyExists | Kind::DirectoryNotEmpty => Self::IT_EXISTS,
-            Kind::ExecutableFileBusy => Self::IN_PROGRESS,
-            Kind::QuotaExceeded => Self::OVER_QUOTA,
-            Kind::ReadOnlyFilesystem => Self::FS_READ_ONLY,
-            Kind::TimedOut => Self::REQUEST_TIMED_OUT,
-            Kind::UnexpectedEof | Kind::WriteZero | Kind::ConnectionReset | Kind::BrokenPipe => Self::IO_ERROR,
-            _ => Self::FS_ERROR,
-        }
-    }
-
-    /// The code for an error number of Linux; [`ErrorCode::FS_ERROR`] for those the protocol does not list.
-    pub const fn from_errno(errno: i32) -> Self {
-        match errno {
-            1 | 13 => Self::NOT_AUTHORIZED,     // EPERM, EACCES
-            2 => Self::NOT_FOUND,               // ENOENT
-            5 => Self::IO_ERROR,                // EIO
-            9 => Self::FILE_NOT_OPEN,           // EBADF
-            12 | 105 => Self::NO_MEMORY,        // ENOMEM, ENOBUFS
-            14 => Self::SERVER_ERROR,           // EFAULT
-            15 => Self::NOT_FILE,               // ENOTBLK
-            17 | 39 => Self::IT_EXISTS,         // EEXIST, ENOTEMPTY
-            21 => Self::IS_DIRECTORY,           // EISDIR
-            22 => Self::ARG_INVALID,            // EINVAL
-            25 => Self::CONFLICT,               // ENOTTY
-            26 => Self::IN_PROGRESS,            // ETXTBSY
-            28 => Self::NO_SPACE,               // ENOSPC
-            30 => Self::FS_READ_ONLY,           // EROFS
-            33 => Self::CHECKSUM_ERROR,         // EDOM
-            34 => Self::DECRYPT_ERROR,          // ERANGE
-            36 => Self::ARG_TOO_LONG,           // ENAMETOOLONG
-            43 => Self::IMPOSSIBLE,             // EIDRM
-            52 => Self::AUTH_FAILED,            // EBADE
-            56 => Self::INVALID_REQUEST,        // EBADRQC
-            61 => Self::ATTR_NOT_FOUND,         // ENODATA
-            62 => Self::TIMER_EXPIRED,          // ETIME
-            84 => Self::SIGNATURE_ERROR,        // EILSEQ
-            87 => Self::OVERLOADED,             // EUSERS
-            91 => Self::TLS_REQUIRED,           // EPROTOTYPE
-            95 => Self::UNSUPPORTED,            // ENOTSUP
-            99 => Self::NO_REPLICAS,            // EADDRNOTAVAIL
-            101 | 111 | 113 => Self::NO_SERVER, // ENETUNREACH, ECONNREFUSED, EHOSTUNREACH
-            109 => Self::TOO_MANY_ERRORS,       // ETOOMANYREFS
-            110 => Self::REQUEST_TIMED_OUT,     // ETIMEDOUT
-            122 => Self::OVER_QUOTA,            // EDQUOT
-            125 => Self::CANCELLED,             // ECANCELED
-            _ => Self::FS_ERROR,
-        }
     }
 }
 
@@ -242,27 +167,5 @@ mod tests {
         }
         assert!((3000..=3032).zip(RequestCode::ALL).all(|(number, code)| code.0 == number));
         assert!((3000..=3035).zip(ErrorCode::ALL).all(|(number, code)| code.0 == number));
-    }
-
-    #[test]
-    fn error_numbers_and_kinds_agree() {
-        for (errno, code) in [
-            (2, ErrorCode::NOT_FOUND),
-            (13, ErrorCode::NOT_AUTHORIZED),
-            (21, ErrorCode::IS_DIRECTORY),
-            (28, ErrorCode::NO_SPACE),
-            (30, ErrorCode::FS_READ_ONLY),
-            (36, ErrorCode::ARG_TOO_LONG),
-            (110, ErrorCode::REQUEST_TIMED_OUT),
-            (111, ErrorCode::NO_SERVER),
-            (122, ErrorCode::OVER_QUOTA),
-            (20, ErrorCode::FS_ERROR),
-        ] {
-            let error = io::Error::from_raw_os_error(errno);
-            assert_eq!(ErrorCode::from_io(&error), code, "{error}");
-            assert_eq!(ErrorCode::from_io_kind(error.kind()), code, "{error}");
-        }
-        assert_eq!(ErrorCode::from_io(&io::Error::from_raw_os_error(5)), ErrorCode::IO_ERROR);
-        assert_eq!(ErrorCode::from_io(&io::Error::other("x")), ErrorCode::FS_ERROR);
     }
 }

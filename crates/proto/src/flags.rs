@@ -67,7 +67,6 @@ flags! {
 flags! {
     /// Features of a client, declared at login.
     Abilities(u8) {
-        /// Accepts redirects that are a full URL.
         FULL_URL = 0x01;
         /// Accepts redirects to other protocols (includes full URLs).
         MULTI_PROTOCOL = 0x03;
@@ -77,7 +76,6 @@ flags! {
         ONLY_PRIVATE_IPV4 = 0x10;
         ONLY_PRIVATE_IPV6 = 0x20;
         LOCAL_FILE = 0x40;
-        /// Accepts flags in a negative redirect port.
         REDIRECT_FLAGS = 0x80;
     }
 }
@@ -88,7 +86,6 @@ flags! {
         /// Truncate the file if it exists, create it otherwise.
         DELETE = 0x0002;
         FORCE = 0x0004;
-        /// Create the file; fail if it exists.
         NEW = 0x0008;
         READ = 0x0010;
         UPDATE = 0x0020;
@@ -121,7 +118,6 @@ flags! {
         STAT = 0x02;
         /// With the checksum of each name; implies its stat.
         CHECKSUM = 0x04;
-        /// With the extended stat of each name.
         STAT_EXTENDED = 0x08;
     }
 }

@@ -4,10 +4,8 @@ use crate::code::{RequestCode, Status};
 use crate::wire::{Reader, unsigned32};
 use std::fmt;
 
-/// Length of a request's header in bytes.
 pub const REQUEST_HEADER_LEN: usize = 24;
 
-/// Length of a response's header in bytes.
 pub const RESPONSE_HEADER_LEN: usize = 8;
 
 /// Which request a response belongs to: chosen by the client, echoed byte for byte by the server.
@@ -81,10 +79,8 @@ impl Params {
 /// The header of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RequestHeader {
-    /// Echoed in every response to this request.
     pub stream_id: StreamId,
     pub code: RequestCode,
-    /// Arguments of fixed width.
     pub params: Params,
     /// Bytes of payload after the header.
     pub payload_len: u32,
@@ -94,12 +90,10 @@ pub struct RequestHeader {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a header announces a negative length")]
 pub struct NegativeLength {
-    /// The request or response concerned.
     pub stream_id: StreamId,
 }
 
 impl RequestHeader {
-    /// Decodes a header.
     pub fn decode(bytes: &[u8; REQUEST_HEADER_LEN]) -> Result<Self, NegativeLength> {
         let [id0, id1, code0, code1, params @ .., len0, len1, len2, len3] = *bytes;
         let stream_id = StreamId([id0, id1]);
@@ -124,14 +118,12 @@ impl RequestHeader {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ResponseHeader {
     pub stream_id: StreamId,
-    /// Kind of response.
     pub status: Status,
     /// Bytes of body after the header. The data of a `status` response is extra.
     pub body_len: u32,
 }
 
 impl ResponseHeader {
-    /// Decodes a header.
     pub fn decode(bytes: &[u8; RESPONSE_HEADER_LEN]) -> Result<Self, NegativeLength> {
         let [id0, id1, status0, status1, len @ ..] = *bytes;
         let stream_id = StreamId([id0, id1]);

@@ -1,6 +1,6 @@
 //! Every limit of the protocol layer, with its reason.
 
-use crate::code::{RequestCode, Status};
+use crate::code::RequestCode;
 
 /// Longest argument (path with opaque data, query text, credentials) in bytes. Tokens in opaque data reach 16 KiB and
 /// more; longer arguments are drained and refused with `ArgTooLong`.
@@ -47,9 +47,6 @@ pub const SETUP_BODY_LEN_MAX: u32 = 64 << 10;
 /// kilobytes.
 pub const TEXT_BODY_LEN_MAX: u32 = 64 << 10;
 
-/// Bytes of one frame of a listing or query that a client accepts.
-pub const LISTING_BODY_LEN_MAX: u32 = 4 << 20;
-
 /// Bytes of one name in a directory listing that a client accepts: longer ones come from no file system.
 pub const DIRLIST_LINE_LEN_MAX: usize = 8 << 10;
 
@@ -59,20 +56,5 @@ pub const fn payload_len_max(code: RequestCode) -> u32 {
         RequestCode::READV | RequestCode::WRITEV => VECTOR_ELEMENTS_MAX * 16,
         RequestCode::READ => 8 + PREREADS_MAX * 16,
         _ => ARGUMENT_LEN_MAX,
-    }
-}
-
-/// Longest body of a response frame that a client accepts. `asked_len` is the number of bytes a read asked for; for a
-/// vector read it includes the element headers.
-pub const fn response_body_len_max(code: RequestCode, status: Status, asked_len: u32) -> u32 {
-    match (status, code) {
-        (Status::OK | Status::OKSOFAR, RequestCode::READ | RequestCode::READV) => asked_len,
-        (Status::OK | Status::OKSOFAR, RequestCode::DIRLIST | RequestCode::QUERY | RequestCode::LOCATE) => {
-            LISTING_BODY_LEN_MAX
-        }
-        (Status::ATTN, _) => {
-            if asked_len > LISTING_BODY_LEN_MAX { asked_len } else { LISTING_BODY_LEN_MAX }.saturating_add(16)
-        }
-        _ => TEXT_BODY_LEN_MAX,
     }
 }

@@ -10,7 +10,6 @@ use crate::response::ResponseError;
 use crate::wire::{Reader, unsigned32, unsigned64};
 use forebay_types::ByteRange;
 
-/// Bytes of a page.
 pub const PAGE_LEN: u64 = 4096;
 
 /// Bytes of the checksum before each page.
@@ -139,7 +138,6 @@ pub fn decode_pages(offset: u64, encoded: &[u8]) -> Result<impl Iterator<Item = 
 /// Whether more frames follow a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FrameKind {
-    /// The last frame of the answer.
     Final,
     Partial,
 }
@@ -150,7 +148,6 @@ pub struct StatusFrame {
     pub stream_id: StreamId,
     /// The code of that request; from 3000 to 3255.
     pub request: RequestCode,
-    /// Whether more frames follow.
     pub kind: FrameKind,
     /// Offset in the file of the first byte of data; below 2^63.
     pub offset: u64,

@@ -9,10 +9,8 @@ use crate::request::{Expect, Protocol};
 /// TLS that a server requires of its clients.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TlsPolicy {
-    /// TLS is off.
     #[default]
     None,
-    /// Clients that want TLS get it.
     Capable,
     /// TLS before login. Parallel streams may stay in clear.
     Login,
@@ -25,10 +23,8 @@ pub enum TlsPolicy {
 }
 
 impl TlsPolicy {
-    /// All policies, the mildest first.
     pub const ALL: [Self; 6] = [Self::None, Self::Capable, Self::Login, Self::Session, Self::Data, Self::All];
 
-    /// The name of the policy in configurations.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -53,7 +49,6 @@ impl TlsPolicy {
         }
     }
 
-    /// Whether login in clear is refused.
     pub(crate) const fn is_needed_for_login(self) -> bool {
         self.flags().contains(ServerFlags::TLS_LOGIN)
     }
@@ -63,7 +58,6 @@ impl TlsPolicy {
         self.flags().contains(ServerFlags::TLS_SESSION)
     }
 
-    /// Whether parallel streams are encrypted.
     pub(crate) const fn is_needed_for_data(self) -> bool {
         self.flags().contains(ServerFlags::TLS_DATA)
     }

@@ -10,7 +10,6 @@ pub enum Outcome {
     Missed,
     /// From the origin by a fill that another read had started, and kept.
     Coalesced,
-    /// From the origin and not kept.
     Bypassed,
 }
 
@@ -18,7 +17,6 @@ impl Outcome {
     /// Every outcome, in the order of the counters.
     pub const ALL: [Self; 4] = [Self::Hit, Self::Missed, Self::Coalesced, Self::Bypassed];
 
-    /// The name used in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hit => "hit",

@@ -5,21 +5,16 @@ use std::fmt;
 /// Why an entry was removed to make room or on request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum PurgeReason {
-    /// The high mark of bytes was passed.
     Space,
-    /// The high mark of inodes was passed.
     Inodes,
     /// Less was free on the file system than must be.
     FreeMin,
     /// The quota it counts for was used up.
     Quota,
-    /// It was not used for too long.
     Age,
     /// It was not used for longer than its expiry rule allows.
     Expired,
-    /// An administrator asked for room.
     Requested,
-    /// An administrator asked for its removal.
     Evicted,
 }
 
@@ -36,7 +31,6 @@ impl PurgeReason {
         Self::Evicted,
     ];
 
-    /// The name used in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Space => "space",

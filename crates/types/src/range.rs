@@ -34,7 +34,6 @@ impl ByteRange {
         self.end - self.start
     }
 
-    /// Whether the range holds no byte.
     pub const fn is_empty(self) -> bool {
         self.start == self.end
     }

@@ -13,7 +13,6 @@ pub struct ShareError {
     pub text: String,
 }
 
-/// Hundredths of a percent in a whole.
 const WHOLE: u16 = 10_000;
 
 impl Share {

@@ -9,16 +9,12 @@ pub enum Side {
     Client,
     /// The origin refused, failed, or could not be reached.
     Origin,
-    /// The cache's own disk failed.
     Disk,
-    /// A rule forbids it.
     Authorization,
-    /// A fault of our own.
     Internal,
 }
 
 impl Side {
-    /// The name used in logs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",

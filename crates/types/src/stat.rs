@@ -11,9 +11,7 @@ pub enum FileKind {
 /// The answer to a stat request on a file or directory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct FileStat {
-    /// An opaque number that differs between files.
     pub id: u64,
-    /// File, directory, or neither.
     pub kind: FileKind,
     pub size: u64,
     /// Time of the last change in seconds of the Unix epoch.
@@ -24,7 +22,6 @@ pub struct FileStat {
     pub executable: bool,
     /// Whether it must be staged before it can be read.
     pub offline: bool,
-    /// Whether the cache holds the whole file.
     pub cached: bool,
 }
 

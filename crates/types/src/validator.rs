@@ -103,7 +103,6 @@ impl Validator {
         Some(self.mtime? == other.mtime?)
     }
 
-    /// Checksums of different algorithms are not comparable.
     fn checksum_agrees(&self, other: &Self) -> Option<bool> {
         let (one, two) = self.checksum.as_ref().zip(other.checksum.as_ref())?;
         (one.algorithm == two.algorithm).then_some(one.value == two.value)

@@ -10,15 +10,12 @@ pub struct Access {
     pub attached: i64,
     /// End of the period in seconds of the Unix epoch; `None` while it lasts, or when a crash ended it.
     pub detached: Option<i64>,
-    /// Client opens during the period.
     pub opens: i32,
     /// Seconds from open to close, summed over those opens.
     pub duration_seconds: i32,
     /// How many other records were merged into this one.
     pub merged: i32,
-    /// Bytes served from the cache.
     pub hit_bytes: u64,
-    /// Bytes served from the origin and kept.
     pub missed_bytes: u64,
     /// Bytes served from the origin and not kept.
     pub bypassed_bytes: u64,

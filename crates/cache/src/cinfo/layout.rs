@@ -36,7 +36,6 @@ impl CinfoVersion {
         Fields::new(bytes).version()
     }
 
-    /// The number on disk.
     pub const fn number(self) -> i32 {
         match self {
             Self::V2 => 2,
@@ -67,7 +66,6 @@ impl<'a> Fields<'a> {
         CinfoError::Checksum { section: self.section }
     }
 
-    /// The bytes that have not been taken.
     pub(super) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -109,7 +107,6 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A size, stored signed.
     pub(super) fn size(&mut self) -> Result<u64, CinfoError> {
         u64::try_from(self.i64()?).map_err(|_| CinfoError::Negative)
     }

@@ -15,7 +15,6 @@ const UNIT: u64 = 4096;
 /// Bytes that the record of an entry takes.
 const CINFO_BYTES: u64 = UNIT;
 
-/// Data file and record.
 const ENTRY_INODES: u64 = 2;
 
 impl Footprint {
@@ -35,7 +34,6 @@ impl Footprint {
         Self { bytes, inodes: ENTRY_INODES }
     }
 
-    /// Whether it is nothing.
     pub const fn is_zero(self) -> bool {
         self.bytes == 0 && self.inodes == 0
     }

@@ -23,9 +23,7 @@ pub struct Ledger {
     quotas: Vec<Quota>,
     expiries: Vec<Expiry>,
     lifetimes: Lifetimes,
-    /// Without the entries that are leaving.
     held: BTreeMap<Partition, Footprint>,
-    /// Entries that a purge run is removing.
     leaving: BTreeSet<EntryId>,
     unaccounted: Unaccounted,
     /// Until when entries are pinned, in seconds of the Unix epoch.
@@ -118,7 +116,6 @@ impl Ledger {
         }
     }
 
-    /// Ends an entry's pin.
     pub fn unpin(&mut self, id: EntryId) {
         if self.pins.remove(&id).is_some() && !self.leaving.contains(&id) {
             self.policy.unpark(id);
@@ -138,7 +135,6 @@ impl Ledger {
         self.pins.get(&id).copied()
     }
 
-    /// Number of pinned entries.
     pub fn pin_count(&self) -> usize {
         self.pins.len()
     }
@@ -164,7 +160,6 @@ impl Ledger {
         self.policy.len()
     }
 
-    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.policy.is_empty()
     }
@@ -209,7 +204,6 @@ impl Ledger {
         Some(facts)
     }
 
-    /// A victim has not gone.
     pub(crate) fn stay(&mut self, id: EntryId) {
         if !self.leaving.remove(&id) {
             return;

@@ -8,7 +8,6 @@ use std::time::Duration;
 /// How the cache is kept within bounds.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PurgeRules {
-    /// Which entry goes first.
     pub policy: Policy,
     pub bytes: Budget,
     pub inodes: Budget,
@@ -41,7 +40,6 @@ pub struct Marks {
 /// An amount of bytes or inodes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mark {
-    /// A part of what there is.
     Share(Share),
     Amount(u64),
 }
@@ -65,7 +63,6 @@ impl Default for Marks {
 /// The file system of one disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct DiskSpace {
-    /// Number of the disk.
     pub disk: u16,
     pub bytes: Extent,
     /// Its inodes; `None` when the file system makes them as needed.
@@ -76,14 +73,12 @@ pub struct DiskSpace {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Extent {
     pub total: u64,
-    /// In use, or not for our use.
     pub used: u64,
 }
 
 /// An amount that a purge has to free.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Goal {
-    /// Where victims are sought.
     pub scope: Scope,
     pub reason: PurgeReason,
     /// Both amounts must be freed.
@@ -94,7 +89,6 @@ pub struct Goal {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Scope {
     All,
-    /// On the disk of this number.
     Disk(u16),
     /// In the quota of this number, down to nothing if need be. In the other scopes no quota falls below its guarantee.
     Quota(u16),
@@ -103,7 +97,6 @@ pub enum Scope {
 /// How much may be added to the cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Headroom {
-    /// Before a purge is due.
     pub until_purge: Footprint,
     /// Before nothing may be kept: all of the budget is used, or no more is free on a file system than must be.
     pub until_full: Footprint,

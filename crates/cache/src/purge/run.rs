@@ -25,7 +25,6 @@ struct Progress {
 }
 
 impl Progress {
-    /// The amount still to be freed.
     fn left(&self) -> Footprint {
         self.goal.to_free - self.taken
     }

@@ -20,7 +20,6 @@ fn amounts(high: u64, low: u64) -> Marks {
     Marks { high: Mark::Amount(high), low: Mark::Amount(low) }
 }
 
-/// Rules of a budget in bytes.
 fn rules(total: u64, marks: Marks) -> PurgeRules {
     let inodes = Budget { total: Some(u64::MAX), marks: amounts(u64::MAX, u64::MAX) };
     PurgeRules { bytes: Budget { total: Some(total), marks }, inodes, ..PurgeRules::default() }

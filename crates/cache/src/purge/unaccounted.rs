@@ -18,7 +18,6 @@ struct Growth {
     /// As last reported; `None` for never.
     reported: Option<u64>,
     now: u64,
-    /// The part that the sums contain.
     counted: Footprint,
 }
 
@@ -26,7 +25,6 @@ struct Growth {
 const GROWTHS_MAX: usize = 100_000;
 
 impl Growth {
-    /// Brings the sums up to date.
     fn count(&mut self, sums: &mut BTreeMap<Partition, Footprint>) {
         let sum = sums.entry(self.partition).or_default();
         *sum -= self.counted;

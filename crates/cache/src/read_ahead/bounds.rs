@@ -5,7 +5,6 @@ use crate::read_ahead::{ReadAheadSettings, Worth};
 /// How far one reader may be read ahead of at this moment, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ReadAheadBounds {
-    /// Bytes that keep the link busy.
     target: u64,
     /// Never more than this; 0 for nothing at all.
     max: u64,

@@ -26,9 +26,7 @@ pub struct ReadAheadLedger {
 /// How far reading ahead may go on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Worth {
-    /// As far as the link wants.
     Full,
-    /// The window is divided by this.
     Reduced(u64),
     /// Not at all: half of it or more was fetched in vain.
     Off,

@@ -6,7 +6,6 @@ use forebay_types::ByteRange;
 /// Reads of one handle that repeat: each is the one before it, shifted by a step.
 #[derive(Debug, Default)]
 pub(crate) struct Repeats {
-    /// The last read, by start.
     base: Vec<ByteRange>,
     /// From one read to the next; 0 before the second read.
     step: i64,

@@ -19,7 +19,6 @@ pub(crate) struct Runs {
 #[derive(Debug)]
 struct Run {
     start: u64,
-    /// Behind the last byte read.
     front: u64,
     /// Up to where bytes were fetched ahead; nothing is if it is not after `front`.
     ahead: u64,

@@ -59,7 +59,6 @@ impl ReadAheadSettings {
 }
 
 impl FillPolicy {
-    /// The name used in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OnDemand => "on-demand-blocks",

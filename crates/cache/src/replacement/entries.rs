@@ -14,7 +14,6 @@ pub(crate) struct Record {
     /// Where in its queue the entry stands; the lowest goes first.
     pub(crate) rank: u64,
     pub(crate) key_hash: u32,
-    /// Uses, up to what the policy counts.
     pub(crate) uses: u8,
     pub(crate) queue: Queue,
 }
@@ -22,7 +21,6 @@ pub(crate) struct Record {
 /// The queue of its partition in which an entry stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Queue {
-    /// In none: no victim.
     Parked,
     /// In the queue of entries used once, of policies that have one.
     Small,

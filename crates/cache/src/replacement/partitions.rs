@@ -24,13 +24,11 @@ impl Partitions {
         self.queues.get(&partition)?.first().copied()
     }
 
-    /// The first slot of each partition.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = (u64, Slot)> + '_ {
         self.queues.values().filter_map(|queue| queue.first().copied())
     }
 }
 
-/// A rank that orders like the time.
 pub(crate) const fn rank_of_time(time_ms: i64) -> u64 {
     time_ms.cast_unsigned() ^ (1 << 63)
 }

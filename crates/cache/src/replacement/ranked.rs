@@ -13,7 +13,6 @@ pub(crate) trait Rank: fmt::Debug + Send {
     /// The rank that an entry gets as it comes, is used, or changes its size.
     fn rank(&self, record: &Record) -> u64;
 
-    /// Takes note of a victim.
     fn gone(&mut self, record: &Record);
 }
 
@@ -65,7 +64,6 @@ impl<R: Rank> Ranked<R> {
         Self { rank, entries: Entries::default(), partitions: Partitions::default() }
     }
 
-    /// Takes an entry out of its queue.
     fn unlink(&mut self, slot: Slot) {
         let Some(record) = self.entries.get_mut(slot) else { return };
         if record.queue == Queue::Main {
@@ -74,7 +72,6 @@ impl<R: Rank> Ranked<R> {
         }
     }
 
-    /// Puts an entry where it belongs now.
     fn link(&mut self, slot: Slot) {
         let Some(record) = self.entries.get_mut(slot) else { return };
         record.rank = self.rank.rank(record);

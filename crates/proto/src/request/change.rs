@@ -10,7 +10,6 @@ pub struct Change<'a> {
     pub code: RequestCode,
     /// The name that would change; for a renaming, the old one.
     pub target: Target<'a>,
-    /// The parameters as sent.
     pub params: Params,
     /// The payload as sent. A server session drains the data of writes: then it is empty.
     pub payload: &'a [u8],

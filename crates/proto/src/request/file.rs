@@ -11,7 +11,6 @@ pub struct Open<'a> {
     pub options: OpenOptions,
     /// Further options of protocol 5.2.0: hints that a read-only server ignores.
     pub options_extended: u16,
-    /// Path and opaque data as sent.
     pub path: &'a [u8],
 }
 

@@ -21,10 +21,8 @@ use forebay_types::Side;
 /// A decoded request that borrows its payload.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Request<'a> {
-    /// Tells versions and abilities.
     Protocol(Protocol),
     Login(Login<'a>),
-    /// One step of authentication.
     Auth(Auth<'a>),
     /// Makes the connection a parallel stream of a session.
     Bind(Bind),
@@ -34,27 +32,18 @@ pub enum Request<'a> {
     Sync(Sync),
     Read(Read<'a>),
     ReadVector(ReadVector<'a>),
-    /// Reads pages with checksums.
     PageRead(PageRead),
-    /// Tells what is known of a file.
     Stat(Stat<'a>),
-    /// Kinds of several paths.
     Statx(Statx<'a>),
     Dirlist(Dirlist<'a>),
-    /// Tells which servers have a file.
     Locate(Locate<'a>),
-    /// Asks to stage files.
     Prepare(Prepare<'a>),
-    /// A question: checksum, configuration, space, …
     Query(Query<'a>),
     Fattr(Fattr<'a>),
-    /// Asks for a sign of life.
     Ping,
-    /// Sets something of the session.
     Set(Set<'a>),
     /// Signature of the next request; has no answer of its own.
     Sigver(Sigver<'a>),
-    /// Changes a file or the name space.
     Change(Change<'a>),
 }
 
@@ -62,9 +51,7 @@ pub enum Request<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{text} ({code})")]
 pub struct RequestError {
-    /// The code to answer.
     pub code: ErrorCode,
-    /// The text to answer.
     pub text: &'static str,
 }
 
@@ -227,7 +214,6 @@ fn encode_header(stream_id: StreamId, code: RequestCode, params: Params, payload
     RequestHeader { stream_id, code, params, payload_len }.encode(out);
 }
 
-/// A payload that must name something.
 const fn required(payload: &[u8], text: &'static str) -> Result<(), RequestError> {
     if payload.is_empty() { Err(RequestError::new(ErrorCode::ARG_MISSING, text)) } else { Ok(()) }
 }

@@ -8,7 +8,6 @@ use crate::header::{FileHandle, Params};
 /// The object of a request: a name, or an open file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Target<'a> {
-    /// Path and opaque data as sent.
     Path(&'a [u8]),
     Handle(FileHandle),
 }
@@ -60,7 +59,6 @@ impl<'a> Stat<'a> {
 /// Asks for the kinds of several paths.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Statx<'a> {
-    /// The paths, one a line.
     pub paths: &'a [u8],
 }
 
@@ -70,7 +68,6 @@ impl<'a> Statx<'a> {
         Ok(Self { paths: text(payload) })
     }
 
-    /// The paths in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         lines(self.paths)
     }
@@ -78,9 +75,7 @@ impl<'a> Statx<'a> {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Dirlist<'a> {
-    /// The detail of each name.
     pub options: DirlistOptions,
-    /// Path and opaque data as sent.
     pub path: &'a [u8],
 }
 
@@ -122,7 +117,6 @@ pub struct Prepare<'a> {
     pub options: u8,
     /// Priority, 0 to 3.
     pub priority: u8,
-    /// UDP port for the notice.
     pub port: u16,
     pub options_extended: u16,
     /// The paths, one a line; to cancel, the request's id comes first.
@@ -148,7 +142,6 @@ impl<'a> Prepare<'a> {
             .with::<4, 2>(self.options_extended.to_be_bytes())
     }
 
-    /// The paths in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         lines(self.paths)
     }

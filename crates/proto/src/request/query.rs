@@ -9,7 +9,6 @@ pub struct Query<'a> {
     pub kind: QueryKind,
     /// The open file it is about, for the kinds that take one.
     pub handle: FileHandle,
-    /// The path or names it is about.
     pub argument: &'a [u8],
 }
 
@@ -36,9 +35,7 @@ impl<'a> Query<'a> {
 /// A request on file attributes. It is recognised and kept in wire form; a read-only server supports none.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fattr<'a> {
-    /// The parameters as sent.
     pub params: Params,
-    /// The payload as sent.
     pub payload: &'a [u8],
 }
 

@@ -33,7 +33,6 @@ pub struct Read<'a> {
     pub len: u32,
     /// The stream that is to carry the answer; 0 is the main connection.
     pub path_id: u8,
-    /// Hints on what will be read next.
     pub prereads: Prereads<'a>,
 }
 
@@ -81,7 +80,6 @@ impl<'a> Prereads<'a> {
         Ok(Self { items })
     }
 
-    /// The hints in order.
     pub fn iter(&self) -> impl Iterator<Item = Preread> + use<'a> {
         let mut reader = Reader::new(self.items);
         std::iter::from_fn(move || {
@@ -146,7 +144,6 @@ impl<'a> ReadElements<'a> {
         Ok(elements)
     }
 
-    /// The ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = ReadElement> + use<'a> {
         let mut reader = Reader::new(self.bytes);
         std::iter::from_fn(move || {

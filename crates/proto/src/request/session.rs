@@ -9,9 +9,7 @@ use crate::header::{Params, SessionId};
 pub struct Protocol {
     /// Version of the protocol that the client speaks, such as `0x511`; 0 for clients before 2.9.7.
     pub client_version: u32,
-    /// Details that the client requests.
     pub flags: ProtocolRequestFlags,
-    /// The next step of the client.
     pub expect: Expect,
 }
 
@@ -20,12 +18,9 @@ pub struct Protocol {
 pub struct Expect(pub u8);
 
 impl Expect {
-    /// It does not say.
     pub const NONE: Self = Self(0);
-    /// Binds a parallel stream.
     pub const BIND: Self = Self(1);
     pub const LOGIN: Self = Self(3);
-    /// Logs in for a third-party copy.
     pub const TPC: Self = Self(4);
 }
 
@@ -67,13 +62,11 @@ impl Username {
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Login<'a> {
-    /// The client's process number.
     pub pid: u32,
     /// The client's user name, unproven.
     pub username: Username,
     /// Further abilities (1: erasure-coding redirects).
     pub ability2: u8,
-    /// Features of the client.
     pub ability: Abilities,
     /// Version of the client's abilities in the low 6 bits, `0x80` when it understands unsolicited answers.
     pub capver: u8,
@@ -138,7 +131,6 @@ impl<'a> Auth<'a> {
 /// Makes this connection a parallel stream of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Bind {
-    /// The session of the main connection.
     pub session_id: SessionId,
 }
 
@@ -151,7 +143,6 @@ impl Bind {
 /// Ends a session, as clients do with their old one when they have reconnected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct EndSession {
-    /// The session to end.
     pub session_id: SessionId,
 }
 
@@ -180,13 +171,11 @@ impl<'a> Set<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Sigver<'a> {
     pub signed: RequestCode,
-    /// Version of the signature's form.
     pub version: u8,
     /// 1: the payload is not part of what is signed.
     pub flags: u8,
     /// Strictly increasing number of the signature.
     pub sequence: u64,
-    /// How it is signed.
     pub crypto: u8,
     pub signature: &'a [u8],
 }

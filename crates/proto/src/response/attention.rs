@@ -17,12 +17,10 @@ pub(super) const ASYNC_RESPONSE: u32 = 5008;
 pub enum Attention<'a> {
     /// The answer to a request that a `waitresp` had put off.
     Deferred {
-        /// The answer's own header.
         header: ResponseHeader,
         /// The answer's body. May be cut off where the message was; the header knows its length.
         body: &'a [u8],
     },
-    /// A text for the user.
     Message(&'a [u8]),
     /// Something that no server sends any more; to be ignored.
     Other(u32),

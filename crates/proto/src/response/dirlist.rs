@@ -17,7 +17,6 @@ const MARKER: &[u8] = b".\n0 0 0 0\n";
 pub enum DirlistForm {
     Names,
     Stats,
-    /// Name, stat and checksum.
     Checksums,
 }
 
@@ -73,7 +72,6 @@ impl DirlistEncoder {
         }
     }
 
-    /// Appends the last frame.
     pub fn finish(mut self, out: &mut Vec<u8>) {
         if let Some(last) = self.body.last_mut() {
             *last = 0;
@@ -98,14 +96,12 @@ enum DecoderState {
     #[default]
     Start,
     Names,
-    /// The next line is a name.
     StatName,
     /// The next line is the stat of this name.
     Stat(Vec<u8>),
 }
 
 impl DirlistDecoder {
-    /// A decoder for a new listing.
     pub fn new() -> Self {
         Self::default()
     }

@@ -7,14 +7,12 @@ use crate::wire::{Reader, unsigned32};
 /// The error that a server answers a request with.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ErrorBody {
-    /// The kind of failure.
     pub code: ErrorCode,
     /// The server's text, trimmed; may be empty.
     pub text: String,
 }
 
 impl ErrorBody {
-    /// Parses the body of an error.
     pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
         let mut reader = Reader::new(body);
         let code = ErrorCode(reader.u32().ok_or(ResponseError::Truncated { what: "error" })?);

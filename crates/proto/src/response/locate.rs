@@ -8,9 +8,7 @@ use forebay_types::Endpoint;
 /// A server that has a file, or could have it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Location {
-    /// Kind of server.
     pub kind: LocationKind,
-    /// Whether the file can be written there.
     pub is_writable: bool,
     pub endpoint: Endpoint,
 }

@@ -38,15 +38,12 @@ use forebay_types::Side;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Response<'a> {
     Ok(&'a [u8]),
-    /// A part of the answer.
     OkSoFar(&'a [u8]),
     Error(ErrorBody),
     Redirect(Redirect),
     Wait(Wait),
-    /// The answer comes later by itself.
     WaitResponse(Wait),
     Attention(Attention<'a>),
-    /// One more step of authentication.
     AuthMore(&'a [u8]),
     /// A response with its own checksum; its data follows the body.
     Status(StatusFrame),
@@ -56,25 +53,13 @@ pub enum Response<'a> {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ResponseError {
     #[error("the {what} ends too early")]
-    Truncated {
-        /// The structure that was being read.
-        what: &'static str,
-    },
+    Truncated { what: &'static str },
     #[error("the {what} is malformed")]
-    Malformed {
-        /// The structure that was being read.
-        what: &'static str,
-    },
+    Malformed { what: &'static str },
     #[error("the {what} is too long")]
-    TooLong {
-        /// The structure that was being read.
-        what: &'static str,
-    },
+    TooLong { what: &'static str },
     #[error("the {what} has a wrong checksum")]
-    ChecksumMismatch {
-        /// The structure that was being read.
-        what: &'static str,
-    },
+    ChecksumMismatch { what: &'static str },
 }
 
 impl ResponseError {

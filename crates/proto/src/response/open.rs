@@ -11,7 +11,6 @@ use forebay_types::FileStat;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OpenReply {
     pub handle: FileHandle,
-    /// Its stat, if it was requested.
     pub stat: Option<FileStat>,
 }
 

@@ -46,13 +46,11 @@ impl Checksum {
 pub struct ConfigValues<'a>(&'a str);
 
 impl<'a> ConfigValues<'a> {
-    /// Parses the reply.
     pub fn parse(body: &'a [u8]) -> Result<Self, ResponseError> {
         let text = std::str::from_utf8(until_nul(body));
         text.map(Self).map_err(|_| ResponseError::Malformed { what: "configuration values" })
     }
 
-    /// The values in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.0.lines()
     }
@@ -66,7 +64,6 @@ impl<'a> ConfigValues<'a> {
 /// The space that a path lies in, in bytes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Space {
-    /// Size of the space.
     pub total: u64,
     pub free: u64,
     /// Largest contiguous free part.

@@ -26,7 +26,6 @@ pub enum RedirectTarget {
         /// Text after a second `?`; may be empty.
         token: String,
     },
-    /// Another server and path.
     Url {
         /// Whether the URL asks for TLS (`roots`, `xroots`).
         tls: bool,
@@ -37,9 +36,12 @@ pub enum RedirectTarget {
         cgi: String,
     },
     /// A file that the client can open by itself.
-    LocalFile { path: String },
-    /// A URL of another protocol.
-    Foreign { scheme: String },
+    LocalFile {
+        path: String,
+    },
+    Foreign {
+        scheme: String,
+    },
 }
 
 impl Redirect {

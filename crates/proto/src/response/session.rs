@@ -16,7 +16,6 @@ pub struct HandshakeReply {
 }
 
 impl HandshakeReply {
-    /// Parses the body of the reply.
     pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
         let mut reader = Reader::new(body);
         let (version, role) = reader.u32().zip(reader.u32()).ok_or(ResponseError::Truncated { what: "handshake" })?;
@@ -29,7 +28,6 @@ impl HandshakeReply {
 pub struct ProtocolReply {
     /// Version of the protocol that the server speaks.
     pub version: u32,
-    /// Roles and features of the server.
     pub flags: ServerFlags,
 }
 
@@ -76,7 +74,6 @@ impl LoginReply {
 }
 
 impl ReplyTo {
-    /// Appends the reply to the handshake.
     pub(crate) fn handshake(self, reply: HandshakeReply, out: &mut Vec<u8>) {
         self.pair(reply.version, u32::from(reply.is_server), out);
     }

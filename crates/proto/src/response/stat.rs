@@ -72,15 +72,11 @@ fn parse_fields(text: &[u8]) -> Option<FileStat> {
 /// The space that a path lies in. Sizes are in MiB, use in percent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct VfsStat {
-    /// Servers with writable space.
     pub writable_servers: u32,
     pub writable_free_mib: u64,
-    /// Use of the writable space.
     pub writable_use_percent: u32,
-    /// Servers with staging space.
     pub staging_servers: u32,
     pub staging_free_mib: u64,
-    /// Use of the staging space.
     pub staging_use_percent: u32,
 }
 

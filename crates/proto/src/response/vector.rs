@@ -35,7 +35,6 @@ pub struct VectorData<'a> {
 }
 
 impl<'a> VectorData<'a> {
-    /// The elements of a frame's body.
     pub const fn new(body: &'a [u8]) -> Self {
         Self { rest: Reader::new(body) }
     }

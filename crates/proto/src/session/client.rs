@@ -16,7 +16,6 @@ use forebay_types::Side;
 /// The purpose of the connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ClientPurpose {
-    /// A session of its own.
     Login {
         pid: u32,
         /// Our user name; eight bytes of it count.
@@ -24,18 +23,16 @@ pub enum ClientPurpose {
         /// `key=value&…` on our program and host.
         cgi: String,
     },
-    /// A parallel stream of a session.
-    Bind { session_id: SessionId },
+    Bind {
+        session_id: SessionId,
+    },
 }
 
 /// How to set up a session.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientOptions {
-    /// The purpose of the connection.
     pub purpose: ClientPurpose,
-    /// Our features.
     pub ability: Abilities,
-    /// Our use of TLS.
     pub tls: TlsUse,
 }
 
@@ -75,13 +72,11 @@ pub enum AuthQuestion {
 pub struct Peer {
     /// Version of the protocol that the server speaks.
     pub version: u32,
-    /// The server's role and abilities.
     pub flags: ServerFlags,
     /// The new session; very old servers give none.
     pub session_id: Option<SessionId>,
     /// Number of the parallel stream; 0 for a main connection.
     pub path_id: u8,
-    /// Whether the connection is encrypted.
     pub is_tls: bool,
 }
 
@@ -100,7 +95,6 @@ impl Peer {
 /// First version of the protocol with page reads.
 const PAGES_SINCE_VERSION: u32 = 0x511;
 
-/// First version of the protocol with TLS.
 const TLS_SINCE_VERSION: u32 = 0x500;
 
 /// Why a session could not be set up.
@@ -183,7 +177,6 @@ const ABILITY_VERSION: u8 = 3;
 const ABILITY_VERSION_TLS: u8 = 5;
 
 impl ClientSession {
-    /// A session at its start.
     pub fn new(options: ClientOptions) -> Self {
         Self { options, phase: Phase::Handshake, peer: Peer::default(), signing: None, question: None }
     }
@@ -299,7 +292,6 @@ impl ClientSession {
         Ok(())
     }
 
-    /// The server's answer to an authentication message.
     fn handle_verdict(&mut self, header: &ResponseHeader, body: &[u8]) -> Result<(), ClientError> {
         match Response::decode(header, body)? {
             Response::Ok(_) => self.phase = self.after_login(),
@@ -315,7 +307,6 @@ impl ClientSession {
         if self.is_tls_after_login() { Phase::TlsBehindLogin } else { Phase::Ready }
     }
 
-    /// Sends the login or bind.
     fn enter(&self, out: &mut Vec<u8>) {
         let ability_version = if self.options.tls == TlsUse::Never { ABILITY_VERSION } else { ABILITY_VERSION_TLS };
         let request = match &self.options.purpose {

@@ -14,18 +14,15 @@ use forebay_types::Side;
 /// Properties of the server that clients see.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ServerOptions {
-    /// Version of the protocol.
     pub version: u32,
     /// Role and abilities, without those of TLS.
     pub flags: ServerFlags,
-    /// When connections are encrypted.
     pub tls: TlsPolicy,
     /// The signing level required on connections that stay in clear: [`SigningRequirements::level`]; 0 for nothing.
     pub signing_level: u8,
 }
 
 impl ServerOptions {
-    /// A caching proxy that serves pages.
     pub const CACHE: Self = Self {
         version: PROTOCOL_VERSION,
         flags: ServerFlags::IS_SERVER
@@ -40,7 +37,6 @@ impl ServerOptions {
     pub const MANAGER: Self =
         Self { version: PROTOCOL_VERSION, flags: ServerFlags::IS_MANAGER, tls: TlsPolicy::None, signing_level: 0 };
 
-    /// A plain file server that serves pages.
     pub const FILES: Self = Self {
         version: PROTOCOL_VERSION,
         flags: ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES),
@@ -63,11 +59,9 @@ pub enum Input<'a> {
         /// Bytes to drop; at least 1.
         consumed: usize,
     },
-    /// A request to be answered.
     Request {
         /// Bytes to drop once the request is no longer used; at least 1.
         consumed: usize,
-        /// Goes into the answer.
         stream_id: StreamId,
         request: Request<'a>,
     },
@@ -118,17 +112,9 @@ pub struct ServerSession {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Phase {
     Handshake,
-    /// Before login or bind.
     SetUp,
-    /// Logged in, and asked to prove it.
-    Authenticating {
-        ability: Abilities,
-        accepts_deferred_answers: bool,
-    },
-    LoggedIn {
-        ability: Abilities,
-        accepts_deferred_answers: bool,
-    },
+    Authenticating { ability: Abilities, accepts_deferred_answers: bool },
+    LoggedIn { ability: Abilities, accepts_deferred_answers: bool },
     Bound,
 }
 
@@ -139,7 +125,6 @@ enum Tls {
     Off {
         is_able: bool,
     },
-    /// The handshake comes next.
     Due,
     On,
 }
@@ -168,7 +153,6 @@ const NO_AUTHENTICATION: RequestError =
 const TLS_REQUIRED: RequestError = RequestError::new(ErrorCode::TLS_REQUIRED, "this server requires TLS");
 
 impl ServerSession {
-    /// A session at its start.
     pub const fn new(options: ServerOptions) -> Self {
         Self { options, phase: Phase::Handshake, tls: Tls::Off { is_able: false }, drain: None }
     }
