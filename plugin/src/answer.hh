@@ -8,7 +8,7 @@
 
 namespace forebay {
 
-/// What the library hands to a handler, owned.
+/// The arguments of a handler, owned.
 struct Answer {
     std::unique_ptr<Status> status;
     std::unique_ptr<XrdCl::AnyObject> response;

@@ -16,7 +16,7 @@ class Backoff {
     /// Whether the cache may be asked.
     bool isOver(Clock::time_point now) const { return now >= until_; }
 
-    /// The cache failed. Failures while it is left out anyway tell nothing new.
+    /// The cache failed. Failures while it is excluded anyway are ignored.
     void fail(Clock::time_point now);
 
     /// The cache has answered.

@@ -8,7 +8,7 @@
 
 namespace forebay {
 
-/// Calls a function; what it throws becomes an error of ours.
+/// Calls a function; an exception becomes an error status.
 template <typename Function>
 Status guarded(Function&& function) noexcept {
     try {

@@ -30,7 +30,7 @@ Caches& Caches::here() {
     while (known == nullptr || known->process_ != getpid()) {
         auto* fresh = new Caches(options().caches.size());
         if (current.compare_exchange_strong(known, fresh)) {
-            return *fresh;  // what the parent knew is left to itself: threads that are not here may hold its lock
+            return *fresh;  // the parent's state is leaked: threads that do not exist here may hold its lock
         }
         delete fresh;
     }
@@ -109,7 +109,7 @@ void Caches::scout(size_t cache) {
     tell(cache);
 }
 
-/// Asks the cache which file only those can read who see its disk, and reads it. False when the cache does not answer.
+/// Queries the path of the cache's probe file, and reads it. False when the cache does not answer.
 bool Caches::learnToken(size_t cache, std::string& token) {
     XrdCl::FileSystem server(XrdCl::URL(options().caches[cache].server()), false);
     XrdCl::Buffer question;

@@ -1,4 +1,4 @@
-// What this process knows of its caches.
+// The state of the caches in this process.
 #pragma once
 
 #include <sys/types.h>
@@ -24,10 +24,10 @@ const Options& options();
 /// a dead one costs one short look and not the minutes that the client library tries it for.
 class Caches {
   public:
-    /// Called once: whether the cache can be asked, and the token to be shown, empty when it has told of none.
+    /// Called once: whether the cache answers, and the probe token, empty when it has none.
     using Then = std::function<void(bool is_usable, const std::string& token)>;
 
-    /// The caches as this process knows them; a forked child begins anew.
+    /// The caches of this process; a forked child starts with new ones.
     static Caches& here();
 
     /// Calls `then` as soon as it is known whether a cache can be asked, on this thread or on another.

@@ -1,4 +1,4 @@
-// What is read past the caches.
+// Exclusions: reads that bypass the caches.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the client library calls when it loads the plug-in.
+// The entry point for the client library.
 #include <exception>
 
 #include "caches.hh"

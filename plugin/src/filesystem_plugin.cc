@@ -41,7 +41,7 @@ std::string FileSystemPlugin::address() const {
     return origin_.host + ":" + std::to_string(origin_.port);
 }
 
-/// A cache names itself. The application is to go on with the origin's name: it comes back to us with it.
+/// A cache names itself. The application must continue with the origin's name, which leads back to the plug-in.
 PathQuestion::Translate FileSystemPlugin::originInLocations() const {
     return [address = address()](XrdCl::AnyObject& response) {
         XrdCl::LocationInfo* info = nullptr;
@@ -88,7 +88,7 @@ Status FileSystemPlugin::Stat(const std::string& path, Handler* handler, Timeout
 
 Status FileSystemPlugin::DirList(const std::string& path, XrdCl::DirListFlags::Flags flags, Handler* handler,
                                  Timeout timeout) {
-    // Answers in parts cannot be begun anew elsewhere, and the library builds names from the server's paths for the
+    // Partial answers cannot be repeated elsewhere, and the library builds names from the server's paths for the
     // others.
     const int whole = XrdCl::DirListFlags::Stat | XrdCl::DirListFlags::Merge | XrdCl::DirListFlags::Cksm;
     if ((static_cast<int>(flags) & ~whole) != 0) {

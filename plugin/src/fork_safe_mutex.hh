@@ -10,7 +10,7 @@
 
 namespace forebay {
 
-/// A mutex which begins anew in a forked child: whoever held it in the parent is no thread of the child.
+/// A mutex which is unlocked in a forked child: the thread that held it in the parent does not exist there.
 class ForkSafeMutex {
   public:
     ForkSafeMutex() : owner_(getpid()) { new (&place_) std::mutex; }

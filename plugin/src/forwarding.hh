@@ -13,12 +13,12 @@ namespace forebay {
 /// `path` begins with a slash; what follows it (a query) is kept.
 std::string forwardedPath(const Url& origin, std::string_view path);
 
-/// The URL at a cache of the file of `origin`. Its query is kept; `parameters` (`name=value&...`) come behind it.
+/// The URL at a cache of the file of `origin`. Its query is kept, followed by `parameters` (`name=value&...`).
 std::string forwardedUrl(const Url& cache, const Url& origin, std::string_view parameters);
 
 /// Where a redirect leads that answers a request for `asked`: one that names a server alone means the same file there.
 ///
-/// What it adds to the query is for that server and comes behind the query of `asked`, but for what the client library
+/// Its additions to the query are for that server and follow the query of `asked`, except for those that the library
 /// puts there itself.
 std::string redirectedUrl(const std::string& redirect, const std::string& asked);
 

@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Length 0x14 of the greeting and the number 2012, which tell the protocol.
+/// Length 0x14 of the handshake and the number 2012, which identify the protocol.
 constexpr std::array<unsigned char, 20> kGreeting{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0x07, 0xdc};
 
 /// Stream 0, status ok, eight bytes to follow.

@@ -9,9 +9,9 @@
 namespace forebay {
 
 /// Connects to a server, greets it as a client of XRootD does and waits for its greeting. Blocks, for `limit` at most
-/// beside the time that looking up its name takes.
+/// in addition to the time for resolving its name.
 ///
-/// The client library would try a dead server for minutes before it says so. Returns what is wrong, or nothing.
+/// The client library would try a dead server for minutes before it fails. Returns the error, if any.
 std::string findFault(const Url& server, std::chrono::seconds limit);
 
 }  // namespace forebay

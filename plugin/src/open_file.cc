@@ -37,7 +37,7 @@ bool isReadable(const std::string& url) {
     return true;
 }
 
-/// A file that is let go by whoever held it last, and that may be a thread of the library, which must not wait.
+/// A file released by its last holder, which may be a thread of the library and must not wait.
 void dispose(XrdCl::File* file) {
     if (!file->IsOpen()) {
         delete file;
@@ -91,7 +91,7 @@ Status OpenFile::open(const std::string& url, OpenFlags::Flags flags, XrdCl::Acc
     return Status();
 }
 
-/// Goes on to the next place; `last` is what the one before said.
+/// Continues at the next place; `last` is the answer of the previous one.
 void OpenFile::tryNext(Answer last) {
     Place place;
     bool has_place = false;
@@ -212,7 +212,7 @@ void OpenFile::redirectedAt(Place place, Answer answer) {
         place.isFile() ? place.may_leave && isReadable(place.url) : there && place.redirects <= kRedirectsMax;
     if (there && there->address() == url_->address()) {
         const std::lock_guard lock(mutex_);
-        places_.dropCaches();  // as caches do that only fill: what remains is the origin
+        places_.dropCaches();  // as caches do that only fill: the origin remains
     } else if (may_follow) {
         XrdCl::DefaultEnv::GetLog()->Info(kLogTopic, "%s is read at %s", url_->path.c_str(), place.url.c_str());
         openAt(place, "");
@@ -247,7 +247,7 @@ void OpenFile::refusedAt(const Place& place, Answer answer) {
 
 /// Learns which content the opened file has. The library has that from the open, so nothing is asked of the server.
 ///
-/// It answers that before its call returns, and holds its lock on the file: so whoever comes second goes on, the answer
+/// It answers before its call returns, and holds its lock on the file: so the second of both continues, the answer
 /// or we.
 void OpenFile::identify(const Place& place, File file, Answer opened) {
     struct Meeting {
@@ -369,7 +369,7 @@ bool OpenFile::getProperty(const std::string& name, std::string& value) const {
     if (!file || !file->GetProperty(name, value)) {
         return false;
     }
-    // The library names this machine as the server of a local file, and fsspec-xrootd 0.5 asks it how it likes its vectors.
+    // The library names this machine as the server of a local file, and fsspec-xrootd 0.5 queries it for vector limits.
     if (std::string last; name == kDataServer && file->GetProperty(kLastUrl, last) && last.compare(0, 5, "file:") == 0) {
         value.clear();
     }
@@ -379,7 +379,7 @@ bool OpenFile::getProperty(const std::string& name, std::string& value) const {
 void OpenFile::abandon() {
     const std::lock_guard lock(mutex_);
     if (phase_ == Phase::Open && file_) {
-        new File(std::exchange(file_, nullptr));  // its end would send a request, and nobody is there to send it
+        new File(std::exchange(file_, nullptr));  // leaked: its destructor would send a request
     }
 }
 

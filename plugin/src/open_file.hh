@@ -25,7 +25,7 @@ struct Request {
     bool is_read = true;  ///< changes nothing, so it can be sent again elsewhere
 };
 
-/// Opens a file at the first place that has it, and goes on at another place when that one fails amid the reads.
+/// Opens a file at the first place that has it, and continues at another place if that one fails during the reads.
 ///
 /// Requests of the application go to the library's file at the present place. One that fails there starts the move; it
 /// waits with all that come while the move lasts, and they are sent again at the new place, or get their errors when
@@ -52,7 +52,7 @@ class OpenFile : public std::enable_shared_from_this<OpenFile> {
 
     enum class Phase { Closed, Opening, Open, Moving, Closing };
 
-    /// What tells one content of a file from another.
+    /// Identifies a version of a file.
     struct Identity {
         uint64_t size = 0;
         std::optional<uint64_t> change_time;  ///< not known of files that we read ourselves
@@ -64,7 +64,7 @@ class OpenFile : public std::enable_shared_from_this<OpenFile> {
 
     struct Waiting {
         Request request;
-        std::optional<Status> failure;  ///< what it got at the place that is being left
+        std::optional<Status> failure;  ///< its error at the previous place
     };
 
     struct CloseRequest {
@@ -107,7 +107,7 @@ class OpenFile : public std::enable_shared_from_this<OpenFile> {
     std::optional<Url> url_;  ///< when it may be read through caches
     XrdCl::OpenFlags::Flags flags_ = XrdCl::OpenFlags::None;
     XrdCl::Access::Mode mode_ = XrdCl::Access::None;
-    XrdCl::ResponseHandler* opener_ = nullptr;  ///< who waits for the open
+    XrdCl::ResponseHandler* opener_ = nullptr;  ///< the handler that waits for the open
     std::optional<Clock::time_point> deadline_;
     std::map<std::string, std::string> properties_;
 };

@@ -1,4 +1,4 @@
-// The requests of an open file: how they are sent, what becomes of those that fail.
+// The requests of an open file: sending, and the handling of failures.
 #include <unistd.h>
 
 #include <mutex>
@@ -50,7 +50,7 @@ Status OpenFile::submit(Request request) {
     return file ? dispatch(file, place, std::move(request)).value_or(Status()) : Status();
 }
 
-/// Sends a request to a place. Returns an error when it is to be told by whoever calls: then nothing else tells it.
+/// Sends a request to a place. Returns an error that the caller must report: then nothing else reports it.
 std::optional<Status> OpenFile::dispatch(const File& file, const Place& place, Request request) {
     if (!place.isCache()) {
         const Status status = request.send(*file, request.application, request.timeout);
@@ -99,7 +99,7 @@ void OpenFile::failedAt(const File& file, Request request, Answer answer) {
     }
     if (left.isCache()) {
         const std::string text = why.ToString();
-        XrdCl::DefaultEnv::GetLog()->Warning(kLogTopic, "reading %s at cache %s failed, going on elsewhere: %s",
+        XrdCl::DefaultEnv::GetLog()->Warning(kLogTopic, "reading %s at cache %s failed, continuing elsewhere: %s",
                                              url_->path.c_str(), options().cache_names[left.cache].c_str(),
                                              text.c_str());
         if (!left.isFile() && isFailureOfConnection(why)) {
@@ -113,7 +113,7 @@ void OpenFile::failedAt(const File& file, Request request, Answer answer) {
     }
 }
 
-/// In a forked child nobody ends a move that was under way; whoever waits for it waits in the parent. Under the lock.
+/// In a forked child a move in progress never ends; requests that wait for it wait in the parent. Under the lock.
 void OpenFile::forgetParent() {
     if (phase_ == Phase::Moving && process_ != getpid()) {
         phase_ = Phase::Open;
@@ -156,7 +156,7 @@ Status OpenFile::close(XrdCl::ResponseHandler* application, Timeout timeout) {
     }
     auto* then = new Then([self = shared_from_this(), file, is_at_cache, application](Answer answer) {
         self->closed();
-        // The cache has closed what it has lost, and nothing was written.
+        // The cache closes files of a lost session, and nothing was written.
         (is_at_cache ? Answer(Status()) : std::move(answer)).give(application);
     });
     const Status status = file->Close(then, timeout);
@@ -172,7 +172,7 @@ Status OpenFile::close(XrdCl::ResponseHandler* application, Timeout timeout) {
     return Status();
 }
 
-/// Closes what was to be closed while the file moved.
+/// Closes files whose close was requested during the move.
 void OpenFile::closeWaiting(const std::optional<CloseRequest>& request) {
     if (!request) {
         return;

@@ -1,4 +1,4 @@
-// What the environment says.
+// Options from the environment.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ struct Options {
     Exclusions exclusions;
     std::chrono::seconds connect_timeout{3};  ///< in which a cache must greet
     std::chrono::seconds open_timeout{60};    ///< in which it must answer an open, or a question about a path
-    std::vector<std::string> complaints;      ///< what was not understood, to be logged
+    std::vector<std::string> complaints;      ///< invalid options, to be logged
 
     /// Gives the value of an environment variable, or null.
     using Environment = std::function<const char*(const char*)>;

@@ -73,7 +73,7 @@ void PathQuestion::answeredBy(size_t cache, Answer answer) {
     if (isFailureOfConnection(*answer.status)) {
         Caches::here().failed(cache, why);
     } else {
-        XrdCl::DefaultEnv::GetLog()->Info(kLogTopic, "cache %s does not tell about %s: %s",
+        XrdCl::DefaultEnv::GetLog()->Info(kLogTopic, "cache %s does not answer about %s: %s",
                                           options().cache_names[cache].c_str(), path_.c_str(), why.c_str());
         places_.dropCaches();
     }

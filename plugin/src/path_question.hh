@@ -18,7 +18,7 @@ class PathQuestion : public std::enable_shared_from_this<PathQuestion> {
     /// Asks a server about a path.
     using Ask = std::function<Status(XrdCl::FileSystem&, const std::string&, XrdCl::ResponseHandler*, Timeout)>;
 
-    /// Turns what a cache says about a forwarded path into what the origin says about its own.
+    /// Turns a cache's answer about a forwarded path into the origin's answer about its path.
     using Translate = std::function<void(XrdCl::AnyObject&)>;
 
     PathQuestion(Url origin, Server server, Ask ask, Translate translate)

@@ -44,7 +44,7 @@ class Places {
     /// The next place, or nothing.
     bool next(Place& place);
 
-    /// What was refused once is asked of the origin only.
+    /// After a refusal only the origin is asked.
     void dropCaches();
 
     /// Tries the cache again without letting it send us to a file.

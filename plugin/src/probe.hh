@@ -1,4 +1,4 @@
-// The file of a cache that only those can read who see its disk.
+// The probe file of a cache, which only clients that see its disk can read.
 #pragma once
 
 #include <chrono>
@@ -8,14 +8,14 @@
 
 namespace forebay {
 
-/// What is shown to a cache of whose files we see none: any wrong token makes it serve them.
+/// The token for a cache whose files are not visible: any wrong token makes it serve them.
 inline const std::string kNoToken = "none";
 
 /// The token in a probe file; `kNoToken` when it is not seen here, or is anything else: a cache names the path, and
 /// must learn nothing of other files.
 std::string readProbe(const std::string& path);
 
-/// Reads probe files on a thread of its own: a file system that hangs must not keep anybody from reading elsewhere.
+/// Reads probe files on a separate thread: a hanging file system must not block other reads.
 class ProbeReader {
   public:
     using Read = std::function<std::string(const std::string&)>;

@@ -14,15 +14,15 @@ struct Url {
     std::string user;  ///< without the password, which is for the server of the URL alone
     std::string host;  ///< an IPv6 address keeps its brackets
     uint16_t port = kDefaultPort;
-    std::string path;  ///< what follows the first slash behind the host; absolute paths begin with a slash of their own
+    std::string path;  ///< the part after the first slash after the host; absolute paths begin with another slash
     std::string query;  ///< without the question mark
 
     static constexpr uint16_t kDefaultPort = 1094;
 
-    /// Takes a text apart; nothing for other schemes and for what is no URL.
+    /// Parses a URL; nothing for other schemes and invalid URLs.
     static std::optional<Url> parse(std::string_view text);
 
-    /// `host:port`, in lower case: what tells one server from another.
+    /// `host:port`, in lower case: the identity of a server.
     std::string address() const;
 
     /// `scheme://host:port`.

@@ -1,21 +1,21 @@
-# Disk caching on the fly: a machine that reads, one that knows what is cached, or one that fetches.
+# Disk caching on the fly: a client, a manager that redirects it, or a filler that fetches.
 #
-# @param role What this machine is: `client`, `manager` or `filler`.
-# @param manager Where clients ask: `root://HOST:PORT` of the manager.
-# @param filler Where the manager sends clients for what is not complete: `root://HOST:PORT` of the filler.
+# @param role Role of this machine: `client`, `manager` or `filler`.
+# @param manager Server that clients use: `root://HOST:PORT` of the manager.
+# @param filler Target of the manager for incomplete files: `root://HOST:PORT` of the filler.
 # @param allow Origins that may be read through the cache: `HOST`, `HOST:PORT` or `HOST:*`, with `*` in HOST for any characters.
 #   Manager and filler need it; a `*` alone lets them contact every host.
 # @param store Directory of the cache on the file system that manager and filler share.
 # @param client_store The same directory as clients see it.
 # @param clients Addresses of the clients that see it; `*` stands for any characters.
-# @param file_mode Permission bits of complete files, which clients read by themselves.
-# @param lease How long a file that a client was sent to is not purged.
-# @param budget What the cache may take; unless given, the file system is the bound.
+# @param file_mode Permission bits of complete files, which clients read directly.
+# @param lease Time for which a file is not purged after a redirect to it.
+# @param budget Size limit of the cache; by default that of the file system.
 # @param fill How much of a file is fetched: `on-demand-blocks`, `while-open` or `to-end`.
-# @param port Where manager and filler listen.
-# @param metrics Where metrics and probes are read: an address that only monitoring reaches.
-# @param uid Number of the user and group `forebay`, the same on manager and filler; unless given, the package chooses one.
-# @param package_source A .deb on this machine to install; unless given, the package comes from the repositories.
+# @param port Port of manager and filler.
+# @param metrics Address for metrics and probes, which only monitoring should reach.
+# @param uid Id of the user and group `forebay`, equal on manager and filler; by default chosen by the package.
+# @param package_source A .deb on this machine to install; by default the package comes from the repositories.
 # @param plugin_source The client plug-in's library, for `source` of a file: `puppet:///…`, or a path on the client.
 # @param plugin_path Where clients look for that library.
 # @param manage_service Whether the service is started; not where images are built.

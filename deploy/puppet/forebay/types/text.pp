@@ -1,2 +1,2 @@
-# What can stand between quotation marks in the configuration as it is.
+# Text that needs no escaping between quotation marks in the configuration.
 type Forebay::Text = Pattern[/\A[^"\\[:cntrl:]]+\z/]
