@@ -1,7 +1,7 @@
-//! Taking over an XCache: reads an xrootd configuration as xrootd does, and says it in our terms.
+//! Adoption of an XCache: reads an xrootd configuration as xrootd does, and translates it.
 //!
-//! [`read`] carries out `set`, `if` and `continue` for one [`Instance`] and returns the [`Directive`]s that are left;
-//! [`translate`] makes a configuration file of them, with a [`Note`] for each. Files and environment come from a
+//! [`read`] executes `set`, `if` and `continue` for one [`Instance`] and returns the remaining [`Directive`]s;
+//! [`translate`] generates a configuration file from them, with a [`Note`] for each. Files and environment come from a
 //! [`Machine`]: nothing here opens a file.
 
 mod reader;
@@ -9,5 +9,7 @@ mod reader;
 mod testing;
 mod translation;
 
-pub use reader::{Directive, Found, Instance, Machine, Place, Problem, ReadError, read};
+pub use reader::{
+    DIRECTIVES_MAX, Directive, FILE_LEN_MAX, Found, Instance, Machine, PROBLEMS_MAX, Place, Problem, ReadError, read,
+};
 pub use translation::{Fate, Note, Translation, translate};

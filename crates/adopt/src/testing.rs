@@ -1,9 +1,6 @@
-//! A machine made of strings, and a cache on it.
+//! A machine made of strings.
 
-use crate::{
-    reader::{Found, Instance, Machine, read},
-    translation::{Translation, translate},
-};
+use crate::reader::{Found, Machine};
 use std::collections::BTreeMap;
 
 /// Files and environment for a test.
@@ -39,27 +36,4 @@ impl Machine for Sandbox {
         let names: Vec<_> = names.filter(|name| !name.contains('/')).map(str::to_owned).collect();
         Ok(if names.is_empty() { Found::Nothing } else { Found::Directory(names) })
     }
-}
-
-/// What is made of a cache with `text` in its configuration, besides what every cache has.
-pub(crate) fn translated(text: &str) -> Translation {
-    let text = format!("pss.cachelib default\noss.localroot /c\nall.export /\npss.origin origin.example\n{text}\n");
-    translated_whole(&text)
-}
-
-/// What is made of the configuration `text`.
-pub(crate) fn translated_whole(text: &str) -> Translation {
-    translated_on(Sandbox::default().with_file("a.cfg", text))
-}
-
-/// What is made of the configuration `a.cfg` of a machine.
-pub(crate) fn translated_on(sandbox: Sandbox) -> Translation {
-    let instance = Instance { host: "xc1.site.org".into(), name: "anon".into(), program: "xrootd".into() };
-    translate(&read("a.cfg", &instance, &sandbox).unwrap(), &instance, "a.cfg", &sandbox)
-}
-
-/// The lines of the file that are no comments.
-pub(crate) fn settings(translation: &Translation) -> Vec<&str> {
-    let lines = translation.file.as_deref().unwrap_or_default().lines();
-    lines.filter(|line| !line.starts_with('#') && !line.is_empty()).collect()
 }

@@ -1,4 +1,4 @@
-//! From the files of a configuration to the directives that one instance of xrootd would carry out.
+//! From the files of a configuration to the directives that one instance of xrootd would execute.
 
 mod condition;
 mod lines;
@@ -12,59 +12,56 @@ use lines::{Line, lines};
 use std::{collections::VecDeque, fmt, sync::Arc};
 use variables::{Assigned, Variables};
 
-/// Most files of a configuration, bytes of each, and directives in all.
+/// Most files of a configuration.
 const FILES_MAX: usize = 256;
-const FILE_LEN_MAX: usize = 1 << 20;
-const DIRECTIVES_MAX: usize = 20_000;
 
-/// Most problems that are told; a file that is no configuration has one per line.
-const PROBLEMS_MAX: usize = 50;
+/// Longest file in bytes.
+pub const FILE_LEN_MAX: usize = 1 << 20;
+
+/// Most directives in all files.
+pub const DIRECTIVES_MAX: usize = 20_000;
+
+/// Most problems that are reported; a file of another kind has one per line.
+pub const PROBLEMS_MAX: usize = 50;
 
 /// Directives whose arguments may end in `if CONDITION`.
 const CONDITIONAL: [&str; 5] = ["xrd.port", "all.role", "ofs.role", "all.manager", "all.subcluster"];
 
-/// Where a configuration is read: its files and its environment.
+/// The files and the environment of a configuration.
 pub trait Machine: fmt::Debug {
-    /// The value of a variable of the environment.
     fn environment(&self, name: &str) -> Option<String>;
 
-    /// What is at `path`.
-    ///
     /// # Errors
-    /// Says why nothing is known of it.
+    /// If `path` cannot be examined.
     fn find(&self, path: &str) -> Result<Found, String>;
 }
 
-/// What is at a path.
+/// The content of a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Found {
-    /// A file with these bytes.
     File(Vec<u8>),
-    /// A directory with files of these names.
+    /// The names in it.
     Directory(Vec<String>),
-    /// Nothing.
     Nothing,
 }
 
-/// The xrootd whose directives are wanted.
+/// The xrootd whose directives are read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Instance {
-    /// Full name of its host.
+    /// Fully qualified.
     pub host: String,
-    /// Its name, the argument of `-n`; xrootd is `anon` without.
+    /// The argument of `-n`; default: `anon`.
     pub name: String,
-    /// The program, `xrootd`.
+    /// `xrootd`, for conditions.
     pub program: String,
 }
 
 /// A directive with its variables replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Directive {
-    /// Where it is written.
     pub place: Place,
-    /// Its name, as `pfc.ram`; `setenv NAME` for an assignment to the environment.
+    /// Such as `pfc.ram`; `setenv NAME` for an assignment to the environment.
     pub name: String,
-    /// What follows the name.
     pub words: Vec<String>,
 }
 
@@ -75,13 +72,11 @@ impl fmt::Display for Directive {
     }
 }
 
-/// Something in a configuration at which xrootd would stop as well.
+/// A fault at which xrootd would stop as well.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{place}: {text}")]
 pub struct Problem {
-    /// Where it is.
     pub place: Place,
-    /// What is wrong.
     pub text: String,
 }
 
@@ -95,14 +90,14 @@ impl Problem {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ReadError {
-    /// All that is wrong, 50 at most.
+    /// At most 50.
     pub problems: Vec<Problem>,
 }
 
 /// Reads the configuration at `path` as xrootd 5 does for `instance`.
 ///
 /// # Errors
-/// When a file cannot be read, exceeds a limit, or holds what xrootd would not accept.
+/// When a file cannot be read, exceeds a limit, or has directives that xrootd would not accept.
 pub fn read(path: &str, instance: &Instance, machine: &dyn Machine) -> Result<Vec<Directive>, ReadError> {
     let mut reader = Reader {
         instance,
@@ -123,7 +118,7 @@ pub fn read(path: &str, instance: &Instance, machine: &dyn Machine) -> Result<Ve
     }
 }
 
-/// Where the reader is within `if`, `else if`, `else`, `fi`. They do not nest.
+/// Position within `if`, `else if`, `else`, `fi`, which do not nest.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Branch {
     Outside,
@@ -133,7 +128,7 @@ enum Branch {
     NotYet,
     /// An earlier condition held.
     Done,
-    /// Behind a naked `else` that counts.
+    /// After an `else` without a condition, whose directives count.
     Last,
 }
 
@@ -143,15 +138,14 @@ struct Reader<'r> {
     machine: &'r dyn Machine,
     variables: Variables<'r>,
     branch: Branch,
-    /// Where the open `if` is.
+    /// Place of the open `if`.
     begun: Option<Place>,
-    /// Files read so far.
     files: usize,
     directives: Vec<Directive>,
     problems: Vec<Problem>,
 }
 
-/// What to read after a line.
+/// Input after a line.
 #[derive(Debug)]
 enum Next {
     Line,
@@ -186,7 +180,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a file to its end, or to the `continue` that names what to read instead of the rest.
+    /// Reads a file to its end, or to the `continue` that replaces the rest.
     fn read_file(&mut self, file: &Arc<str>, bytes: &[u8]) -> Option<Vec<(String, Place)>> {
         for line in lines(file, bytes, &mut self.problems) {
             if self.problems.len() >= PROBLEMS_MAX || self.directives.len() > DIRECTIVES_MAX {
@@ -263,7 +257,7 @@ impl Reader<'_> {
 
     fn read_assignment(&mut self, line: &Line, first: &str, rest: &[String]) {
         match self.variables.assign(first == "setenv", rest) {
-            // The value may be a secret, and is not told.
+            // The value may be a secret, and is not reported.
             Ok(Assigned::Environment(name)) => {
                 let (place, name) = (line.place.clone(), format!("setenv {name}"));
                 self.directives.push(Directive { place, name, words: Vec::new() });
@@ -273,8 +267,8 @@ impl Reader<'_> {
         }
     }
 
-    /// `continue [?]PATH [*SUFFIX...] [if CONDITION]`: goes on with a file, or with the files of a directory in the order
-    /// of their names, and never comes back. A `?` allows that nothing is there.
+    /// `continue [?]PATH [*SUFFIX...] [if CONDITION]`: continues with a file, or with the files of a directory in the order
+    /// of their names, and does not return. A `?` permits an absent file.
     fn read_continue(&mut self, place: &Place, words: &[String]) -> Next {
         let words = self.replaced(place, words);
         let condition = words.iter().position(|word| word == "if");
@@ -302,7 +296,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Words with their variables replaced; those of which nothing is left are dropped.
+    /// Words with their variables replaced, without those that become empty.
     fn replaced(&mut self, place: &Place, words: &[String]) -> Vec<String> {
         let mut replaced = Vec::with_capacity(words.len());
         for word in words {
@@ -317,108 +311,5 @@ impl Reader<'_> {
 
     fn refuse(&mut self, place: &Place, text: impl fmt::Display) {
         self.problems.push(Problem::new(place, text));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Sandbox;
-
-    fn try_read(sandbox: &Sandbox) -> Result<Vec<String>, Vec<String>> {
-        let instance = Instance { host: "xc1.site.org".into(), name: "anon".into(), program: "xrootd".into() };
-        let told = |directive: &Directive| format!("{} {directive}", directive.place);
-        match read("a.cfg", &instance, sandbox) {
-            Ok(directives) => Ok(directives.iter().map(told).collect()),
-            Err(error) => Err(error.problems.iter().map(ToString::to_string).collect()),
-        }
-    }
-
-    fn read_text(text: &str) -> Result<Vec<String>, Vec<String>> {
-        try_read(&Sandbox::default().with_file("a.cfg", text))
-    }
-
-    #[test]
-    fn variables_are_replaced_where_they_are_used() {
-        let text = "set port = 1094\nset none =\nset -v\nxrd.port $port $none\nsetenv X509_USER_PROXY = /p\n";
-        let expected = ["a.cfg:4 xrd.port 1094", "a.cfg:5 setenv X509_USER_PROXY"];
-        assert_eq!(read_text(text).unwrap(), expected);
-        assert_eq!(read_text("xrd.port $port").unwrap_err(), ["a.cfg:1: the variable port is not defined"]);
-    }
-
-    #[test]
-    fn one_branch_of_an_if_is_taken() {
-        let text = |condition: &str| {
-            format!("if {condition}\na 1\nelse if exec xrootd\na 2\nelse if named anon\na 3\nelse\na 4\nfi\nb")
-        };
-        assert_eq!(read_text(&text("xc*")).unwrap(), ["a.cfg:2 a 1", "a.cfg:10 b"]);
-        assert_eq!(read_text(&text("other")).unwrap(), ["a.cfg:4 a 2", "a.cfg:10 b"]);
-        assert_eq!(read_text("if other\na 1\nelse\na 2\nfi\n").unwrap(), ["a.cfg:4 a 2"]);
-    }
-
-    #[test]
-    fn some_directives_have_a_condition_of_their_own() {
-        let text = "xrd.port 1094 if exec xrootd\nxrd.port 1213 if exec cmsd\nall.role server if xc*\nx if other\n";
-        assert_eq!(
-            read_text(text).unwrap(),
-            ["a.cfg:1 xrd.port 1094", "a.cfg:3 all.role server", "a.cfg:4 x if other"]
-        );
-        assert!(read_text("xrd.port 1094 if\n").is_err());
-    }
-
-    #[test]
-    fn what_is_passed_over_need_not_make_sense() {
-        let text = "if other\na $undefined\nset\ncontinue /none\nfi\nb\n";
-        assert_eq!(read_text(text).unwrap(), ["a.cfg:6 b"]);
-    }
-
-    #[test]
-    fn ifs_do_not_nest_and_end() {
-        for text in [
-            "if xc*\nif xc*\nfi\n",
-            "if xc*\na\n",
-            "fi\n",
-            "else\n",
-            "if other\nelse\nelse\nfi\n",
-            "if other\nelse a\nfi\n",
-            "if xc*\ncontinue b.cfg\nfi\n",
-            "if other\nif other\nfi\nfi\n",
-            "if\nfi\n",
-        ] {
-            assert!(read_text(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_file_goes_on_with_others_and_is_left_for_good() {
-        let sandbox = Sandbox::default()
-            .with_file(
-                "a.cfg",
-                "set v = 1\na $v\ncontinue ?/none\ncontinue /b if exec cmsd\ncontinue /d/ *.cfg *.conf\nend\n",
-            )
-            .with_file("/d/20.conf", "b $v\n")
-            .with_file("/d/10.cfg", "c\n")
-            .with_file("/d/15.txt", "d\n")
-            .with_file("/d/.5.cfg", "e\n");
-        assert_eq!(try_read(&sandbox).unwrap(), ["a.cfg:2 a 1", "/d/10.cfg:1 c", "/d/20.conf:1 b 1"]);
-        let sandbox = Sandbox::default().with_file("a.cfg", "continue /b\nend\n").with_file("/b", "b\n");
-        assert_eq!(try_read(&sandbox).unwrap(), ["/b:1 b"]);
-    }
-
-    #[test]
-    fn files_that_are_missing_odd_or_endless_are_refused() {
-        assert!(try_read(&Sandbox::default()).is_err());
-        assert_eq!(read_text("a\ncontinue /none\n").unwrap_err(), ["a.cfg:2: /none does not exist"]);
-        assert_eq!(read_text("a\ncontinue a.cfg .cfg\n").unwrap_err().len(), 1);
-        assert!(read_text("continue a.cfg\n").unwrap_err().concat().contains("more than 256 files"));
-        assert!(read_text(&" ".repeat(FILE_LEN_MAX)).unwrap_err().concat().contains("longer"));
-        assert_eq!(read_text(&"\n".repeat(FILE_LEN_MAX)).unwrap(), [""; 0]);
-    }
-
-    #[test]
-    fn directives_and_problems_have_limits() {
-        assert_eq!(read_text(&"a\n".repeat(DIRECTIVES_MAX)).unwrap().len(), DIRECTIVES_MAX);
-        assert!(read_text(&"a\n".repeat(DIRECTIVES_MAX + 2)).is_err());
-        assert_eq!(read_text(&"fi\n".repeat(1000)).unwrap_err().len(), PROBLEMS_MAX);
     }
 }

@@ -1,49 +1,78 @@
 //! `pfc.*`: the disk cache.
 
 use super::{
+    document::size_value,
     item::Item,
     lists::{path_pattern, read_list},
     note::Verdict,
     site::{Notes, Site, Written},
-    storage::{PUBLIC, SPACES},
-    usage::{take_quotas, take_usage},
     values::size,
 };
 use std::ops::RangeInclusive;
 
-/// Block sizes and memory that the settings take, in bytes.
-const BLOCK_SIZES: RangeInclusive<u64> = 4 << 10..=512 << 20;
-const MEMORIES: RangeInclusive<u64> = 16 << 20..=1 << 40;
+/// Ranges of the settings, in bytes.
+pub(super) const BLOCK_SIZES: RangeInclusive<u64> = 4 << 10..=512 << 20;
+pub(super) const MEMORIES: RangeInclusive<u64> = 16 << 20..=1 << 40;
 
 /// Most blocks of a file that XCache reads ahead.
-const PREFETCH_MAX: u64 = 4096;
+pub(super) const PREFETCH_MAX: u64 = 4096;
 
-pub(super) fn take(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Option<Verdict> {
-    Some(match item.name {
-        "blocksize" => item.take_size(BLOCK_SIZES, &mut site.block_size, notes),
-        "ram" => item.take_size(MEMORIES, &mut site.ram, notes),
-        "writethrough" => {
-            let is_on = match item.first() {
-                "on" => Some(true),
-                "off" => Some(false),
-                _ => None,
-            };
-            item.take(is_on, &mut site.is_write_through, notes)
-        }
-        "prefetch" | "nramprefetch" => item.take_number(item.first(), 0..=PREFETCH_MAX, &mut site.prefetch, notes),
-        "diskusage" => take_usage(item, site, notes),
-        "onlyifcached" => take_cached(item, site, notes),
-        "decisionlib" => take_decision(item, site),
-        "purgelib" => take_quotas(item, site),
-        "spaces" if item.words.iter().all(|space| *space == PUBLIC) => Verdict::not_needed("XCache's default"),
-        "spaces" => Verdict::not_honoured(SPACES),
-        "cschk" => take_checksums(item, site, notes),
-        _ => return None,
-    })
+/// The space that XCache uses by default.
+const PUBLIC: &str = "public";
+
+/// Files in spaces are found; new files are not added to them.
+const SPACES: &str = "files in the spaces are served and purged; new files are stored below store.path, whose file system needs \
+     the space: or write a [[disk]] for it and one on each disk of the spaces";
+
+pub(super) fn switch(word: &str) -> Option<bool> {
+    match word {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// `pfc.spaces [data SPACE] [meta SPACE]`.
+pub(super) fn take_spaces(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
+    if item.words.iter().all(|space| *space == PUBLIC) {
+        return Verdict::not_needed("XCache's default");
+    }
+    Verdict::not_honoured(SPACES)
+}
+
+/// `oss.space NAME PATH`.
+pub(super) fn take_space(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
+    match item.words {
+        [] | [_] => Verdict::malformed(),
+        [PUBLIC, ..] => Verdict::not_honoured(SPACES),
+        _ => Verdict::honoured("links into the space are followed"),
+    }
+}
+
+/// `oss.localroot PATH`.
+pub(super) fn take_local_root(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+    let path = item.first().starts_with('/').then(|| item.first().to_owned());
+    item.take(path, &mut site.local_root, notes)
+}
+
+/// `ofs.osslib [OPTIONS] LIBRARY`.
+pub(super) fn take_storage(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
+    if item.names_proxy() {
+        return Verdict::honoured("Forebay itself sends requests to origins");
+    }
+    Verdict::not_honoured("storage plug-ins are not loaded")
+}
+
+/// `ofs.ckslib DIGEST LIBRARY`.
+pub(super) fn take_checksum_library(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
+    if item.names_proxy() {
+        return Verdict::honoured("checksums are requested from the origin");
+    }
+    Verdict::not_honoured("checksums are requested from the origin: xrootd plug-ins are not loaded")
 }
 
 /// `pfc.cschk [off] [[no]cache] [[no]net] [[no]tls] [uvkeep {T|lru}]`.
-fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+pub(super) fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     let mut is_net = true;
     for word in item.words {
         match *word {
@@ -52,40 +81,39 @@ fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict
             _ => {}
         }
     }
-    site.page_reads.write(is_net, item.note, notes);
-    if item.has("tls") {
-        return Verdict::not_honoured("bytes of origins without page checksums are taken without TLS");
+    site.write("origin.page_reads", is_net.to_string(), item.note, notes);
+    if item.words.contains(&"tls") {
+        return Verdict::not_honoured("data of origins without page checksums is transferred without TLS");
     }
-    if item.has("cache") {
-        return Verdict::honoured("page checksums beside the files are not read");
+    if item.words.contains(&"cache") {
+        return Verdict::honoured("page checksum files are not read");
     }
     Verdict::honoured("")
 }
 
 /// `pfc.onlyifcached [minsize SIZE] [minfrac F]`.
-fn take_cached(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
-    let bytes = item.behind("minsize").map(size);
-    let fraction =
-        item.behind("minfrac").map(|text| text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part)));
+pub(super) fn take_cached(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+    let bytes = item.after("minsize").map(size);
+    let fraction = item.after("minfrac").map(|text| text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part)));
     if bytes == Some(None) || fraction == Some(None) {
         return Verdict::malformed();
     }
     if let Some(bytes) = bytes.flatten() {
-        site.cached_size.write(bytes, item.note, notes);
+        site.write("decision.cached_size_min", size_value(bytes), item.note, notes);
     }
     if let Some(fraction) = fraction.flatten() {
-        site.cached_fraction.write(fraction, item.note, notes);
+        site.write("decision.cached_fraction_min", format!("{fraction:?}"), item.note, notes);
     }
     Verdict::honoured("")
 }
 
 /// `pfc.decisionlib LIBRARY [PARAMETERS]`: the list of patterns of files that are not cached.
-fn take_decision(item: Item<'_>, site: &mut Site) -> Verdict {
+pub(super) fn take_decision(item: Item<'_>, site: &mut Site, _: &mut Notes) -> Verdict {
     if item.first().contains("AllowDecision") {
         return Verdict::not_needed("all files are cached, as without it");
     }
     if !item.first().contains("BlacklistDecision") {
-        return Verdict::not_honoured("plug-ins of XCache are not loaded: write what it decides as rules");
+        return Verdict::not_honoured("XCache plug-ins are not loaded: write equivalent rules");
     }
     let path = item.rest().first().copied().unwrap_or_default();
     let shells = match read_list(path, item.machine) {
@@ -96,9 +124,9 @@ fn take_decision(item: Item<'_>, site: &mut Site) -> Verdict {
     let odd = shells.iter().find(|shell| path_pattern(shell).is_none());
     site.uncached.push(Written { value: patterns, note: item.note });
     match odd {
-        Some(shell) => {
-            Verdict::not_honoured(format!("rules say the same, but for patterns like `{shell}`: add rules for them"))
-        }
+        Some(shell) => Verdict::not_honoured(format!(
+            "rules cover the list except for patterns such as `{shell}`: add rules for them"
+        )),
         None => Verdict::honoured(format!("{} patterns of {path}", shells.len())),
     }
 }

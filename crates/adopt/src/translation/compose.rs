@@ -1,31 +1,30 @@
-//! From what a site has configured to the file.
+//! From the settings of a cache to the file.
 
 use super::{
     Translation,
-    document::{Document, Table, string, strings},
+    document::{Document, Table, size_value, string, strings},
     note::{Fate, Note, Verdict},
-    site::{Export, FixedOrigin, Notes, Setting, Site, Written},
+    site::{Export, FixedOrigin, Notes, Site, Written},
     usage::{Amount, rest_of},
     values::time_text,
 };
 use crate::reader::Instance;
-use forebay_types::ByteSize;
 use std::time::Duration;
 
-/// What XCache exports when nothing is said.
+/// xrootd's default export.
 const EXPORT_DEFAULT: &str = "/tmp";
 
-/// Block size and memory of XCache when nothing is said.
+/// XCache's default block size.
 const BLOCK_SIZE_DEFAULT: u64 = 128 << 10;
 
 /// Block sizes are multiples of this one.
 const BLOCK_UNIT: u64 = 4096;
 
-/// Memory for buffers of XCache when nothing is said, and the number of blocks that must fit it at once here.
+/// XCache's default memory for buffers, and the number of blocks that Forebay requires to fit.
 const RAM_DEFAULT: u64 = 1 << 30;
 const BLOCKS_IN_MEMORY: u64 = 4;
 
-/// Composes the file, or says why there cannot be one.
+/// Composes the file, unless there are reasons against it.
 pub(super) fn compose(site: &Site, mut notes: Notes, instance: &Instance, source: &str) -> Translation {
     let refusals = refusals(site);
     let mut document = Document::default();
@@ -56,27 +55,25 @@ pub(super) fn compose(site: &Site, mut notes: Notes, instance: &Instance, source
     Translation { file, refusals, notes: notes.into_vec(), store }
 }
 
-/// Why this configuration cannot be taken over.
+/// Reasons why this configuration cannot be adopted.
 fn refusals(site: &Site) -> Vec<String> {
     let mut refusals = Vec::new();
     if site.cache.0.is_none() {
         refusals.push(
-            "this instance has no disk cache: no `pss.cachelib` names XCache's library. If the file serves several \
-             instances, name the right one with --instance (and --host)"
+            "this instance has no disk cache: no `pss.cachelib` names XCache's library. If the file configures several \
+             instances, select one with --instance (and --host)"
                 .to_owned(),
         );
         return refusals;
     }
     if site.local_root.0.is_none() {
-        refusals.push("no `oss.localroot` says where the cache is: XCache would keep its files below /".to_owned());
+        refusals.push("`oss.localroot` is missing: XCache would store its files below /".to_owned());
     }
     match site.origin.value() {
-        None => refusals.push("no `pss.origin` says where files come from".to_owned()),
+        None => refusals.push("`pss.origin` is missing: the source of files is unknown".to_owned()),
         Some(origin) => match &origin.fixed {
             Some(FixedOrigin::Unserved(url)) if !origin.is_forwarding => {
-                refusals.push(format!(
-                    "files come from {url}: only root:// origins without TLS are served in this release"
-                ));
+                refusals.push(format!("the origin is {url}: this release supports only root:// origins without TLS"));
             }
             _ => {}
         },
@@ -84,25 +81,24 @@ fn refusals(site: &Site) -> Vec<String> {
     refusals
 }
 
-/// Decides about directives that depend on others.
+/// Settles directives that depend on others.
 fn settle(site: &Site, notes: &mut Notes) {
     let origin = site.origin.value().cloned().unwrap_or_default();
     if !origin.is_forwarding {
         for permit in &site.permits {
-            notes.decide(permit.note, Verdict::not_needed("clients may not name origins"));
+            notes.decide(permit.note, Verdict::not_needed("forwarding is off"));
         }
     }
     if let (true, Some(written)) = (origin.is_forwarding, &site.origin.0) {
         notes.decide(written.note, Verdict::not_honoured(FORWARDED));
     }
     if let (Some(FixedOrigin::Unserved(url)), Some(written)) = (&origin.fixed, &site.origin.0) {
-        let text =
-            format!("forwarding only: {url} cannot be asked in this release, names without an origin are refused");
+        let text = format!("forwarding only: this release does not support {url}; names without an origin are refused");
         notes.decide(written.note, Verdict::not_honoured(text));
     }
     if origin.fixed.is_none() {
         for export in &site.exports {
-            notes.decide(export.note, Verdict::not_needed("all names come with their origin"));
+            notes.decide(export.note, Verdict::not_needed("clients name the origin in each path"));
         }
     }
     if let Some(block_size) = &site.block_size.0
@@ -112,16 +108,17 @@ fn settle(site: &Site, notes: &mut Notes) {
     }
 }
 
-/// What it means that keys of forwarded files hold their origin.
-const FORWARDED: &str = "clients may name root:// origins as before, but what XCache cached for them is not found: it does not \
-     record the origin, and mixes up files of one name. It stays on disk until it is purged";
+/// The cache keys of forwarded files include the origin.
+const FORWARDED: &str = "clients may name root:// origins as before, but files that XCache cached for them are not found: XCache \
+     does not record the origin, and mixes up files of the same name. They stay on disk until they are purged";
 
 fn head(document: &mut Document, instance: &Instance, source: &str) {
     document.head(format!(
-        "Made by `forebay adopt` from {source} for {} `{}` on {}.",
+        "Generated by `forebay adopt` from {source} for {} `{}` on {}.",
         instance.program, instance.name, instance.host
     ));
-    document.head("Each setting is below the directive it comes from. What has no setting is at the end.");
+    document
+        .head("Each setting follows the directive it comes from. Directives without a setting are listed at the end.");
 }
 
 fn server(site: &Site, notes: &Notes) -> Table {
@@ -132,19 +129,24 @@ fn server(site: &Site, notes: &Notes) -> Table {
         None => table.set_because(
             "listen",
             listen(forebay_types::XROOTD_PORT),
-            "No xrd.port: the default, unless -p says otherwise.",
+            "No xrd.port: the default (check the option -p of xrootd).",
         ),
     }
-    add(&mut table, "site_name", &site.name, notes, |name| string(name));
-    add(&mut table, "idle_time_max", &site.idle_time, notes, time_value);
-    add(&mut table, "login_time_max", &site.login_time, notes, time_value);
-    add(&mut table, "checksum_algorithms", &site.checksums, notes, |names| strings(names));
+    add_plain(
+        &mut table,
+        "server",
+        &["site_name", "idle_time_max", "login_time_max", "checksum_algorithms"],
+        site,
+        notes,
+    );
     table
 }
 
 fn store(site: &Site, notes: &Notes) -> Table {
     let mut table = Table::new("[store]");
-    add(&mut table, "path", &site.local_root, notes, |path| string(path));
+    if let Some(root) = &site.local_root.0 {
+        table.set("path", string(&root.value), [notes.get(root.note)]);
+    }
     match &site.block_size.0 {
         Some(size) => table.set("block_size", size_value(round_up(size.value)), [notes.get(size.note)]),
         None => table.set_because("block_size", size_value(BLOCK_SIZE_DEFAULT), "No pfc.blocksize: XCache's default."),
@@ -159,7 +161,7 @@ fn memory(site: &Site, notes: &Notes) -> Table {
     let ram = site.ram.value().copied().unwrap_or(RAM_DEFAULT);
     match &site.ram.0 {
         _ if ram < least => {
-            table.set_because("budget", size_value(least), "More than pfc.ram says: four blocks must fit.");
+            table.set_because("budget", size_value(least), "More than pfc.ram: four blocks must fit.");
         }
         Some(ram) => table.set("budget", size_value(ram.value), [notes.get(ram.note)]),
         None => table.set_because("budget", size_value(ram), "No pfc.ram: XCache's default."),
@@ -258,8 +260,7 @@ fn forwarding(site: &Site, notes: &Notes) -> Table {
 
 fn decision(site: &Site, notes: &Notes) -> Table {
     let mut table = Table::new("[decision]");
-    add(&mut table, "cached_size_min", &site.cached_size, notes, |bytes| size_value(*bytes));
-    add(&mut table, "cached_fraction_min", &site.cached_fraction, notes, |fraction| format!("{fraction:?}"));
+    add_plain(&mut table, "decision", &["cached_size_min", "cached_fraction_min"], site, notes);
     table
 }
 
@@ -280,7 +281,7 @@ fn rules(site: &Site, notes: &Notes) -> Vec<Table> {
     tables
 }
 
-/// XCache reads whole files ahead while they are open, or nothing.
+/// XCache prefetches whole files while they are open, or nothing.
 fn read_ahead(site: &Site, notes: &Notes) -> Table {
     let mut table = Table::new("[read_ahead]");
     match &site.prefetch.0 {
@@ -293,22 +294,18 @@ fn read_ahead(site: &Site, notes: &Notes) -> Table {
 
 fn origin(site: &Site, notes: &Notes) -> Table {
     let mut table = Table::new("[origin]");
-    let client = &site.client;
-    add(&mut table, "connect_timeout", &client.connect, notes, time_value);
-    add(&mut table, "first_byte_timeout", &client.stream, notes, time_value);
-    add(&mut table, "deadline", &client.request, notes, time_value);
-    add(&mut table, "circuit_time", &client.pause, notes, time_value);
-    add(&mut table, "idle_timeout", &client.idle, notes, time_value);
-    add(&mut table, "attempts", &client.tries, notes, |tries| tries.to_string());
-    add(&mut table, "streams", &client.parallel, notes, |streams| streams.to_string());
-    add(&mut table, "page_reads", &site.page_reads, notes, bool::to_string);
+    let timeouts = ["connect_timeout", "first_byte_timeout", "deadline", "circuit_time", "idle_timeout"];
+    add_plain(&mut table, "origin", &timeouts, site, notes);
+    add_plain(&mut table, "origin", &["attempts", "streams", "page_reads"], site, notes);
     table
 }
 
-/// Adds `key`, if there is a setting.
-fn add<T>(table: &mut Table, key: &str, setting: &Setting<T>, notes: &Notes, value: impl FnOnce(&T) -> String) {
-    if let Some(written) = &setting.0 {
-        table.set(key, value(&written.value), [notes.get(written.note)]);
+/// Adds those of the settings `keys` that directives set.
+fn add_plain(table: &mut Table, name: &str, keys: &[&str], site: &Site, notes: &Notes) {
+    for key in keys {
+        if let Some(written) = site.plain(&format!("{name}.{key}")) {
+            table.set(key, &written.value, [notes.get(written.note)]);
+        }
     }
 }
 
@@ -316,22 +313,18 @@ fn time_value(time: &Duration) -> String {
     string(&time_text(*time))
 }
 
-fn size_value(bytes: u64) -> String {
-    string(&ByteSize(bytes).to_string())
-}
-
 fn round_up(block_size: u64) -> u64 {
     block_size.checked_next_multiple_of(BLOCK_UNIT).unwrap_or(block_size)
 }
 
-/// Tells at the end of the file what has no setting.
+/// Lists the directives without a setting at the end of the file.
 fn tail(document: &mut Document, notes: &Notes) {
     for fate in Fate::ALL.into_iter().rev().filter(|fate| *fate != Fate::Honoured) {
-        let told: Vec<&Note> = notes.iter().filter(|note| note.fate == fate).collect();
-        if !told.is_empty() {
+        let listed: Vec<&Note> = notes.iter().filter(|note| note.fate == fate).collect();
+        if !listed.is_empty() {
             document.tail(format!("{}:", fate.as_str()));
         }
-        for Note { place, directive, text, .. } in told {
+        for Note { place, directive, text, .. } in listed {
             document.tail(format!("- {directive} ({place}): {text}"));
         }
     }

@@ -1,6 +1,7 @@
-//! The file that is written: tables, settings, comments.
+//! The generated file: tables, settings, comments.
 
 use super::note::Note;
+use forebay_types::ByteSize;
 use std::fmt::{self, Write as _};
 
 /// Width to which comments are filled, in characters.
@@ -46,18 +47,18 @@ impl Table {
         Self { header: header.to_owned(), settings: Vec::new() }
     }
 
-    /// Adds `key = value` below comments that tell where it comes from. `value` is TOML.
+    /// Adds `key = value` after comments with the directives that set it. `value` is TOML.
     pub(super) fn set<'n>(&mut self, key: &str, value: impl fmt::Display, from: impl IntoIterator<Item = &'n Note>) {
         self.settings.push((from.into_iter().map(origin_of).collect(), format!("{key} = {value}")));
     }
 
-    /// Adds `key = value` below a comment.
+    /// Adds `key = value` after a comment.
     pub(super) fn set_because(&mut self, key: &str, value: impl fmt::Display, why: &str) {
         self.settings.push((vec![why.to_owned()], format!("{key} = {value}")));
     }
 }
 
-/// A comment that tells which directive a setting comes from.
+/// A comment with the directive of a setting.
 fn origin_of(note: &Note) -> String {
     let Note { place, directive, text, .. } = note;
     if text.is_empty() { format!("{directive} ({place})") } else { format!("{directive} ({place}): {text}") }
@@ -97,7 +98,7 @@ fn write_comment(f: &mut fmt::Formatter<'_>, comment: &str) -> fmt::Result {
     writeln!(f, "{}", line.trim_end())
 }
 
-/// How the second and later lines of a comment begin.
+/// Prefix of the second and later lines of a comment.
 const CONTINUED: &str = "#  ";
 
 /// `text` as a TOML string.
@@ -112,6 +113,11 @@ pub(super) fn string(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+/// A size as a TOML string.
+pub(super) fn size_value(bytes: u64) -> String {
+    string(&ByteSize(bytes).to_string())
 }
 
 /// `texts` as a TOML array of strings.

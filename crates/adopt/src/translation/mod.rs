@@ -1,16 +1,15 @@
-//! From directives to our own configuration, with a note for each of them.
+//! From directives to a configuration of Forebay, with a note for each of them.
 
 mod cache;
 mod compose;
+mod directives;
 mod document;
-mod fixed;
 mod item;
 mod lists;
 mod note;
 mod proxy;
 mod server;
 mod site;
-mod storage;
 mod usage;
 mod values;
 
@@ -21,29 +20,29 @@ use item::Item;
 use note::Verdict;
 use site::{Notes, Site};
 
-/// A configuration in our terms.
+/// A configuration of Forebay.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Translation {
-    /// The file, with comments that tell where each setting comes from and what could not be honoured. `None` when
-    /// there are reasons against it.
+    /// The file; comments name the directive of each setting and the directives that are not honoured. `None` if there are
+    /// refusals.
     pub file: Option<String>,
-    /// Why the configuration cannot be taken over.
+    /// Reasons why the configuration cannot be adopted.
     pub refusals: Vec<String>,
-    /// A note for each directive, in their order.
+    /// One per directive, in their order.
     pub notes: Vec<Note>,
     /// The directory of the cache.
     pub store: Option<String>,
 }
 
 impl Translation {
-    /// Whether the site would be served without something that protects it now.
+    /// Whether a directive that protects the site is not honoured.
     #[must_use]
     pub fn is_unprotected(&self) -> bool {
         self.notes.iter().any(|note| note.fate == Fate::Unprotected)
     }
 }
 
-/// Says the directives of `instance` in our terms; `source` names their file. Lists that they name are read from `machine`.
+/// Translates the directives of `instance`; `source` names their file. Lists that they name are read from `machine`.
 #[must_use]
 pub fn translate(directives: &[Directive], instance: &Instance, source: &str, machine: &dyn Machine) -> Translation {
     let (mut site, mut notes) = (Site::default(), Notes::default());
@@ -55,31 +54,18 @@ pub fn translate(directives: &[Directive], instance: &Instance, source: &str, ma
             server::environment(variable)
         } else {
             let (family, name) = directive.name.split_once('.').unwrap_or(("", &directive.name));
-            judge(family, Item { name, words: &words, note, machine }, &mut site, &mut notes)
+            directives::translate(family, Item { name, words: &words, note, machine }, &mut site, &mut notes)
+                .unwrap_or_else(|| Verdict { fate: Fate::Unknown, text: unknown(family).to_owned() })
         };
         notes.decide(note, verdict);
     }
     compose::compose(&site, notes, instance, source)
 }
 
-/// Takes what a directive says, and tells what becomes of it.
-fn judge(family: &str, item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
-    let taken = match family {
-        "pfc" => cache::take(item, site, notes),
-        "pss" => proxy::take(item, site, notes),
-        "ofs" | "oss" => storage::take(family, item, site, notes),
-        "xrd" | "xrootd" | "all" => server::take(item, site, notes),
-        _ => None,
-    };
-    taken
-        .or_else(|| fixed::look_up(family, item.name))
-        .unwrap_or_else(|| Verdict { fate: Fate::Unknown, text: unknown(family).to_owned() })
-}
-
 fn unknown(family: &str) -> &'static str {
     match family {
-        "pfc" => "no directive of XCache that is known; XCache does not start with one",
-        "" => "no component of xrootd reads directives without a dot in their name",
-        _ => "no directive that is known; see whether anybody at the site relies on it",
+        "pfc" => "not a known directive of XCache, which does not start with it",
+        "" => "xrootd reads no directives without a dot in their name",
+        _ => "not a known directive; check whether the site relies on it",
     }
 }

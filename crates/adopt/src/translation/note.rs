@@ -1,24 +1,23 @@
-//! What becomes of each directive.
+//! The fate of each directive.
 
 use crate::reader::Place;
 
-/// What becomes of a directive.
+/// The fate of a directive.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Fate {
-    /// A setting does the same.
+    /// A setting has the same effect.
     Honoured,
-    /// Nothing is lost without it.
+    /// No effect is lost without it.
     NotNeeded,
-    /// It cannot be honoured, and that can be noticed.
+    /// It cannot be honoured, with a visible effect.
     NotHonoured,
-    /// It kept somebody out or something secret, which this release cannot do.
+    /// It restricted access or protected data, which this release cannot do.
     Unprotected,
-    /// Nobody knows it: xrootd may have ignored it as well.
+    /// It is not known; xrootd may ignore it as well.
     Unknown,
 }
 
 impl Fate {
-    /// Every fate.
     pub const ALL: [Self; 5] = [Self::Honoured, Self::NotNeeded, Self::NotHonoured, Self::Unprotected, Self::Unknown];
 
     /// The name in tables and comments.
@@ -33,7 +32,7 @@ impl Fate {
         }
     }
 
-    /// Whether somebody should look at it before the configuration is used.
+    /// Whether an administrator should check it before the configuration is used.
     #[must_use]
     pub const fn wants_attention(self) -> bool {
         match self {
@@ -43,24 +42,22 @@ impl Fate {
     }
 }
 
-/// What becomes of one directive, and why.
+/// The fate of one directive, with the reason.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Note {
-    /// Where the directive is written.
     pub place: Place,
-    /// The directive, its variables replaced.
+    /// With its variables replaced.
     pub directive: String,
-    /// What becomes of it.
     pub fate: Fate,
-    /// Why, and what to do.
+    /// Reason and remedy.
     pub text: String,
 }
 
-/// A note among all notes.
+/// Index of a note.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct NoteId(pub(super) usize);
 
-/// What the translator thinks of a directive.
+/// The decision on a directive.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Verdict {
     pub(super) fate: Fate,
@@ -84,8 +81,8 @@ impl Verdict {
         Self { fate: Fate::Unprotected, text: text.into() }
     }
 
-    /// The value is none that xrootd would accept.
+    /// For arguments that xrootd would not accept.
     pub(super) fn malformed() -> Self {
-        Self::not_honoured("its arguments cannot be understood; the default is used")
+        Self::not_honoured("invalid arguments; the default is used")
     }
 }

@@ -1,33 +1,29 @@
-//! What a site has configured, in our terms.
+//! The settings of a cache, in terms of Forebay.
 
 use super::{
+    document::string,
     note::{Fate, Note, NoteId, Verdict},
     usage::{Quota, Usage},
+    values::{time, time_text},
 };
 use crate::reader::Directive;
 use forebay_types::Endpoint;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-/// What a configuration says of a cache.
+/// The settings of a cache.
 #[derive(Debug, Default)]
 pub(super) struct Site {
+    /// Settings that depend on no others: `table.key` to the value in TOML.
+    plain: BTreeMap<&'static str, Setting<String>>,
     pub(super) port: Setting<u16>,
-    pub(super) idle_time: Setting<Duration>,
-    pub(super) login_time: Setting<Duration>,
-    pub(super) name: Setting<String>,
-    pub(super) checksums: Setting<Vec<String>>,
     pub(super) exports: Vec<Written<Export>>,
     pub(super) origin: Setting<Origin>,
     pub(super) permits: Vec<Written<String>>,
     pub(super) is_write_through: Setting<bool>,
-    pub(super) client: ClientOptions,
-    pub(super) page_reads: Setting<bool>,
     pub(super) prefetch: Setting<u64>,
     pub(super) usage: Setting<Usage>,
     /// The list of the last directive that names one.
     pub(super) quotas: Vec<Written<Vec<Quota>>>,
-    pub(super) cached_size: Setting<u64>,
-    pub(super) cached_fraction: Setting<f64>,
     /// Patterns of files that are not cached.
     pub(super) uncached: Vec<Written<Vec<String>>>,
     pub(super) cache: Setting<()>,
@@ -36,26 +32,76 @@ pub(super) struct Site {
     pub(super) ram: Setting<u64>,
 }
 
-/// What `pss.setopt` says of connections to origins.
-#[derive(Debug, Default)]
-pub(super) struct ClientOptions {
-    pub(super) connect: Setting<Duration>,
-    pub(super) request: Setting<Duration>,
-    pub(super) stream: Setting<Duration>,
-    pub(super) idle: Setting<Duration>,
-    pub(super) pause: Setting<Duration>,
-    pub(super) tries: Setting<u64>,
-    pub(super) parallel: Setting<u64>,
+/// The form of a value of [`Site::set`].
+#[derive(Clone, Copy)]
+pub(super) enum Form {
+    Text,
+    /// From a second to a year.
+    Time,
+    /// From 1 to the number.
+    Number(u64),
 }
 
-/// A part of the name space that is offered.
+/// Limits of times in settings.
+const TIME_MIN: Duration = Duration::from_secs(1);
+const TIME_MAX: Duration = Duration::from_secs(366 * 86_400);
+
+impl Site {
+    /// Sets `key` to a value in TOML.
+    pub(super) fn write(&mut self, key: &'static str, toml: String, note: NoteId, notes: &mut Notes) {
+        self.plain.entry(key).or_default().write(toml, note, notes);
+    }
+
+    /// Sets `key` to the value in `text`. A value out of range is replaced by the limit.
+    pub(super) fn set(
+        &mut self,
+        key: &'static str,
+        form: Form,
+        text: &str,
+        note: NoteId,
+        notes: &mut Notes,
+    ) -> Verdict {
+        let value = match form {
+            Form::Text => (!text.is_empty()).then(|| (string(text), "")),
+            Form::Time => time(text).map(|time| {
+                let (time, bound) = limited(time, TIME_MIN, TIME_MAX);
+                (string(&time_text(time)), bound)
+            }),
+            Form::Number(max) => text.parse().ok().map(|number| {
+                let (number, bound) = limited(number, 1, max);
+                (number.to_string(), bound)
+            }),
+        };
+        let Some((toml, bound)) = value else { return Verdict::malformed() };
+        let text = if bound.is_empty() { String::new() } else { format!("{bound} is {}", toml.trim_matches('"')) };
+        self.write(key, toml, note, notes);
+        Verdict::honoured(text)
+    }
+
+    pub(super) fn plain(&self, key: &str) -> Option<&Written<String>> {
+        self.plain.get(key)?.0.as_ref()
+    }
+}
+
+/// The value within the limits, and which of them replaced it.
+fn limited<T: Ord>(value: T, min: T, max: T) -> (T, &'static str) {
+    if value < min {
+        (min, "the minimum")
+    } else if value > max {
+        (max, "the maximum")
+    } else {
+        (value, "")
+    }
+}
+
+/// A part of the name space.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Export {
     pub(super) path: String,
     pub(super) is_read_only: bool,
 }
 
-/// Where files come from.
+/// The source of files.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Origin {
     /// Whether clients may name the origin.
@@ -67,19 +113,17 @@ pub(super) struct Origin {
 /// An origin that the configuration names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum FixedOrigin {
-    /// A server.
     Server(Endpoint),
-    /// A directory of this machine.
     Directory(String),
-    /// One for which there is no client yet.
+    /// A URL that this release does not support.
     Unserved(String),
 }
 
-/// Something that a directive says, unless nothing does.
+/// A setting that a directive may set.
 #[derive(Clone, Debug)]
 pub(super) struct Setting<T>(pub(super) Option<Written<T>>);
 
-/// Something and the directive that says so.
+/// A value and the directive that set it.
 #[derive(Clone, Debug)]
 pub(super) struct Written<T> {
     pub(super) value: T,
@@ -93,7 +137,7 @@ impl<T> Default for Setting<T> {
 }
 
 impl<T> Setting<T> {
-    /// Takes what the directive of `note` says. What an earlier one said is overridden.
+    /// Sets the value; overrides that of an earlier directive.
     pub(super) fn write(&mut self, value: T, note: NoteId, notes: &mut Notes) {
         if let Some(earlier) = self.0.replace(Written { value, note }) {
             let text = format!("overridden at {}", notes.get(note).place);
@@ -114,7 +158,7 @@ impl<T> Setting<T> {
 pub(super) struct Notes(Vec<Note>);
 
 impl Notes {
-    /// Begins the note of a directive.
+    /// Starts the note of a directive.
     pub(super) fn begin(&mut self, directive: &Directive) -> NoteId {
         self.0.push(Note {
             place: directive.place.clone(),
@@ -125,14 +169,13 @@ impl Notes {
         NoteId(self.0.len() - 1)
     }
 
-    /// Says what becomes of the directive of `note`.
     pub(super) fn decide(&mut self, note: NoteId, verdict: Verdict) {
         if let Some(note) = self.0.get_mut(note.0) {
             (note.fate, note.text) = (verdict.fate, verdict.text);
         }
     }
 
-    /// A note that was begun.
+    /// The note of an id.
     ///
     /// # Panics
     /// With an id of other notes.

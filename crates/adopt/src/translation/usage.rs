@@ -1,4 +1,4 @@
-//! `pfc.diskusage` and the list of quotas: how much the cache may take.
+//! `pfc.diskusage` and the list of quotas: the size of the cache.
 
 use super::{
     item::Item,
@@ -10,28 +10,27 @@ use super::{
 use forebay_types::Share;
 use std::time::Duration;
 
-/// How much the cache may take.
+/// Limits of the size of the cache.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Usage {
-    /// Use of the file system down to which a purge goes, and above which it begins.
+    /// Watermarks of the file system.
     pub(super) low: Amount,
     pub(super) high: Amount,
-    /// What the cache itself may take: use at which it is left alone, and the most.
+    /// Nominal and maximum size of the cache itself.
     pub(super) files: Option<(Amount, Amount)>,
-    /// Files not used for longer than this go.
+    /// Files not used for this time are removed.
     pub(super) age_max: Option<Duration>,
 }
 
 /// An amount of bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Amount {
-    /// A part of what there is.
+    /// A fraction of the file system.
     Part(Share),
-    /// A number of bytes.
     Bytes(u64),
 }
 
-/// What files below a path may take.
+/// Maximum size of files below a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Quota {
     pub(super) path: String,
@@ -44,14 +43,12 @@ pub(super) fn take_usage(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> 
     let verdict = match (usage.files, usage.high) {
         (None, _) => Verdict::honoured(""),
         (Some((_, Amount::Part(_))), _) => Verdict::not_honoured(
-            "the bounds of the file system are kept; those of the cache itself are not, being parts of it: write \
+            "the limits of the file system are honoured; those of the cache itself are fractions, which are not: write \
              purge.budget in bytes",
         ),
-        (Some(_), Amount::Part(_)) => {
-            Verdict::honoured("with `files`: a budget of the cache, and room that stays free")
-        }
+        (Some(_), Amount::Part(_)) => Verdict::honoured("`files` sets a budget for the cache, and space to keep free"),
         (Some(_), Amount::Bytes(_)) => Verdict::not_honoured(
-            "the bounds of the cache itself are kept; for those of the file system write purge.free_min: its size less the \
+            "the limits of the cache itself are honoured; for those of the file system write purge.free_min: its size minus the \
              high mark",
         ),
     };
@@ -62,13 +59,13 @@ pub(super) fn take_usage(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> 
 fn read_usage(item: Item<'_>) -> Option<Usage> {
     let [low, high, rest @ ..] = item.words else { return None };
     let (low, high) = (amount(low)?, amount(high)?);
-    let behind = |key: &str| rest.iter().position(|word| *word == key).and_then(|at| rest.get(at + 1..));
-    let files = match behind("files") {
+    let after = |key: &str| rest.iter().position(|word| *word == key).and_then(|at| rest.get(at + 1..));
+    let files = match after("files") {
         None => None,
         Some([_, nominal, max, ..]) => Some((amount(nominal)?, amount(max)?)),
         Some(_) => return None,
     };
-    let age_max = match behind("purgecoldfiles") {
+    let age_max = match after("purgecoldfiles") {
         None => None,
         Some([age, ..]) => Some(time(age)?),
         Some([]) => return None,
@@ -81,7 +78,7 @@ fn read_usage(item: Item<'_>) -> Option<Usage> {
     is_ordered.then_some(Usage { low, high, files, age_max })
 }
 
-/// A bare number is a part of the space; one with a letter is in bytes.
+/// A number without a unit is a fraction; one with a letter is in bytes.
 fn amount(text: &str) -> Option<Amount> {
     if text.ends_with(|c: char| c.is_ascii_alphabetic()) {
         return size(text).map(Amount::Bytes);
@@ -89,7 +86,7 @@ fn amount(text: &str) -> Option<Amount> {
     text.parse().ok().and_then(Share::of_fraction).map(Amount::Part)
 }
 
-/// What is left of the whole.
+/// The complement of `share`.
 pub(super) fn rest_of(share: Share) -> Share {
     let hundredths = WHOLE.saturating_sub(u32::try_from(share.of(u64::from(WHOLE))).unwrap_or(WHOLE));
     Share::of_fraction(f64::from(hundredths) / f64::from(WHOLE)).unwrap_or_default()
@@ -99,9 +96,9 @@ pub(super) fn rest_of(share: Share) -> Share {
 const WHOLE: u32 = 10_000;
 
 /// `pfc.purgelib LIBRARY [FILE]`: lines of `DIRECTORY SIZE`.
-pub(super) fn take_quotas(item: Item<'_>, site: &mut Site) -> Verdict {
+pub(super) fn take_quotas(item: Item<'_>, site: &mut Site, _: &mut Notes) -> Verdict {
     if !item.first().contains("PurgeQuota") {
-        return Verdict::not_honoured("plug-ins of XCache are not loaded: see whether quotas say the same");
+        return Verdict::not_honoured("XCache plug-ins are not loaded: use quotas if possible");
     }
     let path = item.rest().first().copied().unwrap_or_default();
     let lines = match read_list(path, item.machine) {
@@ -114,7 +111,7 @@ pub(super) fn take_quotas(item: Item<'_>, site: &mut Site) -> Verdict {
             Some(Quota { path: path.to_owned(), bytes: size(bytes.trim()).filter(|_| path.starts_with('/'))? })
         });
         let Some(quota) = quota else {
-            return Verdict::not_honoured(format!("`{line}` in {path} is no quota"));
+            return Verdict::not_honoured(format!("`{line}` in {path} is not a quota"));
         };
         quotas.push(quota);
     }
@@ -126,10 +123,6 @@ pub(super) fn take_quotas(item: Item<'_>, site: &mut Site) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        testing::{settings, translated},
-        translation::Fate,
-    };
 
     #[test]
     fn amounts_are_parts_or_bytes() {
@@ -148,31 +141,5 @@ mod tests {
             assert_eq!(amount(text), None, "{text}");
         }
         assert_eq!(rest_of("92.5%".parse().unwrap()).to_string(), "7.5%");
-    }
-
-    #[test]
-    fn bounds_and_quotas_are_settings() {
-        for (text, expected) in [
-            ("pfc.diskusage 0.85 0.9", vec![r#"high = "90%""#, r#"low = "85%""#]),
-            (
-                "pfc.diskusage 1t 2t purgecoldfiles 20d 10",
-                vec![r#"high = "2TiB""#, r#"low = "1TiB""#, r#"age_max = "20d""#],
-            ),
-            (
-                "pfc.diskusage 0.8 0.9 files 1t 2t 3t",
-                vec![r#"budget = "3TiB""#, r#"high = "100%""#, r#"low = "2TiB""#, r#"free_min = "10%""#],
-            ),
-        ] {
-            let translation = translated(text);
-            let settings = settings(&translation);
-            let begin = settings.iter().position(|line| *line == "[purge]").unwrap();
-            assert_eq!(settings[begin + 1..begin + 1 + expected.len()], expected, "{text}");
-            assert_eq!(translation.notes.last().unwrap().fate, Fate::Honoured, "{text}");
-        }
-        for text in ["0.9 0.8", "0.9", "0.8 0.9 files 1t 2t", "0.8 0.9 purgecoldfiles", "low high"] {
-            let translation = translated(&format!("pfc.diskusage {text}"));
-            assert!(!settings(&translation).contains(&"[purge]"), "{text}");
-            assert_eq!(translation.notes.last().unwrap().fate, Fate::NotHonoured, "{text}");
-        }
     }
 }

@@ -1,0 +1,273 @@
+//! All directives that are known, and what becomes of each.
+
+use super::{
+    cache,
+    item::Item,
+    note::{
+        Fate::{self, NotHonoured, NotNeeded, Unprotected},
+        Verdict,
+    },
+    proxy, server,
+    site::{Form, Notes, Site},
+    usage,
+};
+
+/// The way a directive is translated.
+#[derive(Clone, Copy)]
+enum Converter {
+    /// The arguments do not matter.
+    Fixed(Fate, &'static str),
+    /// The first argument is the value of a setting (`table.key`).
+    Setting(&'static str, Form),
+    /// The function reads the arguments.
+    Read(fn(Item<'_>, &mut Site, &mut Notes) -> Verdict),
+}
+
+/// Directives of a family that are translated in the same way.
+struct Line(&'static [&'static str], Converter);
+
+/// Stands for all names of a family that are not listed before it.
+const ANY: &[&str] = &["*"];
+
+const fn not_needed(names: &'static [&'static str], text: &'static str) -> Line {
+    Line(names, Converter::Fixed(NotNeeded, text))
+}
+
+const fn not_honoured(names: &'static [&'static str], text: &'static str) -> Line {
+    Line(names, Converter::Fixed(NotHonoured, text))
+}
+
+const fn unprotected(names: &'static [&'static str], text: &'static str) -> Line {
+    Line(names, Converter::Fixed(Unprotected, text))
+}
+
+const fn read(name: &'static [&'static str], reader: fn(Item<'_>, &mut Site, &mut Notes) -> Verdict) -> Line {
+    Line(name, Converter::Read(reader))
+}
+
+/// Translates a directive, if it is known.
+pub(super) fn translate(family: &str, item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Option<Verdict> {
+    Some(match look_up(family, item.name)? {
+        Converter::Fixed(fate, text) => Verdict { fate, text: text.to_owned() },
+        Converter::Setting(key, form) => site.set(key, form, item.first(), item.note, notes),
+        Converter::Read(reader) => reader(item, site, notes),
+    })
+}
+
+fn look_up(family: &str, name: &str) -> Option<Converter> {
+    let (_, lists) = FAMILIES.iter().find(|(known, _)| *known == family)?;
+    let Line(_, converter) =
+        lists.iter().copied().flatten().find(|Line(names, _)| names.contains(&name) || *names == ANY)?;
+    Some(*converter)
+}
+
+const LOGGING: &str = "see logging.filter";
+const MONITORING: &str =
+    "this release sends no data to collectors: admin.listen offers /metrics, and the log has a line per file";
+const PLUGIN: &str = "xrootd plug-ins are not loaded";
+const READ_ONLY: &str = "Forebay serves reads only";
+const OWN_LIMITS: &str = "Forebay manages memory, threads and descriptors itself";
+const PAGE_CACHE: &str = "hits are served from the page cache of the operating system";
+const EXPORTS: &str = "exports have all settings they need";
+const PROXY: &str = "Forebay is a caching proxy";
+const NO_HTTP: &str = "this release does not serve HTTP clients";
+const NO_STAGING: &str = "nothing is staged: missing files are fetched from the origin";
+const NO_TLS: &str = "this release does not encrypt connections";
+const PATHS: &str = "Forebay has no files outside of its store; systemd manages its process";
+const PACKETS: &str = "this release does not mark packets";
+const PROGRAM: &str = "no program is notified of client activity; the log has a line per file";
+const UNTHROTTLED: &str = "clients are not throttled; server.requests_outstanding_max limits each connection";
+const UNAUTHENTICATED: &str =
+    "this release does not authenticate clients: all clients that reach the port read everything";
+const UNAUTHORIZED: &str = "this release refuses no client: all clients that reach the port read everything";
+const THIRD_PARTY: &str = "this release does not serve third-party copies";
+const CLUSTERS: &str =
+    "this release does not join a cluster: direct clients to Forebay, or list it at the redirector manually";
+const RENAMED: &str = "names are not mapped: Forebay requests files from origins under the names that clients use, and looks for cached \
+     files under them. Files with other names are not found";
+
+/// Families, each with its lists of directives.
+const FAMILIES: [(&str, &[&[Line]]); 18] = [
+    ("pfc", &[PFC]),
+    ("pss", &[PSS]),
+    ("ofs", &[OFS]),
+    ("oss", &[OSS]),
+    ("xrd", &[SERVER, XRD]),
+    ("xrootd", &[SERVER, XROOTD]),
+    ("all", &[SERVER, ALL]),
+    ("cms", &[CLUSTER]),
+    ("odc", &[CLUSTER]),
+    ("olb", &[CLUSTER]),
+    ("http", &[&[not_needed(&["trace"], LOGGING), not_honoured(ANY, NO_HTTP)]]),
+    ("sec", &[&[unprotected(ANY, UNAUTHENTICATED)]]),
+    ("acc", &[&[unprotected(ANY, UNAUTHORIZED)]]),
+    ("macaroons", &[&[unprotected(ANY, UNAUTHORIZED)]]),
+    ("scitokens", &[&[unprotected(ANY, UNAUTHORIZED)]]),
+    ("throttle", &[&[not_honoured(ANY, UNTHROTTLED)]]),
+    ("frm", &[&[not_needed(ANY, "no helper programs migrate, stage or copy files")]]),
+    ("tpc", &[&[not_honoured(ANY, THIRD_PARTY)]]),
+];
+
+const PFC: &[Line] = &[
+    read(&["blocksize"], |item, site, notes| item.take_size(cache::BLOCK_SIZES, &mut site.block_size, notes)),
+    read(&["ram"], |item, site, notes| item.take_size(cache::MEMORIES, &mut site.ram, notes)),
+    read(&["writethrough"], |item, site, notes| {
+        item.take(cache::switch(item.first()), &mut site.is_write_through, notes)
+    }),
+    read(&["prefetch", "nramprefetch"], |item, site, notes| {
+        item.take_number(item.first(), 0..=cache::PREFETCH_MAX, &mut site.prefetch, notes)
+    }),
+    read(&["diskusage"], usage::take_usage),
+    read(&["onlyifcached"], cache::take_cached),
+    read(&["decisionlib"], cache::take_decision),
+    read(&["purgelib"], usage::take_quotas),
+    read(&["spaces"], cache::take_spaces),
+    read(&["cschk"], cache::take_checksums),
+    not_needed(&["writequeue"], "blocks are written as they arrive, by as many threads as needed"),
+    not_needed(&["flush"], "written data is synced by age: store.sync_interval"),
+    not_needed(&["acchistorysize"], "20 access records are kept per file, XCache's default"),
+    not_needed(&["user"], "files belong to the user that runs Forebay"),
+    not_needed(&["trace"], LOGGING),
+    not_needed(&["nramread"], "XCache ignores it as well"),
+    not_needed(&["qfsredir"], "applies to HTTP origins"),
+    not_honoured(&["allow_xrdpfc_command"], "paths below /xrdpfc_command are not served"),
+    not_needed(&["httpcc"], "applies to HTTP origins, which this release does not support"),
+    not_honoured(&["urlcgi"], "clients cannot select block size or read-ahead in their URLs"),
+    not_honoured(&["dirstats"], "statistics per directory are not written to /pfc-stats"),
+    not_honoured(&["osslib"], PLUGIN),
+    not_needed(&["hdfsmode"], "XCache refuses it as well"),
+];
+
+const PSS: &[Line] = &[
+    read(&["origin"], proxy::take_origin),
+    read(&["cachelib"], proxy::take_cache),
+    read(&["permit"], proxy::take_permit),
+    read(&["export"], server::take_export),
+    read(&["setopt"], proxy::take_option),
+    not_needed(&["config"], "connections to origins are shared by all clients: origin.streams per server"),
+    not_needed(&["ciosync"], "files at origins are closed without delay"),
+    not_needed(&["cache", "memcache"], PAGE_CACHE),
+    not_needed(&["defaults", "path"], EXPORTS),
+    not_needed(&["trace", "debug"], LOGGING),
+    not_honoured(&["reproxy"], THIRD_PARTY),
+    not_honoured(&["dca"], "clients are not redirected to the files on disk: all bytes pass through Forebay"),
+    not_honoured(&["inetmode"], "the addresses of an origin are tried in the order of the resolver"),
+    not_honoured(&["persona"], "origins see Forebay, not its clients"),
+    not_honoured(&["ccmlib"], PLUGIN),
+    not_honoured(&["namelib", "localroot", "hostarena"], RENAMED),
+];
+
+const OFS: &[Line] = &[
+    read(&["osslib"], cache::take_storage),
+    read(&["ckslib"], cache::take_checksum_library),
+    read(&["export"], server::take_export),
+    unprotected(&["authorize", "authlib"], UNAUTHORIZED),
+    not_needed(&["trace"], LOGGING),
+    not_needed(&["role"], PROXY),
+    not_needed(&["persist", "chkpnt", "crmode", "forward", "usage"], READ_ONLY),
+    not_honoured(&["notify", "notifymsg"], PROGRAM),
+    not_honoured(&["tpc"], THIRD_PARTY),
+    not_honoured(&["cmslib", "ctllib", "preplib", "xattrlib"], PLUGIN),
+    not_needed(&["cksrdsz"], "checksums are requested from the origin"),
+    not_needed(&["maxdelay"], "see server.wait_response_after"),
+    not_needed(&["dirlist"], "listings are requested from the origin"),
+    not_needed(&["redirect"], "Forebay is not a redirector"),
+    not_honoured(&["xattr"], "extended attributes of files at the origin are not served"),
+];
+
+const OSS: &[Line] = &[
+    read(&["localroot"], cache::take_local_root),
+    read(&["space"], cache::take_space),
+    read(&["export"], server::take_export),
+    not_needed(&["trace"], LOGGING),
+    not_needed(&["defaults", "path"], EXPORTS),
+    not_needed(&["alloc"], "selects among directories of a space for new files"),
+    not_needed(&["fdlimit"], OWN_LIMITS),
+    not_needed(&["maxsize"], "origins report the size of files"),
+    not_needed(&["maxdbsize", "lock", "fsmode"], READ_ONLY),
+    not_needed(&["memfile", "preread"], PAGE_CACHE),
+    not_honoured(&["cache"], "the old form of oss.space: write oss.space, then adopt again"),
+    not_needed(&["spacescan"], "free space is read from the file system"),
+    not_needed(&["usage"], "Forebay measures its usage itself"),
+    not_needed(&["compdetect", "compchksize"], "files are served unmodified"),
+    not_honoured(&["namelib"], RENAMED),
+    not_honoured(&["statlib"], PLUGIN),
+    not_needed(&["remoteroot", "mssgwcmd", "msscmd", "rsscmd", "stagecmd", "stagemsg", "xfr", "prep"], NO_STAGING),
+    not_needed(&["role"], PROXY),
+];
+
+/// Directives of `xrd`, `xrootd` and `all`; xrootd reads some of them under more than one of these names.
+const SERVER: &[Line] = &[
+    read(&["port"], server::take_port),
+    read(&["export"], server::take_export),
+    Line(&["sitename"], Converter::Setting("server.site_name", Form::Text)),
+    read(&["timeout"], server::take_timeouts),
+    read(&["chksum"], server::take_checksums),
+    read(&["allow"], server::take_allow),
+    read(&["role"], server::take_role),
+    read(&["tls"], server::take_tls),
+    unprotected(&["seclib"], UNAUTHENTICATED),
+    read(&["fslib"], server::take_file_system),
+    read(&["protocol", "prot"], server::take_protocol),
+];
+
+const XRD: &[Line] = &[
+    not_needed(&["trace"], LOGGING),
+    not_needed(&["sched", "buffers", "connections", "tmo"], OWN_LIMITS),
+    not_needed(&["maxfd"], "the limit of descriptors is raised to the hard limit"),
+    not_needed(&["network"], "Forebay configures its sockets itself; addresses of clients are not resolved"),
+    not_honoured(&["report", "tcpmonlib"], MONITORING),
+    not_needed(&["tlsca", "tlsciphers", "tlsciph"], NO_TLS),
+    not_needed(&["adminpath", "pidpath", "homepath"], PATHS),
+    not_honoured(&["pmark"], PACKETS),
+];
+
+const XROOTD: &[Line] = &[
+    not_needed(&["trace", "log"], LOGGING),
+    not_needed(&["async", "vectors"], OWN_LIMITS),
+    not_honoured(&["monitor", "mongstream", "mongstrm"], MONITORING),
+    not_needed(&["prep"], NO_STAGING),
+    not_honoured(&["fsoverload"], "clients are not redirected under high load: they wait"),
+    not_honoured(&["redirect"], "clients are not redirected"),
+    not_honoured(&["redirlib", "gpflib", "rdlib"], PLUGIN),
+    not_honoured(&["diglib"], "/=/ is not served; the admin listener reports the state of the server"),
+    not_honoured(&["pmark"], PACKETS),
+    not_needed(&["tlsreuse"], NO_TLS),
+    not_honoured(&["bindif"], "parallel streams use the same address"),
+    not_needed(&["limit"], "server.requests_outstanding_max limits each connection"),
+];
+
+const ALL: &[Line] = &[
+    not_needed(&["adminpath", "pidpath", "homepath"], PATHS),
+    not_honoured(&["manager", "subcluster"], CLUSTERS),
+    not_needed(&["trace"], LOGGING),
+];
+
+const CLUSTER: &[Line] = &[not_needed(&["trace"], LOGGING), not_honoured(ANY, CLUSTERS)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_listed_once_and_has_a_reason() {
+        for (family, lists) in FAMILIES {
+            let mut seen: Vec<&str> = Vec::new();
+            for Line(names, converter) in lists.iter().copied().flatten() {
+                assert!(!matches!(converter, Converter::Fixed(_, "")), "{family}.{names:?}");
+                for name in *names {
+                    assert!(!seen.contains(name) && !seen.contains(&"*"), "{family}.{name}");
+                    seen.push(name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn families_without_exceptions_take_every_name() {
+        assert!(matches!(look_up("cms", "delay"), Some(Converter::Fixed(NotHonoured, _))));
+        assert!(matches!(look_up("sec", "protocol"), Some(Converter::Fixed(Unprotected, _))));
+        assert!(look_up("pfc", "anything").is_none());
+        assert!(look_up("foo", "bar").is_none());
+    }
+}

@@ -1,0 +1,7 @@
+//! The public interface: xrootd configurations and their translation.
+
+mod proxy;
+mod reader;
+mod sandbox;
+mod server;
+mod usage;
