@@ -124,6 +124,7 @@ fuzz-smoke: ## every fuzz target for FUZZ_SECONDS; needs a nightly toolchain and
 micro: ## time each hot function by itself; ONLY=TEXT those whose names hold it
 	$(CARGO) bench --workspace --locked --bench '*' -- $(ONLY)
 
+profile: export CARGO_PROFILE_RELEASE_DEBUG := line-tables-only
 profile: $(BINARY) ## call tree and flame graph of a warm server at 64 connections, by perf; ROW=read-1m another row, PROFILES=DIR where to
 	$(CARGO) build --quiet --release --locked -p forebay-bench
 	$(PYTHON) bench/profile.py --row $(ROW) --forebay $(BINARY) --load target/release/forebay-bench --out $(PROFILES)
