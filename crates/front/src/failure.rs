@@ -15,7 +15,7 @@ pub struct Failure {
     pub side: Side,
 }
 
-/// Kinds of failures, as fine as a protocol may want to tell them apart.
+/// Kinds of failures, fine enough for the status codes of any protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FailureKind {
     /// The request's token is not accepted.

@@ -41,7 +41,6 @@ static DISK_READS: Semaphore = Semaphore::const_new(DISK_READS_MAX);
 
 /// The start of a slow read.
 pub enum ReadSource {
-    /// An open file.
     Handle(Handle),
     /// A part of a file that is on disk and already accounted.
     Disk(ReadStream),
@@ -51,7 +50,6 @@ pub enum ReadSource {
 #[derive(Default)]
 pub struct Batch {
     pub segments: Vec<Segment>,
-    /// Bytes of all segments.
     pub len: u64,
     /// Why nothing follows the segments.
     pub failure: Option<Failure>,

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn lines_of(log: &RefusalLog, refusals: u32) -> usize {
-        (0..refusals).filter(|_| log.has_room()).count()
+        (0..refusals).map(|_| usize::from(log.has_room())).sum()
     }
 
     #[tokio::test(start_paused = true)]

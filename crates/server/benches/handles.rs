@@ -6,7 +6,7 @@ use handles::HandleTable;
 
 /// The table itself: it is no part of the crate's interface.
 #[allow(dead_code, unused_imports, reason = "only what requests do is measured, and no test of the table is run")]
-#[path = "../src/handles.rs"]
+#[path = "../src/base/handles.rs"]
 mod handles;
 
 fn main() {

@@ -1,0 +1,3 @@
+//! The way of an answer back to its client.
+
+pub(crate) mod answer;

@@ -1,0 +1,295 @@
+//! The task of a client's connection. It reads the requests, and alone writes to the socket.
+
+use crate::{
+    base::{
+        event::{Event, Events},
+        input::Input,
+        options::{ASSEMBLY_LEN, EVENTS_QUEUED_MAX, REQUESTS_PER_TURN},
+        output::OutputError,
+        server_state::ServerState,
+    },
+    requests::context::{ConnectionContext, Role},
+};
+use forebay_front::ConnectionPlaces;
+use forebay_net::TlsError;
+use forebay_proto::{Fatal, Input as Next, ServerFlags, ServerOptions, ServerSession, TlsPolicy};
+use forebay_telemetry::TlsResult;
+use forebay_types::Side;
+use std::{io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use tokio::{
+    net::TcpStream,
+    sync::mpsc,
+    task::{AbortHandle, JoinError},
+    time::{Instant, Sleep, sleep, timeout},
+};
+
+/// A connection that has been accepted.
+pub(crate) struct Accepted {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: SocketAddr,
+    pub(crate) local: SocketAddr,
+    pub(crate) places: ConnectionPlaces,
+    pub(crate) state: Arc<ServerState>,
+}
+
+/// Serves a connection until it ends. `connection` aborts this task, for the owner of the session.
+pub(crate) async fn serve_connection(
+    accepted: Accepted,
+    events: Events,
+    receiver: mpsc::Receiver<Event>,
+    connection: AbortHandle,
+) {
+    let Accepted { stream, peer, local, places, state } = accepted;
+    let ConnectionPlaces { login, in_total: _in_total, of_client: _of_client } = places;
+    let _gauge = state.front.engine.metrics().open_connection();
+    let role = match &state.front.engine {
+        engine if engine.is_manager() => ServerOptions::MANAGER,
+        engine if engine.is_cache() => ServerOptions::CACHE,
+        _ => ServerOptions::FILES,
+    };
+    let policy = state.options.tls.as_ref().map_or(TlsPolicy::None, |tls| tls.policy);
+    let signing_level = state.front.gate.options().signing.to_wire();
+    let offers_pages = state.front.direct.offers_pages(peer.ip());
+    let flags = if offers_pages { role.flags } else { role.flags.without(ServerFlags::SUPPORTS_PAGES) };
+    let connection = Connection {
+        input: Input::default(),
+        session: ServerSession::new(ServerOptions { flags, tls: policy, signing_level, ..role }),
+        deadline: Box::pin(sleep(state.options.login_time_max)),
+        idle_time_max: state.options.idle_time_max,
+        context: ConnectionContext::new(stream.into(), (peer, local), login, state, events),
+        receiver,
+        connection,
+        wanted_len: 0,
+        served: 0,
+        has_heard: false,
+        is_draining: false,
+    };
+    match connection.run().await {
+        end @ (End::Client | End::Drained | End::Session) => tracing::debug!(%peer, %end, "connection closed"),
+        end => tracing::info!(%peer, %end, side = %end.side(), "connection closed"),
+    }
+}
+
+struct Connection {
+    input: Input,
+    session: ServerSession,
+    context: ConnectionContext,
+    receiver: mpsc::Receiver<Event>,
+    connection: AbortHandle,
+    /// End of the connection if nothing is received: see [`Connection::has_deadline`].
+    deadline: Pin<Box<Sleep>>,
+    idle_time_max: Option<Duration>,
+    /// Bytes of input that the session needs to continue.
+    wanted_len: usize,
+    /// Requests served in this turn.
+    served: usize,
+    /// Whether bytes were received since the deadline was set.
+    has_heard: bool,
+    /// Whether reading has ended because the server stops.
+    is_draining: bool,
+}
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+enum End {
+    #[error("the client closed it")]
+    Client,
+    #[error("its session has ended")]
+    Session,
+    #[error("the server stops")]
+    Drained,
+    #[error("the client did not log in in time, or was idle for too long")]
+    Silence,
+    #[error(transparent)]
+    Protocol(#[from] Fatal),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("it cannot be read from: {0}")]
+    Input(#[from] io::Error),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    #[error("an internal error ended a request: {0}")]
+    Fault(#[from] JoinError),
+}
+
+impl End {
+    const fn side(&self) -> Side {
+        match self {
+            Self::Client | Self::Session | Self::Silence | Self::Protocol(_) | Self::Input(_) => Side::Client,
+            Self::Tls(error) => error.side(),
+            Self::Output(error) => error.side(),
+            Self::Drained | Self::Fault(_) => Side::Internal,
+        }
+    }
+}
+
+impl Connection {
+    async fn run(mut self) -> End {
+        let end = loop {
+            if let Err(end) = self.turn().await {
+                break end;
+            }
+        };
+        // The last answer may hold the reason for the client. Its loss does no harm.
+        if matches!(end, End::Protocol(_)) {
+            let _ = self.context.flush().await;
+        }
+        end
+    }
+
+    /// Serves the received requests, sends the answers, and waits for more.
+    async fn turn(&mut self) -> Result<(), End> {
+        self.context.received = forebay_net::clock::monotonic();
+        self.serve_input().await?;
+        while let Some(ended) = self.context.tasks.try_join_next() {
+            ended?;
+        }
+        if !self.receiver.is_empty() {
+            self.handle_events().await?;
+        }
+        self.context.flush().await?;
+        if self.context.is_ending || self.context.guesses_tokens() {
+            return Err(End::Session);
+        }
+        if self.is_draining && self.context.tasks.is_empty() && self.receiver.is_empty() {
+            return Err(End::Drained);
+        }
+        if self.served >= REQUESTS_PER_TURN {
+            self.served = 0;
+            tokio::task::yield_now().await;
+        }
+        if self.has_request() { Ok(()) } else { self.wait().await }
+    }
+
+    /// Serves received requests, up to the limit of one turn.
+    async fn serve_input(&mut self) -> Result<(), End> {
+        while self.served < REQUESTS_PER_TURN && self.may_serve() && !self.input.waiting().is_empty() {
+            let Self { input, session, context, connection, .. } = self;
+            let next = context.output.encode(|out| session.handle_input(input.waiting(), out))?;
+            let consumed = match next {
+                Next::NeedMore { at_least } => {
+                    self.wanted_len = at_least;
+                    return Ok(());
+                }
+                Next::Skipped { consumed } => consumed,
+                Next::Request { consumed, stream_id, request } => {
+                    let bytes = input.waiting().get(..consumed).unwrap_or_default();
+                    if context.is_authentic(stream_id, &request, bytes) {
+                        context.dispatch(session, connection, stream_id, &request).await?;
+                    }
+                    consumed
+                }
+            };
+            input.consume(consumed);
+            self.wanted_len = 0;
+            self.served += 1;
+            if context.output.len() >= ASSEMBLY_LEN {
+                context.flush().await?;
+            }
+            if session.is_tls_due() {
+                self.start_tls().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the answers that are still in clear, then does the TLS handshake. Bytes received meanwhile belong to the
+    /// handshake: a request in clear is never served after it.
+    async fn start_tls(&mut self) -> Result<(), End> {
+        self.context.flush().await?;
+        let Some(tls) = self.context.state.options.tls.clone() else { return Err(End::Session) };
+        let received = self.input.take();
+        let handshake = timeout(tls.handshake_time_max, self.context.stream.accept_tls(&tls.acceptor, &received));
+        let done = handshake.await.unwrap_or(Err(TlsError::TimedOut { limit: tls.handshake_time_max }));
+        self.context.metrics.add_tls_handshake(match &done {
+            Ok(_) => TlsResult::Done,
+            Err(TlsError::TimedOut { .. }) => TlsResult::TimedOut,
+            Err(_) => TlsResult::Failed,
+        });
+        let facts = done?;
+        tracing::debug!(peer = %self.context.peer, version = facts.version, cipher = facts.cipher, "encrypted");
+        self.session.tls_started();
+        self.context.read_certificate().await;
+        Ok(())
+    }
+
+    fn may_serve(&self) -> bool {
+        !self.is_draining
+            && !self.context.is_ending
+            && !self.context.guesses_tokens()
+            && self.context.has_room_for_request()
+    }
+
+    /// Whether the received bytes may hold a request that can be served now.
+    fn has_request(&self) -> bool {
+        self.may_serve() && !self.input.waiting().is_empty() && self.input.waiting().len() >= self.wanted_len
+    }
+
+    /// Whether silence ends the connection: before login, and, if configured, while no file is open and no request in
+    /// progress.
+    fn has_deadline(&self) -> bool {
+        match self.context.role {
+            Role::New(_) | Role::Authenticating(_) => true,
+            Role::Main(_) => {
+                self.idle_time_max.is_some() && self.context.tasks.is_empty() && self.context.handles.len() == 0
+            }
+            Role::Bound { .. } => false,
+        }
+    }
+
+    async fn wait(&mut self) -> Result<(), End> {
+        self.postpone_deadline();
+        let (may_read, has_deadline) = (self.may_serve(), self.has_deadline());
+        let has_tasks = !self.context.tasks.is_empty();
+        tokio::select! {
+            // Input last: a client that sends without pause still gets answers, and must log in in time.
+            biased;
+            event = self.receiver.recv() => match event {
+                Some(event) => self.handle_event(event).await,
+                None => Err(End::Session),
+            },
+            Some(ended) = self.context.tasks.join_next(), if has_tasks => Ok(ended?),
+            () = &mut self.deadline, if has_deadline => Err(End::Silence),
+            received = self.input.receive(&mut self.context.stream, self.wanted_len), if may_read => match received? {
+                0 => Err(End::Client),
+                _ => {
+                    self.has_heard = true;
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Postpones the end by silence if bytes were received.
+    fn postpone_deadline(&mut self) {
+        if let (true, Some(idle_time_max), Role::Main(_)) = (self.has_heard, self.idle_time_max, &self.context.role) {
+            self.deadline.as_mut().reset(Instant::now() + idle_time_max);
+        }
+        self.has_heard = false;
+    }
+
+    /// Handles waiting events, up to the limit of one turn.
+    async fn handle_events(&mut self) -> Result<(), End> {
+        for _ in 0..EVENTS_QUEUED_MAX {
+            let Ok(event) = self.receiver.try_recv() else { break };
+            self.handle_event(event).await?;
+        }
+        Ok(())
+    }
+
+    async fn handle_event(&mut self, event: Event) -> Result<(), End> {
+        match event {
+            Event::Frame(frame) => self.context.send_frame(frame).await?,
+            Event::Opened(opened) => self.context.opened(opened),
+            Event::Examined(examined) => {
+                self.context.examined(&mut self.session, examined);
+                if self.session.is_tls_due() {
+                    self.start_tls().await?;
+                }
+            }
+            // A parallel stream ends when its session does.
+            Event::Drain => self.is_draining = !matches!(self.context.role, Role::Bound { .. }),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! Accepts connections, and serves each by a task.
+
+pub(crate) mod client_connection;
+pub(crate) mod server;

@@ -1,0 +1,173 @@
+//! Accepts connections, and ends them at a shutdown.
+
+use crate::{
+    base::{
+        event::{Event, Events},
+        options::{EVENTS_QUEUED_MAX, Options},
+        server_state::ServerState,
+    },
+    connection::client_connection::{Accepted, serve_connection},
+};
+use forebay_front::Front;
+use forebay_net::Listener;
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, oneshot},
+    task::{Id, JoinError, JoinSet},
+};
+
+/// The `root://` front of an engine. Cheap to clone; clones share sessions and limits, so one server may serve several
+/// listeners.
+#[derive(Clone)]
+pub struct Server {
+    state: Arc<ServerState>,
+}
+
+/// The connections of one listener.
+#[derive(Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    events: HashMap<Id, mpsc::WeakSender<Event>>,
+    refusals: Refusals,
+}
+
+/// Counts refused connections between two log lines: a persistent client must not fill the log.
+#[derive(Default)]
+struct Refusals {
+    count: u64,
+    logged: Option<Instant>,
+}
+
+/// Minimum time between two log lines on refused connections.
+const REFUSALS_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+impl Server {
+    /// A server that answers from the engine of `front`. While that is draining, new connections are closed at once and opens
+    /// are refused; open files are served further.
+    #[must_use]
+    pub fn new(front: Arc<Front>, options: Options) -> Self {
+        Self { state: Arc::new(ServerState::new(front, options)) }
+    }
+
+    /// Serves the clients of `listener` until `shutdown` is ready. Then it accepts no more connections, finishes the requests
+    /// in progress, and returns when all clients have got their answers. The caller bounds that wait.
+    ///
+    /// Dropping the future ends all its connections at once.
+    pub async fn serve(&self, mut listener: Listener, shutdown: impl Future<Output = ()>) {
+        let mut connections = Connections::default();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                (stream, peer) = listener.accept() => self.admit(stream, peer, &mut connections),
+                Some(ended) = connections.tasks.join_next_with_id() => connections.forget(ended),
+            }
+        }
+        drop(listener);
+        connections.drain().await;
+    }
+
+    /// Starts to serve a new connection, unless the server is draining or a limit is reached.
+    fn admit(&self, stream: TcpStream, peer: SocketAddr, connections: &mut Connections) {
+        if self.state.front.readiness.is_draining() {
+            tracing::debug!(%peer, "connection refused: the server is draining");
+            return;
+        }
+        let places = match self.state.front.limits.admit(peer.ip()) {
+            Ok(places) => places,
+            Err(limit) => {
+                self.state.front.engine.metrics().add_refused_connection(limit);
+                if let Some(refused) = connections.refusals.note(forebay_net::clock::monotonic()) {
+                    tracing::warn!(%peer, limit = limit.as_str(), refused, "connections refused: too many connections");
+                }
+                return;
+            }
+        };
+        let local = match stream.local_addr() {
+            Ok(local) => SocketAddr::new(local.ip().to_canonical(), local.port()),
+            Err(error) => {
+                tracing::debug!(%peer, %error, "connection died before it was served");
+                return;
+            }
+        };
+        connections.spawn(Accepted { stream, peer, local, places, state: Arc::clone(&self.state) });
+    }
+}
+
+impl Refusals {
+    /// Counts a refused connection. Returns the count when it is due to be logged.
+    fn note(&mut self, now: Instant) -> Option<u64> {
+        self.count += 1;
+        let is_due = self.logged.is_none_or(|logged| now.saturating_duration_since(logged) >= REFUSALS_LOG_INTERVAL);
+        is_due.then(|| {
+            self.logged = Some(now);
+            std::mem::take(&mut self.count)
+        })
+    }
+}
+
+impl Connections {
+    fn spawn(&mut self, accepted: Accepted) {
+        let (events, receiver) = mpsc::channel(EVENTS_QUEUED_MAX);
+        let weak_events = events.downgrade();
+        let (give_abort, abort) = oneshot::channel();
+        let task = self.tasks.spawn(async move {
+            if let Ok(abort) = abort.await {
+                serve_connection(accepted, events, receiver, abort).await;
+            }
+        });
+        self.events.insert(task.id(), weak_events);
+        // The receiver lives in the task that has just been spawned, unless the runtime is going down.
+        let _ = give_abort.send(task);
+    }
+
+    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                if error.is_panic() {
+                    tracing::error!(%error, "an internal error ended a connection");
+                }
+                error.id()
+            }
+        };
+        self.events.remove(&id);
+    }
+
+    /// Lets all connections finish the requests in progress.
+    async fn drain(mut self) {
+        for events in self.events.values().filter_map(mpsc::WeakSender::upgrade) {
+            tokio::spawn(send_drain(events));
+        }
+        while let Some(ended) = self.tasks.join_next_with_id().await {
+            self.forget(ended);
+        }
+    }
+}
+
+async fn send_drain(events: Events) {
+    // An error means that the connection has ended by itself.
+    let _ = events.send(Event::Drain).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_connections_are_all_counted_and_logged_at_intervals() {
+        let mut refusals = Refusals::default();
+        let start = forebay_net::clock::monotonic();
+        assert_eq!(refusals.note(start), Some(1));
+        assert_eq!(refusals.note(start), None);
+        assert_eq!(refusals.note(start + REFUSALS_LOG_INTERVAL / 2), None);
+        assert_eq!(refusals.note(start + REFUSALS_LOG_INTERVAL), Some(3));
+        assert_eq!(refusals.note(start + REFUSALS_LOG_INTERVAL), None);
+    }
+}

@@ -1,0 +1,269 @@
+//! Logins and their authentication.
+
+use crate::{
+    base::{
+        event::{Event, Examined},
+        sessions::Owner,
+        status::Failure,
+    },
+    requests::{
+        context::{Authenticating, ConnectionContext, Main, Progress, Role},
+        signatures::checker,
+        trace::program_of_login,
+    },
+};
+use forebay_auth::{SecurityProtocol, UnixTime};
+use forebay_engine::{Caller, Client, Delegation};
+use forebay_front::Place;
+use forebay_proto::{
+    ErrorCode, ReplyTo, ServerSession, StreamId,
+    request::{Auth, Login},
+};
+use forebay_telemetry::ConnectionLimit;
+use forebay_trust::{Attempt, ClientFacts, Demand, Gate, Proof, Refusal, Step};
+use forebay_types::Side;
+use std::{sync::Arc, time::Duration};
+use tokio::task::AbortHandle;
+
+/// Failures after which the connection ends.
+const FAILURES_MAX: u32 = 8;
+
+/// Failures that are answered at once. Further answers are delayed by [`FAILURE_PAUSE`].
+const QUICK_FAILURES_MAX: u32 = 2;
+
+/// Delay that makes guessing slow.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Examinations of credentials in progress on this server: each occupies a thread for milliseconds.
+const EXAMINATIONS_MAX: usize = 64;
+
+static EXAMINATIONS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(EXAMINATIONS_MAX);
+
+impl ConnectionContext {
+    /// Opens a session. If authentication is configured, it is of no use before the client has authenticated.
+    pub(crate) fn login(
+        &mut self,
+        session: &mut ServerSession,
+        connection: &AbortHandle,
+        stream_id: StreamId,
+        login: &Login<'_>,
+    ) {
+        let Role::New(events) = &self.role else {
+            return self.fail(stream_id, &Failure::client(ErrorCode::INVALID_REQUEST, "the session is logged in"));
+        };
+        let events = events.clone();
+        let owner = Owner { user: login.username.as_bytes().to_vec(), host: self.peer.ip() };
+        let facts = ClientFacts { address: self.peer, login: printable(&owner.user), is_tls: session.is_tls() };
+        let certified = self.certified.take().map(|certified| *certified);
+        let demand = match (&certified, self.state.front.gate.demand(&facts)) {
+            (Some(Ok(_)), _) => Demand::Nothing,
+            (_, Ok(demand)) => demand,
+            (Some(Err(refusal)), Err(_)) => {
+                self.log_refusal(refusal);
+                return self.fail(stream_id, &refused(refusal.to_string()));
+            }
+            (None, Err(error)) => {
+                if self.state.front.refusal_log.has_room() {
+                    tracing::warn!(peer = %self.peer, user = facts.login, "a client has no way to authenticate");
+                }
+                return self.fail(stream_id, &refused(error.to_string()));
+            }
+        };
+        let opened = match self.state.sessions.login(owner, connection.clone()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                tracing::error!(%error, "no session id can be made");
+                return self.fail(stream_id, &Failure::internal("no session id can be made"));
+            }
+        };
+        let redirects = self.redirects_for(login.ability);
+        let program = program_of_login(login.pid, login.cgi);
+        let id = opened.id();
+        let pending = Authenticating {
+            session: opened,
+            facts,
+            redirects,
+            program,
+            events,
+            progress: Progress::Idle,
+            failures: 0,
+        };
+        match demand {
+            Demand::Nothing => {
+                let proof = certified.and_then(Result::ok).unwrap_or_else(|| Gate::unasked(&pending.facts));
+                let place = match self.state.front.limits.admit_session(&proof.identity) {
+                    Ok(place) => place,
+                    Err(limit) => return self.refuse_session(stream_id, limit),
+                };
+                self.output.encode(|out| session.accept_login(stream_id, login, id, out));
+                self.admit(session, pending, proof, place);
+            }
+            Demand::OneOf(list) => {
+                self.output.encode(|out| session.demand_authentication(stream_id, login, id, &list, out));
+                self.role = Role::Authenticating(pending);
+            }
+        }
+    }
+
+    /// Examines credentials in a task of its own, because signatures take time.
+    pub(crate) fn authenticate(&mut self, stream_id: StreamId, auth: &Auth<'_>) {
+        let Role::Authenticating(pending) = &mut self.role else {
+            return self
+                .fail(stream_id, &Failure::client(ErrorCode::INVALID_REQUEST, "authentication was not asked for"));
+        };
+        let protocol = SecurityProtocol::from_credential_type(auth.credential_type);
+        let attempt = match (std::mem::replace(&mut pending.progress, Progress::Idle), protocol) {
+            (Progress::Examining, _) => {
+                pending.progress = Progress::Examining;
+                return self.refuse(stream_id, "credentials came before the answer to earlier ones");
+            }
+            (_, None) => return self.refuse(stream_id, "the security protocol is not known here"),
+            (Progress::Waiting(attempt), Some(protocol)) if attempt.protocol() == protocol => Ok(attempt),
+            (unfinished, Some(protocol)) => {
+                pending.failures += u32::from(matches!(unfinished, Progress::Waiting(_)));
+                self.state.front.gate.begin(protocol, &pending.facts).map(Box::new)
+            }
+        };
+        pending.progress = Progress::Examining;
+        let (events, failures) = (pending.events.clone(), pending.failures);
+        let message = auth.credentials.to_vec();
+        self.tasks.spawn(async move {
+            let step = match attempt {
+                Ok(attempt) => examine(attempt, message).await,
+                Err(refusal) => Step::Refused(refusal),
+            };
+            if matches!(step, Step::Refused(_)) && failures >= QUICK_FAILURES_MAX {
+                tokio::time::sleep(FAILURE_PAUSE).await;
+            }
+            // An error means that the connection has ended.
+            let _ = events.send(Event::Examined(Examined { stream_id, step })).await;
+        });
+    }
+
+    /// Answers the client after its credentials were examined.
+    pub(crate) fn examined(&mut self, session: &mut ServerSession, examined: Examined) {
+        let Examined { stream_id, step } = examined;
+        let Role::Authenticating(pending) = &mut self.role else { return };
+        pending.progress = Progress::Idle;
+        match step {
+            Step::Continue(attempt, challenge) => {
+                pending.progress = Progress::Waiting(attempt);
+                self.output.encode(|out| ReplyTo::direct(stream_id).auth_more(&challenge, out));
+            }
+            Step::Done(proof) => {
+                let place = match self.state.front.limits.admit_session(&proof.identity) {
+                    Ok(place) => place,
+                    Err(limit) => return self.refuse_session(stream_id, limit),
+                };
+                self.output.encode(|out| session.accept_authentication(stream_id, out));
+                if let Some(pending) = self.take_pending() {
+                    self.admit(session, pending, *proof, place);
+                }
+            }
+            Step::Refused(refusal) => {
+                self.log_refusal(&refusal);
+                self.refuse(stream_id, &refusal.to_string());
+            }
+        }
+    }
+
+    fn log_refusal(&self, Refusal { protocol, reason }: &Refusal) {
+        if self.state.front.refusal_log.has_room() {
+            tracing::warn!(peer = %self.peer, %protocol, reason, "a client was refused");
+        }
+    }
+
+    /// Refuses credentials. The connection ends after [`FAILURES_MAX`] refusals.
+    fn refuse(&mut self, stream_id: StreamId, text: &str) {
+        if let Role::Authenticating(pending) = &mut self.role {
+            pending.failures += 1;
+            self.is_ending = pending.failures >= FAILURES_MAX;
+        }
+        self.fail(stream_id, &refused(text.to_owned()));
+    }
+
+    /// Ends the connection of a client whose identity has reached its limit of sessions.
+    fn refuse_session(&mut self, stream_id: StreamId, limit: usize) {
+        self.metrics.add_refused_connection(ConnectionLimit::Identity);
+        if self.state.front.refusal_log.has_room() {
+            tracing::warn!(peer = %self.peer, "a client was refused: its identity has too many sessions");
+        }
+        let text = format!("you have {limit} sessions here, and may have no more: try again later");
+        self.fail(stream_id, &Failure { code: ErrorCode::OVERLOADED, text: text.into(), side: Side::Client });
+        self.is_ending = true;
+    }
+
+    fn take_pending(&mut self) -> Option<Authenticating> {
+        let Role::Authenticating(pending) = &self.role else { return None };
+        let events = pending.events.clone();
+        match std::mem::replace(&mut self.role, Role::New(events)) {
+            Role::Authenticating(pending) => Some(pending),
+            _ => None,
+        }
+    }
+
+    /// Makes this the main connection of an authenticated session.
+    fn admit(&mut self, session: &ServerSession, pending: Authenticating, proof: Proof, place: Option<Place<String>>) {
+        self.login_place = None;
+        let Authenticating { session: opened, facts, redirects, program, events, .. } = pending;
+        let Proof { identity, session_key, credentials, unbelieved } = proof;
+        for reason in unbelieved {
+            if self.state.front.refusal_log.has_room() {
+                tracing::warn!(peer = %self.peer, %identity, reason, "attributes of a client are not accepted");
+            }
+        }
+        let signatures = checker(self.state.front.gate.options().signing, session_key, session);
+        let user = identity.user.clone().or_else(|| identity.subject.clone()).unwrap_or_else(|| facts.login.clone());
+        let organization = identity.organization().map(str::to_owned);
+        let client = Client { user: printable(user.as_bytes()), host: facts.address.ip().to_string(), organization };
+        tracing::debug!(peer = %self.peer, %identity, "logged in");
+        self.role = Role::Main(Main {
+            session: opened,
+            caller: Arc::new(Caller { identity, client, delegation: Delegation::Client(credentials) }),
+            _place: place,
+            signatures,
+            accepts_deferred_answers: session.accepts_deferred_answers(),
+            redirects,
+            program,
+            events,
+        });
+    }
+}
+
+async fn examine(attempt: Box<Attempt>, message: Vec<u8>) -> Step {
+    let protocol = attempt.protocol();
+    // Nobody closes the semaphore: waiting cannot fail.
+    let turn = EXAMINATIONS.acquire().await;
+    let now = UnixTime(forebay_net::clock::now_unix());
+    let examined = tokio::task::spawn_blocking(move || {
+        // Held by the thread: it is occupied until the work ends, also when the connection has ended.
+        let _turn = turn;
+        attempt.handle(&message, now)
+    });
+    let examined = examined.await;
+    examined.unwrap_or_else(|error| {
+        tracing::error!(%error, "an internal error ended the examination of credentials");
+        Step::Refused(Refusal { protocol, reason: "an internal error of the server".to_owned() })
+    })
+}
+
+fn refused(text: String) -> Failure {
+    Failure { code: ErrorCode::AUTH_FAILED, text: text.into(), side: Side::Authorization }
+}
+
+/// A name that a client has chosen, without control characters.
+fn printable(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_clients_choose_cannot_forge_a_line_of_a_log() {
+        assert_eq!(printable(b"user"), "user");
+        assert_eq!(printable(b"a\nb\x1b[m"), "a?b?[m");
+        assert_eq!(printable(b"\xff"), "\u{fffd}");
+    }
+}

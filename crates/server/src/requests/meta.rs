@@ -1,0 +1,189 @@
+//! Requests on names: stat, statx, dirlist, locate, prepare.
+
+use crate::{
+    base::{event::Frame, status::Failure},
+    requests::{context::ConnectionContext, names::Permitted},
+};
+use forebay_auth::Right;
+use forebay_engine::{Engine, ListDetail, OpenRequest, Space};
+use forebay_proto::{
+    LocateOptions, ReplyTo, StreamId,
+    request::{Dirlist, Locate, Prepare, Stat, Statx, Target},
+    response::{DirlistEncoder, DirlistForm, Location, LocationKind, VfsStat},
+};
+use forebay_types::{Endpoint, FileStat};
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+
+/// Entries that are authorized before other tasks get their turn.
+const ENTRIES_PER_TURN: usize = 64;
+
+/// Option of a prepare request for files on disk.
+pub(crate) const PREPARE_STAGE: u8 = 8;
+
+impl ConnectionContext {
+    /// The stat of an open file, of a path, or of the space that a path lies in.
+    pub(crate) fn stat(&mut self, stream_id: StreamId, stat: &Stat<'_>) {
+        let path = match stat.target {
+            Target::Handle(name) => {
+                let known = self.handle(name).map(forebay_engine::Handle::stat);
+                return self.conclude(stream_id, known, |reply, stat, out| reply.stat(&stat, out));
+            }
+            Target::Path(path) => path,
+        };
+        let Permitted { request, caller } = match self.permitted(path, Right::Stat) {
+            Ok(permitted) => permitted,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
+        let vfs = stat.vfs;
+        let front = Arc::clone(&self.state.front);
+        self.start_answer(stream_id, |mut answer| async move {
+            if vfs {
+                let space = answer.wait_for(space_of(&front.engine, &request)).await;
+                answer.conclude(space, |reply, space, out| reply.vfs_stat(&vfs_stat(&space), out)).await;
+            } else {
+                let stat = answer.wait_for(front.engine.stat(&request, &caller)).await;
+                answer.conclude(stat, |reply, stat, out| reply.stat(&stat, out)).await;
+            }
+        });
+    }
+
+    /// The kinds of several paths. The request fails if one of them does.
+    pub(crate) fn statx(&mut self, stream_id: StreamId, statx: &Statx<'_>) {
+        let paths: Result<Vec<Permitted>, _> = statx.iter().map(|path| self.permitted(path, Right::Stat)).collect();
+        let paths = match paths {
+            Ok(paths) => paths,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
+        let front = Arc::clone(&self.state.front);
+        self.start_answer(stream_id, |mut answer| async move {
+            let stats = answer.wait_for(stat_all(&front.engine, &paths)).await;
+            answer.conclude(stats, |reply, stats, out| reply.statx(&stats, out)).await;
+        });
+    }
+
+    /// Lists a directory, in frames of whole entries.
+    pub(crate) fn dirlist(&mut self, stream_id: StreamId, dirlist: &Dirlist<'_>) {
+        let Permitted { request, caller } = match self.permitted(dirlist.path, Right::List) {
+            Ok(permitted) => permitted,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
+        let form = DirlistForm::asked_by(dirlist.options);
+        let listings = Arc::clone(&self.listings);
+        let front = Arc::clone(&self.state.front);
+        self.start_answer(stream_id, |mut answer| async move {
+            // The semaphore is never closed, so waiting cannot fail.
+            let _turn = answer.wait_for(listings.acquire_owned()).await;
+            let detail = match form {
+                DirlistForm::Names => ListDetail::Names,
+                DirlistForm::Stats => ListDetail::Stats,
+                DirlistForm::Checksums => ListDetail::Checksums,
+            };
+            let entries = match answer.wait_for(front.engine.list(&request, &caller, detail)).await {
+                Ok(entries) => entries,
+                Err(error) => return answer.fail(error.into()).await,
+            };
+            let mut encoder = DirlistEncoder::new(answer.reply(), form);
+            let mut frame = Vec::new();
+            for (number, mut entry) in entries.into_iter().enumerate() {
+                if front.gate.has_rules() {
+                    if number % ENTRIES_PER_TURN == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                    if !front.allows_entry(&caller, Right::Stat, &request.lfn, &entry.name) {
+                        continue;
+                    }
+                    // The checksum of a small file reveals its contents: it needs the right to read them.
+                    if !front.allows_entry(&caller, Right::Read, &request.lfn, &entry.name) {
+                        entry.checksum = None;
+                    }
+                }
+                encoder.push(&entry, &mut frame);
+                if !frame.is_empty() && answer.send(Frame::from(std::mem::take(&mut frame))).await.is_err() {
+                    return;
+                }
+            }
+            answer.finish(|_, out| encoder.finish(out)).await;
+        });
+    }
+
+    /// Names this server as the place of a file that exists. `*` and `*/path` ask for servers that could have it, so they are
+    /// answered without a look.
+    pub(crate) fn locate(&mut self, stream_id: StreamId, locate: &Locate<'_>) {
+        let location = Location {
+            kind: LocationKind::Server,
+            is_writable: false,
+            endpoint: self.own_endpoint(locate.options.contains(LocateOptions::PREFER_NAMES)),
+        };
+        let any = locate.path.strip_prefix(b"*").map(|path| path.strip_suffix(b"\0").unwrap_or(path));
+        if any.is_some_and(<[u8]>::is_empty) {
+            return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
+        }
+        let Permitted { request, caller } = match self.permitted(any.unwrap_or(locate.path), Right::Stat) {
+            Ok(permitted) => permitted,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
+        if any.is_some() {
+            let exported = self.state.front.engine.write_policy(&request).map_err(Failure::from);
+            return self.conclude(stream_id, exported, |reply, _, out| reply.locate(&[location], out));
+        }
+        let front = Arc::clone(&self.state.front);
+        self.start_answer(stream_id, |mut answer| async move {
+            let stat = answer.wait_for(front.engine.stat(&request, &caller)).await;
+            answer.conclude(stat, |reply, _, out| reply.locate(&[location], out)).await;
+        });
+    }
+
+    /// Starts to fetch the files that a client wants on disk; other kinds of prepare need no action. If one path is refused,
+    /// nothing is fetched.
+    pub(crate) fn prepare(&mut self, stream_id: StreamId, prepare: &Prepare<'_>) {
+        if prepare.options & PREPARE_STAGE == 0 {
+            return self.reply(stream_id, ReplyTo::ok);
+        }
+        let checked: Result<Vec<Permitted>, Failure> =
+            prepare.iter().map(|path| self.permitted(path, Right::Read)).collect();
+        let staged = checked.and_then(|wanted| {
+            let engine = &self.state.front.engine;
+            wanted.iter().try_for_each(|wanted| engine.write_policy(&wanted.request).map(drop))?;
+            Ok(wanted.into_iter().try_for_each(|Permitted { request, caller }| engine.stage(request, caller))?)
+        });
+        let id = self.state.next_prepare_id();
+        self.conclude(stream_id, staged, |reply, (), out| reply.ok_with(id.as_bytes(), out));
+    }
+
+    /// The address that the client is connected to, or the configured name for clients that prefer one.
+    pub(crate) fn own_endpoint(&self, prefers_names: bool) -> Endpoint {
+        let name = self.state.options.host_name.as_deref().filter(|_| prefers_names);
+        let host = name.map_or_else(|| self.local.ip().to_string(), str::to_owned);
+        Endpoint::new(&host, self.local.port())
+    }
+}
+
+async fn stat_all(engine: &Engine, paths: &[Permitted]) -> Result<Vec<FileStat>, forebay_engine::Error> {
+    let mut stats = Vec::with_capacity(paths.len());
+    for Permitted { request, caller } in paths {
+        stats.push(engine.stat(request, caller).await?);
+    }
+    Ok(stats)
+}
+
+/// The space of the server. Any exported name will do, and `/`, which monitoring tools use.
+pub(crate) async fn space_of(engine: &Engine, request: &OpenRequest) -> Result<Space, forebay_engine::Error> {
+    if request.lfn.as_str() != "/" {
+        engine.write_policy(request)?;
+    }
+    engine.space().await
+}
+
+/// One server with free space, as reference servers report it.
+fn vfs_stat(space: &Space) -> VfsStat {
+    let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
+    let use_percent = used_bytes.saturating_mul(100).checked_div(space.total_bytes).unwrap_or(0);
+    VfsStat {
+        writable_servers: 1,
+        writable_free_mib: space.free_bytes / MIB,
+        writable_use_percent: u32::try_from(use_percent).unwrap_or(100),
+        ..VfsStat::default()
+    }
+}

@@ -1,0 +1,93 @@
+//! Reads the names in requests, and has them authorized.
+
+use crate::{base::status::Failure, requests::context::ConnectionContext};
+use forebay_auth::{Right, Token, without_tokens};
+use forebay_engine::{Caller, OpenRequest};
+use forebay_front::{Connection, FailureKind};
+use forebay_types::RequestPath;
+use std::sync::{Arc, atomic::Ordering};
+
+/// Refused tokens of requests after which a connection ends.
+const REFUSED_TOKENS_MAX: u32 = 32;
+
+/// A name that the client may use.
+pub(crate) struct Permitted {
+    pub(crate) request: OpenRequest,
+    pub(crate) caller: Arc<Caller>,
+}
+
+impl ConnectionContext {
+    /// The name in a request, if the client may do `right` with it.
+    pub(crate) fn permitted(&self, payload: &[u8], right: Right) -> Result<Permitted, Failure> {
+        let main = self.main().ok_or_else(|| Failure::internal("a request came before the login"))?;
+        let front = &self.state.front;
+        let request = read_request(payload, front.takes_tokens())?;
+        let connection = Connection { peer: self.peer, is_tls: self.stream.plain().is_none() };
+        let caller = front.admit(&request, right, &main.caller, connection).inspect_err(|failure| {
+            if failure.kind == FailureKind::TokenRefused {
+                self.refused_tokens.fetch_add(1, Ordering::Relaxed);
+            }
+        })?;
+        Ok(Permitted { request, caller })
+    }
+
+    /// Whether so many tokens were refused on this connection that the client seems to guess.
+    pub(crate) fn guesses_tokens(&self) -> bool {
+        self.refused_tokens.load(Ordering::Relaxed) >= REFUSED_TOKENS_MAX
+    }
+}
+
+/// Prefix of the keys of opaque data that are for this server alone.
+const OWN_KEYS: &str = "forebay.";
+
+/// Key of the contents of the probe file.
+const PROBE_KEY: &str = "forebay.probe";
+
+/// Reads a name and its opaque data. Parameters for this server alone are taken out, so that neither rules nor origins see
+/// them; tokens too if they are evaluated here, because only origins that are asked in the client's name may get them.
+fn read_request(payload: &[u8], takes_tokens: bool) -> Result<OpenRequest, Failure> {
+    let mut path = RequestPath::parse(payload)?;
+    let mut probe = None;
+    if path.cgi.contains(OWN_KEYS) {
+        probe = path.cgi_value(PROBE_KEY).map(str::to_owned);
+        let others = path.cgi.split('&').filter(|pair| !pair.starts_with(OWN_KEYS));
+        path.cgi = others.collect::<Vec<_>>().join("&");
+    }
+    let mut token = None;
+    if takes_tokens {
+        token =
+            Token::from_opaque(&path.cgi).map_err(|error| forebay_front::Failure::not_authorized(error.to_string()))?;
+        if token.is_some() {
+            path.cgi = without_tokens(&path.cgi).into_owned();
+        }
+    }
+    Ok(OpenRequest { token, probe, ..OpenRequest::from(path) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_for_this_server_stay_here() {
+        for (cgi, probe, rest) in [
+            ("a=1&forebay.probe=ff&b", Some("ff"), "a=1&b"),
+            ("forebay.probe=ff", Some("ff"), ""),
+            ("forebay.other=1&x.forebay.probe=2", None, "x.forebay.probe=2"),
+            ("a=1", None, "a=1"),
+        ] {
+            let request = read_request(format!("/f?{cgi}").as_bytes(), false).unwrap();
+            assert_eq!((request.probe.as_deref(), request.parameters.as_str()), (probe, rest), "{cgi}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_taken_out_only_where_they_are_evaluated() {
+        let payload = b"/f?a=1&authz=Bearer%20abc.def.ghi&b=2";
+        let request = read_request(payload, false).unwrap();
+        assert!(request.token.is_none() && request.origin_parameters.contains("authz="));
+        let request = read_request(payload, true).unwrap();
+        assert!(request.token.is_some());
+        assert_eq!((request.parameters.as_str(), request.origin_parameters.as_str()), ("a=1&b=2", "a=1&b=2"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Opens and closes.
+
+use crate::{
+    base::{
+        event::{Event, Opened},
+        status::Failure,
+    },
+    requests::{context::ConnectionContext, names::Permitted},
+};
+use forebay_auth::Right;
+use forebay_engine::{Opening, Redirects};
+use forebay_proto::{Abilities, ErrorCode, FileHandle, ReplyTo, StreamId, request::Open};
+use forebay_types::Side;
+use std::sync::Arc;
+
+impl ConnectionContext {
+    /// Starts to open a file. If the rules say so, the client is redirected to the origin. Opens for writing are refused or
+    /// redirected.
+    pub(crate) fn open(&mut self, stream_id: StreamId, open: &Open<'_>) {
+        if open.options.is_write() {
+            return match self.permitted(open.path, Right::Stat) {
+                Ok(permitted) => self.answer_write(stream_id, &permitted.request),
+                Err(failure) => self.fail(stream_id, &failure),
+            };
+        }
+        let Permitted { request, caller } = match self.permitted(open.path, Right::Read) {
+            Ok(permitted) => permitted,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
+        if self.state.front.readiness.is_draining() {
+            return self.fail(stream_id, &draining());
+        }
+        if !self.handles.has_room_for(1) {
+            return self.fail(stream_id, &too_many_files());
+        }
+        let redirects = self.main().map_or(Redirects::Never, |main| main.redirects);
+        let redirects = self.state.front.direct.proven(redirects, request.probe.as_deref());
+        let (options, state) = (open.options, Arc::clone(&self.state));
+        self.start_answer(stream_id, |mut answer| async move {
+            match answer.wait_for(state.front.engine.open_or_redirect(&request, &caller, redirects)).await {
+                Ok(Opening::Redirect(redirect)) => {
+                    let send = |reply: ReplyTo, out: &mut Vec<u8>| match &redirect.url {
+                        Some(url) => reply.redirect_to_url(url, out),
+                        None => reply.redirect_to_host(&redirect.server, "", out),
+                    };
+                    answer.finish(send).await;
+                }
+                Ok(Opening::Direct(path)) => match state.front.direct.url_of(&path) {
+                    Some(url) => answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await,
+                    None => answer.fail(Failure::internal("no URL can name the file in the cache")).await,
+                },
+                // If the connection has ended, the dropped handle closes the file.
+                Ok(Opening::File(handle)) => {
+                    let opened = Opened { reply: answer.reply(), options, handle };
+                    let _ = answer.hand_over(Event::Opened(opened)).await;
+                }
+                Err(error) => answer.fail(error.into()).await,
+            }
+        });
+    }
+
+    /// The redirects that a client can follow, by the abilities it has named at login.
+    pub(crate) fn redirects_for(&self, ability: Abilities) -> Redirects {
+        if !ability.contains(Abilities::FULL_URL) {
+            return Redirects::ToServers;
+        }
+        let sees_files = ability.contains(Abilities::LOCAL_FILE) && self.state.front.direct.is_for(self.peer.ip());
+        match (sees_files, ability.contains(Abilities::READ_REDIRECT)) {
+            (true, true) => Redirects::ToFilesAmidReads,
+            (true, false) => Redirects::ToFiles,
+            (false, _) => Redirects::ToUrls,
+        }
+    }
+
+    /// Adds an open file to the table, and answers the client.
+    pub(crate) fn opened(&mut self, opened: Opened) {
+        let Opened { reply, options, handle } = opened;
+        let stat = handle.stat();
+        if let Some(main) = self.main() {
+            self.state.front.trace_open(&handle, &main.caller, &main.program, self.peer);
+        }
+        match self.handles.insert(handle) {
+            Some(name) => self.output.encode(|out| reply.open(name, options, &stat, out)),
+            None => {
+                let failure = too_many_files();
+                self.metrics.add_client_error(failure.side);
+                self.output.encode(|out| reply.error(failure.code, &failure.text, out));
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self, stream_id: StreamId, name: FileHandle) {
+        let closed = self.handles.remove(name).map(drop).ok_or_else(Failure::not_open);
+        self.conclude(stream_id, closed, |reply, (), out| reply.ok(out));
+    }
+}
+
+/// A client that a redirector has sent goes back to it, and gets another server.
+fn draining() -> Failure {
+    let text = "the server is draining and opens no more files: try another one";
+    Failure { code: ErrorCode::OVERLOADED, text: text.into(), side: Side::Internal }
+}
+
+fn too_many_files() -> Failure {
+    Failure::client(ErrorCode::OVERLOADED, "too many files are open in this session")
+}

@@ -1,0 +1,187 @@
+//! Queries: configuration, checksum, space, attributes, statistics; and the settings of a session.
+
+use crate::{
+    base::status::Failure,
+    requests::{context::ConnectionContext, meta::space_of, names::Permitted},
+};
+use forebay_auth::Right;
+use forebay_engine::{Caller, Checksum, Engine, Error, OpenRequest};
+use forebay_proto::{
+    ErrorCode, QueryKind, ReplyTo, StreamId,
+    limits::{BOUND_STREAMS_MAX, VECTOR_ELEMENT_LEN_MAX, VECTOR_ELEMENTS_MAX},
+    request::{Query, Set},
+    response,
+};
+use forebay_types::Side;
+use std::sync::Arc;
+
+/// Requests that a client may have in progress on one parallel stream, as in the reference server.
+const REQUESTS_PER_STREAM: u32 = 5;
+
+/// Bytes of a configuration reply, as in the reference server. Values that do not fit are omitted.
+const CONFIG_LEN_MAX: usize = 4096;
+
+impl ConnectionContext {
+    pub(crate) fn query(&mut self, stream_id: StreamId, query: &Query<'_>) {
+        match query.kind {
+            QueryKind::CONFIG => {
+                let values = self.config_values(query);
+                self.reply(stream_id, |reply, out| reply.config(values.iter().map(String::as_str), out));
+            }
+            QueryKind::STATS => {
+                let text = self.statistics();
+                self.reply(stream_id, |reply, out| reply.ok_text(&text, out));
+            }
+            QueryKind::CHECKSUM | QueryKind::SPACE | QueryKind::XATTR => self.query_path(stream_id, query),
+            // No computation of a checksum waits here that could be cancelled.
+            QueryKind::CHECKSUM_CANCEL => self.reply(stream_id, ReplyTo::ok),
+            QueryKind::PREPARE
+            | QueryKind::VISA
+            | QueryKind::FILE_INFO
+            | QueryKind::FS_INFO
+            | QueryKind::OPAQUE
+            | QueryKind::OPAQUE_FILE
+            | QueryKind::OPAQUE_HANDLE => {
+                let text = format!("query {} is not supported", query.kind.as_str());
+                self.fail(stream_id, &Failure::client(ErrorCode::UNSUPPORTED, text));
+            }
+            QueryKind(number) => {
+                let text = format!("there is no query {number}");
+                self.fail(stream_id, &Failure::client(ErrorCode::ARG_INVALID, text));
+            }
+        }
+    }
+
+    fn query_path(&mut self, stream_id: StreamId, query: &Query<'_>) {
+        let right = if query.kind == QueryKind::CHECKSUM { Right::Read } else { Right::Stat };
+        let Permitted { request, caller } = match self.permitted(query.argument, right) {
+            Ok(permitted) => permitted,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
+        let kind = query.kind;
+        let front = Arc::clone(&self.state.front);
+        self.start_answer(stream_id, |mut answer| async move {
+            match kind {
+                QueryKind::CHECKSUM => {
+                    let checksum = answer.wait_for(checksum_of(&front.engine, &request, &caller)).await;
+                    answer.conclude(checksum, |reply, checksum, out| reply.checksum(&checksum, out)).await;
+                }
+                QueryKind::SPACE => {
+                    let space = answer.wait_for(space_of(&front.engine, &request)).await;
+                    answer.conclude(space, |reply, space, out| reply.space(&space_reply(&space), out)).await;
+                }
+                _ => {
+                    let stat = answer.wait_for(front.engine.stat(&request, &caller)).await;
+                    answer.conclude(stat, |reply, stat, out| reply.xattr(&stat, out)).await;
+                }
+            }
+        });
+    }
+
+    fn config_values(&self, query: &Query<'_>) -> Vec<String> {
+        let mut room = CONFIG_LEN_MAX;
+        query
+            .config_names()
+            .map(|name| self.config_value(&String::from_utf8_lossy(name)))
+            .take_while(|value| {
+                let fits = value.len() < room;
+                room = room.saturating_sub(value.len() + 1);
+                fits
+            })
+            .collect()
+    }
+
+    /// The value of a configuration name. An unknown or unset name is its own value.
+    fn config_value(&self, name: &str) -> String {
+        let state = &self.state;
+        match name {
+            "readv_ior_max" => VECTOR_ELEMENT_LEN_MAX.to_string(),
+            "readv_iov_max" => VECTOR_ELEMENTS_MAX.to_string(),
+            "bind_max" => BOUND_STREAMS_MAX.to_string(),
+            "pio_max" => REQUESTS_PER_STREAM.to_string(),
+            "fattr" => "0 0".to_owned(),
+            "chksum" if !state.options.checksum_algorithms.is_empty() => {
+                let algorithms = state.options.checksum_algorithms.iter().enumerate();
+                algorithms.map(|(index, name)| format!("{index}:{name}")).collect::<Vec<_>>().join(",")
+            }
+            "role" if state.front.engine.is_manager() => "manager".to_owned(),
+            "role" if state.front.engine.is_cache() => "proxy server".to_owned(),
+            "role" => "server".to_owned(),
+            "sitename" => state.options.site_name.clone().unwrap_or_else(|| name.to_owned()),
+            "start" => state.started.to_string(),
+            "version" => version(),
+            "forebay.probe" => state.front.direct.probe_path(self.peer.ip()).unwrap_or_else(|| name.to_owned()),
+            // Commands of the reference server that have no counterpart here.
+            "cmsd" | "xrootd" => String::new(),
+            _ => name.to_owned(),
+        }
+    }
+
+    /// The part of the reference server's statistics that exists here. The metrics have more.
+    fn statistics(&self) -> String {
+        let state = &self.state;
+        let site = state.options.site_name.as_deref().map(escape_xml).unwrap_or_default();
+        format!(
+            "<statistics tod=\"{now}\" ver=\"{version}\" src=\"{source}\" tos=\"{started}\" pgm=\"forebay\" \
+             pid=\"{pid}\" site=\"{site}\"><stats id=\"link\"><num>{sessions}</num></stats></statistics>",
+            now = forebay_net::clock::now_unix(),
+            version = version(),
+            source = self.own_endpoint(false),
+            started = state.started,
+            pid = std::process::id(),
+            sessions = state.sessions.len(),
+        )
+    }
+
+    /// Accepts a setting of the session, which has no effect here, or does a command for the cache.
+    pub(crate) fn set(&mut self, stream_id: StreamId, set: &Set<'_>) {
+        // The third part is the rest: a path may hold spaces.
+        let mut words = set.text.trim_ascii().splitn(3, |&byte| byte == b' ');
+        match (set.modifier, words.next(), words.next()) {
+            (0, Some(b"appid"), _) | (0, Some(b"monitor"), Some(b"on" | b"off")) => self.reply(stream_id, ReplyTo::ok),
+            // The id under which monitoring knows the text; 0 stands for monitoring that is off.
+            (0, Some(b"monitor"), Some(b"info")) => self.reply(stream_id, |reply, out| reply.ok_with(&[0; 4], out)),
+            (0, Some(b"cache"), Some(command)) => {
+                self.command_cache(stream_id, command, words.next().unwrap_or_default().trim_ascii());
+            }
+            _ => self.fail(stream_id, &Failure::client(ErrorCode::ARG_INVALID, "no such setting")),
+        }
+    }
+}
+
+/// A checksum, by the algorithm that its opaque data names or else by the origin's choice. Clients fail when
+/// the reply names another algorithm than they asked for.
+async fn checksum_of(engine: &Engine, request: &OpenRequest, caller: &Caller) -> Result<response::Checksum, Failure> {
+    let algorithm = request.parameters.split('&').find_map(|pair| pair.strip_prefix("cks.type="));
+    let asked = algorithm.map(str::to_ascii_lowercase);
+    let unknown = |name: &str| Failure {
+        code: ErrorCode::SERVER_ERROR,
+        text: format!("{name} checksum not supported.").into(),
+        side: Side::Client,
+    };
+    match (engine.checksum(request, caller, asked.as_deref()).await, asked) {
+        (Ok(Checksum { algorithm, .. }), Some(asked)) if !algorithm.eq_ignore_ascii_case(&asked) => {
+            Err(unknown(&asked))
+        }
+        (Ok(Checksum { algorithm, value }), _) => Ok(response::Checksum::new(&algorithm, &value)),
+        (Err(Error::Unsupported { .. }), Some(asked)) => Err(unknown(&asked)),
+        (Err(error), _) => Err(error.into()),
+    }
+}
+
+fn space_reply(space: &forebay_engine::Space) -> response::Space {
+    response::Space {
+        total: space.total_bytes,
+        free: space.free_bytes,
+        largest_free: space.free_bytes,
+        used: space.total_bytes.saturating_sub(space.free_bytes),
+    }
+}
+
+fn version() -> String {
+    format!("forebay-{}", env!("CARGO_PKG_VERSION"))
+}
+
+fn escape_xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

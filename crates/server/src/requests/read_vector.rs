@@ -1,0 +1,289 @@
+//! Reads of several ranges in one request.
+
+use crate::{
+    answers::answer::{Answer, Gone},
+    base::{
+        contiguous_elements::{ContiguousElements, encoded_len, range_of},
+        event::Frame,
+        options::ASSEMBLY_LEN,
+        output::OutputError,
+        status::Failure,
+    },
+    requests::{context::ConnectionContext, trace::trace_vector},
+};
+use forebay_engine::{Handle, Segment};
+use forebay_front::{AnswerMemory, ReadStream, append_segment, with_memory};
+use forebay_proto::{
+    ErrorCode, FileHandle, ReplyTo, Status, StreamId,
+    request::{ReadElement, ReadVector},
+    response::element_header,
+};
+use forebay_types::{ByteRange, Outcome};
+use std::sync::Arc;
+
+/// Bytes of elements in one frame of a slow answer.
+const SLOW_FRAME_LEN: usize = 512 << 10;
+
+/// The progress of a vector read before its task starts.
+#[derive(Default)]
+struct Progress {
+    /// Elements that are assembled or sent.
+    done: usize,
+    /// The next elements that are on disk, and accounted, but not in the page cache.
+    on_disk: Vec<ReadStream>,
+    has_begun: bool,
+    /// The file that the client can read itself, if it is as complete as it seems.
+    switching: Option<Handle>,
+}
+
+impl ConnectionContext {
+    /// Answers a vector read: at once while the page cache holds the elements, the rest by a task of its own. A frame never
+    /// ends within an element.
+    pub(crate) async fn read_vector(&mut self, stream_id: StreamId, read: &ReadVector<'_>) -> Result<(), OutputError> {
+        if let Err(failure) = self.check_elements(read) {
+            self.fail(stream_id, &failure);
+            return Ok(());
+        }
+        if read.path_id != 0 {
+            self.start_read_vector(stream_id, read, Vec::new(), Progress::default());
+            return Ok(());
+        }
+        if let Some(handle) = self.switching(read) {
+            let progress = Progress { switching: Some(handle), ..Progress::default() };
+            self.start_read_vector(stream_id, read, Vec::new(), progress);
+            return Ok(());
+        }
+        let frame_start = self.output.len();
+        let mut progress = Progress::default();
+        let body_len = usize::try_from(read.elements.body_len()).unwrap_or(usize::MAX);
+        self.begin_frame(stream_id, body_len);
+        let mut body_start = self.output.len();
+        let mut elements = read.elements.iter().peekable();
+        while let Some(first) = elements.next() {
+            let mut run = ContiguousElements::of(first);
+            while let Some(next) = elements.next_if(|next| run.continues_with(next)) {
+                run.push(next);
+            }
+            let appended = self.append_run(&run, &mut progress.on_disk);
+            progress.done += appended;
+            if appended < run.elements().len() {
+                break;
+            }
+            if self.output.len() >= ASSEMBLY_LEN && progress.done < read.elements.len() {
+                self.end_frame(stream_id, Status::OKSOFAR, body_start);
+                self.flush().await?;
+                progress.has_begun = true;
+                self.begin_frame(stream_id, body_len);
+                body_start = self.output.len();
+            }
+        }
+        if progress.done == read.elements.len() {
+            self.end_frame(stream_id, Status::OK, body_start);
+            let traced = self.traced_elements(read);
+            trace_vector(|name| self.handles.get(name), &traced, self.received, Outcome::Hit);
+            self.note_hit();
+        } else {
+            // This frame has not been sent: the task sends it with the elements that follow.
+            let assembled = self.output.behind(body_start).to_vec();
+            self.output.truncate(if progress.has_begun { 0 } else { frame_start });
+            self.start_read_vector(stream_id, read, assembled, progress);
+        }
+        Ok(())
+    }
+
+    /// The file that the client can be redirected to: a vector read of one file only.
+    fn switching(&self, read: &ReadVector<'_>) -> Option<Handle> {
+        let name = read.elements.iter().next()?.handle;
+        let handle = self.handles.get(name).filter(|handle| handle.may_switch())?;
+        read.elements.iter().all(|element| element.handle == name).then(|| handle.clone())
+    }
+
+    /// Refuses vectors with an element beyond the end of its file: the protocol has no form for a part of an element.
+    fn check_elements(&self, read: &ReadVector<'_>) -> Result<(), Failure> {
+        for element in read.elements.iter() {
+            let handle = self.handle(element.handle)?;
+            if range_of(&element).end() > handle.size() {
+                return Err(Failure::client(ErrorCode::FS_ERROR, "readv past EOF"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the header of a frame, and makes room for a body of up to `body_len` bytes.
+    fn begin_frame(&mut self, stream_id: StreamId, body_len: usize) {
+        self.output.expect(body_len);
+        self.reply(stream_id, |reply, out| reply.header(Status::OKSOFAR, 0, out));
+    }
+
+    /// Completes the header of the frame whose body starts at `body_start` of the waiting answers.
+    fn end_frame(&mut self, stream_id: StreamId, status: Status, body_start: usize) {
+        let body_len = u32::try_from(self.output.len() - body_start).unwrap_or(u32::MAX);
+        let mut header = Vec::new();
+        let reply = ReplyTo::direct(stream_id);
+        reply.header(status, body_len, &mut header);
+        self.output.overwrite(body_start - reply.header_len(), &header);
+    }
+
+    /// Appends the elements of a run that the page cache holds, from the first one on, and returns how many. `on_disk` gets the
+    /// streams of the others, if they are on disk: these are accounted already.
+    fn append_run(&mut self, run: &ContiguousElements, on_disk: &mut Vec<ReadStream>) -> usize {
+        let Self { handles, output, .. } = self;
+        let elements = run.elements();
+        if run.range().is_empty() {
+            elements.iter().for_each(|element| output.append(&element_header(element)));
+            return elements.len();
+        }
+        let hit = elements.first().and_then(|first| handles.get(first.handle));
+        let Some((handle, file)) = hit.and_then(|handle| Some((handle, handle.hit(run.range())?))) else { return 0 };
+        let cached = run.read_cached(file, output.room(run.encoded_len(elements.len())));
+        output.commit(run.encoded_len(cached));
+        on_disk.extend(elements.iter().skip(cached).map(|element| ReadStream::disk(handle, file, range_of(element))));
+        cached
+    }
+
+    fn start_read_vector(
+        &mut self,
+        stream_id: StreamId,
+        read: &ReadVector<'_>,
+        assembled: Vec<u8>,
+        progress: Progress,
+    ) {
+        let answer = match self.answer_by(stream_id, read.path_id) {
+            Ok(answer) if progress.has_begun => answer.begun(),
+            Ok(answer) => answer,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
+        let elements: Vec<ReadElement> = read.elements.iter().skip(progress.done).collect();
+        let traced = self.traced_elements(read);
+        let handles = self.handles_of(if traced.is_empty() { &elements } else { &traced });
+        let body_len = read.elements.body_len();
+        let (state, received) = (Arc::clone(&self.state), self.received);
+        let mut memory = self.answer_memory();
+        self.start(async move {
+            let mut answer = answer;
+            if let Some(handle) = &progress.switching
+                && let Some(url) = answer.wait_for(state.front.switch_to_file(handle)).await
+            {
+                return answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await;
+            }
+            let metrics = answer.metrics().clone();
+            answer.wait_for(memory.reserve(body_len)).await;
+            let elements = start_elements(elements, &handles, progress.on_disk);
+            if answer_read_vector(answer, memory, elements, assembled, body_len).await.is_ok() {
+                let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
+                metrics.observe_request(Outcome::Missed, duration);
+                let find = |name| handles.iter().find(|(known, _)| *known == name).map(|(_, handle)| handle);
+                trace_vector(find, &traced, received, Outcome::Missed);
+            }
+        });
+    }
+
+    /// The open files of `elements`, each once.
+    fn handles_of(&self, elements: &[ReadElement]) -> Vec<(FileHandle, Handle)> {
+        let mut handles: Vec<(FileHandle, Handle)> = Vec::new();
+        for element in elements {
+            if handles.iter().all(|(name, _)| *name != element.handle)
+                && let Some(handle) = self.handles.get(element.handle)
+            {
+                handles.push((element.handle, handle.clone()));
+            }
+        }
+        handles
+    }
+}
+
+/// An element in progress. Without a source it is empty.
+struct Element {
+    element: ReadElement,
+    source: Option<ReadStream>,
+}
+
+/// Starts the reads of all elements: those of one file together, so that adjacent ones become one origin request. The first
+/// elements may have been found on disk before.
+fn start_elements(
+    elements: Vec<ReadElement>,
+    handles: &[(FileHandle, Handle)],
+    on_disk: Vec<ReadStream>,
+) -> Vec<Element> {
+    let mut on_disk = on_disk.into_iter();
+    let mut elements: Vec<Element> =
+        elements.into_iter().map(|element| Element { element, source: on_disk.next() }).collect();
+    for (name, handle) in handles {
+        let wanted =
+            |element: &Element| element.element.handle == *name && element.element.len > 0 && element.source.is_none();
+        let ranges: Vec<ByteRange> =
+            elements.iter().filter(|element| wanted(element)).map(|element| range_of(&element.element)).collect();
+        let reads = handle.read_many(&ranges);
+        for (element, read) in elements.iter_mut().filter(|element| wanted(element)).zip(reads) {
+            element.source = Some(ReadStream::engine(read));
+        }
+    }
+    elements
+}
+
+/// Sends the elements in order, in frames of about [`SLOW_FRAME_LEN`].
+async fn answer_read_vector(
+    mut answer: Answer,
+    mut memory: AnswerMemory,
+    elements: Vec<Element>,
+    mut assembled: Vec<u8>,
+    body_len: u64,
+) -> Result<(), Gone> {
+    let mut is_whole = false;
+    let mut rest_len = elements.iter().map(|element| encoded_len(&element.element)).fold(0, usize::saturating_add);
+    for Element { element, source } in elements {
+        if answer.is_deferred() && !is_whole {
+            is_whole = memory.try_reserve(body_len);
+            if !is_whole {
+                answer.answer_directly();
+            }
+        }
+        let (element_len, encoded_len) = (usize::try_from(element.len).unwrap_or(usize::MAX), encoded_len(&element));
+        if !assembled.is_empty() && assembled.len().saturating_add(encoded_len) > SLOW_FRAME_LEN && !is_whole {
+            answer.send(vector_frame(&answer, &memory, Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
+        }
+        if assembled.capacity() - assembled.len() < encoded_len {
+            // Memory for the whole frame: growing it step by step would copy it each time.
+            let frame_rest = SLOW_FRAME_LEN.saturating_sub(assembled.len());
+            let frame_rest = if is_whole { rest_len } else { rest_len.min(frame_rest) };
+            assembled.reserve_exact(frame_rest.max(encoded_len));
+        }
+        rest_len = rest_len.saturating_sub(encoded_len);
+        assembled.extend_from_slice(&element_header(&element));
+        if let Err(failure) = append_source(&mut assembled, source, element_len, &mut answer, &memory).await {
+            answer.fail(failure.into()).await;
+            return Err(Gone);
+        }
+    }
+    answer.send(vector_frame(&answer, &memory, Status::OK, assembled)).await
+}
+
+/// Appends the `len` bytes of one element.
+async fn append_source(
+    assembled: &mut Vec<u8>,
+    source: Option<ReadStream>,
+    len: usize,
+    answer: &mut Answer,
+    memory: &AnswerMemory,
+) -> Result<(), forebay_front::Failure> {
+    let end = assembled.len().saturating_add(len);
+    let Some(mut source) = source else {
+        return if len == 0 { Ok(()) } else { Err(forebay_front::Failure::ended_early()) };
+    };
+    while assembled.len() < end {
+        let rest_len = end.saturating_sub(assembled.len()) as u64;
+        let batch = answer.wait_for(source.next_batch(memory, rest_len)).await;
+        batch.segments.iter().try_for_each(|segment| append_segment(segment, assembled))?;
+        if let Some(failure) = batch.failure {
+            return Err(failure);
+        }
+    }
+    Ok(())
+}
+
+fn vector_frame(answer: &Answer, memory: &AnswerMemory, status: Status, body: Vec<u8>) -> Frame {
+    let reply = answer.reply();
+    let mut head = Vec::with_capacity(reply.header_len());
+    reply.header(status, u32::try_from(body.len()).unwrap_or(u32::MAX), &mut head);
+    Frame { head, body: vec![Segment::Memory(with_memory(body, memory.reserved()))] }
+}
