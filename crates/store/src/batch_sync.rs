@@ -19,7 +19,7 @@ use std::{
 };
 
 /// Files from which on the file system is synced as a whole.
-const TOGETHER_MIN: usize = 8;
+const BATCH_MIN: usize = 8;
 
 /// Makes everything durable that was written to a file system, and fails when anything could not be written since the last call.
 pub type SyncCall = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
@@ -37,22 +37,25 @@ pub(crate) struct WholeSync {
 }
 
 /// The first Linux whose `syncfs` reports everything that could not be written: of data since 5.8, of a journal's end since 5.17.
-const TELLING_SINCE: (u32, u32) = (5, 17);
+const REPORTS_ALL_SINCE: (u32, u32) = (5, 17);
 
 /// Local file systems, by the number of their kind: ext2 to ext4, XFS, Btrfs, F2FS, tmpfs.
-const TELLING_KINDS: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+const REPORTING_KINDS: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 
 impl WholeSync {
     pub(crate) fn of(tree: &Tree) -> Result<Self, StoreError> {
         let failed = || StoreError::io("examining the file system of", tree.path());
         let root = tree.directory("").map_err(failed())?;
         let kind = fstatfs(&*root).map_err(failed())?.f_type;
-        let is_telling = u64::try_from(kind).is_ok_and(|kind| TELLING_KINDS.contains(&kind))
-            && kernel_version().is_some_and(|version| version >= TELLING_SINCE);
+        // Network and stacked file systems may drop write errors in `syncfs`: there each file is synced by itself.
+        let reports_all = u64::try_from(kind).is_ok_and(|kind| REPORTING_KINDS.contains(&kind))
+            && kernel_version().is_some_and(|version| version >= REPORTS_ALL_SINCE);
         let device = fstat(&*root).map_err(failed())?.st_dev;
+        // Always the same descriptor: the kernel reports a failure once to each descriptor that was open before it.
         let call: SyncCall = Box::new(move || Ok(syncfs(&*root)?));
-        let (is_used, call) = (AtomicBool::new(is_telling), Mutex::new(is_telling.then_some(call)));
-        Ok(Self { path: tree.path().to_owned(), device, count_min: TOGETHER_MIN, is_used, call })
+        let is_used = AtomicBool::new(reports_all);
+        let call = Mutex::new(reports_all.then_some(call));
+        Ok(Self { path: tree.path().to_owned(), device, count_min: BATCH_MIN, is_used, call })
     }
 
     /// The same file system, synced for the sake of `count_min` files or more by `call`, which is trusted to report failures.
@@ -75,15 +78,18 @@ impl WholeSync {
 
     /// Syncs the whole file system for the sake of `count` files on it; `false` when each must be synced for itself.
     pub(crate) fn sync_all(&self, count: usize) -> bool {
+        // A sync of the file system also writes the data of other programs: not worth it for a few files.
         if count < self.count_min {
             return false;
         }
+        // One call at a time: a failure is reported to a single call, and must count for all files that wait.
         let mut call = self.call.lock();
         match call.as_ref().map(|call| call()) {
             Some(Ok(())) => true,
             Some(Err(error)) => {
                 let path = self.path.display();
                 tracing::warn!(%path, %error, "a file system could not be synced as a whole: each file is, from now on");
+                // The next call would succeed although data of other files were lost.
                 *call = None;
                 self.is_used.store(false, Relaxed);
                 false

@@ -59,6 +59,7 @@ pub(crate) fn read(place: &Place) -> Result<Option<StoredCinfo>, StoreError> {
     let Some((file, metadata)) = place.open_cinfo(OFlags::RDONLY)? else {
         return Ok(None);
     };
+    // The length comes from the disk, so it is bounded before memory is reserved.
     let mut bytes = vec![0; usize::try_from(metadata.len().min(CINFO_LEN_MAX)).unwrap_or(usize::MAX)];
     file.read_exact_at(&mut bytes, 0).map_err(StoreError::io("reading", &place.cinfo_here().path))?;
     Ok(Some(StoredCinfo { cinfo: Cinfo::decode(&bytes), origin: xattrs::origin(&file), modified: metadata.mtime() }))
@@ -96,6 +97,7 @@ impl CinfoWriter {
             return Ok(Draft { file, staged: None });
         }
         let spot = place.cinfo()?;
+        // A rename works within one file system only: a record in a space is staged there.
         let directory = if spot.is_linked() { &spot.directory } else { &self.staging };
         let carried = self.carried(&spot)?;
         self.write_staged(directory, &carried, cinfo, origin).map_err(StoreError::io("writing", &spot.path))
@@ -104,6 +106,7 @@ impl CinfoWriter {
     /// Attributes of the record at `spot` that the next one is to have, too.
     fn carried(&self, spot: &Spot) -> Result<Attributes, StoreError> {
         match spot.open(OFlags::RDONLY)? {
+            // Other programs keep attributes on records too (XCache, sites): a new file must not lose them.
             Some((old, _)) if self.keeps_xattrs => {
                 Attributes::foreign(&old).map_err(StoreError::io("reading the attributes of", &spot.path))
             }
@@ -128,10 +131,12 @@ impl CinfoWriter {
         let mut image = Vec::new();
         cinfo.encode(&mut image);
         file.write_all_at(&image, 0)?;
+        // Shortened after the write: in between, the bytes after the record are ignored by readers.
         let len = u64::try_from(image.len()).map_err(std::io::Error::other)?;
         if len < old_len {
             file.set_len(len)?;
         }
+        // Mostly the mark is unchanged, and reading an attribute is cheaper than a journaled write.
         if self.keeps_xattrs && xattrs::origin(file).as_ref() != origin {
             xattrs::describe(file, cinfo.geometry.file_size(), origin)?;
         }
@@ -145,6 +150,7 @@ impl CinfoWriter {
             let draft = self.write_staged(directory, &carried, cinfo, origin)?;
             draft.sync().and_then(|()| draft.name(spot)).inspect_err(|_| draft.discard())
         };
+        // Staged outside the tree, so that a crash leaves no stray names next to entries.
         let written = if spot.is_linked() { write(&spot.directory) } else { write(&self.staging) };
         match written {
             // The entry lies on another file system, mounted below the root.
@@ -157,6 +163,7 @@ impl CinfoWriter {
     /// Creates a file with a name of its own.
     fn stage(&self, directory: &OwnedFd) -> std::io::Result<(File, OsString)> {
         for _ in 0..STAGING_ATTEMPTS_MAX {
+            // Counted from 0 after each start: names left by a crash in a space are skipped.
             let name = OsString::from(format!(".forebay-{}", self.next_name.fetch_add(1, Ordering::Relaxed)));
             match self.creation.file(directory, &name) {
                 Ok(file) => return Ok((file, name)),
@@ -211,6 +218,7 @@ impl Draft {
     }
 
     pub(crate) fn is_linked(&self) -> std::io::Result<bool> {
+        // An unlinked file keeps its contents and syncs well, but no later start would find it.
         Ok(self.file.metadata()?.nlink() > 0)
     }
 

@@ -28,6 +28,7 @@ pub(crate) struct LocalFile {
 impl LocalFile {
     /// Takes over an open file on `volume`, with its metadata.
     pub(crate) fn new(volume: VolumeId, file: File, metadata: &Metadata) -> Self {
+        // It was opened for reading only where the file system refuses writes.
         let is_writable = fcntl_getfl(&file).is_ok_and(|flags| flags.contains(OFlags::RDWR));
         Self { file: Arc::new(file), identity: identity_of(metadata), volume, is_writable }
     }
@@ -57,12 +58,15 @@ impl DataFile for LocalFile {
     }
 
     fn write_vectored_at(&self, mut offset: u64, chunks: &[Bytes]) -> io::Result<()> {
+        // The kernel refuses longer vectors with `EINVAL`.
         for group in chunks.chunks(CHUNKS_PER_WRITE_MAX) {
             let mut slices: Vec<IoSlice<'_>> =
+                // Empty chunks would look like a write of nothing, which is an error.
                 group.iter().filter(|chunk| !chunk.is_empty()).map(|chunk| IoSlice::new(chunk)).collect();
             let mut rest = slices.as_mut_slice();
             while !rest.is_empty() {
                 match rustix::io::pwritev(&self.file, rest, offset) {
+                    // Without progress the loop would never end.
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Ok(written) => {
                         IoSlice::advance_slices(&mut rest, written);

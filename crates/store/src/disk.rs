@@ -1,9 +1,9 @@
 //! The interface of disks.
 
-use crate::{OriginMark, Scan, StoreError};
+use crate::{FileIdentity, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo};
 use bytes::Bytes;
-use forebay_cache::{CacheKey, Cinfo, Health};
-use std::{fmt, fs::File, io, path::PathBuf, sync::Arc, time::Duration};
+use forebay_cache::{CacheKey, Cinfo};
+use std::{fmt, fs::File, io, path::PathBuf, sync::Arc};
 
 /// A disk that keeps entries. All methods block.
 ///
@@ -100,6 +100,7 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// Notes that the entry of `key` was used at `now` (seconds of the Unix epoch), for the choice of what to purge.
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError>;
 
+    /// The room of the file system, as of now.
     fn space(&self) -> Result<Space, StoreError>;
 
     /// Where the data file of `key` is, for clients that see the same file system.
@@ -147,6 +148,7 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
     /// Which file this is, whatever name it has by now.
     fn identity(&self) -> FileIdentity;
 
+    /// The disk of the store that the file is on.
     fn volume(&self) -> VolumeId;
 
     /// Whether it may be written; `false` when it was opened while its file system could only be read.
@@ -183,6 +185,7 @@ pub struct NewRecord<'a> {
     pub is_first: bool,
 }
 
+/// An open entry: data, record, and the identity of its origin's file.
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub data: Arc<dyn DataFile>,
@@ -197,47 +200,4 @@ impl Entry {
     pub fn volume(&self) -> VolumeId {
         self.data.volume()
     }
-}
-
-/// Number of a disk among those of the store: its position in the configuration.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct VolumeId(pub u16);
-
-impl fmt::Display for VolumeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// The state of a disk of the store.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct VolumeInfo {
-    pub id: VolumeId,
-    pub path: PathBuf,
-    /// Its share of new files, relative to the other disks', for the same room.
-    pub weight: u32,
-    /// Room on it; `None` if it cannot be measured.
-    pub space: Option<Space>,
-    pub health: Health,
-    /// Operations that failed since the start, for reasons that lie in the disk.
-    pub errors: u64,
-    pub latency: Duration,
-}
-
-/// Names a file independently of its path.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct FileIdentity {
-    pub device: u64,
-    pub inode: u64,
-}
-
-/// Room on a disk.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Space {
-    pub total_bytes: u64,
-    /// Bytes of it that we may still write.
-    pub free_bytes: u64,
-    /// Number of its inodes; 0 when it makes them as needed.
-    pub total_inodes: u64,
-    pub free_inodes: u64,
 }

@@ -2,36 +2,23 @@
 
 mod copies;
 mod remembered;
+mod spec;
 mod volume;
 mod watched_file;
 mod watched_scan;
 
+pub use spec::{Clock, Opener, VolumeSpec};
+
 use crate::{
-    DataFile, Disk, Entry, LocalDisk, NewRecord, OriginMark, Permissions, Scan, Space, StoreError, VolumeId,
-    VolumeInfo,
+    DataFile, Disk, Entry, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
     disk_set::{
         copies::is_better, remembered::Remembered, volume::Volume, watched_file::WatchedFile, watched_scan::WatchedScan,
     },
-    is_mount_point,
 };
 use forebay_cache::{
     CacheKey, Candidate, Cinfo, Health, HealthLimits, placement_hash, placement_order, weight_for_new,
 };
-use std::{fmt, io, path::PathBuf, sync::Arc, time::Instant};
-
-/// Returns the time, which never runs backwards.
-pub type Clock = fn() -> Instant;
-
-/// Opens a disk, at the start and whenever it may have come back.
-pub type Opener = Box<dyn Fn(VolumeId) -> Result<Arc<dyn Disk>, StoreError> + Send + Sync>;
-
-/// One disk of a [`DiskSet`].
-pub struct VolumeSpec {
-    pub path: PathBuf,
-    /// Its share of new files, relative to the other disks', for the same room.
-    pub weight: u32,
-    pub open: Opener,
-}
+use std::{io, path::PathBuf, sync::Arc};
 
 /// Several disks as one: each entry lies on one of them wholly.
 ///
@@ -87,6 +74,7 @@ impl DiskSet {
 
     /// Disks that a new entry may go to, the best one first.
     fn candidates_for_new(&self, hash: u64) -> Vec<&Arc<Volume>> {
+        // With one disk there is no choice, so its room need not be measured.
         if let [only] = self.volumes.as_slice() {
             return if only.health().is_writable() { vec![only] } else { Vec::new() };
         }
@@ -95,6 +83,7 @@ impl DiskSet {
         for volume in &self.volumes {
             let health = volume.health();
             if health.is_writable() {
+                // A disk that cannot be measured weighs next to nothing, so that any other one is preferred.
                 let (free_bytes, total_bytes) =
                     volume.measure().map_or((0, 0), |space| (space.free_bytes, space.total_bytes));
                 let is_second_choice = health == Health::Degraded || free_bytes < total_bytes / FREE_SHARE_WANTED;
@@ -105,6 +94,7 @@ impl DiskSet {
         }
         let order = placement_order(hash, &candidates);
         let mut chosen: Vec<_> = order.into_iter().filter_map(|position| volumes.get(position)).copied().collect();
+        // The sort is stable: within both groups the drawn order stays.
         chosen.sort_by_key(|&(_, is_second_choice)| is_second_choice);
         chosen.into_iter().map(|(volume, _)| volume).collect()
     }
@@ -123,6 +113,8 @@ impl DiskSet {
             let entry = match volume.run(|disk| disk.open_entry(key)) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => continue,
+                // An error of the entry itself is not hidden by the other disks; a broken disk counts as empty if
+                // others are left.
                 Err(error) if error.fault().is_none() || online.len() == 1 => {
                     failure = Some(error);
                     continue;
@@ -143,6 +135,7 @@ impl DiskSet {
                     None
                 }
             };
+            // Two copies would drift apart, and an old one could come back once the newer is purged.
             if let Some(worse) = worse {
                 remove_copy(worse, key);
             }
@@ -172,11 +165,13 @@ impl Disk for DiskSet {
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
         let hash = hash_of(key);
+        // Until the creation ends, no lookup may take the old place for the right one.
         self.remembered.forget(hash);
         let mut first_error = None;
         for volume in self.candidates_for_new(hash) {
             match volume.run(|disk| disk.create_entry(key, cinfo.clone(), origin.clone())) {
                 Ok(entry) => {
+                    // A copy on another disk would win over the new entry as soon as it is more complete.
                     for other in self.online(hash).into_iter().filter(|other| other.id() != volume.id()) {
                         remove_copy(other, key);
                     }
@@ -252,8 +247,10 @@ impl Disk for DiskSet {
     }
 
     fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
+        // Their places are outdated as soon as the removal begins.
         keys.iter().for_each(|key| self.remembered.forget(hash_of(key)));
         let mut results: Vec<_> = keys.iter().map(|_| Ok(())).collect();
+        // Asked of every disk, because a copy may have come back with a disk that was away.
         for volume in self.volumes.iter().filter(|volume| volume.health().is_online()) {
             for (result, removed) in results.iter_mut().zip(volume.remove_entries(keys)) {
                 if result.is_ok() {
@@ -355,39 +352,6 @@ impl Disk for DiskSet {
             self.remembered.clear();
         }
         probed
-    }
-}
-
-impl VolumeSpec {
-    /// A directory of a local file system, created if need be.
-    pub fn local(path: PathBuf, weight: u32, permissions: Permissions) -> Self {
-        let root = path.clone();
-        let open: Opener = Box::new(move |id| Ok(Arc::new(LocalDisk::open_volume(&root, id, permissions)?)));
-        Self { path, weight, open }
-    }
-}
-
-impl VolumeSpec {
-    /// A directory of a local file system that must exist, and be a mount point if `is_mounted`: nothing is to be written where
-    /// the disk should be and is not.
-    pub fn existing(path: PathBuf, weight: u32, is_mounted: bool, permissions: Permissions) -> Self {
-        let root = path.clone();
-        let open: Opener = Box::new(move |id| {
-            if !root.is_dir() {
-                return Err(StoreError::NotADirectory { path: root.clone() });
-            }
-            if is_mounted && !is_mount_point(&root) {
-                return Err(StoreError::NotMounted { path: root.clone() });
-            }
-            Ok(Arc::new(LocalDisk::open_volume(&root, id, permissions)?))
-        });
-        Self { path, weight, open }
-    }
-}
-
-impl fmt::Debug for VolumeSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VolumeSpec").field("path", &self.path).field("weight", &self.weight).finish_non_exhaustive()
     }
 }
 

@@ -55,7 +55,7 @@ impl StoreError {
         Side::Disk
     }
 
-    /// Whether the same may succeed shortly, without anybody mending anything.
+    /// Whether the same operation may succeed shortly without intervention.
     pub fn is_retryable(&self) -> bool {
         self.errno().is_some_and(|errno| PASSING.contains(&errno))
     }
@@ -87,6 +87,7 @@ impl StoreError {
         match self {
             Self::Io { source, .. } => fault_of(source),
             Self::NotADirectory { .. } | Self::NotMounted { .. } | Self::Replaced { .. } => Some(Fault::Absent),
+            // The disk works, but it is not ours until the other process ends.
             Self::Locked { .. } | Self::Filled { .. } => Some(Fault::Absent),
             Self::ForeignLink { .. }
             | Self::NotAFile { .. }

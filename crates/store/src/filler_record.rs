@@ -64,7 +64,8 @@ impl FillerRecord {
         let path = root.join(RECORD);
         let mut text = Vec::new();
         match File::open(&path).and_then(|file| file.take(RECORD_LEN_MAX + 1).read_to_end(&mut text)) {
-            Ok(_) => Ok(serde_json::from_slice(&text).ok().filter(|_| text.len() as u64 <= RECORD_LEN_MAX)),
+            Ok(_) if text.len() as u64 > RECORD_LEN_MAX => Ok(None),
+            Ok(_) => Ok(serde_json::from_slice(&text).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::io("reading", &path)(error)),
         }
@@ -74,6 +75,7 @@ impl FillerRecord {
     /// lock of the store decides, which ends with its holder.
     pub fn refuse_second(root: &Path, now_ms: i64) -> Result<(), StoreError> {
         match Self::read(root) {
+            // Host names may be equal on several machines; the id of a boot is not.
             Ok(Some(record)) if record.is_fresh(now_ms) && record.boot_id != boot_id() => {
                 let age_s = now_ms.saturating_sub(record.renewed_ms) / 1000;
                 Err(StoreError::Filled { path: root.to_owned(), url: record.url, node: record.node, age_s })
@@ -94,6 +96,7 @@ impl FillerRecord {
     pub fn renew(&mut self, root: &Path, now_ms: i64) -> Result<(), StoreError> {
         let is_first = self.renewed_ms == 0;
         if let Some(other) = Self::read(root)?.filter(|other| other.instance != self.instance)
+            // At the start an earlier run on this machine has ended: the lock of the store proves it.
             && (!is_first || other.boot_id != self.boot_id)
             && other.is_fresh(now_ms)
         {
@@ -101,10 +104,12 @@ impl FillerRecord {
             return Err(StoreError::Filled { path: root.to_owned(), url: other.url, node: other.node, age_s });
         }
         self.renewed_ms = now_ms;
-        let (path, staged) = (root.join(RECORD), self.staged(root));
+        let path = root.join(RECORD);
+        let staged = self.staged(root);
         let write = || {
             let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&staged)?;
             file.write_all(&serde_json::to_vec(self).map_err(io::Error::other)?)?;
+            // Renamed into place, so that readers never see half a record.
             fs::rename(&staged, &path)
         };
         write().map_err(|error: io::Error| {
@@ -116,6 +121,7 @@ impl FillerRecord {
 
     /// Removes this record from the store below `root`, if it is there.
     pub fn remove(&self, root: &Path) -> Result<(), StoreError> {
+        // Another run may have taken the store over: its record stays.
         if Self::read(root)?.is_none_or(|record| record.instance != self.instance) {
             return Ok(());
         }

@@ -30,7 +30,7 @@
 //! Creating an entry syncs nothing: its record holds no bit, so losing it loses nothing. An old record is durably gone
 //! before new data takes its name. Removing an entry removes the record first: data without a record is never trusted.
 //! Entries that are removed together are removed without a sync; the sync follows when one of them is created again.
-//! An entry's data file is replaced, never truncated, so that handles on the old one go on reading the old bytes; and a
+//! An entry's data file is replaced, never truncated, so that handles on the old one continue to read the old bytes; and a
 //! record is written only while its key still names the data file it describes ([`StoreError::Superseded`]).
 
 mod batch_sync;
@@ -51,10 +51,11 @@ mod scan;
 mod shared_view;
 mod survey;
 mod tree;
+mod volume;
 mod xattrs;
 
 pub use batch_sync::SyncCall;
-pub use disk::{DataFile, Disk, Entry, FileIdentity, NewRecord, Space, VolumeId, VolumeInfo};
+pub use disk::{DataFile, Disk, Entry, NewRecord};
 pub use disk_set::{Clock, DiskSet, Opener, VolumeSpec};
 pub use error::StoreError;
 pub use filler_record::{FILLER_RECORD_AGE_MAX_MS, FillerRecord};
@@ -66,3 +67,4 @@ pub use probe_file::ProbeFile;
 pub use scan::{Scan, ScanSlice, ScannedEntry};
 pub use shared_view::{SharedFile, SharedView};
 pub use survey::{Account, Defect, EXAMPLES_MAX, Finding, KINDS_MAX, User, survey};
+pub use volume::{FileIdentity, Space, VolumeId, VolumeInfo};

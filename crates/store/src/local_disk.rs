@@ -67,7 +67,7 @@ impl LocalDisk {
     /// Opens the store below `root`, which is created if need be, and takes it for this process. It is disk 0.
     ///
     /// # Errors
-    /// When `root` is no directory, cannot be written to, or is in use by another process.
+    /// When `root` is not a directory, cannot be written to, or is in use by another process.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         Self::open_volume(root, VolumeId(0), Permissions::default())
     }
@@ -78,6 +78,7 @@ impl LocalDisk {
     /// As for [`Self::open`], and when files cannot be given these permissions.
     pub fn open_volume(root: &Path, volume: VolumeId, permissions: Permissions) -> Result<Self, StoreError> {
         let prepared = prepare::prepare(root, permissions)?;
+        // Locked before the staging directory is cleared: the files in it may belong to a process that still runs.
         let lock = prepare::lock(&prepared.tree)?;
         prepare::clear_staging(&prepared)?;
         let keeps_xattrs = prepared.report.keeps_xattrs;
@@ -114,6 +115,7 @@ impl LocalDisk {
     fn lock(&self, key: &CacheKey) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
+        // Locks are shared by hash, so that their memory does not grow with the number of entries.
         let stripe = usize::try_from(hasher.finish() % KEY_LOCKS as u64).unwrap_or(0);
         let lock = self.key_locks.get(stripe).expect("a remainder is below the divisor");
         // The lock guards no memory: what a panic left on disk is judged by what is on disk.
@@ -122,6 +124,8 @@ impl LocalDisk {
 
     /// The place of the entry of `key`, whose data file must be `data`.
     fn place_of(&self, key: &CacheKey, data: &dyn DataFile) -> Result<Place, StoreError> {
+        // The name may lead to a newer entry by now: a record of the old data next to new data would be believed
+        // after a crash.
         let superseded = || StoreError::Superseded { path: self.tree.path_of(key) };
         let place = self.tree.place(key)?.ok_or_else(superseded)?;
         if place.data_identity()? == Some(data.identity()) { Ok(place) } else { Err(superseded()) }
@@ -145,6 +149,7 @@ impl LocalDisk {
             let is_there = draft.is_linked().map_err(StoreError::io("examining the record of", &path))?;
             return if is_there { Ok(()) } else { Err(StoreError::Superseded { path }) };
         }
+        // The lock was not held during the sync, so the entry may have been replaced meanwhile.
         let _guard = self.lock(record.key);
         let place = self.place_of(record.key, record.data);
         let spot = place.and_then(|place| place.cinfo()).inspect_err(|_| draft.discard())?;
@@ -163,6 +168,7 @@ impl LocalDisk {
 
     /// Removes entries of one directory, given with their positions.
     fn remove_in(&self, directory: &str, keys: &[(usize, &CacheKey)]) -> Vec<(usize, Result<(), StoreError>)> {
+        // Noted before the first removal: a crash between the two must not leave a removal that nobody remembers.
         let opened = match self.unsynced_removals.note(&self.tree, directory, keys) {
             Ok(()) => self.tree.directory(directory),
             Err(error) => {
@@ -201,6 +207,7 @@ impl Disk for LocalDisk {
             (judged, _) => {
                 let reason = judged.err().unwrap_or(Unusable::NoData);
                 tracing::warn!(%key, %reason, "entry removed: it cannot be used");
+                // Left in place it would be found, judged and logged again at each open.
                 remove(&place)?;
                 Ok(None)
             }
@@ -241,6 +248,7 @@ impl Disk for LocalDisk {
             let is_covered = self.whole_sync.covers(draft.file());
             Ok((draft, is_covered))
         };
+        // All records are written first, so that one sync of the file system covers them all.
         let drafts: Vec<Result<_, StoreError>> = records.iter().map(draft).collect();
         let are_synced =
             self.whole_sync.sync_all(drafts.iter().flatten().filter(|(_, is_covered)| *is_covered).count());
@@ -262,6 +270,7 @@ impl Disk for LocalDisk {
             results.extend(self.remove_in(directory, &keys));
             remove_empty_directories(&self.tree, directory);
         }
+        // Directories were visited one after the other; the caller expects the order of its keys.
         results.sort_by_key(|(position, _)| *position);
         results.into_iter().map(|(_, result)| result).collect()
     }
@@ -277,12 +286,15 @@ impl Disk for LocalDisk {
         if mode & READ_BY_OTHERS == 0 {
             return Ok(true);
         }
+        // The time of access is the lease: a reader since then may still have the file open.
         if metadata.atime() >= since {
             return Ok(false);
         }
         let path = self.tree.path_of(key);
         let failed = |error: io::Error| StoreError::io("closing to others", &path)(error);
         data.set_permissions(fs::Permissions::from_mode(mode & !READ_BY_OTHERS)).map_err(failed)?;
+        // Looked at again, because a process that sends clients here sets the time first and checks the permissions
+        // afterwards.
         if data.metadata().map_err(failed)?.atime() < since {
             return Ok(true);
         }
@@ -294,6 +306,7 @@ impl Disk for LocalDisk {
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError> {
         let missing = || StoreError::io("touching", &self.tree.path_of(key))(Errno::NOENT);
         let spot = self.tree.place(key)?.ok_or_else(missing)?.cinfo()?;
+        // The time of change of the record is the time of last use, as in XCache.
         let times = Timestamps {
             last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
             last_modification: Timespec { tv_sec: now, tv_nsec: 0 },
@@ -311,8 +324,10 @@ impl Disk for LocalDisk {
     }
 
     fn volumes(&self) -> Vec<VolumeInfo> {
-        let (id, path) = (self.volume, self.tree.path().to_owned());
-        let (space, latency) = (self.space().ok(), Duration::ZERO);
+        let id = self.volume;
+        let path = self.tree.path().to_owned();
+        let space = self.space().ok();
+        let latency = Duration::ZERO;
         vec![VolumeInfo { id, path, weight: 1, space, health: Health::Healthy, errors: 0, latency }]
     }
 

@@ -46,6 +46,7 @@ impl OriginMark {
     /// Reads what follows `v3 ` in `text`.
     fn parse_v3(text: &str, rest: &str) -> Result<Self, OriginMarkError> {
         let (sealed, sum) = text.rsplit_once(' ').ok_or(OriginMarkError::Form)?;
+        // Checked before anything is parsed: a truncated validator would still parse, with fewer parts.
         if sum != seal(sealed) {
             return Err(OriginMarkError::Sum);
         }
@@ -63,6 +64,7 @@ impl fmt::Display for OriginMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { endpoint, validator, checked } = self;
         let time = checked.map_or_else(|| "-".to_owned(), |checked| checked.to_string());
+        // The previous release reads versions 1 and 2 only.
         let (Some(mtime), None) = (validator.mtime(), validator.etag()) else {
             let between = if validator.is_empty() { "" } else { " " };
             let text = format!("v3 {endpoint} {time}{between}{validator}");

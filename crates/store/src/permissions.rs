@@ -1,6 +1,5 @@
 //! Permissions of a store's files for other users than the server's.
 
-use crate::tree::FILE_FLAGS;
 use rustix::{
     fs::{AtFlags, Gid, Mode, OFlags, chmodat, chownat, fchmod, fchown, mkdirat, openat, unlinkat},
     io::Errno,
@@ -10,6 +9,10 @@ use std::{
     fs::File,
     os::fd::{AsFd, OwnedFd},
 };
+
+/// Opens a plain file, not what a link points to, and does not wait on a FIFO.
+pub(crate) const FILE_FLAGS: OFlags =
+    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
 /// The mode of new files and directories of entries, whatever the umask of the process. Existing ones stay as they are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,12 +65,14 @@ impl Creation {
     pub(crate) fn directory(&self, parent: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         match mkdirat(parent, name, self.directory_mode) {
             Ok(()) => {}
+            // It may be one that the site has made, with permissions of its own.
             Err(Errno::EXIST) => return Ok(()),
             Err(errno) => return Err(errno),
         }
         if let Some(group) = self.group {
             chownat(parent, name, None, Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
         }
+        // Only if the umask took a bit: a call per file is noticeable when many small files are created.
         if self.needs_chmod(self.directory_mode) {
             chmodat(parent, name, self.directory_mode, AtFlags::empty())
         } else {
@@ -97,6 +102,7 @@ impl Creation {
 
 /// The umask of this process; if the system does not report it, one that may clear any bit.
 fn own_umask() -> Mode {
+    // `umask(2)` cannot read without setting, which would race with other threads.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let umask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
     let bits = umask.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());

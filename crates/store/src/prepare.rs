@@ -1,4 +1,4 @@
-//! Preparing a store's root, and telling early what is wrong with it.
+//! Prepares and checks a store's root.
 
 use crate::{Permissions, Space, StoreError, permissions::Creation, tree::Tree, xattrs};
 use rustix::{
@@ -41,7 +41,7 @@ pub(crate) struct Prepared {
     pub(crate) report: StoreReport,
 }
 
-/// Tells whether `root` can be a store: it is created if need be, and must be a directory that can be written to. The
+/// Checks that `root` can be a store: it is created if need be, and must be a directory that can be written to. The
 /// store may be in use.
 pub fn check(root: &Path) -> Result<StoreReport, StoreError> {
     prepare(root, Permissions::default()).map(|prepared| prepared.report)
@@ -67,9 +67,11 @@ pub(crate) fn prepare(root: &Path, permissions: Permissions) -> Result<Prepared,
         }
         _ => StoreError::io("creating the directory", root)(source),
     })?;
+    // Resolved once: a later change of a link on the way must not move the store under a running server.
     let root = root.canonicalize().map_err(StoreError::io("resolving", root))?;
     let creation = Creation::with(permissions);
     let tree = Tree::open(&root, creation)?;
+    // An existing root keeps its permissions: the site may have set them.
     if is_new {
         creation.settle_directory(tree.root()).map_err(StoreError::io("setting the permissions of", &root))?;
     }
@@ -93,6 +95,7 @@ fn probe(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Result<bool, Sto
     }
     .map_err(StoreError::io("creating", &path))?;
     let written = file.write_all(b"probe").map_err(StoreError::io("writing", &path));
+    // Tried on a real file: mount options may forbid what the file system supports.
     let keeps_xattrs = xattrs::are_kept(&file);
     let removed = unlinkat(staging, &name, AtFlags::empty()).map_err(StoreError::io("removing", &path));
     written.and(removed).map(|()| keeps_xattrs)
@@ -107,6 +110,7 @@ pub(crate) fn lock(tree: &Tree) -> Result<OwnedFd, StoreError> {
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(StoreError::Locked { path }),
+        // Some network file systems have no locks. Refusing them would exclude setups that are safe.
         Err(Errno::NOSYS | Errno::NOTSUP) => {
             tracing::warn!(path = %path.display(), "the file system has no locks: make sure that one process uses the store");
         }
@@ -124,6 +128,7 @@ pub(crate) fn clear_staging(prepared: &Prepared) -> Result<(), StoreError> {
         let name = OsStr::from_bytes(entry.file_name().to_bytes());
         if name != "." && name != ".." {
             match unlinkat(&*prepared.staging, name, AtFlags::empty()) {
+                // Directories are not ours: they are left to the site.
                 Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => {}
                 Err(errno) => return Err(StoreError::io("removing", &path.join(name))(errno)),
             }
@@ -136,6 +141,7 @@ pub(crate) fn space(tree: &Tree) -> Result<Space, StoreError> {
     let statvfs = fstatvfs(tree.root()).map_err(StoreError::io("asking for the space of", tree.path()))?;
     Ok(Space {
         total_bytes: statvfs.f_blocks.saturating_mul(statvfs.f_frsize),
+        // Not `f_bfree`, which includes blocks that are reserved for root.
         free_bytes: statvfs.f_bavail.saturating_mul(statvfs.f_frsize),
         total_inodes: statvfs.f_files,
         free_inodes: statvfs.f_favail,

@@ -20,19 +20,23 @@ const NAME: &str = "health";
 
 /// Tries whether the disk of `tree` works, and still is the one at its path.
 pub(crate) fn probe(tree: &Tree, staging: &OwnedFd) -> Result<(), StoreError> {
+    // Otherwise writes would go to the old file system, or below the mount point of a missing one.
     if !is_at_its_path(tree)? {
         return Err(StoreError::Replaced { path: tree.path().to_owned() });
     }
     let path = tree.path().join(STAGING_DIRECTORY).join(NAME);
     let name = OsStr::new(NAME);
+    // Left by an earlier probe that was killed or hung.
     remove(staging).map_err(StoreError::io("removing", &path))?;
     let own = Creation::with(Permissions::default());
     let mut file = own.file(staging, name).map_err(StoreError::io("creating", &path))?;
     let tried = file
         .write_all(&PATTERN)
         .map_err(StoreError::io("writing", &path))
+        // Without a sync the page cache alone would answer for the disk.
         .and_then(|()| file.sync_all().map_err(StoreError::io("syncing", &path)))
         .and_then(|()| read_back(&file).map_err(StoreError::io("reading", &path)));
+    // Removed also after a failure: a full disk should not keep the file.
     let removed = remove(staging).map_err(StoreError::io("removing", &path));
     tried.and(removed)
 }

@@ -56,7 +56,8 @@ impl ProbeFile {
     }
 
     fn make(root: &Path) -> io::Result<Self> {
-        let (new, path) = (root.join(NEW_NAME), root.join(NAME));
+        let new = root.join(NEW_NAME);
+        let path = root.join(NAME);
         let token = new_token()?;
         let mut file = fs::File::create(&new)?;
         file.write_all(format!("{token}\n").as_bytes())?;

@@ -34,12 +34,14 @@ const UNSYNCED_MAX: usize = 65_536;
 impl UnsyncedRemovals {
     /// Remembers keys whose record is about to be removed from `directory`.
     pub(crate) fn note(&self, tree: &Tree, directory: &str, keys: &[(usize, &CacheKey)]) -> Result<(), StoreError> {
+        // Bounds the memory. Syncing all at once is cheaper than forgetting, which would need a sync per key.
         if self.removals().keys.len().saturating_add(keys.len()) > UNSYNCED_MAX {
             self.settle(tree)?;
         }
         let mut removals = self.removals();
         removals.last += 1;
         let number = removals.last;
+        // Hashes suffice: two keys with the same one cost a needless sync, never a missing one.
         removals.keys.extend(keys.iter().map(|(_, key)| (hash_of(key), number)));
         removals.directories.insert(directory.to_owned(), number);
         Ok(())
@@ -57,6 +59,7 @@ impl UnsyncedRemovals {
 
     /// Syncs the directories of all removals so far.
     pub(crate) fn settle(&self, tree: &Tree) -> Result<(), StoreError> {
+        // The lock is not held during the syncs; removals that are noted meanwhile have higher numbers and stay.
         let (last, directories) = {
             let removals = self.removals();
             (removals.last, removals.directories.keys().cloned().collect::<Vec<_>>())
@@ -83,6 +86,7 @@ fn sync_directory(tree: &Tree, path: &str) -> Result<(), StoreError> {
             Ok(directory) => {
                 return rustix::fs::fsync(&*directory).map_err(StoreError::io("syncing", &tree.path().join(rest)));
             }
+            // A removed directory cannot be synced; its own removal, in the one above, includes those of its names.
             Err(_) if !rest.is_empty() => rest = rest.rsplit_once('/').map_or("", |(parent, _)| parent),
             Err(errno) => return Err(StoreError::io("opening", tree.path())(errno)),
         }

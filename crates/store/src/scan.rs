@@ -15,7 +15,7 @@ pub trait Scan: Send {
     /// Examines up to `limit` further names and returns the entries found. Unreadable ones are skipped and counted.
     ///
     /// # Errors
-    /// When the disk fails as a whole; the walk cannot go on.
+    /// When the disk fails as a whole; the walk cannot continue.
     fn next_slice(&mut self, limit: usize) -> Result<ScanSlice, StoreError>;
 }
 
@@ -87,6 +87,7 @@ impl TreeScan {
         let listed = self.tree.directory(name).and_then(|directory| Ok((Listing::read(&directory)?, directory)));
         let (listing, directory) = match listed {
             Ok(listed) => listed,
+            // A root that cannot be listed is a failed disk, not an empty one.
             Err(errno) if path.is_empty() => return Err(StoreError::io("listing", self.tree.path())(errno)),
             Err(errno) => {
                 tracing::warn!(directory = %self.tree.path().join(name).display(), error = %errno, "not listed");
@@ -97,6 +98,7 @@ impl TreeScan {
         slice.unusable += listing.unusable;
         let is_own = |name: &str| path.is_empty() && is_reserved_top(name);
         let mut work = Vec::new();
+        // Creations and removals change the directory's time; changes of existing entries are in the index already.
         let is_wanted = self.changed_since.is_none_or(|since| changed(&directory).is_none_or(|time| time >= since));
         for name in listing.files.iter().filter(|name| is_wanted && !is_own(name)) {
             match name.strip_suffix(CINFO_SUFFIX) {
@@ -106,8 +108,10 @@ impl TreeScan {
             }
         }
         work.extend(listing.directories.into_iter().filter(|name| !is_own(name)).map(Work::Enter));
+        // In reverse, because work is taken from the end.
         work.sort_by(|a, b| b.name().cmp(a.name()));
         if let Some(above) = self.levels.last_mut() {
+            // Opened again by path when the walk returns to it.
             above.directory = None;
         }
         self.levels.push(Level { directory: Some(directory), path, work });
@@ -117,6 +121,7 @@ impl TreeScan {
     /// Looks at the entry `name` of the innermost directory.
     fn examine(&mut self, name: &str, slice: &mut ScanSlice) {
         let Some(level) = self.levels.last_mut() else { return };
+        // The name comes from the disk: it may be none that a client can ask for.
         let key = CacheKey::from_text(&format!("/{}{name}", level.path));
         let directory = level.directory.take().or_else(|| self.tree.directory(level.path.trim_end_matches('/')).ok());
         let (Some(key), Some(directory)) = (key, directory) else {
@@ -136,6 +141,7 @@ impl TreeScan {
                     last_use: modified,
                 });
             }
+            // The entry was removed since its directory was listed, or is being created.
             Ok(None) => slice.orphans += 1,
             Ok(Some((StoredCinfo { cinfo: Err(error), .. }, _))) => {
                 tracing::debug!(%key, %error, "record passed over");

@@ -52,10 +52,12 @@ impl SharedView {
     pub fn find(&self, key: &CacheKey) -> Result<Option<SharedFile>, StoreError> {
         let mut failure = None;
         for root in &self.roots {
+            // Opened for each look: the file system may have been mounted again since.
             let found = Tree::open(root, self.creation).and_then(|tree| self.find_in(&tree, key));
             match found {
                 Ok(Some(file)) => return Ok(Some(file)),
                 Ok(None) => {}
+                // Another disk may have the file; the failure counts only if none has.
                 Err(error) => failure = Some(error),
             }
         }
@@ -71,6 +73,7 @@ impl SharedView {
         // The record of a file that has taken the place of `data` has no block at first; the name is looked at again later.
         let Some(stored) = cinfo_file::read(&place)? else { return Ok(None) };
         let Ok(cinfo) = stored.cinfo else { return Ok(None) };
+        // A client reads the file without asking again, so every byte must be there.
         if !cinfo.is_complete() || metadata.len() < cinfo.expected_data_len() {
             return Ok(None);
         }
@@ -91,6 +94,7 @@ impl SharedFile {
             last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
             last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         };
+        // Set before the checks below: the owner looks in the opposite order, so one of the two notices the other.
         futimens(&self.data, &now).map_err(StoreError::io("setting the time of access of", &self.path))?;
         let metadata = self.data.metadata().map_err(StoreError::io("examining", &self.path))?;
         let is_here = self
@@ -137,7 +141,8 @@ mod tests {
 
     #[test]
     fn only_complete_files_are_found_that_are_open_to_others() {
-        let (root, none) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let root = tempfile::tempdir().unwrap();
+        let none = tempfile::tempdir().unwrap();
         let view = SharedView::new(vec![none.path().join("absent"), root.path().to_owned()], SHOWN);
         let find = || view.find(&key());
         assert!(find().is_err(), "a disk that is not there may have it");
@@ -165,7 +170,8 @@ mod tests {
         let path = root.path().join("a/f");
         File::open(&path).unwrap().set_times(fs::FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH)).unwrap();
         let view = SharedView::new(vec![root.path().to_owned()], SHOWN);
-        let (found, before) = (view.find(&key()).unwrap().unwrap(), path.metadata().unwrap());
+        let found = view.find(&key()).unwrap().unwrap();
+        let before = path.metadata().unwrap();
         assert!(found.lease().unwrap());
         let after = path.metadata().unwrap();
         assert!(after.atime() > 1_700_000_000);

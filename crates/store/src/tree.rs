@@ -1,6 +1,9 @@
 //! Finding files below the root without ever leaving it by accident.
 
-use crate::{FileIdentity, StoreError, permissions::Creation};
+use crate::{
+    FileIdentity, StoreError,
+    permissions::{Creation, FILE_FLAGS},
+};
 use forebay_cache::{CINFO_SUFFIX, CacheKey};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, openat2, readlinkat, statat, unlinkat},
@@ -15,10 +18,6 @@ use std::{
 };
 
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
-/// Opens a plain file, not what a link points to, and does not wait on a FIFO.
-pub(crate) const FILE_FLAGS: OFlags =
-    OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
 /// The directory tree of a store.
 #[derive(Clone, Debug)]
@@ -99,6 +98,7 @@ impl Tree {
             Err(Errno::NOENT) => {}
             other => return other.map_err(|errno| self.directory_error(path, errno)),
         }
+        // Mostly only the last components are missing, but which ones is known only by trying.
         let mut directory = Arc::clone(&self.root);
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         let mut start = 0;
@@ -117,6 +117,7 @@ impl Tree {
         if path.is_empty() {
             return Ok(Arc::clone(&self.root));
         }
+        // The kernel refuses every way out of the root, also one that a link opens during the call.
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         match openat2(&*self.root, path, DIRECTORY_FLAGS, Mode::empty(), resolve) {
             // Linux before 5.6, and sandboxes that do not know the call.
@@ -127,6 +128,7 @@ impl Tree {
 
     fn directory_without_links(&self, path: &str) -> rustix::io::Result<Arc<OwnedFd>> {
         path.split('/').try_fold(Arc::clone(&self.root), |directory, component| {
+            // Without the kernel's help no link is followed at all: a check of its target could be outrun.
             match openat(&*directory, component, DIRECTORY_FLAGS | OFlags::NOFOLLOW, Mode::empty()) {
                 // Neither a file nor a link is a directory; only the latter can be read as a link.
                 Err(Errno::NOTDIR) if readlinkat(&*directory, component, Vec::new()).is_ok() => Err(Errno::LOOP),
@@ -187,6 +189,7 @@ impl Place {
     /// Opens a file that is here, as it mostly is, or where a link leads.
     fn open(&self, here: Spot, access: OFlags) -> Result<Option<(File, Metadata)>, StoreError> {
         match here.open(access) {
+            // Links into spaces are rare: they are read only after the plain open has failed.
             Err(StoreError::NotAFile { .. }) => self.spot(here.name, here.path)?.open(access),
             opened => opened,
         }
@@ -207,6 +210,7 @@ impl Place {
         let (Some(parent), Some(target_name)) = (target.parent(), target.file_name()) else {
             return Err(StoreError::ForeignLink { path });
         };
+        // XCache writes only such links. Any other one may be planted, and could lead a write anywhere.
         if !target.is_absolute() || !target_name.as_bytes().ends_with(b"%") {
             return Err(StoreError::ForeignLink { path });
         }
@@ -233,12 +237,14 @@ impl Spot {
         let file = match openat(&*self.directory, &self.name, access | FILE_FLAGS, Mode::empty()) {
             Ok(file) => File::from(file),
             Err(Errno::NOENT) => return Ok(None),
+            // A directory, a link, or a socket or FIFO without a peer.
             Err(Errno::ISDIR | Errno::LOOP | Errno::NXIO) => {
                 return Err(StoreError::NotAFile { path: self.path.clone() });
             }
             Err(errno) => return Err(StoreError::io("opening", &self.path)(errno)),
         };
         let metadata = file.metadata().map_err(StoreError::io("examining", &self.path))?;
+        // Checked after the open: a check by name could be outrun by a rename.
         if metadata.is_file() {
             Ok(Some((file, metadata)))
         } else {
@@ -284,6 +290,7 @@ impl Spot {
     /// Removes the file here and a link to it; true when there was a file.
     pub(crate) fn remove(&self) -> Result<bool, StoreError> {
         let was_there = self.remove_file()?;
+        // The file goes before the link: a link to nothing is harmless, a file without a link is lost room.
         let Some((directory, name)) = &self.link else {
             return Ok(was_there);
         };

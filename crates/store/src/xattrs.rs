@@ -75,6 +75,7 @@ pub(crate) fn describe(file: &File, file_size: u64, origin: Option<&OriginMark>)
 
 /// The origin's mark on `file`; `None` when there is none or it cannot be read.
 pub(crate) fn origin(file: &File) -> Option<OriginMark> {
+    // An unreadable mark costs one question to the origin, so it is not an error.
     let value = value_of(file, OsStr::new(ORIGIN), ORIGIN_LEN_MAX).ok()??;
     std::str::from_utf8(&value).ok()?.parse().ok()
 }
@@ -93,6 +94,7 @@ fn value_of(file: &File, name: &OsStr, len_max: usize) -> rustix::io::Result<Opt
             value.truncate(len);
             Ok(Some(value))
         }
+        // No such attribute, or a file system without attributes.
         Err(Errno::NODATA | Errno::NOTSUP) => Ok(None),
         Err(errno) => Err(errno),
     }

@@ -15,6 +15,7 @@ pub(crate) fn is_better(entry: &Entry, kept: &Entry) -> bool {
             (true, true) | (false, false) => {}
         }
     }
+    // Of different contents the newer one is more likely to be the origin's.
     entry.cinfo.created > kept.cinfo.created
 }
 

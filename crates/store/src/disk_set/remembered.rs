@@ -25,8 +25,10 @@ impl Default for Remembered {
 impl Remembered {
     pub(crate) fn get(&self, hash: u64) -> Option<VolumeId> {
         let value = self.slot(hash)?.load(Relaxed);
-        let is_it = value & !VOLUME_BITS == hash & !VOLUME_BITS;
-        u16::try_from((value & VOLUME_BITS).checked_sub(1)?).ok().filter(|_| is_it).map(VolumeId)
+        if value & !VOLUME_BITS != hash & !VOLUME_BITS {
+            return None;
+        }
+        u16::try_from((value & VOLUME_BITS).checked_sub(1)?).ok().map(VolumeId)
     }
 
     pub(crate) fn put(&self, hash: u64, volume: VolumeId) {
@@ -59,7 +61,8 @@ mod tests {
     #[test]
     fn places_are_remembered_until_they_are_forgotten() {
         let remembered = Remembered::default();
-        let (hash, same_slot) = (0xabcd_0000_1234, 0xabce_0000_1234);
+        let hash = 0xabcd_0000_1234;
+        let same_slot = 0xabce_0000_1234;
         assert_eq!(remembered.get(hash), None);
         assert_eq!(remembered.get(0), None);
         remembered.put(hash, VolumeId(0));

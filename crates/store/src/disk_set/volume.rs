@@ -1,7 +1,8 @@
 //! One disk of a set, watched.
 
 use crate::{
-    DataFile, Disk, NewRecord, Space, StoreError, VolumeId, VolumeInfo, VolumeSpec, disk_set::Clock, error::fault_of,
+    DataFile, Disk, NewRecord, Space, StoreError, VolumeId, VolumeInfo, VolumeSpec, disk_set::spec::Clock,
+    error::fault_of,
 };
 use forebay_cache::{CacheKey, DiskHealth, Fault, Health, HealthLimits, placement_hash};
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -82,6 +83,10 @@ impl Volume {
         self.disk.read().clone()
     }
 
+    fn online_disk(&self) -> Option<Arc<dyn Disk>> {
+        if self.health().is_online() { self.disk() } else { None }
+    }
+
     /// Opens or reopens the disk; offline if that fails.
     pub(crate) fn open(&self) -> Result<(), StoreError> {
         match (self.spec.open)(self.id) {
@@ -98,8 +103,7 @@ impl Volume {
 
     /// Runs an operation on the disk and takes note of how it went.
     pub(crate) fn run<T>(&self, operation: impl FnOnce(&dyn Disk) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let disk = self.disk().filter(|_| self.health().is_online());
-        let disk = disk.ok_or_else(|| StoreError::Offline { path: self.spec.path.clone() })?;
+        let disk = self.online_disk().ok_or_else(|| StoreError::Offline { path: self.spec.path.clone() })?;
         self.observed(self.limits.hung_after, || operation(&*disk), |error| error.fault())
     }
 
@@ -152,7 +156,8 @@ impl Volume {
     /// Runs an operation on the disk that may take as long as a sync of one file, or of the whole file system if it is for
     /// several; `None` when it is offline.
     fn patiently<T>(&self, files: usize, operation: impl FnOnce(&dyn Disk) -> T) -> Option<T> {
-        let disk = self.disk().filter(|_| self.health().is_online())?;
+        let disk = self.online_disk()?;
+        // A sync of the whole file system also waits for data that others have written.
         let patience = if files > 1 { self.limits.whole_sync_hung_after } else { self.limits.sync_hung_after };
         let _under_way = self.begin(patience);
         Some(operation(&*disk))
@@ -187,6 +192,7 @@ impl Volume {
     /// Looks for operations that hang; `true` when the disk is to be probed now.
     pub(crate) fn begin_probe(&self) -> bool {
         let now = (self.clock)();
+        // A thread in a hanging system call cannot report: the probe timer looks at its deadline instead.
         let hangs = self.watch().under_way.values().any(|&due| due <= now);
         if hangs {
             self.note(|health, now| health.failed(now, Fault::Hung), None);
@@ -200,6 +206,8 @@ impl Volume {
             Some(disk) => disk.probe(self.id),
             None => Err(StoreError::Replaced { path: self.spec.path.clone() }),
         };
+        // Another file system is mounted at the path by now, perhaps the disk's replacement: it is opened as a new
+        // one.
         let probed = match probed {
             Err(StoreError::Replaced { .. }) => self.open(),
             other => other,
@@ -246,6 +254,7 @@ impl Volume {
         let mut watch = self.watch();
         let number = watch.next_operation;
         watch.next_operation += 1;
+        // Noted before the call: if it hangs, nothing runs after it.
         watch.under_way.insert(number, began + patience);
         Operation { volume: self, number, began }
     }
@@ -262,13 +271,15 @@ impl Volume {
             let after = watch.health.health(now);
             (std::mem::replace(&mut watch.logged, after), after)
         };
+        // Only changes are logged: a failing disk would fill the log otherwise.
         if before != after {
             self.log(after, error);
         }
     }
 
     fn log(&self, health: Health, error: Option<&dyn std::error::Error>) {
-        let (disk, state) = (self.spec.path.display(), health.as_str());
+        let disk = self.spec.path.display();
+        let state = health.as_str();
         let reason = error.map_or_else(String::new, |error| {
             error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
         });

@@ -57,7 +57,8 @@ impl LocalDisk {
         cinfo: &Cinfo,
         origin: Option<&OriginMark>,
     ) -> Result<LocalFile, StoreError> {
-        let (cinfo_spot, data_spot) = (place.cinfo()?, place.data()?);
+        let cinfo_spot = place.cinfo()?;
+        let data_spot = place.data()?;
         let (cinfo_attributes, data_attributes) =
             (self.space_attributes(&cinfo_spot)?, self.space_attributes(&data_spot)?);
         if cinfo_spot.remove_file()? || self.unsynced_removals.take(key) {
@@ -80,7 +81,8 @@ impl LocalDisk {
         cinfo: &Cinfo,
         origin: Option<&OriginMark>,
     ) -> Result<Attempt, StoreError> {
-        let (cinfo_spot, data_spot) = (place.cinfo_here(), place.data_here());
+        let cinfo_spot = place.cinfo_here();
+        let data_spot = place.data_here();
         let Some(record) = cinfo_spot.create_if_free()? else { return Ok(Attempt::HasRecord) };
         let finish = || {
             self.cinfo_writer

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, fs::Metadata, os::unix::fs::MetadataExt};
 /// Bytes of the unit in which stat counts the blocks of a file.
 const STAT_BLOCK_LEN: u64 = 512;
 
+/// Most examples that are kept of each defect.
 pub const EXAMPLES_MAX: usize = 3;
 
 /// Block sizes and owners that are counted separately; the rest is counted as one.
@@ -33,7 +34,7 @@ pub struct Account {
     pub owners: BTreeMap<Option<u32>, u64>,
     /// When a good entry was last changed, in seconds of the Unix epoch; 0 without entries.
     pub last_change: i64,
-    /// Whether XCache has kept page checksums beside the files. No other program reads them.
+    /// Whether XCache has kept page checksums next to the files. No other program reads them.
     pub has_page_checksums: bool,
     pub defects: BTreeMap<Defect, Finding>,
 }

@@ -46,6 +46,7 @@ pub fn survey(root: &Path, user: Option<User>, progress: &mut dyn FnMut(&Account
                 continue;
             }
             Some(Ok(name)) => surveyor.name(&name, above.len()),
+            // The rest of the tree is still worth a report.
             Some(Err(_)) => {
                 surveyor.account.note(Defect::Unreadable, String::new());
                 None
@@ -101,6 +102,7 @@ impl Surveyor<'_> {
 
     fn enter(&mut self, path: &Path, metadata: &Metadata, depth: usize) -> Option<ReadDir> {
         self.directory(path, metadata);
+        // No name space is this deep, but a loop of mounts is.
         if depth >= DEPTH_MAX {
             self.note(Defect::UnusableName, path);
             return None;
@@ -156,6 +158,7 @@ impl Surveyor<'_> {
     fn target(&self, path: &Path, found: &Metadata) -> Result<Metadata, Defect> {
         let metadata = if found.is_symlink() {
             let target = fs::read_link(path).map_err(|_| Defect::Unreadable)?;
+            // The same rule as for the store's own lookups.
             if !target.is_absolute() || !target.as_os_str().as_bytes().ends_with(b"%") {
                 return Err(Defect::ForeignLink);
             }
@@ -181,6 +184,7 @@ impl Surveyor<'_> {
             User { gid, .. } if gid == metadata.gid() => 3,
             User { .. } => 0,
         };
+        // The kernel uses the first class that fits and no other, so the owner may have fewer rights than others.
         (metadata.mode() >> shift) & wanted == wanted
     }
 
@@ -191,6 +195,7 @@ impl Surveyor<'_> {
             Some(forwarded) => CacheKey::forwarded(&forwarded.origin, &forwarded.lfn).ok()?,
             None => CacheKey::fixed(&Lfn::parse(&format!("/{below}")).ok()?).ok()?,
         };
+        // A name that is spelled differently from its key would never be found.
         (key.as_str().trim_start_matches('/') == below).then_some(key)
     }
 

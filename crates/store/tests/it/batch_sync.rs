@@ -1,4 +1,4 @@
-//! Many entries made durable together.
+//! Batches of entries made durable at once.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const FILES: usize = 20;
 
-/// What the syncs of a whole file system do.
+/// Calls of syncs of a whole file system.
 #[derive(Default)]
 struct Calls {
     made: AtomicU64,
@@ -29,7 +29,7 @@ struct Calls {
 
 type Meanwhile = Box<dyn FnOnce(&LocalDisk) + Send>;
 
-/// A disk whose file system is synced as told.
+/// A disk whose sync calls are counted and may fail.
 struct Store {
     directory: TempDir,
     disk: Arc<LocalDisk>,
@@ -54,7 +54,7 @@ impl Store {
                 if let Some(meanwhile) = calls.meanwhile.lock().unwrap().take() {
                     meanwhile(&this.upgrade().unwrap());
                 }
-                if calls.fails.load(SeqCst) { Err(io::Error::other("told to fail")) } else { Ok(()) }
+                if calls.fails.load(SeqCst) { Err(io::Error::other("simulated failure")) } else { Ok(()) }
             };
             LocalDisk::open(&directory.path().join("root")).unwrap().with_sync_call(8, Box::new(call))
         });
@@ -193,7 +193,7 @@ fn once_the_file_system_could_not_be_synced_each_file_answers_for_itself() {
     store.calls.fails.store(true, SeqCst);
     sync_data(&store, &files);
     assert_eq!((store.calls(), Counted::syncs(&files)), (1, 20));
-    // The failure may have been that of a file that comes next, and no second call would tell of it.
+    // The failure may have been that of a file that comes next, and no second call would report it.
     store.calls.fails.store(false, SeqCst);
     sync_data(&store, &files);
     write_cinfos(&store, &keys, &entries).into_iter().for_each(Result::unwrap);

@@ -40,7 +40,7 @@ fn wait(seconds: u64) {
     SECONDS.set(SECONDS.get() + seconds);
 }
 
-/// Disks that fail as they are told, in a directory each.
+/// Disks with faults, in a directory each.
 struct Disks {
     directory: TempDir,
     faults: Vec<Arc<DiskFaults>>,
@@ -240,7 +240,7 @@ fn entries_of_a_dead_disk_are_misses_until_it_is_back() {
 
 #[test]
 fn of_two_copies_the_better_one_is_kept() {
-    // What each disk holds: when it was created, the origin's change time, and its blocks of three.
+    // The copy on each disk: when it was created, the origin's change time, and its blocks of three.
     type Copy = (i64, Option<i64>, u64);
     let cases: [(&str, Copy, Copy, usize); 5] = [
         ("the newer of two parts", (CREATED, Some(1), 1), (CREATED + 9, Some(1), 1), 1),

@@ -252,7 +252,7 @@ fn entries_in_spaces_are_used_through_their_links() {
     assert!(store.path("store/a.cinfo").is_symlink(), "the link stays, its target is replaced");
     assert_eq!(fs::metadata(&record).unwrap().mtime(), 1_234_567_890);
     assert_eq!(fs::metadata(&data).unwrap().len(), FILE_SIZE);
-    assert_eq!(fs::read_dir(record.parent().unwrap()).unwrap().count(), 1, "nothing is left beside the record");
+    assert_eq!(fs::read_dir(record.parent().unwrap()).unwrap().count(), 1, "nothing is left next to the record");
     assert_eq!(store.disk.open_entry(&key).unwrap().unwrap().cinfo.blocks.count(), 2);
 
     let replaced = create(&store.disk, &key);
@@ -313,7 +313,7 @@ fn links_to_directories_inside_the_store_are_followed() {
     symlink("real", store.path("link")).unwrap();
     match store.disk.open_entry(&key("/link/a")) {
         Ok(found) => assert!(found.is_some()),
-        // Linux before 5.6 cannot tell such links from those that lead out.
+        // Linux before 5.6 cannot distinguish such links from those that lead out.
         Err(error) => assert!(matches!(error, StoreError::ForeignLink { .. })),
     }
 }
@@ -424,7 +424,7 @@ fn many_entries_are_removed_together_with_directories_they_leave_empty() {
     let results = store.disk.remove_entries(&[&keys[..], &[key("/a/d/way"), key("/a/d/3")]].concat());
     let failed: Vec<usize> =
         results.iter().enumerate().filter(|(_, result)| result.is_err()).map(|(at, _)| at).collect();
-    assert_eq!(failed, [5], "only what is no entry cannot be removed");
+    assert_eq!(failed, [5], "only a path that is not an entry cannot be removed");
     assert!(!store.path("a/b").exists() && !store.path("4").exists() && !store.path("4.cinfo").exists());
     assert!(store.path("a/d/stays.cinfo").exists() && store.path("a/d/stays").exists());
     assert!(store.disk.open_entry(&keys[0]).unwrap().is_none());
@@ -466,6 +466,6 @@ fn an_entry_is_made_where_none_is_and_left_alone_where_one_may_be() {
     fs::write(store.path("d/f.cinfo"), "no record").unwrap();
     assert!(make().is_none(), "whether it is one is for others to judge");
     fs::remove_file(store.path("d/f.cinfo")).unwrap();
-    make().expect("data without a record is nobody's");
+    make().expect("data without a record belongs to no entry");
     assert_eq!(fs::metadata(store.path("d/f")).unwrap().len(), 0);
 }

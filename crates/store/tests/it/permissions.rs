@@ -62,7 +62,7 @@ fn new_files_get_their_permissions_whatever_the_umask_and_old_ones_keep_theirs()
     assert_eq!(mode(&root.join(".forebay")), 0o700);
     assert_eq!(mode(&root.join("a/sub/file")), 0o600);
 
-    // What another cache has left stays as it is.
+    // Files of another cache stay as they are.
     fs::create_dir(root.join("old")).unwrap();
     fs::set_permissions(root.join("old"), fs::Permissions::from_mode(0o711)).unwrap();
     let disk = LocalDisk::open(&root).unwrap();

@@ -1,4 +1,4 @@
-//! A survey tells good entries from bad ones and changes nothing.
+//! A survey distinguishes good entries from bad ones and changes nothing.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
 use forebay_cache::{BlockSet, ChecksumState, Cinfo, Geometry};
