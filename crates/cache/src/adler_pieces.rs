@@ -94,7 +94,8 @@ mod tests {
             for piece in order {
                 prop_assert_eq!(pieces.sum(bytes.len() as u64), None);
                 let range = range_of(piece, &bytes);
-                let (start, end) = (usize::try_from(range.start()).unwrap(), usize::try_from(range.end()).unwrap());
+                let start = usize::try_from(range.start()).unwrap();
+                let end = usize::try_from(range.end()).unwrap();
                 pieces.add(range, adler32(&bytes[start..end]));
             }
             prop_assert_eq!(pieces.sum(bytes.len() as u64), Some(adler32(&bytes)));

@@ -151,7 +151,10 @@ impl BlockMap {
     /// Notes that block `index` holds the bytes that were written. A block that is not written is not noted.
     pub fn set_trusted(&self, index: BlockIndex) {
         let (word, mask) = position(index);
-        let Some(bits) = self.trusted.get(word).filter(|_| self.is_written(index)) else { return };
+        let Some(bits) = self.trusted.get(word) else { return };
+        if !self.is_written(index) {
+            return;
+        }
         if bits.fetch_or(mask, Ordering::AcqRel) & mask == 0 {
             self.trusted_count.fetch_add(1, Ordering::AcqRel);
         }

@@ -68,7 +68,8 @@ impl BlockSums {
         let is_worth_a_table = geometry.block_count() > APPENDS_WITHOUT_TABLE_MAX;
         let whole_block = is_worth_a_table.then(|| Crc32cAppend::of_len(geometry.block_size()));
         (0..geometry.block_count()).map(BlockIndex).try_fold(0, |sum, index| {
-            let (block_sum, len) = (self.get(index)?, geometry.range_of(index).len());
+            let block_sum = self.get(index)?;
+            let len = geometry.range_of(index).len();
             Some(match &whole_block {
                 Some(whole_block) if len == geometry.block_size() => whole_block.append(sum, block_sum),
                 _ => crc32c_append(sum, block_sum, len),

@@ -107,7 +107,8 @@ mod tests {
             second in prop::collection::vec(any::<u8>(), 0..5000),
         ) {
             let whole = crc32c::crc32c(&[first.clone(), second.clone()].concat());
-            let (first, piece) = (crc32c::crc32c(&first), crc32c::crc32c(&second));
+            let first = crc32c::crc32c(&first);
+            let piece = crc32c::crc32c(&second);
             let len = second.len() as u64;
             prop_assert_eq!(crc32c_append(first, piece, len), whole);
             prop_assert_eq!(Crc32cAppend::of_len(len).append(first, piece), whole);

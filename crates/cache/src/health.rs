@@ -186,7 +186,8 @@ impl DiskHealth {
             Fault::ReadOnly => self.turn_read_only(now),
             Fault::Hung | Fault::Absent => self.go_offline(now),
             Fault::Broken => {
-                let (window, limits) = (self.limits.error_window, self.limits);
+                let window = self.limits.error_window;
+                let limits = self.limits;
                 self.errors.retain(|&error| now.saturating_duration_since(error) < window);
                 self.errors.push_back(now);
                 if self.errors.len() >= limits.errors_max {

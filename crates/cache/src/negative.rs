@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Most names that are remembered at a time.
 pub const NEGATIVE_NAMES_MAX: usize = 65_536;
 
 /// Most bytes of all names remembered.
@@ -40,7 +41,10 @@ impl<V: Clone> NegativeAnswers<V> {
 
     /// Remembers the answer for `name` from `now` on. An older one that still counts stays.
     pub fn note(&mut self, name: &str, value: V, now: Instant) {
-        let Some(end) = now.checked_add(self.time).filter(|_| !self.time.is_zero()) else { return };
+        let Some(end) = now.checked_add(self.time) else { return };
+        if self.time.is_zero() {
+            return;
+        }
         while self.order.front().is_some_and(|(end, _)| *end <= now) {
             self.drop_oldest();
         }

@@ -95,9 +95,11 @@ mod tests {
 
     #[test]
     fn a_new_disk_takes_files_and_moves_no_others() {
-        let (before, after) = (disks(&[1.0, 1.0]), disks(&[1.0, 1.0, 1.0]));
+        let before = disks(&[1.0, 1.0]);
+        let after = disks(&[1.0, 1.0, 1.0]);
         for hash in hashes() {
-            let (old, new) = (placement_order(hash, &before)[0], placement_order(hash, &after)[0]);
+            let old = placement_order(hash, &before)[0];
+            let new = placement_order(hash, &after)[0];
             assert!(new == old || new == 2, "a file moved from {old} to {new}");
         }
     }

@@ -72,14 +72,17 @@ pub trait Replacement: fmt::Debug + Send {
     /// Lets a parked entry be a victim again.
     fn unpark(&mut self, id: EntryId);
 
+    /// The facts of an entry, or `None` if the policy does not have it.
     fn facts(&self, id: EntryId) -> Option<Facts>;
 
     /// Shows entries that are not parked, in no order that means anything: those from position `from` on, `count` positions
     /// at most. The position to go on from, or `None` at the end.
     fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize>;
 
+    /// Number of entries, parked ones included.
     fn len(&self) -> usize;
 
+    /// Whether the policy has no entries.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -166,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_check_is_due_when_the_last_one_is_old_enough() {
-        let (hourly, each) = (policy(ValidityCheck::Every(HOUR), None), policy(ValidityCheck::EachOpen, None));
+        let hourly = policy(ValidityCheck::Every(HOUR), None);
+        let each = policy(ValidityCheck::EachOpen, None);
         for (policy, last_check, now, verdict) in [
             (hourly, 0, 0, Verdict::Serve),
             (hourly, 0, 3599, Verdict::Serve),

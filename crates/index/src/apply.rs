@@ -48,7 +48,7 @@ impl<'t> Writer<'t> {
     /// Applies one change; `None` when it makes no difference.
     pub(crate) fn apply(&mut self, key: &CacheKey, change: &Change) -> Result<Option<Applied>, IndexError> {
         let before = self.read(key)?;
-        let mut now = before.clone().filter(|_| !change.removed);
+        let mut now = if change.removed { None } else { before.clone() };
         if change.outdated {
             now = now
                 .filter(|record| record.pinned_until.is_some() || record.owner.is_some())

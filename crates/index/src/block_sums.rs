@@ -74,7 +74,8 @@ impl BlockSums {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, IndexError> {
         let mut from = Reader::unseal(bytes, "block checksums")?;
-        let (version, count) = (from.u8()?, from.u16()?);
+        let version = from.u8()?;
+        let count = from.u16()?;
         if version != VERSION || u64::from(count) > SUMS_PER_CHUNK {
             return Err(from.damaged());
         }

@@ -80,7 +80,9 @@ impl Change {
             return;
         }
         if later.outdated {
-            let (pinned_until, owner, removed) = (self.pinned_until, self.owner.take(), self.removed);
+            let pinned_until = self.pinned_until;
+            let owner = self.owner.take();
+            let removed = self.removed;
             *self = Self { removed, pinned_until, owner, ..later };
             return;
         }

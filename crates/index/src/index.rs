@@ -177,7 +177,7 @@ impl Index {
             let was_in_use = self.meta(META_IN_USE)? == Some(1);
             let missed_since = self.meta(META_MISSED_SINCE)?.or(self.meta(META_COMMITTED)?);
             self.write(|writer| {
-                if let Some(since) = missed_since.filter(|_| was_in_use) {
+                if was_in_use && let Some(since) = missed_since {
                     writer.set_meta(META_MISSED_SINCE, since)?;
                 }
                 writer.set_meta(META_IN_USE, 1)

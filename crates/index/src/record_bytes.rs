@@ -99,7 +99,9 @@ impl Record {
             last_use: from.i64()?,
             uses: from.u64()?,
         };
-        let (validated, pinned_until, mtime) = (from.i64()?, from.i64()?, from.i64()?);
+        let validated = from.i64()?;
+        let pinned_until = from.i64()?;
+        let mtime = from.i64()?;
         let endpoint = if has(HAS_ORIGIN) { Some(from.text()?.parse().map_err(|_| from.damaged())?) } else { None };
         let tag = if has(HAS_TAG) { Some(from.text()?) } else { None };
         let owner = if has(HAS_OWNER) { Some(from.text()?) } else { None };
@@ -229,7 +231,8 @@ mod tests {
     fn version_2_holds_the_text_of_a_validator() {
         let bytes = with_validator("etag:\"a\" checksum:md5:aa").encode();
         let head = WRITTEN_BY_V1.find("13006f726967").unwrap() / 2;
-        let (before, after) = (&from_hex(WRITTEN_BY_V1)[2..head - 8], &bytes[2..head - 8]);
+        let before = &from_hex(WRITTEN_BY_V1)[2..head - 8];
+        let after = &bytes[2..head - 8];
         assert_eq!((bytes[0], bytes[1], after), (2, 0x1f, before));
         assert_eq!(bytes[head - 8..head], [0; 8]);
         let text = b"\x18\0etag:\"a\" checksum:md5:aa\x03\0cms";

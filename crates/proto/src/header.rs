@@ -4,8 +4,10 @@ use crate::code::{RequestCode, Status};
 use crate::wire::{Reader, unsigned32};
 use std::fmt;
 
+/// Length of a request's header in bytes.
 pub const REQUEST_HEADER_LEN: usize = 24;
 
+/// Length of a response's header in bytes.
 pub const RESPONSE_HEADER_LEN: usize = 8;
 
 /// Which request a response belongs to: chosen by the client, echoed byte for byte by the server.

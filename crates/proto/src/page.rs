@@ -10,6 +10,7 @@ use crate::response::ResponseError;
 use crate::wire::{Reader, unsigned32, unsigned64};
 use forebay_types::ByteRange;
 
+/// Bytes of a page, the unit of checksums on the wire.
 pub const PAGE_LEN: u64 = 4096;
 
 /// Bytes of the checksum before each page.
@@ -70,6 +71,7 @@ pub const fn data_len(offset: u64, encoded_len: u64) -> Option<u64> {
     }
 }
 
+/// The CRC-32C of `data`, as the protocol defines it for pages.
 pub fn crc32c(data: &[u8]) -> u32 {
     crc32c::crc32c(data)
 }

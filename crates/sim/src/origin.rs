@@ -62,7 +62,8 @@ impl SimOrigin {
 
     fn find(&self, path: &OriginPath) -> Result<(Content, u64), OriginError> {
         let found = file_at(path.lfn.as_str()).and_then(|file| self.world.state().current(file));
-        let (code, text) = (NOT_FOUND, "no such file".to_owned());
+        let code = NOT_FOUND;
+        let text = "no such file".to_owned();
         found.ok_or_else(|| OriginError::Refused { endpoint: Self::endpoint(), code, text })
     }
 }
@@ -85,7 +86,10 @@ impl Origin for SimOrigin {
         Box::pin(async move {
             self.round_trip("asking about").await?;
             let (content, size) = self.find(path)?;
-            let (mtime, kind, readable, executable) = (content.mtime(), FileKind::File, true, false);
+            let mtime = content.mtime();
+            let kind = FileKind::File;
+            let readable = true;
+            let executable = false;
             Ok(FileStat { id: content.file, kind, size, mtime, readable, executable, offline: false, cached: false })
         })
     }
@@ -139,7 +143,9 @@ impl SimFile {
             self.origin.world.find(format!("the origin is asked for {range} of {} bytes", self.size));
         }
         let (sender, chunks) = Chunks::channel();
-        let (origin, content, is_replaced) = (self.origin.clone(), self.content, self.is_replaced());
+        let origin = self.origin.clone();
+        let content = self.content;
+        let is_replaced = self.is_replaced();
         tokio::spawn(async move {
             if is_replaced && origin.dice().one_in(3) {
                 let _ = sender.send(Err(OriginError::Changed { endpoint: SimOrigin::endpoint() }));

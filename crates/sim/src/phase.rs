@@ -44,6 +44,7 @@ fn count_panics() {
     });
 }
 
+/// Simulates one seed; the failure has the violations that were found.
 pub fn run(seed: u64) -> Result<Summary, Failure> {
     count_panics();
     PANICS.set(0);
@@ -122,10 +123,14 @@ fn phase(
         let engine = start_engine(world, scenario, scenario.options(world, place.index, dice), disk, dice.split())?;
         let mut clients = JoinSet::new();
         for number in 0..scenario.clients {
-            let (world, dice, engine) = (world.clone(), dice.split(), engine.clone());
+            let world = world.clone();
+            let dice = dice.split();
+            let engine = engine.clone();
             clients.spawn(SimClient { number, world, dice, engine }.run());
         }
-        let (admin_world, admin_dice, admin_engine) = (world.clone(), dice.split(), engine.clone());
+        let admin_world = world.clone();
+        let admin_dice = dice.split();
+        let admin_engine = engine.clone();
         clients.spawn(Operator { world: admin_world, dice: admin_dice, engine: admin_engine }.run());
         let end = tokio::time::Instant::now() + lasts;
         while tokio::time::Instant::now() < end {

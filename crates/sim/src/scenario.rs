@@ -59,7 +59,8 @@ impl Scenario {
 
     /// The engine's set-up; the delays of its disk are drawn as the world is at the time.
     pub(crate) fn options(&self, world: &World, index: &SimIndex, dice: &mut Dice) -> Options {
-        let (world, dice) = (world.clone(), Mutex::new(dice.split()));
+        let world = world.clone();
+        let dice = Mutex::new(dice.split());
         let delay = move || {
             let longest_ms = world.state().disk_delay_ms;
             let micros = dice.lock().below(longest_ms * 1000 + 1);

@@ -96,7 +96,10 @@ impl State {
     /// anything.
     pub(crate) fn freshest(&self, file: u64) -> Option<(u64, Content)> {
         let origin_works = !self.origin_fails() && self.unchecked_until.is_none_or(|until| Instant::now() > until);
-        let (content, _) = self.current(file).filter(|_| self.checks_each_open && origin_works)?;
+        if !self.checks_each_open || !origin_works {
+            return None;
+        }
+        let (content, _) = self.current(file)?;
         Some((self.events, content))
     }
 

@@ -7,6 +7,7 @@ pub fn byte_at(offset: u64) -> u8 {
     byte
 }
 
+/// The `len` bytes of the test content from `offset` on.
 pub fn bytes_at(offset: u64, len: usize) -> Vec<u8> {
     (offset..).take(len).map(byte_at).collect()
 }

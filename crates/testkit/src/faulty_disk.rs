@@ -35,15 +35,19 @@ pub trait Faults: fmt::Debug + Send + Sync + 'static {
         let _ = (key, path);
     }
 
+    /// Writes records to `disk`, with faults of its own.
     fn write_records(&self, disk: &LocalDisk, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>>;
 
+    /// Writes to a data file, or fails after a part.
     fn write(&self, data: &Arc<dyn DataFile>, offset: u64, chunks: &[Bytes]) -> io::Result<()>;
 
+    /// Syncs a data file, or fails.
     fn sync(&self, data: &Arc<dyn DataFile>) -> io::Result<()>;
 
     /// Stands in for a sync of the whole file system.
     fn sync_all(&self) -> io::Result<()>;
 
+    /// Whether to report a gain as [`Disk::gains_from_batch_sync`] does.
     fn gains_from_batch_sync(&self) -> bool;
 
     /// Whether nothing can be read through [`DataFile::file`].

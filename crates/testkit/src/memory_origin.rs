@@ -1,4 +1,4 @@
-//! An origin in memory: serves test content, counts what it is asked for, and fails as it is told.
+//! An origin in memory: serves test content, counts requests, and fails as scripted.
 
 use crate::bytes_at;
 use bytes::Bytes;
@@ -37,7 +37,7 @@ struct State {
     checksums_gate: watch::Sender<bool>,
 }
 
-/// What the origin does.
+/// The behaviour of the origin.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub size: u64,
@@ -45,9 +45,9 @@ pub struct Script {
     /// Which content it has: every byte of [`crate::byte_at`] is changed by it. A file that is open keeps the content that it had
     /// when it was opened.
     pub content: u8,
-    /// Opens tell this change time, as those of a server do that gives what others have open under the name.
+    /// Opens return this change time, as those of a server that gives the file that others have open under the name.
     pub opened_mtime: Option<i64>,
-    /// Opens give the file that somebody has open, whatever has taken its place: so does an xrootd.
+    /// Opens return the file that a client has open, whatever has taken its place, as an xrootd does.
     pub opens_shared: bool,
     pub stat_error: Option<OriginError>,
     pub open_error: Option<OriginError>,
@@ -57,13 +57,13 @@ pub struct Script {
     pub ends_at: Option<u64>,
     pub panics: bool,
     pub chunk_len: usize,
-    /// The adler32 it tells of its file; it tells no checksum at all without.
+    /// The adler32 of its file; no checksum at all without.
     pub adler32: Option<String>,
     /// Whether its bytes were compared with page checksums.
     pub verifies_pages: bool,
     /// Time before the first byte of each answer.
     pub latency: Duration,
-    /// What all answers together carry, in bytes per second.
+    /// Rate of all answers together, in bytes per second.
     pub bytes_per_s: Option<u64>,
 }
 
@@ -256,7 +256,7 @@ impl OriginFile for MemoryFile {
 
     fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {
         lock(&self.state.asked).extend(ranges);
-        assert!(!lock(&self.state.script).panics, "told to panic");
+        assert!(!lock(&self.state.script).panics, "scripted to panic");
         ranges.iter().map(|range| self.send(*range)).collect()
     }
 }

@@ -60,7 +60,8 @@ impl FromStr for Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, part) = (self.0 / 100, self.0 % 100);
+        let whole = self.0 / 100;
+        let part = self.0 % 100;
         match (part, part % 10) {
             (0, _) => write!(f, "{whole}%"),
             (_, 0) => write!(f, "{whole}.{}%", part / 10),

@@ -119,7 +119,9 @@ fn decode_access(record: &[u8]) -> Result<Access, CinfoError> {
     fields.section("access records");
     let attached = fields.i64()?;
     let detached = Some(fields.i64()?).filter(|&time| time != 0);
-    let (opens, duration_seconds, merged) = (fields.i32()?, fields.i32()?, fields.i32()?);
+    let opens = fields.i32()?;
+    let duration_seconds = fields.i32()?;
+    let merged = fields.i32()?;
     let _reserved = fields.i32()?;
     Ok(Access {
         attached,

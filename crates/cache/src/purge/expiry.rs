@@ -96,7 +96,8 @@ mod tests {
     fn an_entry_goes_when_it_was_unused_for_longer_than_its_time_and_not_sooner() {
         let expiries = vec![rule(None, None, Some(DAY)), rule(None, None, None)];
         let rules = PurgeRules { expiries, age_max: Some(2 * DAY), ..PurgeRules::default() };
-        let (lifetimes, day_ms) = (Lifetimes::new(&rules), 86_400_000);
+        let lifetimes = Lifetimes::new(&rules);
+        let day_ms = 86_400_000;
         let go = |expiry, unused_ms| lifetimes.reason_to_go(expiry, 7, 7 + unused_ms);
         assert_eq!((go(Some(0), day_ms), go(Some(0), day_ms + 1)), (None, Some(PurgeReason::Expired)));
         assert_eq!(go(Some(1), i64::MAX - 7), None);

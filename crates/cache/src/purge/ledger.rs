@@ -190,11 +190,13 @@ impl Ledger {
 
     /// The next victim within `scope`, from now on leaving.
     pub(crate) fn take_next(&mut self, scope: Scope) -> Option<Facts> {
-        let (held, quotas) = (&self.held, &self.quotas);
+        let held = &self.held;
+        let quotas = &self.quotas;
         let is_spared = |facts: &Facts| {
-            let Some(number) = facts.partition.quota.filter(|_| !matches!(scope, Scope::Quota(_))) else {
+            let Some(number) = facts.partition.quota else { return false };
+            if matches!(scope, Scope::Quota(_)) {
                 return false;
-            };
+            }
             let min_bytes = quotas.get(usize::from(number)).map_or(0, |quota| quota.min_bytes);
             let of_quota = held.iter().filter(|(partition, _)| partition.quota == Some(number)).map(|(_, held)| *held);
             min_bytes > 0 && of_quota.sum::<Footprint>().bytes.saturating_sub(facts.bytes) < min_bytes

@@ -182,7 +182,8 @@ fn entries_in_use_stay_and_others_go_in_their_place() {
     fill(&mut ledger, "/data", 0..5, GIB);
     let mut run = PurgeRun::new(&plan_purge(&rules, &[], &ledger));
     // Two are asked for before either is answered.
-    let (first, second) = (run.next(&mut ledger).unwrap(), run.next(&mut ledger).unwrap());
+    let first = run.next(&mut ledger).unwrap();
+    let second = run.next(&mut ledger).unwrap();
     assert_eq!((first.id, second.id, run.next(&mut ledger)), (EntryId(0), EntryId(1), None));
     assert_eq!(ledger.usage().bytes, 3 * GIB);
     run.refused(&first);
@@ -345,7 +346,8 @@ proptest! {
         max in prop::option::of(0_u64..2000),
     ) {
         let unit = 4096;
-        let (min_bytes, max_bytes) = (guaranteed * unit, max.map(|max| (max + guaranteed) * unit));
+        let min_bytes = guaranteed * unit;
+        let max_bytes = max.map(|max| (max + guaranteed) * unit);
         let quotas = vec![quota("/q0", min_bytes, None), quota("/q1", 0, max_bytes)];
         let rules = PurgeRules { policy, quotas, ..rules(4000 * unit, amounts(high * unit, low * unit)) };
         let mut ledger = Ledger::new(&rules);

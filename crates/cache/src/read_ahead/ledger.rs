@@ -96,7 +96,8 @@ impl ReadAheadLedger {
 
     /// How much reading ahead is worth, when `expected` of the bytes fetched ahead are likely to be read still.
     pub fn worth(&self, expected: u64) -> Worth {
-        let (fetched, used) = (self.fetched.load(Relaxed), self.used.load(Relaxed));
+        let fetched = self.fetched.load(Relaxed);
+        let used = self.used.load(Relaxed);
         if fetched < JUDGED_FROM {
             return Worth::Full;
         }

@@ -53,7 +53,8 @@ impl LinkEstimate {
 
     /// Bytes to have asked for so that the link is never idle: latency times rate, times two. `None` before both are known.
     pub fn window(&self) -> Option<u64> {
-        let (latency_us, bytes_per_s) = (self.latency_us?, self.bytes_per_s?);
+        let latency_us = self.latency_us?;
+        let bytes_per_s = self.bytes_per_s?;
         let under_way = u128::from(latency_us) * u128::from(bytes_per_s) / u128::from(US_PER_S);
         Some(u64::try_from(under_way).unwrap_or(u64::MAX).saturating_mul(FACTOR))
     }

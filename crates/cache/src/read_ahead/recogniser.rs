@@ -183,7 +183,7 @@ mod tests {
                     prop_assert!(range.start() % BLOCK == 0 && !range.is_empty());
                     prop_assert!(range.end() <= file_size && (range.end() % BLOCK == 0 || range.end() == file_size));
                 }
-                if let Some(last) = advice.last().filter(|_| refuses) {
+                if refuses && let Some(last) = advice.last() {
                     recogniser.handle_refusal(*last);
                 }
             }

@@ -121,7 +121,8 @@ impl Runs {
         for run in &mut self.runs {
             run.begun_since = run.begun_since.saturating_add(1);
         }
-        let (start, front) = (read.start(), read.end());
+        let start = read.start();
+        let front = read.end();
         self.runs.push(Run { start, front, ahead: 0, steps: 0, window: 0, depth: 0, begun_since: 0 });
     }
 

@@ -97,7 +97,8 @@ impl S3Fifo {
         loop {
             let bytes = self.bytes.get(&partition)?;
             let is_small_full = bytes.small.saturating_mul(SMALL_PART) >= bytes.small.saturating_add(bytes.main);
-            let (small, main) = (self.small.first(partition), self.main.first(partition));
+            let small = self.small.first(partition);
+            let main = self.main.first(partition);
             let (_, slot) = if is_small_full { small.or(main) } else { main.or(small) }?;
             let record = self.entries.get_mut(slot)?;
             match record.queue {
@@ -114,7 +115,8 @@ impl S3Fifo {
 impl Replacement for S3Fifo {
     fn insert(&mut self, entry: NewEntry) {
         let is_known = entry.uses > 1 || self.ghosts.knows(entry.key_hash);
-        let (time_ms, queue) = (entry.facts.last_use_ms, if is_known { Queue::Main } else { Queue::Small });
+        let time_ms = entry.facts.last_use_ms;
+        let queue = if is_known { Queue::Main } else { Queue::Small };
         self.latest_ms = self.latest_ms.max(time_ms);
         if let Some(slot) = self.entries.insert(entry, 0) {
             self.link(slot, queue, time_ms);

@@ -1,4 +1,4 @@
-//! What a crash, a damaged file and a failing disk leave of an index.
+//! An index after a crash, with a damaged file, and on a failing disk.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
 use forebay_cache::CacheKey;
@@ -66,7 +66,7 @@ impl Fragile {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// What a crash leaves: what was synced, and of the writes since then those that `survives` picks, the last one torn.
+    /// The bytes after a crash: those synced, and of the writes since then those that `survives` picks, the last one torn.
     fn crashed(&self, survives: impl Fn(usize) -> bool) -> Vec<u8> {
         let state = self.0.lock().unwrap();
         let mut bytes = state.synced.clone();

@@ -1,4 +1,4 @@
-//! What an index keeps of entries.
+//! Records of entries in an index.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
 use forebay_cache::{CacheKey, EntryId};
@@ -91,9 +91,9 @@ fn another_generation_is_another_entry_that_keeps_pin_and_owner() {
 fn recreated_files_get_another_number_even_in_the_same_inode() {
     let index = index();
     let before = apply(&index, "/f", Change::seen(disk(OLD, 50))).unwrap().after.unwrap();
-    let mut anew = Change::outdated();
-    anew.merge(Change::seen(disk(OLD, 0)));
-    let after = apply(&index, "/f", anew).unwrap().after.unwrap();
+    let mut again = Change::outdated();
+    again.merge(Change::seen(disk(OLD, 0)));
+    let after = apply(&index, "/f", again).unwrap().after.unwrap();
     assert_ne!(after.id, before.id);
     assert_eq!(after.disk, disk(OLD, 0));
 }
@@ -237,7 +237,7 @@ fn an_index_that_was_not_closed_may_have_missed_changes() {
     index.apply(NOW + 9, [(&key("/b"), &Change::seen(disk(OLD, 0)))]).unwrap();
     drop(index);
     let index = reopened();
-    assert_eq!(index.missed_since().unwrap(), Some(NOW), "nobody has looked since then");
+    assert_eq!(index.missed_since().unwrap(), Some(NOW), "no walk since then");
     index.forget_missed().unwrap();
     index.end_use().unwrap();
     drop(index);

@@ -4,6 +4,7 @@ use super::{RequestError, required};
 use crate::flags::OpenOptions;
 use crate::header::{FileHandle, Params};
 
+/// Opens a file and asks for a handle.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Open<'a> {
     /// Permission bits of a file to be created, `rwxrwxrwx` as `0o777`.
@@ -33,6 +34,7 @@ impl<'a> Open<'a> {
     }
 }
 
+/// Closes an open file by its handle.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Close {
     pub handle: FileHandle,

@@ -73,6 +73,7 @@ impl<'a> Statx<'a> {
     }
 }
 
+/// Lists a directory with the requested detail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Dirlist<'a> {
     pub options: DirlistOptions,

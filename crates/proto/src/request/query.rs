@@ -4,6 +4,7 @@ use super::text;
 use crate::code::QueryKind;
 use crate::header::{FileHandle, Params};
 
+/// Asks for a checksum, configuration values, space, and the like.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Query<'a> {
     pub kind: QueryKind,

@@ -60,6 +60,7 @@ impl Username {
     }
 }
 
+/// Opens a session and declares the client's features.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Login<'a> {
     pub pid: u32,

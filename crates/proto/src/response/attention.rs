@@ -13,6 +13,7 @@ const ASYNC_MESSAGE: u32 = 5002;
 /// Action number of an answer that a `waitresp` has promised.
 pub(super) const ASYNC_RESPONSE: u32 = 5008;
 
+/// An unsolicited message of the server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Attention<'a> {
     /// The answer to a request that a `waitresp` had put off.

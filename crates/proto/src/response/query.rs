@@ -5,6 +5,7 @@ use crate::code::Status;
 use crate::wire::{put_text, until_nul};
 use forebay_types::{FileKind, FileStat};
 
+/// The answer to a checksum query.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Checksum {
     /// Name of the algorithm in lower case.

@@ -27,14 +27,14 @@ fn bind() -> ClientOptions {
     }
 }
 
-/// Hands over `replies` at once and tells what has become of the session.
+/// Hands over `replies` at once and returns the outcome of the session.
 fn set_up(options: ClientOptions, replies: &[u8]) -> Result<(Peer, usize), ClientError> {
     let (mut session, mut at) = (ClientSession::new(options), 0);
     loop {
         match session.handle_input(&replies[at..], &mut Vec::new())? {
             Progress::Continue { consumed } => at += consumed,
-            Progress::StartTls { consumed } => panic!("TLS behind {consumed} bytes"),
-            Progress::Authenticate { consumed } => panic!("{:?} behind {consumed} bytes", session.take_question()),
+            Progress::StartTls { consumed } => panic!("TLS after {consumed} bytes"),
+            Progress::Authenticate { consumed } => panic!("{:?} after {consumed} bytes", session.take_question()),
             Progress::Ready { consumed } => return Ok((*session.peer(), at + consumed)),
             Progress::NeedMore { at_least } => panic!("{at_least} bytes are needed"),
         }
@@ -73,7 +73,7 @@ fn both_roles_set_up_a_session_together() {
         match client.handle_input(&to_client, &mut to_server).unwrap() {
             Progress::NeedMore { .. } => {}
             Progress::Continue { consumed } => drop(to_client.drain(..consumed)),
-            Progress::StartTls { .. } => panic!("nobody has said TLS"),
+            Progress::StartTls { .. } => panic!("TLS was not negotiated"),
             Progress::Authenticate { .. } => panic!("the server asks for proof"),
             Progress::Ready { consumed } => {
                 assert_eq!(consumed, to_client.len());

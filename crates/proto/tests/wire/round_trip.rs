@@ -110,7 +110,7 @@ proptest! {
     ) {
         let (id, handle) = (StreamId(id), FileHandle(handle));
         round_trip(id, Request::PageRead(PageRead { handle, offset, len, path_id, retry }))?;
-        // Hints are made by decoding: nobody needs to build them.
+        // Hints come from decoding only: no caller builds them.
         let payload = [&[path_id, 0, 0, 0, 0, 0, 0, 0][..], hints.as_flattened()].concat();
         let params =
             Params::default().with::<0, 4>(handle.0).with::<4, 8>(offset.to_be_bytes()).with::<12, 4>(len.to_be_bytes());

@@ -26,7 +26,7 @@ fn announced(code: RequestCode, params: Params, payload_len: u32, payload: &[u8]
     out
 }
 
-/// A session behind handshake and, on request, login.
+/// A session after handshake and, on request, login.
 fn session(logged_in: bool) -> ServerSession {
     let mut session = ServerSession::new(ServerOptions::CACHE);
     let mut out = Vec::new();

@@ -50,7 +50,7 @@ fn conversation() -> Vec<u8> {
     bytes
 }
 
-/// What a server's session makes of `pieces`: its own answers, and the requests as text.
+/// The output of a server's session for `pieces`: its own answers, and the requests as text.
 fn serve<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Vec<String>) {
     let mut session = ServerSession::new(ServerOptions::FILES);
     let (mut input, mut out, mut requests) = (Vec::new(), Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ fn a_servers_session_does_not_see_how_its_input_is_cut() {
     }
 }
 
-/// What a client's session makes of `pieces`: what it sends, what it learns, what is left over.
+/// The output of a client's session for `pieces`: bytes sent, facts learnt, bytes left over.
 fn set_up<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Peer, Vec<u8>) {
     let purpose = ClientPurpose::Login { pid: 1, username: "u".into(), cgi: String::new() };
     let mut session = ClientSession::new(ClientOptions { purpose, ability: Abilities::FULL_URL, tls: TlsUse::Never });
@@ -109,7 +109,7 @@ fn set_up<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Peer, Vec<u8>
                     break;
                 }
                 Progress::Continue { consumed } => drop(input.drain(..consumed)),
-                Progress::StartTls { .. } => panic!("nobody has said TLS"),
+                Progress::StartTls { .. } => panic!("TLS was not negotiated"),
                 Progress::Authenticate { .. } => panic!("the server asks for proof"),
                 Progress::Ready { consumed } => {
                     input.drain(..consumed);

@@ -49,7 +49,7 @@ impl Pair {
                 Progress::Authenticate { .. } => panic!("the server asks for proof"),
                 Progress::StartTls { consumed } => {
                     self.to_client.drain(..consumed);
-                    assert!(self.to_client.is_empty(), "something was sent behind the switch");
+                    assert!(self.to_client.is_empty(), "something was sent after the switch");
                     assert!(self.server.is_tls_due(), "the server does not expect the handshake");
                     self.server.tls_started();
                     self.switch = if self.has_entered { Switch::BehindLogin } else { Switch::BeforeLogin };
@@ -63,7 +63,7 @@ impl Pair {
 
     fn serve(&mut self) {
         while !self.to_server.is_empty() {
-            assert!(!self.server.is_tls_due(), "the client goes on in clear");
+            assert!(!self.server.is_tls_due(), "the client continues in clear");
             let consumed = match self.server.handle_input(&self.to_server, &mut self.to_client).unwrap() {
                 Input::NeedMore { at_least } => panic!("{at_least} bytes are needed"),
                 Input::Skipped { consumed } => consumed,
@@ -138,7 +138,7 @@ fn clients_without_tls_are_served_where_nothing_demands_it() {
 fn the_server_refuses_logins_and_binds_that_the_policy_forbids() {
     let login = "0000 0bbf 000038bb 726f6f7400000000 00 dd 85 00 00000000";
     let bind = "0000 0bd0 07070707070707070707070707070707 00000000";
-    // What the client says, then what it does without TLS.
+    // The client's flags, then its behaviour without TLS.
     let (unable, able) = ("09", "0b");
     for (policy, said, request, is_refused) in [
         (TlsPolicy::Login, unable, login, true),
@@ -239,5 +239,5 @@ fn a_server_older_than_tls_has_none() {
     session.handle_input(&hex("0000 0000 00000008 00000310 00000001"), &mut out).unwrap();
     let told = session.handle_input(&hex("0000 0000 00000008 00000310 c0000001"), &mut out);
     assert_eq!(told, Err(ClientError::TlsMissing));
-    assert!(out.is_empty(), "nothing is told of us");
+    assert!(out.is_empty(), "nothing is sent");
 }

@@ -20,7 +20,7 @@ use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
 };
 
-/// What is sent by one stream.
+/// Queue of one stream.
 pub(super) type Outgoing = UnboundedSender<Out>;
 
 /// A step of sending.

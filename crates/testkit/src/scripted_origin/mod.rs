@@ -1,4 +1,4 @@
-//! A `root://` server on the loopback interface that answers, and misbehaves, as a script tells it.
+//! A `root://` server on the loopback interface that answers and misbehaves as scripted.
 
 mod answer;
 mod connection;
@@ -20,7 +20,7 @@ pub struct ScriptedOrigin {
     accepting: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What the server is. The defaults are those of a well-behaved data server.
+/// Properties of the server. The defaults are those of a well-behaved data server.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub size: u64,
@@ -44,7 +44,7 @@ pub struct Seen {
     pub nth: usize,
     /// The path with its opaque data; empty when the request names none.
     pub path: String,
-    /// What a read asks for; for a vector read the range of each element.
+    /// The range of a read; for a vector read that of each element.
     pub ranges: Vec<ByteRange>,
     /// The stream by which the answer is to come.
     pub path_id: u8,
