@@ -147,7 +147,8 @@ mod tests {
                 mark("mtime:5 etag:W/\"a\" checksum:md5:aa", Some(-6)),
             ),
         ] {
-            let text = text.strip_suffix(" @").map_or(text.to_owned(), |sealed| format!("{sealed} {}", seal(sealed)));
+            let text =
+                text.strip_suffix(" @").map_or_else(|| text.to_owned(), |sealed| format!("{sealed} {}", seal(sealed)));
             assert_eq!(text.parse(), Ok(mark.clone()), "{text}");
             assert_eq!(mark.to_string(), text);
         }

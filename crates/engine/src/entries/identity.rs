@@ -130,7 +130,8 @@ impl CachedFile {
         let Some(stored) = self.stored() else { return };
         let mut record = stored.record();
         let known = record.mark.take();
-        let checksum = identity.validator.checksum().or(known.as_ref().and_then(|mark| mark.validator.checksum()));
+        let checksum = identity.validator.checksum();
+        let checksum = checksum.or_else(|| known.as_ref().and_then(|mark| mark.validator.checksum()));
         let validator = identity.validator.clone().with_checksum(checksum.cloned());
         record.mark = Some(OriginMark {
             checked: known.as_ref().and_then(|mark| mark.checked),

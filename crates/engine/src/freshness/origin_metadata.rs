@@ -19,12 +19,15 @@ use std::{
 /// Questions to origins about their files, and origins that did not answer.
 #[derive(Default)]
 pub(crate) struct OriginMetadata {
-    stats: Arc<Flights<About, Result<(FileStat, Validator), OriginError>>>,
-    identities: Arc<Flights<About, Result<FileIdentity, OriginError>>>,
-    checksums: Arc<Flights<About, Result<Checksum, OriginError>>>,
+    stats: Answers<(FileStat, Validator)>,
+    identities: Answers<FileIdentity>,
+    checksums: Answers<Checksum>,
     /// Origins that did not answer, and since when.
     resting: Mutex<BTreeMap<Endpoint, Instant>>,
 }
+
+/// Answers to one kind of question.
+type Answers<T> = Arc<Flights<About, Result<T, OriginError>>>;
 
 /// Which file a question is about, and as whom it is asked.
 type About = (CacheKey, CredentialsName);
