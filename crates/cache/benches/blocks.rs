@@ -1,4 +1,4 @@
-//! What a read asks of a file's blocks, and what its record costs.
+//! Costs of a file's block map in reads, and of its record.
 
 use divan::{Bencher, black_box};
 use forebay_cache::{

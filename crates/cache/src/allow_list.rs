@@ -1,4 +1,4 @@
-//! Which origins clients may name.
+//! The list of origins that clients may name.
 
 use forebay_types::{Endpoint, XROOTD_PORT, canonical_host, glob_matches};
 use std::str::FromStr;

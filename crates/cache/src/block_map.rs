@@ -141,7 +141,7 @@ impl BlockMap {
         let bits = self.written.get(word).expect("index is below the block count");
         let added = bits.fetch_or(mask, Ordering::AcqRel) & mask == 0;
         if added {
-            // The count passes each block's bytes on to whoever sees the file complete.
+            // The count passes each block's bytes on to the thread that sees the file complete.
             self.written_count.fetch_add(1, Ordering::AcqRel);
         }
         self.set_trusted(index);

@@ -46,7 +46,7 @@ pub enum ChecksumState {
     Both,
 }
 
-/// Why bytes are no cinfo.
+/// Why bytes are not a cinfo.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CinfoError {
     #[error("truncated inside the {section}")]

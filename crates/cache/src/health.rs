@@ -1,7 +1,7 @@
 //! The health of a disk, judged from its operations.
 //!
 //! A disk that fails again and again, or that leaves an operation hanging, is taken offline: its files are misses until a
-//! probe succeeds. A full disk is not a broken one, nor is one that can only be read: both go on giving what they hold.
+//! probe succeeds. A full disk is not a broken one, nor is one that can only be read: both continue to serve reads.
 
 use std::{
     collections::VecDeque,

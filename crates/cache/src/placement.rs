@@ -1,4 +1,4 @@
-//! Which disk a file goes to, and where it is looked for first.
+//! Placement of files: the disk a new file goes to, and the order in which disks are searched.
 //!
 //! Weighted rendezvous hashing: each disk draws a number for the key, the larger its weight the better, and the best one has
 //! the file. A disk that is added or taken away moves only the files that are, or were, its own.
@@ -6,7 +6,7 @@
 /// One disk as a place for a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// Tells the disk from others, whatever its position among them.
+    /// Identifies the disk, whatever its position among the others.
     pub seed: u64,
     /// Its share of the files, relative to the others'. Not positive: no share.
     pub weight: f64,

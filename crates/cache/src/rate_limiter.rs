@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 /// Spreads work over time, so that it takes no more than a given rate.
 #[derive(Debug)]
 pub struct RateLimiter {
-    /// Bytes per second.
     rate: u64,
     /// When the work begun so far is paid for.
     due: Option<Instant>,

@@ -76,7 +76,7 @@ pub trait Replacement: fmt::Debug + Send {
     fn facts(&self, id: EntryId) -> Option<Facts>;
 
     /// Shows entries that are not parked, in no order that means anything: those from position `from` on, `count` positions
-    /// at most. The position to go on from, or `None` at the end.
+    /// at most. The position to continue from, or `None` at the end.
     fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize>;
 
     /// Number of entries, parked ones included.

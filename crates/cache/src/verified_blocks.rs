@@ -1,4 +1,4 @@
-//! Which blocks of files that are not open any more this process has written or checked.
+//! A memory of the blocks of closed files that this process has written or checked.
 
 use crate::{BlockMap, BlockSet, block_set::words_for};
 use std::collections::HashMap;

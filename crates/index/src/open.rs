@@ -65,7 +65,7 @@ impl Index {
 
     /// Opens the index that `backend` holds.
     pub fn with_backend(backend: impl StorageBackend, options: IndexOptions) -> Result<(Self, Found), IndexError> {
-        // The store below panics on some damages instead of telling them.
+        // The store below panics on some damages instead of reporting them.
         catch_unwind(AssertUnwindSafe(|| open_backend(backend, options)))
             .unwrap_or(Err(IndexError::Damaged { what: "its structure" }))
     }

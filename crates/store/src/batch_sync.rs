@@ -2,7 +2,7 @@
 //!
 //! A sync of each of many small files costs a wait for the disk, and some work, per file. From a handful of files on, one sync
 //! of their whole file system is cheaper. It reports failures once: `syncfs` fails when anything could not be written to the file
-//! system since the last call on the same descriptor, whoever it belongs to, and the next call says nothing of it any more. A
+//! system since the last call on the same descriptor, by any process, and the next call says nothing of it any more. A
 //! file that failed in addition to the ones that a call was made for would so be taken for durable later. Therefore the first failure
 //! ends it while the disk is open: from then on each file is synced by itself, and reports its own failures to the process that
 //! has had it open since before.

@@ -8,7 +8,7 @@ use std::{fmt, fs::File, io, path::PathBuf, sync::Arc};
 /// A disk that keeps entries. All methods block.
 ///
 /// At most one caller at a time works on one key's entry as a whole (opens, creates or removes it); reads, writes and
-/// record updates through an entry's [`DataFile`] may go on meanwhile.
+/// record updates through an entry's [`DataFile`] may continue meanwhile.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// Opens the entry of `key`, or returns `None` when there is none that can be used. A record that cannot be read, or
     /// whose data is missing or too short, is removed together with its data; the reason is logged.

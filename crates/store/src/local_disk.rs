@@ -168,7 +168,7 @@ impl LocalDisk {
 
     /// Removes entries of one directory, given with their positions.
     fn remove_in(&self, directory: &str, keys: &[(usize, &CacheKey)]) -> Vec<(usize, Result<(), StoreError>)> {
-        // Noted before the first removal: a crash between the two must not leave a removal that nobody remembers.
+        // Noted before the first removal: a crash between the two must not leave an unsynced removal that is not known.
         let opened = match self.unsynced_removals.note(&self.tree, directory, keys) {
             Ok(()) => self.tree.directory(directory),
             Err(error) => {

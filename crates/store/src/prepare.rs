@@ -75,7 +75,7 @@ pub(crate) fn prepare(root: &Path, permissions: Permissions) -> Result<Prepared,
     if is_new {
         creation.settle_directory(tree.root()).map_err(StoreError::io("setting the permissions of", &root))?;
     }
-    // Our own files are for no other user, whoever may read entries.
+    // Our own files are for no other user, even if entries may be read by others.
     let staging = tree.create_directory(STAGING_DIRECTORY, Creation::with(Permissions::default()))?;
     let keeps_xattrs = probe(&tree, &staging, creation)?;
     let space = space(&tree)?;

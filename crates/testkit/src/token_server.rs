@@ -107,7 +107,7 @@ impl TokenServer {
         self.shared.requests.lock().clone()
     }
 
-    /// Answers `answer` (a whole HTTP answer, head and body) to whoever asks for `path`, instead of what belongs there.
+    /// Answers `answer` (a whole HTTP answer, head and body) to requests of `path`, instead of the usual document.
     pub fn set_answer(&self, path: &str, answer: &str) {
         let mut answers = self.shared.answers.lock();
         answers.insert(path.to_owned(), answer.to_owned());

@@ -165,7 +165,7 @@ impl Ledger {
     }
 
     /// Entries that were not used for too long at `now_ms` (milliseconds of the Unix epoch) and may go, found at `count`
-    /// positions from `from` on; and the position to go on from.
+    /// positions from `from` on; and the position to continue from.
     pub fn expired(&self, now_ms: i64, from: usize, count: usize) -> (Vec<EntryId>, Option<usize>) {
         let mut expired = Vec::new();
         let next = self.policy.scan(from, count, &mut |facts| {

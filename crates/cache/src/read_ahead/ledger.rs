@@ -23,7 +23,7 @@ pub struct ReadAheadLedger {
     used: AtomicU64,
 }
 
-/// How far reading ahead may go on.
+/// How far reading ahead may continue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Worth {
     Full,

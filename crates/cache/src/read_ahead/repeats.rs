@@ -94,7 +94,7 @@ impl Repeats {
         sets.find(|(covered, _)| covered.saturating_mul(2) >= total(ranges)).map(|(_, set)| set)
     }
 
-    /// Goes on by `sets` of the reads that were fetched ahead.
+    /// Advances by `sets` of the reads that were fetched ahead.
     fn pass(&mut self, sets: u64) {
         let by = self.step.saturating_mul(i64::try_from(sets).unwrap_or(i64::MAX));
         self.base = self.base.iter().filter_map(|range| shift(*range, by)).collect();

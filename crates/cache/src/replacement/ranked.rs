@@ -13,6 +13,7 @@ pub(crate) trait Rank: fmt::Debug + Send {
     /// The rank that an entry gets as it comes, is used, or changes its size.
     fn rank(&self, record: &Record) -> u64;
 
+    /// Notes that the entry of `record` was evicted, for ranks that depend on past victims.
     fn gone(&mut self, record: &Record);
 }
 

@@ -22,7 +22,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Tells what is known of a file, or of the space it lies in.
+/// Asks for the stat of a file, or of the space it lies in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stat<'a> {
     pub target: Target<'a>,
@@ -92,7 +92,7 @@ impl<'a> Dirlist<'a> {
     }
 }
 
-/// Tells which servers have a file.
+/// Asks for the servers that have a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Locate<'a> {
     pub options: LocateOptions,

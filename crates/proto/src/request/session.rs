@@ -4,7 +4,7 @@ use crate::code::RequestCode;
 use crate::flags::{Abilities, ProtocolRequestFlags};
 use crate::header::{Params, SessionId};
 
-/// Tells the client's version and asks for the server's.
+/// Sends the client's version and asks for the server's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Protocol {
     /// Version of the protocol that the client speaks, such as `0x511`; 0 for clients before 2.9.7.

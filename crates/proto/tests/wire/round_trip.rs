@@ -216,8 +216,8 @@ proptest! {
         let entries: Vec<DirEntry> = entries
             .into_iter()
             .map(|entry| DirEntry {
-                stat: entry.stat.filter(|_| form != DirlistForm::Names),
-                checksum: entry.checksum.filter(|_| form == DirlistForm::Checksums),
+                stat: if form == DirlistForm::Names { None } else { entry.stat },
+                checksum: if form == DirlistForm::Checksums { entry.checksum } else { None },
                 ..entry
             })
             .collect();
