@@ -93,7 +93,7 @@ def test_evict_takes_a_file_or_a_pattern_and_lists_kept_files(site: Site, patter
     assert pinned.stdout.startswith(f"{SMALL} until "), pinned.stderr
     until(lambda: " -p " in site.command("ls", SMALL).stdout, "the pin is shown")
     partly = site.command("evict", "/sizes/*")
-    assert (partly.returncode, partly.stderr.startswith(f"{SMALL}: it is pinned")) == (5, True), partly.stderr
+    assert (partly.returncode, partly.stderr.startswith(f"{SMALL}: the file is pinned")) == (5, True), partly.stderr
     assert site.command("unpin", "/sizes/**").returncode == 0
     assert site.command("evict", "/sizes/*").returncode == 0
     until(lambda: site.command("ls").stdout == "", "no file is listed")

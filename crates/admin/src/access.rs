@@ -3,51 +3,51 @@
 use crate::token::{TokenError, TokenFile};
 use std::{fmt, hint::black_box, net::SocketAddr, sync::Arc};
 
-/// What the API asks of its callers.
+/// Access rules of the API.
 #[derive(Clone, Debug, Default)]
 pub struct AccessRules {
-    /// Where the token is that opens the API over TCP; without one it stays closed there.
+    /// File of the bearer token for the API over TCP; without it the API is off there.
     pub token_file: Option<Arc<TokenFile>>,
-    /// Whether others than root and the user that runs the server are let in, when the socket's permissions let them connect:
-    /// it has a group, or somebody else has opened it for us.
+    /// Whether users other than root and the server's own user are authorized if the socket's permissions let them connect: the
+    /// socket has a group, or a service manager opened it.
     pub is_group_allowed: bool,
 }
 
-/// How a caller reached the port.
+/// The channel of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Channel {
     Tcp {
         peer: SocketAddr,
     },
-    /// Over the unix socket; the kernel tells by which user.
+    /// Over the unix socket; the kernel reports the user.
     Unix {
         uid: u32,
-        /// The process, when the kernel tells.
+        /// The process, if the kernel reports it.
         pid: Option<i32>,
     },
 }
 
-/// Why a caller is turned away.
+/// Why a caller is denied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Denial {
     #[error(
-        "the administration API is off on this port: set admin.token_file, or admin.socket and connect to that socket"
+        "the administration API is off on this port: set admin.token_file, or admin.socket and use that socket"
     )]
     Off,
-    #[error("no token: send the header `Authorization: Bearer TOKEN` with what admin.token_file holds")]
+    #[error("missing token: send the header `Authorization: Bearer TOKEN` with the content of admin.token_file")]
     NoToken,
-    #[error("wrong token: it is not what admin.token_file holds now")]
+    #[error("wrong token: it differs from the current content of admin.token_file")]
     WrongToken,
-    #[error("nobody can be let in: {0}")]
+    #[error("cannot authorize any caller: {0}")]
     TokenFile(TokenError),
     #[error(
-        "user {uid} may not use this socket: only root and the user that runs the server may, or set admin.socket_group"
+        "user {uid} is not allowed on this socket: only root and the server's own user are; to allow more, set admin.socket_group"
     )]
     User { uid: u32 },
 }
 
 impl AccessRules {
-    /// Lets a caller in, or tells why not. `authorization` is the header of that name. Reads the token file: blocks.
+    /// Authorizes a caller. `authorization` is the header of that name. Reads the token file: blocks.
     pub(crate) fn admit(&self, channel: Channel, authorization: Option<&str>, own_uid: u32) -> Result<(), Denial> {
         match channel {
             Channel::Unix { uid, .. } => decide_user(uid, own_uid, self.is_group_allowed),
@@ -81,7 +81,7 @@ fn bearer(header: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
 }
 
-/// Whether two texts are equal, in a time that tells nothing of where they differ. Their lengths are no secret.
+/// Whether two texts are equal, in a time independent of where they differ. Their lengths are not secret.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     let differing = a.iter().zip(b).fold(0, |differing, (a, b)| black_box(differing | (a ^ b)));
     a.len() == b.len() && differing == 0
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_whole_token_opens_tcp() {
+    fn only_the_exact_token_is_accepted_over_tcp() {
         let (_directory, rules) = rules("0123456789abcdef");
         for good in ["Bearer 0123456789abcdef", "bearer  0123456789abcdef "] {
             assert!(rules.admit(TCP, Some(good), OWN).is_ok(), "{good}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_replaced_opens_nothing_any_more() {
+    fn a_replaced_token_is_no_longer_accepted() {
         let (directory, rules) = rules("0123456789abcdef");
         fs::write(directory.path().join("token"), "fedcba9876543210").unwrap();
         assert!(matches!(rules.admit(TCP, Some("Bearer 0123456789abcdef"), OWN), Err(Denial::WrongToken)));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_socket_is_for_root_its_owner_and_who_the_group_lets_connect() {
+    fn the_socket_is_for_root_its_owner_and_its_group() {
         let alone = AccessRules::default();
         assert!(alone.admit(unix(0), None, OWN).is_ok());
         assert!(alone.admit(unix(OWN), None, OWN).is_ok());

@@ -1,4 +1,4 @@
-//! Answers over HTTP.
+//! HTTP answers.
 
 use crate::{
     model::Job,
@@ -13,17 +13,17 @@ use hyper::{
 use serde::Serialize;
 use serde_json::json;
 
-/// An answer, whole in memory.
+/// An answer, completely in memory.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
 const JSON_TYPE: &str = "application/json";
 
 pub(crate) const PROBLEM_TYPE: &str = "application/problem+json";
 
-/// What the `type` of a problem begins with.
+/// Prefix of the `type` of a problem.
 pub(crate) const PROBLEM_PREFIX: &str = "urn:forebay:problem:";
 
-/// Seconds after which it is worth while to try again what may work later.
+/// Seconds before a retry.
 const RETRY_SECONDS: &str = "5";
 
 /// An answer of any type.
@@ -50,7 +50,7 @@ pub(crate) fn nothing() -> Answer {
     answer
 }
 
-/// A job that was begun, and where it is.
+/// A job that was started, and its path.
 pub(crate) fn job(status: StatusCode, job: &Job) -> Result<Answer, Problem> {
     let mut answer = json(status, job)?;
     if let Ok(path) = HeaderValue::from_str(&format!("/api/v1/jobs/{}", job.id)) {
@@ -84,7 +84,7 @@ pub(crate) fn problem(problem: &Problem) -> Answer {
 /// The answer to a method that a path does not have.
 pub(crate) fn method_not_allowed(allowed: &[&str]) -> Answer {
     let allowed = allowed.join(", ");
-    let mut answer = problem(&Problem::new(ProblemKind::Method, format_args!("this path has {allowed}")));
+    let mut answer = problem(&Problem::new(ProblemKind::Method, format_args!("allowed methods: {allowed}")));
     if let Ok(allowed) = HeaderValue::from_str(&allowed) {
         answer.headers_mut().insert(ALLOW, allowed);
     }

@@ -1,16 +1,17 @@
-//! The administration of one server: who calls, which operation it is, and its answer.
+//! The administration of one server: authorizes callers, dispatches operations, answers.
 
 use crate::{
     access::{AccessRules, Channel, Denial},
     answer::{self, Answer},
-    call::{Call, Routed, route},
+    call::{BODY_LEN_MAX, Call, Routed, route},
     jobs::Jobs,
-    listener::BODY_LEN_MAX,
+    model::JobList,
     openapi,
     operation::{API_PREFIX, Operation, OperationId},
     probes,
     problem::{Problem, ProblemKind},
     resources,
+    server::Server,
 };
 use bytes::{Bytes, BytesMut};
 use forebay_engine::Engine;
@@ -26,21 +27,13 @@ use std::sync::Arc;
 /// The administration of a server. Cheap to clone; clones share jobs.
 #[derive(Clone)]
 pub struct Admin {
-    shared: Arc<Shared>,
-}
-
-/// What operations work with.
-pub(crate) struct Shared {
-    pub(crate) engine: Engine,
-    pub(crate) readiness: Readiness,
-    pub(crate) jobs: Jobs,
-    /// When the server was started, in seconds of the Unix epoch.
-    pub(crate) started: i64,
+    server: Arc<Server>,
     rules: AccessRules,
+    /// User of this process.
     own_uid: u32,
 }
 
-/// Bytes of a body that is too long that are read all the same.
+/// Bytes read and discarded of a body that is too long.
 const DISCARDED_LEN_MAX: usize = 8 * BODY_LEN_MAX;
 
 impl Admin {
@@ -48,9 +41,8 @@ impl Admin {
     #[must_use]
     pub fn new(engine: Engine, readiness: Readiness, rules: AccessRules) -> Self {
         let started = forebay_net::clock::now_unix();
-        let own_uid = rustix::process::geteuid().as_raw();
-        let jobs = Jobs::new(started);
-        Self { shared: Arc::new(Shared { engine, readiness, jobs, started, rules, own_uid }) }
+        let server = Arc::new(Server { engine, readiness, jobs: Jobs::new(started), started });
+        Self { server, rules, own_uid: rustix::process::geteuid().as_raw() }
     }
 
     pub(crate) async fn respond(&self, request: Request<Incoming>, channel: Channel) -> Answer {
@@ -58,7 +50,7 @@ impl Admin {
         let is_api =
             path.strip_suffix('/').unwrap_or(path) == API_PREFIX.trim_end_matches('/') || path.starts_with(API_PREFIX);
         if !is_api {
-            let Shared { engine, readiness, .. } = self.shared.as_ref();
+            let Server { engine, readiness, .. } = self.server.as_ref();
             return probes::respond(request.method(), path, engine.metrics(), readiness);
         }
         let (method, path) = (request.method().clone(), path.to_owned());
@@ -68,7 +60,7 @@ impl Admin {
         };
         if method != Method::GET && method != Method::HEAD {
             let (caller, status) = (channel.to_string(), answer.status().as_u16());
-            tracing::info!(caller, %method, path, status, "administration");
+            tracing::info!(caller, %method, path, status, "administration request");
         }
         answer
     }
@@ -80,7 +72,7 @@ impl Admin {
             Routed::Operation(operation, variable) => (operation, variable),
             Routed::OtherMethods(allowed) => return Ok(answer::method_not_allowed(&allowed)),
             Routed::Nowhere => {
-                let detail = "no such path: /api/v1/openapi.json tells which there are";
+                let detail = "no such path; see /api/v1/openapi.json";
                 return Err(Problem::new(ProblemKind::NoSuchPath, detail));
             }
         };
@@ -93,75 +85,73 @@ impl Admin {
     async fn admit(&self, request: &Request<Incoming>, channel: Channel) -> Result<(), Problem> {
         let authorization =
             request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let shared = Arc::clone(&self.shared);
-        let admitted =
-            tokio::task::spawn_blocking(move || shared.rules.admit(channel, authorization.as_deref(), shared.own_uid));
+        let (rules, own_uid) = (self.rules.clone(), self.own_uid);
+        let admitted = tokio::task::spawn_blocking(move || rules.admit(channel, authorization.as_deref(), own_uid));
         let denial = match admitted.await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(denial)) => denial,
             Err(error) => return Err(Problem::new(ProblemKind::Internal, error)),
         };
-        tracing::warn!(caller = %channel, %denial, "administration refused");
+        tracing::warn!(caller = %channel, %denial, "administration request denied");
         let kind = match &denial {
             Denial::Off | Denial::User { .. } => ProblemKind::Forbidden,
             Denial::NoToken | Denial::WrongToken => ProblemKind::Unauthorized,
             Denial::TokenFile(_) => ProblemKind::Unavailable,
         };
-        // Where the file is concerns nobody who has not been let in.
+        // Unauthorized callers must not learn the path of the file.
         let detail = match &denial {
-            Denial::TokenFile(_) => "the token file cannot be used: the server's log tells why".to_owned(),
+            Denial::TokenFile(_) => "the token file cannot be used; see the server's log".to_owned(),
             denial => denial.to_string(),
         };
         Err(Problem::new(kind, detail))
     }
 
     async fn perform(&self, call: &Call) -> Result<Answer, Problem> {
-        let shared = &self.shared;
+        let server = &self.server;
         let Operation { id, status, .. } = call.operation;
         let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::OK);
         match id {
             OperationId::Document => Ok(answer::of(status, "application/json", openapi::document())),
-            OperationId::Status => answer::json(status, &resources::status::get(shared).await),
-            OperationId::ListFiles => answer::json(status, &resources::files::list(shared, call).await?),
-            OperationId::GetFile => answer::json(status, &resources::files::get(shared, call).await?),
-            OperationId::EvictFile => answer::json(status, &resources::evict::one(shared, call).await?),
-            OperationId::EvictFiles => answer::job(status, &resources::evict::matching(shared, call)?),
-            OperationId::Pin => answer::json(status, &resources::pins::put(shared, call).await?),
+            OperationId::Status => answer::json(status, &resources::status::get(server).await),
+            OperationId::ListFiles => answer::json(status, &resources::files::list(server, call).await?),
+            OperationId::GetFile => answer::json(status, &resources::files::get(server, call).await?),
+            OperationId::EvictFile => answer::json(status, &resources::evict::one(server, call).await?),
+            OperationId::EvictFiles => answer::job(status, &resources::evict::matching(server, call)?),
+            OperationId::Pin => answer::json(status, &resources::files::pin(server, call).await?),
             OperationId::Unpin => {
-                resources::pins::delete(shared, call).await?;
+                resources::files::unpin(server, call).await?;
                 Ok(answer::nothing())
             }
-            OperationId::Prefetch => answer::job(status, &resources::prefetch::start(shared, call)?),
-            OperationId::Purge => answer::job(status, &resources::purge::start(shared, call)?),
-            OperationId::ScrubState => answer::json(status, &resources::scrub::get(shared)),
-            OperationId::Scrub => answer::json(status, &resources::scrub::start(shared)?),
-            OperationId::ListJobs => answer::json(status, &resources::jobs::list(shared)),
-            OperationId::GetJob => answer::json(status, &shared.jobs.find(call.variable())?.told()),
+            OperationId::Prefetch => answer::job(status, &resources::prefetch::start(server, call)?),
+            OperationId::Purge => answer::job(status, &resources::maintenance::start_purge(server, call)?),
+            OperationId::ScrubState => answer::json(status, &resources::maintenance::scrub_state(server)),
+            OperationId::Scrub => answer::json(status, &resources::maintenance::start_scrub(server)?),
+            OperationId::ListJobs => answer::json(status, &JobList { jobs: server.jobs.list() }),
+            OperationId::GetJob => answer::json(status, &server.jobs.find(call.variable())?.snapshot()),
             OperationId::CancelJob => {
-                shared.jobs.cancel_or_forget(call.variable())?;
+                server.jobs.cancel_or_forget(call.variable())?;
                 Ok(answer::nothing())
             }
-            OperationId::Drain => answer::json(status, &resources::drain::begin(shared)),
-            OperationId::Undrain => answer::json(status, &resources::drain::undo(shared)),
+            OperationId::Drain => answer::json(status, &resources::maintenance::drain(server)),
+            OperationId::Undrain => answer::json(status, &resources::maintenance::undrain(server)),
         }
     }
 }
 
-/// Reads a body of JSON.
 async fn read_body(mut body: Incoming, content_type: Option<&str>) -> Result<Bytes, Problem> {
     let media_type = content_type.and_then(|value| value.split(';').next()).map(str::trim);
     if !media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case("application/json")) {
         discard(&mut body).await;
-        return Err(Problem::new(ProblemKind::MediaType, "send the header `Content-Type: application/json`"));
+        return Err(Problem::new(ProblemKind::MediaType, "the header `Content-Type: application/json` is missing"));
     }
-    let too_long = || Problem::new(ProblemKind::TooLong, format_args!("at most {BODY_LEN_MAX} bytes"));
+    let too_long = || Problem::new(ProblemKind::TooLong, format_args!("the limit is {BODY_LEN_MAX} bytes"));
     if body.size_hint().lower() > BODY_LEN_MAX as u64 {
         discard(&mut body).await;
         return Err(too_long());
     }
     let mut content = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Problem::invalid(format_args!("the body did not arrive: {error}")))?;
+        let frame = frame.map_err(|error| Problem::invalid(format_args!("cannot read the body: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if content.len() + data.len() > BODY_LEN_MAX {
             discard(&mut body).await;
@@ -172,7 +162,7 @@ async fn read_body(mut body: Incoming, content_type: Option<&str>) -> Result<Byt
     Ok(content.freeze())
 }
 
-/// Reads on for a while, as long as the exchange may take: a client that is still sending would not see the answer.
+/// Reads the rest of a body up to a limit: a client that is still sending would not see the answer.
 async fn discard(body: &mut Incoming) {
     let mut discarded = 0;
     while let Some(Ok(frame)) = body.frame().await {

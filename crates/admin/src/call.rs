@@ -1,4 +1,4 @@
-//! A call of the API: which operation, with what.
+//! A call of the API: routing and parameters.
 
 use crate::{
     operation::{OPERATIONS, Operation, ParameterPlace},
@@ -9,21 +9,23 @@ use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-/// A call of an operation. What it is called with is as written: not yet understood, but no parameter is unknown.
+/// Longest body of a request in bytes.
+pub const BODY_LEN_MAX: usize = 4 << 20;
+
+/// A call of an operation. Parameters are known but not parsed yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) operation: &'static Operation,
-    /// The path's variable part, decoded.
+    /// The variable part of the path, decoded.
     variable: String,
     query: BTreeMap<String, String>,
     body: Bytes,
 }
 
-/// What a method and a path lead to.
+/// The target of a method and a path.
 pub(crate) enum Routed {
-    /// To an operation; the text is the path's variable part, as written.
+    /// The text is the variable part of the path, still encoded.
     Operation(&'static Operation, String),
-    /// The path has these methods.
     OtherMethods(Vec<&'static str>),
     Nowhere,
 }
@@ -32,7 +34,7 @@ pub(crate) enum Routed {
 pub(crate) fn route(method: &str, path: &str) -> Routed {
     let of_path: Vec<_> =
         OPERATIONS.iter().filter_map(|operation| Some((operation, variable_part(operation.path, path)?))).collect();
-    // A path without a variable part goes before one that has one.
+    // A path without a variable part takes precedence over one with it.
     let Some(longest) = of_path.iter().map(|(operation, _)| fixed_len(operation.path)).max() else {
         return Routed::Nowhere;
     };
@@ -47,13 +49,13 @@ pub(crate) fn route(method: &str, path: &str) -> Routed {
     }
 }
 
-/// Length of a template's part before its variable one.
+/// Length of the part of a template before its variable.
 fn fixed_len(template: &str) -> usize {
     template.find('{').unwrap_or(usize::MAX)
 }
 
-/// What stands in place of the variable part of `template` in `path`; the empty text when it has none, `None` when they do
-/// not match. A variable part is the last one, and may hold slashes.
+/// The value of the variable of `template` in `path`; empty if it has none, `None` if they do not match. The variable is the
+/// last part and may contain slashes.
 fn variable_part<'a>(template: &str, path: &'a str) -> Option<&'a str> {
     match template.split_once('{') {
         None => (template == path).then_some(""),
@@ -62,7 +64,6 @@ fn variable_part<'a>(template: &str, path: &'a str) -> Option<&'a str> {
 }
 
 impl Call {
-    /// A call as it was received. `query` is the part of the URL behind the `?`.
     pub(crate) fn new(
         operation: &'static Operation,
         variable: &str,
@@ -80,36 +81,32 @@ impl Call {
                 .iter()
                 .any(|parameter| parameter.place == ParameterPlace::Query && parameter.name == name);
             if !is_known {
-                return Err(Problem::invalid(format_args!("there is no parameter `{}`", name.escape_debug())));
+                return Err(Problem::invalid(format_args!("unknown parameter `{}`", name.escape_debug())));
             }
             if values.insert(name.clone().into_owned(), value.into_owned()).is_some() {
-                return Err(Problem::invalid(format_args!("the parameter `{name}` is written twice")));
+                return Err(Problem::invalid(format_args!("duplicate parameter `{name}`")));
             }
         }
         Ok(Self { operation, variable, query: values, body })
     }
 
-    /// The path's variable part.
     pub(crate) fn variable(&self) -> &str {
         &self.variable
     }
 
-    /// A parameter, when it is written.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.query.get(name).map(String::as_str)
     }
 
-    /// A parameter as a number or the like, when it is written.
     pub(crate) fn parsed<T: FromStr<Err: fmt::Display>>(&self, name: &str) -> Result<Option<T>, Problem> {
-        let parse = |text: &str| {
-            text.parse().map_err(|error| Problem::invalid(format_args!("the parameter `{name}`: {error}")))
-        };
+        let parse =
+            |text: &str| text.parse().map_err(|error| Problem::invalid(format_args!("parameter `{name}`: {error}")));
         self.text(name).map(parse).transpose()
     }
 
     pub(crate) fn body<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         serde_json::from_slice(&self.body)
-            .map_err(|error| Problem::new(ProblemKind::Invalid, format_args!("the body: {error}")))
+            .map_err(|error| Problem::new(ProblemKind::Invalid, format_args!("invalid body: {error}")))
     }
 }
 
@@ -126,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_their_operation_with_the_part_that_varies() {
+    fn paths_lead_to_their_operation_with_its_variable() {
         assert_eq!(routed("GET", "/api/v1/status"), Some((OperationId::Status, String::new())));
         assert_eq!(routed("GET", "/api/v1/jobs"), Some((OperationId::ListJobs, String::new())));
         assert_eq!(routed("DELETE", "/api/v1/jobs/1-2"), Some((OperationId::CancelJob, "1-2".to_owned())));
     }
 
     #[test]
-    fn other_methods_are_told_and_other_paths_lead_nowhere() {
+    fn allowed_methods_are_listed_and_unknown_paths_lead_nowhere() {
         let Routed::OtherMethods(methods) = route("PATCH", "/api/v1/drain") else { panic!("routed") };
         assert_eq!(methods, ["POST", "DELETE"]);
         for path in ["/api/v1", "/api/v1/", "/api/v1/statu", "/api/v1/status/", "/api/v1/jobs/", "/api/v2/status"] {
@@ -142,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_are_unknown_or_written_twice_are_refused() {
+    fn unknown_and_duplicate_parameters_are_refused() {
         let Routed::Operation(operation, _) = route("GET", "/api/v1/status") else { panic!("not routed") };
         let call = |query| Call::new(operation, "", query, Bytes::new());
         assert!(call("").is_ok());

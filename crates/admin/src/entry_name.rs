@@ -1,38 +1,32 @@
-//! Names of files as people write them.
+//! Names of cached files as administrators write them.
 
 use forebay_cache::{CacheKey, ForwardedPath, ForwardingError, KeyRefusal};
 use forebay_types::{LfnError, RequestPath};
 
-/// A file of the cache, as a person names it: the path clients ask for, or the whole URL with which they do.
+/// A file of the cache, named by the path or the full URL that clients request.
 ///
-/// Of `root://CACHE//root://ORIGIN//path` and `root://CACHE//path` the part behind the cache's name counts. Whose name it is
-/// nobody checks: a cache has many.
+/// Of `root://CACHE//root://ORIGIN//path` and `root://CACHE//path` the part after the cache's name counts. That name is not
+/// checked: a cache has many.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EntryName {
-    /// What clients ask for.
     pub path: RequestPath,
-    /// Under what the cache keeps it.
     pub key: CacheKey,
 }
 
-/// Why a text names no file that a cache could hold.
+/// Why a text cannot name a file of a cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EntryNameError {
-    /// It is no path.
     #[error("{0}")]
     Path(LfnError),
-    /// It names an origin in a way that cannot be served.
-    #[error("the name of an origin in the path cannot be understood: write /root://HOST:PORT//path")]
+    #[error("invalid origin in the path: the form is /root://HOST:PORT//path")]
     Origin,
-    /// It names an origin by a scheme that this release does not serve.
-    #[error("{scheme}:// origins are not served")]
+    #[error("{scheme}:// origins are not supported")]
     Scheme { scheme: &'static str },
-    /// The cache keeps no file of this name.
-    #[error("{0}: the cache keeps no file of this name")]
+    #[error("{0}: no such file can be cached")]
     Key(KeyRefusal),
 }
 
-/// Schemes of URLs with which clients ask a cache.
+/// URL schemes of requests to a cache.
 const URL_SCHEMES: [&str; 2] = ["root://", "xroot://"];
 
 impl EntryName {
@@ -53,7 +47,7 @@ impl EntryName {
     }
 }
 
-/// What stands behind the server's name of a URL; the text itself when it is none.
+/// The path of a URL, after the server's name; any other text unchanged.
 fn path_of(text: &str) -> &str {
     let Some(rest) = URL_SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme)) else { return text };
     rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default()
@@ -89,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_file_of_a_cache_is_refused() {
+    fn names_that_cannot_be_cached_are_refused() {
         for (text, error) in [
             ("store/a", EntryNameError::Path(LfnError::Relative)),
             ("", EntryNameError::Path(LfnError::Missing)),

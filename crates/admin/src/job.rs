@@ -1,14 +1,14 @@
-//! One job: what it has done so far, told while it goes on.
+//! The progress of one job.
 
 use crate::model::{FileCounts, Job, JobFailure, JobKind, JobState};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::task::AbortHandle;
 
-/// Failures of a job that are remembered; further ones are only counted.
+/// Failures stored per job; further ones are only counted.
 pub const JOB_FAILURES_MAX: usize = 100;
 
-/// What a job has done so far. The job's task adds to it, and calls read it.
+/// The progress of a job. The job's task updates it, and calls read it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) id: String,
@@ -28,7 +28,6 @@ struct Inner {
     files_total: Option<u64>,
     failures: Vec<JobFailure>,
     error: Option<String>,
-    /// Ends the job's task.
     task: Option<AbortHandle>,
 }
 
@@ -53,61 +52,55 @@ impl Progress {
         }
     }
 
-    /// A file was dealt with.
     pub(crate) fn file_done(&self) {
         self.files_done.fetch_add(1, Relaxed);
     }
 
-    /// A file could not be dealt with.
     pub(crate) fn file_failed(&self, name: &str, reason: impl ToString, is_retryable: bool) {
         self.files_failed.fetch_add(1, Relaxed);
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if inner.failures.len() < JOB_FAILURES_MAX {
             inner.failures.push(JobFailure { name: name.to_owned(), reason: reason.to_string(), is_retryable });
         }
     }
 
-    /// Files were dealt with.
     pub(crate) fn add_files(&self, done: u64, failed: u64) {
         self.files_done.fetch_add(done, Relaxed);
         self.files_failed.fetch_add(failed, Relaxed);
     }
 
-    /// More bytes were fetched, or removed.
+    /// Counts bytes fetched or removed.
     pub(crate) fn add_bytes(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
     }
 
-    /// More bytes are known to be fetched.
+    /// Counts bytes of files whose fetch has started.
     pub(crate) fn add_known_bytes(&self, bytes: u64) {
         self.bytes_known.fetch_add(bytes, Relaxed);
     }
 
-    /// The task that does the work.
     pub(crate) fn set_task(&self, task: AbortHandle) {
-        self.inner().task = Some(task);
+        self.inner.lock().task = Some(task);
     }
 
-    /// Breaks the work off, unless it has ended.
+    /// Aborts the job, unless it has ended.
     pub(crate) fn cancel(&self) {
-        if let Some(task) = &self.inner().task {
+        if let Some(task) = &self.inner.lock().task {
             task.abort();
         }
     }
 
-    /// The job has ended.
     pub(crate) fn end(&self, state: JobState, error: Option<String>, now: i64) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         (inner.state, inner.error, inner.ended, inner.task) = (state, error, Some(now), None);
     }
 
     pub(crate) fn is_running(&self) -> bool {
-        self.inner().state == JobState::Running
+        self.inner.lock().state == JobState::Running
     }
 
-    /// What is told of the job.
-    pub(crate) fn told(&self) -> Job {
-        let inner = self.inner();
+    pub(crate) fn snapshot(&self) -> Job {
+        let inner = self.inner.lock();
         Job {
             id: self.id.clone(),
             kind: self.kind,
@@ -125,10 +118,6 @@ impl Progress {
             error: inner.error.clone(),
         }
     }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
-    }
 }
 
 #[cfg(test)]
@@ -136,14 +125,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_failures_are_counted_and_the_first_hundred_told() {
+    fn all_failures_are_counted_and_the_first_hundred_listed() {
         let progress = Progress::new("1-1".to_owned(), JobKind::Prefetch, Some(200), 5);
         for number in 0..=JOB_FAILURES_MAX {
             progress.file_failed(&format!("/{number}"), "gone", false);
         }
         progress.file_done();
-        let told = progress.told();
-        assert_eq!((told.files.failed, told.failures.len(), told.files.done), (101, JOB_FAILURES_MAX, 1));
-        assert_eq!(told.failures[99].name, "/99");
+        let snapshot = progress.snapshot();
+        assert_eq!((snapshot.files.failed, snapshot.failures.len(), snapshot.files.done), (101, JOB_FAILURES_MAX, 1));
+        assert_eq!(snapshot.failures[99].name, "/99");
     }
 }

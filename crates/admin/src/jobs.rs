@@ -5,20 +5,20 @@ use crate::{
     model::{Job, JobKind, JobState},
     problem::{Problem, ProblemKind},
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::task::JoinError;
 
-/// Jobs at work at the same time; more are refused.
+/// Jobs running at the same time; more are refused.
 pub const JOBS_RUNNING_MAX: usize = 16;
 
-/// Jobs remembered, those that have ended included; beyond it the oldest that has ended is forgotten.
+/// Jobs in the list, including ended ones; above this limit the oldest ended job is dropped.
 pub const JOBS_MAX: usize = 256;
 
 /// The jobs of the server. They end with it.
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    /// When the server was started: part of the jobs' names, so that no two runs of it have a job of one name.
+    /// When the server was started: part of the job ids, so that ids differ between runs of the server.
     epoch: i64,
     inner: Mutex<Inner>,
 }
@@ -34,7 +34,7 @@ impl Jobs {
         Self { epoch, inner: Mutex::default() }
     }
 
-    /// Starts a job of `files_total` files, as far as that is known. `work` gets the place where it tells what it does.
+    /// Starts a job of `files_total` files, if known. `work` reports its progress to its argument.
     pub(crate) fn start<F>(
         &self,
         kind: JobKind,
@@ -44,9 +44,9 @@ impl Jobs {
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if inner.running() >= JOBS_RUNNING_MAX {
-            let detail = format_args!("{JOBS_RUNNING_MAX} jobs are running: wait for one to end, or cancel one");
+            let detail = format_args!("{JOBS_RUNNING_MAX} jobs are running; wait for one to end, or cancel one");
             return Err(Problem::new(ProblemKind::TooManyJobs, detail));
         }
         inner.last += 1;
@@ -65,40 +65,36 @@ impl Jobs {
         Ok(progress)
     }
 
-    /// The job of this name.
     pub(crate) fn find(&self, id: &str) -> Result<Arc<Progress>, Problem> {
-        self.number_of(id).and_then(|number| self.inner().jobs.get(&number).cloned()).ok_or_else(|| no_such_job(id))
+        self.number_of(id)
+            .and_then(|number| self.inner.lock().jobs.get(&number).cloned())
+            .ok_or_else(|| no_such_job(id))
     }
 
-    /// Cancels the job of this name; forgets it when it has ended.
+    /// Cancels a running job; removes an ended one from the list.
     pub(crate) fn cancel_or_forget(&self, id: &str) -> Result<(), Problem> {
         let job = self.find(id)?;
         if job.is_running() {
             job.cancel();
         } else if let Some(number) = self.number_of(id) {
-            self.inner().jobs.remove(&number);
+            self.inner.lock().jobs.remove(&number);
         }
         Ok(())
     }
 
     /// All jobs, the newest first.
     pub(crate) fn list(&self) -> Vec<Job> {
-        let jobs: Vec<_> = self.inner().jobs.values().rev().cloned().collect();
-        jobs.iter().map(|job| job.told()).collect()
+        let jobs: Vec<_> = self.inner.lock().jobs.values().rev().cloned().collect();
+        jobs.iter().map(|job| job.snapshot()).collect()
     }
 
-    /// How many are at work.
     pub(crate) fn running(&self) -> usize {
-        self.inner().running()
+        self.inner.lock().running()
     }
 
     fn number_of(&self, id: &str) -> Option<u64> {
         let (epoch, number) = id.rsplit_once('-')?;
         (epoch.parse() == Ok(self.epoch)).then(|| number.parse().ok()).flatten()
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock()
     }
 }
 
@@ -117,15 +113,14 @@ impl Inner {
     }
 }
 
-/// Notes how a job's task ended.
 fn conclude(progress: &Progress, ended: Result<Result<(), String>, JoinError>) {
     let (state, error) = match ended {
         Ok(Ok(())) => (JobState::Done, None),
         Ok(Err(error)) => (JobState::Failed, Some(error)),
         Err(error) if error.is_cancelled() => (JobState::Cancelled, None),
         Err(error) => {
-            tracing::error!(job = progress.id, %error, "a job died of a fault of our own");
-            (JobState::Failed, Some("a fault of the server's own: see its log".to_owned()))
+            tracing::error!(job = progress.id, %error, "internal error: a job panicked");
+            (JobState::Failed, Some("internal server error; see the server's log".to_owned()))
         }
     };
     tracing::info!(job = progress.id, kind = progress.kind.as_str(), state = state.as_str(), error, "job ended");
@@ -133,7 +128,8 @@ fn conclude(progress: &Progress, ended: Result<Result<(), String>, JoinError>) {
 }
 
 fn no_such_job(id: &str) -> Problem {
-    let detail = format_args!("there is no job `{}`: it may have ended long ago or with the server", id.escape_debug());
+    let detail =
+        format_args!("no job `{}`: jobs are forgotten some time after their end and at a restart", id.escape_debug());
     Problem::new(ProblemKind::NoSuchJob, detail)
 }
 
@@ -146,11 +142,11 @@ mod tests {
         while progress.is_running() {
             tokio::task::yield_now().await;
         }
-        progress.told()
+        progress.snapshot()
     }
 
     #[tokio::test]
-    async fn a_job_tells_how_it_ended() {
+    async fn a_job_has_the_state_of_its_end() {
         let jobs = Jobs::new(7);
         let start =
             |result: Result<(), String>| jobs.start(JobKind::Prefetch, None, |_| async move { result }).unwrap();

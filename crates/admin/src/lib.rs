@@ -1,8 +1,8 @@
-//! The admin port: metrics and probes for everybody, and the administration API for those who may.
+//! The admin port: open metrics and probes, and the protected administration API.
 //!
 //! [`Admin`] answers HTTP on a TCP listener and on a unix socket. `/metrics`, `/healthz` and `/readyz` are open; everything below
-//! `/api/` asks who is calling ([`AccessRules`]). Every operation of the API is declared once, in `operation`, from which
-//! come the dispatch and the [`openapi::document`].
+//! `/api/` requires authorization ([`AccessRules`]). Every operation of the API is declared once, in `operation`: the dispatch
+//! and the [`openapi::document`] derive from it.
 
 mod access;
 mod answer;
@@ -18,14 +18,16 @@ mod operation;
 mod probes;
 mod problem;
 mod resources;
+mod server;
 mod socket;
 mod token;
 
 pub use access::AccessRules;
 pub use api::Admin;
+pub use call::BODY_LEN_MAX;
 pub use entry_name::{EntryName, EntryNameError};
 pub use job::JOB_FAILURES_MAX;
 pub use jobs::{JOBS_MAX, JOBS_RUNNING_MAX};
-pub use listener::{ADMIN_CONNECTIONS_MAX, ADMIN_EXCHANGE_TIME_MAX, ADMIN_HEADER_TIME_MAX, BODY_LEN_MAX};
+pub use listener::{ADMIN_CONNECTIONS_MAX, ADMIN_EXCHANGE_TIME_MAX, ADMIN_HEADER_TIME_MAX};
 pub use socket::{AdminSocket, SocketError};
 pub use token::{TOKEN_LEN_MIN, TokenError, TokenFile};

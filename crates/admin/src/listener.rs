@@ -1,6 +1,6 @@
 //! The listeners of the admin port: HTTP/1.1 over TCP and over a unix socket.
 //!
-//! One exchange per connection, each within a fixed time, a fixed number at once: nobody can hold it for long.
+//! One request per connection, with a time limit and a limit on connections, so that no client can block the port.
 
 use crate::{access::Channel, api::Admin, socket::AdminSocket};
 use hyper::{server::conn::http1, service::service_fn};
@@ -20,33 +20,29 @@ pub const ADMIN_CONNECTIONS_MAX: usize = 32;
 /// Time a client has to send its request's header.
 pub const ADMIN_HEADER_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Time of a whole exchange, after which the connection is cut. What may take longer is a job.
+/// Time of a whole exchange, after which the connection is closed. Longer operations are jobs.
 pub const ADMIN_EXCHANGE_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Longest body of a request in bytes.
-pub const BODY_LEN_MAX: usize = 4 << 20;
-
-/// Header bytes of a request: a name of 4096 characters of four bytes, each byte written as three characters, and more.
+/// Header bytes of a request: enough for a name of 4096 four-byte characters in percent encoding.
 const HEADER_LEN_MAX: usize = 65_536;
 
-/// Pause after an accept failed, for want of descriptors as a rule.
+/// Pause after a failed accept, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where connections come from.
+/// A source of connections.
 trait Accept: Send + Sync {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// The next connection, and how it came.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Channel)>> + Send;
 }
 
 impl Admin {
-    /// Serves the clients of a TCP listener until `shutdown` completes. Exchanges under way are then cut.
+    /// Serves the clients of a TCP listener until `shutdown` completes. Connections still open are then closed.
     pub async fn serve_tcp(&self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) {
         self.serve(listener, shutdown).await;
     }
 
-    /// Serves the clients of a unix socket until `shutdown` completes. Exchanges under way are then cut.
+    /// Serves the clients of a unix socket until `shutdown` completes. Connections still open are then closed.
     pub async fn serve_unix(&self, socket: AdminSocket, shutdown: impl Future<Output = ()> + Send) {
         self.serve(socket, shutdown).await;
     }
@@ -65,7 +61,7 @@ impl Admin {
                         });
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "the admin listener cannot accept: waiting");
+                        tracing::warn!(%error, "cannot accept admin connections; retrying");
                         sleep(ACCEPT_PAUSE).await;
                     }
                 }
@@ -90,7 +86,7 @@ impl Admin {
         match timeout(ADMIN_EXCHANGE_TIME_MAX, exchange).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "admin connection failed"),
-            Err(_) => tracing::debug!("admin connection was too slow"),
+            Err(_) => tracing::debug!("admin connection timed out"),
         }
     }
 }
@@ -161,7 +157,7 @@ mod tests {
             Self { address, metrics, readiness, stop, task: tokio::spawn(served) }
         }
 
-        /// What comes back for `head`, until the server closes.
+        /// The answer to `head`, until the server closes.
         async fn exchange(&self, head: &str) -> String {
             let mut stream = TcpStream::connect(self.address).await.unwrap();
             stream.write_all(head.as_bytes()).await.unwrap();
@@ -237,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slot_that_becomes_free_serves_who_waited() {
+    async fn a_waiting_connection_is_served_when_a_slot_becomes_free() {
         let admin = Port::start().await;
         let mut idle = Vec::new();
         for _ in 0..ADMIN_CONNECTIONS_MAX {

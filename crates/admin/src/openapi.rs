@@ -1,4 +1,4 @@
-//! The API's description of itself, in OpenAPI 3.1.
+//! The API description in OpenAPI 3.1.
 
 use crate::{
     answer::{PROBLEM_PREFIX, PROBLEM_TYPE},
@@ -10,9 +10,9 @@ use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-const DESCRIPTION: &str = "Administration of a Forebay cache. Over TCP every call needs the token of `admin.token_file`; on the \
-    unix socket of `admin.socket` the kernel tells who calls, and no token is needed. Times are seconds of the Unix epoch, \
-    sizes are bytes. Errors are problems as RFC 9457 describes them.";
+const DESCRIPTION: &str = "Administration of a Forebay cache. Over TCP every call requires the token in `admin.token_file`. On \
+    the unix socket of `admin.socket` the kernel identifies the caller, and no token is needed. Times are seconds of the Unix \
+    epoch, sizes are bytes. Errors are problem documents (RFC 9457).";
 
 /// The document: pretty JSON that ends with a newline.
 #[must_use]
@@ -43,7 +43,7 @@ pub fn document() -> String {
         "paths": paths,
         "components": {
             "securitySchemes": {
-                "token": { "type": "http", "scheme": "bearer", "description": "What the file of `admin.token_file` holds." },
+                "token": { "type": "http", "scheme": "bearer", "description": "The content of `admin.token_file`." },
             },
             "schemas": definitions,
         },
@@ -53,7 +53,7 @@ pub fn document() -> String {
 
 fn describe(operation: &Operation, schemas: &mut SchemaGenerator) -> Value {
     let mut description = json!({
-        "operationId": operation.id.as_str(),
+        "operationId": operation.id.name(),
         "summary": operation.summary,
         "responses": responses(operation, schemas),
     });

@@ -1,4 +1,4 @@
-//! Every operation of the API, declared once: dispatch and document come from here.
+//! Every operation of the API, declared once: dispatch and API description derive from it.
 
 use crate::{
     model::{
@@ -9,29 +9,25 @@ use crate::{
 };
 use schemars::{Schema, SchemaGenerator};
 
-/// What all paths of the API begin with.
+/// Prefix of all paths of the API.
 pub(crate) const API_PREFIX: &str = "/api/";
 
 #[derive(Debug)]
 pub(crate) struct Operation {
-    /// Which one it is.
     pub(crate) id: OperationId,
     pub(crate) method: &'static str,
-    /// Path; a part in braces varies. It is the last one and may hold slashes.
+    /// Path. The part in braces is a variable: it is the last one and may contain slashes.
     pub(crate) path: &'static str,
-    /// What it does, in a few words.
     pub(crate) summary: &'static str,
-    /// What else there is to know.
     pub(crate) description: &'static str,
-    /// What it takes besides a body.
     pub(crate) parameters: &'static [Parameter],
-    /// What its body must be; `None` when it takes none.
+    /// Schema of the request body, if it has one.
     pub(crate) body: Option<SchemaOf>,
     /// Status code of a success.
     pub(crate) status: u16,
-    /// What a success tells; `None` for nothing.
+    /// Schema of the result, if it has one.
     pub(crate) result: Option<SchemaOf>,
-    /// How it can fail, besides [`PROBLEMS_OF_ALL`].
+    /// Problems besides [`PROBLEMS_OF_ALL`].
     pub(crate) problems: &'static [ProblemKind],
 }
 
@@ -42,17 +38,13 @@ pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
-    /// Where it is written.
     pub(crate) place: ParameterPlace,
     pub(crate) description: &'static str,
     pub(crate) schema: &'static str,
-    /// A value that shows its form.
     pub(crate) example: &'static str,
-    /// Whether it has to be written.
     pub(crate) is_required: bool,
 }
 
-/// Where a parameter is written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ParameterPlace {
     Path,
@@ -60,7 +52,6 @@ pub(crate) enum ParameterPlace {
 }
 
 impl ParameterPlace {
-    /// As documents call it.
     #[must_use]
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
@@ -70,67 +61,37 @@ impl ParameterPlace {
     }
 }
 
-/// Which operation it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum OperationId {
-    /// The document of the API.
     Document,
-    /// How the server is.
     Status,
-    /// Files of the cache.
     ListFiles,
-    /// One file of the cache.
     GetFile,
-    /// Remove a file from the cache.
     EvictFile,
-    /// Begin to remove files from the cache.
     EvictFiles,
-    /// Keep a file from being purged.
     Pin,
     Unpin,
-    /// Begin to fetch files.
     Prefetch,
-    /// Begin to remove what is least worth keeping.
     Purge,
-    /// How the scrub is.
     ScrubState,
     Scrub,
     ListJobs,
     GetJob,
-    /// Cancel or forget a job.
     CancelJob,
-    /// Take no new work.
     Drain,
     Undrain,
 }
 
 impl OperationId {
-    /// Its name in the document.
-    #[must_use]
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Document => "document",
-            Self::Status => "status",
-            Self::ListFiles => "listFiles",
-            Self::GetFile => "getFile",
-            Self::EvictFile => "evictFile",
-            Self::EvictFiles => "evictFiles",
-            Self::Pin => "pin",
-            Self::Unpin => "unpin",
-            Self::Prefetch => "prefetch",
-            Self::Purge => "purge",
-            Self::ScrubState => "scrubState",
-            Self::Scrub => "scrub",
-            Self::ListJobs => "listJobs",
-            Self::GetJob => "getJob",
-            Self::CancelJob => "cancelJob",
-            Self::Drain => "drain",
-            Self::Undrain => "undrain",
-        }
+    /// The name in the document: `listFiles` for `ListFiles`.
+    pub(crate) fn name(self) -> String {
+        let mut name = format!("{self:?}");
+        name.get_mut(..1).into_iter().for_each(str::make_ascii_lowercase);
+        name
     }
 }
 
-/// How every operation can fail.
+/// Problems of every operation.
 pub(crate) const PROBLEMS_OF_ALL: [ProblemKind; 5] = [
     ProblemKind::Invalid,
     ProblemKind::Unauthorized,
@@ -151,7 +112,7 @@ const JOB_ID: Parameter = Parameter {
 const FILE_NAME: Parameter = Parameter {
     name: "name",
     place: ParameterPlace::Path,
-    description: "The file's name without its first slash; slashes may be written as they are or as `%2F`.",
+    description: "The file's name without its first slash; slashes may be encoded as `%2F`.",
     schema: r#"{"type": "string", "minLength": 1, "maxLength": 4096}"#,
     example: "store/mc/file.root",
     is_required: true,
@@ -160,7 +121,7 @@ const FILE_NAME: Parameter = Parameter {
 const PATTERN: Parameter = Parameter {
     name: "pattern",
     place: ParameterPlace::Query,
-    description: "Only files whose whole name matches: `*` stands for any characters within a component, `?` for one of them, \
+    description: "Only files whose full name matches: `*` matches any characters within a component, `?` one of them, \
                   `**` for any characters.",
     schema: r#"{"type": "string", "maxLength": 4096}"#,
     example: "/store/**.root",
@@ -170,7 +131,7 @@ const PATTERN: Parameter = Parameter {
 const FORCE: Parameter = Parameter {
     name: "force",
     place: ParameterPlace::Query,
-    description: "Also what is open or pinned. Who has a file open goes on reading what was there of it.",
+    description: "Also remove open and pinned files. Clients that have a file open keep reading what was cached of it.",
     schema: r#"{"type": "boolean", "default": false}"#,
     example: "false",
     is_required: false,
@@ -201,8 +162,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     Operation {
         id: OperationId::Status,
         path: "/api/v1/status",
-        summary: "How the server is",
-        description: "Whether it takes work, what it serves, what the cache holds.",
+        summary: "Status of the server",
+        description: "State, traffic, memory, disks and content of the cache.",
         result: Some(SchemaGenerator::subschema_for::<Status>),
         ..PLAIN
     },
@@ -210,14 +171,14 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         id: OperationId::ListFiles,
         path: "/api/v1/files",
         summary: "Files of the cache",
-        description: "In the order of their names, a page at a time. While the index is made again, files that it has not come \
-                      to are missing.",
+        description: "In the order of their names, page by page. While the index is being rebuilt, files not yet indexed \
+                      are missing.",
         parameters: &[
             PATTERN,
             Parameter {
                 name: "after",
                 place: ParameterPlace::Query,
-                description: "Only files behind this name: what `next` of the page before says.",
+                description: "Only files after this name: `next` of the previous page.",
                 schema: r#"{"type": "string", "maxLength": 4096}"#,
                 example: "/store/mc/file.root",
                 is_required: false,
@@ -225,7 +186,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
             Parameter {
                 name: "limit",
                 place: ParameterPlace::Query,
-                description: "Files of the page at most.",
+                description: "Most files of the page.",
                 schema: r#"{"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}"#,
                 example: "100",
                 is_required: false,
@@ -237,7 +198,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     Operation {
         id: OperationId::GetFile,
         path: "/api/v1/files/{name}",
-        summary: "One file of the cache, with its blocks and accesses",
+        summary: "A file of the cache, with its blocks and accesses",
         parameters: &[FILE_NAME],
         result: Some(SchemaGenerator::subschema_for::<FileDetail>),
         problems: &[ProblemKind::NotCached],
@@ -258,7 +219,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         method: "DELETE",
         path: "/api/v1/files",
         summary: "Remove the files that match a pattern",
-        description: "Begins a job. Files that are open or pinned are its failures.",
+        description: "Starts a job. Open and pinned files are listed as failures.",
         parameters: &[Parameter { is_required: true, ..PATTERN }, FORCE],
         status: 202,
         result: Some(SchemaGenerator::subschema_for::<Job>),
@@ -269,8 +230,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         id: OperationId::Pin,
         method: "PUT",
         path: "/api/v1/pins/{name}",
-        summary: "Keep a file from being purged, for a time",
-        description: "A file that is pinned already is pinned from now on for the new time.",
+        summary: "Protect a file from purges for a time",
+        description: "Replaces an existing pin of the file.",
         parameters: &[FILE_NAME],
         body: Some(SchemaGenerator::subschema_for::<PinRequest>),
         result: Some(SchemaGenerator::subschema_for::<Pin>),
@@ -281,7 +242,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         id: OperationId::Unpin,
         method: "DELETE",
         path: "/api/v1/pins/{name}",
-        summary: "End the pin of a file",
+        summary: "Remove the pin of a file",
         parameters: &[FILE_NAME],
         status: 204,
         problems: &[ProblemKind::NotCached],
@@ -291,9 +252,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         id: OperationId::Purge,
         method: "POST",
         path: "/api/v1/purge",
-        summary: "Remove the files that are least worth keeping",
-        description: "Begins a job that makes room as the purge does by itself: never what is open or pinned, nor what a quota \
-                      guarantees.",
+        summary: "Free disk space by removing the least valuable files",
+        description: "Starts a job that works like an automatic purge: open and pinned files stay, and so do files guaranteed by a quota.",
         body: Some(SchemaGenerator::subschema_for::<PurgeRequest>),
         status: 202,
         result: Some(SchemaGenerator::subschema_for::<Job>),
@@ -303,7 +263,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     Operation {
         id: OperationId::ScrubState,
         path: "/api/v1/scrub",
-        summary: "How the scrub is",
+        summary: "State of the scrub",
         result: Some(SchemaGenerator::subschema_for::<Scrub>),
         ..PLAIN
     },
@@ -311,9 +271,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         id: OperationId::Scrub,
         method: "POST",
         path: "/api/v1/scrub",
-        summary: "Read everything on disk and check it",
-        description: "Begins a scrub in the background, unless one is under way. Blocks that are damaged are fetched again when \
-                      they are wanted.",
+        summary: "Read and verify all cached data on disk",
+        description: "Starts a scrub in the background, unless one is running. Damaged blocks are fetched again when requested.",
         status: 202,
         result: Some(SchemaGenerator::subschema_for::<Scrub>),
         problems: &[ProblemKind::NotSetUp],
@@ -324,8 +283,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         method: "POST",
         path: "/api/v1/prefetch",
         summary: "Fetch files into the cache",
-        description: "Begins a job that fetches what the cache lacks of each file. Files that are complete cost nothing, so a \
-                      list that was broken off is simply sent again.",
+        description: "Starts a job that fetches the missing parts of each file. Complete files cost nothing, so an interrupted list \
+                      can simply be sent again.",
         body: Some(SchemaGenerator::subschema_for::<PrefetchRequest>),
         status: 202,
         result: Some(SchemaGenerator::subschema_for::<Job>),
@@ -341,16 +300,15 @@ pub(crate) const OPERATIONS: &[Operation] = &[
     Operation {
         id: OperationId::ListJobs,
         path: "/api/v1/jobs",
-        summary: "All jobs that are known",
-        description: "The newest first. Jobs that have ended are remembered until there are too many of them, or the server \
-                      stops.",
+        summary: "List of jobs",
+        description: "Newest first. Ended jobs are listed until there are too many of them or the server stops.",
         result: Some(SchemaGenerator::subschema_for::<JobList>),
         ..PLAIN
     },
     Operation {
         id: OperationId::GetJob,
         path: "/api/v1/jobs/{id}",
-        summary: "How far a job is",
+        summary: "Progress of a job",
         parameters: &[JOB_ID],
         result: Some(SchemaGenerator::subschema_for::<Job>),
         problems: &[ProblemKind::NoSuchJob],
@@ -360,8 +318,8 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         id: OperationId::CancelJob,
         method: "DELETE",
         path: "/api/v1/jobs/{id}",
-        summary: "Cancel a job, or forget one that has ended",
-        description: "What the job has done stays done.",
+        summary: "Cancel a job, or remove an ended one from the list",
+        description: "Work already done is kept.",
         parameters: &[JOB_ID],
         status: 204,
         problems: &[ProblemKind::NoSuchJob],
@@ -371,9 +329,9 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         id: OperationId::Drain,
         method: "POST",
         path: "/api/v1/drain",
-        summary: "Take no new work",
-        description: "`/readyz` says so, new connections are closed, opens are refused in a way that sends clients back to \
-                      their redirector. Files that are open are served to their end. Lasts until it is undone or the server \
+        summary: "Stop accepting new work",
+        description: "`/readyz` fails, new connections are closed, and opens are refused such that clients of a redirector use \
+                      another server. Open files are served until they are closed. Lasts until undone or until the server \
                       stops.",
         result: Some(SchemaGenerator::subschema_for::<Drain>),
         ..PLAIN
@@ -382,7 +340,7 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         id: OperationId::Undrain,
         method: "DELETE",
         path: "/api/v1/drain",
-        summary: "Take work again",
+        summary: "Accept new work again",
         result: Some(SchemaGenerator::subschema_for::<Drain>),
         ..PLAIN
     },
@@ -398,8 +356,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn operations_differ_and_say_what_they_do() {
-        let names: BTreeSet<_> = OPERATIONS.iter().map(|operation| operation.id.as_str()).collect();
+    fn operations_are_unique_and_have_a_summary() {
+        let names: BTreeSet<_> = OPERATIONS.iter().map(|operation| operation.id.name()).collect();
         let places: BTreeSet<_> = OPERATIONS.iter().map(|operation| (operation.method, operation.path)).collect();
         assert_eq!((names.len(), places.len()), (OPERATIONS.len(), OPERATIONS.len()));
         for operation in OPERATIONS {
@@ -409,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_part_of_a_path_that_varies_is_declared_and_comes_last() {
+    fn the_variable_of_a_path_is_declared_and_comes_last() {
         for Operation { path, parameters, .. } in OPERATIONS {
             let declared = parameters.iter().find(|parameter| parameter.place == ParameterPlace::Path);
             let written = path.split_once('{').map(|(_, name)| name);

@@ -1,4 +1,4 @@
-//! What everybody may ask: metrics, liveness, readiness.
+//! The open paths: metrics, liveness, readiness.
 
 use crate::answer::{self, Answer};
 use forebay_telemetry::{Metrics, Readiness};
@@ -13,7 +13,7 @@ const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 /// The answer to a request outside of the API.
 pub(crate) fn respond(method: &Method, path: &str, metrics: &Metrics, readiness: &Readiness) -> Answer {
     if !matches!(path, "/metrics" | "/healthz" | "/readyz") {
-        let text = "not found: try /metrics, /healthz, /readyz, or /api/v1/openapi.json\n";
+        let text = "not found; paths: /metrics, /healthz, /readyz, /api/v1/openapi.json\n";
         return answer::of(StatusCode::NOT_FOUND, TEXT_TYPE, text);
     }
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -24,7 +24,7 @@ pub(crate) fn respond(method: &Method, path: &str, metrics: &Metrics, readiness:
     match path {
         "/metrics" => match metrics.render() {
             Ok(rendered) => answer::of(StatusCode::OK, OPENMETRICS_TYPE, rendered),
-            Err(_) => answer::of(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "the metrics could not be written\n"),
+            Err(_) => answer::of(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "cannot encode the metrics\n"),
         },
         "/readyz" => {
             let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -12,11 +12,11 @@ pub(crate) struct Problem {
 }
 
 macro_rules! problem_kinds {
-    ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $status:ident, $title:literal;)+) => {
-        /// What kind of error it is. The name is the last part of the problem's `type`.
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal, $status:ident, $title:literal;)+) => {
+        /// The kind of an error. The name is the last part of the problem's `type`.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub(crate) enum ProblemKind {
-            $($(#[doc = $doc])+ $variant,)+
+            $($(#[doc = $doc])* $variant,)+
         }
 
         impl ProblemKind {
@@ -32,7 +32,6 @@ macro_rules! problem_kinds {
                 match self { $(Self::$variant => StatusCode::$status,)+ }
             }
 
-            /// What it is in a few words.
             #[must_use]
             pub(crate) const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)+ }
@@ -42,42 +41,29 @@ macro_rules! problem_kinds {
 }
 
 problem_kinds! {
-    /// The request cannot be understood.
-    Invalid = "invalid", BAD_REQUEST, "The request cannot be understood";
-    /// No token, or a wrong one.
+    Invalid = "invalid", BAD_REQUEST, "The request is invalid";
     Unauthorized = "unauthorized", UNAUTHORIZED, "The token is missing or wrong";
     /// The API is off on this port, or not for this user.
-    Forbidden = "forbidden", FORBIDDEN, "The API is not open to this caller";
-    /// There is no such path below `/api/`.
+    Forbidden = "forbidden", FORBIDDEN, "The caller is not allowed to use the API";
     NoSuchPath = "no-such-path", NOT_FOUND, "The API has no such path";
-    /// The cache has no such file.
     NotCached = "not-cached", NOT_FOUND, "The cache has no such file";
-    /// There is no such job; it may have ended long ago, or before the server was started.
     NoSuchJob = "no-such-job", NOT_FOUND, "There is no such job";
-    /// The path has other methods.
-    Method = "method", METHOD_NOT_ALLOWED, "The path has other methods";
-    /// The file is open.
+    Method = "method", METHOD_NOT_ALLOWED, "The path does not support this method";
     Open = "open", CONFLICT, "The file is open";
-    /// The file is pinned.
     Pinned = "pinned", CONFLICT, "The file is pinned";
-    /// The server keeps no files, or is not set up for this.
-    NotSetUp = "not-set-up", CONFLICT, "The server is not set up for this";
-    /// The server is draining.
+/// The server caches no files, or is not configured for this.
+    NotSetUp = "not-set-up", CONFLICT, "The server is not configured for this";
     Draining = "draining", CONFLICT, "The server is draining";
-    /// The request's body is too long.
     TooLong = "too-long", PAYLOAD_TOO_LARGE, "The body is too long";
-    /// The request's body is no JSON.
     MediaType = "media-type", UNSUPPORTED_MEDIA_TYPE, "The body must be JSON";
-    /// Too many jobs are running.
     TooManyJobs = "too-many-jobs", TOO_MANY_REQUESTS, "Too many jobs are running";
-    /// A fault of the server or of its disk.
+/// An error of the server or of its disk.
     Internal = "internal", INTERNAL_SERVER_ERROR, "The server failed";
-    /// It may work later.
-    Unavailable = "unavailable", SERVICE_UNAVAILABLE, "This may work later";
+    Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Temporarily unavailable";
 }
 
 impl Problem {
-    /// An error of `kind`; `detail` tells what happened to this request.
+    /// An error of `kind`; `detail` describes this occurrence.
     pub(crate) fn new(kind: ProblemKind, detail: impl fmt::Display) -> Self {
         Self { kind, detail: detail.to_string() }
     }
@@ -104,7 +90,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_kind_has_a_name_of_its_own_and_an_error_status() {
+    fn every_kind_has_a_unique_name_and_an_error_status() {
         let names: BTreeSet<_> = ProblemKind::ALL.iter().map(|kind| kind.as_str()).collect();
         assert_eq!(names.len(), ProblemKind::ALL.len());
         for kind in ProblemKind::ALL {

@@ -14,14 +14,14 @@ use std::{
 };
 use tokio::net::UnixListener;
 
-/// Longest path of a unix socket in bytes, with room for the name it has until it is ready.
+/// Longest path of a unix socket in bytes, including the suffix it has until it is ready.
 const PATH_LEN_MAX: usize = 100;
 
-/// Permissions of a socket that has a group, and of one for the server's own user alone.
+/// Permissions of a socket with a group, and of one without.
 const MODE_GROUP: u32 = 0o660;
 const MODE_OWN: u32 = 0o600;
 
-/// A listening unix socket; its file goes when this is dropped, if it was made here.
+/// A listening unix socket; its file is removed on drop if it was created here.
 #[derive(Debug)]
 pub struct AdminSocket {
     pub(crate) listener: UnixListener,
@@ -29,30 +29,25 @@ pub struct AdminSocket {
     is_handed_over: bool,
 }
 
-/// Why a unix socket cannot be listened at.
+/// Why a unix socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The operating system allows no longer path.
-    #[error("{} is too long for a socket: at most {PATH_LEN_MAX} bytes", path.display())]
+    #[error("{} is too long for a socket path: the limit is {PATH_LEN_MAX} bytes", path.display())]
     TooLong { path: PathBuf },
-    /// Something that is no socket is in its place.
-    #[error("{} exists and is no socket: choose another path", path.display())]
+    #[error("{} exists and is not a socket: choose another path", path.display())]
     Occupied { path: PathBuf },
-    #[error("another process listens at {}", path.display())]
+    #[error("another process is listening on {}", path.display())]
     InUse { path: PathBuf },
-    /// A service manager listens elsewhere for us.
-    #[error("the service manager listens at {} for us: write the same path, or none", path.display())]
+    #[error("the service manager passed a socket at {}: configure the same path, or none", path.display())]
     Elsewhere { path: PathBuf },
-    /// What a service manager has handed over takes no connections.
-    #[error("the socket that was handed over cannot be used: {0}")]
+    #[error("the passed socket cannot be used: {0}")]
     Unfit(io::Error),
-    /// The operating system refused.
-    #[error("cannot listen at {}: {source}", path.display())]
+    #[error("cannot listen on {}: {source}", path.display())]
     Refused { path: PathBuf, source: io::Error },
 }
 
 impl SocketError {
-    /// Whether trying again later can help: only when another process listens.
+    /// Whether a retry can help: only if another process is listening.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::InUse { .. })
@@ -60,18 +55,18 @@ impl SocketError {
 }
 
 impl AdminSocket {
-    /// Listens at `path`, inside a tokio runtime. A socket that a crashed server left is replaced. With the number of a `group`
-    /// its members may connect, else the server's own user and root.
+    /// Listens on `path`, inside a tokio runtime. A socket left by a crashed server is replaced. With a `group` its members may
+    /// connect, otherwise only the server's own user and root.
     ///
     /// # Errors
-    /// When something else is in the path's place, or the operating system refuses.
+    /// If the path is occupied, or the operating system refuses.
     pub fn bind(path: &Path, group: Option<u32>) -> Result<Self, SocketError> {
         let owned = || path.to_owned();
         if path.as_os_str().len() > PATH_LEN_MAX {
             return Err(SocketError::TooLong { path: owned() });
         }
         check_place(path)?;
-        // Under another name until the permissions are right, so that nobody connects before.
+        // Under another name until the permissions are set, so that no client can connect before.
         let mut unready = path.as_os_str().to_owned();
         unready.push(".new");
         let unready = PathBuf::from(unready);
@@ -92,16 +87,16 @@ impl AdminSocket {
         Ok(Self { listener, path: owned(), is_handed_over: false })
     }
 
-    /// Takes over a socket that a service manager has opened, inside a tokio runtime. Its permissions and its file are the
-    /// manager's. `configured` is the path that the configuration says, if it says one.
+    /// Takes over a socket passed by a service manager, inside a tokio runtime. Its permissions and its file belong to the
+    /// manager. `configured` is the path in the configuration, if there is one.
     ///
     /// # Errors
-    /// When it does not listen at a path, or at another one than is configured.
+    /// If it is not listening on a path, or not on the configured one.
     pub fn handed_over(listener: BlockingListener, configured: Option<&Path>) -> Result<Self, SocketError> {
         let is_listening = socket_acceptconn(&listener).map_err(|error| SocketError::Unfit(error.into()))?;
         let address = listener.local_addr().map_err(SocketError::Unfit)?;
         let (true, Some(path)) = (is_listening, address.as_pathname()) else {
-            return Err(SocketError::Unfit(io::Error::other("it does not listen at a path")));
+            return Err(SocketError::Unfit(io::Error::other("it is not listening on a path")));
         };
         if configured.is_some_and(|configured| configured != path) {
             return Err(SocketError::Elsewhere { path: path.to_owned() });
@@ -123,12 +118,12 @@ impl Drop for AdminSocket {
         if !self.is_handed_over
             && let Err(error) = fs::remove_file(&self.path)
         {
-            tracing::debug!(path = %self.path.display(), %error, "the admin socket's file stays");
+            tracing::debug!(path = %self.path.display(), %error, "cannot remove the admin socket");
         }
     }
 }
 
-/// Whether a socket may be put at `path`.
+/// Whether a socket may be created at `path`.
 fn check_place(path: &Path) -> Result<(), SocketError> {
     let owned = || path.to_owned();
     match fs::symlink_metadata(path) {
@@ -148,7 +143,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[tokio::test]
-    async fn a_socket_is_its_owners_and_goes_with_its_listener() {
+    async fn a_socket_is_private_and_removed_with_its_listener() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
         let socket = AdminSocket::bind(&path, None).unwrap();
@@ -169,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_crash_left_is_replaced_and_a_living_server_is_not() {
+    async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
@@ -179,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_was_handed_over_keeps_its_file() {
+    async fn a_passed_socket_keeps_its_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
         for configured in [None, Some(path.as_path())] {
@@ -194,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_that_is_not_where_it_should_be_is_refused() {
+    async fn a_passed_socket_at_another_path_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
         let other = directory.path().join("other.sock");

@@ -1,4 +1,4 @@
-//! The file that holds the API's token.
+//! The file with the API's token.
 
 use std::{
     fs::File,
@@ -7,33 +7,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Shortest token in bytes: one that is shorter can be guessed.
+/// Shortest token in bytes: shorter ones can be guessed.
 pub const TOKEN_LEN_MIN: usize = 16;
 
-/// Longest token file in bytes; a longer one is something else.
+/// Longest token file in bytes.
 const FILE_LEN_MAX: u64 = 4096;
 
-/// Permission bits of those who are neither the owner nor in the group.
+/// Permission bits of users who are neither the owner nor in the group.
 const OTHERS: u32 = 0o007;
 
-/// A file whose only line is a token. It is read anew each time, so that replacing the file is enough to change the token.
+/// A file whose only line is a token. It is read at each use, so that replacing the file changes the token.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TokenFile {
     path: PathBuf,
 }
 
-/// Why a token file is no good.
+/// Why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// It cannot be read.
-    #[error("the token file {} cannot be read: {source}", path.display())]
+    #[error("cannot read the token file {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: io::Error },
-    /// Every user of the machine may read or change it.
-    #[error("the token file {} is open to every user of this machine (mode {mode:03o}): run chmod o-rwx on it", path.display())]
+    #[error("the token file {} is accessible to other users (mode {mode:03o}): run chmod o-rwx on it", path.display())]
     Exposed { path: PathBuf, mode: u32 },
-    /// What it holds is no token.
     #[error(
-        "the token file {} holds no token: write one line of {TOKEN_LEN_MIN} or more visible ASCII characters, such as \
+        "the token file {} contains no valid token: it must be one line of at least {TOKEN_LEN_MIN} visible ASCII characters, such as \
          `openssl rand -hex 32` prints",
         path.display()
     )]
@@ -41,7 +38,7 @@ pub enum TokenError {
 }
 
 impl TokenFile {
-    /// The token file at `path`; it is not looked at yet.
+    /// The token file at `path`; it is not read yet.
     #[must_use]
     pub const fn new(path: PathBuf) -> Self {
         Self { path }
@@ -55,14 +52,14 @@ impl TokenFile {
     /// The token. Blocks.
     ///
     /// # Errors
-    /// When the file cannot be read, is open to others, or holds no token.
+    /// If the file cannot be read, is accessible to other users, or contains no valid token.
     pub fn read(&self) -> Result<String, TokenError> {
         let path = || self.path.clone();
         let unreadable = |source| TokenError::Unreadable { path: path(), source };
-        // A pipe must not hold up whoever asks.
+        // Opening a pipe would block.
         let metadata = std::fs::metadata(&self.path).map_err(unreadable)?;
         if !metadata.is_file() {
-            return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")));
+            return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
         }
         let file = File::open(&self.path).map_err(unreadable)?;
         let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
@@ -106,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_reach_is_refused() {
+    fn a_file_accessible_to_other_users_is_refused() {
         for mode in [0o604, 0o602, 0o666] {
             let (_directory, file) = file("0123456789abcdef", mode);
             let error = file.read().unwrap_err();
@@ -115,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_and_a_directory_are_told_with_their_path() {
+    fn errors_of_a_missing_file_and_a_directory_have_the_path() {
         let directory = tempfile::tempdir().unwrap();
         for path in [directory.path().join("absent"), directory.path().to_owned()] {
             let error = TokenFile::new(path.clone()).read().unwrap_err();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Most files of one page.
 pub const FILES_PER_PAGE_MAX: usize = 1000;
 
-/// Runs of blocks that are told of one file at most.
+/// Most runs of blocks listed per file.
 pub const BLOCK_RUNS_MAX: usize = 1000;
 
 /// Longest time of a pin in seconds: ten years.
@@ -17,46 +17,46 @@ pub const PIN_SECONDS_MAX: u32 = 315_360_000;
 pub struct FileList {
     /// The files.
     pub files: Vec<CachedFile>,
-    /// What to send as `after` for the next page, which may be one without a file; `null` after the last one.
+    /// Value of `after` for the next page, which may be empty; `null` after the last page.
     pub next: Option<String>,
 }
 
-/// A file of the cache, complete or in part.
+/// A file of the cache, complete or partial.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct CachedFile {
-    /// Its name: the path clients ask for, `/root:/HOST:PORT/path` when they name the origin.
+    /// Name: the path clients request, `/root:/HOST:PORT/path` if they name the origin.
     pub name: String,
-    /// Size of the whole file in bytes.
+    /// Size of the complete file in bytes.
     pub size: u64,
-    /// Bytes of it that are on disk.
+    /// Bytes on disk.
     pub present_bytes: u64,
-    /// Size of its blocks in bytes.
+    /// Block size in bytes.
     pub block_size: u64,
-    /// Whether all of it is on disk.
+    /// Whether the complete file is on disk.
     pub is_complete: bool,
     /// Whether a client has it open.
     pub is_open: bool,
-    /// When it was created.
+    /// When the entry was created.
     pub created: i64,
-    /// When it was last used.
+    /// Last use.
     pub last_use: i64,
-    /// How often it was used.
+    /// Number of uses.
     pub uses: u64,
-    /// When the copy was last found to be the origin's file.
+    /// When the copy was last found unchanged at the origin.
     pub validated: Option<i64>,
-    /// Until when it is not purged.
+    /// End of its pin.
     pub pinned_until: Option<i64>,
-    /// The organisation it was fetched for.
+    /// Organization it was fetched for.
     pub owner: Option<String>,
-    /// Number of the disk it is on.
+    /// Number of its disk.
     pub volume: u16,
-    /// The server it was fetched from.
+    /// Server it was fetched from.
     pub origin: Option<String>,
-    /// When the file was last changed there.
+    /// Modification time at the origin.
     pub origin_mtime: Option<i64>,
-    /// The checksum that the origin told.
+    /// Checksum reported by the origin.
     pub origin_checksum: Option<String>,
-    /// Checksums of the whole file.
+    /// Checksums of the complete file.
     pub checksums: Vec<FileChecksum>,
 }
 
@@ -65,11 +65,11 @@ pub struct CachedFile {
 pub struct EvictedFile {
     /// Its name.
     pub name: String,
-    /// Bytes of it that were there.
+    /// Bytes that were cached.
     pub bytes: u64,
 }
 
-/// For how long a file is to be kept.
+/// Duration of a pin.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinRequest {
@@ -78,21 +78,21 @@ pub struct PinRequest {
     pub seconds: u32,
 }
 
-/// A file that is kept from being purged.
+/// A file protected from purges.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Pin {
     /// Its name.
     pub name: String,
-    /// Until when.
+    /// End of the pin.
     pub until: i64,
 }
 
-/// A checksum of a whole file.
+/// A checksum of a complete file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct FileChecksum {
     /// Name of the algorithm, such as `adler32`.
     pub algorithm: String,
-    /// The value in hexadecimal digits.
+    /// Value in hexadecimal digits.
     pub value: String,
 }
 
@@ -101,35 +101,35 @@ pub struct FileChecksum {
 pub struct FileDetail {
     /// The file.
     pub file: CachedFile,
-    /// Its record; `null` when the disk does not tell.
+    /// Its record; `null` if the disk cannot be read.
     pub record: Option<FileRecord>,
 }
 
-/// What the record of a file tells.
+/// The record of a file.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct FileRecord {
-    /// Number of its blocks.
+    /// Number of blocks.
     pub blocks_total: u64,
-    /// Number of blocks that are present.
+    /// Number of present blocks.
     pub blocks_present: u64,
-    /// Blocks that are present, as runs; the first thousand.
+    /// Present blocks as runs; the first thousand.
     pub present: Vec<BlockRun>,
-    /// Whether there are more runs.
+    /// Whether the list of runs is truncated.
     pub is_cut: bool,
-    /// Which checksums hold for all blocks: `none`, `cache`, `net` or `both`.
+    /// Checksums that cover all blocks: `none`, `cache`, `net` or `both`.
     pub checksum: String,
-    /// How often it was opened.
+    /// Number of opens.
     pub access_count: u64,
-    /// Periods in which it was used, the oldest first; merged as they get older.
+    /// Periods of use, oldest first; older ones are merged.
     pub accesses: Vec<FileAccess>,
 }
 
-/// Blocks without a gap.
+/// A run of consecutive blocks.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct BlockRun {
-    /// Number of the first one.
+    /// Number of the first block.
     pub first: u64,
-    /// How many there are.
+    /// Number of blocks.
     pub count: u64,
 }
 
@@ -138,14 +138,14 @@ pub struct BlockRun {
 pub struct FileAccess {
     /// The first open.
     pub attached: i64,
-    /// The last close; `null` while it lasts, or when a crash ended it.
+    /// The last close; `null` while in use, or after a crash.
     pub detached: Option<i64>,
     /// Opens.
     pub opens: i32,
     /// Bytes from the cache.
     pub hit_bytes: u64,
-    /// Bytes fetched and kept.
+    /// Bytes fetched and cached.
     pub missed_bytes: u64,
-    /// Bytes fetched and not kept.
+    /// Bytes fetched and not cached.
     pub bypassed_bytes: u64,
 }

@@ -1,63 +1,64 @@
-//! Jobs: what takes longer than an exchange.
+//! Jobs: operations that take longer than a request.
 
+use super::names;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Work that goes on while nobody waits for it.
+/// Background work.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Job {
-    /// Names the job, also across restarts of the server.
+    /// Identifies the job, unique across restarts of the server.
     pub id: String,
-    /// What it does.
+    /// Kind of work.
     pub kind: JobKind,
-    /// How far it is.
+    /// State.
     pub state: JobState,
-    /// When it was started.
+    /// Start.
     pub started: i64,
-    /// When it ended.
+    /// End.
     pub ended: Option<i64>,
-    /// Files dealt with.
+    /// Files processed.
     pub files: FileCounts,
-    /// Bytes that are in the cache of files that were begun to be fetched, or bytes removed.
+    /// Bytes cached of the files whose fetch has started, or bytes removed.
     pub bytes: u64,
-    /// Sizes of the files that were begun to be fetched.
+    /// Total size of the files whose fetch has started.
     pub bytes_known: u64,
-    /// Files that could not be dealt with, the first hundred of them.
+    /// Files that failed, the first hundred of them.
     pub failures: Vec<JobFailure>,
-    /// Why the job as a whole failed.
+    /// Why the job failed as a whole.
     pub error: Option<String>,
 }
 
 /// All jobs.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct JobList {
-    /// The newest first.
+    /// Newest first.
     pub jobs: Vec<Job>,
 }
 
-/// Files a job has dealt with.
+/// Files processed by a job.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct FileCounts {
-    /// How many there are; `null` while that is not known.
+    /// Total number; `null` while unknown.
     pub total: Option<u64>,
-    /// Done, those with nothing to do included.
+    /// Done, including those that needed no work.
     pub done: u64,
-    /// Not done: open, pinned, or failed.
+    /// Failed, including open and pinned files.
     pub failed: u64,
 }
 
-/// A file that could not be dealt with.
+/// A file that failed.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct JobFailure {
-    /// The file, as it was named.
+    /// The file, as named in the request.
     pub name: String,
-    /// Why not.
+    /// Reason.
     pub reason: String,
-    /// Whether trying again may help.
+    /// Whether a retry may help.
     pub is_retryable: bool,
 }
 
-/// What a job does.
+/// Kind of a job.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobKind {
@@ -65,45 +66,23 @@ pub enum JobKind {
     Prefetch,
     /// Remove files that match a pattern.
     Evict,
-    /// Remove the files that are least worth keeping.
+    /// Free disk space by removing the least valuable files.
     Purge,
 }
 
-/// How far a job is.
+/// State of a job.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
-    /// At work.
+    /// Running.
     Running,
-    /// Every file was dealt with, which need not mean that all went well.
+    /// Every file was processed; some may have failed.
     Done,
-    /// It broke off.
+    /// The job failed as a whole.
     Failed,
-    /// Somebody cancelled it.
+    /// The job was cancelled.
     Cancelled,
 }
 
-impl JobKind {
-    /// Its name in logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Prefetch => "prefetch",
-            Self::Evict => "evict",
-            Self::Purge => "purge",
-        }
-    }
-}
-
-impl JobState {
-    /// Its name in logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
+names!(JobKind { Prefetch = "prefetch", Evict = "evict", Purge = "purge" });
+names!(JobState { Running = "running", Done = "done", Failed = "failed", Cancelled = "cancelled" });

@@ -3,16 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A problem as RFC 9457 describes it.
+/// A problem document (RFC 9457).
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[schemars(rename = "Problem")]
 pub struct ProblemDocument {
-    /// What kind of problem it is: `urn:forebay:problem:` and a name.
+    /// Kind of the problem: `urn:forebay:problem:` and a name.
     pub r#type: String,
-    /// The kind in a few words.
+    /// Short description of the kind.
     pub title: String,
-    /// The status code of the answer.
+    /// HTTP status code.
     pub status: u16,
-    /// What happened to this request.
+    /// Description of this occurrence.
     pub detail: String,
 }

@@ -1,118 +1,118 @@
-//! How the server is.
+//! The status of the server.
 
-use super::Scrub;
+use super::{Scrub, names};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the server is.
+/// Status of the server.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Status {
-    /// Version of the program.
+    /// Program version.
     pub version: String,
-    /// When the server was started.
+    /// Start of the server.
     pub started: i64,
-    /// How long ago that was, in seconds.
+    /// Seconds since then.
     pub uptime_seconds: u64,
-    /// Whether it takes work.
+    /// Whether the server accepts work.
     pub state: State,
-    /// What the server does.
+    /// Role of the server.
     pub role: Role,
-    /// The filler, when this is a manager.
+    /// The filler, if this server is a manager.
     pub filler: Option<Filler>,
     /// Client connections.
     pub connections: u64,
-    /// Files that clients have open.
+    /// Files held open by clients.
     pub open_handles: u64,
-    /// Bytes given to clients since the start, by where they came from.
+    /// Bytes sent to clients since the start, by source.
     pub client_bytes: ByteCounts,
-    /// Share of the bytes given to clients that came from the cache; `null` before the first.
+    /// Share of the bytes sent to clients that came from the cache; `null` before the first byte.
     pub hit_ratio: Option<f64>,
-    /// Memory for data on its way from origins.
+    /// Memory for data in transit from origins.
     pub memory: Memory,
-    /// Room on the file system of the cache, or of what is exported.
+    /// Space on the file system of the cache, or of the exported directory.
     pub space: Option<Space>,
-    /// The disks of the cache.
+    /// Disks of the cache.
     pub volumes: Vec<Volume>,
-    /// What the cache takes and may take.
+    /// Disk space used by the cache, and its limits.
     pub usage: Usage,
-    /// The last check of all that is on disk.
+    /// The last scrub.
     pub scrub: Scrub,
-    /// The list of what the cache holds.
+    /// Index of the cached files.
     pub index: Index,
-    /// Jobs at work.
+    /// Running jobs.
     pub jobs_running: u64,
 }
 
-/// Whether a server takes work.
+/// Whether a server accepts work.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Not yet.
+    /// Not accepting work yet.
     Starting,
-    /// It does.
+    /// Accepting work.
     Ready,
-    /// Not until draining is undone.
+    /// Accepting no new work until draining is undone.
     Draining,
-    /// Not any more.
+    /// Shutting down.
     Stopping,
 }
 
-/// What a server does.
+/// Role of a server.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It serves files through the cache that it fills.
+    /// Serves files through the cache that it fills.
     Cache,
-    /// The same, for managers that send clients to its complete files.
+    /// Like `cache`, for managers that redirect clients to its complete files.
     Filler,
-    /// It sends clients to the complete files of a filler, and to that with everything else.
+    /// Redirects clients to the complete files of a filler, and to the filler for all others.
     Manager,
 }
 
-/// The filler, as a manager sees it.
+/// A manager's view of its filler.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Filler {
-    /// Where it is, `HOST:PORT`; `null` when nobody has told.
+    /// Address, `HOST:PORT`; `null` if unknown.
     pub address: Option<String>,
-    /// Whether it answers.
+    /// Whether it responds.
     pub is_alive: bool,
-    /// The machine that its record in the store names.
+    /// Machine named in its record in the store.
     pub node: Option<String>,
-    /// When it renewed that record last.
+    /// Last renewal of that record.
     pub renewed: Option<i64>,
 }
 
-/// What the cache takes and may take.
+/// Disk space used by the cache, and its limits.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Usage {
-    /// What all files take, with their records.
+    /// Space used by all files, including their records.
     pub used: Footprint,
     /// Files.
     pub files: u64,
-    /// Files that are pinned.
+    /// Pinned files.
     pub pinned: u64,
-    /// What may be added before a purge is due; `null` where nothing limits it.
+    /// Space left before a purge is due; `null` if unlimited.
     pub until_purge: Footprint,
-    /// What may be added before nothing more is kept; `null` where nothing limits it.
+    /// Space left before nothing more is cached; `null` if unlimited.
     pub until_full: Footprint,
-    /// By quota, in the order of the configuration.
+    /// Usage by quota, in the order of the configuration.
     pub quotas: Vec<Quota>,
-    /// What was removed since the start, by reason.
+    /// Files removed since the start, by reason.
     pub purged: Vec<Purged>,
 }
 
-/// What was removed for one reason.
+/// Files removed for one reason.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Purged {
-    /// Why: `space`, `inodes`, `free_min`, `quota`, `age`, `expired`, `requested` or `evicted`.
+    /// Reason: `space`, `inodes`, `free_min`, `quota`, `age`, `expired`, `requested` or `evicted`.
     pub reason: String,
     /// Files.
     pub files: u64,
-    /// What they took, with their records.
+    /// Space they used, including their records.
     pub bytes: u64,
 }
 
-/// Room on disks.
+/// Disk space.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Footprint {
     /// Bytes.
@@ -121,16 +121,16 @@ pub struct Footprint {
     pub inodes: Option<u64>,
 }
 
-/// What the files below a path take.
+/// Disk space used by the files below a path.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Quota {
     /// The path.
     pub path: String,
-    /// What its files take, with their records.
+    /// Space used by its files, including their records.
     pub used: Footprint,
-    /// Bytes it is guaranteed.
+    /// Guaranteed bytes.
     pub min_bytes: u64,
-    /// Bytes it may take; `null` for any.
+    /// Most bytes it may use; `null` if unlimited.
     pub max_bytes: Option<u64>,
 }
 
@@ -139,106 +139,84 @@ pub struct Quota {
 pub struct Volume {
     /// Its number.
     pub id: u16,
-    /// The directory that files are kept in.
+    /// Directory of the cached files.
     pub path: String,
-    /// Its share of new files, relative to the other disks', for the same room.
+    /// Share of new files relative to other disks with the same free space.
     pub weight: u32,
-    /// Room on it; `null` when it does not tell.
+    /// Its space; `null` if unknown.
     pub space: Option<Space>,
-    /// How it does, in a word.
+    /// State of the disk.
     pub health: String,
-    /// Operations that failed since the start.
+    /// Operations failed since the start.
     pub errors: u64,
-    /// Mean time of operations lately, in seconds.
+    /// Recent mean time of an operation, in seconds.
     pub latency_seconds: f64,
 }
 
-/// The list of what the cache holds.
+/// Index of the cached files.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Index {
-    /// How it is.
+    /// State of the index.
     pub state: IndexState,
-    /// Files it has, as far as it tells.
+    /// Number of indexed files, if known.
     pub files: Option<u64>,
-    /// Bytes of theirs that are on disk, as far as it tells.
+    /// Their bytes on disk, if known.
     pub bytes: Option<u64>,
 }
 
-/// How the index is.
+/// State of the index.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IndexState {
-    /// Nothing is cached, or it failed and is opened again later.
+    /// Nothing is cached, or the index failed and will be reopened.
     Off,
-    /// It is being read.
+    /// Being read.
     Loading,
-    /// In use while it is made again from the disk.
+    /// In use while it is being rebuilt from the disks.
     Rebuilding,
     /// In use, with every file.
     Ready,
 }
 
-impl IndexState {
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Loading => "loading",
-            Self::Rebuilding => "rebuilding",
-            Self::Ready => "ready",
-        }
-    }
-}
+names!(IndexState { Off = "off", Loading = "loading", Rebuilding = "rebuilding", Ready = "ready" });
 
-/// Bytes given to clients.
+/// Bytes sent to clients.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct ByteCounts {
     /// From the cache.
     pub hit: u64,
-    /// Fetched for the read, and kept.
+    /// Fetched by the read, and cached.
     pub missed: u64,
-    /// Fetched for another read at the same time.
+    /// Fetched by a concurrent read.
     pub coalesced: u64,
-    /// Fetched and not kept.
+    /// Fetched and not cached.
     pub bypassed: u64,
 }
 
-/// Memory for data on its way.
+/// Memory for data in transit.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Memory {
-    /// At most.
+    /// Limit.
     pub budget_bytes: u64,
-    /// Now.
+    /// In use.
     pub used_bytes: u64,
 }
 
-/// Room on a file system.
+/// Space on a file system.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Space {
-    /// In all.
+    /// Total.
     pub total_bytes: u64,
     /// Free.
     pub free_bytes: u64,
 }
 
-impl State {
-    /// The state of this name, as [`forebay_telemetry::Readiness`] tells it.
-    pub(crate) fn named(name: &str) -> Self {
-        match name {
-            "starting" => Self::Starting,
-            "ready" => Self::Ready,
-            "draining" => Self::Draining,
-            _ => Self::Stopping,
-        }
-    }
+names!(State { Starting = "starting", Ready = "ready", Draining = "draining", Stopping = "stopping" });
 
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Starting => "starting",
-            Self::Ready => "ready",
-            Self::Draining => "draining",
-            Self::Stopping => "stopping",
-        }
+impl State {
+    /// The state of this name, as given by [`forebay_telemetry::Readiness`].
+    pub(crate) fn named(name: &str) -> Self {
+        let states = [Self::Starting, Self::Ready, Self::Draining];
+        states.into_iter().find(|state| state.as_str() == name).unwrap_or(Self::Stopping)
     }
 }

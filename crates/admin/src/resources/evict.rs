@@ -1,50 +1,49 @@
-//! Removing files from the cache.
+//! Evicting files from the cache.
 
 use super::{
     files::{key_of, not_cached, pattern_of},
     scan::Scan,
 };
 use crate::{
-    api::Shared,
     call::Call,
     job::Progress,
     model::{EvictedFile, Job, JobKind},
     problem::{Problem, ProblemKind},
+    server::Server,
 };
 use forebay_cache::CacheKey;
 use forebay_engine::{Engine, Evicted};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Files that one job removes at the same time.
+/// Files that one job evicts concurrently.
 const FILES_AT_ONCE: usize = 8;
 
-pub(crate) async fn one(shared: &Shared, call: &Call) -> Result<EvictedFile, Problem> {
+pub(crate) async fn one(server: &Server, call: &Call) -> Result<EvictedFile, Problem> {
     let key = key_of(call.variable())?;
-    match shared.engine.evict(&key, is_forced(call)?).await? {
+    match server.engine.evict(&key, is_forced(call)?).await? {
         Evicted::Removed { bytes } => Ok(EvictedFile { name: key.as_str().to_owned(), bytes }),
         Evicted::NotCached => Err(not_cached(&key)),
-        Evicted::Open => {
-            Err(Problem::new(ProblemKind::Open, format_args!("{key} is open; `force` removes it all the same")))
-        }
+        Evicted::Open => Err(Problem::new(ProblemKind::Open, format_args!("{key} is open; use `force` to remove it"))),
         Evicted::Pinned => {
-            Err(Problem::new(ProblemKind::Pinned, format_args!("{key} is pinned; `force` removes it all the same")))
+            Err(Problem::new(ProblemKind::Pinned, format_args!("{key} is pinned; use `force` to remove it")))
         }
     }
 }
 
-/// Begins to remove the files that match a pattern.
-pub(crate) fn matching(shared: &Shared, call: &Call) -> Result<Job, Problem> {
-    let pattern = pattern_of(call)?.ok_or_else(|| Problem::invalid("no `pattern`: `/**` stands for every file"))?;
-    let (engine, is_forced) = (shared.engine.clone(), is_forced(call)?);
+/// Starts to evict the files that match a pattern.
+pub(crate) fn matching(server: &Server, call: &Call) -> Result<Job, Problem> {
+    let pattern = pattern_of(call)?
+        .ok_or_else(|| Problem::invalid("the parameter `pattern` is missing; `/**` matches every file"))?;
+    let (engine, is_forced) = (server.engine.clone(), is_forced(call)?);
     let mut scan = Scan::new(Some(pattern), None);
-    let job = shared.jobs.start(JobKind::Evict, None, |progress| async move {
+    let job = server.jobs.start(JobKind::Evict, None, |progress| async move {
         while let Some(page) = scan.next_page(&engine).await.map_err(|error| error.to_string())? {
             evict_all(&engine, page.into_iter().map(|entry| entry.key), is_forced, &progress).await;
         }
         Ok(())
     })?;
-    Ok(job.told())
+    Ok(job.snapshot())
 }
 
 async fn evict_all(engine: &Engine, keys: impl Iterator<Item = CacheKey>, is_forced: bool, progress: &Arc<Progress>) {
@@ -54,21 +53,21 @@ async fn evict_all(engine: &Engine, keys: impl Iterator<Item = CacheKey>, is_for
             let _ended = under_way.join_next().await;
         }
         let (engine, progress) = (engine.clone(), Arc::clone(progress));
-        under_way.spawn(async move { evict_or_tell(&engine, &key, is_forced, &progress).await });
+        under_way.spawn(async move { evict_and_record(&engine, &key, is_forced, &progress).await });
     }
     while under_way.join_next().await.is_some() {}
 }
 
-async fn evict_or_tell(engine: &Engine, key: &CacheKey, is_forced: bool, progress: &Progress) {
+async fn evict_and_record(engine: &Engine, key: &CacheKey, is_forced: bool, progress: &Progress) {
     match engine.evict(key, is_forced).await {
         Ok(Evicted::Removed { bytes }) => {
             progress.add_bytes(bytes);
             progress.file_done();
         }
-        // Somebody else was quicker.
+        // It was removed by another request.
         Ok(Evicted::NotCached) => progress.file_done(),
-        Ok(Evicted::Open) => progress.file_failed(key.as_str(), "it is open", true),
-        Ok(Evicted::Pinned) => progress.file_failed(key.as_str(), "it is pinned", false),
+        Ok(Evicted::Open) => progress.file_failed(key.as_str(), "the file is open", true),
+        Ok(Evicted::Pinned) => progress.file_failed(key.as_str(), "the file is pinned", false),
         Err(error) => progress.file_failed(key.as_str(), &error, error.is_retryable()),
     }
 }

@@ -2,39 +2,39 @@
 
 use super::scan::Scan;
 use crate::{
-    api::Shared,
     call::Call,
     entry_name::{EntryName, EntryNameError},
     model::{
         BLOCK_RUNS_MAX, BlockRun, CachedFile, FILES_PER_PAGE_MAX, FileAccess, FileChecksum, FileDetail, FileList,
-        FileRecord,
+        FileRecord, PIN_SECONDS_MAX, Pin, PinRequest,
     },
     problem::{Problem, ProblemKind},
+    server::Server,
 };
 use forebay_cache::{CacheKey, Cinfo, PathPattern};
 use forebay_engine::EntryInfo;
 use forebay_types::BlockIndex;
 
-/// Files of a page unless told otherwise.
+/// Default number of files per page.
 const FILES_PER_PAGE: usize = 100;
 
-/// Pages of the index that one call reads at most, so that it ends in time: a page without a match is an answer too.
+/// Most index pages read by one call, so that it ends in time: the answer may be a page without a match.
 const INDEX_PAGES_MAX: usize = 50;
 
 /// A page of files.
-pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<FileList, Problem> {
+pub(crate) async fn list(server: &Server, call: &Call) -> Result<FileList, Problem> {
     let limit = call.parsed("limit")?.unwrap_or(FILES_PER_PAGE);
     if !(1..=FILES_PER_PAGE_MAX).contains(&limit) {
-        return Err(Problem::invalid(format_args!("the parameter `limit`: write 1 to {FILES_PER_PAGE_MAX}")));
+        return Err(Problem::invalid(format_args!("parameter `limit`: must be from 1 to {FILES_PER_PAGE_MAX}")));
     }
     let after = call.text("after").map(|after| parse_key(after).map_err(Problem::invalid)).transpose()?;
     let mut scan = Scan::new(pattern_of(call)?, after);
     let mut files: Vec<CachedFile> = Vec::new();
     for _ in 0..INDEX_PAGES_MAX {
-        let Some(page) = scan.next_page(&shared.engine).await? else { break };
+        let Some(page) = scan.next_page(&server.engine).await? else { break };
         let room = limit - files.len();
         let is_full = page.len() > room;
-        files.extend(page.into_iter().take(room).map(told));
+        files.extend(page.into_iter().take(room).map(cached_file));
         if is_full || files.len() == limit {
             let next = if is_full { files.last().map(|file| file.name.clone()) } else { position(&scan) };
             return Ok(FileList { files, next });
@@ -43,18 +43,39 @@ pub(crate) async fn list(shared: &Shared, call: &Call) -> Result<FileList, Probl
     Ok(FileList { files, next: position(&scan) })
 }
 
-pub(crate) async fn get(shared: &Shared, call: &Call) -> Result<FileDetail, Problem> {
+pub(crate) async fn get(server: &Server, call: &Call) -> Result<FileDetail, Problem> {
     let key = key_of(call.variable())?;
-    let entry = shared.engine.entry(&key).await?.ok_or_else(|| not_cached(&key))?;
-    let record = match shared.engine.record(&key).await {
-        // Files may have millions of blocks.
-        Some(cinfo) => tokio::task::spawn_blocking(move || told_record(&cinfo)).await.ok(),
+    let entry = server.engine.entry(&key).await?.ok_or_else(|| not_cached(&key))?;
+    let record = match server.engine.record(&key).await {
+        // On a blocking thread: files may have millions of blocks.
+        Some(cinfo) => tokio::task::spawn_blocking(move || file_record(&cinfo)).await.ok(),
         None => None,
     };
-    Ok(FileDetail { file: told(entry), record })
+    Ok(FileDetail { file: cached_file(entry), record })
 }
 
-/// The key of a file as a call names it, the first `/` left out or not.
+/// Pins a file, or changes how long it is pinned.
+pub(crate) async fn pin(server: &Server, call: &Call) -> Result<Pin, Problem> {
+    let key = key_of(call.variable())?;
+    let PinRequest { seconds } = call.body()?;
+    if !(1..=PIN_SECONDS_MAX).contains(&seconds) {
+        return Err(Problem::invalid(format_args!("`seconds` must be from 1 to {PIN_SECONDS_MAX}")));
+    }
+    let until = forebay_net::clock::now_unix().saturating_add(i64::from(seconds));
+    if server.engine.pin(&key, until).await? {
+        Ok(Pin { name: key.as_str().to_owned(), until })
+    } else {
+        Err(not_cached(&key))
+    }
+}
+
+/// Ends the pin of a file, if it has one.
+pub(crate) async fn unpin(server: &Server, call: &Call) -> Result<(), Problem> {
+    let key = key_of(call.variable())?;
+    if server.engine.unpin(&key).await? { Ok(()) } else { Err(not_cached(&key)) }
+}
+
+/// The key of a file named in a call, with or without the first `/`.
 pub(crate) fn key_of(name: &str) -> Result<CacheKey, Problem> {
     parse_key(name).map_err(|error| Problem::new(ProblemKind::NotCached, error))
 }
@@ -64,7 +85,6 @@ fn parse_key(name: &str) -> Result<CacheKey, EntryNameError> {
     EntryName::parse(&rooted).map(|name| name.key)
 }
 
-/// The pattern of a call, when there is one.
 pub(crate) fn pattern_of(call: &Call) -> Result<Option<PathPattern>, Problem> {
     let parse = |text| PathPattern::parse(text).map_err(Problem::invalid);
     call.text("pattern").map(parse).transpose()
@@ -78,7 +98,7 @@ fn position(scan: &Scan) -> Option<String> {
     scan.position().map(|key| key.as_str().to_owned())
 }
 
-fn told(entry: EntryInfo) -> CachedFile {
+fn cached_file(entry: EntryInfo) -> CachedFile {
     CachedFile {
         name: entry.key.as_str().to_owned(),
         size: entry.size,
@@ -104,7 +124,7 @@ fn told(entry: EntryInfo) -> CachedFile {
     }
 }
 
-fn told_record(cinfo: &Cinfo) -> FileRecord {
+fn file_record(cinfo: &Cinfo) -> FileRecord {
     let (present, is_cut) = runs(cinfo);
     FileRecord {
         blocks_total: cinfo.geometry.block_count(),
@@ -128,7 +148,7 @@ fn told_record(cinfo: &Cinfo) -> FileRecord {
     }
 }
 
-/// The blocks that are present as runs, and whether there are more than are told.
+/// The present blocks as runs, and whether the list is truncated.
 fn runs(cinfo: &Cinfo) -> (Vec<BlockRun>, bool) {
     let mut runs: Vec<BlockRun> = Vec::new();
     for index in (0..cinfo.geometry.block_count()).filter(|&index| cinfo.blocks.contains(BlockIndex(index))) {
@@ -149,7 +169,7 @@ mod tests {
     use forebay_cache::{ChecksumState, Geometry};
 
     #[test]
-    fn blocks_are_told_as_runs_up_to_a_limit() {
+    fn blocks_are_listed_as_runs_up_to_a_limit() {
         let with = |count: u64, present: &dyn Fn(u64) -> bool| {
             let mut cinfo = Cinfo::new(Geometry::new(4096, count * 4096).unwrap(), 0, ChecksumState::None);
             for index in (0..count).filter(|&index| present(index)) {

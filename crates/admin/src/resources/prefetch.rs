@@ -1,12 +1,12 @@
 //! Prefetching.
 
 use crate::{
-    api::Shared,
     call::Call,
     entry_name::EntryName,
     job::Progress,
     model::{Job, JobKind, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest},
     problem::{Problem, ProblemKind},
+    server::Server,
 };
 use forebay_engine::{Caller, Engine, Error, OpenRequest};
 use std::sync::{
@@ -15,36 +15,33 @@ use std::sync::{
 };
 use tokio::task::JoinSet;
 
-/// Files that one job fetches at the same time: enough to keep a link busy while some of them are opened.
+/// Files that one job fetches concurrently: enough to keep a link busy while some of them are being opened.
 const FILES_AT_ONCE: usize = 4;
 
 /// Begins to fetch files.
-pub(crate) fn start(shared: &Shared, call: &Call) -> Result<Job, Problem> {
+pub(crate) fn start(server: &Server, call: &Call) -> Result<Job, Problem> {
     let PrefetchRequest { names } = call.body()?;
     if names.is_empty() || names.len() > PREFETCH_NAMES_MAX {
         let count = names.len();
-        return Err(Problem::invalid(format_args!("{count} names: send 1 to {PREFETCH_NAMES_MAX}")));
+        return Err(Problem::invalid(format_args!("{count} names: the limit is {PREFETCH_NAMES_MAX}, the minimum 1")));
     }
     if !names.iter().all(|name| (1..=PREFETCH_NAME_LEN_MAX).contains(&name.chars().count())) {
-        return Err(Problem::invalid(format_args!("a name has 1 to {PREFETCH_NAME_LEN_MAX} characters")));
+        return Err(Problem::invalid(format_args!("names must have 1 to {PREFETCH_NAME_LEN_MAX} characters")));
     }
-    if !shared.engine.keeps_files() {
-        let text = "this server keeps no files: it exports directories only, or is a manager, whose filler does";
-        return Err(Problem::new(ProblemKind::NotSetUp, text));
+    server.require_cache()?;
+    if server.readiness.is_draining() {
+        return Err(Problem::new(ProblemKind::Draining, "the server accepts no new work; undo the draining first"));
     }
-    if shared.readiness.is_draining() {
-        return Err(Problem::new(ProblemKind::Draining, "the server takes no new work: undo the draining first"));
-    }
-    let engine = shared.engine.clone();
+    let engine = server.engine.clone();
     let total = names.len() as u64;
-    let job = shared.jobs.start(JobKind::Prefetch, Some(total), |progress| async move {
+    let job = server.jobs.start(JobKind::Prefetch, Some(total), |progress| async move {
         fetch_all(&engine, names, &progress).await;
         Ok(())
     })?;
-    Ok(job.told())
+    Ok(job.snapshot())
 }
 
-/// Fetches files, a few at a time. Dropping the future ends what is under way.
+/// Fetches files, a few at a time. Dropping the future cancels the transfers.
 async fn fetch_all(engine: &Engine, names: Vec<String>, progress: &Arc<Progress>) {
     let mut under_way = JoinSet::new();
     for name in names {
@@ -52,12 +49,12 @@ async fn fetch_all(engine: &Engine, names: Vec<String>, progress: &Arc<Progress>
             let _ended = under_way.join_next().await;
         }
         let (engine, progress) = (engine.clone(), Arc::clone(progress));
-        under_way.spawn(async move { fetch_or_tell(&engine, &name, &progress).await });
+        under_way.spawn(async move { fetch_and_record(&engine, &name, &progress).await });
     }
     while under_way.join_next().await.is_some() {}
 }
 
-async fn fetch_or_tell(engine: &Engine, name: &str, progress: &Progress) {
+async fn fetch_and_record(engine: &Engine, name: &str, progress: &Progress) {
     let request = match EntryName::parse(name) {
         Ok(entry) => OpenRequest::from(entry.path),
         Err(error) => return progress.file_failed(name, error, false),
@@ -69,7 +66,7 @@ async fn fetch_or_tell(engine: &Engine, name: &str, progress: &Progress) {
 }
 
 async fn fetch(engine: &Engine, request: &OpenRequest, progress: &Progress) -> Result<(), Error> {
-    // Bytes that were there before count as known and as done at once.
+    // Bytes cached before count as known and as done.
     let (done_before, known_before) = (AtomicU64::new(0), AtomicU64::new(0));
     let tell = |done: u64, size: u64| {
         progress.add_bytes(done.saturating_sub(done_before.fetch_max(done, Relaxed)));

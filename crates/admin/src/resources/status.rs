@@ -1,19 +1,18 @@
-//! How the server is.
+//! The status of the server.
 
-use super::scrub;
+use super::maintenance;
 use crate::{
-    api::Shared,
     model::{
         ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage,
         Volume,
     },
+    server::Server,
 };
 use forebay_engine::FillerState;
 use forebay_types::{Outcome, PurgeReason};
 
-/// How the server is now.
-pub(crate) async fn get(shared: &Shared) -> Status {
-    let metrics = shared.engine.metrics();
+pub(crate) async fn get(server: &Server) -> Status {
+    let metrics = server.engine.metrics();
     let client_bytes = ByteCounts {
         hit: metrics.client_bytes(Outcome::Hit),
         missed: metrics.client_bytes(Outcome::Missed),
@@ -21,30 +20,30 @@ pub(crate) async fn get(shared: &Shared) -> Status {
         bypassed: metrics.client_bytes(Outcome::Bypassed),
     };
     let (budget_bytes, used_bytes) = metrics.budget();
-    let space = shared.engine.space().await.ok();
+    let space = server.engine.space().await.ok();
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started: shared.started,
-        uptime_seconds: forebay_net::clock::now_unix().saturating_sub(shared.started).try_into().unwrap_or_default(),
-        state: State::named(shared.readiness.as_str()),
-        role: role(shared),
-        filler: shared.engine.filler().map(filler),
+        started: server.started,
+        uptime_seconds: forebay_net::clock::now_unix().saturating_sub(server.started).try_into().unwrap_or_default(),
+        state: State::named(server.readiness.as_str()),
+        role: role(server),
+        filler: server.engine.filler().map(filler),
         connections: metrics.connections(),
         open_handles: metrics.open_handles(),
         client_bytes,
         hit_ratio: hit_ratio(&client_bytes),
         memory: Memory { budget_bytes, used_bytes },
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
-        volumes: volumes(shared),
-        usage: usage(shared).await,
-        scrub: scrub::get(shared),
-        index: index(shared),
-        jobs_running: shared.jobs.running() as u64,
+        volumes: volumes(server),
+        usage: usage(server).await,
+        scrub: maintenance::scrub_state(server),
+        index: index(server),
+        jobs_running: server.jobs.running() as u64,
     }
 }
 
-fn role(shared: &Shared) -> Role {
-    match &shared.engine {
+fn role(server: &Server) -> Role {
+    match &server.engine {
         engine if engine.is_manager() => Role::Manager,
         engine if engine.is_filler() => Role::Filler,
         _ => Role::Cache,
@@ -56,38 +55,38 @@ fn filler(state: FillerState) -> Filler {
     Filler { address: endpoint.map(|endpoint| endpoint.to_string()), is_alive, node, renewed }
 }
 
-async fn usage(shared: &Shared) -> Usage {
-    let usage = shared.engine.usage().await;
-    let told = |footprint: forebay_cache::Footprint| {
-        // The largest number stands for no limit.
+async fn usage(server: &Server) -> Usage {
+    let usage = server.engine.usage().await;
+    let footprint = |footprint: forebay_cache::Footprint| {
+        // The largest number means no limit.
         let limited = |count: u64| Some(count).filter(|&count| count != u64::MAX);
         Footprint { bytes: limited(footprint.bytes), inodes: limited(footprint.inodes) }
     };
     let quota = |quota: forebay_engine::QuotaUse| Quota {
         path: quota.path,
-        used: told(quota.used),
+        used: footprint(quota.used),
         min_bytes: quota.min_bytes,
         max_bytes: quota.max_bytes,
     };
-    let metrics = shared.engine.metrics();
+    let metrics = server.engine.metrics();
     let purged = |reason: PurgeReason| Purged {
         reason: reason.as_str().to_owned(),
         files: metrics.purged_files(reason),
         bytes: metrics.purged_bytes(reason),
     };
     Usage {
-        used: told(usage.used),
+        used: footprint(usage.used),
         files: usage.files,
         pinned: usage.pinned,
-        until_purge: told(usage.headroom.until_purge),
-        until_full: told(usage.headroom.until_full),
+        until_purge: footprint(usage.headroom.until_purge),
+        until_full: footprint(usage.headroom.until_full),
         quotas: usage.quotas.into_iter().map(quota).collect(),
         purged: PurgeReason::ALL.map(purged).to_vec(),
     }
 }
 
-fn volumes(shared: &Shared) -> Vec<Volume> {
-    let told = |volume: forebay_engine::VolumeInfo| Volume {
+fn volumes(server: &Server) -> Vec<Volume> {
+    let volume = |volume: forebay_engine::VolumeInfo| Volume {
         id: volume.id.0,
         path: volume.path.display().to_string(),
         weight: volume.weight,
@@ -96,16 +95,18 @@ fn volumes(shared: &Shared) -> Vec<Volume> {
         errors: volume.errors,
         latency_seconds: volume.latency.as_secs_f64(),
     };
-    shared.engine.volumes().into_iter().map(told).collect()
+    server.engine.volumes().into_iter().map(volume).collect()
 }
 
-fn index(shared: &Shared) -> Index {
-    use forebay_engine::IndexState as Told;
-    match shared.engine.index_state() {
-        Told::Off => Index { state: IndexState::Off, files: None, bytes: None },
-        Told::Loading => Index { state: IndexState::Loading, files: None, bytes: None },
-        Told::Rebuilding { files } => Index { state: IndexState::Rebuilding, files: Some(files), bytes: None },
-        Told::Ready { files, bytes } => Index { state: IndexState::Ready, files: Some(files), bytes: Some(bytes) },
+fn index(server: &Server) -> Index {
+    use forebay_engine::IndexState as EngineIndex;
+    match server.engine.index_state() {
+        EngineIndex::Off => Index { state: IndexState::Off, files: None, bytes: None },
+        EngineIndex::Loading => Index { state: IndexState::Loading, files: None, bytes: None },
+        EngineIndex::Rebuilding { files } => Index { state: IndexState::Rebuilding, files: Some(files), bytes: None },
+        EngineIndex::Ready { files, bytes } => {
+            Index { state: IndexState::Ready, files: Some(files), bytes: Some(bytes) }
+        }
     }
 }
 
@@ -113,7 +114,7 @@ fn index(shared: &Shared) -> Index {
 fn hit_ratio(bytes: &ByteCounts) -> Option<f64> {
     let ByteCounts { hit, missed, coalesced, bypassed } = *bytes;
     let total = hit.saturating_add(missed).saturating_add(coalesced).saturating_add(bypassed);
-    #[expect(clippy::cast_precision_loss, reason = "a ratio is told with a few digits")]
+    #[expect(clippy::cast_precision_loss, reason = "a ratio is shown with a few digits")]
     let ratio = hit as f64 / total as f64;
     (total > 0).then_some(ratio)
 }

@@ -1,0 +1,71 @@
+//! Draining, purging, scrubbing and prefetching.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Most files of one request; split longer lists.
+pub const PREFETCH_NAMES_MAX: usize = 1000;
+
+/// Longest name in characters: a path or a URL.
+pub const PREFETCH_NAME_LEN_MAX: usize = 8192;
+
+/// Progress of draining.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Drain {
+    /// Whether new work is refused.
+    pub is_draining: bool,
+    /// Files held open by clients.
+    pub open_handles: u64,
+    /// Client connections.
+    pub connections: u64,
+}
+
+/// Target of a purge.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PurgeRequest {
+    /// Share of the budget that may remain in use, 0 to 1; share of the file system if there is no budget.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub to: f64,
+}
+
+/// Files to fetch.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefetchRequest {
+    /// Paths as clients request them, or full URLs: `/store/f.root`, `root://CACHE//root://ORIGIN//store/f.root`.
+    #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 8192)))]
+    pub names: Vec<String>,
+}
+
+/// State of the scrub, which reads and verifies all cached data on disk.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
+pub struct Scrub {
+    /// Whether a scrub is running or about to start on request.
+    pub is_running: bool,
+    /// When the last one was started, or resumed after a restart.
+    pub started: Option<i64>,
+    /// When the last one ended.
+    pub finished: Option<i64>,
+    /// Files read.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Damaged blocks found; they are fetched again when requested.
+    pub bad_blocks: u64,
+    /// Blocks that had no checksum and have one now.
+    pub learned_blocks: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_has_the_limits() {
+        let schema = schemars::schema_for!(PrefetchRequest).to_value();
+        let names = &schema["properties"]["names"];
+        assert_eq!(names["maxItems"], PREFETCH_NAMES_MAX);
+        assert_eq!(names["items"]["maxLength"], PREFETCH_NAME_LEN_MAX);
+    }
+}

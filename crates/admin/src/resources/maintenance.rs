@@ -1,0 +1,69 @@
+//! Draining, purging and scrubbing.
+
+use crate::{
+    call::Call,
+    model::{Drain, Job, JobKind, PurgeRequest, Scrub},
+    problem::Problem,
+    server::Server,
+};
+
+pub(crate) fn drain(server: &Server) -> Drain {
+    server.readiness.set_draining();
+    drain_state(server)
+}
+
+pub(crate) fn undrain(server: &Server) -> Drain {
+    server.readiness.set_ready();
+    drain_state(server)
+}
+
+fn drain_state(server: &Server) -> Drain {
+    let metrics = server.engine.metrics();
+    Drain {
+        is_draining: server.readiness.is_draining(),
+        open_handles: metrics.open_handles(),
+        connections: metrics.connections(),
+    }
+}
+
+pub(crate) fn start_purge(server: &Server, call: &Call) -> Result<Job, Problem> {
+    let PurgeRequest { to } = call.body()?;
+    if !(0.0..=1.0).contains(&to) {
+        return Err(Problem::invalid("`to` must be a number from 0 to 1"));
+    }
+    server.require_cache()?;
+    let engine = server.engine.clone();
+    let job = server.jobs.start(JobKind::Purge, None, |progress| async move {
+        let report = engine.purge_to(to).await.map_err(|error| error.to_string())?;
+        progress.add_files(report.files, report.refused);
+        progress.add_bytes(report.freed.bytes);
+        if report.unmet.bytes == 0 && report.unmet.inodes == 0 {
+            return Ok(());
+        }
+        Err(format!(
+            "{} bytes and {} inodes short of the target: all other files are open, pinned or guaranteed by a quota",
+            report.unmet.bytes, report.unmet.inodes
+        ))
+    })?;
+    Ok(job.snapshot())
+}
+
+/// Starts a scrub unless one is running.
+pub(crate) fn start_scrub(server: &Server) -> Result<Scrub, Problem> {
+    server.require_cache()?;
+    server.engine.start_scrub()?;
+    Ok(scrub_state(server))
+}
+
+pub(crate) fn scrub_state(server: &Server) -> Scrub {
+    let state = server.engine.scrub_state();
+    Scrub {
+        is_running: state.is_running,
+        started: state.started,
+        finished: state.finished,
+        files: state.files,
+        bytes: state.bytes,
+        bad_blocks: state.bad_blocks,
+        learned_blocks: state.learned_blocks,
+    }
+}
