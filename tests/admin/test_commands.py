@@ -68,7 +68,7 @@ def test_interrupting_prefetch_cancels_its_job(ground: Ground) -> None:
             running.send_signal(signal.SIGINT)
             _, stderr = running.communicate(timeout=30)
             assert running.returncode == 130, stderr
-            assert "run the same command to go on" in stderr
+            assert "run the same command to continue" in stderr
             job = until(lambda: (now := site.get("/jobs")["jobs"][0])["state"] != "running" and now, "it has ended")
             assert job["state"] == "cancelled"
 
@@ -127,7 +127,7 @@ def test_drain_waits_for_open_files_and_is_undone(site: Site) -> None:
     client.close()
     stdout, _ = waiting.communicate(timeout=30)
     assert "draining: 0 files open" in stdout
-    assert "taking new work" in site.command("drain", "--undo").stdout
+    assert "accepting new work" in site.command("drain", "--undo").stdout
 
 
 def test_completions_manual_pages_and_the_api_document_are_generated(ground: Ground) -> None:

@@ -221,7 +221,7 @@ def test_a_store_has_one_filler(site: Site) -> None:
         return not site.filler.process.is_running()
 
     until(is_over, "a filler leaves a store that was taken over", within=60)
-    assert "the store was taken over" in site.filler.process.output()
+    assert "another filler has taken over the store" in site.filler.process.output()
     assert json.loads(record.read_text())["instance"] == "another", "the record is the other's"
 
 

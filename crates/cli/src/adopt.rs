@@ -1,4 +1,4 @@
-//! `forebay adopt`: takes over an XCache from its configuration.
+//! `forebay adopt`: converts the configuration of an XCache and checks its directory.
 
 mod machine;
 mod report;
@@ -18,21 +18,21 @@ use std::{
     time::Duration,
 };
 
-/// Take over an XCache: say its configuration in Forebay's terms, and look at its directory
+/// Take over an XCache: convert its configuration and check its directory
 ///
-/// Reads an xrootd configuration as xrootd does and prints the equivalent configuration of Forebay, or writes it to
-/// --output. Tells on standard error what becomes of each directive and what is good in the directory of the cache.
-/// Changes nothing there.
+/// Reads an xrootd configuration as xrootd does and prints the equivalent Forebay configuration, or writes it to
+/// --output. Reports on standard error how each directive is converted and the state of the cache directory.
+/// Nothing is changed there.
 ///
-/// Exit status: 0 nothing is to be looked at, 1 failed, 2 wrong arguments or configuration, 3 not written because the
-/// site would be unprotected, 4 done, but read what was told.
+/// Exit status: 0 no action needed, 1 failure, 2 invalid arguments or configuration, 3 not written because the
+/// site would be unprotected, 4 done, but the report needs attention.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct AdoptArgs {
-    /// The configuration of xrootd
+    /// The xrootd configuration
     #[arg(long, value_name = "FILE")]
     xrootd_config: PathBuf,
-    /// Name of the xrootd instance, as given to it by -n; for `if named` in the configuration
+    /// Name of the xrootd instance (option -n), for `if named` in the configuration
     #[arg(long, value_name = "NAME", default_value = "anon")]
     instance: String,
     /// Full name of the host, for `if HOST` in the configuration [default: the name of this host]
@@ -44,25 +44,25 @@ pub(crate) struct AdoptArgs {
     /// Print everything and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// Write the configuration even though it leaves out what keeps others out or encrypts
+    /// Write the configuration even if it lacks access control or encryption of the original
     #[arg(long)]
     accept_unprotected: bool,
-    /// Do not look at the directory of the cache
+    /// Do not check the cache directory
     #[arg(long)]
     no_check: bool,
-    /// User that will run Forebay, a name or a number: files that it may not use are told
+    /// User that will run Forebay, a name or a number: files it cannot access are reported
     #[arg(long, value_name = "USER", conflicts_with = "no_check")]
     user: Option<String>,
 }
 
-/// Exit status when the site would be unprotected, and when something is to be looked at.
+/// Exit status if the site would be unprotected, and if the report needs attention.
 const EXIT_UNPROTECTED: u8 = 3;
 const EXIT_ATTENTION: u8 = 4;
 
-/// How often progress is told.
+/// Interval of progress reports.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
-/// Names between two looks at the clock.
+/// Names between two checks of the clock.
 const NAMES_PER_LOOK: u64 = 256;
 
 pub(crate) fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
@@ -78,9 +78,9 @@ pub(crate) fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
     report::notes(&mut out, &translation.notes)?;
     out.flush()?;
     let Some(file) = &translation.file else {
-        bail!("this configuration cannot be taken over:\n{}", translation.refusals.join("\n"));
+        bail!("this configuration cannot be converted:\n{}", translation.refusals.join("\n"));
     };
-    Settings::parse(Path::new("the configuration made from it"), file.clone())?;
+    Settings::parse(Path::new("the converted configuration"), file.clone())?;
     let has_defects = check(args, &translation, &mut out)?;
     out.flush()?;
     if translation.is_unprotected() && !args.accept_unprotected {
@@ -96,10 +96,10 @@ pub(crate) fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
     Ok(if wants_attention { ExitCode::from(EXIT_ATTENTION) } else { ExitCode::SUCCESS })
 }
 
-const UNPROTECTED: &str = "not written: the directives marked `unprotected` keep others out or encrypt, and this release of \
-     Forebay does neither. Where a firewall does, say --accept-unprotected";
+const UNPROTECTED: &str = "not written: the directives marked `unprotected` control access or encrypt, and this release of \
+     Forebay supports neither. If a firewall protects the site, use --accept-unprotected";
 
-/// Looks at the directory of the cache; true when something is wrong there.
+/// Checks the cache directory; returns whether it has defects.
 fn check(args: &AdoptArgs, translation: &Translation, out: &mut impl Write) -> anyhow::Result<bool> {
     let Some(store) = translation.store.as_ref().filter(|_| !args.no_check) else { return Ok(false) };
     let user = args.user.as_deref().map(machine::user).transpose()?;
@@ -112,7 +112,7 @@ fn check(args: &AdoptArgs, translation: &Translation, out: &mut impl Write) -> a
             eprintln!("{store}: {} records in {} directories so far", account.records, account.directories);
         }
     })
-    .with_context(|| format!("looking at {store}"))?;
+    .with_context(|| format!("checking {store}"))?;
     report::account(out, store, &account, clock::now_unix())?;
     Ok(!account.defects.is_empty())
 }
@@ -124,7 +124,7 @@ fn write(args: &AdoptArgs, file: &str) -> anyhow::Result<()> {
     };
     let mut output =
         OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => anyhow!("{} exists and is left as it is", path.display()),
+            io::ErrorKind::AlreadyExists => anyhow!("{} exists and was not changed", path.display()),
             _ => anyhow!(error).context(format!("creating {}", path.display())),
         })?;
     output.write_all(file.as_bytes()).with_context(|| format!("writing {}", path.display()))

@@ -1,4 +1,4 @@
-//! `forebay authz explain`: what the grants of a configuration say to somebody, and why.
+//! `forebay authz explain`: shows the decision of the grants for a client.
 
 use anyhow::{Context as _, bail};
 use forebay_auth::{Explanation, Fqan, Identity, Method, Right, UnixTime};
@@ -9,7 +9,7 @@ use std::{
     path::PathBuf,
 };
 
-/// Tell what the grants of a configuration say
+/// Evaluate the grants of a configuration
 #[derive(Debug, clap::Args)]
 pub(crate) struct AuthzArgs {
     #[command(subcommand)]
@@ -21,19 +21,19 @@ enum AuthzCommand {
     Explain(ExplainArgs),
 }
 
-/// Tell whether somebody may do something with a path, and which grant decides
+/// Show whether a client is allowed to access a path, and which grant decides
 #[derive(Debug, clap::Args)]
 struct ExplainArgs {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// The path; files of origins that clients name are /root:/HOST:PORT/path
+    /// The path; forwarded files are /root:/HOST:PORT/path
     #[arg(long)]
     path: String,
-    /// What is to be done: read, list, stat or admin
+    /// Requested right: read, list, stat or admin
     #[arg(long, default_value = "read", value_parser = parse_right)]
     right: Right,
-    /// How the client proves who it is: gsi, tls, token, sss, unix, host or none
+    /// Authentication method: gsi, tls, token, sss, unix, host or none
     #[arg(long, default_value = "none", value_parser = parse_method)]
     method: Method,
     /// Local name of the user
@@ -45,10 +45,10 @@ struct ExplainArgs {
     /// Distinguished name of the certification authority, or `iss` of the token
     #[arg(long)]
     issuer: Option<String>,
-    /// Attribute of an organization, such as /atlas/Role=production; any number of them, the primary one first
+    /// Attribute of an organization, such as /atlas/Role=production; repeatable, the primary one first
     #[arg(long = "attribute", value_name = "FQAN", value_parser = Fqan::parse)]
     attributes: Vec<Fqan>,
-    /// Group as a token or keytab names it; any number of them
+    /// Group in a token or keytab; repeatable
     #[arg(long = "group")]
     groups: Vec<String>,
     /// Name or address of the client's host
@@ -57,18 +57,18 @@ struct ExplainArgs {
 }
 
 fn parse_right(name: &str) -> Result<Right, String> {
-    Right::from_name(name).ok_or_else(|| format!("write one of {}", Right::ALL.map(Right::as_str).join(", ")))
+    Right::from_name(name).ok_or_else(|| format!("possible values: {}", Right::ALL.map(Right::as_str).join(", ")))
 }
 
 fn parse_method(name: &str) -> Result<Method, String> {
-    Method::from_name(name).ok_or_else(|| format!("write one of {}", Method::ALL.map(Method::as_str).join(", ")))
+    Method::from_name(name).ok_or_else(|| format!("possible values: {}", Method::ALL.map(Method::as_str).join(", ")))
 }
 
-/// Explains a decision. Succeeds when it is allowed.
+/// Explains a decision. Fails if access is denied.
 pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<()> {
     let AuthzCommand::Explain(args) = &args.command;
     let settings = Settings::read(&args.config)?;
-    let path = Lfn::parse(&args.path).with_context(|| format!("`{}` is no path", args.path))?;
+    let path = Lfn::parse(&args.path).with_context(|| format!("invalid path `{}`", args.path))?;
     let identity = Identity {
         user: args.user.clone(),
         subject: args.subject.clone(),
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "identity  {identity}")?;
     let Some(grants) = &settings.config.security.grants else {
-        writeln!(out, "decision  allowed: there is no [[grant]], so everybody may do everything")?;
+        writeln!(out, "decision  allowed: without any [[grant]] everything is allowed")?;
         return Ok(());
     };
     let now = UnixTime(forebay_net::clock::now_unix());

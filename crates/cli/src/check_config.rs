@@ -1,4 +1,4 @@
-//! `forebay check-config`: tells whether a configuration file is good, without starting anything.
+//! `forebay check-config`: checks a configuration file without starting anything.
 
 use crate::node::gate;
 use anyhow::bail;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the configuration amounts to.
+/// A summary of the configuration.
 fn summary(config: &Config) -> Vec<String> {
     let mut lines = Vec::new();
     for address in &config.server.listen {
@@ -80,7 +80,7 @@ fn summary(config: &Config) -> Vec<String> {
         lines.push(format!("export      {} from {files}", export.path));
     }
     if !config.forwarding.is_empty() {
-        lines.push("forwarding  to origins on the list".to_owned());
+        lines.push("forwarding  to allowed origins".to_owned());
     }
     for disk in &config.disks {
         let weight = if config.disks.len() > 1 { format!(", weight {}", disk.weight) } else { String::new() };

@@ -1,4 +1,4 @@
-//! The client side: URLs, and our own origin client for single commands.
+//! The client side: URLs, and the origin client for single commands.
 
 use crate::failure::UsageError;
 use anyhow::{Context, anyhow};
@@ -11,28 +11,28 @@ use forebay_trust::UserCredentials;
 use forebay_types::{Endpoint, RequestPath};
 use std::{env, future::Future, path::PathBuf, sync::Arc};
 
-/// Set to anything, it lets servers exchange keys in groups of 512 bits, as XRootD 5 and dCache do.
+/// If set, servers may exchange keys in 512-bit groups, as XRootD 5 and dCache do.
 const WEAK_GROUPS: &str = "FOREBAY_WEAK_GROUPS";
 
-/// A file or directory of a server, as a URL names it.
+/// A URL of a file or directory of a server.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct FileUrl {
     pub(crate) server: Endpoint,
-    /// What is done about TLS.
     pub(crate) tls: TlsUse,
     pub(crate) path: OriginPath,
 }
 
 impl FileUrl {
-    /// Reads `root://HOST[:PORT]//path[?cgi]`, or the same with `roots://`.
+    /// Parses `root://HOST[:PORT]//path[?cgi]`, or the same with `roots://`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let usage = |problem: String| UsageError(format!("{problem}; a URL looks like root://HOST:PORT//path/to/file"));
+        let usage =
+            |problem: String| UsageError(format!("{problem}; the form of a URL is root://HOST:PORT//path/to/file"));
         let authority = text.find("://").map_or(0, |at| at + 3);
         let end = text.get(authority..).and_then(|rest| rest.find(['/', '?'])).map_or(text.len(), |at| authority + at);
         let (server, path) = text.split_at(end);
         let OriginUrl { server, tls } = parse_origin_url(server).map_err(|error| usage(error.to_string()))?;
         if !path.starts_with('/') {
-            return Err(usage(format!("`{text}` names no path")).into());
+            return Err(usage(format!("`{text}` has no path")).into());
         }
         let RequestPath { lfn, cgi } =
             RequestPath::parse(path.as_bytes()).map_err(|error| usage(format!("`{text}`: {error}")))?;
@@ -56,11 +56,11 @@ impl FileUrl {
     }
 }
 
-/// Who we are, as the environment says: by a proxy or a token, where grid tools look for them.
+/// The credentials of the environment: a proxy or a token in the usual places of grid tools.
 fn credentials_of_environment(user: &str) -> anyhow::Result<Arc<UserCredentials>> {
     let allows_weak_groups = named(WEAK_GROUPS).is_some();
     let found = UserCredentials::find(user, &ca_dir_of_environment(), allows_weak_groups);
-    Ok(Arc::new(found.map_err(|error| anyhow!("what proves who you are: {error}"))?))
+    Ok(Arc::new(found.map_err(|error| anyhow!("cannot use your credentials: {error}"))?))
 }
 
 fn ca_dir_of_environment() -> PathBuf {
@@ -71,7 +71,7 @@ fn named(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// TLS as the environment says, by the variables that grid tools use; `None` without any CA.
+/// TLS as configured by the environment variables of grid tools; `None` without any CA.
 fn tls_of_environment() -> anyhow::Result<Option<TlsConnector>> {
     let trust = TrustAnchors { ca_dir: ca_dir_of_environment(), crl: TrustAnchors::default().crl };
     let credential = named("X509_USER_PROXY").map(|proxy| Credential { certificate: proxy.clone(), key: proxy });
@@ -79,21 +79,21 @@ fn tls_of_environment() -> anyhow::Result<Option<TlsConnector>> {
         return Ok(None);
     }
     let tls = TlsConnector::new(ClientTlsFiles { trust, credential });
-    Ok(Some(tls.context("setting TLS up as X509_CERT_DIR and X509_USER_PROXY say")?))
+    Ok(Some(tls.context("configuring TLS from X509_CERT_DIR and X509_USER_PROXY")?))
 }
 
-/// Runs a single command to its end. Trouble with servers is logged on standard error as `RUST_LOG` says.
+/// Runs a single command. Events are logged to standard error with the filter in `RUST_LOG`.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let filter = env::var("RUST_LOG").unwrap_or_else(|_| "warn".to_owned());
     init_logging(LogFormat::Text, &filter).map_err(|error| UsageError(format!("RUST_LOG: {error}")))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     let result = runtime.block_on(work);
-    // Closing a file at its origin is a task of its own, which the process must not wait for when a server is away.
+    // Files are closed at their origins in the background; an unreachable server must not delay the end of the process.
     runtime.shutdown_timeout(GOODBYE_TIME_MAX);
     result
 }
 
-/// Time that the end of a command may take for polite goodbyes.
+/// Time for closing files and connections at the end of a command.
 const GOODBYE_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(200);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What packages carry along: shell completions, man pages, the description of the administration API.
+//! Documents in packages: shell completions, manual pages, the description of the administration API.
 
 use crate::Cli;
 use anyhow::Context;
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Print a script that completes commands and options, for a shell to read
+/// Print a shell completion script
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell
@@ -21,7 +21,7 @@ pub(crate) struct CompletionsArgs {
 /// Write the manual pages, one for each command
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
-    /// Where to put them, such as /usr/share/man/man1; created if need be
+    /// Target directory, such as /usr/share/man/man1; created if missing
     directory: PathBuf,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn man(args: &ManArgs) -> anyhow::Result<()> {
     let directory = &args.directory;
     fs::create_dir_all(directory).with_context(|| format!("creating {}", directory.display()))?;
     let mut command = Cli::command();
-    // Subcommands get their full names from it.
+    // Sets the full names of subcommands.
     command.build();
     write_page(&command, directory)?;
     for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
@@ -72,12 +72,12 @@ mod tests {
     }
 
     #[test]
-    fn the_arguments_fit_together() {
+    fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn completions_of_every_shell_know_every_command() {
+    fn completions_of_every_shell_have_every_command() {
         for shell in Shell::value_variants() {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "forebay", &mut script);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_a_page_and_is_named_in_the_first() {
+    fn every_command_has_a_page_and_is_listed_in_the_first() {
         let directory = tempfile::tempdir().unwrap();
         man(&ManArgs { directory: directory.path().join("man1") }).unwrap();
         let page = |name: &str| fs::read_to_string(directory.path().join("man1").join(name)).unwrap();

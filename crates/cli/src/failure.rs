@@ -1,19 +1,19 @@
-//! How a subcommand ends that did not succeed.
+//! Reporting of errors, and exit statuses.
 
-use crate::admin::AdminError;
+use crate::admin::error::AdminError;
 use forebay_config::ConfigError;
 use std::{io, process::ExitCode};
 
-/// Exit status of wrong arguments and wrong configurations, as that of the argument parser.
+/// Exit status of invalid arguments and configurations, the same as that of the argument parser.
 const EXIT_USAGE: u8 = 2;
 
-/// Arguments that do not fit together, or cannot be understood.
+/// Invalid or conflicting arguments.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
-/// Tells the user what went wrong, on standard error, and chooses the exit status: 2 for wrong arguments and
-/// configurations, those of [`AdminError`], else 1. A reader of our output that has gone away is no failure.
+/// Prints the error to standard error and returns the exit status: 2 for invalid arguments and configurations, those of
+/// [`AdminError`], otherwise 1. A closed pipe on standard output is not an error.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     let is_reader_gone = error
         .chain()

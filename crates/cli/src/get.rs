@@ -18,18 +18,18 @@ use target::{PartFile, Target};
 use tokio::time::Instant;
 use transfer::transfer;
 
-/// Copy a file from a server, resuming where an earlier try stopped, and verify its checksum
+/// Copy a file from a server, resuming an interrupted copy, and verify its checksum
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
-    /// root://HOST:PORT//path, or roots:// for TLS (the port may be left out: 1094)
+    /// root://HOST[:PORT]//path, or roots:// for TLS (default port: 1094)
     url: String,
-    /// Where to put the file: a name, a directory, or `-` for standard output. Unless given, its own name, here
+    /// Target: a file name, a directory, or `-` for standard output [default: the file's name in the current directory]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace a file that exists
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// Print nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     quiet: bool,
 }
@@ -38,11 +38,11 @@ pub(crate) struct GetArgs {
 struct Source {
     file: Arc<dyn OriginFile>,
     size: u64,
-    /// When it was last changed, if the origin gives that.
+    /// Last modification, if the origin reports it.
     mtime: Option<i64>,
 }
 
-/// What a copy amounted to.
+/// The result of a copy.
 struct Copied {
     bytes: u64,
     digests: Digests,
@@ -62,7 +62,7 @@ async fn get(url: &FileUrl, origin: &Arc<RootOrigin>, target: &Target, is_quiet:
     let file = origin.open(&url.path).await?;
     let identity = file.identity();
     let source = Source { file, size: identity.size, mtime: identity.validator.mtime() };
-    // Origins may read the whole file to answer: that goes on while the bytes travel.
+    // Origins may read the whole file to answer, so the request runs in parallel with the transfer.
     let expected = tokio::spawn({
         let (origin, path) = (Arc::clone(origin), url.path.clone());
         async move { Expected::ask(origin.as_ref(), &path).await }
@@ -72,9 +72,9 @@ async fn get(url: &FileUrl, origin: &Arc<RootOrigin>, target: &Target, is_quiet:
     let (copied, verdict) = match target {
         Target::Stdout => {
             let copied = copy_to_stdout(&source, &bar).await?;
-            let verdict = expected.await.context("asking for the checksum")?.judge(&copied.digests, None)?;
+            let verdict = expected.await.context("requesting the checksum")?.judge(&copied.digests, None)?;
             if let Verdict::Wrong(wrong) = verdict {
-                bail!("what was written is not the file: {wrong}");
+                bail!("the output is corrupt: {wrong}");
             }
             (copied, verdict)
         }
@@ -101,7 +101,7 @@ async fn copy_to_stdout(source: &Source, bar: &ProgressBar) -> anyhow::Result<Co
     Ok(Copied { bytes: source.size, digests, is_resumed: false })
 }
 
-/// Completes the partial file. When it was begun by an earlier try and turns out wrong, it is begun anew, once.
+/// Completes the partial file. If an earlier attempt left corrupt data, the copy is restarted once.
 async fn copy_to_part(
     source: &Source,
     path: &std::path::Path,
@@ -113,10 +113,10 @@ async fn copy_to_part(
         part.clear()?;
     }
     let copied = complete(source, &part, bar).await?;
-    let expected = expected.await.context("asking for the checksum")?;
+    let expected = expected.await.context("requesting the checksum")?;
     let mut outcome = (expected.judge(&copied.digests, Some(path))?, copied);
     if let (Verdict::Wrong(wrong), Copied { is_resumed: true, .. }) = &outcome {
-        tracing::warn!("what an earlier try left was wrong, beginning anew: {wrong}");
+        tracing::warn!("the partial file of an earlier attempt was corrupt, starting again: {wrong}");
         part.clear()?;
         let copied = complete(source, &part, bar).await?;
         outcome = (expected.judge(&copied.digests, Some(path))?, copied);
@@ -124,13 +124,13 @@ async fn copy_to_part(
     match outcome {
         (Verdict::Wrong(wrong), _) => {
             part.remove()?;
-            bail!("the file arrived wrong and was removed: {wrong}");
+            bail!("the copy is corrupt and was removed: {wrong}");
         }
         (verdict, copied) => Ok((copied, verdict)),
     }
 }
 
-/// Fetches what the partial file lacks.
+/// Fetches the missing bytes of the partial file.
 async fn complete(source: &Source, part: &PartFile, bar: &ProgressBar) -> anyhow::Result<Copied> {
     let (len, digests) = part.digest().await?;
     bar.set_position(len);

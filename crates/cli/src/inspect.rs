@@ -1,4 +1,4 @@
-//! `forebay inspect`: what the cache knows of a file on its disk.
+//! `forebay inspect`: the record of a cached file.
 
 mod json_form;
 mod text_form;
@@ -17,8 +17,8 @@ use std::{
 /// Show the record (cinfo) of a cached file: sizes, blocks present, accesses. Times are UTC
 #[derive(Debug, clap::Args)]
 pub(crate) struct InspectArgs {
-    /// The cinfo, or the data file beside it. Versions 2, 3 and 4 are read. With --cached: the name of a file of a running cache,
-    /// as clients ask for it
+    /// The cinfo or the data file (cinfo versions 2, 3 and 4). With --cached: the name of a file of a running cache, as clients
+    /// request it
     path: PathBuf,
     /// Ask the running server
     #[arg(long)]
@@ -28,7 +28,7 @@ pub(crate) struct InspectArgs {
     admin: AdminArgs,
 }
 
-/// What was found on disk.
+/// A record and its data file on disk.
 #[derive(Debug)]
 struct Record {
     path: PathBuf,
@@ -37,7 +37,6 @@ struct Record {
     data: DataFile,
 }
 
-/// The data file beside a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum DataFile {
     Missing,
@@ -66,7 +65,7 @@ fn read(path: &Path) -> anyhow::Result<Record> {
     let file = File::open(&cinfo_path).with_context(|| format!("opening {shown}"))?;
     let mut bytes = Vec::new();
     file.take(CINFO_LEN_MAX).read_to_end(&mut bytes).with_context(|| format!("reading {shown}"))?;
-    let bad = |error| anyhow!("{shown} is no good cinfo: {error}");
+    let bad = |error| anyhow!("{shown} is not a valid cinfo: {error}");
     let version = CinfoVersion::of(&bytes).map_err(bad)?;
     let cinfo = Cinfo::decode(&bytes).map_err(bad)?;
     let data = match fs::metadata(&data_path) {
@@ -76,7 +75,7 @@ fn read(path: &Path) -> anyhow::Result<Record> {
     Ok(Record { path: cinfo_path, version, cinfo, data })
 }
 
-/// Bytes of the unit in which stat tells the blocks of a file.
+/// Unit of the number of blocks returned by stat, in bytes.
 const STAT_BLOCK_LEN: u64 = 512;
 
 /// The paths of the record and of the data, given either of them.
@@ -91,7 +90,7 @@ fn paths(path: &Path) -> (PathBuf, PathBuf) {
     }
 }
 
-/// The state in one word, as `xrdpfc_print` tells it.
+/// The state in one word, as printed by `xrdpfc_print`.
 fn state(cinfo: &Cinfo) -> &'static str {
     if cinfo.is_complete() { "complete" } else { "incomplete" }
 }

@@ -1,4 +1,4 @@
-//! `forebay ls`: what is in a directory of a server, or in a running cache.
+//! `forebay ls`: lists a directory of a server, or the files of a running cache.
 
 use crate::{
     admin::{self, AdminArgs},
@@ -9,17 +9,16 @@ use forebay_origin::{ListDetail, Origin, OriginError};
 use forebay_types::{DirEntry, FileKind};
 use std::io::{self, BufWriter, Write};
 
-/// List what a running cache holds, or a directory of a server
+/// List the files of a running cache, or a directory of a server
 ///
-/// Without a URL, files of the cache are listed: the share of each that is there, `o` for open, `p` for pinned, its size, its last
-/// use (UTC) and its name.
+/// Without a URL, files of the cache are listed: cached share, `o` for open, `p` for pinned, size, last use (UTC) and name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// A pattern of cached files, such as '/store/**.root' [default: all]; or a directory of any server,
-    /// root://HOST:PORT//path, or roots:// for TLS (the port may be left out: 1094)
+    /// root://HOST[:PORT]//path, or roots:// for TLS (default port: 1094)
     #[arg(value_name = "PATTERN|URL")]
     what: Option<String>,
-    /// Of a URL: also tell kind, size and time of last change (UTC)
+    /// For a URL: also print type, size and modification time (UTC)
     #[arg(short)]
     long: bool,
     #[command(flatten)]
@@ -80,7 +79,7 @@ mod tests {
     use forebay_types::FileStat;
 
     #[test]
-    fn long_lists_align_and_tell_what_is_unknown() {
+    fn long_lists_align_and_mark_unknown_values() {
         let stat = FileStat {
             id: 1,
             kind: FileKind::File,

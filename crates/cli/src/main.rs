@@ -1,4 +1,4 @@
-//! The `forebay` binary: reads arguments and environment, wires the crates together, and decides nothing else.
+//! The `forebay` binary: reads arguments and environment, and wires the crates together.
 
 mod admin;
 mod adopt;

@@ -27,25 +27,25 @@ pub(crate) struct Node {
     engine: Engine,
     origins: Origins,
     readiness: Readiness,
-    /// Where clients connect, with the ports that were picked.
+    /// Client addresses, with the assigned ports.
     pub(crate) addresses: Vec<SocketAddr>,
     /// Where the admin port is reached.
     pub(crate) admin: AdminPort,
     stop: watch::Sender<bool>,
     fronts: JoinSet<()>,
-    /// The admin port answers until the very end, so that probes see the server stop.
+    /// The admin port is served until the end, so that probes see the server stop.
     admin_tasks: JoinSet<()>,
     trace: Option<Tracing>,
 }
 
-/// What a server listens at, taken before it gives up its privileges.
+/// Addresses of a server, bound before it drops its privileges.
 pub(crate) struct Bound {
     pub(crate) addresses: Vec<BoundAddress>,
-    /// The socket of the admin port, when a service manager has opened it.
+    /// The socket of the admin port, if a service manager passed one.
     pub(crate) admin_socket: Option<UnixListener>,
 }
 
-/// Makes the clients of origins.
+/// Creates the clients of origins.
 #[derive(Clone)]
 struct Origins {
     options: forebay_origin::Options,
@@ -53,14 +53,14 @@ struct Origins {
     metrics: Metrics,
 }
 
-/// Where the index is, below the first disk's directory.
+/// Path of the index below the first disk's directory.
 const INDEX_IN_STORE: &str = ".forebay/index";
 
-/// Time that the last lines of a trace have to get to the disk when the server stops.
-const TRACE_PATIENCE: Duration = Duration::from_secs(5);
+/// Longest time to write the last lines of a trace when the server stops.
+const TRACE_FLUSH_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Node {
-    /// Starts a server inside a tokio runtime, at the addresses that [`bind`] has taken. It accepts connections when this returns.
+    /// Starts a server inside a tokio runtime, on addresses from [`bind`]. It accepts connections when this returns.
     pub(crate) async fn start(settings: &Settings, bound: Bound) -> anyhow::Result<Self> {
         let config = &settings.config;
         let metrics = Metrics::new();
@@ -106,40 +106,40 @@ impl Node {
         Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_tasks, trace })
     }
 
-    /// Waits until the store turns out to be filled by somebody else, which may be never.
+    /// Waits until another filler has taken over the store, possibly forever.
     pub(crate) async fn store_lost(&self) {
         self.engine.store_lost().await;
     }
 
-    /// Takes over the exports and forwarding of `settings`.
+    /// Applies the exports and forwarding of `settings`.
     pub(crate) fn reload(&self, settings: &Settings) -> anyhow::Result<()> {
         self.engine.reconfigure(self.origins.routes(settings)?);
         Ok(())
     }
 
-    /// Accepts no more connections, lets requests under way finish for `patience` at most or until `hurry` is ready, and
-    /// syncs everything to disk.
+    /// Stops accepting connections, waits for running requests for at most `patience` or until `hurry` is ready, and syncs
+    /// everything to disk.
     pub(crate) async fn stop(mut self, patience: Duration, hurry: impl Future<Output = ()>) {
         self.readiness.set_stopping();
         self.stop.send_replace(true);
         let drained = timeout(patience, async { while self.fronts.join_next().await.is_some() {} });
         tokio::select! {
             outcome = drained => if outcome.is_err() {
-                tracing::warn!(after_s = patience.as_secs(), "requests were still under way: breaking them off");
+                tracing::warn!(after_s = patience.as_secs(), "aborting requests that are still running");
             },
-            () = hurry => tracing::warn!("told to hurry: breaking off what is under way"),
+            () = hurry => tracing::warn!("second stop signal: aborting running requests"),
         }
         self.fronts.shutdown().await;
         self.engine.shutdown().await;
         if let Some(tracing) = self.trace.take() {
-            // It waits for a disk, or gives that up.
-            let _ = tokio::task::spawn_blocking(move || tracing.trace.flush(TRACE_PATIENCE)).await;
+            // Writing may block on a slow disk.
+            let _ = tokio::task::spawn_blocking(move || tracing.trace.flush(TRACE_FLUSH_TIME_MAX)).await;
         }
         self.admin_tasks.shutdown().await;
     }
 }
 
-/// Starts the trace, if one is wanted.
+/// Starts the trace, if it is configured.
 fn start_trace(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Tracing>> {
     let Some(wanted) = &config.trace else { return Ok(None) };
     let now = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix_micros());
@@ -188,13 +188,13 @@ impl Origins {
     }
 }
 
-/// The error of the export that `is_it` picks.
+/// An error of the export selected by `is_it`.
 fn blame(settings: &Settings, is_it: impl Fn(&ExportConfig) -> bool, key: &str, error: &RouteError) -> anyhow::Error {
     let index = settings.config.exports.iter().position(is_it).unwrap_or_default();
     settings.error_at(&format!("export[{index}].{key}"), error).into()
 }
 
-/// Opens the disks, if there are any. When there are several, those that cannot be used are offline until they can.
+/// Opens the disks, if there are any. If there are several, unusable ones are offline until they can be used.
 fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
     let Config { disks, permissions, .. } = &settings.config;
     let Some(first) = disks.first() else { return Ok(None) };
@@ -215,13 +215,13 @@ fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
     let specs = disks.iter().map(spec).collect();
     let opened = DiskSet::open(specs, HealthLimits::default(), forebay_net::clock::monotonic).map_err(|error| {
         let is_passing = matches!(error, StoreError::Locked { .. }) || error.is_retryable();
-        let advice = if is_passing { "" } else { "; choose a directory that this user can write" };
+        let advice = if is_passing { "" } else { "; choose a directory that is writable for this user" };
         unusable(settings, &first.setting, format_args!("{:#}{advice}", anyhow!(error)), is_passing)
     })?;
     Ok(Some(Arc::new(opened)))
 }
 
-/// Set-up of the engine, with its index beside what is kept unless it is to be elsewhere.
+/// Options of the engine. Default of the index path: in the store.
 fn engine_options(config: &Config, disk: Option<&dyn Disk>) -> forebay_engine::Options {
     let in_store = || Some(disk?.volumes().first()?.path.join(INDEX_IN_STORE));
     let mut options = config.engine.clone();
@@ -237,7 +237,7 @@ fn engine_options(config: &Config, disk: Option<&dyn Disk>) -> forebay_engine::O
     options
 }
 
-/// Where clients of other machines reach the server that listens at `address`.
+/// URL under which clients on other machines reach the server.
 fn url_for_others(config: &Config, address: Option<&SocketAddr>) -> Option<String> {
     let address = address?;
     let name = config.server.options.host_name.clone();
@@ -248,7 +248,7 @@ fn url_for_others(config: &Config, address: Option<&SocketAddr>) -> Option<Strin
     Some(format!("root://{}", Endpoint::new(&host, address.port())))
 }
 
-/// Takes the addresses that clients connect to. Needs no runtime.
+/// Binds the client addresses. Needs no runtime.
 pub(crate) fn bind(settings: &Settings) -> anyhow::Result<Bound> {
     let bind = |&address| BoundAddress::bind(address).map_err(|error| cannot_listen(settings, &error));
     let addresses = settings.config.server.listen.iter().map(bind).collect::<anyhow::Result<_>>()?;
@@ -263,13 +263,13 @@ fn cannot_listen(settings: &Settings, error: &ListenError) -> anyhow::Error {
     unusable(settings, "server.listen", error, error.is_retryable())
 }
 
-/// An error of a setting that cannot be used: a wrong configuration, unless it may be right when tried again.
+/// An error of an unusable setting: a configuration error, unless a retry may succeed.
 fn unusable(settings: &Settings, setting: &str, problem: impl fmt::Display, is_passing: bool) -> anyhow::Error {
     let error = settings.error_at(setting, problem);
     if is_passing { anyhow!("{error}") } else { error.into() }
 }
 
 async fn wait_for(mut stop: watch::Receiver<bool>) {
-    // An error means that the node is gone, which is a stop too.
+    // An error means that the node was dropped, which is a stop too.
     let _ = stop.wait_for(|&is_stopped| is_stopped).await;
 }

@@ -1,8 +1,8 @@
-//! The progress bars of downloads and of prefetching.
+//! Progress bars.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Redraws per second at most.
+/// Most redraws per second.
 const REDRAWS_HZ: u8 = 8;
 
 const TEMPLATE: &str =
@@ -10,7 +10,7 @@ const TEMPLATE: &str =
 
 const FILES_TEMPLATE: &str = "[{bar:30}] {percent:>3}%  {pos} of {len} files  {msg}  ETA {eta}";
 
-/// A bar of `total` bytes on standard error, named `name`. It shows on terminals only.
+/// A bar of `total` bytes on standard error, named `name`. It is drawn on terminals only.
 pub(crate) fn bar(name: &str, total: u64, is_quiet: bool) -> ProgressBar {
     if is_quiet {
         return ProgressBar::hidden();
@@ -22,7 +22,7 @@ pub(crate) fn bar(name: &str, total: u64, is_quiet: bool) -> ProgressBar {
     bar
 }
 
-/// A bar of `total` files on standard error; its message tells the bytes. It shows on terminals only.
+/// A bar of `total` files on standard error, with the number of bytes as its message. It is drawn on terminals only.
 pub(crate) fn files_bar(total: u64, is_quiet: bool) -> ProgressBar {
     if is_quiet {
         return ProgressBar::hidden();
@@ -33,7 +33,7 @@ pub(crate) fn files_bar(total: u64, is_quiet: bool) -> ProgressBar {
     bar
 }
 
-/// A sign of life on standard error whose message tells how far something is. It shows on terminals only.
+/// A spinner with a message on standard error. It is drawn on terminals only.
 pub(crate) fn spinner(is_quiet: bool) -> ProgressBar {
     if is_quiet {
         return ProgressBar::hidden();
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_is_understood() {
+    fn the_templates_are_valid() {
         assert_eq!(bar("a", 10, false).length(), Some(10));
         assert!(bar("a", 10, true).is_hidden());
         assert_eq!(files_bar(10, false).length(), Some(10));

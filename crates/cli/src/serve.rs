@@ -1,4 +1,4 @@
-//! `forebay serve`: runs the server until it is told to stop.
+//! `forebay serve`: runs the server until it is stopped.
 
 mod descriptors;
 mod handed_over;
@@ -18,7 +18,7 @@ use std::{
 /// Run the server, from a configuration file or from flags alone
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Either --config or the other flags. The file can set more: see `forebay check-config --example`."
+    after_help = "Use either --config or the other flags. The file has more settings: see `forebay check-config --example`."
 )]
 pub(crate) struct ServeArgs {
     /// Configuration file
@@ -78,7 +78,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let bound = Bound { admin_socket, ..node::bind(&settings)? };
     let user = settings.config.server.user.as_ref();
     if privileges::give_up(user).map_err(|error| settings.error_at("server.user", error))? {
-        // What root could use need not be there for this user.
+        // Files that root can read may be inaccessible to this user.
         settings.check_needed()?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
@@ -86,9 +86,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
 }
 
 async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &LogControl) -> anyhow::Result<()> {
-    let mut signals = Signals::listen().context("listening to signals")?;
+    let mut signals = Signals::listen().context("installing signal handlers")?;
     let node = Node::start(settings, bound).await?;
-    announce(&node).context("announcing the server on standard output")?;
+    announce(&node).context("printing the addresses to standard output")?;
     let mut is_lost = false;
     loop {
         tokio::select! {
@@ -100,16 +100,16 @@ async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &L
         }
         match &file {
             Some(file) => reload(settings, file, &node, log),
-            None => tracing::warn!("nothing to reload: the configuration came from flags"),
+            None => tracing::warn!("nothing to reload: the server was configured by flags"),
         }
     }
     tracing::info!("stopping");
     node.stop(settings.config.server.shutdown_time_max, signals.stop()).await;
     tracing::info!("stopped");
-    if is_lost { bail!("the store was taken over by another filler: see the log") } else { Ok(()) }
+    if is_lost { bail!("another filler has taken over the store; see the log") } else { Ok(()) }
 }
 
-/// Tells where the server is reached: whoever started it waits for these lines.
+/// Prints the addresses of the server. Scripts that start it wait for these lines.
 fn announce(node: &Node) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if let Some(address) = node.admin.address {
@@ -132,12 +132,12 @@ fn warn_of_old_keys(settings: &Settings) {
         tracing::warn!(
             place = warning.place,
             problem = warning.text,
-            "the configuration has a key of an earlier release"
+            "the configuration uses a key of an earlier release"
         );
     }
 }
 
-/// Reads the file again. A file that is no good changes nothing.
+/// Reloads the file. An invalid file changes nothing.
 fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &LogControl) {
     let reread = || {
         let new = Settings::read(file)?;
@@ -148,19 +148,19 @@ fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &Lo
     };
     match reread() {
         Ok(new) => {
-            tracing::info!(file = %file.display(), "configuration read again: exports, forwarding and log filter are in force");
+            tracing::info!(file = %file.display(), "configuration reloaded: exports, forwarding and log filter are in effect");
             warn_of_old_keys(&new);
             let restart_needed = started_with.restart_needed(&new);
             if !restart_needed.is_empty() {
                 tracing::warn!(
                     settings = restart_needed.join(", "),
-                    "changed settings that take effect at the next start only"
+                    "some changed settings take effect at the next start only"
                 );
             }
         }
         Err(error) => {
             for problem in format!("{error:#}").lines() {
-                tracing::error!(problem, "configuration not read again, the old one stays in force");
+                tracing::error!(problem, "configuration not reloaded; the old one stays in effect");
             }
         }
     }
@@ -168,39 +168,22 @@ fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &Lo
 
 impl From<ServeFlags> for Flags {
     fn from(flags: ServeFlags) -> Self {
-        let ServeFlags {
-            listen,
-            origin,
-            store,
-            forwarding,
-            block_size,
-            memory,
-            budget,
-            admin_listen,
-            admin_socket,
-            export_dir,
-            writes,
-            direct,
-            miss,
-            fill,
-            log,
-        } = flags;
         Self {
-            listen,
-            origins: origin,
-            store,
-            forwarding,
-            block_size,
-            memory,
-            budget,
-            admin_listen,
-            admin_socket,
-            export_dir,
-            writes,
-            direct,
-            miss,
-            fill,
-            log,
+            listen: flags.listen,
+            origins: flags.origin,
+            store: flags.store,
+            forwarding: flags.forwarding,
+            block_size: flags.block_size,
+            memory: flags.memory,
+            budget: flags.budget,
+            admin_listen: flags.admin_listen,
+            admin_socket: flags.admin_socket,
+            export_dir: flags.export_dir,
+            writes: flags.writes,
+            direct: flags.direct,
+            miss: flags.miss,
+            fill: flags.fill,
+            log: flags.log,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `forebay stat`: what a server knows of a path.
+//! `forebay stat`: metadata of a path on a server.
 
 use crate::{
     client::{FileUrl, block_on},
@@ -8,10 +8,10 @@ use forebay_origin::Origin;
 use forebay_types::{FileKind, FileStat};
 use std::io::{self, Write};
 
-/// Tell what a server knows of a file or directory
+/// Show the metadata of a file or directory on a server
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatArgs {
-    /// root://HOST:PORT//path, or roots:// for TLS (the port may be left out: 1094)
+    /// root://HOST[:PORT]//path, or roots:// for TLS (default port: 1094)
     url: String,
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_known_is_printed() {
+    fn all_metadata_is_printed() {
         let stat = FileStat {
             id: 7,
             kind: FileKind::File,

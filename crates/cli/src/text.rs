@@ -1,4 +1,4 @@
-//! Numbers, times and names as people read them.
+//! Human-readable numbers, times and names.
 
 use forebay_types::FileKind;
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ pub(crate) fn utc(unix: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
-/// The same as `xrdpfc_print` writes it: `261121:210500`.
+/// The same in the format of `xrdpfc_print`: `261121:210500`.
 pub(crate) fn utc_compact(unix: i64) -> String {
     let text = utc(unix);
     let digits = |part: &str| part.chars().filter(char::is_ascii_digit).collect::<String>();
@@ -22,7 +22,7 @@ pub(crate) fn utc_compact(unix: i64) -> String {
     format!("{}:{}", date.get(date.len().saturating_sub(6)..).unwrap_or_default(), digits(time))
 }
 
-/// The same as `ctime` writes it: `Sat Nov 21 21:05:00 2026`.
+/// The same in the format of `ctime`: `Sat Nov 21 21:05:00 2026`.
 pub(crate) fn utc_calendar(unix: i64) -> String {
     let days = unix.div_euclid(SECONDS_PER_DAY);
     let (year, month, day) = civil(days);
@@ -41,7 +41,7 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 
 /// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Counted from 1 March of year 0, leap days are at the ends of years, and 400 years have 146 097 days.
+    // With years that begin on 1 March, leap days are the last days of years; 400 years have 146 097 days.
     let shifted = days.saturating_add(719_468);
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -52,7 +52,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// A number of bytes in the unit that leaves few digits: `512 B`, `1.5 MiB`.
+/// A number of bytes with a suitable unit: `512 B`, `1.5 MiB`.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (unit, size) in UNITS {
@@ -79,7 +79,7 @@ pub(crate) fn long_duration(seconds: u64) -> String {
     parts.map(|(unit, count)| format!("{count}{unit}")).collect::<Vec<_>>().join(" ")
 }
 
-/// A name without control characters, which could command the terminal.
+/// A name with control characters escaped, because they could control the terminal.
 pub(crate) fn printable(name: &str) -> Cow<'_, str> {
     if name.contains(char::is_control) {
         let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_command_the_terminal() {
+    fn names_cannot_control_the_terminal() {
         assert_eq!(printable("a b ü"), "a b ü");
         assert_eq!(printable("a\x1b[31m\n"), "a\\u{1b}[31m\\n");
     }

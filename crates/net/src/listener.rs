@@ -36,7 +36,7 @@ pub struct Listener {
 
 /// Why an address cannot be listened at.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen at {address}: {source}")]
+#[error("cannot listen on {address}: {source}")]
 pub struct ListenError {
     /// The address asked for.
     pub address: SocketAddr,

@@ -41,7 +41,7 @@ enum Kind {
 
 /// Why a directory of authorities cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{} holds no certificate of an authority: it should hold HASH.0, HASH.r0 and *.signing_policy", path.display())]
+#[error("{} contains no PEM certificate of an authority: HASH.0, HASH.r0 and *.signing_policy are expected", path.display())]
 struct Empty {
     path: PathBuf,
 }
@@ -252,7 +252,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("aaaaaaaa.0"), "no certificate").unwrap();
         let error = Authorities::read(directory.path()).unwrap_err();
-        assert!(error.to_string().contains("holds no certificate of an authority"), "{error}");
+        assert!(error.to_string().contains("contains no PEM certificate of an authority"), "{error}");
         assert!(Authorities::read(Path::new("/no/such/directory")).is_err());
     }
 }

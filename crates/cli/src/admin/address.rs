@@ -1,4 +1,4 @@
-//! Where the server's admin port is.
+//! The address of the server's admin port.
 
 use super::AdminArgs;
 use crate::failure::UsageError;
@@ -6,13 +6,13 @@ use forebay_admin::TokenFile;
 use forebay_config::Settings;
 use std::{fmt, path::PathBuf};
 
-/// The socket that the service file of the distribution makes.
+/// The socket of the packaged systemd unit.
 const SOCKET_DEFAULT: &str = "/run/forebay/admin.sock";
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Address {
     Socket(PathBuf),
-    /// HTTP at `HOST:PORT`, with a token if there is one.
+    /// HTTP at `HOST:PORT`.
     Http {
         authority: String,
         token: Option<String>,
@@ -20,7 +20,7 @@ pub(super) enum Address {
 }
 
 impl Address {
-    /// The admin port that the arguments name, else the usual one.
+    /// The admin port given by the arguments; default: the usual socket.
     pub(super) fn choose(args: &AdminArgs) -> anyhow::Result<Self> {
         let (mut address, mut token_file) = match (&args.admin, &args.config) {
             (Some(text), _) => (Self::parse(text)?, None),
@@ -36,9 +36,10 @@ impl Address {
         Ok(address)
     }
 
-    /// Reads `http://HOST:PORT`, `unix:PATH` or a path.
+    /// Parses `http://HOST:PORT`, `unix:PATH` or a path.
     fn parse(text: &str) -> Result<Self, UsageError> {
-        let usage = || UsageError(format!("`{text}` is no admin port: write /path/to/socket or http://HOST:PORT"));
+        let usage =
+            || UsageError(format!("invalid admin port `{text}`: the form is /path/to/socket or http://HOST:PORT"));
         if let Some(rest) = text.strip_prefix("http://") {
             let authority = rest.trim_end_matches('/');
             let port = authority.rsplit_once(':').and_then(|(host, port)| Some(port).filter(|_| !host.is_empty()));
@@ -54,7 +55,7 @@ impl Address {
     }
 }
 
-/// The admin port of a configuration: its socket, else its address and token file.
+/// The admin port of a configuration: its socket, otherwise its address and token file.
 fn configured(settings: &Settings) -> anyhow::Result<(Address, Option<PathBuf>)> {
     let admin = &settings.config.admin;
     match (&admin.socket, admin.listen) {
@@ -67,9 +68,7 @@ fn configured(settings: &Settings) -> anyhow::Result<(Address, Option<PathBuf>)>
             };
             Ok((Address::Http { authority, token: None }, admin.token_file.clone()))
         }
-        _ => Err(settings
-            .error_at("admin.socket", "this server has no admin port with a name: write admin.socket")
-            .into()),
+        _ => Err(settings.error_at("admin.socket", "this server has no fixed admin port: set admin.socket").into()),
     }
 }
 
@@ -87,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sockets_and_urls_are_told_apart() {
+    fn sockets_and_urls_are_distinguished() {
         let http = |authority: &str| Address::Http { authority: authority.to_owned(), token: None };
         for (text, address) in [
             ("/run/a.sock", Address::Socket("/run/a.sock".into())),
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_tells_its_socket_before_its_address() {
+    fn the_socket_of_a_configuration_takes_precedence() {
         let of = |admin: &str| {
             let text = format!("[admin]\n{admin}\n[[export]]\ndirectory = \"/\"\n");
             configured(&Settings::parse("test.toml".as_ref(), text).unwrap())

@@ -1,6 +1,6 @@
 //! Requests to the admin port, one connection each.
 
-use super::{AdminError, address::Address};
+use super::{address::Address, error::AdminError};
 use anyhow::Context;
 use bytes::Bytes;
 use forebay_admin::model::ProblemDocument;
@@ -20,10 +20,10 @@ use tokio::{
     time::timeout,
 };
 
-/// Time of a whole request: longer than the server takes for any.
+/// Time limit of a request: longer than the server's own limit.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(40);
 
-/// A way to the admin port.
+/// A client of the admin port; each request has its own connection.
 pub(super) struct Connection {
     address: Address,
 }
@@ -33,22 +33,18 @@ impl Connection {
         Self { address }
     }
 
-    /// What is at `path`.
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.call(Method::GET, path, None).await
     }
 
-    /// Sends `body` to `path`; the answer is `null` when there is none.
     pub(super) async fn post(&self, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         self.call(Method::POST, path, body).await
     }
 
-    /// Puts `body` at `path`.
     pub(super) async fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.call(Method::PUT, path, Some(body)).await
     }
 
-    /// Deletes what is at `path`.
     pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
         self.call(Method::DELETE, path, None).await
     }
@@ -65,7 +61,7 @@ impl Connection {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let content = body.map(serde_json::to_vec).transpose()?.unwrap_or_default();
-        let request = request.body(Full::new(Bytes::from(content))).context("making the request")?;
+        let request = request.body(Full::new(Bytes::from(content))).context("building the request")?;
         let exchange = async {
             match &self.address {
                 Address::Socket(path) => self.exchange(UnixStream::connect(path), request).await,
@@ -73,7 +69,7 @@ impl Connection {
             }
         };
         let exchanged = timeout(REQUEST_TIME_MAX, exchange).await;
-        let (status, content) = exchanged.map_err(|_| self.broken("it does not answer"))??;
+        let (status, content) = exchanged.map_err(|_| self.broken("timeout"))??;
         self.understand(status, &content)
     }
 
@@ -85,9 +81,9 @@ impl Connection {
         let stream = connecting.await.map_err(|source| {
             let address = self.address.to_string();
             match source.kind() {
-                // The group of a socket, as the kernel sees it.
+                // The permissions of the socket deny the connection.
                 io::ErrorKind::PermissionDenied => {
-                    let detail = "this user may not connect: be root or the server's user, or set admin.socket_group";
+                    let detail = "the socket's permissions deny access: run as root or as the server's user, or set admin.socket_group";
                     AdminError::Denied { address, detail: detail.to_owned() }
                 }
                 _ => AdminError::Unreachable { address, source },
@@ -112,7 +108,7 @@ impl Connection {
             return Ok(serde_json::from_slice(content).map_err(|error| strange(error.to_string()))?);
         }
         let problem: ProblemDocument =
-            serde_json::from_slice(content).map_err(|_| strange(format!("it answers {status}")))?;
+            serde_json::from_slice(content).map_err(|_| strange(format!("status {status}")))?;
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let advice = match &self.address {
                 Address::Http { token: None, .. } => " (--token-file FILE)",
@@ -129,7 +125,7 @@ impl Connection {
     }
 }
 
-/// An answer as what it should be.
+/// Converts an answer to its type.
 pub(super) fn understood<T: DeserializeOwned>(answer: Value) -> anyhow::Result<T> {
-    serde_json::from_value(answer).context("the server's answer is not understood: is it of another version?")
+    serde_json::from_value(answer).context("unexpected answer; the server may have another version")
 }

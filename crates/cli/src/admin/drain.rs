@@ -1,24 +1,24 @@
-//! `forebay drain`: lets a server finish what it has begun and take nothing new.
+//! `forebay drain`: makes a server finish its work and accept nothing new.
 
-use super::{AdminArgs, AdminError, connection::understood, print_json};
+use super::{AdminArgs, connection::understood, error::AdminError, print_json};
 use forebay_admin::model::Drain;
 use std::{io, time::Duration};
 use tokio::time::sleep;
 
-/// Let a running server take no new connections and opens; files that are open are served to their end
+/// Make a running server accept no new connections and opens; open files are served until they are closed
 #[derive(Debug, clap::Args)]
 pub(crate) struct DrainArgs {
-    /// Take new work again
+    /// Accept new work again
     #[arg(long, conflicts_with = "wait")]
     undo: bool,
-    /// Wait until no file is open any more
+    /// Wait until no file is open
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// Pause between two questions.
+/// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 const PATH: &str = "/api/v1/drain";
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &DrainArgs) -> anyhow::Result<()> {
                 biased;
                 interrupted = tokio::signal::ctrl_c() => {
                     interrupted?;
-                    let advice = "the server goes on draining; `forebay drain --undo` ends that";
+                    let advice = "the server continues to drain; `forebay drain --undo` ends that";
                     return Err(AdminError::Interrupted { advice }.into());
                 }
                 () = sleep(POLL_INTERVAL) => {}
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DrainArgs) -> anyhow::Result<()> {
         return print_json(&mut io::stdout().lock(), &answer);
     }
     let Drain { is_draining, open_handles, connections } = understood(answer)?;
-    let state = if is_draining { "draining" } else { "taking new work" };
+    let state = if is_draining { "draining" } else { "accepting new work" };
     println!("{state}: {open_handles} files open, {connections} connections");
     Ok(())
 }

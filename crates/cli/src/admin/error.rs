@@ -1,20 +1,20 @@
-//! What can go wrong between a command and the server's admin port.
+//! Errors of commands that talk to the server.
 
 use forebay_admin::model::ProblemDocument;
 use std::io;
 
-/// Why a command could not do its work, as far as the server has to do with it.
+/// Why a command that talks to the server failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AdminError {
     #[error(
         "cannot reach the server at {address}: {source}; is it running, and is this its admin port (--admin, --config)?"
     )]
     Unreachable { address: String, source: io::Error },
-    #[error("the server at {address} broke off: {reason}")]
+    #[error("connection to the server at {address} failed: {reason}")]
     Broken { address: String, reason: String },
-    #[error("not allowed at {address}: {detail}")]
+    #[error("not authorized at {address}: {detail}")]
     Denied { address: String, detail: String },
-    #[error("what answers at {address} is no Forebay administration API: {reason}")]
+    #[error("{address} is not a Forebay administration API: {reason}")]
     Strange { address: String, reason: String },
     #[error("{}", problem.detail)]
     Problem { problem: ProblemDocument },
@@ -27,7 +27,6 @@ pub(crate) enum AdminError {
 }
 
 impl AdminError {
-    /// The exit status that tells it.
     pub(crate) const fn exit_status(&self) -> u8 {
         match self {
             Self::Unreachable { .. } | Self::Broken { .. } => 3,
@@ -38,7 +37,7 @@ impl AdminError {
         }
     }
 
-    /// Whether it is the server's problem of this name.
+    /// Whether it is the API problem of this name.
     pub(crate) fn is_problem(&self, name: &str) -> bool {
         matches!(self, Self::Problem { problem } if problem.r#type.rsplit(':').next() == Some(name))
     }

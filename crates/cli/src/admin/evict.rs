@@ -1,8 +1,9 @@
 //! `forebay evict`: removes files from a running cache.
 
 use super::{
-    AdminArgs, AdminError,
+    AdminArgs,
     connection::understood,
+    error::AdminError,
     files::{Named, encoded, path_of},
     jobs::{follow, print_failures},
     print_json,
@@ -14,14 +15,14 @@ use std::io;
 
 /// Remove files from a running cache
 ///
-/// Files that are open or pinned stay and are named. What is removed is fetched again when somebody asks for it.
+/// Open and pinned files stay and are listed. Removed files are fetched again on the next request.
 #[derive(Debug, clap::Args)]
 pub(crate) struct EvictArgs {
-    /// A file as clients ask for it, also as a whole URL such as root://CACHE//root://ORIGIN//path; or a pattern such as
+    /// A file as clients request it, or a full URL such as root://CACHE//root://ORIGIN//path; or a pattern such as
     /// '/store/**.root'
     #[arg(value_name = "PATH|PATTERN")]
     what: String,
-    /// Remove also what is open or pinned; who has a file open goes on reading what was there of it
+    /// Also remove open and pinned files; clients that have a file open keep reading what was cached of it
     #[arg(long)]
     force: bool,
     /// Show no progress
@@ -61,10 +62,10 @@ fn evict_matching(args: &EvictArgs, pattern: &str) -> anyhow::Result<()> {
         spinner.finish_and_clear();
         job
     })?;
-    conclude(&job, &args.admin, "open or pinned files stay, unless --force is given")
+    conclude(&job, &args.admin, "open and pinned files stay without --force")
 }
 
-/// Tells what a job that removes files amounted to.
+/// Prints the result of a job that removes files.
 pub(super) fn conclude(job: &Job, admin: &AdminArgs, advice: &'static str) -> anyhow::Result<()> {
     if admin.json {
         print_json(&mut io::stdout().lock(), &serde_json::to_value(job).unwrap_or(Value::Null))?;

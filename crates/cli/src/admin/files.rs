@@ -1,4 +1,4 @@
-//! Files of a running cache: `forebay ls`, `forebay inspect --cached`, and how commands name files.
+//! Files of a running cache: `forebay ls`, `forebay inspect --cached`, and names of files in arguments.
 
 use super::{
     AdminArgs,
@@ -13,19 +13,19 @@ use forebay_admin::{
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::{self, BufWriter, Write};
 
-/// What is not written as it is in the path or query of a request.
+/// Characters to encode in the path or query of a request.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Files as a command names them.
+/// Files named by an argument.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Named {
     File(String),
-    /// The files whose whole name matches.
+    /// The files whose full name matches.
     Pattern(String),
 }
 
 impl Named {
-    /// Reads a path, a URL, or a pattern. A `?` in a URL begins what is no part of the name.
+    /// Parses a path, a URL, or a pattern. A `?` in a URL ends the name.
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         let is_url = text.contains("://");
         if is_url && text.contains('*') {
@@ -42,7 +42,7 @@ pub(crate) fn list(args: &AdminArgs, pattern: Option<&str>) -> anyhow::Result<()
     args.run(async |server| {
         matching(server, &query, |file| {
             if args.json {
-                // One object a line: a list of all would have to be held in memory.
+                // One object per line: a list would have to be kept in memory.
                 serde_json::to_writer(&mut out, &file)?;
                 writeln!(out)?;
             } else {
@@ -56,7 +56,7 @@ pub(crate) fn list(args: &AdminArgs, pattern: Option<&str>) -> anyhow::Result<()
     Ok(())
 }
 
-/// Goes through the files that a query asks for, a page at a time.
+/// Passes the files of a query to `take`, page by page.
 pub(super) async fn matching(
     server: &Connection,
     query: &str,
@@ -85,23 +85,22 @@ pub(crate) fn inspect(args: &AdminArgs, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the API has the file of this name.
+/// API path of a file.
 pub(super) fn path_of(name: &str) -> anyhow::Result<String> {
     Ok(format!("/api/v1/files{}", encoded(&key_of(name)?)))
 }
 
-/// Where the API has the pin of the file of this name.
+/// API path of the pin of a file.
 pub(super) fn pin_path_of(name: &str) -> anyhow::Result<String> {
     Ok(format!("/api/v1/pins{}", encoded(&key_of(name)?)))
 }
 
-/// The name under which the cache has a file.
+/// The cache key of a file.
 fn key_of(name: &str) -> anyhow::Result<String> {
     let parsed = EntryName::parse(name).map_err(|error| UsageError(format!("`{}`: {error}", text::printable(name))))?;
     Ok(parsed.key.as_str().to_owned())
 }
 
-/// A text as it stands in a request.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
@@ -113,7 +112,7 @@ fn line(file: &CachedFile) -> String {
     format!("{:>6} {open}{pinned} {size:>10} {used} {}", share(file), text::printable(&file.name))
 }
 
-/// The share of a file that is there; never rounded up to all of it.
+/// The cached share of a file; never rounded up to 100%.
 fn share(file: &CachedFile) -> String {
     if file.is_complete {
         return "100%".to_owned();
@@ -174,7 +173,7 @@ fn print_record(out: &mut impl Write, record: &FileRecord) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs of blocks that are shown; JSON has them all.
+/// Runs of blocks printed; JSON has them all.
 const RUNS_SHOWN: usize = 16;
 
 #[cfg(test)]
@@ -204,17 +203,17 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_complete_is_told_as_such() {
-        for (size, present, share_told) in
+    fn only_complete_files_are_shown_as_complete() {
+        for (size, present, expected_share) in
             [(100_000, 99_999, "99.9%"), (100_000, 100_000, "100%"), (3, 1, "33.3%"), (0, 0, "100%")]
         {
-            assert_eq!(share(&file(size, present)), share_told);
+            assert_eq!(share(&file(size, present)), expected_share);
         }
         assert_eq!(line(&file(2048, 1024)), " 50.0% op    2.0 KiB 1970-01-01 00:00:00 /store/a");
     }
 
     #[test]
-    fn patterns_are_told_from_files() {
+    fn patterns_are_distinguished_from_files() {
         let file = |name: &str| Named::File(name.to_owned());
         let pattern = |text: &str| Named::Pattern(text.to_owned());
         for (text, named) in [

@@ -1,8 +1,9 @@
-//! `forebay jobs`: what the server is at.
+//! `forebay jobs`: the jobs of a server.
 
 use super::{
-    AdminArgs, AdminError,
+    AdminArgs,
     connection::{Connection, understood},
+    error::AdminError,
     print_json,
 };
 use crate::text;
@@ -16,16 +17,16 @@ use tokio::time::sleep;
 /// List the jobs of a running server, or cancel one
 #[derive(Debug, clap::Args)]
 pub(crate) struct JobsArgs {
-    /// Show this job only, with the files that could not be dealt with
+    /// Show this job only, with the files that failed
     id: Option<String>,
-    /// Cancel the job; what it has done stays done. One that has ended is forgotten
+    /// Cancel the job; completed work is kept. An ended job is removed from the list
     #[arg(long, requires = "id")]
     cancel: bool,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// Pause between two questions how far a job is.
+/// Polling interval of a job.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(crate) fn run(args: &JobsArgs) -> anyhow::Result<()> {
@@ -54,7 +55,6 @@ pub(crate) fn run(args: &JobsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A job in a line.
 pub(super) fn line(job: &Job) -> String {
     let total = job.files.total.map_or_else(String::new, |total| format!(" of {total}"));
     let error = job.error.as_ref().map_or_else(String::new, |error| format!(": {}", text::printable(error)));
@@ -69,19 +69,19 @@ pub(super) fn line(job: &Job) -> String {
     )
 }
 
-/// The files a job could not deal with, a line each.
+/// Prints the files that failed, one per line.
 pub(super) fn print_failures(out: &mut impl Write, job: &Job) -> io::Result<()> {
     for failure in &job.failures {
         writeln!(out, "{}: {}", text::printable(&failure.name), text::printable(&failure.reason))?;
     }
-    let untold = job.files.failed.saturating_sub(job.failures.len() as u64);
-    if untold > 0 {
-        writeln!(out, "and {untold} more")?;
+    let unlisted = job.files.failed.saturating_sub(job.failures.len() as u64);
+    if unlisted > 0 {
+        writeln!(out, "and {unlisted} more")?;
     }
     Ok(())
 }
 
-/// Waits until a job has ended, and shows how far it is meanwhile. When the user interrupts, the job is cancelled.
+/// Waits until a job has ended, and reports its progress. Ctrl-C cancels the job.
 pub(super) async fn follow(server: &Connection, id: &str, mut show: impl FnMut(&Job)) -> anyhow::Result<Job> {
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
@@ -95,7 +95,7 @@ pub(super) async fn follow(server: &Connection, id: &str, mut show: impl FnMut(&
             interrupted = &mut interrupted => {
                 interrupted?;
                 server.delete(&path_of(id)).await?;
-                let advice = "the job was cancelled and what it has done stays; run the same command to go on";
+                let advice = "the job was cancelled, completed work is kept; run the same command to continue";
                 return Err(AdminError::Interrupted { advice }.into());
             }
             () = sleep(POLL_INTERVAL) => {}

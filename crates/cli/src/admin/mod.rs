@@ -3,7 +3,7 @@
 mod address;
 mod connection;
 pub(crate) mod drain;
-mod error;
+pub(crate) mod error;
 pub(crate) mod evict;
 pub(crate) mod files;
 pub(crate) mod jobs;
@@ -13,37 +13,35 @@ pub(crate) mod purge;
 pub(crate) mod scrub;
 pub(crate) mod status;
 
-pub(crate) use error::AdminError;
-
 use crate::client::block_on;
 use address::Address;
 use connection::Connection;
 use serde_json::Value;
 use std::{io::Write, path::PathBuf};
 
-/// Where the server is that a command talks to, and how it prints.
+/// The server to talk to, and the output format.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 done; 1 failed; 2 wrong arguments; 3 the server cannot be reached; 4 not allowed; 5 done in \
-                        part; 130 interrupted."
+    after_help = "Exit status: 0 success; 1 failure; 2 invalid arguments; 3 the server is unreachable; 4 not authorized; 5 partial \
+                        success; 130 interrupted."
 )]
 pub(crate) struct AdminArgs {
     /// The server's admin port: the path of its socket, or http://HOST:PORT [default: /run/forebay/admin.sock]
     #[arg(long, value_name = "SOCKET|URL", env = "FOREBAY_ADMIN", conflicts_with = "config", help_heading = "Server")]
     admin: Option<String>,
-    /// File with the token that an http:// address asks for
+    /// File with the token for an http:// address
     #[arg(long, value_name = "FILE", env = "FOREBAY_ADMIN_TOKEN_FILE", help_heading = "Server")]
     token_file: Option<PathBuf>,
-    /// The server's configuration file, which tells socket, address and token file
+    /// The server's configuration file, to read socket, address and token file from
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     config: Option<PathBuf>,
-    /// Print JSON, as the API tells it
+    /// Print the JSON of the API
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl AdminArgs {
-    /// Runs a command that talks to the server.
+    /// Runs a command that needs a connection to the server.
     fn run<T>(&self, work: impl AsyncFnOnce(&Connection) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let connection = Connection::new(Address::choose(self)?);
         block_on(work(&connection))

@@ -1,4 +1,4 @@
-//! `forebay pin` and `forebay unpin`: keeps files from being purged.
+//! `forebay pin` and `forebay unpin`: protects files from purges.
 
 use super::{
     AdminArgs,
@@ -10,24 +10,24 @@ use anyhow::bail;
 use forebay_admin::model::Pin;
 use serde_json::json;
 
-/// Keep files of a running cache from being purged, for a time
+/// Protect files of a running cache from purges for a time
 #[derive(Debug, clap::Args)]
 pub(crate) struct PinArgs {
-    /// A file as clients ask for it, also as a whole URL; or a pattern such as '/store/**.root', which stands for the files that are
-    /// in the cache now
+    /// A file as clients request it, or a full URL; or a pattern such as '/store/**.root', which selects files currently in the
+    /// cache
     #[arg(value_name = "PATH|PATTERN")]
     what: String,
-    /// For how long from now: 12h, 7d, 4w
+    /// Duration from now: 12h, 7d, 4w
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_seconds)]
     seconds: u32,
     #[command(flatten)]
     admin: AdminArgs,
 }
 
-/// End the pins of files of a running cache
+/// Remove the pins of files of a running cache
 #[derive(Debug, clap::Args)]
 pub(crate) struct UnpinArgs {
-    /// A file as clients ask for it, also as a whole URL; or a pattern such as '/store/**.root'
+    /// A file as clients request it, or a full URL; or a pattern such as '/store/**.root'
     #[arg(value_name = "PATH|PATTERN")]
     what: String,
     #[command(flatten)]
@@ -61,7 +61,6 @@ pub(crate) fn unpin(args: &UnpinArgs) -> anyhow::Result<()> {
     })
 }
 
-/// The files that are meant.
 async fn names(server: &Connection, what: &str) -> anyhow::Result<Vec<String>> {
     match Named::parse(what)? {
         Named::File(name) => Ok(vec![name]),
@@ -80,7 +79,7 @@ async fn names(server: &Connection, what: &str) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Reads a number and `s`, `min`, `h`, `d` or `w`.
+/// Parses a number and `s`, `min`, `h`, `d` or `w`.
 fn parse_seconds(text: &str) -> Result<u32, UsageError> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit_seconds = match unit.trim() {
@@ -93,7 +92,9 @@ fn parse_seconds(text: &str) -> Result<u32, UsageError> {
     };
     let seconds = unit_seconds.and_then(|unit: u32| digits.parse::<u32>().ok()?.checked_mul(unit));
     let in_range = seconds.filter(|seconds| (1..=forebay_admin::model::PIN_SECONDS_MAX).contains(seconds));
-    in_range.ok_or_else(|| UsageError(format!("`{text}` is no duration: write 12h, 7d or 4w, at most ten years")))
+    in_range.ok_or_else(|| {
+        UsageError(format!("invalid duration `{text}`: examples are 12h, 7d or 4w; the limit is ten years"))
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! `forebay prefetch`: has a server fetch files before somebody asks for them.
+//! `forebay prefetch`: makes a server fetch files in advance.
 
 use super::{
-    AdminArgs, AdminError,
+    AdminArgs,
     connection::{Connection, understood},
+    error::AdminError,
     jobs::{follow, print_failures},
     print_json,
 };
@@ -16,19 +17,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Have a running server fetch files into its cache
+/// Fetch files into the cache of a running server
 ///
-/// Files that are complete in the cache cost nothing, so a list that was broken off goes on where it was when the same command
-/// is run again. Ctrl-C cancels what is under way; with --detach the server goes on by itself.
+/// Complete files cost nothing, so an interrupted list continues when the same command is run again. Ctrl-C cancels the
+/// transfers; with --detach the server continues by itself.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PrefetchArgs {
-    /// Files: paths as clients ask for them, or whole URLs such as root://CACHE//root://ORIGIN//path
+    /// Paths as clients request them, or full URLs such as root://CACHE//root://ORIGIN//path
     #[arg(value_name = "URL", required_unless_present = "from")]
     names: Vec<String>,
-    /// Read the files' names from a list, one a line; `-` is standard input. Lines that begin with # are passed over
+    /// Read the file names from a list, one per line; `-` is standard input. Lines that begin with # are ignored
     #[arg(long, value_name = "LIST")]
     from: Option<PathBuf>,
-    /// Do not wait: print the names of the jobs (see `forebay jobs`)
+    /// Do not wait: print the ids of the jobs (see `forebay jobs`)
     #[arg(long)]
     detach: bool,
     /// Show no progress
@@ -44,7 +45,7 @@ const NAMES_PER_JOB: usize = 500;
 /// Longest list in bytes.
 const LIST_LEN_MAX: u64 = 1 << 30;
 
-/// What a run amounted to.
+/// Totals of a run.
 #[derive(Default)]
 struct Sum {
     done: u64,
@@ -84,10 +85,10 @@ fn names(args: &PrefetchArgs) -> anyhow::Result<Vec<String>> {
             }
         }
     }
-    if names.is_empty() { Err(UsageError("the list names no file".to_owned()).into()) } else { Ok(names) }
+    if names.is_empty() { Err(UsageError("the list is empty".to_owned()).into()) } else { Ok(names) }
 }
 
-/// Begins a job for each part of the list.
+/// Starts a job for each part of the list.
 async fn begin_all(server: &Connection, names: &[String]) -> anyhow::Result<Vec<Job>> {
     let mut jobs = Vec::new();
     for part in names.chunks(NAMES_PER_JOB) {
@@ -96,7 +97,7 @@ async fn begin_all(server: &Connection, names: &[String]) -> anyhow::Result<Vec<
     Ok(jobs)
 }
 
-/// Does the parts of the list one after the other.
+/// Runs the parts of the list in sequence.
 async fn fetch_all(server: &Connection, names: &[String], is_quiet: bool) -> anyhow::Result<Vec<Job>> {
     let bar = progress::files_bar(names.len() as u64, is_quiet);
     let (mut jobs, mut sum): (Vec<Job>, Sum) = (Vec::new(), Sum::default());
@@ -109,7 +110,7 @@ async fn fetch_all(server: &Connection, names: &[String], is_quiet: bool) -> any
         let job = job.await.inspect_err(|error| {
             let is_gone = error.downcast_ref::<AdminError>().is_some_and(|error| error.is_problem("no-such-job"));
             if is_gone {
-                eprintln!("the server has forgotten the job, as after a restart: run the same command to go on");
+                eprintln!("the server has lost the job, probably by a restart; run the same command to continue");
             }
         })?;
         sum.done += job.files.done;
@@ -130,18 +131,18 @@ async fn begin(server: &Connection, names: &[String]) -> anyhow::Result<Job> {
     understood(server.post("/api/v1/prefetch", Some(&body)).await?)
 }
 
-/// Tells what it amounted to.
+/// Prints the result.
 fn conclude(jobs: &[Job], total: usize, args: &PrefetchArgs) -> anyhow::Result<()> {
     let (done, bytes) = jobs.iter().fold((0, 0), |(done, bytes), job| (done + job.files.done, bytes + job.bytes));
     let total = total as u64;
     for job in jobs {
         print_failures(&mut io::stderr().lock(), job)?;
         if job.state == JobState::Cancelled {
-            eprintln!("job {} was cancelled by somebody else", job.id);
+            eprintln!("job {} was cancelled by another request", job.id);
         }
     }
     if done < total {
-        return Err(AdminError::Partly { done, total, advice: "run the same command to try the rest again" }.into());
+        return Err(AdminError::Partly { done, total, advice: "run the same command to retry the rest" }.into());
     }
     if !args.quiet && !args.admin.json {
         eprintln!("{done} files complete, {}", text::bytes(bytes));

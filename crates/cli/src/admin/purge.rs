@@ -1,14 +1,14 @@
-//! `forebay purge`: makes room in a running cache.
+//! `forebay purge`: frees space in a running cache.
 
 use super::{AdminArgs, connection::understood, evict::conclude, jobs::follow};
 use crate::{failure::UsageError, progress};
 use forebay_admin::model::Job;
 use serde_json::json;
 
-/// Remove the files that are least worth keeping from a running cache, as it does by itself
+/// Remove the least valuable files from a running cache, as an automatic purge does
 #[derive(Debug, clap::Args)]
 pub(crate) struct PurgeArgs {
-    /// Share of the budget, or of the file system, that may be in use afterwards: 80% or 0.8
+    /// Share of the budget, or of the file system, that may remain in use: 80% or 0.8
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     to: f64,
     /// Show no progress
@@ -30,14 +30,14 @@ pub(crate) fn run(args: &PurgeArgs) -> anyhow::Result<()> {
     conclude(&job, &args.admin, "some files were in use")
 }
 
-/// Reads `80%` or `0.8`.
+/// Parses `80%` or `0.8`.
 fn parse_share(text: &str) -> Result<f64, UsageError> {
     let share = match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
         None => text.trim().parse(),
     };
     let in_range = share.ok().filter(|share| (0.0..=1.0).contains(share));
-    in_range.ok_or_else(|| UsageError(format!("`{text}` is no share: write 0% to 100%, or 0 to 1")))
+    in_range.ok_or_else(|| UsageError(format!("invalid share `{text}`: the range is 0% to 100%, or 0 to 1")))
 }
 
 #[cfg(test)]

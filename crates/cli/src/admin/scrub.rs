@@ -1,8 +1,9 @@
-//! `forebay scrub`: has a running cache check what is on its disks.
+//! `forebay scrub`: makes a running cache verify its disks.
 
 use super::{
-    AdminArgs, AdminError,
+    AdminArgs,
     connection::{Connection, understood},
+    error::AdminError,
     print_json,
 };
 use crate::{progress, text};
@@ -14,13 +15,13 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// Have a running cache read everything on its disks and check it, in the background
+/// Make a running cache read and verify all data on its disks in the background
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScrubArgs {
-    /// Wait until it has come to its end, and fail when damage was found
+    /// Wait for the end, and fail if damage was found
     #[arg(long, conflicts_with = "show")]
     wait: bool,
-    /// Begin nothing: show how the last one is
+    /// Start nothing: show the state of the last scrub
     #[arg(long)]
     show: bool,
     /// Show no progress
@@ -32,7 +33,7 @@ pub(crate) struct ScrubArgs {
 
 const PATH: &str = "/api/v1/scrub";
 
-/// Pause between two questions how far it is.
+/// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &ScrubArgs) -> anyhow::Result<()> {
@@ -52,7 +53,7 @@ pub(crate) fn run(args: &ScrubArgs) -> anyhow::Result<()> {
         writeln!(out, "{}", line(&scrub))?;
     }
     if args.wait && scrub.bad_blocks > 0 {
-        let reason = format!("{} blocks were damaged: the server's log names their files", scrub.bad_blocks);
+        let reason = format!("{} blocks were damaged; see the server's log for their files", scrub.bad_blocks);
         return Err(AdminError::Job { reason }.into());
     }
     Ok(())
@@ -66,7 +67,7 @@ async fn wait(server: &Connection, before: Option<i64>, is_quiet: bool) -> anyho
         let answer = server.get(PATH).await?;
         let scrub: Scrub = understood(answer.clone())?;
         has_run |= scrub.is_running;
-        // A short one may have begun and ended between two questions.
+        // A short scrub may have started and ended between two polls.
         if !scrub.is_running && (has_run || scrub.finished > before) {
             spinner.finish_and_clear();
             return Ok(answer);
@@ -76,7 +77,7 @@ async fn wait(server: &Connection, before: Option<i64>, is_quiet: bool) -> anyho
             biased;
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted?;
-                let advice = "the scrub goes on; `forebay scrub --show` tells how far it is";
+                let advice = "the scrub continues; `forebay scrub --show` shows its progress";
                 return Err(AdminError::Interrupted { advice }.into());
             }
             () = sleep(POLL_INTERVAL) => {}
@@ -84,7 +85,6 @@ async fn wait(server: &Connection, before: Option<i64>, is_quiet: bool) -> anyho
     }
 }
 
-/// A scrub in a line.
 fn line(scrub: &Scrub) -> String {
     let state = match (scrub.is_running, scrub.finished) {
         (true, _) => "running".to_owned(),

@@ -1,11 +1,11 @@
-//! `forebay status`: how a running server is.
+//! `forebay status`: the status of a running server.
 
 use super::{AdminArgs, connection::understood, print_json};
 use crate::text;
 use forebay_admin::model::{Filler, Status, Usage};
 use std::io::{self, Write};
 
-/// Show how a running server is: whether it takes work, what it serves, what the cache holds
+/// Show the status of a running server
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
@@ -32,7 +32,7 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     writeln!(out, "clients    {connections} connections, {open_handles} open files")?;
     let bytes = &status.client_bytes;
     let ratio =
-        status.hit_ratio.map_or_else(|| "no byte yet".to_owned(), |ratio| format!("{:.1} % hit", 100.0 * ratio));
+        status.hit_ratio.map_or_else(|| "no bytes yet".to_owned(), |ratio| format!("{:.1} % hit", 100.0 * ratio));
     writeln!(
         out,
         "served     {ratio}: {} hit, {} missed, {} coalesced, {} bypassed",
@@ -60,10 +60,10 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
     writeln!(out, "jobs       {} running", status.jobs_running)
 }
 
-/// Where a manager sends clients.
+/// The filler of a manager.
 fn print_filler(out: &mut impl Write, filler: &Filler, now: i64) -> io::Result<()> {
     let Filler { address, is_alive, node, renewed } = filler;
-    let address = address.as_deref().map_or_else(|| "not known".into(), text::printable);
+    let address = address.as_deref().map_or_else(|| "unknown".into(), text::printable);
     let state = if *is_alive { "answers" } else { "does not answer" };
     let node = node.as_deref().map_or_else(String::new, |node| format!(", on {}", text::printable(node)));
     let renewed = renewed.map_or_else(String::new, |renewed| {
@@ -74,11 +74,11 @@ fn print_filler(out: &mut impl Write, filler: &Filler, now: i64) -> io::Result<(
 }
 
 fn print_usage(out: &mut impl Write, usage: &Usage) -> io::Result<()> {
-    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "any number of bytes".to_owned(), text::bytes);
+    let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "unlimited".to_owned(), text::bytes);
     let (used, room) = (bytes(usage.used.bytes), bytes(usage.until_purge.bytes));
-    writeln!(out, "cache      {} files, {} pinned, {used}; {room} more before a purge", usage.files, usage.pinned)?;
+    writeln!(out, "cache      {} files, {} pinned, {used}; {room} left before a purge", usage.files, usage.pinned)?;
     for quota in &usage.quotas {
-        let most = quota.max_bytes.map_or_else(|| "any".to_owned(), text::bytes);
+        let most = quota.max_bytes.map_or_else(|| "unlimited".to_owned(), text::bytes);
         let (path, used) = (text::printable(&quota.path), bytes(quota.used.bytes));
         writeln!(out, "quota      {path}: {used}, guaranteed {}, at most {most}", text::bytes(quota.min_bytes))?;
     }
@@ -155,7 +155,7 @@ mod tests {
             "server     ready, version 1.0, up 1d 1h 1min since 1970-01-01 00:00:00 UTC",
             "manager    filler filler:1094 answers, on node-7, renewed 2s ago",
             "served     75.0 % hit: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed",
-            "cache      3 files, 1 pinned, 1.5 KiB; any number of bytes more before a purge",
+            "cache      3 files, 1 pinned, 1.5 KiB; unlimited left before a purge",
             "quota      /store: 512 B, guaranteed 0 B, at most 1.0 KiB",
             "purged     expired: 2 files, 2.0 KiB",
             "index      ready, 3 files of 1.5 KiB",
@@ -163,6 +163,6 @@ mod tests {
         ] {
             assert!(text.lines().any(|printed| printed == line), "{line} not in {text}");
         }
-        assert!(!text.contains("age:"), "nothing went for that: {text}");
+        assert!(!text.contains("age:"), "nothing was removed for that reason: {text}");
     }
 }

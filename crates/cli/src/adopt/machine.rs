@@ -8,7 +8,7 @@ use std::{
     io::{self, Read},
 };
 
-/// Most bytes of a file that are read; the reader of configurations refuses that many.
+/// Most bytes read of a file; the configuration parser refuses that many.
 const READ_LEN_MAX: u64 = (1 << 20) + 1;
 
 #[derive(Debug)]
@@ -36,12 +36,11 @@ impl Machine for ThisMachine {
     }
 }
 
-/// The name of this host, as it calls itself.
 pub(super) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The user called `name`, a name of `/etc/passwd` or a number.
+/// The user `name`, a name in `/etc/passwd` or a number.
 pub(super) fn user(name: &str) -> anyhow::Result<User> {
     let passwd = fs::read_to_string("/etc/passwd").context("reading /etc/passwd")?;
     for line in passwd.lines() {
@@ -51,7 +50,7 @@ pub(super) fn user(name: &str) -> anyhow::Result<User> {
             return Ok(User { uid: uid.parse()?, gid: gid.parse()? });
         }
     }
-    bail!("there is no user {name} in /etc/passwd")
+    bail!("no user {name} in /etc/passwd")
 }
 
 /// The name in `/etc/passwd` of the user `uid`.

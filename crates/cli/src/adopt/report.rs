@@ -1,4 +1,4 @@
-//! What the user is told, on standard error.
+//! The report on standard error.
 
 use super::machine::user_name;
 use crate::text;
@@ -7,13 +7,13 @@ use forebay_store::{Account, Defect, Finding};
 use forebay_types::ByteSize;
 use std::io::{self, Write};
 
-/// Width of the column of directives, in characters; longer ones push the rest of their line.
+/// Width of the column of directives in characters; longer ones shift the rest of the line.
 const DIRECTIVE_WIDTH: usize = 44;
 
-/// Seconds within which a change means that somebody may be at work.
+/// A change within this many seconds suggests that the XCache is running.
 const RECENT_SECONDS: i64 = 60;
 
-/// Prints a line for each directive, then the number of each fate.
+/// Prints a line for each directive, then the totals.
 pub(super) fn notes(out: &mut impl Write, notes: &[Note]) -> io::Result<()> {
     let places: Vec<_> = notes.iter().map(|note| note.place.to_string()).collect();
     let width = places.iter().map(|place| place.chars().count()).max().unwrap_or(0);
@@ -28,7 +28,7 @@ pub(super) fn notes(out: &mut impl Write, notes: &[Note]) -> io::Result<()> {
     writeln!(out, "{} directives: {}", notes.len(), counts.join(", "))
 }
 
-/// Prints what a survey of `store` has found. `now` is in seconds of the Unix epoch.
+/// Prints the result of a survey of `store`. `now` is in seconds of the Unix epoch.
 pub(super) fn account(out: &mut impl Write, store: &str, account: &Account, now: i64) -> io::Result<()> {
     let Account { good, complete, linked, records, directories, .. } = account;
     writeln!(
@@ -36,9 +36,9 @@ pub(super) fn account(out: &mut impl Write, store: &str, account: &Account, now:
         "{store}: {good} of {records} records in {directories} directories are good, {complete} of them complete"
     )?;
     let (present, allocated) = (text::bytes(account.present_bytes), text::bytes(account.allocated_bytes));
-    writeln!(out, "  {present} of files are there, {allocated} on disk")?;
+    writeln!(out, "  {present} of data, {allocated} on disk")?;
     if *linked > 0 {
-        writeln!(out, "  {linked} entries are in spaces, and stay there")?;
+        writeln!(out, "  {linked} entries are in oss.space directories, and stay there")?;
     }
     let versions: Vec<_> =
         account.versions.iter().map(|(version, count)| format!("{count} of version {version}")).collect();
@@ -54,16 +54,13 @@ pub(super) fn account(out: &mut impl Write, store: &str, account: &Account, now:
     let owners: Vec<_> = account.owners.iter().map(|(uid, count)| format!("{count} of {}", owner(uid))).collect();
     writeln!(out, "  owners: {} (run Forebay as the owner, or change it)", join(&owners))?;
     if account.has_page_checksums {
-        writeln!(
-            out,
-            "  page checksums of `pfc.cschk cache` are there: Forebay does not read them, and XCache finds them again"
-        )?;
+        writeln!(out, "  page checksums of `pfc.cschk cache` exist: Forebay ignores and keeps them")?;
     }
     let age = now.saturating_sub(account.last_change);
     if account.good > 0 && age < RECENT_SECONDS {
         writeln!(
             out,
-            "  warning: changed {} s ago: stop XCache before Forebay starts, two servers destroy a cache",
+            "  warning: changed {} s ago: stop XCache before starting Forebay; two servers corrupt a cache",
             age.max(0)
         )?;
     }

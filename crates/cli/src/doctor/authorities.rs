@@ -1,8 +1,8 @@
-//! Certification authorities with what is beside them, and organizations.
+//! Certification authorities, revocation lists, and organizations.
 
 use super::{
-    Patient,
     finding::{Findings, Level},
+    subject::Subject,
 };
 use crate::text;
 use forebay_auth::{
@@ -16,10 +16,10 @@ const AUTHORITY: &str = "authority";
 const CRL: &str = "revocation list";
 const ORGANIZATION: &str = "organization";
 
-const FETCH_CRL: &str = "run fetch-crl by time, and see that it succeeds";
+const FETCH_CRL: &str = "run fetch-crl periodically, and check that it succeeds";
 
-pub(super) fn check(patient: &Patient<'_>, findings: &mut Findings) {
-    let config = &patient.settings.config;
+pub(super) fn check(subject: &Subject<'_>, findings: &mut Findings) {
+    let config = &subject.settings.config;
     let directory = &config.tls.trust.ca_dir;
     let is_needed = config.security.methods.contains(&SecurityProtocol::Gsi);
     if !is_needed && !directory.is_dir() {
@@ -29,52 +29,52 @@ pub(super) fn check(patient: &Patient<'_>, findings: &mut Findings) {
         Ok(authorities) => authorities,
         Err(error) => {
             let level = if is_needed { Level::Fail } else { Level::Warn };
-            let advice = "install the certificates of your grid's authorities, with hashed names (openssl rehash)";
+            let advice = "install the CA certificates of your grid, with hashed names (openssl rehash)";
             return findings.add(level, AUTHORITY, directory.display(), error, advice);
         }
     };
     for fault in &authorities.faults {
-        findings.warn(AUTHORITY, fault.path.display(), &fault.reason, "it counts for nothing: replace or remove it");
+        findings.warn(AUTHORITY, fault.path.display(), &fault.reason, "it is ignored: replace or remove it");
     }
     let files = list(directory).unwrap_or_default();
     let certificates: Vec<_> = files.iter().filter(|file| is_numbered(file, "")).collect();
     for file in &certificates {
-        check_authority(file, patient, findings);
+        check_authority(file, subject, findings);
     }
-    check_lists(directory, &files, certificates.len(), patient, findings);
+    check_lists(directory, &files, certificates.len(), subject, findings);
     let count = authorities.anchors.authorities().count();
     findings.ok(AUTHORITY, directory.display(), format!("{count} authorities"));
 }
 
-/// Whether a file ends in `.`, `letter` and a number.
+/// Whether a file name ends in `.`, `letter` and a number.
 fn is_numbered(file: &Path, letter: &str) -> bool {
     let extension = file.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let number = extension.strip_prefix(letter).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn check_authority(file: &Path, patient: &Patient<'_>, findings: &mut Findings) {
+fn check_authority(file: &Path, subject: &Subject<'_>, findings: &mut Findings) {
     let mut anchors = TrustAnchors::new();
-    // What cannot be read has been told.
+    // Unreadable files are reported above.
     let Some(Ok(count)) = read(file).ok().map(|pem| anchors.add_authorities(&pem)) else { return };
     if count == 0 {
-        findings.warn(AUTHORITY, file.display(), "holds no certificate in PEM form", "replace or remove it");
+        findings.warn(AUTHORITY, file.display(), "contains no PEM certificate", "replace or remove it");
     }
     for authority in anchors.authorities() {
-        if authority.valid_until() < patient.now {
+        if authority.valid_until() < subject.now {
             let found = format!("{} expired at {} UTC", authority.subject(), text::utc(authority.valid_until().0));
-            findings.warn(AUTHORITY, file.display(), found, "update the package of your grid's authorities");
+            findings.warn(AUTHORITY, file.display(), found, "update the CA package of your grid");
         }
         let hash = format!("{:08x}", authority.x509().subject_name_hash());
         if file.file_stem().is_none_or(|stem| stem != hash.as_str()) {
-            let found = format!("{} should be called {hash}.0: TLS does not find it", authority.subject());
+            let found = format!("{} must be named {hash}.0: TLS does not find it", authority.subject());
             findings.warn(AUTHORITY, file.display(), found, "run openssl rehash on the directory");
         }
     }
-    let policies = patient.settings.config.security.trust.signing_policies;
+    let policies = subject.settings.config.security.trust.signing_policies;
     if policies == Use::Require && !file.with_extension("signing_policy").exists() {
-        let advice = "nobody is known by it: install its signing policy, or write authentication.signing_policy = \"if-present\"";
-        findings.fail(AUTHORITY, file.display(), "has no signing policy beside it", advice);
+        let advice = "its certificates are refused: install its signing policy, or set authentication.signing_policy = \"if-present\"";
+        findings.fail(AUTHORITY, file.display(), "has no signing policy", advice);
     }
 }
 
@@ -82,10 +82,10 @@ fn check_lists(
     directory: &Path,
     files: &[PathBuf],
     authorities: usize,
-    patient: &Patient<'_>,
+    subject: &Subject<'_>,
     findings: &mut Findings,
 ) {
-    let rule = patient.settings.config.security.trust.crls;
+    let rule = subject.settings.config.security.trust.crls;
     let bad = match rule {
         Use::Ignore => return,
         Use::IfPresent => Level::Warn,
@@ -96,7 +96,7 @@ fn check_lists(
     for file in &lists {
         let added = read(file).ok().map(|bytes| TrustAnchors::new().add_crl(&bytes));
         let Some(Ok(list)) = added else { continue };
-        match list.next_at().filter(|next_at| *next_at < patient.now) {
+        match list.next_at().filter(|next_at| *next_at < subject.now) {
             Some(next_at) => {
                 let found = format!("should have been replaced by {} UTC", text::utc(next_at.0));
                 findings.add(bad, CRL, file.display(), found, FETCH_CRL);
@@ -112,8 +112,8 @@ fn check_lists(
     }
 }
 
-pub(super) fn check_organizations(patient: &Patient<'_>, findings: &mut Findings) {
-    let security = &patient.settings.config.security;
+pub(super) fn check_organizations(subject: &Subject<'_>, findings: &mut Findings) {
+    let security = &subject.settings.config.security;
     if !security.methods.contains(&SecurityProtocol::Gsi) || security.voms == VomsUse::Ignore {
         return;
     }
@@ -121,18 +121,18 @@ pub(super) fn check_organizations(patient: &Patient<'_>, findings: &mut Findings
     let found = match Organizations::read(directory) {
         Ok(found) => found,
         Err(error) => {
-            return findings.fail(ORGANIZATION, directory.display(), error, "let the server's user read it");
+            return findings.fail(ORGANIZATION, directory.display(), error, "make it readable for the server's user");
         }
     };
     for fault in &found.faults {
-        let advice = "write the server's name and those above it, each on a line, as its organization publishes them";
+        let advice = "write the server's name and its issuers, one per line, as published by the organization";
         findings.warn(ORGANIZATION, fault.path.display(), &fault.reason, advice);
     }
     let names: Vec<_> = found.dir.organizations().collect();
     if names.is_empty() {
         let level = if security.voms == VomsUse::Require { Level::Fail } else { Level::Warn };
-        let advice = "nobody has attributes: install VO/HOST.lsc of your organizations, or write authentication.voms = \"ignore\"";
-        findings.add(level, ORGANIZATION, directory.display(), "names no organization", advice);
+        let advice = "no client gets attributes: install VO/HOST.lsc of your organizations, or set authentication.voms = \"ignore\"";
+        findings.add(level, ORGANIZATION, directory.display(), "contains no organization", advice);
     } else {
         findings.ok(ORGANIZATION, directory.display(), names.join(", "));
     }

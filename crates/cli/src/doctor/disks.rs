@@ -1,6 +1,6 @@
-//! Disks of the cache: where they are mounted and how, whose they are, and what room is left.
+//! Disks of the cache: mounts, owner, free space.
 
-use super::{Patient, finding::Findings};
+use super::{finding::Findings, subject::Subject};
 use crate::text;
 use forebay_cache::Budget;
 use forebay_config::{Config, Role};
@@ -16,23 +16,22 @@ use std::{
 
 const CHECK: &str = "disk";
 
-/// Where the kernel tells what is mounted.
 const MOUNTS: &str = "/proc/self/mounts";
 
-/// Kinds of file systems on which a cache is no better than none, or not safe.
+/// File system types on which a cache is useless or unsafe.
 const UNFIT: [&str; 8] = ["nfs", "nfs4", "cifs", "smb3", "tmpfs", "ramfs", "overlay", "9p"];
 
-/// Held by the server that uses a store.
+/// Locked by the server that uses a store.
 const LOCK_FILE: &str = ".forebay/lock";
 
-/// A part of a hundred that may be free on a disk when nothing can be written any more.
+/// Least free share of a disk: one part in a hundred.
 const FREE_SHARE_MIN: u64 = 100;
 
-pub(super) fn check(patient: &Patient<'_>, findings: &mut Findings) {
-    let config = &patient.settings.config;
+pub(super) fn check(subject: &Subject<'_>, findings: &mut Findings) {
+    let config = &subject.settings.config;
     let mounts = fs::read_to_string(MOUNTS).unwrap_or_default();
     for disk in &config.disks {
-        // One that is to be made has nothing wrong yet, and one that is absent has been told.
+        // A missing directory is created by the server, or already reported.
         if let Ok(path) = disk.path.canonicalize() {
             let count = findings.count();
             check_mount(&path, config.server.role, &mounts, findings);
@@ -41,28 +40,24 @@ pub(super) fn check(patient: &Patient<'_>, findings: &mut Findings) {
                 check_room(&path, config, findings);
             }
             if findings.count() == count {
-                findings.ok(
-                    CHECK,
-                    path.display(),
-                    if is_in_use(&path) { "in use by a server" } else { "not in use now" },
-                );
+                findings.ok(CHECK, path.display(), if is_in_use(&path) { "in use by a server" } else { "not in use" });
             }
         }
     }
 }
 
-/// Whether a server uses one of the stores now.
+/// Whether a server is using one of the stores.
 pub(super) fn is_any_in_use(config: &Config) -> bool {
     config.disks.iter().any(|disk| is_in_use(&disk.path))
 }
 
 fn is_in_use(path: &Path) -> bool {
     let Ok(file) = File::open(path.join(LOCK_FILE)) else { return false };
-    // Let go of at once, with the file.
+    // The lock is released when the file is dropped.
     flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-/// Kind and options of the file system that `path` is on, in the kernel's list.
+/// Type and options of the file system of `path`, from the kernel's list of mounts.
 fn mount_of<'a>(path: &Path, mounts: &'a str) -> Option<(&'a str, &'a str)> {
     let fields = |line: &'a str| {
         let mut fields = line.split(' ').skip(1);
@@ -70,7 +65,7 @@ fn mount_of<'a>(path: &Path, mounts: &'a str) -> Option<(&'a str, &'a str)> {
         Some((place, fields.next()?, fields.next()?))
     };
     let holds = mounts.lines().filter_map(fields).filter(|(place, ..)| path.starts_with(place));
-    // The last of those mounted at one place is the one to be seen.
+    // Of several mounts on one directory the last is visible.
     let deepest = holds.max_by_key(|(place, ..)| place.components().count());
     deepest.map(|(_, kind, options)| (kind, options))
 }
@@ -79,20 +74,15 @@ fn check_mount(path: &Path, role: Role, mounts: &str, findings: &mut Findings) {
     let Some((kind, options)) = mount_of(path, mounts) else { return };
     let has = |wanted| options.split(',').any(|option| option == wanted);
     if has("ro") {
-        findings.fail(
-            CHECK,
-            path.display(),
-            "is mounted read-only",
-            "look for errors of the disk in dmesg, then mount it again",
-        );
+        findings.fail(CHECK, path.display(), "is mounted read-only", "check dmesg for disk errors, then remount it");
     }
-    // Where roles are apart, a file system that several machines see is what is wanted.
+    // Managers and fillers need a file system shared by several machines.
     if role == Role::Cache && (UNFIT.contains(&kind) || kind.starts_with("fuse")) {
-        let found = format!("is a file system of the kind {kind}");
-        findings.warn(CHECK, path.display(), found, "use a file system of a local disk: ext4 or XFS");
+        let found = format!("is a file system of type {kind}");
+        findings.warn(CHECK, path.display(), found, "use a local file system: ext4 or XFS");
     }
     if has("discard") && role != Role::Manager {
-        let advice = "each file that is removed waits for the device: mount it without, and run fstrim by time";
+        let advice = "each removal of a file waits for the device: mount without discard, and run fstrim periodically";
         findings.warn(CHECK, path.display(), "is mounted with discard", advice);
     }
 }
@@ -101,18 +91,13 @@ fn check_owner(path: &Path, config: &Config, findings: &mut Findings) {
     let Ok(metadata) = path.metadata() else { return };
     let server = config.server.user.as_ref().map_or_else(|| geteuid().as_raw(), |user| user.user);
     if metadata.uid() != server {
-        let found = format!("belongs to user {}, the server is user {server}", metadata.uid());
-        findings.warn(
-            CHECK,
-            path.display(),
-            found,
-            "give it to the server's user (chown -R), or run this command as that user",
-        );
+        let found = format!("is owned by user {}, but the server runs as user {server}", metadata.uid());
+        findings.warn(CHECK, path.display(), found, "change the owner (chown -R), or run this command as that user");
     }
     let (mode, allowed) = (metadata.mode() & 0o777, config.permissions.directory_mode);
     if mode & 0o007 & !allowed != 0 {
-        let found = format!("can be entered by everybody (mode {mode:04o}), who sees names of files");
-        findings.warn(CHECK, path.display(), found, "chmod o-rwx it");
+        let found = format!("is accessible to all users (mode {mode:04o}), who can see file names");
+        findings.warn(CHECK, path.display(), found, "run chmod o-rwx on it");
     }
 }
 
@@ -128,7 +113,7 @@ fn check_room(path: &Path, config: &Config, findings: &mut Findings) {
     check_amount(path, &what, (room.f_files, room.f_favail), &rules.inodes, findings);
 }
 
-/// What room is counted in.
+/// A kind of disk space: bytes or inodes.
 struct Room<'a> {
     what: &'static str,
     shown: &'a dyn Fn(u64) -> String,
@@ -136,7 +121,7 @@ struct Room<'a> {
 }
 
 fn check_amount(path: &Path, room: &Room<'_>, (total, free): (u64, u64), budget: &Budget, findings: &mut Findings) {
-    // Some file systems do not count inodes.
+    // Some file systems do not limit inodes.
     if total == 0 {
         return;
     }
@@ -144,15 +129,15 @@ fn check_amount(path: &Path, room: &Room<'_>, (total, free): (u64, u64), budget:
     let left = format!("{} free of {}", shown(free), shown(total));
     let high = budget.marks.high.of(total);
     if free < total / FREE_SHARE_MIN {
-        let advice = "nothing can be kept: make room, or give the cache a file system of its own";
+        let advice = "nothing can be cached: free some space, or use a dedicated file system for the cache";
         findings.fail(CHECK, path.display(), left, advice);
     } else if budget.total.is_none() && total - free.min(total) > high {
         let advice =
-            format!("more {what} are in use than purge.high allows: does something else fill the file system?");
+            format!("more {what} are in use than purge.high allows: check whether other data fills the file system");
         findings.warn(CHECK, path.display(), left, advice);
     } else if let Some(wanted) = budget.total.filter(|wanted| *wanted > total) {
-        let found = format!("{setting} is {}, the file system has {}", shown(wanted), shown(total));
-        findings.warn(CHECK, path.display(), found, "with one disk the budget is never reached: write a smaller one");
+        let found = format!("{setting} is {}, but the file system has {}", shown(wanted), shown(total));
+        findings.warn(CHECK, path.display(), found, "with one disk the budget is never reached: reduce it");
     }
 }
 
@@ -169,7 +154,7 @@ mod tests {
         broken\n";
 
     #[test]
-    fn a_path_is_on_the_deepest_file_system_that_holds_it() {
+    fn a_path_is_on_the_deepest_file_system_that_contains_it() {
         for (path, kind) in [("/", "ext4"), ("/data1", "ext4"), ("/data", "xfs"), ("/data/remote/a", "nfs4")] {
             assert_eq!(mount_of(Path::new(path), MOUNTS).unwrap().0, kind, "{path}");
         }
@@ -178,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_that_do_not_suit_are_told() {
+    fn unsuitable_mounts_are_reported() {
         for (path, status, found) in [
             ("/var", 0, ""),
             ("/data", 1, "discard"),
@@ -194,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_file_system_suits_where_roles_are_apart() {
+    fn a_shared_file_system_suits_fillers_and_managers() {
         let mounts = "server:/x /shared nfs4 rw,vers=4.2 0 0\n";
         for (role, status) in [(Role::Cache, 1), (Role::Filler, 0), (Role::Manager, 0)] {
             let mut findings = Findings::default();
@@ -204,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn room_is_compared_with_the_marks_and_the_budget() {
+    fn space_is_compared_with_the_marks_and_the_budget() {
         let share = |percent: &str| Mark::Share(percent.parse::<Share>().unwrap());
         let marks = Marks { high: share("90%"), low: share("80%") };
         let shown = |bytes: u64| bytes.to_string();
         for (free, total, status, found) in [
             (500, None, 0, ""),
-            (50, None, 1, "does something else fill"),
-            (9, None, 2, "nothing can be kept"),
+            (50, None, 1, "other data fills"),
+            (9, None, 2, "nothing can be cached"),
             (50, Some(900), 0, ""),
             (500, Some(2000), 1, "never reached"),
         ] {

@@ -1,4 +1,4 @@
-//! What was found, and how it is told.
+//! Findings, and their output.
 
 use crate::text;
 use serde::Serialize;
@@ -7,19 +7,17 @@ use std::{
     io::{self, Write},
 };
 
-/// How bad a finding is. The order is that of monitoring systems' exit statuses.
+/// Severity of a finding, in the order of the exit statuses of monitoring systems.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
-    /// As it should be.
     Ok,
-    /// It works, and should be looked at.
+    /// It works, but needs attention.
     Warn,
-    /// Something does not work.
     Fail,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) level: Level,
@@ -27,12 +25,11 @@ pub(crate) struct Finding {
     /// The file, address or setting.
     pub(crate) place: String,
     pub(crate) found: String,
-    /// What to do; empty when that is nothing.
+    /// Remedy; empty if none is needed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) advice: String,
 }
 
-/// All that was found.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(Vec<Finding>);
 
@@ -77,17 +74,15 @@ impl Findings {
         self.0.push(Finding { level, check, place, found, advice });
     }
 
-    /// How many there are.
     pub(crate) const fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// The worst there is.
     fn level(&self) -> Level {
         self.0.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
     }
 
-    /// 0 when all is well, 1 with warnings, 2 with failures.
+    /// 0 if all checks pass, 1 with warnings, 2 with failures.
     pub(crate) fn exit_status(&self) -> u8 {
         match self.level() {
             Level::Ok => 0,
@@ -96,7 +91,7 @@ impl Findings {
         }
     }
 
-    /// A summary on the first line, which is all that some monitoring systems show, then the findings, the worst first.
+    /// A summary on the first line, because some monitoring systems show no more, then the findings, the worst first.
     pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let count = |level| self.0.iter().filter(|finding| finding.level == level).count();
         let [fine, warnings, failures] = [Level::Ok, Level::Warn, Level::Fail].map(count);
@@ -125,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_finding_decides_and_is_told_first() {
+    fn the_worst_finding_decides_and_is_printed_first() {
         let mut findings = Findings::default();
         assert_eq!(findings.exit_status(), 0);
         findings.ok("disk", "/a", "fine");

@@ -1,45 +1,43 @@
-//! Token issuers, and the clock compared with theirs.
+//! Token issuers, and the difference of their clocks.
 
-use super::{Patient, finding::Findings};
+use super::{finding::Findings, subject::Subject};
 use forebay_auth::KeySet;
 use forebay_trust::{FetchError, FetchedKeys, IssuerClient, IssuerDiscovery, read};
 
 const CHECK: &str = "issuer";
 
-/// Seconds between two clocks that nobody need look at, and those beyond which tokens are refused whatever their issuer's leeway.
+/// Clock difference in seconds above which there is a warning, and above which tokens are refused regardless of the leeway.
 const CLOCKS_APART_S: i64 = 10;
 const CLOCKS_APART_MAX_S: i64 = 300;
 
-/// Keys that are in files.
-pub(super) fn check_files(patient: &Patient<'_>, findings: &mut Findings) {
-    for (url, path) in &patient.settings.config.security.key_files {
+/// Keys in files.
+pub(super) fn check_files(subject: &Subject<'_>, findings: &mut Findings) {
+    for (url, path) in &subject.settings.config.security.key_files {
         let parsed = read(path).map_err(|error| error.to_string());
         let parsed = parsed.and_then(|bytes| KeySet::parse(&bytes).map_err(|error| error.to_string()));
         match parsed {
             Ok(keys) => findings.ok(CHECK, url, format!("{} keys in {}", keys.len(), path.display())),
             Err(error) => {
-                let advice = format!(
-                    "its tokens are refused: mend {}, or leave issuer.keys out to have them fetched",
-                    path.display()
-                );
+                let advice =
+                    format!("its tokens are refused: fix {}, or remove issuer.keys to fetch the keys", path.display());
                 findings.fail(CHECK, url, error, advice);
             }
         }
     }
 }
 
-/// Keys that are fetched.
-pub(super) async fn check_network(patient: &Patient<'_>, findings: &mut Findings) {
-    for discovery in &patient.settings.config.security.discoveries {
+/// Fetched keys.
+pub(super) async fn check_network(subject: &Subject<'_>, findings: &mut Findings) {
+    for discovery in &subject.settings.config.security.discoveries {
         match fetch(discovery).await {
             Ok(fetched) => {
                 findings.ok(CHECK, &discovery.url, format!("{} keys fetched", fetched.keys.len()));
                 if let Some(issuer_time) = fetched.issuer_time {
-                    check_clock(&discovery.url, issuer_time.saturating_sub(patient.now.0), findings);
+                    check_clock(&discovery.url, issuer_time.saturating_sub(subject.now.0), findings);
                 }
             }
             Err(error) => {
-                let advice = "its tokens are refused once the keys in use are too old: is the issuer up, and can this machine reach it?";
+                let advice = "its tokens are refused when the cached keys expire: check that the issuer is up and reachable from this machine";
                 findings.fail(CHECK, &discovery.url, error, advice);
             }
         }
@@ -51,10 +49,10 @@ async fn fetch(discovery: &IssuerDiscovery) -> Result<FetchedKeys, FetchError> {
     IssuerClient::new(discovery).map_err(unusable)?.fetch().await
 }
 
-/// Judges this machine's clock, which a clock elsewhere is `ahead_s` ahead of.
+/// Checks this machine's clock against one that is `ahead_s` ahead of it.
 fn check_clock(place: &str, ahead_s: i64, findings: &mut Findings) {
     let found = format!("its clock is {ahead_s} s ahead of this machine's");
-    let advice = "is time synchronised here (timedatectl)?";
+    let advice = "check the time synchronization of this machine (timedatectl)";
     let apart_s = ahead_s.saturating_abs();
     if apart_s <= CLOCKS_APART_S {
         findings.ok("clock", place, "agrees with this machine's");

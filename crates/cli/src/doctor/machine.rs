@@ -1,6 +1,6 @@
-//! What the machine allows: descriptors, memory, ports.
+//! Limits of the machine: descriptors, memory, ports.
 
-use super::{Patient, disks, finding::Findings};
+use super::{disks, finding::Findings, subject::Subject};
 use crate::text;
 use forebay_net::BoundAddress;
 use rustix::process::{Resource, getrlimit};
@@ -9,14 +9,14 @@ use std::{fs, io};
 const LIMIT: &str = "limit";
 const PORT: &str = "port";
 
-/// The largest part of the machine's memory, in percent, that buffers should take: hits live in the page cache.
+/// Largest share of the machine's memory for buffers, in percent: hits are served from the page cache.
 const MEMORY_PERCENT_MAX: u64 = 50;
 
-/// One of so many descriptors is kept for other things than connections.
+/// One of this many descriptors is reserved.
 const KEPT_SHARE: u64 = 4;
 
-pub(super) fn check_limits(patient: &Patient<'_>, findings: &mut Findings) {
-    let config = &patient.settings.config;
+pub(super) fn check_limits(subject: &Subject<'_>, findings: &mut Findings) {
+    let config = &subject.settings.config;
     let connections = u64::try_from(config.server.front.connections_max).unwrap_or(u64::MAX);
     check_descriptors(getrlimit(Resource::Nofile).maximum, connections, findings);
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -29,15 +29,15 @@ fn check_descriptors(limit: Option<u64>, connections: u64, findings: &mut Findin
     let needed = connections.saturating_add(connections / (KEPT_SHARE - 1));
     match limit.filter(|limit| *limit < needed) {
         Some(limit) => {
-            let found = format!("{limit} at most here, {connections} connections need {needed}");
-            let advice = "where the server has this limit, too, write LimitNOFILE= in its unit (or raise ulimit -Hn)";
+            let found = format!("the limit is {limit}, but {connections} connections need {needed}");
+            let advice = "if the server has the same limit, set LimitNOFILE= in its unit (or raise ulimit -Hn)";
             findings.warn(LIMIT, "open files", found, advice);
         }
         None => findings.ok(LIMIT, "open files", format!("enough for {connections} connections")),
     }
 }
 
-/// Bytes of memory that the machine has, from the kernel's account.
+/// Memory of the machine in bytes, from /proc/meminfo.
 fn total_memory(account: &str) -> Option<u64> {
     let line = account.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
@@ -46,15 +46,15 @@ fn total_memory(account: &str) -> Option<u64> {
 fn check_memory(budget: u64, total: u64, findings: &mut Findings) {
     let found = format!("memory.budget is {} of {}", text::bytes(budget), text::bytes(total));
     if budget > total / 100 * MEMORY_PERCENT_MAX {
-        let advice = "leave memory to the page cache, from which hits are served: write a smaller budget";
+        let advice = "hits are served from the page cache, which needs memory: reduce the budget";
         findings.warn(LIMIT, "memory", found, advice);
     } else {
         findings.ok(LIMIT, "memory", found);
     }
 }
 
-pub(super) fn check_ports(patient: &Patient<'_>, findings: &mut Findings) {
-    let config = &patient.settings.config;
+pub(super) fn check_ports(subject: &Subject<'_>, findings: &mut Findings) {
+    let config = &subject.settings.config;
     let is_server_running = disks::is_any_in_use(config);
     let addresses = config.server.listen.iter().chain(config.admin.listen.as_ref());
     for address in addresses.filter(|address| address.port() != 0) {
@@ -64,17 +64,17 @@ pub(super) fn check_ports(patient: &Patient<'_>, findings: &mut Findings) {
         };
         match error.source.kind() {
             io::ErrorKind::AddrInUse if is_server_running => {
-                findings.ok(PORT, address, "is in use, and so is the store: a server runs");
+                findings.ok(PORT, address, "is in use, and so is the store: a server is running");
             }
             io::ErrorKind::AddrInUse => {
-                let advice = "where no server of yours runs, find out who uses it: ss -ltnp";
-                findings.warn(PORT, address, "is in use, but the store is not", advice);
+                let advice = "if no server of yours is running, find the process that uses it: ss -ltnp";
+                findings.warn(PORT, address, "is in use, but the store is not in use", advice);
             }
             io::ErrorKind::PermissionDenied => {
                 let advice = "start the server as root with server.user, or by a unit with AmbientCapabilities=CAP_NET_BIND_SERVICE";
                 findings.fail(PORT, address, &error.source, advice);
             }
-            _ => findings.fail(PORT, address, &error.source, "write an address of this machine"),
+            _ => findings.fail(PORT, address, &error.source, "configure an address of this machine"),
         }
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_must_leave_descriptors_for_other_things_than_connections() {
+    fn a_limit_must_include_reserved_descriptors() {
         for (limit, status) in [(None, 0), (Some(400), 0), (Some(399), 1), (Some(0), 1)] {
             let mut findings = Findings::default();
             check_descriptors(limit, 300, &mut findings);

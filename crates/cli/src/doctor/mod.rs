@@ -1,4 +1,4 @@
-//! `forebay doctor`: whether everything that a configuration needs is there and in order, and what to do where it is not.
+//! `forebay doctor`: checks everything a configuration depends on, and suggests remedies.
 
 mod authorities;
 mod certificates;
@@ -8,56 +8,52 @@ mod issuers;
 mod machine;
 mod origins;
 mod secrets;
+mod subject;
 
 use anyhow::Context;
 use finding::Findings;
 use forebay_auth::UnixTime;
 use forebay_config::{ConfigError, Settings};
 use std::{io, path::PathBuf, process::ExitCode};
+use subject::Subject;
 
-/// Look for what is wrong, or soon will be, with all that a configuration needs
+/// Check everything a configuration depends on
 ///
 /// Checks certificates and keys, authorities and their revocation lists, organizations, secrets, token issuers, disks, limits,
-/// ports and origins. Exits with 0 when all is well, 1 with warnings and 2 with failures, as monitoring systems expect.
-/// Changes nothing. Run it as the server's user, as it tells what this user can use.
+/// ports and origins. The exit status is 0 if all checks pass, 1 with warnings and 2 with failures, as monitoring systems
+/// expect. Nothing is changed. Run it as the server's user: it checks with the permissions of the current user.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct DoctorArgs {
     /// The configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Ask nobody over the network: neither origins nor token issuers
+    /// Make no network connections to origins and token issuers
     #[arg(long)]
     offline: bool,
-    /// How findings are printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Format {
-    /// One line for each, those to look at first
+    /// One line per finding, the worst first
     Text,
     /// One JSON object
     Json,
-}
-
-/// What is looked at, and when.
-pub(crate) struct Patient<'a> {
-    settings: &'a Settings,
-    now: UnixTime,
 }
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let mut findings = Findings::default();
     match Settings::read(&args.config) {
         Ok(settings) => {
-            findings.ok("configuration", args.config.display(), "is understood");
+            findings.ok("configuration", args.config.display(), "is valid");
             for warning in settings.warnings() {
                 findings.warn("configuration", &warning.place, &warning.text, "change it before the next upgrade");
             }
-            let patient = Patient { settings: &settings, now: UnixTime(forebay_net::clock::now_unix()) };
-            examine(&patient, args.offline, &mut findings)?;
+            let subject = Subject { settings: &settings, now: UnixTime(forebay_net::clock::now_unix()) };
+            examine(&subject, args.offline, &mut findings)?;
         }
         Err(error) => refuse(&error, &mut findings),
     }
@@ -69,39 +65,39 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(findings.exit_status()))
 }
 
-fn examine(patient: &Patient<'_>, is_offline: bool, findings: &mut Findings) -> anyhow::Result<()> {
-    let settings = patient.settings;
+fn examine(subject: &Subject<'_>, is_offline: bool, findings: &mut Findings) -> anyhow::Result<()> {
+    let settings = subject.settings;
     if let Err(error) = settings.check_environment() {
         refuse(&error, findings);
     }
-    certificates::check(patient, findings);
-    authorities::check(patient, findings);
-    authorities::check_organizations(patient, findings);
-    secrets::check(patient, findings);
-    issuers::check_files(patient, findings);
-    disks::check(patient, findings);
-    machine::check_limits(patient, findings);
-    machine::check_ports(patient, findings);
+    certificates::check(subject, findings);
+    authorities::check(subject, findings);
+    authorities::check_organizations(subject, findings);
+    secrets::check(subject, findings);
+    issuers::check_files(subject, findings);
+    disks::check(subject, findings);
+    machine::check_limits(subject, findings);
+    machine::check_ports(subject, findings);
     if is_offline {
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(async {
-        issuers::check_network(patient, findings).await;
-        origins::check(patient, findings).await;
+        issuers::check_network(subject, findings).await;
+        origins::check(subject, findings).await;
     });
     runtime.shutdown_background();
     Ok(())
 }
 
-/// Tells each problem of a configuration by itself.
+/// Reports each problem of a configuration.
 fn refuse(error: &ConfigError, findings: &mut Findings) {
     for problem in error.problems() {
         findings.fail(
             "configuration",
             &problem.place,
             &problem.text,
-            "mend it: forebay check-config tells when it is good",
+            "fix it, and verify it with forebay check-config",
         );
     }
 }

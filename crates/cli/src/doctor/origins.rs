@@ -1,8 +1,8 @@
-//! Origins: whether they answer, and let this cache in.
+//! Origins: whether they answer, and accept this cache.
 
 use super::{
-    Patient,
     finding::{Findings, Level},
+    subject::Subject,
 };
 use crate::node::{gate, tls};
 use forebay_config::{ExportConfig, ExportFiles};
@@ -14,13 +14,13 @@ use std::{sync::Arc, time::Duration};
 
 const CHECK: &str = "origin";
 
-/// Time that an origin has to answer.
+/// Time limit for an origin to answer.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
-pub(super) async fn check(patient: &Patient<'_>, findings: &mut Findings) {
-    let config = &patient.settings.config;
-    let tls = tls::towards_origins(patient.settings);
-    let credentials = gate::origin_credentials(patient.settings);
+pub(super) async fn check(subject: &Subject<'_>, findings: &mut Findings) {
+    let config = &subject.settings.config;
+    let tls = tls::towards_origins(subject.settings);
+    let credentials = gate::origin_credentials(subject.settings);
     let (tls, credentials) = match (tls, credentials) {
         (Ok(tls), Ok(credentials)) => (tls, credentials),
         (Err(error), _) | (_, Err(error)) => {
@@ -28,7 +28,7 @@ pub(super) async fn check(patient: &Patient<'_>, findings: &mut Findings) {
                 CHECK,
                 "all",
                 format_args!("{error:#}"),
-                "mend this first: then origins can be asked",
+                "fix this first: origins cannot be checked without it",
             );
         }
     };
@@ -36,7 +36,7 @@ pub(super) async fn check(patient: &Patient<'_>, findings: &mut Findings) {
     let pool = Pool::secured(options, tls, credentials);
     for export in &config.exports {
         if let ExportFiles::Origins { first, others, tls } = &export.files {
-            // With another one to turn to, one that is away costs nothing.
+            // With an alternative server, an unreachable one is not a failure.
             let bad = if others.is_empty() { Level::Fail } else { Level::Warn };
             for server in std::iter::once(first).chain(others) {
                 let asked = ask(&pool, server, *tls, export).await;
@@ -46,7 +46,7 @@ pub(super) async fn check(patient: &Patient<'_>, findings: &mut Findings) {
     }
 }
 
-/// Asks a server for the directory that is exported from it.
+/// Requests the exported directory from a server.
 async fn ask(pool: &Arc<Pool>, server: &Endpoint, tls: TlsUse, export: &ExportConfig) -> Result<(), OriginError> {
     let options = Options { tls, attempts: 1, deadline: ANSWER_TIME_MAX, ..Options::default() };
     let origin = RootOrigin::new(vec![server.clone()], options, Arc::clone(pool), &Metrics::new());
@@ -58,16 +58,18 @@ fn tell(server: &Endpoint, asked: Result<(), OriginError>, bad: Level, findings:
     let Err(error) = asked else { return findings.ok(CHECK, server, "answers") };
     let advice = match &error {
         OriginError::Refused { code, .. } if *code == ErrorCode::NOT_FOUND.0 => {
-            return findings.ok(CHECK, server, "answers, and has no directory of the export's name");
+            return findings.ok(CHECK, server, "answers, but does not have the exported directory");
         }
         OriginError::Refused { .. } => {
-            let advice = "is this cache known there, and may it read what is exported?";
+            let advice = "check that this cache is authorized to read the exported files there";
             return findings.warn(CHECK, server, error, advice);
         }
-        OriginError::Authentication { .. } => "write a [[credential]] for it, or let its administrator know this cache",
-        OriginError::Tls { .. } => "install its authority, or write roots:// only for origins that have TLS",
-        OriginError::Protocol { .. } => "is this the port of an XRootD server?",
-        _ => "is it up, and can this machine reach it? xrdfs HOST:PORT query config version",
+        OriginError::Authentication { .. } => {
+            "add a [[credential]] for it, or ask its administrator to authorize this cache"
+        }
+        OriginError::Tls { .. } => "install its CA, or use roots:// only for origins with TLS",
+        OriginError::Protocol { .. } => "check that this is the port of an XRootD server",
+        _ => "check that it is up and reachable from this machine: xrdfs HOST:PORT query config version",
     };
     findings.add(bad, CHECK, server, error, advice);
 }

@@ -1,14 +1,14 @@
-//! Shared secrets, and tokens shown to origins.
+//! Shared secrets, and tokens for origins.
 
-use super::{Patient, finding::Findings};
+use super::{finding::Findings, subject::Subject};
 use forebay_auth::{Keytab, SecurityProtocol, Token};
 use forebay_trust::{OriginProof, read_secret};
 use std::path::Path;
 
 const CHECK: &str = "secret";
 
-pub(super) fn check(patient: &Patient<'_>, findings: &mut Findings) {
-    let config = &patient.settings.config;
+pub(super) fn check(subject: &Subject<'_>, findings: &mut Findings) {
+    let config = &subject.settings.config;
     let uses_secrets = config.security.methods.contains(&SecurityProtocol::Sss);
     if let Some(keytab) = config.security.keytab.as_deref().filter(|_| uses_secrets) {
         check_keytab(keytab, findings);
@@ -25,17 +25,20 @@ pub(super) fn check(patient: &Patient<'_>, findings: &mut Findings) {
 fn check_keytab(path: &Path, findings: &mut Findings) {
     let read = read_secret(path, true).map_err(|error| error.to_string());
     match read.and_then(|bytes| Keytab::parse(&bytes).map_err(|error| error.to_string())) {
-        Ok(_) => findings.ok(CHECK, path.display(), "is a keytab that nobody else can read"),
-        Err(error) => {
-            findings.fail(CHECK, path.display(), error, "make it with xrdsssadmin, for the server's user only")
-        }
+        Ok(_) => findings.ok(CHECK, path.display(), "is a keytab that no other user can read"),
+        Err(error) => findings.fail(
+            CHECK,
+            path.display(),
+            error,
+            "create it with xrdsssadmin, readable for the server's user only",
+        ),
     }
 }
 
 fn check_token(path: &Path, findings: &mut Findings) {
     let read = read_secret(path, true).map_err(|error| error.to_string());
     match read.and_then(|bytes| Token::parse(bytes.trim_ascii()).map(drop).map_err(|error| error.to_string())) {
-        Ok(()) => findings.ok(CHECK, path.display(), "is a token that nobody else can read"),
-        Err(error) => findings.fail(CHECK, path.display(), error, "see that whoever keeps it current does"),
+        Ok(()) => findings.ok(CHECK, path.display(), "is a token that no other user can read"),
+        Err(error) => findings.fail(CHECK, path.display(), error, "check the service that renews it"),
     }
 }

@@ -1,4 +1,4 @@
-//! Checksums of what arrived, and what the origin says they should be.
+//! Checksums of received data and of the origin.
 
 use anyhow::Context;
 use forebay_origin::{Checksum, Origin, OriginError, OriginPath};
@@ -10,30 +10,30 @@ use std::{
     path::Path,
 };
 
-/// Bytes read at a time when a file is read for its checksum.
+/// Bytes read at a time to compute a checksum.
 pub(super) const READ_LEN: usize = 1 << 20;
 
-/// The checksums that cost next to nothing, taken of all bytes as they pass.
+/// Cheap checksums, computed of all bytes during the transfer.
 #[derive(Clone, Default)]
 pub(super) struct Digests {
     adler32: simd_adler32::Adler32,
     crc32c: u32,
 }
 
-/// What the origin says of the file.
+/// The checksum reported by the origin.
 pub(super) enum Expected {
-    /// A checksum that we can compute.
+    /// A supported checksum.
     Known(Checksum),
-    /// None, for this reason.
+    /// None, with the reason.
     Unknown(String),
 }
 
-/// Whether what arrived is what the origin has.
+/// Result of comparing the received data with the origin's checksum.
 pub(super) enum Verdict {
     Right(Checksum),
-    /// It is not, as the text says.
+    /// The checksums differ, as described.
     Wrong(String),
-    /// Nobody knows, for this reason.
+    /// No comparison was possible, with the reason.
     Unknown(String),
 }
 
@@ -46,7 +46,7 @@ impl Digests {
 }
 
 impl Expected {
-    /// Asks for the origin's own choice of checksum, and for one that we know if it is another.
+    /// Requests the origin's preferred checksum, and a supported one if that is not supported.
     pub(super) async fn ask(origin: &dyn Origin, path: &OriginPath) -> Self {
         let mut other = None;
         for algorithm in [None, Some("adler32"), Some("crc32c")] {
@@ -64,7 +64,7 @@ impl Expected {
         })
     }
 
-    /// Compares with what arrived; `path` is where it lies, for checksums that are not taken in passing.
+    /// Compares with the received data; `path` is its file, for checksums that are not computed during the transfer.
     pub(super) fn judge(&self, digests: &Digests, path: Option<&Path>) -> anyhow::Result<Verdict> {
         let expected = match self {
             Self::Known(checksum) => checksum,
@@ -83,7 +83,7 @@ impl Expected {
             return Ok(Verdict::Right(expected.clone()));
         }
         Ok(Verdict::Wrong(format!(
-            "its {} is {computed}, the origin says {}",
+            "its {} is {computed}, but {} at the origin",
             expected.algorithm,
             crate::text::printable(&expected.value)
         )))
@@ -110,7 +110,7 @@ fn md5_of(path: &Path) -> io::Result<String> {
     Ok(md5.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Hands the rest of `file` to `take`, piece by piece; returns its length.
+/// Passes the rest of `file` to `take`, piece by piece; returns its length.
 pub(super) fn for_each_piece(mut file: File, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
     let mut buffer = vec![0; READ_LEN];
     let mut total = 0;

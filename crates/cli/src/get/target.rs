@@ -1,4 +1,4 @@
-//! Where a copy goes, and what an earlier try left there.
+//! The target of a copy, and partial files of earlier attempts.
 
 use super::{
     Source,
@@ -18,17 +18,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes at the end of what an earlier try left that are compared with the origin's before the rest is fetched.
+/// Bytes at the end of a partial file that are compared with the origin's before the rest is fetched.
 const TAIL_LEN: u64 = 1 << 20;
 
-/// What is added to the name of a file that is not complete yet.
+/// Suffix of the name of a partial file.
 const PART_SUFFIX: &str = ".part";
 
 /// Where a copy goes.
 #[derive(Debug)]
 pub(super) enum Target {
     Stdout,
-    /// To a file, by way of a partial one.
+    /// To a file, through a partial file.
     File {
         path: PathBuf,
         part: PathBuf,
@@ -36,19 +36,19 @@ pub(super) enum Target {
     },
 }
 
-/// A file that is not complete yet. No other process of ours writes it meanwhile.
+/// A partial file, locked against other processes of this program.
 pub(super) struct PartFile {
     path: PathBuf,
     file: File,
 }
 
 impl Target {
-    /// Chooses by what the user wrote, and by the name of the file at its server.
+    /// Chooses the target from the argument and the name of the file.
     pub(super) fn choose(output: Option<&Path>, name: Option<&str>, is_replaced: bool) -> anyhow::Result<Self> {
         if output.is_some_and(|output| output == Path::new("-")) {
             return Ok(Self::Stdout);
         }
-        let own_name = || name.ok_or_else(|| UsageError("the URL names no file".to_owned()));
+        let own_name = || name.ok_or_else(|| UsageError("the URL has no file name".to_owned()));
         let path = match output {
             None => PathBuf::from(own_name()?),
             Some(output) if output.is_dir() => output.join(own_name()?),
@@ -58,7 +58,7 @@ impl Target {
             bail!("{} is a directory", path.display());
         }
         if path.exists() && !is_replaced {
-            bail!("{} exists: use --force to replace it, or -o to choose another name", path.display());
+            bail!("{} exists; use --force to replace it, or -o to choose another name", path.display());
         }
         let mut part = path.clone().into_os_string();
         part.push(PART_SUFFIX);
@@ -66,11 +66,11 @@ impl Target {
     }
 }
 
-/// Gives a complete file its name.
+/// Renames a complete file to its final name.
 pub(super) fn finish(part: &Path, path: &Path, is_replaced: bool) -> anyhow::Result<()> {
     let flags = if is_replaced { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
     let renamed = match renameat_with(CWD, part, CWD, path, flags) {
-        // Not every file system can refuse to replace.
+        // Not every file system supports renaming without replacement.
         Err(Errno::INVAL | Errno::NOSYS) => fs::rename(part, path),
         other => other.map_err(Into::into),
     };
@@ -78,19 +78,19 @@ pub(super) fn finish(part: &Path, path: &Path, is_replaced: bool) -> anyhow::Res
 }
 
 impl PartFile {
-    /// Opens what an earlier try left, or an empty file.
+    /// Opens the partial file of an earlier attempt, or an empty one.
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         let mut options = File::options();
         let file = options.read(true).write(true).create(true).truncate(false).open(path);
         let file = file.with_context(|| format!("opening {shown}"))?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            bail!("another process is writing {shown}");
+            bail!("another process is writing to {shown}");
         }
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// Whether the file can be completed to `source`: it was written after the last change there, and its end is the same.
+    /// Whether the file can be completed to `source`: it was written after the last change there, and the ends agree.
     pub(super) async fn is_beginning_of(&self, source: &Source) -> anyhow::Result<bool> {
         let metadata = self.file.metadata().with_context(|| self.doing("examining"))?;
         if metadata.len() == 0 {
@@ -114,7 +114,7 @@ impl PartFile {
         Ok(offset == tail.end())
     }
 
-    /// Length and checksums of what is there.
+    /// Length and checksums of the present bytes.
     pub(super) async fn digest(&self) -> anyhow::Result<(u64, Digests)> {
         let mut file = self.file.try_clone().with_context(|| self.doing("opening"))?;
         let digesting = tokio::task::spawn_blocking(move || {
@@ -126,14 +126,14 @@ impl PartFile {
         digesting.await?.with_context(|| self.doing("reading"))
     }
 
-    /// The file, ready to be written behind its end.
+    /// The file, positioned at its end.
     pub(super) fn append(&self) -> anyhow::Result<File> {
         let mut file = self.file.try_clone().with_context(|| self.doing("opening"))?;
         file.seek(SeekFrom::End(0)).with_context(|| self.doing("opening"))?;
         Ok(file)
     }
 
-    /// Forgets what is there.
+    /// Truncates the file.
     pub(super) fn clear(&mut self) -> anyhow::Result<()> {
         self.file.set_len(0).with_context(|| self.doing("emptying"))
     }
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_follow_what_was_written() {
+    fn targets_follow_the_arguments() {
         let scratch = tempfile::tempdir().unwrap();
         let existing = scratch.path().join("a");
         fs::write(&existing, "").unwrap();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_appeared_meanwhile_is_not_replaced() {
+    fn a_file_created_during_the_copy_is_not_replaced() {
         let scratch = tempfile::tempdir().unwrap();
         let (part, path) = (scratch.path().join("a.part"), scratch.path().join("a"));
         fs::write(&part, "new").unwrap();

@@ -12,13 +12,13 @@ use tokio::sync::mpsc;
 /// Bytes of one request.
 const REQUEST_LEN: u64 = 4 << 20;
 
-/// Requests under way: enough to fill a long link, 32 MiB of memory.
+/// Requests in flight: enough to fill a long link; 32 MiB of memory.
 const REQUESTS_AHEAD: usize = 8;
 
 /// Pieces between the network and the writer.
 const PIECES_QUEUED_MAX: usize = 32;
 
-/// Copies `range` of `file` to `out`; returns the checksums carried on from `digests`, and `out`.
+/// Copies `range` of `file` to `out`; returns the checksums continued from `digests`, and `out`.
 pub(super) async fn transfer<W: Write + Send + 'static>(
     file: &dyn OriginFile,
     range: ByteRange,
@@ -32,12 +32,12 @@ pub(super) async fn transfer<W: Write + Send + 'static>(
         move || write(received, out, digests, &bar)
     });
     let fetched = fetch(file, range, pieces).await;
-    // When the writer failed the fetch stopped for that reason, which is the one to tell.
+    // If the writer failed, the fetch stopped because of it: report the writer's error.
     let written = writer.await?.context("writing the file")?;
     fetched.map(|()| written)
 }
 
-/// Fetches `range` in order into `pieces`; stops early, without an error, when nobody takes them.
+/// Fetches `range` in order into `pieces`; stops early, without an error, if the receiver is gone.
 async fn fetch(file: &dyn OriginFile, range: ByteRange, pieces: mpsc::Sender<Bytes>) -> anyhow::Result<()> {
     let mut ahead: VecDeque<(ByteRange, Chunks)> = VecDeque::with_capacity(REQUESTS_AHEAD);
     let mut next = range.start();
@@ -57,7 +57,7 @@ async fn fetch(file: &dyn OriginFile, range: ByteRange, pieces: mpsc::Sender<Byt
             }
         }
         if received != request.len() {
-            bail!("internal error: {received} of {} bytes came at offset {}", request.len(), request.start());
+            bail!("internal error: received {received} of {} bytes at offset {}", request.len(), request.start());
         }
     }
 }

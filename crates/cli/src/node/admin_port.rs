@@ -12,9 +12,8 @@ use tokio::{net::TcpListener, task::JoinSet};
 /// Where the admin port is reached.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdminPort {
-    /// Over TCP, with the port that was picked.
+    /// TCP address, with the assigned port.
     pub(crate) address: Option<SocketAddr>,
-    /// Over a unix socket.
     pub(crate) socket: Option<PathBuf>,
 }
 
@@ -23,17 +22,17 @@ pub(super) struct AdminListeners {
     tcp: Option<TcpListener>,
     socket: Option<AdminSocket>,
     port: AdminPort,
-    /// Whether the socket was opened for us: its unit says who may connect.
+    /// Whether a service manager passed the socket: its unit determines the permissions.
     is_handed_over: bool,
 }
 
-/// Listens at the admin port: at `handed_over` instead of a socket of our own, if there is one.
+/// Listens on the admin port; `handed_over` replaces the configured socket.
 pub(super) async fn listen(settings: &Settings, handed_over: Option<UnixListener>) -> anyhow::Result<AdminListeners> {
     let config = &settings.config.admin;
     let tcp = match config.listen {
         Some(address) => Some(TcpListener::bind(address).await.map_err(|error| {
             let is_passing = error.kind() == io::ErrorKind::AddrInUse;
-            unusable(settings, "admin.listen", format_args!("cannot listen at {address}: {error}"), is_passing)
+            unusable(settings, "admin.listen", format_args!("cannot listen on {address}: {error}"), is_passing)
         })?),
         None => None,
     };
@@ -55,7 +54,7 @@ impl AdminListeners {
         self.port.clone()
     }
 
-    /// Serves them until the tasks are ended.
+    /// Serves them until the tasks are aborted.
     pub(super) fn serve(self, engine: Engine, readiness: Readiness, config: &Config) -> JoinSet<()> {
         let config = &config.admin;
         let rules = AccessRules {
@@ -65,7 +64,7 @@ impl AdminListeners {
         if let (Some(address), true) = (self.port.address, config.token_file.is_some())
             && !address.ip().is_loopback()
         {
-            tracing::warn!(%address, "the administration API's token travels unencrypted: reach it through a tunnel");
+            tracing::warn!(%address, "the token of the administration API is sent unencrypted; use a tunnel");
         }
         let admin = Admin::new(engine, readiness, rules);
         let mut tasks = JoinSet::new();

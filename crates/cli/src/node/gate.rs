@@ -1,4 +1,4 @@
-//! Who comes in, and what they may do: made from the configuration.
+//! Authentication and authorization from the configuration.
 
 use forebay_auth::UnixTime;
 use forebay_config::Settings;
@@ -6,7 +6,7 @@ use forebay_trust::{Gate, GateFiles, OriginCredentials};
 use std::sync::Arc;
 use tokio::{sync::watch, task::JoinSet, time::interval};
 
-/// The gate that the configuration speaks of.
+/// The gate of a configuration.
 pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) -> anyhow::Result<Arc<Gate>> {
     let config = &settings.config;
     let credential = config.tls.clients.as_ref().map(|clients| {
@@ -21,14 +21,14 @@ pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) ->
     Ok(Arc::new(gate.speaking_at(Arc::clone(credentials))))
 }
 
-/// What origins are shown.
+/// Credentials for origins.
 pub(crate) fn origin_credentials(settings: &Settings) -> anyhow::Result<Arc<OriginCredentials>> {
     let options = settings.config.credentials.clone();
     let opened = OriginCredentials::open(options, UnixTime(forebay_net::clock::now_unix()));
     Ok(Arc::new(opened.map_err(|error| settings.error_at("credential", error))?))
 }
 
-/// The name of this host, as clients know it.
+/// The name under which clients reach this host.
 pub(crate) fn host_name(settings: &Settings) -> String {
     settings.config.server.options.host_name.clone().unwrap_or_else(own_host_name)
 }
@@ -37,7 +37,7 @@ fn own_host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Reads again what has changed in the files of both, and fetches keys of issuers, until the server stops.
+/// Reloads changed files of both, and fetches keys of issuers, until the server stops.
 pub(super) fn keep_current(
     gate: &Arc<Gate>,
     credentials: &Arc<OriginCredentials>,
@@ -65,7 +65,7 @@ pub(super) fn keep_current(
                 credentials.refresh(UnixTime(forebay_net::clock::now_unix()));
             });
             if let Err(error) = refreshed.await {
-                tracing::error!(%error, "a fault of our own while files were looked at for changes");
+                tracing::error!(%error, "internal error while checking files for changes");
             }
         }
     });

@@ -1,4 +1,4 @@
-//! The file by which clients prove that they see the store.
+//! The probe file, with which clients prove that they see the store.
 
 use forebay_config::{Config, Role};
 use forebay_front::Probe;
@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-/// How often a manager looks for the file that the filler makes.
+/// Interval in which a manager looks for the file created by the filler.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The file of a store of our own, made if need be. Without it nobody can prove anything.
+/// The file of the server's own store, created if missing. Without it no client gets direct access.
 pub(super) fn known(config: &Config, disk: Option<&dyn Disk>) -> Arc<OnceLock<Probe>> {
     let probe = Arc::default();
     let first = disk.filter(|_| config.is_direct()).and_then(|disk| disk.volumes().into_iter().next());
@@ -26,7 +26,7 @@ pub(super) fn known(config: &Config, disk: Option<&dyn Disk>) -> Arc<OnceLock<Pr
     probe
 }
 
-/// Looks for the file in the store of somebody else, until it is there or the server stops.
+/// Waits for the file in the store of another server, until it exists or the server stops.
 pub(super) fn look<S: Future<Output = ()>>(
     config: &Config,
     probe: Arc<OnceLock<Probe>>,
@@ -55,6 +55,6 @@ async fn find(root: PathBuf, probe: Arc<OnceLock<Probe>>) {
 }
 
 fn note(probe: &OnceLock<Probe>, ProbeFile { path, token }: ProbeFile) {
-    // It is noted once: the file outlives restarts.
+    // It is set once: the file persists across restarts.
     let _ = probe.set(Probe { path, token });
 }

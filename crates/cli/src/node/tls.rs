@@ -1,21 +1,21 @@
-//! Encryption, made from the configuration.
+//! TLS from the configuration.
 
 use forebay_config::Settings;
 use forebay_net::{ClientTlsFiles, TlsAcceptor, TlsConnector};
 use forebay_server::Tls;
 
-/// Encryption towards clients, if it is configured.
+/// TLS for clients, if configured.
 pub(super) fn towards_clients(settings: &Settings) -> anyhow::Result<Option<Tls>> {
     let Some(clients) = &settings.config.tls.clients else { return Ok(None) };
     let acceptor =
         TlsAcceptor::new(clients.files.clone()).map_err(|error| settings.error_at("tls.certificate", error))?;
     if clients.files.trust.is_none() {
-        tracing::info!(ca_dir = %settings.config.tls.trust.ca_dir.display(), "clients are not asked for certificates");
+        tracing::info!(ca_dir = %settings.config.tls.trust.ca_dir.display(), "client certificates are not requested");
     }
     Ok(Some(Tls { acceptor, policy: clients.policy, handshake_time_max: clients.handshake_time_max }))
 }
 
-/// Encryption towards origins; `None` when nobody has set any up, and the grid's usual directory of CAs is missing.
+/// TLS to origins; `None` if it is not configured and the usual CA directory of the grid is missing.
 pub(crate) fn towards_origins(settings: &Settings) -> anyhow::Result<Option<TlsConnector>> {
     let tls = &settings.config.tls;
     let files = ClientTlsFiles { trust: tls.trust.clone(), credential: tls.own.clone() };

@@ -1,19 +1,21 @@
-//! The socket that a service manager has opened for us and hands over (`LISTEN_FDS`, as systemd does).
+//! The socket passed by a service manager (`LISTEN_FDS`, as by systemd).
 
 use listenfd::ListenFd;
 use std::{io, os::unix::net::UnixListener};
 
-/// Why what was handed over cannot be used.
+/// Why a passed socket cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HandedOverError {
-    #[error("{count} sockets were handed over: one is used, that of the admin port (ListenStream= in forebay.socket)")]
+    #[error(
+        "{count} sockets were passed: only one is supported, that of the admin port (ListenStream= in forebay.socket)"
+    )]
     Several { count: usize },
-    #[error("what was handed over is no listening unix socket ({0}): the admin port uses no other")]
+    #[error("the passed socket is not a listening unix socket ({0}): the admin port supports no other")]
     Unfit(io::Error),
 }
 
-/// The socket of the admin port, if one was handed over. To be asked before there is a second thread: what has been taken is
-/// not told to programs that are started later.
+/// The socket of the admin port, if one was passed. Call it before a second thread starts: it removes the environment
+/// variables, so that child processes do not see them.
 pub(super) fn admin_socket() -> Result<Option<UnixListener>, HandedOverError> {
     let mut handed_over = ListenFd::from_env();
     match handed_over.len() {

@@ -1,4 +1,4 @@
-//! What the process may do beyond the files of its user: given up before it talks to anybody.
+//! Privileges of the process, dropped before it serves clients.
 
 use forebay_config::RunAs;
 use rustix::{
@@ -13,35 +13,31 @@ use rustix::{
 };
 use std::fs;
 
-/// What is left to root when it has not said who the server is to be: root's way with files, which it would not expect to lose.
+/// Capabilities that root keeps if no user is configured: access to all files, as root would expect.
 const OF_ROOT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::FOWNER);
 
-/// Bits that a set of capabilities has.
+/// Bits of a set of capabilities.
 const CAPABILITIES: u32 = 64;
 
-/// Why privileges could not be given up.
+/// Why privileges could not be dropped.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PrivilegesError {
-    /// Only root can become another user.
-    #[error(
-        "this is not root, but user {own}, which cannot become `{wanted}`: start as root or as that user, or leave the setting out"
-    )]
+    #[error("user {own} cannot become `{wanted}`: start as root or as that user, or remove the setting")]
     NotRoot { own: u32, wanted: String },
-    #[error("cannot become `{wanted}`: {source}; leave the setting out where root may not change users")]
+    #[error("cannot become `{wanted}`: {source}; remove the setting if root may not change users here")]
     Refused { wanted: String, source: Errno },
-    /// The system refuses to take privileges away.
-    #[error("privileges cannot be given up: {0}")]
+    #[error("cannot drop privileges: {0}")]
     Kept(Errno),
-    /// Threads have users and privileges of their own, so there must be one only.
-    #[error("a fault of our own: privileges are given up when there are {0} threads already")]
+    /// Users and privileges are per thread, so there must be only one thread.
+    #[error("internal error: privileges are dropped with {0} threads running")]
     Threads(usize),
 }
 
-/// Becomes `user`, if root has started the process, and gives up all capabilities, for this process and what it may start. Root
-/// without a user keeps its way with files. True when the user has changed.
+/// Changes to `user` if started by root, and drops all capabilities of this process and its children. Without a user, root
+/// keeps access to all files. Returns whether the user has changed.
 pub(super) fn give_up(user: Option<&RunAs>) -> Result<bool, PrivilegesError> {
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads > 1 {
@@ -62,13 +58,13 @@ pub(super) fn give_up(user: Option<&RunAs>) -> Result<bool, PrivilegesError> {
     };
     let stays_root = geteuid().is_root();
     if stays_root && user.is_none() {
-        tracing::warn!("this runs as root: write server.user = \"forebay\", or start it as an unprivileged user");
+        tracing::warn!("running as root: set server.user = \"forebay\", or start as an unprivileged user");
     }
     let kept = if stays_root { OF_ROOT } else { CapabilitySet::empty() };
     bound_capabilities(kept);
     keep_capabilities(kept).and_then(|()| set_no_new_privs(true)).map_err(PrivilegesError::Kept)?;
     if let Some(user) = user.filter(|_| is_changed) {
-        tracing::info!(user = user.name, "privileges given up");
+        tracing::info!(user = user.name, "privileges dropped");
     }
     Ok(is_changed)
 }
@@ -81,7 +77,7 @@ fn become_user(user: &RunAs) -> Result<(), Errno> {
     set_thread_res_uid(uid, uid, uid)
 }
 
-/// Takes all but `kept` from what programs that are started can ever have. Who may not do that has nothing to take.
+/// Drops all capabilities except `kept` from the bounding set. A process that may not do that has none to drop.
 fn bound_capabilities(kept: CapabilitySet) {
     for capability in (0..CAPABILITIES).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
         if !kept.contains(capability) && capability_is_in_bounding_set(capability) == Ok(true) {
@@ -90,7 +86,7 @@ fn bound_capabilities(kept: CapabilitySet) {
     }
 }
 
-/// Gives up all capabilities but `kept`.
+/// Drops all capabilities except `kept`.
 fn keep_capabilities(kept: CapabilitySet) -> Result<(), Errno> {
     let held = capabilities(None)?;
     let left = CapabilitySets {
@@ -98,7 +94,7 @@ fn keep_capabilities(kept: CapabilitySet) -> Result<(), Errno> {
         permitted: held.permitted & kept,
         inheritable: CapabilitySet::empty(),
     };
-    // A sandbox may forbid the calls where there is nothing to give up.
+    // A sandbox may forbid the calls if there is nothing to drop.
     if left == held {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! What the operator asks for by signals.
+//! Signals of the operator.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -10,17 +10,16 @@ pub(crate) struct Signals {
     hang_up: Signal,
 }
 
-/// What the operator asks for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Request {
-    /// To stop (SIGTERM, SIGINT).
+    /// SIGTERM or SIGINT.
     Stop,
-    /// To read the configuration again (SIGHUP).
+    /// SIGHUP.
     Reload,
 }
 
 impl Signals {
-    /// Takes the signals over from their default actions.
+    /// Replaces the default actions of the signals.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -37,7 +36,7 @@ impl Signals {
         }
     }
 
-    /// The next request to stop; reloads are passed over.
+    /// The next request to stop; reloads are ignored.
     pub(crate) async fn stop(&mut self) {
         while self.stop_or_reload().await == Request::Reload {}
     }

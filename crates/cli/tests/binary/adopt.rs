@@ -137,7 +137,7 @@ fn the_directory_is_looked_at_and_left_alone() {
     fs::remove_dir_all(&store).unwrap();
     let output = run(["adopt", "--xrootd-config", &config]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("looking at"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("checking"), "{}", stderr(&output));
 }
 
 #[test]

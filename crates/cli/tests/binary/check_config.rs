@@ -70,7 +70,7 @@ fn bad_flags_are_named() {
         (vec!["serve", "--origin", "http://a", "--store", "/tmp/s"], "--origin: origins of scheme `http`"),
         (vec!["serve", "--export-dir", "/nonexistent"], "--export-dir: /nonexistent cannot be exported"),
         (vec!["serve", "--export-dir", "/", "--listen", "x"], "--listen: `x` is not an address"),
-        (vec!["serve", "--export-dir", "/", "--listen", "192.0.2.1:0"], "--listen: cannot listen at 192.0.2.1:0"),
+        (vec!["serve", "--export-dir", "/", "--listen", "192.0.2.1:0"], "--listen: cannot listen on 192.0.2.1:0"),
         (vec!["serve", "--origin", "root://a", "--store", "/dev/null"], "--store: /dev/null is not a directory"),
     ] {
         let output = run(args);

@@ -50,7 +50,7 @@ fn a_file_arrives_verified_and_is_not_replaced_unasked() {
 
     let again = get(&served, &file, &[]);
     assert_eq!(again.status.code(), Some(1));
-    assert!(stderr(&again).contains("exists: use --force"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("exists; use --force"), "{}", stderr(&again));
     fs::write(&file, "old").unwrap();
     let forced = get(&served, &file, &["--force", "--quiet"]);
     assert!(forced.status.success());

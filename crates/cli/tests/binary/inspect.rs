@@ -120,7 +120,7 @@ fn damaged_and_missing_records_are_told() {
     let data = store(&scratch, &image);
     let output = run(["inspect".as_ref(), data.as_os_str()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("a.root.cinfo is no good cinfo: wrong checksum"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("a.root.cinfo is not a valid cinfo: wrong checksum"), "{}", stderr(&output));
     let output = run(["inspect", "/nonexistent/a.root"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("opening /nonexistent/a.root.cinfo"), "{}", stderr(&output));

@@ -115,13 +115,13 @@ fn a_reload_changes_exports_and_a_broken_file_changes_nothing() {
 
     write(&two, "site_name = \"a b\"");
     served.signal(Signal::HUP);
-    let problem = served.wait_for_log("not read again");
+    let problem = served.wait_for_log("not reloaded");
     assert!(problem.contains("forebay.toml:3:13: "), "{problem}");
     assert_eq!(get_bytes(&url), b"one");
 
     write(&two, "connections_max = 7");
     served.signal(Signal::HUP);
-    served.wait_for_log("configuration read again");
+    served.wait_for_log("configuration reloaded");
     let warning = served.wait_for_log("at the next start only");
     assert!(warning.contains("server.connections_max"), "{warning}");
     assert_eq!(get_bytes(&url), b"two");
