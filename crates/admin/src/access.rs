@@ -30,9 +30,7 @@ pub(crate) enum Channel {
 /// Why a caller is denied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Denial {
-    #[error(
-        "the administration API is off on this port: set admin.token_file, or admin.socket and use that socket"
-    )]
+    #[error("the administration API is off on this port: set admin.token_file, or admin.socket and use that socket")]
     Off,
     #[error("missing token: send the header `Authorization: Bearer TOKEN` with the content of admin.token_file")]
     NoToken,
