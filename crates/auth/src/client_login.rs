@@ -43,19 +43,11 @@ impl fmt::Debug for AuthMessage {
 /// Why we could not log in.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum LoginError {
-    /// The server's list cannot be understood.
     #[error("the server's list of security protocols: {0}")]
     Offers(#[from] OffersError),
-    /// Nothing that the server accepts can be proven with what we have.
     #[error("it accepts {offered}; {tried}")]
-    NoWay {
-        /// What the server accepts.
-        offered: String,
-        /// What became of each.
-        tried: String,
-    },
-    /// The server goes on asking.
-    #[error("it goes on asking after {CHALLENGES_MAX} answers")]
+    NoWay { offered: String, tried: String },
+    #[error("it still sends challenges after {CHALLENGES_MAX} answers")]
     Endless,
 }
 
@@ -67,7 +59,7 @@ pub struct ClientLogin {
     offered: String,
     offers: std::vec::IntoIter<Offer>,
     current: Option<Current>,
-    /// What became of the protocols that were tried.
+    /// The failures of the protocols that were tried.
     tried: Vec<String>,
     challenges: u32,
 }
@@ -79,9 +71,6 @@ struct Current {
 
 impl ClientLogin {
     /// A login at a server that has sent `list`.
-    ///
-    /// # Errors
-    /// When the list cannot be understood.
     pub fn new(list: &[u8], credentials: Arc<Credentials>, place: LoginPlace) -> Result<Self, LoginError> {
         let names = String::from_utf8_lossy(list);
         let names: Vec<_> = names.split("&P=").skip(1).filter_map(|item| item.split(',').next()).collect();
@@ -91,9 +80,6 @@ impl ClientLogin {
     }
 
     /// The first message of the next protocol that we have something for.
-    ///
-    /// # Errors
-    /// When there is none left.
     pub fn begin_next(&mut self, now: UnixTime) -> Result<AuthMessage, LoginError> {
         while let Some(offer) = self.offers.next() {
             match self.begin(&offer, now) {
@@ -121,7 +107,7 @@ impl ClientLogin {
     ///
     /// # Errors
     /// When it cannot be answered, as with a server that has not proven to be the one that is asked: no other protocol is tried then,
-    /// which could prove less. Also when the server goes on asking.
+    /// which could prove less. Also if the server continues to send challenges.
     pub fn answer(&mut self, challenge: &[u8], now: UnixTime) -> Result<AuthMessage, LoginError> {
         self.challenges += 1;
         if self.challenges > CHALLENGES_MAX {
@@ -161,7 +147,7 @@ impl ClientLogin {
         let text = |error: &dyn fmt::Display| error.to_string();
         let bytes = match offer.protocol {
             SecurityProtocol::Gsi => {
-                let settings = credentials.gsi.as_ref().ok_or("there is no certificate or proxy for it")?;
+                let settings = credentials.gsi.as_ref().ok_or("no certificate or proxy is configured")?;
                 let started = GsiClient::start(Arc::clone(settings), &offer.params, &place.host, now);
                 let (gsi, message) = started.map_err(|error| text(&error))?;
                 handshake = Some(gsi);
@@ -169,23 +155,23 @@ impl ClientLogin {
             }
             SecurityProtocol::Ztn => {
                 let has_token = credentials.token.is_some();
-                let missing = if has_token { "tokens are sent over TLS only" } else { "there is no token for it" };
+                let missing = if has_token { "tokens are sent over TLS only" } else { "no token is configured" };
                 let token = credentials.token_for(place.is_tls, place.is_loopback).ok_or(missing)?;
                 let params = ZtnParams::parse(&offer.params).map_err(|error| text(&error))?;
                 ztn_message(token, params).map_err(|error| text(&error))?
             }
             SecurityProtocol::Sss => {
-                let key = credentials.secret.as_ref().ok_or("there is no shared secret for it")?;
+                let key = credentials.secret.as_ref().ok_or("no shared secret is configured")?;
                 let params = SssParams::parse(&offer.params).map_err(|error| text(&error))?;
                 let message = sss_message(key, &credentials.user, place.local, &params, now);
                 Zeroizing::new(message.map_err(|error| text(&error))?)
             }
             SecurityProtocol::Unix | SecurityProtocol::Host if credentials.proves_only => {
-                return Err("a word is no proof of who the client is".to_owned());
+                return Err("a claim without proof does not identify the client".to_owned());
             }
             SecurityProtocol::Unix => Zeroizing::new(unix_message(&credentials.user, None)),
             SecurityProtocol::Host => Zeroizing::new(HOST_MESSAGE.to_vec()),
-            SecurityProtocol::Tls => return Err("certificates are shown in the handshake of TLS".to_owned()),
+            SecurityProtocol::Tls => return Err("certificates are sent in the TLS handshake".to_owned()),
         };
         self.current = Some(Current { protocol: offer.protocol, gsi: handshake });
         Ok(AuthMessage { protocol: offer.protocol, bytes })
@@ -255,6 +241,6 @@ mod tests {
     #[test]
     fn nobody_gives_a_servers_word_for_a_client() {
         let mut login = login("&P=unix&P=host", Credentials::of_client(), false);
-        assert!(login.begin_next(NOW).unwrap_err().to_string().contains("a word is no proof"));
+        assert!(login.begin_next(NOW).unwrap_err().to_string().contains("a claim without proof"));
     }
 }

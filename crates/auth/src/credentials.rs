@@ -1,4 +1,4 @@
-//! What is shown to servers as proof of who we are, or of who we act for.
+//! Credentials for servers: our own, or those of the client that a request is for.
 
 use crate::gsi::GsiClientSettings;
 use crate::{SecurityProtocol, SssKey, Token, UnixTime};
@@ -8,39 +8,38 @@ use openssl::sha::Sha256;
 use std::fmt;
 use std::sync::Arc;
 
-/// What tells credentials apart: a digest of all that they prove. Sessions of different names never serve each other's requests.
+/// Identifies credentials: a digest of all that they prove. Sessions of different names never serve each other's requests.
 pub type CredentialsName = [u8; 32];
 
-/// What is shown to servers as proof of who we are, or of who we act for. Does not change: a renewed proxy or token makes new ones.
+/// Credentials for servers: our own, or those of the client that a request is for. Immutable: a renewed proxy or token makes new ones.
 pub struct Credentials {
     pub(crate) user: String,
     pub(crate) gsi: Option<Arc<GsiClientSettings>>,
     pub(crate) token: Option<Token>,
     pub(crate) secret: Option<SssKey>,
     pub(crate) allows_plain_tokens: bool,
-    /// Whether a mere word (a user name, an address) is not to be shown.
+    /// Whether claims without proof (a user name, an address) are not sent.
     pub(crate) proves_only: bool,
     name: CredentialsName,
     valid_until: Option<UnixTime>,
 }
 
-/// What is used towards a server.
+/// The credentials for a server.
 #[derive(Clone, Debug)]
 pub enum CredentialUse {
-    /// Our own.
     Own(Arc<Credentials>),
     /// Those of the client that a request is for.
     OfClient,
 }
 
-/// Tells what to use towards servers, always in its newest form. Asked for each request: must not wait for anything.
+/// Selects the credentials for servers, always the newest. Called for each request: must not block.
 pub trait CredentialSource: Send + Sync + fmt::Debug {
-    /// What is used towards `server`.
+    /// The credentials for `server`.
     fn towards(&self, server: &Endpoint) -> CredentialUse;
 }
 
 impl Credentials {
-    /// What proves nothing: a user name, for servers that ask for one.
+    /// A user name without proof, for servers that request one.
     #[must_use]
     pub fn of_nobody(user: &str) -> Self {
         let nothing = Self {
@@ -56,17 +55,14 @@ impl Credentials {
         nothing.named("user", user.as_bytes())
     }
 
-    /// What a client has shown, which is nothing so far: servers that would take a mere word of this host are not given one, since
-    /// the client could have put it into our mouth.
+    /// Credentials of a client, empty at first. Claims without proof are not sent for it: a server that trusts this host would
+    /// attribute them to us, although the client chose them.
     #[must_use]
     pub fn of_client() -> Self {
         Self { proves_only: true, ..Self::of_nobody("") }.named("of a client", b"")
     }
 
     /// The same with a certificate or proxy.
-    ///
-    /// # Errors
-    /// When the crypto library fails.
     pub fn with_certificate(self, gsi: Arc<GsiClientSettings>) -> Result<Self, ErrorStack> {
         let chain = gsi.credential().chain().to_pem()?;
         let ends = gsi.credential().valid_until();
@@ -95,26 +91,22 @@ impl Credentials {
         Self { allows_plain_tokens: true, ..self }
     }
 
-    /// What tells them from others.
-    #[must_use]
+    /// Their identifier.
     pub const fn name(&self) -> &CredentialsName {
         &self.name
     }
 
     /// Whether they prove anything.
-    #[must_use]
     pub const fn prove_something(&self) -> bool {
         self.gsi.is_some() || self.token.is_some() || self.secret.is_some()
     }
 
-    /// The last second in which all of them are of use, as far as they tell.
-    #[must_use]
+    /// The earliest expiry, if one is known.
     pub const fn valid_until(&self) -> Option<UnixTime> {
         self.valid_until
     }
 
     /// Whether there is a token among them.
-    #[must_use]
     pub const fn has_token(&self) -> bool {
         self.token.is_some()
     }
@@ -122,10 +114,10 @@ impl Credentials {
     /// The token to send along with requests on a connection.
     #[must_use]
     pub fn token_for(&self, is_tls: bool, is_loopback: bool) -> Option<&Token> {
-        self.token.as_ref().filter(|_| is_tls || (is_loopback && self.allows_plain_tokens))
+        if is_tls || (is_loopback && self.allows_plain_tokens) { self.token.as_ref() } else { None }
     }
 
-    /// What they can answer, for messages to people.
+    /// The protocols that they support, for messages.
     #[must_use]
     pub fn protocols(&self) -> Vec<SecurityProtocol> {
         let has = |protocol: &SecurityProtocol| match protocol {
@@ -189,7 +181,7 @@ mod tests {
         assert!(!format!("{credentials:?}").contains("secret"));
         assert!(credentials.token_for(true, false).is_some());
         assert!(credentials.token_for(false, false).is_none());
-        assert!(credentials.token_for(false, true).is_none(), "nobody has allowed it");
+        assert!(credentials.token_for(false, true).is_none(), "it is not allowed");
         let allowed = credentials.allowing_plain_tokens_on_loopback();
         assert!(allowed.token_for(false, true).is_some());
         assert!(allowed.token_for(false, false).is_none());

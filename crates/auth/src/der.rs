@@ -1,4 +1,4 @@
-//! Reading DER: definite lengths only, each checked against what is there, one level at a time.
+//! Reading DER: definite lengths only, each checked against the remaining bytes, one level at a time.
 
 use crate::UnixTime;
 
@@ -28,34 +28,21 @@ pub(crate) mod tag {
 /// Why bytes are not the DER that was expected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum DerError {
-    /// An element is longer than what is left, or something is missing.
     #[error("DER that ends too early")]
     Truncated,
-    /// A length in a form that DER does not have, or a tag of several bytes.
-    #[error("DER with a length or a tag that is not understood")]
+    #[error("DER with an unsupported length or tag")]
     Form,
-    /// Another element than expected.
-    #[error("DER with tag {found:#04x} where {expected:#04x} belongs")]
-    Tag {
-        /// The tag that belongs there.
-        expected: u8,
-        /// The tag that is there.
-        found: u8,
-    },
-    /// Bytes behind what should be all.
-    #[error("DER with bytes behind its end")]
+    #[error("DER with tag {found:#04x} instead of {expected:#04x}")]
+    Tag { expected: u8, found: u8 },
+    #[error("DER with trailing bytes")]
     Trailing,
-    /// A date or time of day that does not exist, or one without `Z`.
-    #[error("DER with a time that is none")]
+    #[error("DER with an invalid time")]
     Time,
 }
 
-/// One element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Element<'a> {
-    /// Its tag.
     pub(crate) tag: u8,
-    /// What it holds.
     pub(crate) content: &'a [u8],
     /// All of it, with tag and length.
     pub(crate) whole: &'a [u8],

@@ -15,26 +15,19 @@ pub struct Fqan {
     capability: Option<String>,
 }
 
-/// Why a text is no attribute name.
+/// Why a text was refused as an attribute name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FqanError {
-    /// Longer than [`FQAN_LEN_MAX`].
     #[error("an attribute name of more than {FQAN_LEN_MAX} bytes")]
     TooLong,
-    /// It does not begin with a slash and a name.
     #[error("an attribute name begins with /VO")]
     NoGroup,
-    /// A part is empty, is `.` or `..`, holds a byte that no name has, or stands after a role or capability.
     #[error("an attribute name is /VO[/GROUP]...[/Role=NAME][/Capability=NAME]")]
     BadPart,
 }
 
 impl Fqan {
     /// Reads the text form.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Self, FqanError> {
         if text.len() > FQAN_LEN_MAX {
             return Err(FqanError::TooLong);
@@ -51,25 +44,21 @@ impl Fqan {
     }
 
     /// The virtual organization: the first group.
-    #[must_use]
     pub fn vo(&self) -> &str {
         self.group.split('/').nth(1).unwrap_or_default()
     }
 
     /// The group with its slashes: `/vo` or `/vo/group/subgroup`.
-    #[must_use]
     pub fn group(&self) -> &str {
         &self.group
     }
 
     /// The role, if it is not `NULL`.
-    #[must_use]
     pub fn role(&self) -> Option<&str> {
         self.role.as_deref()
     }
 
     /// The capability, if it is not `NULL`.
-    #[must_use]
     pub fn capability(&self) -> Option<&str> {
         self.capability.as_deref()
     }

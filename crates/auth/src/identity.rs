@@ -1,4 +1,4 @@
-//! Who a client is, as far as it was proven.
+//! The identity of a client, and its proof.
 
 use crate::{Fqan, Scope, UnixTime};
 use std::fmt;
@@ -6,11 +6,10 @@ use std::fmt;
 /// How an identity was established.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Method {
-    /// Not at all.
     None,
     /// By the address the client comes from.
     Host,
-    /// By the client's word: a user name that nobody checked.
+    /// A user name that the client reports, without proof.
     Unix,
     /// By a secret shared with the client.
     Sss,
@@ -27,7 +26,6 @@ impl Method {
     pub const ALL: [Self; 7] = [Self::None, Self::Host, Self::Unix, Self::Sss, Self::Gsi, Self::Tls, Self::Token];
 
     /// The name used in the configuration, in logs and metrics.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -47,7 +45,6 @@ impl Method {
     }
 
     /// Whether what the identity says of its user was proven by a secret that others do not have.
-    #[must_use]
     pub const fn is_proof(self) -> bool {
         match self {
             Self::None | Self::Host | Self::Unix => false,
@@ -62,38 +59,37 @@ impl fmt::Display for Method {
     }
 }
 
-/// Who a client is. Holds no secret; `Display` gives the name for logs, on one line.
+/// The identity of a client. Holds no secret; `Display` gives the name for logs, on one line.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Identity {
     /// How it was established.
     pub method: Method,
-    /// The local name of the user: what a grid-mapfile, a keytab or a token's mapping says; with [`Method::Unix`], what the
-    /// client says.
+    /// The local user name, from a grid-mapfile, a keytab or the mapping of tokens; with [`Method::Unix`], from the client.
     pub user: Option<String>,
     /// The name that the proof carries: distinguished name of the end-entity certificate in slash form, or a token's `sub`.
     pub subject: Option<String>,
-    /// Who vouches for the subject: distinguished name of the certification authority, or a token's `iss`.
+    /// Issuer of the subject: distinguished name of the certification authority, or a token's `iss`.
     pub issuer: Option<String>,
     /// Attributes of virtual organizations, the primary one first.
     pub attributes: Vec<Fqan>,
     /// Groups as the proof names them, the default one first: `wlcg.groups` of a token, groups of a keytab entry.
     pub groups: Vec<String>,
-    /// What a token was issued for: nothing else is allowed. `None` when nothing narrows the rules.
+    /// Scopes of a token; nothing else is allowed. `None` if nothing narrows the rules.
     pub scopes: Option<Vec<Scope>>,
     /// Name or address of the client's host.
     pub host: String,
-    /// When the proof ends: from this time on it proves nothing.
+    /// Expiry of the proof.
     pub expires_at: Option<UnixTime>,
 }
 
 impl Identity {
-    /// Somebody at `host` of whom nothing else is known.
+    /// A client at `host` without authentication.
     #[must_use]
     pub fn anonymous(host: &str) -> Self {
         Self::of(Method::None, host)
     }
 
-    /// Somebody at `host`, established by `method`, about whom nothing is filled in yet.
+    /// A client at `host`, authenticated by `method`; all other fields are empty.
     #[must_use]
     pub fn of(method: Method, host: &str) -> Self {
         Self {
@@ -111,7 +107,6 @@ impl Identity {
 
     /// The virtual organization that it belongs to: that of its primary attribute, else the one that its default group begins
     /// with.
-    #[must_use]
     pub fn organization(&self) -> Option<&str> {
         match self.attributes.first() {
             Some(attribute) => Some(attribute.vo()),

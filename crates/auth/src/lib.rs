@@ -1,4 +1,4 @@
-//! Who somebody is, and what they may do: decided from bytes, keys and a time that the caller hands in.
+//! Authentication and authorization: decided from bytes, keys and a time that the caller passes in.
 //!
 //! Nothing here performs I/O or reads a clock.
 

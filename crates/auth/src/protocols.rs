@@ -1,4 +1,4 @@
-//! The list of security protocols that a server sends at login, and which clients it is for.
+//! The list of security protocols that a server sends at login, per client.
 
 use forebay_types::glob_matches;
 use std::fmt;
@@ -15,7 +15,7 @@ pub const BINDINGS_MAX: usize = 1024;
 /// Longest name of a protocol in bytes, as all peers have it.
 const NAME_LEN_MAX: usize = 7;
 
-/// What stands before each protocol of a list.
+/// Prefix of each protocol of a list.
 const MARK: &str = "&P=";
 
 /// A security protocol that is spoken here.
@@ -27,11 +27,8 @@ pub enum SecurityProtocol {
     Tls,
     /// Tokens, over TLS only.
     Ztn,
-    /// A shared secret.
     Sss,
-    /// The client's word.
     Unix,
-    /// The client's address.
     Host,
 }
 
@@ -40,7 +37,6 @@ impl SecurityProtocol {
     pub const ALL: [Self; 6] = [Self::Gsi, Self::Tls, Self::Ztn, Self::Sss, Self::Unix, Self::Host];
 
     /// The name on the wire and in the configuration.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Gsi => "gsi",
@@ -67,7 +63,7 @@ impl SecurityProtocol {
             .find(|protocol| protocol.credential_type() == padded)
     }
 
-    /// What the request of credentials is marked with.
+    /// The credential type of the protocol in requests.
     #[must_use]
     pub fn credential_type(self) -> [u8; 4] {
         let mut padded = [0; 4];
@@ -76,13 +72,11 @@ impl SecurityProtocol {
     }
 
     /// Whether both sides use it over TLS only.
-    #[must_use]
     pub const fn needs_tls(self) -> bool {
         matches!(self, Self::Ztn | Self::Tls)
     }
 
     /// Whether it is spoken at login.
-    #[must_use]
     pub const fn is_of_login(self) -> bool {
         !matches!(self, Self::Tls)
     }
@@ -97,7 +91,6 @@ impl fmt::Display for SecurityProtocol {
 /// One protocol of a server's list.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Offer {
-    /// The protocol.
     pub protocol: SecurityProtocol,
     /// Its parameters; may be empty.
     pub params: String,
@@ -106,16 +99,10 @@ pub struct Offer {
 /// Why a list was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OffersError {
-    /// Longer than [`OFFERS_LEN_MAX`].
     #[error("the list of security protocols has {len} bytes, at most {OFFERS_LEN_MAX} are possible")]
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
-    /// It is not of the form `&P=NAME,PARAMETERS&P=…`.
-    #[error("the list of security protocols cannot be understood")]
+    TooLong { len: usize },
+    #[error("the list of security protocols is malformed")]
     Malformed,
-    /// More than [`OFFERS_MAX`].
     #[error("the list of security protocols has more than {OFFERS_MAX}")]
     TooMany,
 }
@@ -137,9 +124,6 @@ pub fn write_offers(offers: &[Offer]) -> Result<String, OffersError> {
 }
 
 /// The protocols of a server's list that are spoken here, in its order. A NUL ends the list.
-///
-/// # Errors
-/// When it is too long or of another form.
 pub fn parse_offers(list: &[u8]) -> Result<Vec<Offer>, OffersError> {
     let list = list.split(|&byte| byte == 0).next().unwrap_or_default();
     if list.len() > OFFERS_LEN_MAX {
@@ -166,19 +150,18 @@ pub fn parse_offers(list: &[u8]) -> Result<Vec<Offer>, OffersError> {
     Ok(offers)
 }
 
-/// Which protocols are for which clients. The first binding that matches counts; without one, all that are configured are
-/// offered.
+/// Protocols for clients. The first matching binding applies; without one, all configured protocols are offered.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Bindings {
     bindings: Vec<Binding>,
 }
 
-/// Protocols for some clients. Others are not offered to them, and refused.
+/// Protocols for some clients. Others are neither offered to them nor accepted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Binding {
-    /// Name or address of the hosts, in which `*` stands for any run of characters.
+    /// Name or address of the hosts; `*` matches any run of characters.
     pub hosts: String,
-    /// The protocols, in order of preference; none to let them in without a word.
+    /// In order of preference; empty to admit these clients without authentication.
     pub protocols: Vec<SecurityProtocol>,
 }
 
@@ -192,9 +175,6 @@ pub struct TooManyBindings {
 
 impl Bindings {
     /// A list of bindings; capitals in host patterns do not count.
-    ///
-    /// # Errors
-    /// When there are too many.
     pub fn new(mut bindings: Vec<Binding>) -> Result<Self, TooManyBindings> {
         if bindings.len() > BINDINGS_MAX {
             return Err(TooManyBindings { count: bindings.len() });
@@ -229,12 +209,11 @@ impl Bindings {
     }
 }
 
-/// How a client may come in.
+/// The authentication that a client needs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Permitted {
-    /// Without authentication.
     Everybody,
-    /// With one of these protocols; when there are none, not at all.
+    /// With one of these protocols; if there are none, the client is refused.
     Only(Vec<SecurityProtocol>),
 }
 

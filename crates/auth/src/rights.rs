@@ -1,26 +1,24 @@
-//! What somebody may do with a path.
+//! Rights on a path.
 
 use std::fmt;
 
-/// One thing that somebody may be allowed to do with a path.
+/// An operation on a path that a rule may allow.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Right {
     /// Read the contents of files.
     Read,
-    /// List directories.
     List,
-    /// Learn that something exists, and its size, kind and times.
+    /// Query existence, size, kind and times.
     Stat,
     /// Change what the cache does with files: fetch, pin, remove copies.
     Admin,
 }
 
 impl Right {
-    /// All rights, in the order in which they are shown.
+    /// All rights, in display order.
     pub const ALL: [Self; 4] = [Self::Read, Self::List, Self::Stat, Self::Admin];
 
     /// The name used in the configuration, in logs and metrics.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -52,7 +50,7 @@ impl fmt::Display for Right {
     }
 }
 
-/// A set of rights. Who may read or list may stat, too: both tell as much.
+/// A set of rights. Read and list include stat, since both reveal as much.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct Rights(u8);
 
@@ -77,7 +75,6 @@ impl Rights {
     }
 
     /// Whether there is no right in the set.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

@@ -1,4 +1,4 @@
-//! Who may do what: rules from identities to paths and rights.
+//! Access rules: from identities to paths and rights.
 //!
 //! Nothing is allowed that no rule allows. Of the rules that match identity and path, the one with the longest path decides
 //! alone; of several as long, the first. A rule without rights denies. The scopes of a token narrow what any rule allows.
@@ -26,22 +26,20 @@ pub struct Grants {
     rules: Vec<Grant>,
 }
 
-/// Who may do what where.
+/// Grants rights below a path to some clients.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Grant {
     /// A name for logs; may be empty.
     pub name: String,
-    /// Whom it is for.
     pub who: Conditions,
     /// The path, with everything below it.
     pub path: PathTemplate,
-    /// What may be done there; nothing to deny it.
+    /// Empty to deny access.
     pub rights: Rights,
-    /// What scopes of a token mean to it.
     pub scopes: ScopeUse,
 }
 
-/// What scopes of a token mean to a rule.
+/// The use of token scopes by a rule.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ScopeUse {
     /// Those who bring scopes may do what rule and scopes both allow; those who bring none, what the rule allows.
@@ -53,7 +51,6 @@ pub enum ScopeUse {
 
 impl ScopeUse {
     /// The name used in the configuration.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Narrow => "narrow",
@@ -72,9 +69,6 @@ pub struct TooManyGrants {
 
 impl Grants {
     /// A list of rules.
-    ///
-    /// # Errors
-    /// When there are too many.
     pub fn new(rules: Vec<Grant>) -> Result<Self, TooManyGrants> {
         if rules.len() > GRANTS_MAX {
             return Err(TooManyGrants { count: rules.len() });
@@ -164,7 +158,7 @@ impl Grant {
         longest.map_or(Verdict::Elsewhere, |prefix_len| Verdict::Matches { prefix_len })
     }
 
-    /// What may stand in for names in the path: for each membership that the rule is for, where memberships matter.
+    /// The values for names in the path: for each membership that the rule is for, where memberships matter.
     fn names<'a>(&'a self, identity: &'a Identity) -> impl Iterator<Item = Names<'a>> {
         let of_user =
             Names { user: identity.user.as_deref(), subject: identity.subject.as_deref(), ..Names::default() };
@@ -182,6 +176,3 @@ impl Grant {
         RuleName { number, name: self.name.as_str(), path: &self.path }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! What a token was issued for.
+//! Scopes of tokens.
 
 use crate::{Right, Rights};
 use forebay_types::Lfn;
@@ -6,7 +6,6 @@ use forebay_types::Lfn;
 /// Rights on a path and everything below it that a token carries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Scope {
-    /// What may be done there.
     pub rights: Rights,
     /// Where: with the issuer's base path in front.
     pub path: Lfn,

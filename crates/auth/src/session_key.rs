@@ -20,7 +20,6 @@ pub enum SessionCipher {
 
 impl SessionCipher {
     /// Length of the key in bytes.
-    #[must_use]
     pub const fn key_len(self) -> usize {
         match self {
             Self::Aes128Cbc => 16,
@@ -29,7 +28,6 @@ impl SessionCipher {
     }
 
     /// Length of the initialisation vector in bytes.
-    #[must_use]
     pub const fn iv_len(self) -> usize {
         match self {
             Self::Aes128Cbc | Self::Aes256Cbc => 16,
@@ -37,7 +35,6 @@ impl SessionCipher {
     }
 
     /// The cipher's name on the wire.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Aes128Cbc => "aes-128-cbc",
@@ -56,7 +53,7 @@ impl SessionCipher {
 /// Where the initialisation vector comes from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum InitVector {
-    /// It is made anew for each text, and stands before it.
+    /// Random for each text, and sent before it.
     Sent,
     /// It is all zeros, and is not sent: as peers before version 10400 want it.
     Zero,
@@ -64,7 +61,7 @@ pub enum InitVector {
 
 /// A symmetric key agreed on in a handshake: it seals the rest of the handshake, and later signs requests.
 ///
-/// Cleared from memory when it is dropped, and never shown.
+/// Cleared from memory when it is dropped; not part of `Debug`.
 #[derive(Clone)]
 pub struct SessionKey {
     cipher: SessionCipher,
@@ -75,33 +72,18 @@ pub struct SessionKey {
 /// Why a key could not be made, or a text not be sealed or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionKeyError {
-    /// The shared secret is shorter than the cipher's key.
     #[error("a shared secret of {secret_len} bytes is too short for a key of {key_len}")]
-    SecretTooShort {
-        /// Bytes of the secret.
-        secret_len: usize,
-        /// Bytes that the key needs.
-        key_len: usize,
-    },
-    /// Longer than [`SEALED_LEN_MAX`].
+    SecretTooShort { secret_len: usize, key_len: usize },
     #[error("a text of {len} bytes is more than {SEALED_LEN_MAX}")]
-    TooLong {
-        /// Bytes of the text.
-        len: usize,
-    },
-    /// Too short for its initialisation vector, or not what the key has sealed.
+    TooLong { len: usize },
     #[error("the text was not sealed with the key of this session")]
     NotOurs,
-    /// The crypto library failed.
     #[error("the crypto library failed to seal")]
     Library(#[from] ErrorStack),
 }
 
 impl SessionKey {
     /// Takes the first bytes of `secret` as the key, as all peers do.
-    ///
-    /// # Errors
-    /// When the secret is too short.
     pub fn new(cipher: SessionCipher, secret: &[u8], init_vector: InitVector) -> Result<Self, SessionKeyError> {
         let key_len = cipher.key_len();
         let error = SessionKeyError::SecretTooShort { secret_len: secret.len(), key_len };

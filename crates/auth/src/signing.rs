@@ -22,16 +22,13 @@ const FIRST_REQUEST: u16 = 3000;
 /// How much is signed.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum SigningLevel {
-    /// Nothing.
     #[default]
     None,
-    /// What changes or removes files.
+    /// Requests that change or remove files.
     Compatible,
-    /// Every open, too.
     Standard,
     /// Every use of an open file but reading, too.
     Intense,
-    /// Everything.
     Pedantic,
 }
 
@@ -40,7 +37,6 @@ impl SigningLevel {
     pub const ALL: [Self; 5] = [Self::None, Self::Compatible, Self::Standard, Self::Intense, Self::Pedantic];
 
     /// The name used in the configuration.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -52,7 +48,6 @@ impl SigningLevel {
     }
 
     /// The number on the wire.
-    #[must_use]
     pub const fn to_wire(self) -> u8 {
         match self {
             Self::None => 0,
@@ -78,13 +73,13 @@ enum Need {
     Always,
 }
 
-/// What a server announces: which requests are to be signed, and how.
+/// The announcement of a server: which requests are to be signed, and how.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SigningPolicy {
     level: SigningLevel,
     /// Whether data that is written is part of what is signed.
     signs_data: bool,
-    /// Whether requests are signed even when there is no key: then signatures find faults, not forgers.
+    /// Whether requests are signed even without a key. Such signatures detect transmission errors, not forgery.
     is_forced: bool,
     /// Requests by number that do not follow the level.
     overrides: Vec<(u16, Need)>,
@@ -120,7 +115,6 @@ impl SigningPolicy {
     }
 
     /// The options of the announcement.
-    #[must_use]
     pub const fn options_to_wire(&self) -> u8 {
         (if self.signs_data { OPTION_DATA } else { 0 }) | (if self.is_forced { OPTION_FORCE } else { 0 })
     }
@@ -217,48 +211,22 @@ pub struct RequestSignature {
     pub sequence: u64,
     /// Whether the payload is left out of what is signed.
     pub leaves_out_payload: bool,
-    /// The sealed digest.
     pub sealed: Vec<u8>,
 }
 
 /// Why a request was refused, or could not be signed. The connection ends with it.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningError {
-    /// A request that needs a signature has none.
     #[error("request {request} is not signed")]
-    Missing {
-        /// Its number.
-        request: u16,
-    },
-    /// The signature is for another request.
+    Missing { request: u16 },
     #[error("the signature is for request {signed}, and request {request} followed")]
-    OtherRequest {
-        /// What was signed.
-        signed: u16,
-        /// What came.
-        request: u16,
-    },
-    /// The sequence number does not grow: somebody may have repeated a request.
+    OtherRequest { signed: u16, request: u16 },
     #[error("the signature's number {sequence} is not above {last}")]
-    Sequence {
-        /// What came.
-        sequence: u64,
-        /// The last one.
-        last: u64,
-    },
-    /// The signature is too long.
+    Sequence { sequence: u64, last: u64 },
     #[error("a signature of {len} bytes is longer than {SIGNATURE_LEN_MAX}")]
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
-    /// The signature does not match the request.
+    TooLong { len: usize },
     #[error("the signature of request {request} is wrong")]
-    Mismatch {
-        /// Its number.
-        request: u16,
-    },
-    /// The digest could not be sealed.
+    Mismatch { request: u16 },
     #[error("signing a request")]
     Seal(#[from] SessionKeyError),
 }
@@ -279,9 +247,6 @@ impl RequestSigner {
     }
 
     /// The signature to send before a request; `None` when it needs none.
-    ///
-    /// # Errors
-    /// When the crypto library fails.
     pub fn sign(
         &mut self,
         header: &[u8; HEADER_LEN],
@@ -356,7 +321,7 @@ impl SignatureChecker {
         if signature.request != request {
             return Err(SigningError::OtherRequest { signed: signature.request, request });
         }
-        // Nobody but the policy says what may be left out. Clients of XRootD 6 say it, too, where there is nothing.
+        // Only the policy decides which data is left out. Clients of XRootD 6 say it, too, where there is nothing.
         if signature.leaves_out_payload && !payload.is_empty() && !self.policy.leaves_out_payload(request) {
             return Err(SigningError::Mismatch { request });
         }

@@ -1,6 +1,6 @@
-//! The security protocol `sss`: who shares a secret with the server is believed.
+//! The security protocol `sss`: a secret shared with the server is the proof.
 //!
-//! A client seals who it is with a key that both sides hold, in one message; it is good once, for some seconds and from one
+//! A client seals its identity with a key that both sides hold, in one message, valid once, for some seconds and from one
 //! address.
 //! The layout is that of the stock implementation, in both of its versions.
 

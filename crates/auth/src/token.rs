@@ -1,4 +1,4 @@
-//! Bearer tokens: how they travel, and what they prove.
+//! Bearer tokens: their transport and verification.
 
 mod base64url;
 mod bearer;
@@ -22,6 +22,3 @@ pub use keys::{KEY_SET_LEN_MAX, KEYS_MAX, KeySet, KeySetError};
 pub use secret::{TOKEN_LEN_MAX, Token, TokenTextError};
 pub use verified::{VERIFIED_SECONDS_MAX, VerifiedTokens};
 pub use ztn::{ZtnError, ZtnParams, parse_ztn_message, ztn_message};
-
-#[cfg(test)]
-mod tests;

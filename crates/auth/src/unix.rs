@@ -1,4 +1,4 @@
-//! The security protocols that prove nothing: `unix`, in which clients say who they are, and `host`, in which they say nothing.
+//! The security protocols without proof: `unix`, in which clients report a user name, and `host`, in which they report nothing.
 
 use crate::{Identity, Method};
 
@@ -14,10 +14,8 @@ const NAME_LEN_MAX: usize = 256;
 /// Why a message was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum UnixError {
-    /// It is of another protocol.
     #[error("unix: the message is of another protocol")]
     Foreign,
-    /// It names no user, or one that no system has.
     #[error("unix: the message names no possible user")]
     User,
 }
@@ -35,7 +33,7 @@ pub fn unix_message(user: &str, group: Option<&str>) -> Vec<u8> {
     message
 }
 
-/// Who a client at `host` says it is. Nothing of it is proven.
+/// The identity that a client at `host` reports, without proof.
 ///
 /// # Errors
 /// When the message is of another protocol, or names no user.
@@ -52,8 +50,10 @@ pub fn parse_unix_message(message: &[u8], host: &str) -> Result<Identity, UnixEr
 }
 
 fn name(word: &[u8]) -> Option<String> {
-    let is_plain = word.len() <= NAME_LEN_MAX && word.iter().all(u8::is_ascii_graphic);
-    std::str::from_utf8(word).ok().filter(|_| is_plain).map(str::to_owned)
+    if word.len() > NAME_LEN_MAX || !word.iter().all(u8::is_ascii_graphic) {
+        return None;
+    }
+    std::str::from_utf8(word).ok().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ const CONDITIONAL: [&str; 5] = ["xrd.port", "all.role", "ofs.role", "all.manager
 
 /// The files and the environment of a configuration.
 pub trait Machine: fmt::Debug {
+    /// The value of a variable of the environment.
     fn environment(&self, name: &str) -> Option<String>;
 
     /// # Errors

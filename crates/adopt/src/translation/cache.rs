@@ -32,7 +32,7 @@ pub(super) fn switch(word: &str) -> Option<bool> {
     }
 }
 
-/// `pfc.spaces [data SPACE] [meta SPACE]`.
+/// Reads the directive `pfc.spaces [data SPACE] [meta SPACE]`.
 pub(super) fn take_spaces(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
     if item.words.iter().all(|space| *space == PUBLIC) {
         return Verdict::not_needed("XCache's default");
@@ -40,7 +40,7 @@ pub(super) fn take_spaces(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdic
     Verdict::not_honoured(SPACES)
 }
 
-/// `oss.space NAME PATH`.
+/// Reads the directive `oss.space NAME PATH`.
 pub(super) fn take_space(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
     match item.words {
         [] | [_] => Verdict::malformed(),
@@ -49,13 +49,13 @@ pub(super) fn take_space(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict
     }
 }
 
-/// `oss.localroot PATH`.
+/// Reads the directive `oss.localroot PATH`.
 pub(super) fn take_local_root(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     let path = item.first().starts_with('/').then(|| item.first().to_owned());
     item.take(path, &mut site.local_root, notes)
 }
 
-/// `ofs.osslib [OPTIONS] LIBRARY`.
+/// Reads the directive `ofs.osslib [OPTIONS] LIBRARY`.
 pub(super) fn take_storage(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
     if item.names_proxy() {
         return Verdict::honoured("Forebay itself sends requests to origins");
@@ -63,7 +63,7 @@ pub(super) fn take_storage(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdi
     Verdict::not_honoured("storage plug-ins are not loaded")
 }
 
-/// `ofs.ckslib DIGEST LIBRARY`.
+/// Reads the directive `ofs.ckslib DIGEST LIBRARY`.
 pub(super) fn take_checksum_library(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
     if item.names_proxy() {
         return Verdict::honoured("checksums are requested from the origin");
@@ -71,7 +71,7 @@ pub(super) fn take_checksum_library(item: Item<'_>, _: &mut Site, _: &mut Notes)
     Verdict::not_honoured("checksums are requested from the origin: xrootd plug-ins are not loaded")
 }
 
-/// `pfc.cschk [off] [[no]cache] [[no]net] [[no]tls] [uvkeep {T|lru}]`.
+/// Reads the directive `pfc.cschk [off] [[no]cache] [[no]net] [[no]tls] [uvkeep {T|lru}]`.
 pub(super) fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     let mut is_net = true;
     for word in item.words {
@@ -91,7 +91,7 @@ pub(super) fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes)
     Verdict::honoured("")
 }
 
-/// `pfc.onlyifcached [minsize SIZE] [minfrac F]`.
+/// Reads the directive `pfc.onlyifcached [minsize SIZE] [minfrac F]`.
 pub(super) fn take_cached(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     let bytes = item.after("minsize").map(size);
     let fraction = item.after("minfrac").map(|text| text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part)));

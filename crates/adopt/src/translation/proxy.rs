@@ -13,7 +13,7 @@ const CACHE_LIBRARIES: [&str; 3] = ["default", "libXrdPfc", "libXrdFileCache"];
 /// Schemes of supported origins.
 const SERVED_SCHEMES: [&str; 2] = ["root", "xroot"];
 
-/// `pss.cachelib LIBRARY`.
+/// Reads the directive `pss.cachelib LIBRARY`.
 pub(super) fn take_cache(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     if !CACHE_LIBRARIES.iter().any(|library| item.first().contains(library)) {
         return Verdict::not_honoured("a cache other than XCache");
@@ -21,7 +21,7 @@ pub(super) fn take_cache(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> 
     item.take(Some(()), &mut site.cache, notes)
 }
 
-/// `pss.origin [=[SCHEME,...]] [DESTINATION]`.
+/// Reads the directive `pss.origin [=[SCHEME,...]] [DESTINATION]`.
 pub(super) fn take_origin(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     let is_forwarding = item.first().starts_with('=');
     let destination = if is_forwarding { item.rest() } else { item.words };

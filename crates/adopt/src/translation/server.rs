@@ -7,7 +7,7 @@ use super::{
     site::{Export, Form, Notes, Site, Written},
 };
 
-/// `xrd.allow {host|netgroup} NAME`.
+/// Reads the directive `xrd.allow {host|netgroup} NAME`.
 pub(super) fn take_allow(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
     if matches!(item.words, ["host", "*"]) {
         return Verdict::not_needed("all hosts may connect");
@@ -15,7 +15,7 @@ pub(super) fn take_allow(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict
     Verdict::unprotected("all hosts may connect: restrict access with a firewall")
 }
 
-/// `all.role ROLE...`.
+/// Reads the directive `all.role ROLE...`.
 pub(super) fn take_role(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
     if ["manager", "supervisor", "peer"].iter().any(|role| item.words.contains(role)) {
         return Verdict::not_honoured("Forebay is not a redirector: keep xrootd for this instance");
@@ -33,7 +33,7 @@ pub(super) fn take_tls(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
     )
 }
 
-/// `xrootd.fslib LIBRARY...`.
+/// Reads the directive `xrootd.fslib LIBRARY...`.
 pub(super) fn take_file_system(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
     if item.words.iter().any(|word| word.contains("hrottle")) {
         return Verdict::not_honoured(
@@ -43,7 +43,7 @@ pub(super) fn take_file_system(item: Item<'_>, _: &mut Site, _: &mut Notes) -> V
     Verdict::not_needed("there is one file system layer")
 }
 
-/// `xrd.port [tls] {any|PORT}`.
+/// Reads the directive `xrd.port [tls] {any|PORT}`.
 pub(super) fn take_port(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     match item.words {
         ["tls", ..] => Verdict::not_honoured("this release has no port for TLS"),
@@ -52,7 +52,7 @@ pub(super) fn take_port(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> V
     }
 }
 
-/// `all.export PATH [OPTIONS]`.
+/// Reads the directive `all.export PATH [OPTIONS]`.
 pub(super) fn take_export(item: Item<'_>, site: &mut Site, _: &mut Notes) -> Verdict {
     let path = item.first();
     if path == "*" || !path.starts_with('/') {
@@ -75,7 +75,7 @@ fn trimmed(path: &str) -> &str {
     }
 }
 
-/// `xrd.timeout [hail T] [idle T] [kill T] [read T]`.
+/// Reads the directive `xrd.timeout [hail T] [idle T] [kill T] [read T]`.
 pub(super) fn take_timeouts(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     let mut verdict = Verdict::not_needed("see server.write_stall_max and server.login_time_max");
     if let Some(text) = item.after("hail") {
@@ -88,7 +88,7 @@ pub(super) fn take_timeouts(item: Item<'_>, site: &mut Site, notes: &mut Notes) 
     }
 }
 
-/// `xrootd.chksum [max N] [chkcgi] NAME... [PROGRAM]`.
+/// Reads the directive `xrootd.chksum [max N] [chkcgi] NAME... [PROGRAM]`.
 pub(super) fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     let words = if item.first() == "max" { item.words.get(2..).unwrap_or_default() } else { item.words };
     let words: Vec<_> = words.iter().filter(|word| **word != "chkcgi").collect();
@@ -102,7 +102,7 @@ pub(super) fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes)
     Verdict::honoured(if has_program { "checksums are requested from the origin; the program is not run" } else { "" })
 }
 
-/// `xrd.protocol NAME[:PORT] LIBRARY`.
+/// Reads the directive `xrd.protocol NAME[:PORT] LIBRARY`.
 pub(super) fn take_protocol(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
     match item.first().split(':').next().unwrap_or_default() {
         "xroot" | "xrootd" | "root" => Verdict::not_needed("root:// is always served, on server.listen"),
@@ -111,7 +111,7 @@ pub(super) fn take_protocol(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verd
     }
 }
 
-/// `setenv NAME = VALUE`.
+/// Reads the directive `setenv NAME = VALUE`.
 pub(super) fn environment(name: &str) -> Verdict {
     match name {
         "X509_USER_PROXY" | "X509_USER_CERT" | "X509_USER_KEY" | "X509_CERT_DIR" | "BEARER_TOKEN"

@@ -37,7 +37,7 @@ pub(super) struct Quota {
     pub(super) bytes: u64,
 }
 
-/// `pfc.diskusage LOW HIGH [files BASE NOMINAL MAX] [purgeinterval T] [purgecoldfiles AGE PERIOD]`.
+/// Reads the directive `pfc.diskusage LOW HIGH [files BASE NOMINAL MAX] [purgeinterval T] [purgecoldfiles AGE PERIOD]`.
 pub(super) fn take_usage(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
     let Some(usage) = read_usage(item) else { return Verdict::malformed() };
     let verdict = match (usage.files, usage.high) {

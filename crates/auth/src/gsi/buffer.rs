@@ -13,11 +13,11 @@ const NAME: &[u8] = b"gsi\0";
 pub(crate) mod step {
     /// Client: asks for the server's certificate.
     pub(crate) const CLIENT_CERTREQ: u32 = 1000;
-    /// Client: shows its own.
+    /// Client: sends its certificate.
     pub(crate) const CLIENT_CERT: u32 = 1001;
     /// Client: answers a request for a proxy.
     pub(crate) const CLIENT_SIGPXY: u32 = 1002;
-    /// Server: shows its certificate.
+    /// Server: sends its certificate.
     pub(crate) const SERVER_CERT: u32 = 2001;
     /// Server: asks for a proxy.
     pub(crate) const SERVER_PXYREQ: u32 = 2002;
@@ -45,33 +45,19 @@ pub(crate) mod bucket {
     pub(crate) const DIGEST_NAMES: u32 = 3026;
 }
 
-/// Why bytes are no buffer.
+/// Why bytes were refused as a buffer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum BufferError {
-    /// Longer than [`BUFFER_LEN_MAX`].
     #[error("a GSI message of {len} bytes, more than {BUFFER_LEN_MAX}")]
-    TooLong {
-        /// Its bytes.
-        len: usize,
-    },
-    /// It does not begin with the protocol's name and a step.
+    TooLong { len: usize },
     #[error("a message that is not one of GSI")]
     NotGsi,
-    /// A bucket is longer than what is left.
     #[error("a GSI message that ends within a bucket of type {bucket}")]
-    Truncated {
-        /// The bucket's type.
-        bucket: u32,
-    },
-    /// More than [`BUCKETS_MAX`] buckets.
+    Truncated { bucket: u32 },
     #[error("a GSI message of more than {BUCKETS_MAX} buckets")]
     TooManyBuckets,
-    /// Two buckets of one type.
     #[error("a GSI message with two buckets of type {bucket}")]
-    Twice {
-        /// The buckets' type.
-        bucket: u32,
-    },
+    Twice { bucket: u32 },
 }
 
 /// A buffer that was read: borrows its buckets from the message.
@@ -82,7 +68,7 @@ pub struct Buffer<'a> {
 }
 
 impl<'a> Buffer<'a> {
-    /// Reads a message. A missing end marker is forgiven, and what stands behind one is passed over.
+    /// Reads a message. A missing end marker is accepted, and bytes after one are ignored.
     ///
     /// # Errors
     /// When it is too long, has too many buckets, or is cut off.
@@ -95,9 +81,9 @@ impl<'a> Buffer<'a> {
         let mut buckets: Vec<(u32, &[u8])> = Vec::new();
         while let Some(bucket) = take_u32(&mut rest).filter(|&bucket| bucket != bucket::END) {
             let len = take_u32(&mut rest).and_then(|len| usize::try_from(len).ok());
-            let (content, behind) =
+            let (content, after) =
                 len.and_then(|len| rest.split_at_checked(len)).ok_or(BufferError::Truncated { bucket })?;
-            rest = behind;
+            rest = after;
             if buckets.len() == BUCKETS_MAX {
                 return Err(BufferError::TooManyBuckets);
             }
@@ -110,7 +96,6 @@ impl<'a> Buffer<'a> {
     }
 
     /// The step of the handshake that the message is.
-    #[must_use]
     pub const fn step(&self) -> u32 {
         self.step
     }
@@ -122,7 +107,6 @@ impl<'a> Buffer<'a> {
     }
 
     /// The types and contents of all buckets, in their order.
-    #[must_use]
     pub fn buckets(&self) -> &[(u32, &'a [u8])] {
         &self.buckets
     }
@@ -146,8 +130,8 @@ pub fn write_buffer(step: u32, buckets: &[(u32, &[u8])]) -> Vec<u8> {
 }
 
 fn take_u32(rest: &mut &[u8]) -> Option<u32> {
-    let (field, behind) = rest.split_first_chunk()?;
-    *rest = behind;
+    let (field, after) = rest.split_first_chunk()?;
+    *rest = after;
     Some(u32::from_be_bytes(*field))
 }
 

@@ -24,7 +24,7 @@ const OFFER_LEN_MAX: usize = 4096;
 /// Digests that we name if the server does, the best first; nothing in the handshake uses one.
 const DIGESTS: [&str; 3] = ["sha256", "sha1", "md5"];
 
-/// What a client brings to its handshakes with one kind of server.
+/// Settings of a client for its handshakes with one kind of server.
 #[derive(Debug)]
 pub struct GsiClientSettings {
     credential: Arc<Credential>,
@@ -74,14 +74,13 @@ impl GsiClientSettings {
         self
     }
 
-    /// What we identify ourselves with.
-    #[must_use]
+    /// Our own chain and key.
     pub fn credential(&self) -> &Credential {
         &self.credential
     }
 }
 
-/// What a client does next: sends this, and waits for the server's next message.
+/// The message to send; then the client waits for the server's next one.
 #[derive(Debug)]
 pub struct ClientStep(pub Vec<u8>);
 
@@ -102,7 +101,6 @@ pub struct GsiClient {
 enum State {
     /// The server's certificate was asked for.
     Asked(Tag),
-    /// Ours is out.
     Shown(Box<Shown>),
     Over,
 }
@@ -114,7 +112,7 @@ struct Shown {
 }
 
 impl GsiClient {
-    /// Begins a handshake with the server that one reaches as `host`, which offers `gsi` with what stands behind `&P=gsi,`. Gives
+    /// Begins a handshake with the server that one reaches as `host`, which offers `gsi` with the parameters after `&P=gsi,`. Gives
     /// the first message too.
     ///
     /// # Errors
@@ -144,9 +142,6 @@ impl GsiClient {
     }
 
     /// Takes a challenge. Costs milliseconds of computing; much more the first time that a server's group is seen.
-    ///
-    /// # Errors
-    /// Why the server is refused, or what went wrong.
     pub fn handle(&mut self, message: &[u8], now: UnixTime) -> Result<ClientStep, GsiError> {
         if now.seconds_since(self.started_at) > HANDSHAKE_S_MAX {
             return Err(GsiError::TooSlow);
@@ -162,9 +157,6 @@ impl GsiClient {
     }
 
     /// The server has accepted: gives the key that both sides share, for signed requests.
-    ///
-    /// # Errors
-    /// When the server has not proved who it is.
     pub fn finish(self) -> Result<SessionKey, GsiError> {
         match self.state {
             State::Shown(shown) => Ok(shown.session_key),
@@ -172,7 +164,7 @@ impl GsiClient {
         }
     }
 
-    /// Takes the server's certificate, and shows ours.
+    /// Takes the server's certificate, and sends ours.
     fn show(&mut self, message: &Buffer<'_>, tag: &Tag, now: UnixTime) -> Result<ClientStep, GsiError> {
         let server = self.check_server(message, tag, now)?;
         let settings = &*self.settings;
@@ -202,7 +194,7 @@ impl GsiClient {
         Ok(ClientStep(answer))
     }
 
-    /// Who the server is: its certificate leads to an authority, names the host, and its key has signed our tag.
+    /// Verifies the server: its certificate leads to an authority, names the host, and its key has signed our tag.
     fn check_server(&self, message: &Buffer<'_>, tag: &Tag, now: UnixTime) -> Result<Rsa<Public>, GsiError> {
         let chain = message.get(bucket::CERTIFICATES).ok_or(GsiError::Missing("a certificate"))?;
         let chain = Chain::from_pem(chain)?;

@@ -24,7 +24,7 @@ pub const GROUP_BITS_MAX: i32 = 8192;
 const VALUES_LEN_MAX: usize = 8 << 10;
 
 /// Rounds of the test for primes: a number that is none passes one with a probability of a quarter at most. The library's own test
-/// does 128 of them, seconds of work, for numbers that nobody vouches for; a server has signed its group.
+/// does 128 of them, seconds of work, for numbers without a signature; a server has signed its group.
 const PRIME_ROUNDS: usize = 16;
 
 /// Groups that are remembered as good: each server has one, and most share it.
@@ -50,22 +50,15 @@ N///////////AgEC
 /// Why the peer's group or public value is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
-    /// It is not the text of a group with a value, or too long.
     #[error("Diffie-Hellman values that cannot be read")]
     Form,
-    /// The group is too small, too large, or not one at all.
     #[error(
         "a Diffie-Hellman group of {bits} bits, which is not used; for servers that know small ones only \
          (XRootD 5 and dCache: 512 bits) there is a switch to allow weak groups"
     )]
-    Group {
-        /// Bits of its prime.
-        bits: i32,
-    },
-    /// The public value is one with which everybody knows the secret.
+    Group { bits: i32 },
     #[error("a Diffie-Hellman value out of its range")]
     Value,
-    /// The crypto library failed.
     #[error("the crypto library failed to exchange keys")]
     Library(#[from] ErrorStack),
 }

@@ -51,7 +51,6 @@ impl Half {
         Ok(Self { values, exchange, taken: Mutex::default() })
     }
 
-    /// The keys.
     pub(crate) const fn exchange(&self) -> &Exchange {
         &self.exchange
     }
@@ -91,7 +90,7 @@ impl SharedHalf {
     }
 
     /// Clears the half from memory if it is too old for handshakes that begin at `now`; those under way keep it. To be called every
-    /// minute or so: when nobody logs in, nothing else does.
+    /// minute or so: without logins nothing else does.
     pub fn forget_old(&self, now: UnixTime) {
         let mut current = self.0.lock();
         current.take_if(|current| !current.is_good_at(now));

@@ -12,7 +12,6 @@ const RSA_BITS_MIN: u32 = 1024;
 /// A client that has proved who it is.
 #[derive(Debug)]
 pub struct GsiPeer {
-    /// Its certificates, verified.
     pub chain: Chain,
     /// The key that both sides share, for signed requests.
     pub session_key: SessionKey,
@@ -23,7 +22,7 @@ pub struct GsiPeer {
 }
 
 impl GsiPeer {
-    /// Who the client is: the end entity, not the proxy.
+    /// The identity of the client: the end entity, not the proxy.
     #[must_use]
     pub fn identity(&self, host: &str, attributes: Vec<Fqan>) -> Identity {
         self.chain.identity(Method::Gsi, host, attributes)

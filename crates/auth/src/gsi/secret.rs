@@ -23,20 +23,19 @@ const TAG_LEN_MAX: usize = 16;
 /// Our ciphers, the one that all peers know first.
 pub(crate) const CIPHERS: [SessionCipher; 2] = [SessionCipher::Aes128Cbc, SessionCipher::Aes256Cbc];
 
-/// What stands before a tag in its digest.
+/// Prefix of a tag in its digest.
 const TAG_CONTEXT: &[u8] = b"XRD-GSI-RTAG-v1";
 
-/// What of a tag is signed.
+/// The signed form of a tag.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TagForm {
-    /// The tag itself.
     Plain,
     /// SHA-256 of a context and the tag: no signature of anything else is made of it.
     Digest,
 }
 
 impl TagForm {
-    /// What a peer of that version signs.
+    /// The form that a peer of this version signs.
     pub(crate) const fn of_version(version: u32) -> Self {
         if version >= GSI_VERSION_DIGESTS { Self::Digest } else { Self::Plain }
     }

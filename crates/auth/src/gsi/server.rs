@@ -18,25 +18,24 @@ const DIGESTS: &[u8] = b"sha256:sha1";
 /// The client is willing to sign a request for a proxy.
 const OPTION_SIGNS_REQUESTS: u32 = 0x04;
 
-/// What a server brings to all its handshakes.
+/// Settings of a server for all its handshakes.
 #[derive(Debug)]
 pub struct GsiServerSettings {
     /// The host's certificate and key; no proxy.
     pub credential: Arc<Credential>,
-    /// Whom it trusts.
     pub trust: Arc<TrustAnchors>,
-    /// What it asks of clients.
+    /// Requirements for clients.
     pub rules: TrustRules,
     /// Whether clients of versions before 10400 are accepted, whose keys an attacker on the way can exchange.
     pub allow_unsigned: bool,
     /// Whether clients that are willing are asked for a proxy.
     pub asks_delegation: bool,
-    /// What handshakes share for a while.
+    /// The key half that handshakes share for a while.
     pub half: Arc<SharedHalf>,
 }
 
 impl GsiServerSettings {
-    /// What stands behind `&P=gsi,` in the answer to a login: version, crypto module, authority of our certificate.
+    /// The parameters after `&P=gsi,` in the answer to a login: version, crypto module, authority of our certificate.
     #[must_use]
     pub fn offer(&self) -> String {
         let hashes = self.credential.chain().end_entity().issuer_hashes().join("|");
@@ -44,7 +43,7 @@ impl GsiServerSettings {
     }
 }
 
-/// What a server does next.
+/// The next step of a server.
 #[derive(Debug)]
 pub enum ServerStep {
     /// Sends this, and waits for the client's next message.
@@ -98,9 +97,6 @@ impl GsiServer {
     }
 
     /// Takes the client's next message. Costs milliseconds of computing, and a tenth of a second when it asks for a proxy.
-    ///
-    /// # Errors
-    /// Why the client is refused.
     pub fn handle(&mut self, message: &[u8], now: UnixTime) -> Result<ServerStep, GsiError> {
         let message = Buffer::parse(message)?;
         match (std::mem::replace(&mut self.state, State::Over), message.step()) {
@@ -136,7 +132,7 @@ impl GsiServer {
         let key = self.settings.credential.key().rsa()?;
         let signed_tag = sign_tag(&Buffer::parse(main)?, form, &key)?;
         let is_padded = is_signed && !module.contains("nopad");
-        // Without padding, how long a secret is shows in the time that it takes: one key for many would be guessed bit by bit.
+        // Without padding, the time of the computation reveals the length of a secret: one key for many would be guessed bit by bit.
         let half = match (is_signed, is_padded) {
             (true, true) => self.settings.half.at(now, &self.settings.credential)?,
             (true, false) => Arc::new(Half::signed(&self.settings.credential)?),
@@ -191,7 +187,7 @@ impl GsiServer {
         let init_vector = if shown.is_signed { InitVector::Sent } else { InitVector::Zero };
         let session_key = SessionKey::new(cipher, &secret, init_vector)?;
 
-        // One answer to whatever is wrong with it: which it is would tell an attacker what an altered message looks like inside.
+        // One error for all faults: details would reveal the content of an altered message to an attacker.
         let main = open_main(message, &session_key).map_err(|_| GsiError::Sealed)?;
         let main = Buffer::parse(&main).map_err(|_| GsiError::Sealed)?;
         let certificates = main.get(bucket::CERTIFICATES).ok_or(GsiError::Sealed)?;

@@ -1,13 +1,13 @@
-//! Whom a rule is for.
+//! Conditions of a rule on the client.
 
 use super::template::Names;
 use crate::{Fqan, Identity, Method};
 use forebay_types::glob_matches;
 use std::fmt;
 
-/// Whom a rule is for: all conditions that are given must hold, and one without any is for everybody.
+/// Conditions on the client: all that are given must hold; without any, the rule is for all clients.
 ///
-/// What the client merely says of itself (methods `none`, `host` and `unix`) meets a condition on user, subject, group or
+/// A claim of the client without proof (methods `none`, `host` and `unix`) meets a condition on user, subject, group or
 /// issuer, and stands in for a name in the path, only when `methods` names that method. In texts, `*` stands for any run of
 /// characters.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -18,9 +18,8 @@ pub struct Conditions {
     pub user: Option<String>,
     /// The distinguished name, or a token's `sub`.
     pub subject: Option<String>,
-    /// Who vouches for the subject: the certification authority, or a token's `iss`.
+    /// Issuer of the subject: the certification authority, or a token's `iss`.
     pub issuer: Option<String>,
-    /// The virtual organization.
     pub vo: Option<String>,
     /// The group with its slashes, as in `/atlas/higgs`.
     pub group: Option<String>,
@@ -35,13 +34,12 @@ pub struct Conditions {
 pub enum Unmet {
     /// The identity was established in another way.
     Method,
-    /// The rule wants more than the client's word, and does not name the method.
+    /// The rule requires a proof, and does not name the method.
     Proof,
     /// The user has another name, or none.
     User,
     /// The subject has another name, or none.
     Subject,
-    /// Somebody else vouches.
     Issuer,
     /// No attribute or group has this organization, group and role.
     Group,
@@ -51,7 +49,6 @@ pub enum Unmet {
 
 impl Unmet {
     /// The condition, as it is named in the configuration.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Method => "method",
@@ -91,7 +88,7 @@ impl<'a> Membership<'a> {
         self.group.strip_prefix('/')?.split('/').next()
     }
 
-    /// The names that the membership gives to a path: of the group, what stands behind its organization.
+    /// The names that the membership gives to a path: of the group, the part after its organization.
     pub(super) fn names(&self, of_user: Names<'a>) -> Names<'a> {
         let group = match self.group.strip_prefix('/') {
             Some(path) => path.split_once('/').map(|(_, group)| group),

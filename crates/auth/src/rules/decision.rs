@@ -1,19 +1,18 @@
-//! What the rules say, and why.
+//! Decisions of the rules, and their reasons.
 
 use super::condition::Unmet;
 use super::template::PathTemplate;
 use std::fmt;
 
-/// What the rules say of one right on one path; `Display` gives the reason, for logs.
+/// The decision on one right on one path; `Display` gives the reason, for logs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Decision<'r> {
     /// Whether it is allowed.
     pub is_allowed: bool,
-    /// What decided.
     pub why: Why<'r>,
 }
 
-/// What decided.
+/// The reason of a decision.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Why<'r> {
     /// The rights of this rule: of those that match, it has the longest path.
@@ -22,9 +21,8 @@ pub enum Why<'r> {
     LeadsTo(RuleName<'r>),
     /// This rule would allow it, but the token was not issued for it.
     Scopes(RuleName<'r>),
-    /// What proved the identity has expired.
+    /// The proof of the identity has expired.
     Expired,
-    /// No rule matches.
     NoRule,
 }
 
@@ -35,20 +33,18 @@ pub struct RuleName<'r> {
     pub number: usize,
     /// The name that it was given; may be empty.
     pub name: &'r str,
-    /// Its path.
     pub path: &'r PathTemplate,
 }
 
 /// How a decision came about, rule by rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Explanation<'r> {
-    /// The decision.
     pub decision: Decision<'r>,
-    /// What became of each rule, in order.
+    /// The verdict of each rule, in order.
     pub verdicts: Vec<(RuleName<'r>, Verdict)>,
 }
 
-/// What one rule says to an identity and a path.
+/// The verdict of one rule on an identity and a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
     /// The path is not below that of the rule, whatever names stand in it.

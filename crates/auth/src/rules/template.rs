@@ -29,7 +29,7 @@ pub(super) enum Name {
     Role,
 }
 
-/// The client's names, as far as there are any.
+/// The client's names.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Names<'a> {
     pub(super) user: Option<&'a str>,
@@ -39,23 +39,15 @@ pub(super) struct Names<'a> {
     pub(super) role: Option<&'a str>,
 }
 
-/// Why a text is no path of a rule.
+/// Why a text was refused as the path of a rule.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PathTemplateError {
-    /// It is no path, whatever stands in for names.
-    #[error("`{text}` is no path of a rule: {problem}")]
-    Path {
-        /// What was written.
-        text: String,
-        /// What is wrong with it.
-        problem: LfnError,
-    },
-    /// A name in braces that nobody has, or a brace without its other.
-    #[error("`{text}` is no path of a rule: in braces write user, subject, vo, group or role, and no brace elsewhere")]
-    Braces {
-        /// What was written.
-        text: String,
-    },
+    #[error("`{text}` is not a path of a rule: {problem}")]
+    Path { text: String, problem: LfnError },
+    #[error(
+        "`{text}` is not a path of a rule: in braces write user, subject, vo, group or role, and no brace elsewhere"
+    )]
+    Braces { text: String },
 }
 
 impl Name {
@@ -90,17 +82,14 @@ impl<'a> Names<'a> {
 
 impl PathTemplate {
     /// Reads `/path/with/{user}`; squeezes slashes as paths of requests are squeezed.
-    ///
-    /// # Errors
-    /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, PathTemplateError> {
-        let shown = || text.chars().take(80).collect::<String>();
-        let error = |problem| PathTemplateError::Path { text: shown(), problem };
+        let excerpt = || text.chars().take(80).collect::<String>();
+        let error = |problem| PathTemplateError::Path { text: excerpt(), problem };
         let path = Lfn::parse(text).map_err(error)?;
         if path.as_str().contains(char::is_control) {
             return Err(error(LfnError::Nul));
         }
-        let parts = parts_of(path.as_str()).ok_or_else(|| PathTemplateError::Braces { text: shown() })?;
+        let parts = parts_of(path.as_str()).ok_or_else(|| PathTemplateError::Braces { text: excerpt() })?;
         Ok(Self { text: path.as_str().to_owned(), parts })
     }
 
@@ -144,7 +133,7 @@ impl PathTemplate {
         (expanded != *path && expanded.is_within(path)).then_some(expanded)
     }
 
-    /// Whether `path` begins as the prefix does, as far as no name stands in it: a quick look before all else.
+    /// Whether `path` begins with the constant prefix: a fast check before all others.
     pub(super) fn begins(&self, path: &Lfn) -> bool {
         match self.parts.first() {
             Some(Part::Text(text)) => self.text == "/" || path.as_str().starts_with(text.as_str()),
@@ -172,8 +161,8 @@ impl fmt::Display for PathTemplate {
 
 fn parts_of(mut text: &str) -> Option<Vec<Part>> {
     let mut parts = Vec::new();
-    while let Some((before, behind)) = text.split_once('{') {
-        let (name, rest) = behind.split_once('}')?;
+    while let Some((before, after)) = text.split_once('{') {
+        let (name, rest) = after.split_once('}')?;
         if before.contains('}') {
             return None;
         }

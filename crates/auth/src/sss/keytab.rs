@@ -11,7 +11,7 @@ pub const KEYTAB_LEN_MAX: usize = 256 << 10;
 /// Most keys of a keytab.
 pub const SSS_KEYS_MAX: usize = 1024;
 
-/// Longest names in bytes: of keys (with a NUL behind), users and groups.
+/// Longest names in bytes: of keys (with a trailing NUL), users and groups.
 pub(super) const NAME_LEN_MAX: usize = 192;
 const USER_LEN_MAX: usize = 128;
 const GROUP_LEN_MAX: usize = 64;
@@ -43,47 +43,29 @@ pub struct SssKey {
 /// Why a keytab was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum KeytabError {
-    /// Longer than [`KEYTAB_LEN_MAX`].
     #[error("the keytab has {len} bytes, at most {KEYTAB_LEN_MAX} are read")]
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
-    /// More than [`SSS_KEYS_MAX`].
+    TooLong { len: usize },
     #[error("the keytab holds more than {SSS_KEYS_MAX} keys")]
     TooMany,
-    /// No key at all.
     #[error("the keytab holds no key: make one with `xrdsssadmin add`")]
     Empty,
-    /// A line that cannot be understood.
     #[error("line {line} of the keytab: {problem}")]
-    Line {
-        /// Its number, from 1.
-        line: usize,
-        /// What is wrong with it.
-        problem: KeytabProblem,
-    },
+    Line { line: usize, problem: KeytabProblem },
 }
 
-/// What is wrong with a line of a keytab.
+/// The fault of a line of a keytab.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum KeytabProblem {
-    /// It is not text.
-    #[error("it is no text")]
+    #[error("it is not text")]
     NotText,
-    /// It does not begin with a known format.
     #[error("formats 0 and 1 are known, and it begins with neither")]
     Format,
-    /// A number or time that is none.
     #[error("`{0}:` is followed by no number")]
     Number(char),
-    /// A name that is too long.
     #[error("what follows `{0}:` is too long")]
     TooLong(char),
-    /// It lacks number or key.
     #[error("it needs `N:` with the key's number and `k:` with the key")]
     Missing,
-    /// The key is not hexadecimal, or of a length that cannot be.
     #[error("the key must be {KEY_LEN_MIN} to {KEY_LEN_MAX} bytes in hexadecimal (`xrdsssadmin -l 32 add`)")]
     Key,
 }
@@ -92,7 +74,7 @@ impl Keytab {
     /// Reads a keytab.
     ///
     /// # Errors
-    /// Names the first line that cannot be understood, never what it holds.
+    /// The first malformed line, without its content.
     pub fn parse(bytes: &[u8]) -> Result<Self, KeytabError> {
         if bytes.len() > KEYTAB_LEN_MAX {
             return Err(KeytabError::TooLong { len: bytes.len() });
@@ -111,7 +93,6 @@ impl Keytab {
     }
 
     /// The keys, in the order of their lines.
-    #[must_use]
     pub fn keys(&self) -> &[SssKey] {
         &self.keys
     }

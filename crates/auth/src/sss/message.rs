@@ -27,14 +27,12 @@ const ATTRIBUTES_MAX: usize = 128;
 /// The time that messages count from: 2008-09-23 16:58:00 UTC.
 const EPOCH: UnixTime = UnixTime(1_222_183_880);
 
-/// The only cipher.
 const BLOWFISH: u8 = b'0';
 
 /// Options: the message says who its sender is, or asks how it is called here.
 const OPTION_DATA: u8 = 0;
 const OPTION_ASKS_LOGIN: u8 = 1;
 
-/// Kinds of items.
 const NAME: u8 = 0x01;
 const GROUPS: u8 = 0x04;
 const ENDORSEMENTS: u8 = 0x05;
@@ -42,14 +40,14 @@ const FILLER: u8 = 0x07;
 const LOGIN: u8 = 0x10;
 const HOST: u8 = 0x20;
 
-/// What a server says of itself in the list of security protocols: `0.+LIFETIME:KEYTAB`.
+/// The parameters of a server in the list of security protocols: `0.+LIFETIME:KEYTAB`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct SssParams {
     /// Whether it knows the second version of the protocol: names of keys.
     pub is_v2: bool,
     /// How long messages are good, seconds.
     pub lifetime_seconds: u32,
-    /// Where the stock client looks for its keytab when nobody told it.
+    /// The keytab that the stock client uses by default.
     pub keytab: String,
 }
 
@@ -58,11 +56,11 @@ pub struct SssParams {
 pub struct SssPeer<'a> {
     /// Where its connection comes from.
     pub address: SocketAddr,
-    /// Name of its host, as far as the resolver knows it.
+    /// Host name, if the resolver knows it.
     pub host: &'a str,
 }
 
-/// What becomes of a message.
+/// The result of a message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SssStep {
     /// It proves who the client is.
@@ -74,73 +72,48 @@ pub enum SssStep {
 /// Why a message was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SssError {
-    /// Too short, or a length in it points behind its end.
     #[error("sss: the message is cut off")]
     Truncated,
-    /// Longer than any client makes them.
     #[error("sss: the message has {len} bytes, which is too long")]
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
-    /// Another protocol, cipher or option.
+    TooLong { len: usize },
     #[error("sss: the message is of another protocol, cipher or version")]
     Foreign,
-    /// The keytab has no such key, or it has expired.
     #[error("sss: the keytab has no valid key {id}; do both sides use the same keytab?")]
-    UnknownKey {
-        /// Its number.
-        id: i64,
-    },
-    /// The message was not sealed with the key that it names.
+    UnknownKey { id: i64 },
     #[error("sss: the message was not sealed with key {id} of this keytab")]
-    Seal {
-        /// Its number.
-        id: i64,
-    },
-    /// The message is too old, or from the future.
+    Seal { id: i64 },
     #[error(
         "sss: the message was made {age_seconds} s ago, and is good for {lifetime_seconds}: are both clocks right?"
     )]
     Expired {
         /// Seconds since it was made; negative when that is in the future.
         age_seconds: i64,
-        /// Seconds that it is good for.
         lifetime_seconds: u32,
     },
-    /// What is sealed cannot be understood.
-    #[error("sss: what the message says of its sender cannot be understood")]
+    #[error("sss: the sender in the message is malformed")]
     Items,
-    /// It says nothing of its sender.
     #[error("sss: the message does not say who its sender is")]
     Nobody,
-    /// It comes from elsewhere than it was made.
     #[error("sss: the message was made at {made_at}, and comes from {from}")]
     Host {
         /// The address or name in it; empty when there is none.
         made_at: String,
-        /// Where it comes from.
         from: SocketAddr,
     },
-    /// It was accepted before: somebody has listened.
     #[error("sss: the message was used before")]
     Replayed,
-    /// It is what a server answers, and proves nothing of a client.
     #[error("sss: the message is a server's answer")]
     Reflected,
-    /// So many were accepted that no further one can be remembered.
     #[error("sss: too many logins at the same time, try again in some seconds")]
     TooMany,
-    /// The server's parameters are of another form.
     #[error("sss: the server's parameters are not of the form 0.+LIFETIME:KEYTAB")]
     Params,
-    /// The crypto library gave no random bytes.
     #[error("the crypto library gave no random bytes")]
     Library(#[from] ErrorStack),
 }
 
 impl SssError {
-    /// Whose side the error is on.
+    /// The side at fault.
     #[must_use]
     pub const fn side(&self) -> Side {
         match self {
@@ -150,7 +123,6 @@ impl SssError {
     }
 
     /// Whether the same may work when it is tried again.
-    #[must_use]
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::Library(_) | Self::TooMany)
     }
@@ -164,9 +136,6 @@ impl SssParams {
     }
 
     /// Reads the text in a server's list.
-    ///
-    /// # Errors
-    /// When it is of another form.
     pub fn parse(text: &str) -> Result<Self, SssError> {
         let rest = text.strip_prefix("0.").ok_or(SssError::Params)?;
         let (lifetime, keytab) = rest.split_once(':').ok_or(SssError::Params)?;
@@ -180,9 +149,6 @@ impl SssParams {
 
 /// The message of a client that is `user`, sealed with `key` at `now`. It is good for the server's lifetime only, and on the
 /// connection from `local` only, which must be as the server sees it.
-///
-/// # Errors
-/// When the crypto library fails.
 pub fn sss_message(
     key: &SssKey,
     user: &str,
@@ -204,9 +170,6 @@ pub fn sss_message(
 }
 
 /// Verifies a client's message, which none of those `seen` may be. `login` is the name that the client logged in with, should it ask.
-///
-/// # Errors
-/// Says why it was refused; nothing of it that is secret.
 pub fn verify_sss_message(
     message: &[u8],
     keytab: &Keytab,
@@ -251,7 +214,7 @@ pub fn verify_sss_message(
     }
 }
 
-/// What a message says of its sender.
+/// The sender in a message.
 #[derive(Default)]
 struct Claims<'a> {
     count: usize,
@@ -318,7 +281,7 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// Whether `text`, an address in brackets, is that of a peer; with a port behind the brackets, only on that connection. Stock
+/// Whether `text`, an address in brackets, is that of a peer; with a port after the brackets, only on that connection. Stock
 /// clients write addresses of IPv4 in one of the two forms that they have in IPv6, and 5.5.3 writes the port.
 fn is_address_of(text: &str, peer: SocketAddr) -> bool {
     let Some((made_at, port)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) else { return false };
@@ -358,8 +321,10 @@ fn text(value: &[u8]) -> Result<&str, SssError> {
 /// Appends an item; texts end with a NUL.
 fn push_item(items: &mut Vec<u8>, kind: u8, value: &[u8]) -> Result<(), SssError> {
     let len = value.len() + 1;
-    let too_long = SssError::TooLong { len };
-    let len = u16::try_from(len).ok().filter(|_| items.len() + len + 3 <= ITEMS_LEN_MAX).ok_or(too_long)?;
+    if items.len() + len + 3 > ITEMS_LEN_MAX {
+        return Err(SssError::TooLong { len });
+    }
+    let len = u16::try_from(len).map_err(|_| SssError::TooLong { len })?;
     items.push(kind);
     items.extend(len.to_be_bytes());
     items.extend(value);

@@ -11,7 +11,7 @@ pub const SSS_SEEN_MAX: usize = 65_536;
 
 /// The messages that were accepted and are still good, known by their random beginnings.
 ///
-/// The seal lets somebody who has no key change the end of a message so that it still fits; its beginning, it does not.
+/// Without a key, an attacker can change the end of a message so that its seal still matches, but not its beginning.
 #[derive(Debug)]
 pub struct SssSeen {
     capacity: usize,
@@ -42,7 +42,7 @@ impl SssSeen {
     /// Notes a message of the key `id` that begins with `random` and is good before `until`.
     ///
     /// # Errors
-    /// When it was seen before, or when there is no room to remember it.
+    /// If it was seen before, or the table is full.
     pub(crate) fn note(&self, id: i64, random: &[u8], until: UnixTime, now: UnixTime) -> Result<(), SssError> {
         let digest = sha256(&[id.to_be_bytes().as_slice(), random].concat());
         let mut memory = self.memory.lock();

@@ -8,23 +8,17 @@ use zeroize::Zeroizing;
 /// The key of opaque data that holds a token.
 const AUTHZ: &str = "authz";
 
-/// The word before a token; capitals do not count (RFC 9110).
+/// The scheme before a token, in any case (RFC 9110).
 const SCHEME: &[u8] = b"bearer";
 
 impl Token {
     /// The token of an `Authorization` header; `None` when the header is of another scheme.
-    ///
-    /// # Errors
-    /// When what the header carries can be no token.
     pub fn from_header(value: &[u8]) -> Result<Option<Self>, TokenTextError> {
         without_scheme(value).map(Self::parse).transpose()
     }
 
     /// The token in opaque data (`authz=Bearer%20…&…`; the scheme may be missing); `None` when there is none. Of several,
     /// the first counts.
-    ///
-    /// # Errors
-    /// When what is there can be no token.
     pub fn from_opaque(opaque: &str) -> Result<Option<Self>, TokenTextError> {
         let Some(value) = opaque.split('&').find_map(authz_value) else { return Ok(None) };
         let decoded: Zeroizing<Vec<u8>> = Zeroizing::new(percent_decode_str(value).collect());
@@ -46,7 +40,7 @@ fn authz_value(pair: &str) -> Option<&str> {
     pair.split_once('=').filter(|(key, _)| *key == AUTHZ).map(|(_, value)| value)
 }
 
-/// What stands behind `Bearer` and a space.
+/// The text after `Bearer` and a space.
 fn without_scheme(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.trim_ascii_start().split_at_checked(SCHEME.len())?;
     (scheme.eq_ignore_ascii_case(SCHEME) && rest.first().is_some_and(u8::is_ascii_whitespace)).then_some(rest)

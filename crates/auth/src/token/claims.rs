@@ -1,4 +1,4 @@
-//! What a token says: the claims of the WLCG profile (1.x) and of SciTokens (2.0).
+//! The claims of a token: those of the WLCG profile (1.x) and of SciTokens (2.0).
 
 use super::Token;
 use super::jwt::Jwt;
@@ -6,7 +6,7 @@ use crate::{Fqan, Right, Scope, UnixTime};
 use forebay_types::Lfn;
 use serde::Deserialize;
 
-/// Most scopes and groups that are taken from a token; those behind them are left out.
+/// Most scopes and groups that are read from a token; further ones are ignored.
 const SCOPES_MAX: usize = 256;
 const GROUPS_MAX: usize = 256;
 
@@ -15,13 +15,12 @@ const GROUPS_MAX: usize = 256;
 pub enum TokenProfile {
     /// WLCG Common JWT Profiles 1.x.
     Wlcg,
-    /// SciTokens 2.0, and 1.0 as far as it has an audience.
+    /// SciTokens 2.0, and 1.0 with an audience.
     SciTokens,
 }
 
 impl TokenProfile {
     /// The name used in the configuration.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Wlcg => "wlcg",
@@ -82,8 +81,7 @@ impl Seconds {
 }
 
 impl Token {
-    /// When it ends by its own words, which nobody has verified; `None` when it does not say so, or not in this form.
-    #[must_use]
+    /// Its expiry according to itself, not verified; `None` if it has none in this form.
     pub fn claimed_end(&self) -> Option<UnixTime> {
         #[derive(Deserialize)]
         struct End {
@@ -103,7 +101,7 @@ impl Audience {
 }
 
 impl Claims {
-    /// The profile that the claims say they follow, if they name one; `Err` with the version when nobody here knows it.
+    /// The profile that the claims declare; `Err` with the version if it is unknown.
     pub(super) fn profile(&self) -> Result<Option<TokenProfile>, &str> {
         match (self.wlcg_ver.as_deref(), self.ver.as_deref()) {
             (Some(version), _) if version == "1" || version.starts_with("1.") => Ok(Some(TokenProfile::Wlcg)),
@@ -142,7 +140,7 @@ impl Claims {
     }
 }
 
-/// One word of a scope; `None` when it says nothing of files, or nothing that can be understood.
+/// One word of a scope; `None` if it is not about files, or malformed.
 fn scope(word: &str, profile: TokenProfile, base: &Lfn) -> Option<Scope> {
     let (action, path) = word.split_once(':').map_or((word, None), |(action, path)| (action, Some(path)));
     let (rights, path): (&[Right], _) = match (profile, action) {

@@ -12,27 +12,14 @@ const URL_LEN_MAX: usize = 2048;
 /// Why an issuer's document was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum DiscoveryError {
-    /// Longer than [`DISCOVERY_LEN_MAX`].
     #[error("the issuer's configuration has {len} bytes, at most {DISCOVERY_LEN_MAX} are read")]
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
-    /// It is no JSON with the names of issuer and key set.
-    #[error("the issuer's configuration is no JSON object with `issuer` and `jwks_uri`")]
+    TooLong { len: usize },
+    #[error("the issuer's configuration is not a JSON object with `issuer` and `jwks_uri`")]
     Json,
-    /// It is of somebody else.
     #[error("the issuer's configuration is of `{found}`")]
-    OtherIssuer {
-        /// Whose it says it is.
-        found: String,
-    },
-    /// The keys are somewhere they cannot be trusted.
+    OtherIssuer { found: String },
     #[error("the issuer keeps its keys at `{url}`: only https is trusted")]
-    Url {
-        /// Where it says they are.
-        url: String,
-    },
+    Url { url: String },
 }
 
 #[derive(Deserialize)]
@@ -63,9 +50,6 @@ pub fn discovery_urls(issuer: &str) -> Vec<String> {
 ///
 /// Keys are trusted over https only; an issuer that is itself named with http, which a configuration must allow, may keep them
 /// there.
-///
-/// # Errors
-/// Says why the document was refused.
 pub fn parse_discovery(json: &[u8], issuer: &str) -> Result<String, DiscoveryError> {
     if json.len() > DISCOVERY_LEN_MAX {
         return Err(DiscoveryError::TooLong { len: json.len() });
@@ -91,8 +75,9 @@ pub fn max_age(cache_control: &str) -> Option<u64> {
     if directives().any(|it| it.eq_ignore_ascii_case("no-store") || it.eq_ignore_ascii_case("no-cache")) {
         return Some(0);
     }
-    let told = directives().filter_map(|it| it.split_once('=')).find(|(name, _)| name.eq_ignore_ascii_case("max-age"));
-    told?.1.trim_matches('"').parse().ok()
+    let max_age =
+        directives().filter_map(|it| it.split_once('=')).find(|(name, _)| name.eq_ignore_ascii_case("max-age"));
+    max_age?.1.trim_matches('"').parse().ok()
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub const ISSUERS_MAX: usize = 256;
 /// Longest time that clocks may be apart, seconds.
 pub const LEEWAY_SECONDS_MAX: i64 = 300;
 
-/// Somebody whose tokens are accepted.
+/// An issuer whose tokens are accepted.
 #[derive(Clone, Debug)]
 pub struct Issuer {
     /// Its name, exactly as `iss` of its tokens has it; keys are found from there.
@@ -34,16 +34,14 @@ pub struct Issuer {
 /// The local name of a token's user.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum TokenUser {
-    /// There is none.
     #[default]
     None,
-    /// The token's `sub`.
     Subject,
     /// This one, for all.
     Named(String),
 }
 
-/// The issuers whose tokens are accepted, with their keys as far as they are known.
+/// The accepted issuers with their known keys.
 #[derive(Clone, Debug, Default)]
 pub struct Issuers {
     issuers: Vec<(Issuer, KeySet)>,
@@ -52,78 +50,38 @@ pub struct Issuers {
 /// Why a list of issuers was refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum IssuersError {
-    /// More than [`ISSUERS_MAX`].
     #[error("{count} token issuers are more than {ISSUERS_MAX}")]
-    TooMany {
-        /// How many there are.
-        count: usize,
-    },
-    /// One is listed twice.
+    TooMany { count: usize },
     #[error("the token issuer {url} is listed twice")]
-    Twice {
-        /// Its name.
-        url: String,
-    },
-    /// The leeway is negative or too long.
+    Twice { url: String },
     #[error("the token issuer {url} has a leeway of {seconds} s: 0 to {LEEWAY_SECONDS_MAX} are possible")]
-    Leeway {
-        /// Its name.
-        url: String,
-        /// What was wanted.
-        seconds: i64,
-    },
+    Leeway { url: String, seconds: i64 },
 }
 
 /// Why a token was refused. Holds nothing of the token that is secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TokenError {
-    /// It is no token, or its signature was refused.
+    /// It is not a token, or its signature was refused.
     #[error(transparent)]
     Jwt(#[from] JwtError),
-    /// Nobody accepts tokens of its issuer here.
     #[error("tokens of the issuer `{issuer}` are not accepted")]
-    UnknownIssuer {
-        /// What the token says.
-        issuer: String,
-    },
-    /// The issuer's keys could not be fetched yet.
+    UnknownIssuer { issuer: String },
     #[error("the keys of the issuer {issuer} are not known yet")]
-    NoKeys {
-        /// The issuer.
-        issuer: String,
-    },
-    /// It is for another service.
+    NoKeys { issuer: String },
     #[error("the token is for another service: its audience is none of {expected}")]
-    Audience {
-        /// What the audience may be.
-        expected: String,
-    },
-    /// It says it is of a version or profile that is not accepted.
+    Audience { expected: String },
     #[error("the token follows another profile or version ({version}) than this server accepts of its issuer")]
-    Profile {
-        /// What it says.
-        version: String,
-    },
-    /// It does not say which profile it follows.
+    Profile { version: String },
     #[error(
         "the token names no profile (neither `wlcg.ver` nor `ver`): such tokens are accepted of issuers of SciTokens only"
     )]
     Untyped,
-    /// It says no time at which it ends.
     #[error("the token never expires (no `exp`): such tokens are not accepted")]
     NoExpiry,
-    /// It has expired.
     #[error("the token expired {seconds} s ago")]
-    Expired {
-        /// How long ago, seconds.
-        seconds: i64,
-    },
-    /// It is not valid yet, or was issued later than now.
+    Expired { seconds: i64 },
     #[error("the token is valid in {seconds} s only: are both clocks right?")]
-    NotYet {
-        /// In how many seconds.
-        seconds: i64,
-    },
+    NotYet { seconds: i64 },
 }
 
 impl TokenError {
@@ -134,7 +92,6 @@ impl TokenError {
     }
 
     /// Whether the same token may be accepted later, once keys were fetched or time has passed.
-    #[must_use]
     pub const fn is_retryable(&self) -> bool {
         self.asks_for_keys().is_some() || matches!(self, Self::NotYet { .. })
     }
@@ -153,7 +110,6 @@ impl TokenError {
 /// Which keys of an issuer a token lacks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MissingKeys {
-    /// None is known.
     All,
     /// The one that the token names.
     One,
@@ -245,9 +201,6 @@ impl Issuers {
     }
 
     /// Verifies `token`, which a client at `host` gave, at the time `now`.
-    ///
-    /// # Errors
-    /// Says why it was refused. Callers fetch keys when [`TokenError::asks_for_keys`], and not too often.
     pub fn verify(&self, token: &Token, host: &str, now: UnixTime) -> Result<Identity, TokenError> {
         let jwt = Jwt::parse(token)?;
         let claims: Claims = jwt.claims()?;

@@ -9,7 +9,7 @@ use openssl::sign::Verifier;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-/// Longest text of a header or of a claim that is shown in an error.
+/// Longest text of a header or of a claim in an error.
 const SHOWN_LEN_MAX: usize = 100;
 
 /// A token taken apart; nothing of it is proven yet.
@@ -27,28 +27,17 @@ struct Header {
     crit: Option<IgnoredAny>,
 }
 
-/// Why a text is no token, or its signature was refused.
+/// Why a text was refused as a token.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum JwtError {
-    /// It does not consist of header, claims and signature.
-    #[error("the token is no JSON web token: it needs three parts in base64url, joined by dots")]
+    #[error("not a JSON web token: a token has three parts in base64url, joined by dots")]
     Parts,
-    /// Header or claims are no JSON of the right form.
-    #[error("the token's {part} cannot be understood")]
-    Json {
-        /// Which part.
-        part: &'static str,
-    },
-    /// An algorithm that is not accepted, such as `none` or one with a shared secret.
+    #[error("the token's {part} is malformed")]
+    Json { part: &'static str },
     #[error("the token is signed with `{algorithm}`: RS256, RS384, RS512, ES256, ES384 and ES512 are accepted")]
-    Algorithm {
-        /// Its name.
-        algorithm: String,
-    },
-    /// The header demands something that nobody here understands.
+    Algorithm { algorithm: String },
     #[error("the token demands extensions (`crit`), and none is supported")]
     Critical,
-    /// No key of the issuer fits. It may have new ones.
     #[error("the issuer's keys have none named `{key_id}` for {algorithm}")]
     UnknownKey {
         /// The key that the token names; empty when it names none.
@@ -56,7 +45,6 @@ pub enum JwtError {
         /// The algorithm that the key must be for.
         algorithm: &'static str,
     },
-    /// Somebody else signed it, or it was changed.
     #[error("the token's signature is wrong")]
     Signature,
 }
@@ -128,7 +116,7 @@ impl<'t> Jwt<'t> {
     }
 }
 
-/// The beginning of a text that a peer wrote, as errors show it.
+/// The beginning of a text from a peer, escaped for errors.
 pub(super) fn shown(text: &str) -> String {
     text.chars().take(SHOWN_LEN_MAX).flat_map(char::escape_debug).collect()
 }

@@ -18,7 +18,7 @@ const PAUSE_MAX_WITHOUT_KEYS: i64 = 60;
 
 /// When the keys of one issuer are fetched, and how long those that were fetched are believed.
 ///
-/// Whoever fetches asks [`Self::begin_fetch`] when [`Self::due`] has come, and tells by [`Self::handle_fetched`] or
+/// The fetcher calls [`Self::begin_fetch`] when [`Self::due`] has come, and reports by [`Self::handle_fetched`] or
 /// [`Self::handle_failed`] how it went. Keys are fetched again after three quarters of their time, and are believed for the grace
 /// beyond it: while the issuer is away its tokens stay good.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl KeyLease {
         Self { grace_seconds, due, ends_at: None, tried_at: None, is_fetching: false, failures: 0 }
     }
 
-    /// Of an issuer whose keys were fetched at `fetched_at`, in an earlier life. They are to be fetched anew at once.
+    /// Of an issuer whose keys were fetched at `fetched_at` by an earlier process. They are due at once.
     #[must_use]
     pub const fn resumed(grace_seconds: i64, fetched_at: UnixTime) -> Self {
         Self { ends_at: Some(fetched_at.plus(grace_seconds)), ..Self::new(grace_seconds) }
@@ -65,8 +65,8 @@ impl KeyLease {
     /// Takes note that keys were fetched, which the issuer says are good for `max_age` seconds.
     pub fn handle_fetched(&mut self, now: UnixTime, max_age: Option<u64>) {
         let (least, most) = KEYS_FRESH_SECONDS;
-        let told = max_age.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
-        let fresh = told.unwrap_or(KEYS_FRESH_SECONDS_DEFAULT).clamp(least, most);
+        let stated = max_age.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
+        let fresh = stated.unwrap_or(KEYS_FRESH_SECONDS_DEFAULT).clamp(least, most);
         self.is_fetching = false;
         self.failures = 0;
         self.due = now.plus(fresh - fresh / 4);
@@ -102,7 +102,6 @@ impl KeyLease {
     }
 
     /// When the keys in hand are believed no longer; `None` when there are none.
-    #[must_use]
     pub const fn ends_at(&self) -> Option<UnixTime> {
         self.ends_at
     }

@@ -36,7 +36,7 @@ pub(super) struct Key {
     pub(super) public: PKey<Public>,
 }
 
-/// What a key can verify.
+/// Algorithms of a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum KeyKind {
     Rsa,
@@ -48,30 +48,17 @@ pub(super) enum KeyKind {
 /// Why a key set was refused as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum KeySetError {
-    /// Longer than [`KEY_SET_LEN_MAX`].
     #[error("the key set has {len} bytes, at most {KEY_SET_LEN_MAX} are read")]
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
-    /// No JSON of a key set.
-    #[error("the key set is no JSON object with an array `keys`")]
+    TooLong { len: usize },
+    #[error("the key set is not a JSON object with an array `keys`")]
     Json(#[from] serde_json::Error),
-    /// More than [`KEYS_MAX`].
     #[error("the key set holds {count} keys, at most {KEYS_MAX} are read")]
-    TooMany {
-        /// How many there are.
-        count: usize,
-    },
-    /// None of its keys can verify a token.
+    TooMany { count: usize },
     #[error(
         "none of the {count} keys in the set can be used: RSA of {RSA_BITS_MIN} to {RSA_BITS_MAX} bits and EC on P-256, \
          P-384 or P-521 can"
     )]
-    NoneUsable {
-        /// How many there are.
-        count: usize,
-    },
+    NoneUsable { count: usize },
 }
 
 #[derive(Deserialize)]
@@ -97,7 +84,7 @@ impl KeySet {
     /// Reads a key set.
     ///
     /// # Errors
-    /// When it is no key set, or holds no key that can be used.
+    /// When it is not a key set, or has no usable key.
     pub fn parse(json: &[u8]) -> Result<Self, KeySetError> {
         if json.len() > KEY_SET_LEN_MAX {
             return Err(KeySetError::TooLong { len: json.len() });
@@ -116,13 +103,11 @@ impl KeySet {
     }
 
     /// How many keys can be used.
-    #[must_use]
     pub const fn len(&self) -> usize {
         self.keys.len()
     }
 
     /// Whether there is no key: none was fetched yet.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -171,8 +156,10 @@ fn rsa(modulus: &str, exponent: &str) -> Option<PKey<Public>> {
         && modulus.is_bit_set(0)
         && exponent.is_bit_set(0)
         && (2..=64).contains(&exponent.num_bits());
-    let key = Rsa::from_public_components(modulus, exponent).ok().filter(|_| is_sane)?;
-    PKey::from_rsa(key).ok()
+    if !is_sane {
+        return None;
+    }
+    PKey::from_rsa(Rsa::from_public_components(modulus, exponent).ok()?).ok()
 }
 
 fn ec(curve: &str, x: &str, y: &str) -> Option<(KeyKind, PKey<Public>)> {

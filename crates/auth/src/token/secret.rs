@@ -1,4 +1,4 @@
-//! A bearer token as it travels: whoever has it is who it says.
+//! A bearer token in transit: its possession is the proof.
 
 use std::fmt;
 use zeroize::Zeroizing;
@@ -6,32 +6,23 @@ use zeroize::Zeroizing;
 /// Longest token, bytes: a few times what issuers make, and what fits into the header of an HTTP request.
 pub const TOKEN_LEN_MAX: usize = 16 << 10;
 
-/// A bearer token: never shown, and cleared from memory when it is dropped. Not verified yet.
+/// A bearer token, not verified: not part of `Debug`, and cleared from memory when it is dropped.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Token(Zeroizing<String>);
 
 /// Why a text can be no token.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TokenTextError {
-    /// Nothing at all.
     #[error("the token is empty")]
     Empty,
-    /// Longer than [`TOKEN_LEN_MAX`].
     #[error("the token has {len} bytes, at most {TOKEN_LEN_MAX} are taken")]
-    TooLong {
-        /// Its length in bytes.
-        len: usize,
-    },
-    /// A byte that no token holds.
+    TooLong { len: usize },
     #[error("the token holds bytes other than printable ASCII: is it a file's name, or text around it?")]
     BadByte,
 }
 
 impl Token {
     /// Takes the text of a token; white space around it is dropped.
-    ///
-    /// # Errors
-    /// When the text can be no token.
     pub fn parse(text: &[u8]) -> Result<Self, TokenTextError> {
         let text = text.trim_ascii();
         if text.is_empty() {
@@ -40,13 +31,14 @@ impl Token {
         if text.len() > TOKEN_LEN_MAX {
             return Err(TokenTextError::TooLong { len: text.len() });
         }
-        let is_plain = text.iter().all(u8::is_ascii_graphic);
-        let text = std::str::from_utf8(text).ok().filter(|_| is_plain).ok_or(TokenTextError::BadByte)?;
+        if !text.iter().all(u8::is_ascii_graphic) {
+            return Err(TokenTextError::BadByte);
+        }
+        let text = std::str::from_utf8(text).map_err(|_| TokenTextError::BadByte)?;
         Ok(Self(Zeroizing::new(text.to_owned())))
     }
 
-    /// The secret itself, to be verified or sent; keep it out of everything that is shown.
-    #[must_use]
+    /// The secret itself, to verify or send it; never log it.
     pub fn expose(&self) -> &str {
         &self.0
     }

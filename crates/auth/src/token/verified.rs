@@ -60,13 +60,11 @@ impl VerifiedTokens {
     }
 
     /// How many tokens are remembered.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }
 
     /// Whether none is remembered.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

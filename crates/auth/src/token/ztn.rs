@@ -15,7 +15,7 @@ const OP_TOKEN: u8 = b'T';
 /// Bytes before the token: name, version, operation, two of padding, length.
 const HEADER_LEN: usize = 10;
 
-/// What a server says of itself in the list of security protocols: `VERSION:LENGTH:`.
+/// The parameters of a server in the list of security protocols: `VERSION:LENGTH:`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ZtnParams {
     /// Longest token that the server takes, bytes.
@@ -25,35 +25,20 @@ pub struct ZtnParams {
 /// Why a message or parameters of `ztn` were refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ZtnError {
-    /// It is too short, or a length in it points behind its end.
     #[error("ztn: the message is cut off")]
     Truncated,
-    /// It does not begin as messages of the protocol do.
     #[error("ztn: the message is of another protocol or version")]
     Foreign,
-    /// It asks for something else than to be let in.
     #[error("ztn: operation {op} is not supported, send a token")]
-    Operation {
-        /// The operation's code.
-        op: u8,
-    },
-    /// The text of the token does not end with a NUL.
+    Operation { op: u8 },
     #[error("ztn: the token does not end with a NUL byte")]
     NoNul,
-    /// It carries no token.
     #[error("ztn: {0}")]
     Token(#[from] TokenTextError),
-    /// The server's parameters are not of the form `VERSION:LENGTH:`.
     #[error("ztn: the server's parameters are not of the form VERSION:LENGTH:")]
     Params,
-    /// The token is longer than the server takes.
     #[error("ztn: the token has {len} bytes, the server takes {len_max}")]
-    TooLongForServer {
-        /// The token's length in bytes.
-        len: usize,
-        /// What the server takes.
-        len_max: usize,
-    },
+    TooLongForServer { len: usize, len_max: usize },
 }
 
 impl Default for ZtnParams {
@@ -70,9 +55,6 @@ impl ZtnParams {
     }
 
     /// Reads the text in a server's list. Options before the version are left alone, as the stock client does.
-    ///
-    /// # Errors
-    /// When it is of another form.
     pub fn parse(text: &str) -> Result<Self, ZtnError> {
         let mut fields = text.split(':');
         let _options_and_version: u64 = fields.next().and_then(|field| field.parse().ok()).ok_or(ZtnError::Params)?;
@@ -91,7 +73,10 @@ impl ZtnParams {
 pub fn ztn_message(token: &Token, server: ZtnParams) -> Result<Zeroizing<Vec<u8>>, ZtnError> {
     let text = token.expose().as_bytes();
     let error = ZtnError::TooLongForServer { len: text.len(), len_max: server.token_len_max };
-    let len = u16::try_from(text.len() + 1).ok().filter(|_| text.len() <= server.token_len_max).ok_or(error)?;
+    if text.len() > server.token_len_max {
+        return Err(error);
+    }
+    let len = u16::try_from(text.len() + 1).map_err(|_| error)?;
     let mut message = Zeroizing::new(Vec::with_capacity(HEADER_LEN + text.len() + 1));
     message.extend(NAME);
     message.extend([VERSION, OP_TOKEN, 0, 0]);
@@ -101,10 +86,7 @@ pub fn ztn_message(token: &Token, server: ZtnParams) -> Result<Zeroizing<Vec<u8>
     Ok(message)
 }
 
-/// The token in a client's message. Bytes behind it are padding of stock clients.
-///
-/// # Errors
-/// Says why the message was refused.
+/// The token in a client's message. Stock clients pad it.
 pub fn parse_ztn_message(message: &[u8]) -> Result<Token, ZtnError> {
     let (header, rest) = message.split_first_chunk::<HEADER_LEN>().ok_or(ZtnError::Truncated)?;
     let [n0, n1, n2, n3, version, op, _, _, len_high, len_low] = *header;

@@ -23,11 +23,8 @@ const OID_NAMES: &[u8] = &[0x2b, 6, 1, 4, 1, 0xbe, 0x45, 100, 100, 4];
 const OID_CERTIFICATES: &[u8] = &[0x2b, 6, 1, 4, 1, 0xbe, 0x45, 100, 100, 10];
 /// Attributes as pairs of name and value: 1.3.6.1.4.1.8005.100.100.11.
 const OID_TAGS: &[u8] = &[0x2b, 6, 1, 4, 1, 0xbe, 0x45, 100, 100, 11];
-/// authorityKeyIdentifier: 2.5.29.35.
 const OID_AUTHORITY_KEY: &[u8] = &[0x55, 0x1d, 35];
-/// targetInformation: 2.5.29.55.
 const OID_TARGETS: &[u8] = &[0x55, 0x1d, 55];
-/// noRevAvail: 2.5.29.56.
 const OID_NO_REVOCATION: &[u8] = &[0x55, 0x1d, 56];
 
 /// The algorithms of signatures: RSA and ECDSA with SHA-2. SHA-1 is not accepted.
@@ -37,22 +34,16 @@ const OID_ECDSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3];
 /// Why an attribute certificate cannot be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum AttributeCertificateError {
-    /// It is not the DER of one.
     #[error("attribute certificates that cannot be read")]
     Der(#[from] DerError),
-    /// There are more certificates, attributes or extensions than are read.
     #[error("attribute certificates with more parts than are read")]
     TooMany,
-    /// It is of another version.
     #[error("an attribute certificate of a version that is not known")]
     Version,
-    /// It does not say which organization it is of.
     #[error("an attribute certificate that names no organization")]
     NoOrganization,
-    /// Its signature is of a kind that is not accepted, or there are two kinds.
     #[error("an attribute certificate with a signature that is not RSA or ECDSA with SHA-2")]
     Algorithm,
-    /// It has a critical extension that is not known.
     #[error("an attribute certificate with a critical extension that is not known")]
     Extension,
 }
@@ -60,7 +51,6 @@ pub enum AttributeCertificateError {
 /// One attribute certificate; borrows from the proxy.
 #[derive(Debug)]
 pub(crate) struct AttributeCertificate<'a> {
-    /// What is signed.
     info: &'a [u8],
     digest: Digest,
     signature: &'a [u8],

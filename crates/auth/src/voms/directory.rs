@@ -13,24 +13,15 @@ const CHAIN_NAMES_MAX: usize = 16;
 /// Why a file of a vomsdir cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum VomsDirError {
-    /// Longer than [`LSC_LEN_MAX`].
     #[error("a .lsc file of {len} bytes, more than {LSC_LEN_MAX}")]
-    TooLong {
-        /// Its bytes.
-        len: usize,
-    },
-    /// A chain has less than two names, or more than anybody has.
+    TooLong { len: usize },
     #[error(
         "a .lsc file holds the names of a server's certificate, of its issuer, and so on, each on a line; chains are \
              separated by `------ NEXT CHAIN ------`"
     )]
     Chain,
-    /// A line is no name.
-    #[error("line {line} of the .lsc file is no name in slash form")]
-    Line {
-        /// Its number, from 1.
-        line: usize,
-    },
+    #[error("line {line} of the .lsc file is not a name in slash form")]
+    Line { line: usize },
     /// A certificate cannot be read.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -47,12 +38,11 @@ pub struct VomsDir {
 pub(crate) struct Servers {
     /// Names of server, its issuer, the issuer's issuer, each list a server.
     chains: Vec<Vec<String>>,
-    /// Certificates of servers.
     pub(crate) certificates: Vec<Certificate>,
 }
 
 impl VomsDir {
-    /// Lets nobody speak for anybody.
+    /// Trusts no server.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -95,7 +85,7 @@ impl VomsDir {
         Ok(())
     }
 
-    /// The organizations that somebody may speak for, in no order.
+    /// The organizations with an entry, in no order.
     pub fn organizations(&self) -> impl Iterator<Item = &str> {
         self.organizations.keys().map(String::as_str)
     }

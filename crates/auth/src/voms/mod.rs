@@ -1,7 +1,7 @@
 //! Attributes of virtual organizations: attribute certificates in proxies, and whom a site lets hand them out.
 //!
 //! [`attributes`] gives what a chain carries. An attribute certificate that is not in order gives no attributes, and the reason for
-//! the log; it is no reason to refuse the client.
+//! the log; it is not a reason to refuse the client.
 
 mod attribute_certificate;
 mod directory;

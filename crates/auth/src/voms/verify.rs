@@ -11,14 +11,14 @@ use openssl::x509::X509Name;
 /// How far the clock of a server may be from ours, seconds.
 const SKEW_S: i64 = 300;
 
-/// What a site brings to the question.
+/// Trust settings of a site.
 #[derive(Clone, Copy, Debug)]
 pub struct VomsSite<'a> {
-    /// Who may speak for which organization.
+    /// The servers that may sign attributes, per organization.
     pub dir: &'a VomsDir,
-    /// Who may sign the certificates of those servers.
+    /// The authorities of those servers.
     pub trust: &'a TrustAnchors,
-    /// What is asked of their chains.
+    /// Requirements for their chains.
     pub rules: &'a TrustRules,
     /// Our own name, for attribute certificates that are for certain hosts only.
     pub host: &'a str,
@@ -27,7 +27,7 @@ pub struct VomsSite<'a> {
 /// The attributes of a chain.
 #[derive(Debug, Default)]
 pub struct Attributes {
-    /// What is believed, the primary attribute first.
+    /// Verified attributes, the primary one first.
     pub names: Vec<Fqan>,
     /// Why the rest is not; for the log.
     pub refusals: Vec<VomsError>,
@@ -41,110 +41,34 @@ pub enum VomsError {
     /// It cannot be read.
     #[error(transparent)]
     Form(#[from] AttributeCertificateError),
-    /// Nobody may speak for the organization.
-    #[error("nobody may hand out attributes of {organization}: the vomsdir has no entry for it")]
-    UnknownOrganization {
-        /// The organization.
-        organization: String,
-    },
-    /// It brings no certificate of its server, and the vomsdir has none that fits.
+    #[error("no server may sign attributes of {organization}: the vomsdir has no entry for it")]
+    UnknownOrganization { organization: String },
     #[error(
         "the attributes of {organization} come without the certificate of their server, and the vomsdir has none that fits"
     )]
-    NoServer {
-        /// The organization.
-        organization: String,
-    },
-    /// Its signature is wrong.
+    NoServer { organization: String },
     #[error("the attributes of {organization} were not signed by {server}, as they say")]
-    Signature {
-        /// The organization.
-        organization: String,
-        /// The server.
-        server: String,
-    },
-    /// The server is not one of the organization's.
+    Signature { organization: String, server: String },
     #[error("{server}, certified by {authority}, may not speak for {organization}: no .lsc file says so")]
-    NotListed {
-        /// The organization.
-        organization: String,
-        /// The server.
-        server: String,
-        /// Who signed the server's certificate.
-        authority: String,
-    },
-    /// A certificate of the server cannot be used.
+    NotListed { organization: String, server: String, authority: String },
     #[error("a certificate of the server of {organization} cannot be used")]
-    Certificate {
-        /// The organization.
-        organization: String,
-        /// Why.
-        source: CertificateError,
-    },
-    /// The server's certificates are no chain.
-    #[error("the certificates of the server of {organization} are no chain")]
-    Chain {
-        /// The organization.
-        organization: String,
-        /// Why.
-        source: ChainError,
-    },
-    /// The server's certificates are not trusted.
+    Certificate { organization: String, source: CertificateError },
+    #[error("the certificates of the server of {organization} do not form a chain")]
+    Chain { organization: String, source: ChainError },
     #[error("the server of {organization} is not trusted")]
-    Trust {
-        /// The organization.
-        organization: String,
-        /// Why.
-        source: TrustError,
-    },
-    /// They have ended.
+    Trust { organization: String, source: TrustError },
     #[error("the attributes of {organization} expired at {}", Utc(*.at))]
-    Expired {
-        /// The organization.
-        organization: String,
-        /// Their last second.
-        at: UnixTime,
-    },
-    /// They have not begun.
+    Expired { organization: String, at: UnixTime },
     #[error("the attributes of {organization} are valid from {} on only; are the clocks right?", Utc(*.from))]
-    NotYetValid {
-        /// The organization.
-        organization: String,
-        /// Their first second.
-        from: UnixTime,
-    },
-    /// They are somebody else's.
+    NotYetValid { organization: String, from: UnixTime },
     #[error("the attributes of {organization} are not those of {subject}")]
-    Holder {
-        /// The organization.
-        organization: String,
-        /// Whose chain carries them.
-        subject: String,
-    },
-    /// They are for other hosts.
+    Holder { organization: String, subject: String },
     #[error("the attributes of {organization} are for other hosts than {host}")]
-    Target {
-        /// The organization.
-        organization: String,
-        /// Our name.
-        host: String,
-    },
-    /// An attribute is one of another organization.
+    Target { organization: String, host: String },
     #[error("the server of {organization} may not hand out {attribute}")]
-    Foreign {
-        /// The organization.
-        organization: String,
-        /// The attribute.
-        attribute: Fqan,
-    },
-    /// An attribute is no name.
-    #[error("an attribute of {organization} is no name")]
-    Name {
-        /// The organization.
-        organization: String,
-        /// Why.
-        source: FqanError,
-    },
+    Foreign { organization: String, attribute: Fqan },
+    #[error("an attribute of {organization} is not a name")]
+    Name { organization: String, source: FqanError },
 }
 
 /// The attributes that the chain carries. The last certificate that has any counts; the chain itself must have been verified.

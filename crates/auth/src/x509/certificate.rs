@@ -27,13 +27,11 @@ const OID_INHERIT_ALL: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 21, 1];
 const OID_INDEPENDENT: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 21, 2];
 /// Policy of a proxy that may not start jobs: 1.3.6.1.4.1.3536.1.1.1.9.
 const OID_LIMITED: &[u8] = &[0x2b, 6, 1, 4, 1, 0x9b, 0x50, 1, 1, 1, 9];
-/// basicConstraints: 2.5.29.19.
 const OID_BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
 
-/// What a certificate is in a chain.
+/// The role of a certificate in a chain.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CertificateKind {
-    /// A certification authority.
     Authority,
     /// A person, a robot or a host.
     EndEntity,
@@ -45,7 +43,7 @@ pub enum CertificateKind {
     LegacyProxy,
 }
 
-/// What a proxy may do with its issuer's rights.
+/// The rights that a proxy inherits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ProxyPolicy {
     /// All that the issuer may.
@@ -54,37 +52,28 @@ pub enum ProxyPolicy {
     Limited,
     /// Nothing: it has rights of its own only.
     Independent,
-    /// What a policy says whose language we do not know.
+    /// Those of a policy in an unknown language.
     Unknown,
 }
 
-/// Why a certificate cannot be used, whoever signed it.
+/// Why a certificate was refused, independent of its signer.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// Longer than [`CERTIFICATE_LEN_MAX`].
     #[error("a certificate of {len} bytes, more than {CERTIFICATE_LEN_MAX}")]
-    TooLong {
-        /// Its bytes.
-        len: usize,
-    },
-    /// It is not the DER of a certificate.
+    TooLong { len: usize },
     #[error("a certificate that cannot be read")]
     Der(#[from] DerError),
-    /// More extensions than are read, or one of them twice.
     #[error("a certificate with too many extensions, or one of them twice")]
     Extensions,
     /// Its subject or issuer cannot be used.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// Its key is longer than [`RSA_BITS_MAX`], or of a kind that is not known.
     #[error("the certificate of {subject} has a key that is not used: {bits} bits")]
     Key {
-        /// Its subject.
         subject: String,
         /// Bits of the key; 0 when it cannot be read.
         bits: u32,
     },
-    /// The crypto library could not read it.
     #[error("a certificate that the crypto library cannot read")]
     Library(#[from] ErrorStack),
 }
@@ -105,7 +94,7 @@ impl Certificate {
     /// Reads DER.
     ///
     /// # Errors
-    /// When it is no certificate, or one that nobody should use.
+    /// When it is not a certificate, or an unsafe one.
     pub fn from_der(bytes: &[u8]) -> Result<Self, CertificateError> {
         if bytes.len() > CERTIFICATE_LEN_MAX {
             return Err(CertificateError::TooLong { len: bytes.len() });
@@ -114,9 +103,6 @@ impl Certificate {
     }
 
     /// Takes a certificate that the crypto library has read.
-    ///
-    /// # Errors
-    /// See [`Certificate::from_der`].
     pub fn from_x509(x509: X509) -> Result<Self, CertificateError> {
         let der = x509.to_der()?;
         if der.len() > CERTIFICATE_LEN_MAX {
@@ -133,38 +119,33 @@ impl Certificate {
         Ok(Self { x509, subject, issuer, valid_from, valid_until, kind, der })
     }
 
-    /// What it is in a chain.
+    /// Its role in a chain.
     #[must_use]
     pub const fn kind(&self) -> CertificateKind {
         self.kind
     }
 
     /// Whether it is a proxy of any kind.
-    #[must_use]
     pub const fn is_proxy(&self) -> bool {
         matches!(self.kind, CertificateKind::Proxy(_) | CertificateKind::DraftProxy | CertificateKind::LegacyProxy)
     }
 
-    /// Whom it is for, in slash form.
-    #[must_use]
+    /// Its subject, in slash form.
     pub fn subject(&self) -> &str {
         &self.subject
     }
 
-    /// Who signed it, in slash form.
-    #[must_use]
+    /// Its issuer, in slash form.
     pub fn issuer(&self) -> &str {
         &self.issuer
     }
 
     /// The subject as X.509 compares it.
-    #[must_use]
     pub fn subject_name(&self) -> &X509NameRef {
         self.x509.subject_name()
     }
 
     /// The issuer as X.509 compares it.
-    #[must_use]
     pub fn issuer_name(&self) -> &X509NameRef {
         self.x509.issuer_name()
     }
@@ -182,27 +163,19 @@ impl Certificate {
     }
 
     /// The crypto library's certificate.
-    #[must_use]
     pub fn x509(&self) -> &X509Ref {
         &self.x509
     }
 
-    /// Its DER.
-    #[must_use]
     pub fn der(&self) -> &[u8] {
         &self.der
     }
 
-    /// Its public key.
-    ///
-    /// # Errors
-    /// When the crypto library fails.
     pub fn public_key(&self) -> Result<PKey<Public>, ErrorStack> {
         self.x509.public_key()
     }
 
     /// Whether its key may sign data: no key usage is stated, or this one is.
-    #[must_use]
     pub fn may_sign(&self) -> bool {
         self.x509.key_usage().is_none_or(|usage| usage.contains(X509KeyUsage::DIGITAL_SIGNATURE))
     }
@@ -247,7 +220,6 @@ struct Fields<'a> {
     extensions: Vec<Extension<'a>>,
 }
 
-/// One extension.
 pub(crate) struct Extension<'a> {
     pub(crate) oid: &'a [u8],
     pub(crate) is_critical: bool,

@@ -1,4 +1,4 @@
-//! A chain of certificates as a peer shows it: proxies, the end entity, perhaps authorities, put in order.
+//! A chain of certificates from a peer: proxies, the end entity, perhaps authorities, put in order.
 
 use crate::x509::certificate::{Certificate, CertificateError, CertificateKind, ProxyPolicy};
 use crate::x509::name;
@@ -12,59 +12,30 @@ pub const CHAIN_LEN_MAX: usize = 64 << 10;
 /// Most certificates of a chain.
 pub const CHAIN_CERTIFICATES_MAX: usize = 10;
 
-/// Why certificates are no chain that somebody could be identified by.
+/// Why certificates do not form a chain.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
-    /// Longer than [`CHAIN_LEN_MAX`].
     #[error("a certificate chain of {len} bytes, more than {CHAIN_LEN_MAX}")]
-    TooLong {
-        /// Its bytes.
-        len: usize,
-    },
-    /// More than [`CHAIN_CERTIFICATES_MAX`] certificates.
+    TooLong { len: usize },
     #[error("a chain of more than {CHAIN_CERTIFICATES_MAX} certificates")]
     TooMany,
-    /// No certificate at all.
     #[error("no certificate where a chain belongs")]
     Nothing,
-    /// It is not PEM, or the crypto library failed.
     #[error("a certificate chain that the crypto library cannot read")]
     Library(#[from] ErrorStack),
     /// One of its certificates cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// Its certificates do not lead from one to the next.
     #[error("the certificate of {subject} does not belong to the rest of the chain")]
-    Apart {
-        /// Whose certificate it is.
-        subject: String,
-    },
-    /// It has authorities only, or proxies without the certificate that signed the first of them.
+    Apart { subject: String },
     #[error("the chain lacks the certificate of {missing}, whom its proxies stand for")]
-    NoEndEntity {
-        /// Whose certificate is missing.
-        missing: String,
-    },
-    /// A proxy's name is not that of its issuer and one common name.
+    NoEndEntity { missing: String },
     #[error("the proxy {subject} was signed by {issuer}, which may sign only names with one CN added to its own")]
-    ProxyName {
-        /// The proxy's name.
-        subject: String,
-        /// Who signed it.
-        issuer: String,
-    },
-    /// A proxy of a kind from before RFC 3820.
+    ProxyName { subject: String, issuer: String },
     #[error("{subject} is a proxy of an old kind; make one after RFC 3820 (voms-proxy-init -rfc)")]
-    OldProxy {
-        /// The proxy's name.
-        subject: String,
-    },
-    /// A proxy that does not carry its issuer's rights, or in a way that is not known.
+    OldProxy { subject: String },
     #[error("the proxy {subject} does not carry the rights of its owner; make one that inherits all")]
-    ProxyRights {
-        /// The proxy's name.
-        subject: String,
-    },
+    ProxyRights { subject: String },
 }
 
 /// Certificates from the leaf up: proxies, then exactly one end entity, then authorities. Not verified.
@@ -91,9 +62,6 @@ impl Chain {
     }
 
     /// Takes certificates of the crypto library, in whatever order they stand.
-    ///
-    /// # Errors
-    /// See [`Chain::from_pem`].
     pub fn from_x509(certificates: Vec<X509>) -> Result<Self, ChainError> {
         if certificates.len() > CHAIN_CERTIFICATES_MAX {
             return Err(ChainError::TooMany);
@@ -102,9 +70,6 @@ impl Chain {
     }
 
     /// Takes certificates in whatever order they stand.
-    ///
-    /// # Errors
-    /// See [`Chain::from_pem`].
     pub fn from_certificates(mut certificates: Vec<Certificate>) -> Result<Self, ChainError> {
         if certificates.len() > CHAIN_CERTIFICATES_MAX {
             return Err(ChainError::TooMany);
@@ -135,7 +100,6 @@ impl Chain {
     ///
     /// # Panics
     /// Never: a chain has an end entity.
-    #[must_use]
     pub fn leaf(&self) -> &Certificate {
         self.certificates.first().expect("a chain has an end entity")
     }
@@ -144,30 +108,26 @@ impl Chain {
     ///
     /// # Panics
     /// Never: a chain has an end entity.
-    #[must_use]
     pub fn end_entity(&self) -> &Certificate {
         self.certificates.get(self.end_entity).expect("a chain has an end entity")
     }
 
     /// The proxies, the last one first.
-    #[must_use]
     pub fn proxies(&self) -> &[Certificate] {
         self.certificates.get(..self.end_entity).unwrap_or_default()
     }
 
     /// The authorities that the peer sent along.
-    #[must_use]
     pub fn authorities(&self) -> &[Certificate] {
         self.certificates.get(self.end_entity + 1..).unwrap_or_default()
     }
 
     /// All certificates from the leaf up.
-    #[must_use]
     pub fn certificates(&self) -> &[Certificate] {
         &self.certificates
     }
 
-    /// Who the chain stands for, as established by `method`: the end entity, not the proxy.
+    /// The identity of the chain, authenticated by `method`: the end entity, not the proxy.
     #[must_use]
     pub fn identity(&self, method: Method, host: &str, attributes: Vec<Fqan>) -> Identity {
         Identity {
@@ -180,13 +140,11 @@ impl Chain {
     }
 
     /// The distinguished name of the end entity in slash form.
-    #[must_use]
     pub fn subject(&self) -> &str {
         self.end_entity().subject()
     }
 
     /// Whether one of the proxies is limited; then all below it are.
-    #[must_use]
     pub fn is_limited(&self) -> bool {
         self.proxies().iter().any(|proxy| proxy.kind() == CertificateKind::Proxy(ProxyPolicy::Limited))
     }
@@ -198,10 +156,7 @@ impl Chain {
         own.map(Certificate::valid_until).min().unwrap_or_else(|| self.leaf().valid_until())
     }
 
-    /// The proxies and the end entity as PEM text, the leaf first: what a peer is shown.
-    ///
-    /// # Errors
-    /// When the crypto library fails.
+    /// The proxies and the end entity as PEM text, the leaf first, as sent to a peer.
     pub fn to_pem(&self) -> Result<Vec<u8>, ErrorStack> {
         let mut pem = Vec::new();
         for certificate in self.certificates.iter().take(self.end_entity + 1) {
@@ -237,7 +192,7 @@ fn in_order(mut rest: Vec<Certificate>) -> Result<Vec<Certificate>, ChainError> 
     Ok(ordered)
 }
 
-/// Checks proxies and, behind them, the certificate that signed the first one.
+/// Checks proxies and, after them, the certificate that signed the first one.
 fn check_proxies(certificates: &[Certificate]) -> Result<(), ChainError> {
     for proxy in certificates {
         let subject = || proxy.subject().to_owned();

@@ -1,4 +1,4 @@
-//! What we identify ourselves with: a chain and the private key of its leaf.
+//! A chain and the private key of its leaf.
 
 use crate::UnixTime;
 use crate::x509::certificate::RSA_BITS_MAX;
@@ -10,30 +10,23 @@ use std::fmt;
 /// Longest PEM text of a private key, bytes; a chain may stand before it.
 const KEY_LEN_MAX: usize = 128 << 10;
 
-/// Why files are no credential.
+/// Why files were refused as a credential.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
     /// The certificates cannot be used.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// There is no private key, it is encrypted, or longer than is read.
     #[error("no private key that can be read; a key with a pass phrase cannot be used")]
     Key(#[source] Option<ErrorStack>),
-    /// The key is no RSA key, which GSI needs, or it is too long.
     #[error("a private key that is not RSA of at most {RSA_BITS_MAX} bits")]
     KeyKind,
-    /// The key belongs to another certificate.
     #[error("the private key is not that of the certificate of {subject}")]
-    Mismatch {
-        /// Whose certificate it is.
-        subject: String,
-    },
-    /// The crypto library failed.
+    Mismatch { subject: String },
     #[error("the crypto library failed with a credential")]
     Library(#[from] ErrorStack),
 }
 
-/// A chain with the RSA key of its leaf: a host's or a robot's certificate, or a proxy. The key is never shown, and the crypto
+/// A chain with the RSA key of its leaf: a host's or a robot's certificate, or a proxy. The key is never logged, and the crypto
 /// library clears it from memory.
 #[derive(Clone)]
 pub struct Credential {
@@ -70,19 +63,16 @@ impl Credential {
         Ok(Self { chain, key })
     }
 
-    /// The certificates.
-    #[must_use]
     pub const fn chain(&self) -> &Chain {
         &self.chain
     }
 
     /// The private key of the leaf.
-    #[must_use]
     pub const fn key(&self) -> &PKey<Private> {
         &self.key
     }
 
-    /// The last second in which it is of use.
+    /// Its expiry.
     #[must_use]
     pub fn valid_until(&self) -> UnixTime {
         self.chain.valid_until()

@@ -11,28 +11,19 @@ use std::{fmt, sync::Arc};
 /// Longest list that is read, bytes: the largest of the grid's authorities have a few megabytes.
 pub const CRL_LEN_MAX: usize = 32 << 20;
 
-/// Why bytes are no revocation list that can be used.
+/// Why bytes were refused as a revocation list.
 #[derive(Debug, thiserror::Error)]
 pub enum CrlError {
-    /// Longer than [`CRL_LEN_MAX`].
     #[error("a revocation list of {len} bytes, more than {CRL_LEN_MAX}")]
-    TooLong {
-        /// Its bytes.
-        len: usize,
-    },
-    /// It is not the DER of a list.
+    TooLong { len: usize },
     #[error("a revocation list that cannot be read")]
     Der(#[from] DerError),
-    /// It covers only a part of its authority's certificates, or more than those, in a way that is not supported.
     #[error("a revocation list with a critical extension that is not supported")]
     Partial,
-    /// Its extensions cannot be read.
     #[error("a revocation list whose extensions cannot be read")]
     Extensions(#[source] CertificateError),
-    /// It names an authority that has not signed it, or has been changed since.
     #[error("a revocation list that the authority which it names has not signed")]
     Signature,
-    /// The crypto library could not read it.
     #[error("a revocation list that the crypto library cannot read")]
     Library(#[from] ErrorStack),
 }
@@ -43,7 +34,6 @@ pub struct RevocationList(pub(crate) Arc<Crl>);
 
 impl RevocationList {
     /// When the next one should be there; `None` when it does not say.
-    #[must_use]
     pub fn next_at(&self) -> Option<UnixTime> {
         self.0.next_at
     }

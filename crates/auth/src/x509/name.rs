@@ -13,16 +13,12 @@ pub const NAME_LEN_MAX: usize = 4096;
 /// Why a name cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum NameError {
-    /// Longer than [`NAME_LEN_MAX`].
     #[error("a distinguished name of more than {NAME_LEN_MAX} bytes")]
     TooLong,
-    /// A value holds `/NAME=`: in slash form the name reads as another one.
     #[error("the distinguished name {0:?} has a value that reads as several")]
     Ambiguous(String),
-    /// It holds nothing.
     #[error("an empty distinguished name")]
     Empty,
-    /// The crypto library could not read it.
     #[error("a distinguished name that cannot be read")]
     Library(#[from] ErrorStack),
 }
@@ -65,7 +61,7 @@ pub fn is_same(one: &X509NameRef, other: &X509NameRef) -> bool {
     one.try_cmp(other).is_ok_and(Ordering::is_eq)
 }
 
-/// Whether `subject` is `issuer` with exactly one common name added behind it, as a proxy's name must be.
+/// Whether `subject` is `issuer` followed by exactly one common name, as a proxy's name must be.
 pub(crate) fn is_one_common_name_below(subject: &X509NameRef, issuer: &X509NameRef) -> Result<bool, ErrorStack> {
     let Some(last) = subject.entries().last().filter(|entry| entry.object().nid() == Nid::COMMONNAME) else {
         return Ok(false);

@@ -23,7 +23,7 @@ pub const PROXY_BITS: u32 = 2048;
 /// Longest request for a proxy that is read, bytes.
 const REQUEST_LEN_MAX: usize = 16 << 10;
 
-/// How much earlier than now a proxy begins, for peers whose clock is behind, seconds.
+/// How much earlier than now a proxy begins, for peers with a slow clock, seconds.
 const SKEW_S: i64 = 300;
 
 const OID_PROXY_INFO: &str = "1.3.6.1.5.5.7.1.14";
@@ -37,21 +37,14 @@ const INFO_LIMITED: &[u8] = &[0x30, 15, 0x30, 13, 6, 11, 0x2b, 6, 1, 4, 1, 0x9b,
 /// Why a proxy could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
-    /// Our own credential ends before the proxy would begin.
     #[error("the credential of {subject} has ended and can make no proxy")]
-    Ended {
-        /// Whose it is.
-        subject: String,
-    },
-    /// The request is too long, not signed with its own key, or for a key that is not RSA of a usual length.
+    Ended { subject: String },
     #[error(
         "a request for a proxy that is too long, not self-signed, or not for an RSA key of 1024 to {RSA_BITS_MAX} bits"
     )]
     Request,
-    /// The peer answered with something else than a certificate.
-    #[error("the peer answered with something that is no certificate; a private key that it forwards is not taken")]
+    #[error("the peer did not answer with a certificate; a forwarded private key is not accepted")]
     NoCertificate,
-    /// The peer answered with a certificate that is not the requested proxy.
     #[error("the delegated proxy is not for the key that was asked for")]
     OtherKey,
     /// The peer answered with a certificate that cannot be used.
@@ -63,7 +56,6 @@ pub enum ProxyError {
     /// The proxy and its key do not make a credential.
     #[error(transparent)]
     Credential(#[from] CredentialError),
-    /// The crypto library failed.
     #[error("the crypto library failed to make a proxy")]
     Library(#[from] ErrorStack),
 }
@@ -114,9 +106,6 @@ pub struct ProxyRequest {
 
 impl ProxyRequest {
     /// Makes a key, and the request for a proxy of the one whom `chain` stands for. Costs a tenth of a second of computing.
-    ///
-    /// # Errors
-    /// When the crypto library fails.
     pub fn new(chain: &Chain) -> Result<Self, ProxyError> {
         let key = PKey::from_rsa(Rsa::generate(PROXY_BITS)?)?;
         let mut request = X509Req::builder()?;
@@ -132,7 +121,6 @@ impl ProxyRequest {
     }
 
     /// The request in PEM.
-    #[must_use]
     pub fn pem(&self) -> &[u8] {
         &self.pem
     }

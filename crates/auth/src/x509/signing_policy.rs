@@ -8,32 +8,24 @@ pub const SIGNING_POLICY_LEN_MAX: usize = 64 << 10;
 /// Most patterns of a file.
 pub const SIGNING_POLICY_PATTERNS_MAX: usize = 1024;
 
-/// Why a file is no signing policy.
+/// Why a file was refused as a signing policy.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum SigningPolicyError {
-    /// Longer than [`SIGNING_POLICY_LEN_MAX`], or with more patterns than [`SIGNING_POLICY_PATTERNS_MAX`].
     #[error("a signing policy of more than {SIGNING_POLICY_LEN_MAX} bytes or {SIGNING_POLICY_PATTERNS_MAX} names")]
     TooLong,
-    /// It is not UTF-8.
-    #[error("a signing policy that is no text")]
+    #[error("the signing policy is not text")]
     NoText,
-    /// A line that is not understood, or that stands where it means nothing.
     #[error("line {line} of the signing policy: {reason}")]
-    Line {
-        /// Its number, from 1.
-        line: usize,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
+    Line { line: usize, reason: &'static str },
 }
 
-/// What authorities may sign.
+/// Subjects that authorities may sign.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct SigningPolicy {
     entries: Vec<Entry>,
 }
 
-/// What one authority may sign.
+/// Subjects that one authority may sign.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Entry {
     authority: String,
@@ -84,7 +76,7 @@ impl SigningPolicy {
             self.entries.push(Entry { authority: name::with_one_spelling(unquoted(value)), ..Entry::default() });
             return Ok(());
         }
-        let entry = self.entries.last_mut().ok_or("it belongs behind an access_id_CA")?;
+        let entry = self.entries.last_mut().ok_or("it belongs after an access_id_CA")?;
         match (key, kind) {
             ("pos_rights", "globus") if value == "CA:sign" => entry.may_sign = true,
             ("pos_rights", _) => return Err("pos_rights knows `globus CA:sign` only"),
@@ -120,8 +112,8 @@ fn matches(pattern: &str, text: &str) -> bool {
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
     let Some(last) = parts.next_back() else { return rest.is_empty() };
     for part in parts {
-        let Some((_, behind)) = rest.split_once(part) else { return false };
-        rest = behind;
+        let Some((_, after)) = rest.split_once(part) else { return false };
+        rest = after;
     }
     rest.ends_with(last)
 }

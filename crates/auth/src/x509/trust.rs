@@ -1,4 +1,4 @@
-//! Whom we trust, and whether a chain leads there.
+//! Trusted authorities, and the verification of chains.
 
 use crate::UnixTime;
 use crate::x509::certificate::{Certificate, CertificateError};
@@ -21,18 +21,18 @@ const DEPTH_MAX: i32 = 20;
 /// How far the clock of an authority that makes revocation lists may be ahead of ours, seconds.
 const CRL_SKEW_S: i64 = 300;
 
-/// How much a file beside an authority counts.
+/// The use of a file that accompanies an authority.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Use {
     /// It is not looked at.
     Ignore,
-    /// What it says counts; an authority without it, or with an old one, does too.
+    /// It is used if present; an authority without one, or with an old one, is trusted.
     IfPresent,
     /// An authority without a current one signs nothing.
     Require,
 }
 
-/// What a chain must fulfil besides leading to an authority.
+/// Requirements for a chain, besides leading to an authority.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct TrustRules {
     /// Use of revocation lists.
@@ -52,131 +52,49 @@ impl Default for TrustRules {
 /// Why a chain is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// A certificate has ended.
     #[error("the certificate of {subject} expired at {}", Utc(*.at))]
-    Expired {
-        /// Whose it is.
-        subject: String,
-        /// Its last second.
-        at: UnixTime,
-    },
-    /// A certificate has not begun.
+    Expired { subject: String, at: UnixTime },
     #[error("the certificate of {subject} is valid from {} on only; are the clocks right?", Utc(*.from))]
-    NotYetValid {
-        /// Whose it is.
-        subject: String,
-        /// Its first second.
-        from: UnixTime,
-    },
-    /// No trusted authority has signed the last certificate of the chain.
+    NotYetValid { subject: String, from: UnixTime },
     #[error("no trusted certification authority is called {issuer}; is its certificate installed?")]
-    UnknownAuthority {
-        /// Who signed it.
-        issuer: String,
-    },
-    /// A proxy names another key as that of its signer than the certificate above it has.
+    UnknownAuthority { issuer: String },
     #[error(
         "the proxy {subject} names another key as its signer's than the certificate above it has, as those of xrdgsiproxy 5 do; \
          make one with voms-proxy-init -rfc"
     )]
-    ProxyLink {
-        /// The proxy.
-        subject: String,
-    },
-    /// A signature is wrong.
+    ProxyLink { subject: String },
     #[error("the certificate of {subject} was not signed by {issuer}, as it says")]
-    Signature {
-        /// Whose certificate it is.
-        subject: String,
-        /// Who should have signed it.
-        issuer: String,
-    },
-    /// More proxies follow a proxy than it allows.
+    Signature { subject: String, issuer: String },
     #[error("the proxy {subject} stands deeper than the proxies above it allow")]
     TooDeep {
         /// The proxy that is too deep, or the one that forbids it.
         subject: String,
     },
-    /// A certificate signed another one and was not meant to.
     #[error("{subject} signed a certificate, and is no certification authority that may")]
-    NoAuthority {
-        /// Who signed.
-        subject: String,
-    },
-    /// A certificate's key must not sign.
+    NoAuthority { subject: String },
     #[error("the key usage of the certificate of {subject} does not allow signatures")]
-    KeyUsage {
-        /// Whose it is.
-        subject: String,
-    },
-    /// A key or a signature that can be broken.
+    KeyUsage { subject: String },
     #[error("the certificate of {subject} has {reason}, which is too weak")]
-    Weak {
-        /// Whose it is.
-        subject: String,
-        /// What is weak.
-        reason: &'static str,
-    },
-    /// The proxy may not start jobs, and such proxies are not allowed here.
+    Weak { subject: String, reason: &'static str },
     #[error("the proxy of {subject} is limited, and limited proxies are not accepted here")]
-    Limited {
-        /// The end entity.
-        subject: String,
-    },
-    /// A revocation list names a certificate.
+    Limited { subject: String },
     #[error("the certificate of {subject} was revoked by {issuer}")]
-    Revoked {
-        /// Whose it is.
-        subject: String,
-        /// Who revoked it.
-        issuer: String,
-    },
-    /// There must be a revocation list, and there is none that the authority has signed.
+    Revoked { subject: String, issuer: String },
     #[error("there is no revocation list of {issuer}, which is required; is fetch-crl running?")]
-    NoCrl {
-        /// Whose list is missing.
-        issuer: String,
-    },
-    /// The revocation list is old, and a current one is required.
+    NoCrl { issuer: String },
     #[error("the revocation list of {issuer} ended at {}; is fetch-crl running?", Utc(*.at))]
-    CrlExpired {
-        /// Whose list it is.
-        issuer: String,
-        /// When the next one was due.
-        at: UnixTime,
-    },
-    /// The signing policy of an authority does not have the name.
+    CrlExpired { issuer: String, at: UnixTime },
     #[error("the signing policy of {issuer} does not let it sign for {subject}")]
-    SigningPolicy {
-        /// The authority.
-        issuer: String,
-        /// Whom it signed for.
-        subject: String,
-    },
-    /// There must be a signing policy, and there is none.
+    SigningPolicy { issuer: String, subject: String },
     #[error("there is no signing policy for {issuer}, which is required")]
-    NoSigningPolicy {
-        /// The authority.
-        issuer: String,
-    },
-    /// The chain holds several certificates of one name, and those that verify are not those that the chain seems to have.
+    NoSigningPolicy { issuer: String },
     #[error("the chain of {subject} has several certificates of one name")]
-    AnotherPath {
-        /// The end entity.
-        subject: String,
-    },
-    /// The crypto library refuses it for another reason.
+    AnotherPath { subject: String },
     #[error("the certificate of {subject} is refused: {reason}")]
-    Other {
-        /// Whose it is.
-        subject: String,
-        /// What the crypto library says.
-        reason: &'static str,
-    },
+    Other { subject: String, reason: &'static str },
     /// A certificate on the way cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// The crypto library failed.
     #[error("the crypto library failed to verify a chain")]
     Library(#[from] ErrorStack),
 }
@@ -191,7 +109,6 @@ pub struct TrustAnchors {
 }
 
 impl TrustAnchors {
-    /// Trusts nobody yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -235,9 +152,6 @@ impl TrustAnchors {
     }
 
     /// Adds the signing policy of one or several authorities.
-    ///
-    /// # Errors
-    /// When it is not understood.
     pub fn add_signing_policy(&mut self, bytes: &[u8]) -> Result<SigningPolicy, SigningPolicyError> {
         let policy = SigningPolicy::parse(bytes)?;
         self.keep_signing_policy(policy.clone());
@@ -257,9 +171,6 @@ impl TrustAnchors {
     /// Whether the chain leads to a trusted authority by the rules, at the time `now`.
     ///
     /// Costs one check of a signature for each certificate, and one more for each revocation list that is used: 0.1 ms or so.
-    ///
-    /// # Errors
-    /// Why it is not trusted.
     pub fn verify(&self, chain: &Chain, rules: &TrustRules, now: UnixTime) -> Result<(), TrustError> {
         if chain.is_limited() && !rules.allow_limited {
             return Err(TrustError::Limited { subject: chain.subject().to_owned() });

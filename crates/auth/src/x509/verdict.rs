@@ -1,4 +1,4 @@
-//! What the crypto library says of a chain, in our words.
+//! Errors of the crypto library on a chain, as our own.
 
 use crate::x509::certificate::Certificate;
 use crate::x509::trust::TrustError;

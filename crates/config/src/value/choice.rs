@@ -14,6 +14,7 @@ use forebay_trust::VomsUse;
 pub(crate) trait Choice {
     type Value: Clone;
 
+    /// All words with their meanings.
     fn choices() -> Vec<(&'static str, Self::Value)>;
 }
 

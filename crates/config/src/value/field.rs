@@ -31,10 +31,13 @@ pub(crate) trait Form {
     type Toml: DeserializeOwned;
     type Value: Clone;
 
+    /// As [`Parse::kind`], for all forms.
     fn kind() -> String;
 
+    /// As [`Parse::range`], for all forms.
     fn range() -> Option<String>;
 
+    /// The value, unless it is wrong; notes faults.
     fn read(toml: Spanned<Self::Toml>, faults: &mut Vec<Fault>) -> Option<Self::Value>;
 }
 

@@ -1,7 +1,7 @@
-//! What rules allow and deny.
+//! Decisions of access rules.
 
-use super::*;
-use crate::{Fqan, Method, Scope};
+use forebay_auth::*;
+use forebay_types::Lfn;
 use proptest::prelude::*;
 
 const NOW: UnixTime = UnixTime(1_000);
@@ -60,7 +60,7 @@ fn may(grants: &Grants, identity: &Identity, right: Right, at: &str) -> bool {
 fn nothing_is_allowed_without_a_rule() {
     let decision = Grants::default();
     let decision = decision.decide(&jane(), &path("/"), Right::Stat, NOW);
-    assert_eq!(decision, Decision::denied(Why::NoRule));
+    assert_eq!(decision, Decision { is_allowed: false, why: Why::NoRule });
     assert_eq!(decision.to_string(), "denied: no rule matches");
 }
 
@@ -207,11 +207,11 @@ fn expired_credentials_allow_nothing() {
     let grants = grants(&[rule("/", &[Right::Read], anyone())]);
     let expired = Identity { expires_at: Some(NOW), ..jane() };
     let decision = grants.decide(&expired, &path("/f"), Right::Read, NOW);
-    assert_eq!(decision, Decision::denied(Why::Expired));
+    assert_eq!(decision, Decision { is_allowed: false, why: Why::Expired });
 }
 
 #[test]
-fn explanations_name_what_became_of_each_rule() {
+fn explanations_have_the_verdict_of_each_rule() {
     let grants = grants(&[
         Grant { name: "users of cms".to_owned(), ..rule("/store", &[Right::Read], of_vo("cms")) },
         rule("/atlas", &[Right::Read], of_vo("atlas")),

@@ -1,7 +1,6 @@
-//! What tokens prove, and what they do not.
+//! Verification of tokens.
 
-use super::*;
-use crate::{Identity, Method, Right, UnixTime};
+use forebay_auth::*;
 use forebay_testkit::TokenIssuer;
 use forebay_types::{Lfn, Side};
 use proptest::prelude::*;
