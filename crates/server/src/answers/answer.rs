@@ -55,12 +55,6 @@ impl Answer {
         self.reply
     }
 
-    /// The same answer after its first part, which was sent without it.
-    pub(crate) fn begun(mut self) -> Self {
-        self.note_part();
-        self
-    }
-
     pub(crate) const fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -103,7 +97,7 @@ impl Answer {
     }
 
     /// After its first part an answer cannot move to another connection. The time of silence starts again.
-    fn note_part(&mut self) {
+    pub(crate) fn note_part(&mut self) {
         self.has_begun = true;
         self.main = None;
         if let Some(defer) = &mut self.defer {
@@ -113,16 +107,24 @@ impl Answer {
 
     /// Sends the only or the last frame.
     pub(crate) async fn finish(mut self, encode: impl FnOnce(ReplyTo, &mut Vec<u8>)) {
+        self.send_encoded(encode).await;
+    }
+
+    pub(crate) async fn fail(mut self, failure: Failure) {
+        self.send_failure(failure).await;
+    }
+
+    /// Sends an error as the last frame.
+    pub(crate) async fn send_failure(&mut self, failure: Failure) {
+        self.metrics.add_client_error(failure.side);
+        self.send_encoded(|reply, out| reply.error(failure.code, &failure.text, out)).await;
+    }
+
+    async fn send_encoded(&mut self, encode: impl FnOnce(ReplyTo, &mut Vec<u8>)) {
         let mut head = Vec::new();
         encode(self.reply, &mut head);
         // An error means that the connection has ended: no client waits.
         let _ = self.send(head.into()).await;
-    }
-
-    /// Sends an error.
-    pub(crate) async fn fail(self, failure: Failure) {
-        self.metrics.add_client_error(failure.side);
-        self.finish(|reply, out| reply.error(failure.code, &failure.text, out)).await;
     }
 
     /// Sends the value of `result`, or its error.

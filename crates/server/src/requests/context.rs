@@ -1,7 +1,10 @@
 //! The state of one connection, as request handlers use it.
 
 use crate::{
-    answers::answer::{Answer, Defer, Way},
+    answers::{
+        answer::{Answer, Defer, Way},
+        slow_read::SlowRead,
+    },
     base::{
         event::{Events, Frame},
         handles::HandleTable,
@@ -14,7 +17,7 @@ use crate::{
 };
 use forebay_auth::SignatureChecker;
 use forebay_engine::{Caller, Handle, Redirects};
-use forebay_front::{AnswerMemory, ConnectionMemory, Place, Program};
+use forebay_front::{ConnectionMemory, Place, Program};
 use forebay_net::Stream;
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
 use forebay_telemetry::Metrics;
@@ -218,8 +221,9 @@ impl ConnectionContext {
         Ok(Answer::new(reply, way, defer, self.metrics.clone()))
     }
 
-    pub(crate) fn answer_memory(&self) -> AnswerMemory {
-        self.memory.answer()
+    /// The answer of a read that gets a task of its own, on the stream with this path id.
+    pub(crate) fn slow_read(&self, stream_id: StreamId, path_id: u8) -> Result<SlowRead, Failure> {
+        Ok(SlowRead::new(self.answer_by(stream_id, path_id)?, self.memory.answer(), self.received))
     }
 
     /// Answers a request by a task of its own, unless the answer is ready at once.

@@ -1,13 +1,13 @@
 //! Reads of one range with page checksums.
 
 use crate::{
-    answers::answer::{Answer, Gone},
+    answers::{answer::Gone, slow_read::SlowRead},
     base::{event::Frame, options::ASSEMBLY_LEN, output::OutputError},
-    requests::context::ConnectionContext,
+    requests::{context::ConnectionContext, read::RangeRead},
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
-use forebay_front::{AnswerMemory, Failure, ReadSource, ReadStream, Reservation, into_bytes, read_disk, trace_read};
+use forebay_front::{Failure, ReadSource, ReadStream, Reservation, into_bytes, read_disk, trace_read};
 use forebay_net::{probe_cached, read_nowait_vectored};
 use forebay_proto::{
     StreamId,
@@ -109,58 +109,37 @@ impl ConnectionContext {
     }
 
     fn start_page_read(&mut self, stream_id: StreamId, read: &PageRead, source: ReadSource, range: ByteRange) {
-        let received = self.received;
-        let mut memory = self.answer_memory();
-        let offset = read.offset;
-        // `range` may be only the rest of the request.
-        let whole = ByteRange::between(offset.min(range.start()), range.end());
-        match self.answer_by(stream_id, read.path_id) {
-            Ok(mut answer) => self.start(async move {
-                if range.is_empty() {
-                    return answer.finish(|reply, out| past_the_end(reply.stream_id, offset).encode(out)).await;
-                }
-                let metrics = answer.metrics().clone();
-                answer.wait_for(memory.reserve(encoded_len(range))).await;
-                let traced = source.traced();
-                let (stream, outcome) = source.start(range);
-                if stream_pages(answer, &memory, stream, range).await.is_ok() {
-                    if let Some(handle) = traced {
-                        trace_read(&handle, TracedRead::PageRead, whole, received, outcome);
-                    }
-                    let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
-                    metrics.observe_request(outcome, duration);
-                }
-            }),
-            Err(failure) => self.fail(stream_id, &failure),
-        }
+        // `range` may be only the rest of the request, or empty after the end of the file.
+        let start = if range.is_empty() { read.offset } else { read.offset.min(range.start()) };
+        let requested = ByteRange::between(start, range.end().max(start));
+        let page_read = RangeRead { kind: TracedRead::PageRead, range, requested };
+        self.start_range_read(stream_id, read.path_id, source, page_read);
     }
 }
 
 /// Sends the pages of `range` in order: each frame holds the whole pages that are available when it is made.
-async fn stream_pages(
-    mut answer: Answer,
-    memory: &AnswerMemory,
-    mut stream: ReadStream,
-    range: ByteRange,
-) -> Result<(), Gone> {
+pub(crate) async fn stream_pages(slow: &mut SlowRead, mut stream: ReadStream, range: ByteRange) -> Result<(), Gone> {
     let mut arrived = Arrived::default();
     let mut position = range.start();
-    let reserved = memory.reserved();
+    let reserved = slow.reserved();
     while position < range.end() {
-        let batch = answer.wait_for(stream.next_batch(memory, SLOW_BATCH_LEN.min(range.end() - position))).await;
+        let batch = slow.next_batch(&mut stream, SLOW_BATCH_LEN.min(range.end() - position)).await;
         if let Err(failure) = batch.segments.into_iter().try_for_each(|segment| arrived.push(segment, &reserved)) {
-            return fail(answer, failure).await;
+            slow.fail(failure).await;
+            return Err(Gone);
         }
         for frame in frames(whole_pages(position, arrived.len, range.end())) {
             // Page reads are answered by ordinary frames, also after a wait response.
-            answer.answer_directly();
+            slow.answer.answer_directly();
             let kind = if frame.end() == range.end() { FrameKind::Final } else { FrameKind::Partial };
-            answer.send(page_frame(answer.reply().stream_id, kind, frame, &mut arrived)).await?;
+            let page_frame = page_frame(slow.answer.reply().stream_id, kind, frame, &mut arrived);
+            slow.answer.send(page_frame).await?;
             position = frame.end();
         }
         arrived.detach();
         if let Some(failure) = batch.failure {
-            return fail(answer, failure).await;
+            slow.fail(failure).await;
+            return Err(Gone);
         }
     }
     Ok(())
@@ -230,13 +209,8 @@ impl Arrived {
     }
 }
 
-async fn fail(answer: Answer, failure: Failure) -> Result<(), Gone> {
-    answer.fail(failure.into()).await;
-    Err(Gone)
-}
-
 /// The answer to a page read at or after the end of the file.
-fn past_the_end(stream_id: StreamId, offset: u64) -> StatusFrame {
+pub(crate) fn past_the_end(stream_id: StreamId, offset: u64) -> StatusFrame {
     StatusFrame::page_read(stream_id, FrameKind::Final, ByteRange::at(offset, 0))
 }
 

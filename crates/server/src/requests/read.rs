@@ -1,23 +1,38 @@
 //! Reads of one range.
 
 use crate::{
-    answers::answer::{Answer, Gone},
+    answers::{
+        answer::Gone,
+        slow_read::{SlowRead, append_batch},
+    },
     base::{
-        event::Frame,
         handles::HandleTable,
         options::SENDFILE_LEN_MIN,
         output::{Output, OutputError},
         status::Failure,
     },
-    requests::context::ConnectionContext,
+    requests::{
+        context::ConnectionContext,
+        page_read::{past_the_end, stream_pages},
+    },
 };
-use forebay_engine::{Handle, Segment};
-use forebay_front::{AnswerMemory, Batch, ReadSource, ReadStream, append_segment, trace_read, with_memory};
+use forebay_engine::Handle;
+use forebay_front::{ReadSource, ReadStream, trace_read};
 use forebay_net::{probe_cached, read_nowait};
-use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, request::Read};
+use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, page::encoded_len, request::Read};
 use forebay_telemetry::TracedRead;
 use forebay_types::{ByteRange, Outcome};
 use std::{fs::File, sync::Arc};
+
+/// A read of one range, and the form of its answer.
+#[derive(Clone, Copy)]
+pub(crate) struct RangeRead {
+    pub(crate) kind: TracedRead,
+    /// The bytes that are still to be sent.
+    pub(crate) range: ByteRange,
+    /// All bytes of the request.
+    pub(crate) requested: ByteRange,
+}
 
 impl ConnectionContext {
     /// Answers a read: at once if the page cache holds the bytes, by a task of its own otherwise.
@@ -69,19 +84,28 @@ impl ConnectionContext {
 
     /// Redirects the client to the file if it is as complete as it seems. Otherwise answers the read.
     fn start_switch(&mut self, stream_id: StreamId, handle: Handle, range: ByteRange) {
-        let (state, received) = (Arc::clone(&self.state), self.received);
-        let memory = self.answer_memory();
-        self.start_answer(stream_id, |mut answer| async move {
-            match answer.wait_for(state.front.switch_to_file(&handle)).await {
-                Some(url) => answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await,
-                None => answer_read(answer, memory, ReadSource::Handle(handle), range, received).await,
-            }
-        });
+        let read = RangeRead { kind: TracedRead::Read, range, requested: range };
+        let state = Arc::clone(&self.state);
+        match self.slow_read(stream_id, 0) {
+            Ok(mut slow) => self.start(async move {
+                match slow.answer.wait_for(state.front.switch_to_file(&handle)).await {
+                    Some(url) => slow.answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await,
+                    None => answer_range(slow, ReadSource::Handle(handle), read).await,
+                }
+            }),
+            Err(failure) => self.fail(stream_id, &failure),
+        }
     }
 
     fn start_read(&mut self, stream_id: StreamId, path_id: u8, source: ReadSource, range: ByteRange) {
-        match self.answer_by(stream_id, path_id) {
-            Ok(answer) => self.start(answer_read(answer, self.answer_memory(), source, range, self.received)),
+        let read = RangeRead { kind: TracedRead::Read, range, requested: range };
+        self.start_range_read(stream_id, path_id, source, read);
+    }
+
+    /// Starts the task of a read of one range.
+    pub(crate) fn start_range_read(&mut self, stream_id: StreamId, path_id: u8, source: ReadSource, read: RangeRead) {
+        match self.slow_read(stream_id, path_id) {
+            Ok(slow) => self.start(answer_range(slow, source, read)),
             Err(failure) => self.fail(stream_id, &failure),
         }
     }
@@ -118,89 +142,63 @@ fn is_probably_cached(file: &File, range: ByteRange) -> bool {
 /// Longest range of which only the last page is probed: the default read-ahead of Linux.
 const PROBED_BY_LAST_PAGE_LEN_MAX: u64 = 128 << 10;
 
-async fn answer_read(
-    answer: Answer,
-    memory: AnswerMemory,
-    source: ReadSource,
-    range: ByteRange,
-    received: std::time::Instant,
-) {
+async fn answer_range(mut slow: SlowRead, source: ReadSource, read: RangeRead) {
+    let RangeRead { kind, range, requested } = read;
     if range.is_empty() {
-        return answer.finish(ReplyTo::ok).await;
+        return match kind {
+            TracedRead::Read => slow.answer.finish(ReplyTo::ok).await,
+            TracedRead::PageRead => {
+                let offset = requested.start();
+                slow.answer.finish(|reply, out| past_the_end(reply.stream_id, offset).encode(out)).await;
+            }
+        };
     }
-    let metrics = answer.metrics().clone();
+    // Pages are held back until they are whole. Plain bytes are sent from where they are.
+    if kind == TracedRead::PageRead {
+        slow.reserve(encoded_len(range)).await;
+    }
     let traced = source.traced();
     let (stream, outcome) = source.start(range);
-    if stream_read(answer, memory, stream, range.len()).await.is_ok() {
+    let sent = match kind {
+        TracedRead::Read => stream_bytes(&mut slow, stream, range.len()).await,
+        TracedRead::PageRead => stream_pages(&mut slow, stream, range).await,
+    };
+    if sent.is_ok() {
         if let Some(handle) = traced {
-            trace_read(&handle, TracedRead::Read, range, received, outcome);
+            trace_read(&handle, kind, requested, slow.received, outcome);
         }
-        metrics.observe_request(outcome, forebay_net::clock::monotonic().saturating_duration_since(received));
+        slow.observe(outcome);
     }
 }
 
-/// Sends `len` bytes as they come: each frame holds the bytes that are available when it is made.
-async fn stream_read(
-    mut answer: Answer,
-    mut memory: AnswerMemory,
-    mut stream: ReadStream,
-    len: u64,
-) -> Result<(), Gone> {
+/// Sends `len` bytes as they come: each frame holds the bytes that are available when it is made. After a wait response, all
+/// bytes are sent in one frame.
+async fn stream_bytes(slow: &mut SlowRead, mut stream: ReadStream, len: u64) -> Result<(), Gone> {
     let mut rest_len = len;
     while rest_len > 0 {
-        let batch = answer.wait_for(stream.next_batch(&memory, rest_len.min(u64::from(READ_FRAME_LEN_MAX)))).await;
-        if answer.is_deferred() && batch.failure.is_none() {
-            if memory.try_reserve(len) {
-                return finish_whole(answer, memory, stream, batch, len).await;
+        let mut batch = slow.next_batch(&mut stream, rest_len.min(u64::from(READ_FRAME_LEN_MAX))).await;
+        if batch.failure.is_none() && slow.is_whole(len) {
+            let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+            let mut appended = append_batch(batch, &mut bytes);
+            if appended.is_ok() {
+                let missing = len.saturating_sub(bytes.len() as u64);
+                appended = slow.append(&mut stream, usize::try_from(missing).unwrap_or(usize::MAX), &mut bytes).await;
             }
-            answer.answer_directly();
+            match appended {
+                Ok(()) => slow.send_assembled(Status::OK, bytes).await?,
+                Err(failure) => slow.fail(failure).await,
+            }
+            return Ok(());
         }
         rest_len = rest_len.saturating_sub(batch.len);
         if batch.len > 0 {
-            answer.send(read_frame(answer.reply(), batch.segments, batch.len, rest_len == 0)).await?;
+            let status = if rest_len == 0 { Status::OK } else { Status::OKSOFAR };
+            slow.send(status, std::mem::take(&mut batch.segments)).await?;
         }
         if let Some(failure) = batch.failure {
-            answer.fail(failure.into()).await;
+            slow.fail(failure).await;
             return Ok(());
         }
     }
     Ok(())
-}
-
-fn read_frame(reply: ReplyTo, body: Vec<Segment>, body_len: u64, is_last: bool) -> Frame {
-    let mut head = Vec::with_capacity(reply.header_len());
-    let status = if is_last { Status::OK } else { Status::OKSOFAR };
-    reply.header(status, u32::try_from(body_len).unwrap_or(u32::MAX), &mut head);
-    Frame { head, body }
-}
-
-/// Sends the whole answer in one frame, which a client expects after a wait response. `batch` is the beginning.
-async fn finish_whole(
-    mut answer: Answer,
-    memory: AnswerMemory,
-    mut stream: ReadStream,
-    batch: Batch,
-    len: u64,
-) -> Result<(), Gone> {
-    let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-    let mut batch = batch;
-    loop {
-        let appended = batch.segments.iter().try_for_each(|segment| append_segment(segment, &mut bytes));
-        if let Some(failure) = appended.err().or(batch.failure) {
-            answer.fail(failure.into()).await;
-            return Ok(());
-        }
-        let rest_len = len.saturating_sub(bytes.len() as u64);
-        if rest_len == 0 {
-            return answer
-                .send(read_frame(
-                    answer.reply(),
-                    vec![Segment::Memory(with_memory(bytes, memory.reserved()))],
-                    len,
-                    true,
-                ))
-                .await;
-        }
-        batch = answer.wait_for(stream.next_batch(&memory, rest_len)).await;
-    }
 }

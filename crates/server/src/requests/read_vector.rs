@@ -1,18 +1,17 @@
 //! Reads of several ranges in one request.
 
 use crate::{
-    answers::answer::{Answer, Gone},
+    answers::{answer::Gone, slow_read::SlowRead},
     base::{
         contiguous_elements::{ContiguousElements, encoded_len, range_of},
-        event::Frame,
         options::ASSEMBLY_LEN,
         output::OutputError,
         status::Failure,
     },
     requests::{context::ConnectionContext, trace::trace_vector},
 };
-use forebay_engine::{Handle, Segment};
-use forebay_front::{AnswerMemory, ReadStream, append_segment, with_memory};
+use forebay_engine::Handle;
+use forebay_front::{Failure as ReadFailure, ReadStream};
 use forebay_proto::{
     ErrorCode, FileHandle, ReplyTo, Status, StreamId,
     request::{ReadElement, ReadVector},
@@ -148,32 +147,30 @@ impl ConnectionContext {
         assembled: Vec<u8>,
         progress: Progress,
     ) {
-        let answer = match self.answer_by(stream_id, read.path_id) {
-            Ok(answer) if progress.has_begun => answer.begun(),
-            Ok(answer) => answer,
+        let mut slow = match self.slow_read(stream_id, read.path_id) {
+            Ok(slow) => slow,
             Err(failure) => return self.fail(stream_id, &failure),
         };
+        if progress.has_begun {
+            slow.answer.note_part();
+        }
         let elements: Vec<ReadElement> = read.elements.iter().skip(progress.done).collect();
         let traced = self.traced_elements(read);
         let handles = self.handles_of(if traced.is_empty() { &elements } else { &traced });
         let body_len = read.elements.body_len();
-        let (state, received) = (Arc::clone(&self.state), self.received);
-        let mut memory = self.answer_memory();
+        let state = Arc::clone(&self.state);
         self.start(async move {
-            let mut answer = answer;
             if let Some(handle) = &progress.switching
-                && let Some(url) = answer.wait_for(state.front.switch_to_file(handle)).await
+                && let Some(url) = slow.answer.wait_for(state.front.switch_to_file(handle)).await
             {
-                return answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await;
+                return slow.answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await;
             }
-            let metrics = answer.metrics().clone();
-            answer.wait_for(memory.reserve(body_len)).await;
+            slow.reserve(body_len).await;
             let elements = start_elements(elements, &handles, progress.on_disk);
-            if answer_read_vector(answer, memory, elements, assembled, body_len).await.is_ok() {
-                let duration = forebay_net::clock::monotonic().saturating_duration_since(received);
-                metrics.observe_request(Outcome::Missed, duration);
+            if answer_read_vector(&mut slow, elements, assembled, body_len).await.is_ok() {
+                slow.observe(Outcome::Missed);
                 let find = |name| handles.iter().find(|(known, _)| *known == name).map(|(_, handle)| handle);
-                trace_vector(find, &traced, received, Outcome::Missed);
+                trace_vector(find, &traced, slow.received, Outcome::Missed);
             }
         });
     }
@@ -223,8 +220,7 @@ fn start_elements(
 
 /// Sends the elements in order, in frames of about [`SLOW_FRAME_LEN`].
 async fn answer_read_vector(
-    mut answer: Answer,
-    mut memory: AnswerMemory,
+    slow: &mut SlowRead,
     elements: Vec<Element>,
     mut assembled: Vec<u8>,
     body_len: u64,
@@ -232,15 +228,10 @@ async fn answer_read_vector(
     let mut is_whole = false;
     let mut rest_len = elements.iter().map(|element| encoded_len(&element.element)).fold(0, usize::saturating_add);
     for Element { element, source } in elements {
-        if answer.is_deferred() && !is_whole {
-            is_whole = memory.try_reserve(body_len);
-            if !is_whole {
-                answer.answer_directly();
-            }
-        }
-        let (element_len, encoded_len) = (usize::try_from(element.len).unwrap_or(usize::MAX), encoded_len(&element));
+        is_whole = is_whole || slow.is_whole(body_len);
+        let encoded_len = encoded_len(&element);
         if !assembled.is_empty() && assembled.len().saturating_add(encoded_len) > SLOW_FRAME_LEN && !is_whole {
-            answer.send(vector_frame(&answer, &memory, Status::OKSOFAR, std::mem::take(&mut assembled))).await?;
+            slow.send_assembled(Status::OKSOFAR, std::mem::take(&mut assembled)).await?;
         }
         if assembled.capacity() - assembled.len() < encoded_len {
             // Memory for the whole frame: growing it step by step would copy it each time.
@@ -250,40 +241,16 @@ async fn answer_read_vector(
         }
         rest_len = rest_len.saturating_sub(encoded_len);
         assembled.extend_from_slice(&element_header(&element));
-        if let Err(failure) = append_source(&mut assembled, source, element_len, &mut answer, &memory).await {
-            answer.fail(failure.into()).await;
+        let len = usize::try_from(element.len).unwrap_or(usize::MAX);
+        let appended = match source {
+            Some(mut stream) => slow.append(&mut stream, len, &mut assembled).await,
+            None if len == 0 => Ok(()),
+            None => Err(ReadFailure::ended_early()),
+        };
+        if let Err(failure) = appended {
+            slow.fail(failure).await;
             return Err(Gone);
         }
     }
-    answer.send(vector_frame(&answer, &memory, Status::OK, assembled)).await
-}
-
-/// Appends the `len` bytes of one element.
-async fn append_source(
-    assembled: &mut Vec<u8>,
-    source: Option<ReadStream>,
-    len: usize,
-    answer: &mut Answer,
-    memory: &AnswerMemory,
-) -> Result<(), forebay_front::Failure> {
-    let end = assembled.len().saturating_add(len);
-    let Some(mut source) = source else {
-        return if len == 0 { Ok(()) } else { Err(forebay_front::Failure::ended_early()) };
-    };
-    while assembled.len() < end {
-        let rest_len = end.saturating_sub(assembled.len()) as u64;
-        let batch = answer.wait_for(source.next_batch(memory, rest_len)).await;
-        batch.segments.iter().try_for_each(|segment| append_segment(segment, assembled))?;
-        if let Some(failure) = batch.failure {
-            return Err(failure);
-        }
-    }
-    Ok(())
-}
-
-fn vector_frame(answer: &Answer, memory: &AnswerMemory, status: Status, body: Vec<u8>) -> Frame {
-    let reply = answer.reply();
-    let mut head = Vec::with_capacity(reply.header_len());
-    reply.header(status, u32::try_from(body.len()).unwrap_or(u32::MAX), &mut head);
-    Frame { head, body: vec![Segment::Memory(with_memory(body, memory.reserved()))] }
+    slow.send_assembled(Status::OK, assembled).await
 }
