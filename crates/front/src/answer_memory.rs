@@ -64,9 +64,12 @@ impl ConnectionMemory {
 
     /// Waits for `bytes`; `None` when the connection can never have so many.
     async fn reserve(&self, bytes: u64) -> Option<Reservation> {
+        // Waiting for more than the limit would never end.
         let permits = u32::try_from(bytes).ok().filter(|permits| *permits as usize <= CONNECTION_BYTES_MAX)?;
+        // The connection's own share first: a waiter for it must not hold memory of the pool.
         let own = Arc::clone(&self.own).acquire_many_owned(permits).await.ok()?;
         let pool_or_turn = tokio::select! {
+            // The turn is taken only if the pool is used up.
             biased;
             pool = Arc::clone(&self.pool).acquire_many_owned(permits) => pool,
             turn = Arc::clone(&self.turn).acquire_owned() => turn,

@@ -39,6 +39,7 @@ impl Front {
     ) -> Result<Arc<Caller>, Failure> {
         let caller = match &request.token {
             Some(token) => Arc::new(self.bearer(login, token, connection)?),
+            // The common case costs one reference count.
             None => Arc::clone(login),
         };
         self.authorize(&caller, &request.lfn, right)?;
@@ -61,6 +62,7 @@ impl Front {
             }
             Failure::new(FailureKind::TokenRefused, Side::Authorization, refusal.to_string())
         })?;
+        // The token decides in whose quota files are kept.
         let organization = identity.organization().map(str::to_owned);
         Ok(Caller {
             client: Client { user: user.clone(), host: host.clone(), organization },
@@ -74,11 +76,13 @@ impl Front {
         if !self.gate.has_rules() {
             return Ok(());
         }
+        // No rule can have been meant for a path without a name.
         let Some(name) = name_for_rules(lfn) else {
             return Err(Failure::not_authorized(format!("{right}: not authorized")));
         };
         match self.decide(caller, &name, right) {
             Some(decision) if !decision.is_allowed => {
+                // Clients can cause refusals at any rate.
                 if self.refusal_log.has_room() {
                     tracing::warn!(identity = %caller.identity, path = %name, %right, %decision, "refused");
                 }

@@ -49,6 +49,7 @@ pub struct ConnectionPlaces {
 impl ClientLimits {
     pub(crate) fn new(options: &Options) -> Self {
         let Options { connections_max, .. } = *options;
+        // One client, or one NAT address of a cluster, must leave connections to others.
         let connections = options.connections_per_address_max.unwrap_or(connections_max - connections_max / 4);
         let logins = options.logins_per_address_max.unwrap_or_else(|| connections_max.div_ceil(2));
         Self {
@@ -131,6 +132,7 @@ fn name_of(identity: &Identity) -> Option<String> {
     if !identity.method.is_proof() {
         return None;
     }
+    // A subject is unique for its issuer; local names may be shared.
     let name = identity.subject.as_ref().or(identity.user.as_ref())?;
     Some(format!("{}\n{name}", identity.issuer.as_deref().unwrap_or_default()))
 }

@@ -33,6 +33,7 @@ pub struct Probe {
 impl Default for DirectAccess {
     /// Clients on this machine.
     fn default() -> Self {
+        // A client on this machine sees the same file system.
         let clients = ["127.*", "::1"].map(|text| AddressPattern::Text(text.to_owned())).to_vec();
         Self { clients, paths: Vec::new(), page_reads: true, probe: Arc::default(), needs_probe: false }
     }
@@ -78,6 +79,7 @@ impl DirectAccess {
 
     fn path_on_clients(&self, path: &Path) -> Option<String> {
         let below = |(here, there): &(PathBuf, PathBuf)| Some(there.join(path.strip_prefix(here).ok()?));
+        // A path is the same on clients unless the configuration maps it.
         let there = self.paths.iter().find_map(below).unwrap_or_else(|| path.to_owned());
         // Stock clients take the path of such a URL literally, except for the character that begins opaque data.
         let there = there.to_str().filter(|there| there.starts_with('/') && !there.contains(['?', '\0', '\n']))?;

@@ -105,6 +105,7 @@ const fn kind_of(error: &Error) -> FailureKind {
             LfnError::Missing => FailureKind::NameMissing,
             LfnError::Nul | LfnError::NotUtf8 => FailureKind::Invalid,
         },
+        // The client learns that the name is not served, not what is.
         Error::NotExported { .. } | Error::ForwardingDenied { .. } | Error::NotReadable { .. } => {
             FailureKind::NotAuthorized
         }

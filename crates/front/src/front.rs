@@ -58,6 +58,7 @@ impl Front {
     /// A front of `engine` for the clients that `gate` admits.
     #[must_use]
     pub fn new(engine: Engine, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
+        // Fronts share the limits: a client must not multiply them by using several protocols.
         let limits = ClientLimits::new(&options);
         let Options { direct, tracing, .. } = options;
         Self {

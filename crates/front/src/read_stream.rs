@@ -82,6 +82,7 @@ impl ReadSource {
         match self {
             Self::Disk(stream) => (stream, Outcome::Hit),
             Self::Handle(handle) => match handle.hit(range) {
+                // Reads on a parallel stream come here without a look at the disk.
                 Some(file) => (ReadStream::disk(&handle, file, range), Outcome::Hit),
                 None => (ReadStream::new(handle.clone(), None, handle.read_many(&[range])), Outcome::Missed),
             },
@@ -121,6 +122,7 @@ impl ReadStream {
                     break;
                 }
             }
+            // The batch may exceed the limit by one segment, because segments are not split.
             next = if batch.len < len_max { self.ready().await } else { None };
         }
         batch
@@ -148,6 +150,7 @@ impl ReadStream {
     async fn ready(&mut self) -> Option<Result<Segment, Failure>> {
         if self.file.is_none() {
             let next = tokio::select! {
+                // The engine is polled once: bytes that need a wait belong to the next batch.
                 biased;
                 next = self.next_of_engine() => next?,
                 () = std::future::ready(()) => return None,
@@ -165,6 +168,7 @@ impl ReadStream {
             if let Some(next) = self.engine.last_mut()?.next().await {
                 return Some(next.map_err(Failure::from));
             }
+            // A read that is used up returns to the one that it replaced a part of.
             self.engine.pop();
         }
     }
@@ -195,14 +199,17 @@ impl ReadStream {
     async fn load(&mut self, memory: &AnswerMemory) -> Option<Result<Segment, Failure>> {
         let (file, range) = self.file.clone()?;
         let part = ByteRange::at(range.start(), range.len().min(PART_LEN));
+        // Memory comes before the disk read: bytes without memory would not be bounded.
         let memory = memory.reserve_part(part.len()).await;
         match read_disk(file, part).await {
             Ok(bytes) => {
                 self.advance(part);
                 Some(Ok(Segment::Memory(with_memory(bytes, memory))))
             }
+            // The origin still has the bytes, so a failed disk need not fail the client.
             Err(error) if self.disk_failures < DISK_FAILURES_MAX => {
                 self.disk_failures += 1;
+                // The whole rest of the part is read from the origin: the disk is likely to fail again.
                 self.file = None;
                 match self.handle.recover(range, &error).await {
                     Ok(read) => {
@@ -255,6 +262,7 @@ pub fn append_segment(segment: &Segment, out: &mut Vec<u8>) -> Result<(), Failur
                 usize::try_from(range.len()).map_err(|_| Failure::internal("a file part does not fit into memory"))?;
             out.resize(start + len, 0);
             let room = out.get_mut(start..).unwrap_or_default();
+            // The page cache held these bytes a moment ago, so this rarely waits.
             file.read_exact_at(room, range.start()).map_err(|error| Failure::disk(&error))?;
         }
     }

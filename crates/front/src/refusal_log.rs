@@ -27,6 +27,7 @@ impl RefusalLog {
         let now = Instant::now();
         let mut lines = self.0.lock();
         let is_over = lines.began.is_none_or(|began| now.saturating_duration_since(began) >= WINDOW);
+        // While lines are left out, the window ends with their sum, not with the next refusal.
         if is_over && lines.left_out == 0 {
             *lines = Lines { began: Some(now), written: 0, left_out: 0 };
         }

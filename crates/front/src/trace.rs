@@ -33,6 +33,7 @@ impl Front {
     /// Traces the reads of a file that has just been opened, if the configuration says so.
     pub fn trace_open(&self, handle: &Handle, caller: &Caller, program: &Program, peer: SocketAddr) {
         let Some(tracing) = &self.tracing else { return };
+        // The decision is made once per open, so that reads only look at a pointer.
         if !tracing.includes(handle.lfn()) {
             return;
         }

@@ -77,6 +77,7 @@ impl Answer {
             if let Ok(done) = timeout_at(at, &mut work).await {
                 return done;
             }
+            // One wait response is enough: clients wait for its whole bound.
             self.defer = None;
             let mut head = Vec::new();
             self.reply.wait_response(seconds, &mut head);
@@ -147,6 +148,7 @@ impl Answer {
     /// the answer has begun.
     async fn deliver(&mut self, frame: Frame) -> Result<(), Gone> {
         let Err(refused) = self.events.send(Event::Frame(frame)).await else { return Ok(()) };
+        // Parts of one answer must not arrive on two connections.
         let main = self.main.take().ok_or(Gone)?;
         self.events = main;
         self.events.send(refused.0).await.map_err(|_| Gone)

@@ -92,6 +92,7 @@ impl SlowRead {
 
 /// Appends the bytes of `batch`.
 pub(crate) fn append_batch(batch: Batch, out: &mut Vec<u8>) -> Result<(), Failure> {
+    // Bytes before the failure are appended too, but the caller drops them.
     batch.segments.iter().try_for_each(|segment| append_segment(segment, out))?;
     batch.failure.map_or(Ok(()), Err)
 }

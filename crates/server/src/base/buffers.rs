@@ -33,6 +33,7 @@ thread_local! {
 impl Buffer {
     /// A buffer of at least `len` bytes with arbitrary contents.
     pub(crate) fn of(len: usize) -> Self {
+        // Three fixed sizes make nearly every buffer reusable.
         let size = SIZES.iter().position(|(size, _)| *size >= len);
         let Some((index, (size, _))) = size.and_then(|index| Some((index, SIZES.get(index)?))) else {
             return Self(vec![0; len]);

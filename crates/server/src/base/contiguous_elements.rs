@@ -60,6 +60,7 @@ impl ContiguousElements {
         for element in &self.elements {
             let header = element_header(element);
             let len = usize::try_from(element.len).unwrap_or(usize::MAX);
+            // The header is written even if the data is missing: the caller commits only whole elements.
             let Some((head, behind)) = take(&mut room).split_at_mut_checked(header.len()) else { return 0 };
             head.copy_from_slice(&header);
             let Some((body, next)) = behind.split_at_mut_checked(len) else { return 0 };

@@ -46,6 +46,7 @@ pub(crate) type Events = mpsc::Sender<Event>;
 impl From<Vec<u8>> for Frame {
     /// Whole frames; long ones are sent from where they are.
     fn from(frames: Vec<u8>) -> Self {
+        // Short frames are copied to other waiting answers, which saves a system call.
         if frames.len() < ASSEMBLY_LEN {
             Self { head: frames, body: Vec::new() }
         } else {

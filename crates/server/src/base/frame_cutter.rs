@@ -20,6 +20,7 @@ impl FrameCutter {
         let mut rest = bytes;
         while !rest.is_empty() {
             if self.rest_len == 0 {
+                // A header that is not whole here cannot be cut: the rest is sent as one piece.
                 self.rest_len = frame_len(rest).unwrap_or(rest.len() as u64);
             }
             let len = usize::try_from(self.rest_len).unwrap_or(usize::MAX).min(rest.len());

@@ -62,6 +62,7 @@ impl<T> HandleTable<T> {
         let (index, generation) = parts(name);
         let slot = self.slots.get_mut(index).filter(|slot| slot.generation == generation)?;
         let handle = slot.handle.take()?;
+        // A client would need 65 536 opens of one slot before an old handle is valid again.
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(u16::try_from(index).ok()?);
         Some(handle)

@@ -65,6 +65,7 @@ impl Input {
         if self.buffer.len() - self.start >= needed_len {
             return;
         }
+        // Moving a few bytes to the front is cheaper than a larger buffer.
         if self.buffer.len() >= needed_len {
             self.buffer.copy_within(self.start..self.end, 0);
         } else {

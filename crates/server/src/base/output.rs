@@ -92,6 +92,7 @@ impl Output {
 
     /// Appends the bytes that `encode` appends to its vector.
     pub(crate) fn encode<T>(&mut self, encode: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        // The vector is moved out because `encode` may need it while this output is borrowed.
         let mut encoded = std::mem::take(&mut self.encoded);
         let result = encode(&mut encoded);
         if !encoded.is_empty() {
@@ -122,6 +123,7 @@ impl Output {
 
     /// Makes room for `len` bytes, or for as many as a long buffer holds, so that waiting bytes are not copied later.
     pub(crate) fn expect(&mut self, len: usize) {
+        // Longer answers are flushed in parts, so they never need more than one large buffer.
         let end = self.filled.saturating_add(len).min(LARGE_BUFFER_LEN);
         if self.buffer.len() < end {
             self.grow(end);
@@ -169,12 +171,14 @@ impl Output {
     /// Sends all waiting bytes.
     pub(crate) async fn flush(&mut self, stream: &Stream) -> Result<(), OutputError> {
         if self.filled > 0 {
+            // Encrypted bytes have no fast path to the socket: the TLS library writes the records.
             let Some(socket) = stream.plain() else { return self.send_encrypted(stream, &[]).await };
             // Each piece has its own time limit: the waiting bytes may be many, and the client slow.
             for (position, piece) in self.waiting().chunks(LARGE_BUFFER_LEN).enumerate() {
                 if position > 0 {
                     consume_budget().await;
                 }
+                // Mostly the socket takes all at once. Only the rest needs a future with a timer.
                 let rest = forebay_net::send_now(socket, piece, SendHint::Last)?;
                 if !rest.is_empty() {
                     within(self.stall_max, forebay_net::send_all(socket, rest)).await?;
@@ -194,6 +198,7 @@ impl Output {
         for piece in answers.iter().flat_map(|answer| answer.chunks(LARGE_BUFFER_LEN)) {
             batch.push(IoSlice::new(piece));
             batch_len += piece.len();
+            // The stall limit counts for each batch, not for the whole answer.
             if batch_len >= LARGE_BUFFER_LEN {
                 within(self.stall_max, stream.send_slices(&mut batch)).await?;
                 consume_budget().await;
@@ -215,6 +220,7 @@ impl Output {
     ) -> Result<(), OutputError> {
         let Some(socket) = stream.plain() else { return self.send_file_encrypted(stream, file, range).await };
         if self.filled > 0 {
+            // The hint keeps the header and the first bytes of the file in one packet.
             let rest = forebay_net::send_now(socket, self.waiting(), SendHint::More)?;
             if !rest.is_empty() {
                 within(self.stall_max, forebay_net::send_with_more(socket, rest)).await?;
@@ -261,6 +267,7 @@ impl Output {
         for segment in frame.body {
             match segment {
                 Segment::File { file, range } => {
+                    // Bytes in memory come before the file part in the answer.
                     self.send_gathered(stream, &mut gathered).await?;
                     self.send_file(stream, &file, range).await?;
                 }
@@ -287,6 +294,7 @@ impl Output {
         }
         let Some(socket) = stream.plain() else { return self.send_encrypted(stream, &parts).await };
         for batch in parts.chunks(SLICES_PER_SEND - 1) {
+            // One slice is left for the bytes that wait.
             let waiting = std::iter::once(self.waiting());
             let mut slices: Vec<IoSlice<'_>> =
                 waiting.chain(batch.iter().map(|part| &part[..])).map(IoSlice::new).collect();
@@ -307,6 +315,7 @@ fn read_piece(file: &File, range: ByteRange, room: &mut [u8]) -> Result<(), Send
     let (offset, len) = (range.start(), range.len());
     file.read_exact_at(room, offset).map_err(|source| match source.kind() {
         io::ErrorKind::UnexpectedEof => {
+            // The file may have been truncated by an administrator. The log shows how much is missing.
             let end = file.metadata().map_or(offset, |metadata| metadata.len().max(offset));
             SendError::UnexpectedEof { offset: end, missing_bytes: range.end().saturating_sub(end) }
         }

@@ -25,6 +25,7 @@ impl ServerState {
 
     /// The id of a new prepare request.
     pub(crate) fn next_prepare_id(&self) -> String {
+        // Ids stay unique over restarts, because the start time is part of them.
         format!("{}.{}", self.started, self.prepare_requests.fetch_add(1, Ordering::Relaxed))
     }
 }

@@ -78,10 +78,12 @@ impl Sessions {
     pub(crate) fn bind(&self, id: SessionId, host: IpAddr, events: Events) -> Result<BoundStream, BindError> {
         let entries = self.entries();
         let entry = entries.get(&id).ok_or(BindError::UnknownSession)?;
+        // The id alone is not enough: it crosses the network in clear without TLS.
         if entry.owner.host != host {
             return Err(BindError::OtherHost);
         }
         let mut bound = entry.streams.bound();
+        // Path id 0 is the main connection.
         let path_id = (1..=BOUND_STREAMS_MAX).find(|id| !bound.contains_key(id)).ok_or(BindError::TooMany)?;
         bound.insert(path_id, events);
         Ok(BoundStream { path_id, streams: Arc::clone(&entry.streams) })
@@ -121,6 +123,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.sessions.entries().remove(&self.id);
+        // The dropped senders end the tasks of the bound streams.
         self.streams.bound().clear();
     }
 }
@@ -147,6 +150,7 @@ impl Drop for BoundStream {
 fn new_id() -> std::io::Result<SessionId> {
     let mut id = SessionId::default();
     let mut filled = 0;
+    // The system call may return fewer bytes than requested.
     while let Some(rest) = id.0.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         filled += rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty())?;
     }

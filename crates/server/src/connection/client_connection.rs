@@ -65,6 +65,7 @@ pub(crate) async fn serve_connection(
         is_draining: false,
     };
     match connection.run().await {
+        // These are ordinary ends. Others are of interest to the administrator.
         end @ (End::Client | End::Drained | End::Session) => tracing::debug!(%peer, %end, "connection closed"),
         end => tracing::info!(%peer, %end, side = %end.side(), "connection closed"),
     }
@@ -141,9 +142,11 @@ impl Connection {
     async fn turn(&mut self) -> Result<(), End> {
         self.context.received = forebay_net::clock::monotonic();
         self.serve_input().await?;
+        // A panic in a request ends its connection: the client could wait forever for the answer.
         while let Some(ended) = self.context.tasks.try_join_next() {
             ended?;
         }
+        // Frames of slow answers go out together with the fast ones of this turn.
         if !self.receiver.is_empty() {
             self.handle_events().await?;
         }
@@ -151,9 +154,11 @@ impl Connection {
         if self.context.is_ending || self.context.guesses_tokens() {
             return Err(End::Session);
         }
+        // Frames of ended tasks may still be in the queue.
         if self.is_draining && self.context.tasks.is_empty() && self.receiver.is_empty() {
             return Err(End::Drained);
         }
+        // Tokio cannot preempt a task whose socket always has bytes.
         if self.served >= REQUESTS_PER_TURN {
             self.served = 0;
             tokio::task::yield_now().await;
@@ -164,6 +169,7 @@ impl Connection {
     /// Serves received requests, up to the limit of one turn.
     async fn serve_input(&mut self) -> Result<(), End> {
         while self.served < REQUESTS_PER_TURN && self.may_serve() && !self.input.waiting().is_empty() {
+            // Requests borrow from the input, so the fields are borrowed one by one.
             let Self { input, session, context, connection, .. } = self;
             let next = context.output.encode(|out| session.handle_input(input.waiting(), out))?;
             let consumed = match next {
@@ -174,6 +180,7 @@ impl Connection {
                 Next::Skipped { consumed } => consumed,
                 Next::Request { consumed, stream_id, request } => {
                     let bytes = input.waiting().get(..consumed).unwrap_or_default();
+                    // The signature covers the raw bytes, so it is checked before the request has any effect.
                     if context.is_authentic(stream_id, &request, bytes) {
                         context.dispatch(session, connection, stream_id, &request).await?;
                     }
@@ -183,6 +190,7 @@ impl Connection {
             input.consume(consumed);
             self.wanted_len = 0;
             self.served += 1;
+            // Pipelined reads may make more bytes than the output should hold.
             if context.output.len() >= ASSEMBLY_LEN {
                 context.flush().await?;
             }
@@ -198,6 +206,7 @@ impl Connection {
     async fn start_tls(&mut self) -> Result<(), End> {
         self.context.flush().await?;
         let Some(tls) = self.context.state.options.tls.clone() else { return Err(End::Session) };
+        // The client may have sent its first handshake message already.
         let received = self.input.take();
         let handshake = timeout(tls.handshake_time_max, self.context.stream.accept_tls(&tls.acceptor, &received));
         let done = handshake.await.unwrap_or(Err(TlsError::TimedOut { limit: tls.handshake_time_max }));
@@ -229,10 +238,12 @@ impl Connection {
     /// progress.
     fn has_deadline(&self) -> bool {
         match self.context.role {
+            // Without a login a client must not hold a connection for long.
             Role::New(_) | Role::Authenticating(_) => true,
             Role::Main(_) => {
                 self.idle_time_max.is_some() && self.context.tasks.is_empty() && self.context.handles.len() == 0
             }
+            // A parallel stream may be idle as long as its session lives.
             Role::Bound { .. } => false,
         }
     }

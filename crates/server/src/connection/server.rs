@@ -69,12 +69,14 @@ impl Server {
                 Some(ended) = connections.tasks.join_next_with_id() => connections.forget(ended),
             }
         }
+        // New clients are refused by the kernel from now on, and a load balancer notices.
         drop(listener);
         connections.drain().await;
     }
 
     /// Starts to serve a new connection, unless the server is draining or a limit is reached.
     fn admit(&self, stream: TcpStream, peer: SocketAddr, connections: &mut Connections) {
+        // A closed connection makes clients try another server.
         if self.state.front.readiness.is_draining() {
             tracing::debug!(%peer, "connection refused: the server is draining");
             return;
@@ -90,6 +92,7 @@ impl Server {
             }
         };
         let local = match stream.local_addr() {
+            // `locate` shows this address to clients: an IPv4 address must not look like IPv6.
             Ok(local) => SocketAddr::new(local.ip().to_canonical(), local.port()),
             Err(error) => {
                 tracing::debug!(%peer, %error, "connection died before it was served");
@@ -115,9 +118,11 @@ impl Refusals {
 impl Connections {
     fn spawn(&mut self, accepted: Accepted) {
         let (events, receiver) = mpsc::channel(EVENTS_QUEUED_MAX);
+        // A strong sender would keep the channel open, and a bound stream would not notice the end of its session.
         let weak_events = events.downgrade();
         let (give_abort, abort) = oneshot::channel();
         let task = self.tasks.spawn(async move {
+            // The task gets its own abort handle, which exists only after the spawn.
             if let Ok(abort) = abort.await {
                 serve_connection(accepted, events, receiver, abort).await;
             }

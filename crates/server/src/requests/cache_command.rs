@@ -35,11 +35,13 @@ impl ConnectionContext {
 
     /// The entry of `path`, if a rule lets the client administer it. Without rules no client may.
     fn key_to_administer(&self, path: &[u8]) -> Result<CacheKey, Failure> {
+        // Without rules every client could empty the cache.
         if !self.state.front.gate.has_rules() {
             let text = "this server takes commands for its cache from clients whom a grant gives the right \"admin\"";
             return Err(Failure::client(ErrorCode::UNSUPPORTED, text));
         }
         let Permitted { request, .. } = self.permitted(path, Right::Admin)?;
+        // The cache key has the same normalized form as the name in rules.
         let key = name_for_rules(&request.lfn).and_then(|name| CacheKey::from_text(name.as_str()));
         key.ok_or_else(|| Failure::client(ErrorCode::NOT_FOUND, "no file of this name can be in the cache"))
     }

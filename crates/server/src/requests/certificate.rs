@@ -30,6 +30,7 @@ impl ConnectionContext {
         let gate = Arc::clone(&self.state.front.gate);
         let client = ClientFacts { address: self.peer, login: String::new(), is_tls: true };
         let now = UnixTime(forebay_net::clock::now_unix());
+        // Checking a chain takes milliseconds of computation.
         let examined = tokio::task::spawn_blocking(move || gate.certified(&chain, &client, now)).await;
         examined.unwrap_or_else(|error| {
             tracing::error!(%error, "an internal error ended the check of a certificate");

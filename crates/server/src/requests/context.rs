@@ -189,6 +189,7 @@ impl ConnectionContext {
 
     /// Adds the hits of this turn to the metrics. All of them are sent at this moment.
     fn count_hits(&mut self) {
+        // Most turns of an idle connection have none.
         if self.hits > 0 {
             let duration = forebay_net::clock::monotonic().saturating_duration_since(self.received);
             self.metrics.observe_requests(Outcome::Hit, duration, std::mem::take(&mut self.hits));
@@ -206,12 +207,14 @@ impl ConnectionContext {
         let way = match path_id {
             0 => Way { events: main.events.clone(), main: None },
             _ => {
+                // The stream may end before the answer: then the main connection sends it.
                 let stream = main.session.stream(path_id);
                 let events = stream.ok_or_else(|| Failure::client(ErrorCode::ARG_INVALID, "invalid path ID"))?;
                 Way { events, main: Some(main.events.clone()) }
             }
         };
         let options = &self.state.options;
+        // Clients without this ability reconnect after their own timeout.
         let defer = main.accepts_deferred_answers.then(|| Defer {
             at: Instant::now() + options.wait_response_after,
             after: options.wait_response_after,

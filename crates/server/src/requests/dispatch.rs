@@ -27,6 +27,7 @@ impl ConnectionContext {
             Request::Open(open) => self.open(stream_id, open),
             Request::Close(close) => self.close(stream_id, close.handle),
             Request::Sync(sync) => {
+                // Files are open for reading only, so there is nothing to sync.
                 let known = self.handle(sync.handle).map(drop);
                 self.conclude(stream_id, known, |reply, (), out| reply.ok(out));
             }
@@ -64,6 +65,7 @@ impl ConnectionContext {
             Ok(bound) => {
                 self.output.encode(|out| session.accept_bind(stream_id, bound.path_id(), out));
                 self.role = Role::Bound { _place: bound };
+                // The session has a login, so the stream no longer counts as an unproven connection.
                 self.login_place = None;
             }
             Err(error) => {

@@ -54,10 +54,12 @@ impl ConnectionContext {
         let events = events.clone();
         let owner = Owner { user: login.username.as_bytes().to_vec(), host: self.peer.ip() };
         let facts = ClientFacts { address: self.peer, login: printable(&owner.user), is_tls: session.is_tls() };
+        // A certificate that was proven in the TLS handshake replaces the authentication.
         let certified = self.certified.take().map(|certified| *certified);
         let demand = match (&certified, self.state.front.gate.demand(&facts)) {
             (Some(Ok(_)), _) => Demand::Nothing,
             (_, Ok(demand)) => demand,
+            // The refused certificate is the more useful reason: the client has no other way.
             (Some(Err(refusal)), Err(_)) => {
                 self.log_refusal(refusal);
                 return self.fail(stream_id, &refused(refusal.to_string()));
@@ -69,6 +71,7 @@ impl ConnectionContext {
                 return self.fail(stream_id, &refused(error.to_string()));
             }
         };
+        // The session exists before the proof, because the client learns its id with the demand.
         let opened = match self.state.sessions.login(owner, connection.clone()) {
             Ok(opened) => opened,
             Err(error) => {
@@ -113,6 +116,7 @@ impl ConnectionContext {
         };
         let protocol = SecurityProtocol::from_credential_type(auth.credential_type);
         let attempt = match (std::mem::replace(&mut pending.progress, Progress::Idle), protocol) {
+            // Two examinations at once would double the rate of guesses.
             (Progress::Examining, _) => {
                 pending.progress = Progress::Examining;
                 return self.refuse(stream_id, "credentials came before the answer to earlier ones");
@@ -120,6 +124,7 @@ impl ConnectionContext {
             (_, None) => return self.refuse(stream_id, "the security protocol is not known here"),
             (Progress::Waiting(attempt), Some(protocol)) if attempt.protocol() == protocol => Ok(attempt),
             (unfinished, Some(protocol)) => {
+                // An abandoned handshake counts as a failure: it costs as much as a failed one.
                 pending.failures += u32::from(matches!(unfinished, Progress::Waiting(_)));
                 self.state.front.gate.begin(protocol, &pending.facts).map(Box::new)
             }
@@ -132,6 +137,7 @@ impl ConnectionContext {
                 Ok(attempt) => examine(attempt, message).await,
                 Err(refusal) => Step::Refused(refusal),
             };
+            // The first failures may be a client that tries its protocols in turn.
             if matches!(step, Step::Refused(_)) && failures >= QUICK_FAILURES_MAX {
                 tokio::time::sleep(FAILURE_PAUSE).await;
             }
@@ -195,6 +201,7 @@ impl ConnectionContext {
 
     fn take_pending(&mut self) -> Option<Authenticating> {
         let Role::Authenticating(pending) = &self.role else { return None };
+        // `Role` has no empty value, so the role goes back to the state before the login.
         let events = pending.events.clone();
         match std::mem::replace(&mut self.role, Role::New(events)) {
             Role::Authenticating(pending) => Some(pending),
@@ -207,6 +214,7 @@ impl ConnectionContext {
         self.login_place = None;
         let Authenticating { session: opened, facts, redirects, program, events, .. } = pending;
         let Proof { identity, session_key, credentials, unbelieved } = proof;
+        // The login succeeds without these attributes: rules may not need them.
         for reason in unbelieved {
             if self.state.front.refusal_log.has_room() {
                 tracing::warn!(peer = %self.peer, %identity, reason, "attributes of a client are not accepted");

@@ -58,6 +58,7 @@ impl ConnectionContext {
         for path in paths {
             match self.permitted(path, right) {
                 Ok(permitted) => first = first.or(Some(permitted)),
+                // One refused name refuses the request, as it would on a server.
                 Err(failure) => return Some(Err(failure)),
             }
         }

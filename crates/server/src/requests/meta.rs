@@ -88,9 +88,11 @@ impl ConnectionContext {
             let mut frame = Vec::new();
             for (number, mut entry) in entries.into_iter().enumerate() {
                 if front.gate.has_rules() {
+                    // Rules are evaluated without waiting, and a directory may have a million entries.
                     if number % ENTRIES_PER_TURN == 0 {
                         tokio::task::yield_now().await;
                     }
+                    // Entries that the client may not see are left out: an error would reveal that they exist.
                     if !front.allows_entry(&caller, Right::Stat, &request.lfn, &entry.name) {
                         continue;
                     }
@@ -116,6 +118,7 @@ impl ConnectionContext {
             is_writable: false,
             endpoint: self.own_endpoint(locate.options.contains(LocateOptions::PREFER_NAMES)),
         };
+        // Clients send the terminating NUL of C strings with some paths.
         let any = locate.path.strip_prefix(b"*").map(|path| path.strip_suffix(b"\0").unwrap_or(path));
         if any.is_some_and(<[u8]>::is_empty) {
             return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
@@ -145,6 +148,7 @@ impl ConnectionContext {
             prepare.iter().map(|path| self.permitted(path, Right::Read)).collect();
         let staged = checked.and_then(|wanted| {
             let engine = &self.state.front.engine;
+            // All names are checked before the first fetch starts.
             wanted.iter().try_for_each(|wanted| engine.write_policy(&wanted.request).map(drop))?;
             Ok(wanted.into_iter().try_for_each(|Permitted { request, caller }| engine.stage(request, caller))?)
         });

@@ -21,6 +21,7 @@ impl ConnectionContext {
     pub(crate) fn permitted(&self, payload: &[u8], right: Right) -> Result<Permitted, Failure> {
         let main = self.main().ok_or_else(|| Failure::internal("a request came before the login"))?;
         let front = &self.state.front;
+        // A malformed name is reported before the authorization: it reveals nothing.
         let request = read_request(payload, front.takes_tokens())?;
         let connection = Connection { peer: self.peer, is_tls: self.stream.plain().is_none() };
         let caller = front.admit(&request, right, &main.caller, connection).inspect_err(|failure| {
@@ -48,6 +49,7 @@ const PROBE_KEY: &str = "forebay.probe";
 fn read_request(payload: &[u8], takes_tokens: bool) -> Result<OpenRequest, Failure> {
     let mut path = RequestPath::parse(payload)?;
     let mut probe = None;
+    // Almost no request has such parameters.
     if path.cgi.contains(OWN_KEYS) {
         probe = path.cgi_value(PROBE_KEY).map(str::to_owned);
         let others = path.cgi.split('&').filter(|pair| !pair.starts_with(OWN_KEYS));

@@ -17,6 +17,7 @@ impl ConnectionContext {
     /// Starts to open a file. If the rules say so, the client is redirected to the origin. Opens for writing are refused or
     /// redirected.
     pub(crate) fn open(&mut self, stream_id: StreamId, open: &Open<'_>) {
+        // The right to see the name is enough to learn where it can be written.
         if open.options.is_write() {
             return match self.permitted(open.path, Right::Stat) {
                 Ok(permitted) => self.answer_write(stream_id, &permitted.request),
@@ -30,6 +31,7 @@ impl ConnectionContext {
         if self.state.front.readiness.is_draining() {
             return self.fail(stream_id, &draining());
         }
+        // Checked before the open, so that a full table costs the origin nothing.
         if !self.handles.has_room_for(1) {
             return self.fail(stream_id, &too_many_files());
         }
@@ -38,6 +40,7 @@ impl ConnectionContext {
         let (options, state) = (open.options, Arc::clone(&self.state));
         self.start_answer(stream_id, |mut answer| async move {
             match answer.wait_for(state.front.engine.open_or_redirect(&request, &caller, redirects)).await {
+                // A redirect to a URL changes the path, which older clients cannot follow.
                 Ok(Opening::Redirect(redirect)) => {
                     let send = |reply: ReplyTo, out: &mut Vec<u8>| match &redirect.url {
                         Some(url) => reply.redirect_to_url(url, out),

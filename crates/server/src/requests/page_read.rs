@@ -49,6 +49,7 @@ impl ConnectionContext {
             self.output.encode(|out| past_the_end(stream_id, read.offset).encode(out));
             return Ok(());
         }
+        // The file is cloned because flushing borrows this context.
         let Some(file) = handle.hit(range).cloned() else {
             let source = ReadSource::Handle(handle.clone());
             self.start_page_read(stream_id, read, source, range);
@@ -74,6 +75,7 @@ impl ConnectionContext {
     ) -> Result<Option<ByteRange>, OutputError> {
         self.output.expect(usize::try_from(encoded_len(range)).unwrap_or(usize::MAX));
         for frame in frames(range) {
+            // A begun frame must be completed, so the whole frame is probed before its header is written.
             if !probe_cached(file, frame.start(), frame.len()) {
                 return Ok(Some(ByteRange::between(frame.start(), range.end())));
             }
@@ -103,6 +105,7 @@ impl ConnectionContext {
                 read_disk(Arc::clone(file), piece).await.map_err(|error| OutputError::Disk(error.to_string()))?;
             copy_pages(piece, &data, self.output.room(len));
         }
+        // The data lies in its place already: only the checksums are filled in.
         seal_pages(piece.start(), self.output.room(len));
         self.output.commit(len);
         Ok(())

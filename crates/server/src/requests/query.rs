@@ -53,6 +53,7 @@ impl ConnectionContext {
     }
 
     fn query_path(&mut self, stream_id: StreamId, query: &Query<'_>) {
+        // A checksum of a small file reveals its contents.
         let right = if query.kind == QueryKind::CHECKSUM { Right::Read } else { Right::Stat };
         let Permitted { request, caller } = match self.permitted(query.argument, right) {
             Ok(permitted) => permitted,
@@ -99,6 +100,7 @@ impl ConnectionContext {
             "readv_iov_max" => VECTOR_ELEMENTS_MAX.to_string(),
             "bind_max" => BOUND_STREAMS_MAX.to_string(),
             "pio_max" => REQUESTS_PER_STREAM.to_string(),
+            // Limits of attribute names and values: none are supported.
             "fattr" => "0 0".to_owned(),
             "chksum" if !state.options.checksum_algorithms.is_empty() => {
                 let algorithms = state.options.checksum_algorithms.iter().enumerate();

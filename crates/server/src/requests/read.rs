@@ -45,16 +45,19 @@ impl ConnectionContext {
             }
         };
         let range = ByteRange::at(read.offset, u64::from(read.len)).clipped_to(handle.size());
+        // Another connection sends the answer, so only its task may write it.
         if read.path_id != 0 {
             let handle = handle.clone();
             self.start_read(stream_id, read.path_id, ReadSource::Handle(handle), range);
             return Ok(());
         }
+        // A read after the end of the file is an empty answer, not an error.
         if range.is_empty() {
             trace_read(handle, TracedRead::Read, range, self.received, Outcome::Hit);
             self.reply(stream_id, ReplyTo::ok);
             return Ok(());
         }
+        // Checked before the hit: a redirected client must not be accounted bytes.
         if handle.may_switch() {
             let handle = handle.clone();
             self.start_switch(stream_id, handle, range);
@@ -65,6 +68,7 @@ impl ConnectionContext {
             self.start_read(stream_id, 0, ReadSource::Handle(handle), range);
             return Ok(());
         };
+        // The header is removed again if the page cache does not hold the bytes after all.
         let waiting_len = self.output.len();
         // A read is at most 2 GiB long, because its length is a signed number of 32 bits.
         let body_len = u32::try_from(range.len()).unwrap_or(u32::MAX);

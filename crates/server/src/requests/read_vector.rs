@@ -47,6 +47,7 @@ impl ConnectionContext {
             self.start_read_vector(stream_id, read, Vec::new(), Progress::default());
             return Ok(());
         }
+        // Leases are granted asynchronously, so a redirect needs a task.
         if let Some(handle) = self.switching(read) {
             let progress = Progress { switching: Some(handle), ..Progress::default() };
             self.start_read_vector(stream_id, read, Vec::new(), progress);
@@ -60,14 +61,17 @@ impl ConnectionContext {
         let mut elements = read.elements.iter().peekable();
         while let Some(first) = elements.next() {
             let mut run = ContiguousElements::of(first);
+            // Adjacent elements are one system call: sorted vectors of ROOT have many.
             while let Some(next) = elements.next_if(|next| run.continues_with(next)) {
                 run.push(next);
             }
             let appended = self.append_run(&run, &mut progress.on_disk);
             progress.done += appended;
+            // The order of elements is fixed, so one that is missing delays all after it.
             if appended < run.elements().len() {
                 break;
             }
+            // Sent early, so that the client receives while the rest is assembled.
             if self.output.len() >= ASSEMBLY_LEN && progress.done < read.elements.len() {
                 self.end_frame(stream_id, Status::OKSOFAR, body_start);
                 self.flush().await?;
@@ -84,6 +88,7 @@ impl ConnectionContext {
         } else {
             // This frame has not been sent: the task sends it with the elements that follow.
             let assembled = self.output.behind(body_start).to_vec();
+            // Answers of earlier requests may wait before this frame, unless a flush has sent them.
             self.output.truncate(if progress.has_begun { 0 } else { frame_start });
             self.start_read_vector(stream_id, read, assembled, progress);
         }
@@ -117,6 +122,7 @@ impl ConnectionContext {
     /// Completes the header of the frame whose body starts at `body_start` of the waiting answers.
     fn end_frame(&mut self, stream_id: StreamId, status: Status, body_start: usize) {
         let body_len = u32::try_from(self.output.len() - body_start).unwrap_or(u32::MAX);
+        // The length is known only now, so the header is written a second time.
         let mut header = Vec::new();
         let reply = ReplyTo::direct(stream_id);
         reply.header(status, body_len, &mut header);
@@ -128,6 +134,7 @@ impl ConnectionContext {
     fn append_run(&mut self, run: &ContiguousElements, on_disk: &mut Vec<ReadStream>) -> usize {
         let Self { handles, output, .. } = self;
         let elements = run.elements();
+        // An empty element has only a header.
         if run.range().is_empty() {
             elements.iter().for_each(|element| output.append(&element_header(element)));
             return elements.len();
@@ -156,6 +163,7 @@ impl ConnectionContext {
         }
         let elements: Vec<ReadElement> = read.elements.iter().skip(progress.done).collect();
         let traced = self.traced_elements(read);
+        // A trace names all files of the request, also those that are answered already.
         let handles = self.handles_of(if traced.is_empty() { &elements } else { &traced });
         let body_len = read.elements.body_len();
         let state = Arc::clone(&self.state);

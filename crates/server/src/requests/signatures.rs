@@ -24,6 +24,7 @@ pub(crate) fn checker(
     session: &ServerSession,
 ) -> Option<Box<SignatureChecker>> {
     let stays_clear = !session.is_tls() && !session.is_tls_due();
+    // TLS protects the requests already.
     let key = key.filter(|_| stays_clear && level != SigningLevel::None)?;
     Some(Box::new(SignatureChecker::new(SigningPolicy::new(level, false), Some(key))))
 }
@@ -42,6 +43,7 @@ impl ConnectionContext {
                     let identity = &main.caller.identity;
                     tracing::warn!(%peer, %identity, reason = text, "a request was refused for its signature");
                 }
+                // An attacker who can change one request could change the next one too.
                 self.is_ending = true;
                 let failure =
                     Failure { code: ErrorCode::SIGNATURE_ERROR, text: text.into(), side: Side::Authorization };

@@ -34,6 +34,7 @@ pub(crate) fn trace_vector<'h>(
 ) {
     let mut traced: Vec<FileHandle> = Vec::new();
     for name in elements.iter().map(|element| element.handle) {
+        // Vectors name few files, so a linear search is the fastest.
         if traced.contains(&name) {
             continue;
         }

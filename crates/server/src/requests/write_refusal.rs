@@ -13,6 +13,7 @@ impl ConnectionContext {
     /// Answers a write request. Its data, if any, has been drained.
     pub(crate) fn change(&mut self, stream_id: StreamId, change: &Change<'_>) {
         match change.target {
+            // Names that the client may not see are refused as such, before anything is said about writes.
             Target::Path(path) => match self.permitted(path, Right::Stat) {
                 Ok(permitted) => self.answer_write(stream_id, &permitted.request),
                 Err(failure) => self.fail(stream_id, &failure),
