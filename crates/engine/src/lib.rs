@@ -15,18 +15,13 @@ mod namespace;
 mod transfer;
 mod upkeep;
 
-pub use accounting::{
-    purge_ledger::PurgeOptions,
-    report::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage},
-};
+pub use accounting::report::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage};
 pub use api::{
     engine::{Engine, Space, WritePolicy},
     entry_queries::ENTRIES_PER_PAGE_MAX,
     handle::Handle,
     opening::{Opening, Redirect, Redirects},
-    options::Options,
     read::Read,
-    segment::Segment,
 };
 pub use base::{
     caller::{Caller, Client, Delegation},
@@ -34,12 +29,13 @@ pub use base::{
     error::Error,
     integrity_options::{CheckPolicy, IntegrityOptions},
     open_request::{OpenRequest, Tried},
+    options::{Options, PurgeOptions, ReadAheadOptions},
+    segment::Segment,
     workers::Workers,
 };
 pub use catalog::{entry_info::EntryInfo, state::IndexState};
 pub use forebay_origin::{Checksum, ListDetail};
 pub use forebay_store::VolumeInfo;
-pub use link::options::ReadAheadOptions;
 pub use manager::{ManagerOptions, filler::FillerState};
 pub use namespace::{
     decisions::DecisionOptions,

@@ -3,63 +3,39 @@
 //! The decisions are the cache crate's: the [`Ledger`] knows what is where and who goes first, [`forebay_cache::plan_purge`]
 //! tells what has to go. Here it is fed by the index and by every write, woken when room is short, and obeyed.
 
-use crate::accounting::disk_headroom::DiskHeadroom;
-use forebay_cache::{CacheKey, Footprint, Ledger, PurgeRules};
+use crate::{accounting::disk_headroom::DiskHeadroom, base::options::PurgeOptions};
+use forebay_cache::{CacheKey, Footprint, Ledger};
 use forebay_store::VolumeId;
-use forebay_telemetry::Metrics;
 use parking_lot::{Mutex, MutexGuard};
-use std::{
-    sync::atomic::{AtomicBool, Ordering::AcqRel},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 use tokio::sync::Notify;
-
-/// How the cache is kept within bounds, and how often that is looked after.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PurgeOptions {
-    /// The bounds.
-    pub rules: PurgeRules,
-    /// How often the room is measured. A write that meets a mark does not wait for that.
-    pub interval: Duration,
-}
-
-impl Default for PurgeOptions {
-    fn default() -> Self {
-        Self { rules: PurgeRules::default(), interval: Duration::from_secs(10) }
-    }
-}
 
 /// Accounts what entries take, and purges.
 pub(crate) struct PurgeLedger {
     pub(crate) options: PurgeOptions,
     pub(crate) ledger: Mutex<Ledger>,
-    pub(crate) room: DiskHeadroom,
+    pub(crate) headroom: DiskHeadroom,
     /// Told when a purge is due before its time.
     pub(crate) due: Notify,
     /// The disk has said that it is full, since this was last asked.
     is_disk_full: AtomicBool,
-    /// Held by the purge under way.
-    pub(crate) turn: tokio::sync::Mutex<()>,
-    pub(crate) metrics: Metrics,
 }
 
 impl PurgeLedger {
-    pub(crate) fn new(options: PurgeOptions, metrics: Metrics) -> Self {
+    pub(crate) fn new(options: PurgeOptions) -> Self {
         let ledger = Mutex::new(Ledger::new(&options.rules));
         Self {
             options,
             ledger,
-            room: DiskHeadroom::default(),
+            headroom: DiskHeadroom::default(),
             due: Notify::new(),
             is_disk_full: AtomicBool::new(false),
-            turn: tokio::sync::Mutex::default(),
-            metrics,
         }
     }
 
     /// Whether nothing may be kept until there is room; a purge is under way then, or comes at once.
     pub(crate) fn is_full(&self) -> bool {
-        let is_full = self.room.is_full();
+        let is_full = self.headroom.is_full();
         if is_full {
             self.due.notify_one();
         }
@@ -95,7 +71,7 @@ impl PurgeLedger {
     }
 
     fn note_growth(&self, growth: Footprint, is_over_quota: bool) {
-        if self.room.add(growth) || is_over_quota {
+        if self.headroom.add(growth) || is_over_quota {
             self.due.notify_one();
         }
     }

@@ -3,10 +3,7 @@
 use crate::{Client, Engine, Handle, entries::cached_file::CachedFile};
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -22,34 +19,6 @@ pub(crate) enum DirectOpen {
 struct Unsettled {
     file: Arc<CachedFile>,
     is_settled: bool,
-}
-
-/// Whether the client of a handle can be sent to the file amid its reads. By default it cannot.
-#[derive(Default)]
-pub(crate) struct Switching {
-    /// How many more reads may be tried to be answered so.
-    tries_left: AtomicU32,
-    is_done: AtomicBool,
-}
-
-/// Reads of one handle that may be answered by a redirect. A client that has several reads under way gets several, and the first
-/// one counts; one that goes on reading behind so many does not follow, and is served.
-const SWITCH_TRIES_MAX: u32 = 16;
-
-impl Switching {
-    /// For a client that follows redirects to files in answer to reads.
-    pub(crate) const fn allowed() -> Self {
-        Self { tries_left: AtomicU32::new(SWITCH_TRIES_MAX), is_done: AtomicBool::new(false) }
-    }
-
-    fn is_allowed(&self) -> bool {
-        self.tries_left.load(Ordering::Relaxed) > 0
-    }
-
-    fn take_try(&self) -> bool {
-        let take = |left: u32| left.checked_sub(1);
-        self.tries_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
-    }
 }
 
 impl Unsettled {
@@ -80,7 +49,7 @@ impl Engine {
         let file = unsettled.settle();
         let (Some(path), Some(key)) = (path, file.key().cloned()) else { return DirectOpen::No(file) };
         let lfn = file.lfn().clone();
-        match self.shared().leases.grant(&key, file, self.shared().options.direct_lease) {
+        match self.leases().grant(&key, file, self.context().options.direct_lease) {
             Ok(()) => {
                 self.metrics().add_direct_open();
                 let Client { user, host, .. } = client;
@@ -108,31 +77,18 @@ impl Handle {
             return None;
         }
         let (path, key) = (file.readable_path().await?, file.key()?);
-        let shared = file.shared();
+        let context = file.context();
+        let leases = opened.switching.leases.as_ref()?;
         file.attach_again();
-        if let Err(file) = shared.leases.grant(key, Arc::clone(file), shared.options.direct_lease) {
+        if let Err(file) = leases.grant(key, Arc::clone(file), context.options.direct_lease) {
             file.detach(Duration::ZERO);
             return None;
         }
         if !opened.switching.is_done.swap(true, Ordering::Relaxed) {
-            shared.metrics.add_direct_switch();
+            context.metrics.add_direct_switch();
             let Client { user, host, .. } = opened.client();
             forebay_telemetry::log_switch(user, host, opened.lfn(), &path);
         }
         Some(path)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_that_does_not_follow_is_served_in_the_end() {
-        assert!(!Switching::default().is_allowed());
-        let switching = Switching::allowed();
-        let tries = (0..100).filter(|_| switching.take_try()).count();
-        assert_eq!(tries, usize::try_from(SWITCH_TRIES_MAX).unwrap());
-        assert!(!switching.is_allowed());
     }
 }

@@ -1,30 +1,38 @@
 //! The engine: the one thing a front talks to.
 
 use crate::{
-    Caller, Delegation, Error, ManagerOptions, OpenRequest, Options, catalog,
+    Caller, Delegation, Error, ManagerOptions, OpenRequest, Options,
+    api::staging::Staging,
+    base::error::with_cause,
+    catalog,
     entries::{
+        file_context::{COMPLETED_MAX, CompletedFile, FileContext},
         open_files::OpenFiles,
-        shared::{Shared, with_cause},
     },
-    freshness::origin_permission::Want,
+    freshness::{origin_metadata::OriginMetadata, origin_permission::OriginPermissions},
     manager::{self, Manager},
     namespace::{
         local_trees::disk_error,
         routes::{OriginTarget, Routes, Target, Writes},
     },
-    upkeep::{disk_watch, file_checksums, leases, purge_rounds, scrub, store_owner, sync},
+    upkeep::{
+        disk_watch,
+        entry_check::EntryCheck,
+        file_checksums::{FileChecksums, TargetOf},
+        leases::{self, Leases},
+        purge::Purge,
+        scrub::Scrubber,
+        store_owner::StoreOwner,
+        sync,
+    },
 };
-use forebay_origin::{Checksum, ListDetail};
+use forebay_origin::ListDetail;
 use forebay_store::{Disk, StoreError, VolumeInfo};
 use forebay_telemetry::Metrics;
 use forebay_types::{DirEntry, Endpoint, Lfn};
 use parking_lot::{Mutex, RwLock};
-use std::{
-    io,
-    sync::{Arc, Weak},
-    time::Duration,
-};
-use tokio::task::JoinHandle;
+use std::{io, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, task::JoinHandle};
 
 /// Serves files of origins through the cache, and files of exported directories. Cheap to clone.
 #[derive(Clone)]
@@ -32,18 +40,20 @@ pub struct Engine {
     inner: Arc<Inner>,
 }
 
-/// An engine that may be gone by now, as what goes on beside it holds it.
-#[derive(Clone)]
-pub(crate) struct WeakEngine {
-    inner: Weak<Inner>,
-}
-
 struct Inner {
-    shared: Arc<Shared>,
-    table: Arc<OpenFiles>,
-    routes: RwLock<Arc<Routes>>,
+    context: Arc<FileContext>,
+    open_files: Arc<OpenFiles>,
+    routes: Arc<RwLock<Arc<Routes>>>,
+    metadata: Arc<OriginMetadata>,
+    permissions: OriginPermissions,
+    leases: Arc<Leases>,
+    purge: Arc<Purge>,
+    checksums: Arc<FileChecksums>,
+    scrubber: Arc<Scrubber>,
+    staging: Staging,
+    store_owner: Arc<StoreOwner>,
     manager: Option<Arc<Manager>>,
-    /// What goes on beside requests, until the shutdown.
+    /// Background tasks, which end with the shutdown.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -75,25 +85,29 @@ impl Engine {
         let make_manager =
             |set: ManagerOptions| Arc::new(Manager::new(set, options.direct_mode, options.workers.clone()));
         let manager = options.manager.clone().map(make_manager);
-        let table = Arc::new(OpenFiles::new(options.open_files_max, options.open_wait_max));
-        let syncer = tokio::spawn(sync::run(Arc::clone(&table), options.sync_interval, options.workers.clone()));
-        let shared = Arc::new(Shared::new(options, disk, metrics));
-        let indexer = shared.catalog.as_ref().map(|catalog| tokio::spawn(catalog::run::run(Arc::clone(catalog))));
-        let watch = tokio::spawn(disk_watch::run(Arc::clone(&shared), Arc::clone(&table)));
-        let purging =
-            shared.disk.is_some().then(|| tokio::spawn(purge_rounds::run(Arc::clone(&shared), Arc::clone(&table))));
-        let watching = manager.clone().map(|manager| tokio::spawn(manager::watch(manager)));
-        let tasks = [Some(syncer), Some(watch), indexer, purging, watching].into_iter().flatten().collect();
-        let routes = RwLock::new(Arc::new(routes));
-        let inner = Inner { shared, table, routes, manager, tasks: Mutex::new(tasks) };
-        let engine = Self { inner: Arc::new(inner) };
-        if engine.inner.shared.disk.is_some() {
-            let weak = WeakEngine { inner: Arc::downgrade(&engine.inner) };
-            engine.inner.add_task(tokio::spawn(scrub::run(weak.clone())));
-            engine.inner.add_task(tokio::spawn(leases::run(Arc::clone(&engine.inner.shared))));
-            engine.inner.add_task(tokio::spawn(file_checksums::run(weak)));
-        }
-        engine
+        let open_files = Arc::new(OpenFiles::new(options.open_files_max, options.open_wait_max));
+        let (completed, is_complete) = mpsc::channel(COMPLETED_MAX);
+        let context = Arc::new(FileContext::new(options, disk, metrics, completed));
+        let routes = Arc::new(RwLock::new(Arc::new(routes)));
+        let check = EntryCheck { context: Arc::clone(&context), open_files: Arc::clone(&open_files) };
+        let checksums = Arc::new(FileChecksums::new(check, target_of(Arc::clone(&routes))));
+        let inner = Inner {
+            routes,
+            metadata: Arc::default(),
+            permissions: OriginPermissions::default(),
+            leases: Arc::default(),
+            purge: Arc::new(Purge::new(Arc::clone(&context), Arc::clone(&open_files))),
+            scrubber: Arc::new(Scrubber::new(Arc::clone(&checksums))),
+            checksums,
+            staging: Staging::default(),
+            store_owner: Arc::default(),
+            manager,
+            context,
+            open_files,
+            tasks: Mutex::default(),
+        };
+        inner.start_tasks(is_complete);
+        Self { inner: Arc::new(inner) }
     }
 
     /// Replaces the name space. Files that are open stay open.
@@ -104,8 +118,8 @@ impl Engine {
     /// Waits for fills that are under way, for a bounded time, and syncs everything to disk. Called last, when no front
     /// serves any more.
     pub async fn shutdown(&self) {
-        self.inner.shared.admission.stop();
-        let files = self.inner.table.files();
+        self.inner.context.admission.stop();
+        let files = self.inner.open_files.files();
         let fills_ended = async {
             for file in &files {
                 file.claims().all_released().await;
@@ -120,11 +134,11 @@ impl Engine {
             // Aborted is how it ends; a sync it had begun goes on in the pool, and the flush of its file waits for it.
             let _ = task.await;
         }
-        self.inner.shared.leases.clear();
-        sync::flush(&self.inner.table, &self.inner.shared.options.workers).await;
-        self.inner.table.clear();
-        store_owner::forget(&self.inner.shared).await;
-        if let Some(catalog) = &self.inner.shared.catalog {
+        self.inner.leases.clear();
+        sync::flush(&self.inner.open_files, &self.inner.context.options.workers).await;
+        self.inner.open_files.clear();
+        self.inner.store_owner.forget(&self.inner.context.options.workers).await;
+        if let Some(catalog) = &self.inner.context.catalog {
             catalog.close().await;
         }
     }
@@ -132,7 +146,7 @@ impl Engine {
     /// The counters.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
-        &self.inner.shared.metrics
+        &self.inner.context.metrics
     }
 
     /// Whether anything is cached; otherwise only directories are exported.
@@ -170,35 +184,6 @@ impl Engine {
         }
     }
 
-    /// A file's checksum: from the cache when it holds all of the file, else the origin's; computed for an exported file.
-    ///
-    /// # Errors
-    /// As for [`Engine::open`]; also when the algorithm is not known.
-    pub async fn checksum(
-        &self,
-        request: &OpenRequest,
-        caller: &Caller,
-        algorithm: Option<&str>,
-    ) -> Result<Checksum, Error> {
-        match self.target(request, &caller.delegation)? {
-            Target::Local { tree, lfn } => {
-                let algorithm = algorithm.map(str::to_owned);
-                self.blocking(&lfn, {
-                    let lfn = lfn.clone();
-                    move || tree.checksum(&lfn, algorithm.as_deref())
-                })
-                .await
-            }
-            Target::Origin(target) => {
-                drop(self.authorize(&target, Want::Read).await?);
-                if let Some(checksum) = self.cached_checksum((request, caller), &target, algorithm).await {
-                    return Ok(checksum);
-                }
-                Ok(target.origin.checksum(&target.path, algorithm).await?)
-            }
-        }
-    }
-
     /// What happens to an open for writing, or to a change of the name space, at this path.
     ///
     /// # Errors
@@ -221,7 +206,7 @@ impl Engine {
     /// When the operating system does not tell.
     pub async fn space(&self) -> Result<Space, Error> {
         let root = Lfn::parse("/")?;
-        let (disk, routes) = (self.inner.shared.disk.clone(), self.routes());
+        let (disk, routes) = (self.inner.context.disk.clone(), self.routes());
         self.blocking(&root.clone(), move || {
             let failed = |error: io::Error| disk_error(&error, &root, "measuring the space of");
             let (total_bytes, free_bytes) = match disk {
@@ -242,7 +227,7 @@ impl Engine {
         lfn: &Lfn,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.inner.shared.options.workers.run(work).await.unwrap_or_else(|error| {
+        self.inner.context.options.workers.run(work).await.unwrap_or_else(|error| {
             tracing::error!(lfn = lfn.as_str(), %error, "blocking work broke off");
             Err(Error::Internal { what: "blocking work broke off" })
         })
@@ -253,22 +238,54 @@ impl Engine {
         self.inner.add_task(task);
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.inner.shared
+    pub(crate) fn context(&self) -> &Arc<FileContext> {
+        &self.inner.context
     }
 
     pub(crate) fn manager(&self) -> Option<&Arc<Manager>> {
         self.inner.manager.as_ref()
     }
 
-    pub(crate) fn table(&self) -> &Arc<OpenFiles> {
-        &self.inner.table
+    pub(crate) fn open_files(&self) -> &Arc<OpenFiles> {
+        &self.inner.open_files
+    }
+
+    pub(crate) fn metadata(&self) -> &Arc<OriginMetadata> {
+        &self.inner.metadata
+    }
+
+    pub(crate) fn permissions(&self) -> &OriginPermissions {
+        &self.inner.permissions
+    }
+
+    pub(crate) fn leases(&self) -> &Arc<Leases> {
+        &self.inner.leases
+    }
+
+    pub(crate) fn purge(&self) -> &Purge {
+        &self.inner.purge
+    }
+
+    pub(crate) fn checksums(&self) -> &FileChecksums {
+        &self.inner.checksums
+    }
+
+    pub(crate) fn scrubber(&self) -> &Scrubber {
+        &self.inner.scrubber
+    }
+
+    pub(crate) fn staging(&self) -> &Staging {
+        &self.inner.staging
+    }
+
+    pub(crate) fn store_owner(&self) -> &Arc<StoreOwner> {
+        &self.inner.store_owner
     }
 
     /// The disks of the cache, in the order of their numbers, as they were found a moment ago.
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        self.inner.shared.volumes().clone()
+        self.inner.context.volumes().clone()
     }
 
     /// Where a name leads, in whose name it is asked.
@@ -281,13 +298,27 @@ impl Engine {
     }
 }
 
-impl WeakEngine {
-    pub(crate) fn upgrade(&self) -> Option<Engine> {
-        Some(Engine { inner: self.inner.upgrade()? })
-    }
-}
-
 impl Inner {
+    fn start_tasks(&self, completed: mpsc::Receiver<CompletedFile>) {
+        let Self { context, open_files, .. } = self;
+        let (interval, workers) = (context.options.sync_interval, context.options.workers.clone());
+        self.add_task(tokio::spawn(sync::run(Arc::clone(open_files), interval, workers)));
+        self.add_task(tokio::spawn(disk_watch::run(Arc::clone(context), Arc::clone(open_files))));
+        if let Some(catalog) = &context.catalog {
+            self.add_task(tokio::spawn(catalog::run::run(Arc::clone(catalog))));
+        }
+        // Without a disk there is nothing to purge, to check or to lease.
+        if context.disk.is_some() {
+            self.add_task(tokio::spawn(Arc::clone(&self.purge).run()));
+            self.add_task(tokio::spawn(Arc::clone(&self.scrubber).run()));
+            self.add_task(tokio::spawn(leases::run(Arc::clone(&self.leases))));
+            self.add_task(tokio::spawn(Arc::clone(&self.checksums).run(completed)));
+        }
+        if let Some(manager) = &self.manager {
+            self.add_task(tokio::spawn(manager::filler::watch(Arc::clone(manager))));
+        }
+    }
+
     fn add_task(&self, task: JoinHandle<()>) {
         self.tasks.lock().push(task);
     }
@@ -299,7 +330,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.admission.stop();
+        self.context.admission.stop();
         for task in self.take_tasks() {
             task.abort();
         }
@@ -308,4 +339,16 @@ impl Drop for Inner {
 
 fn store_error(error: &StoreError, lfn: &Lfn) -> Error {
     Error::Disk { lfn: lfn.clone(), doing: "measuring the space of", reason: with_cause(error) }
+}
+
+/// Finds the file of an origin that an entry is a copy of, by the name space of the moment.
+fn target_of(routes: Arc<RwLock<Arc<Routes>>>) -> TargetOf {
+    Box::new(move |key| {
+        let request = OpenRequest::of(Lfn::parse(key.as_str()).ok()?);
+        let routes = Arc::clone(&routes.read());
+        match routes.resolve(&request, &Delegation::Operator).ok()? {
+            Target::Origin(target) => Some(target),
+            Target::Local { .. } => None,
+        }
+    })
 }

@@ -16,7 +16,7 @@ impl Engine {
     /// # Errors
     /// When the index is not in use, or being read after a start.
     pub async fn entries(&self, after: Option<&CacheKey>, limit: usize) -> Result<Vec<EntryInfo>, Error> {
-        let catalog = self.shared().catalog.as_ref().ok_or(Error::NoIndex)?;
+        let catalog = self.context().catalog.as_ref().ok_or(Error::NoIndex)?;
         let page = catalog.page(after.cloned(), limit.min(ENTRIES_PER_PAGE_MAX)).await.ok_or(Error::NoIndex)?;
         Ok(page.into_iter().map(|(key, record)| self.told(key, record)).collect())
     }
@@ -26,7 +26,7 @@ impl Engine {
     /// # Errors
     /// As for [`Self::entries`].
     pub async fn entry(&self, key: &CacheKey) -> Result<Option<EntryInfo>, Error> {
-        let catalog = self.shared().catalog.as_ref().ok_or(Error::NoIndex)?;
+        let catalog = self.context().catalog.as_ref().ok_or(Error::NoIndex)?;
         let record = catalog.record(key).await.ok_or(Error::NoIndex)?;
         Ok(record.map(|record| self.told(key.clone(), record)))
     }
@@ -34,11 +34,11 @@ impl Engine {
     /// How the index is.
     #[must_use]
     pub fn index_state(&self) -> IndexState {
-        self.shared().catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state())
+        self.context().catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state())
     }
 
     fn told(&self, key: CacheKey, record: forebay_index::Record) -> EntryInfo {
-        let is_open = self.table().find(&key).is_some_and(|file| file.is_open());
+        let is_open = self.open_files().find(&key).is_some_and(|file| file.is_open());
         EntryInfo::new(key, record, is_open)
     }
 }

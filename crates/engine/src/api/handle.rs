@@ -3,8 +3,8 @@
 use crate::{
     Caller, Read,
     api::{
-        direct_open::Switching,
         opened::{Opened, Source},
+        switching::Switching,
     },
     entries::cached_file::CachedFile,
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     Caller, Client,
-    api::direct_open::Switching,
+    api::switching::Switching,
     entries::cached_file::CachedFile,
     transfer::{access_tracker::AccessTracker, complete_file},
 };
@@ -70,14 +70,14 @@ impl Opened {
 impl Opened {
     /// Notes a hit.
     pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) {
-        file.read_ahead().note_read(file, range);
+        file.read_ahead().note_read(range);
         self.tracker.note_hit(file, range);
     }
 
     /// Notes reads that have been planned.
     pub(crate) fn note_reads(&self, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
         for range in ranges {
-            file.read_ahead().note_read(file, *range);
+            file.read_ahead().note_read(*range);
         }
         self.tracker.note_read(file, ranges);
         complete_file::start_if_due(file);

@@ -2,16 +2,14 @@
 
 use crate::{
     Caller, Client, Engine, Error, Handle, Miss, OpenRequest,
-    api::{
-        direct_open::{DirectOpen, Switching},
-        opened::Source,
-    },
+    api::{direct_open::DirectOpen, opened::Source, switching::Switching},
     entries::{
         cached_file::CachedFile,
+        from_origin::OriginGrant,
         loader::{closed_copy, load, load_unkept},
     },
     freshness::{
-        origin_permission::{OriginGrant, Want},
+        origin_permission::Want,
         validity::{Asking, admit, stat_closed},
     },
     namespace::routes::{OriginTarget, Target},
@@ -145,7 +143,7 @@ impl Engine {
                 Source::Cached(file)
             }
         };
-        let switching = if may_switch { Switching::allowed() } else { Switching::default() };
+        let switching = if may_switch { Switching::allowed(Arc::clone(self.leases())) } else { Switching::default() };
         Ok(Opening::File(Handle::new(source, request.lfn.clone(), caller, self.metrics(), switching)))
     }
 
@@ -159,13 +157,13 @@ impl Engine {
             Target::Origin(target) => {
                 let began = forebay_net::clock::monotonic();
                 let grant = self.authorize(&target, Want::Stat).await?;
-                if let Some(file) = target.key.as_ref().and_then(|key| self.table().find(key)) {
-                    admit(&file, &target, began, Asking::AsNeeded).await?;
+                if let Some(file) = target.key.as_ref().and_then(|key| self.open_files().find(key)) {
+                    admit(&file, &target, began, Asking::AsNeeded, self.metadata()).await?;
                     if !file.is_retired() {
                         return Ok(file.stat());
                     }
-                } else if let Some(copy) = closed_copy(self.shared(), &target).await {
-                    return stat_closed(self.shared(), &target, &copy, began).await;
+                } else if let Some(copy) = closed_copy(self.context(), &target).await {
+                    return stat_closed(self.metadata(), &target, &copy, began).await;
                 }
                 match grant {
                     Some(OriginGrant::Stat(stat)) => Ok(stat),
@@ -180,13 +178,13 @@ impl Engine {
         if target.authorize_as.is_none() {
             return Ok(None);
         }
-        let shared = self.shared();
+        let context = self.context();
         let may_be_here = |key| {
-            let may_be_on_disk = || shared.catalog.as_ref().is_some_and(|catalog| catalog.may_have(key));
-            self.table().find(key).is_some() || may_be_on_disk()
+            let may_be_on_disk = || context.catalog.as_ref().is_some_and(|catalog| catalog.may_have(key));
+            self.open_files().find(key).is_some() || may_be_on_disk()
         };
         let is_here = target.key.as_ref().is_some_and(may_be_here);
-        shared.permissions.check(target, want, is_here, &shared.metadata).await
+        self.permissions().check(target, want, is_here, self.metadata()).await
     }
 
     /// What the rules say of an open. Where they depend on the size of a file that is not here, its origin is asked.
@@ -202,9 +200,9 @@ impl Engine {
         if let Decision::Caching(caching) = rules.decide(&subject) {
             return Ok(caching);
         }
-        let here = match target.key.as_ref().and_then(|key| self.table().find(key)) {
+        let here = match target.key.as_ref().and_then(|key| self.open_files().find(key)) {
             Some(file) => Some(file.size()),
-            None => closed_copy(self.shared(), target).await.map(|copy| copy.stat.size),
+            None => closed_copy(self.context(), target).await.map(|copy| copy.stat.size),
         };
         let size = match here {
             Some(size) => size,
@@ -238,7 +236,7 @@ impl Engine {
         match key {
             Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began, grant).await,
             None => {
-                let file = load_unkept(self.shared(), target, grant).await?;
+                let file = load_unkept(self.context(), target, grant).await?;
                 file.attach();
                 Ok(file)
             }
@@ -253,36 +251,37 @@ impl Engine {
         began: Instant,
         grant: Option<OriginGrant>,
     ) -> Result<Arc<CachedFile>, Error> {
-        let shared = self.shared();
+        let context = self.context();
         // Held for the first load only: a server gives whoever opens a file the one that others have open under its name.
-        let grant = grant.filter(|_| self.table().find(key).is_none());
+        let grant = grant.filter(|_| self.open_files().find(key).is_none());
         let grant = Arc::new(Mutex::new(grant));
         let load = {
-            let (shared, target) = (Arc::clone(shared), target.clone());
+            let (context, metadata, target) = (Arc::clone(context), Arc::clone(self.metadata()), target.clone());
             move || {
-                let grant = grant.lock().take();
-                load(Arc::clone(&shared), target.clone(), grant)
+                let (grant, metadata, asked) = (grant.lock().take(), Arc::clone(&metadata), target.clone());
+                let checksum = async move { metadata.checksum(&asked, None, None).await.ok().flatten() };
+                load(Arc::clone(&context), target.clone(), grant, checksum)
             }
         };
         let admit = |file| {
             let target = &target;
-            async move { admit(&file, target, began, asking).await }
+            async move { admit(&file, target, began, asking, self.metadata()).await }
         };
-        let file = self.table().attach(key, load, admit).await?;
+        let file = self.open_files().attach(key, load, admit).await?;
         file.renew_credentials(&target);
         Ok(file)
     }
 
     async fn counts_as_cached(&self, target: &OriginTarget, key: &CacheKey) -> bool {
-        match self.table().find(key) {
+        match self.open_files().find(key) {
             Some(file) => file.counts_as_cached(),
-            None => closed_copy(self.shared(), target).await.is_some_and(|copy| copy.stat.cached),
+            None => closed_copy(self.context(), target).await.is_some_and(|copy| copy.stat.cached),
         }
     }
 
     async fn stat_at_origin(&self, target: &OriginTarget) -> Result<FileStat, Error> {
         self.check_not_missing(target)?;
-        self.shared().metadata.stat(target, None).await.map(|(stat, _)| stat)
+        self.metadata().stat(target, None).await.map(|(stat, _)| stat)
     }
 
     /// Fails when the origin was asked for the file a moment ago and has none.

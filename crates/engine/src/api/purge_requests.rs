@@ -21,12 +21,12 @@ impl Engine {
     pub async fn purge_to(&self, fraction: f64) -> Result<PurgeReport, Error> {
         let share = Share::of_fraction(fraction)
             .ok_or_else(|| Error::Unsupported { what: format!("a purge to {fraction} of the whole") })?;
-        let shared = self.shared();
-        let purge_ledger = &shared.purge_ledger;
-        shared.catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
-        let disks = purge_ledger.measure(shared).await;
+        let context = self.context();
+        let purge_ledger = &context.purge_ledger;
+        context.catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
+        let disks = self.purge().measure().await;
         let goals = plan_purge_to(share, &purge_ledger.options.rules, &disks, &purge_ledger.ledger());
-        Ok(purge_ledger.purge(shared, self.table(), &goals).await)
+        Ok(self.purge().purge(&goals).await)
     }
 
     /// Removes an entry, unless somebody has it open or it is pinned. With `force` these lose it too: who has the file open
@@ -35,26 +35,26 @@ impl Engine {
     /// # Errors
     /// When the disk fails.
     pub async fn evict(&self, key: &CacheKey, force: bool) -> Result<Evicted, Error> {
-        let shared = self.shared();
-        let pinned_until = match &shared.catalog {
+        let context = self.context();
+        let pinned_until = match &context.catalog {
             Some(catalog) if !force => catalog.record(key).await.flatten().and_then(|record| record.pinned_until),
             _ => None,
         };
         if pinned_until.is_some_and(|until| until > forebay_net::clock::now_unix()) {
             return Ok(Evicted::Pinned);
         }
-        if !force && shared.options.honours_access_times {
+        if !force && context.options.honours_access_times {
             // Looked at first: what stays is not closed to others.
-            if self.table().find(key).is_some_and(|file| file.is_open()) {
+            if self.open_files().find(key).is_some_and(|file| file.is_open()) {
                 return Ok(Evicted::Open);
             }
-            let (looking, key) = (Arc::clone(shared), key.clone());
-            let looked = shared.options.workers.run(move || is_left_by_others(&looking, &key)).await;
+            let (looking, key) = (Arc::clone(context), key.clone());
+            let looked = context.options.workers.run(move || is_left_by_others(&looking, &key)).await;
             if !looked.unwrap_or(false) {
                 return Ok(Evicted::Open);
             }
         }
-        let evicted = match self.table().retire(key, force) {
+        let evicted = match self.open_files().retire(key, force) {
             Retired::InUse => Evicted::Open,
             Retired::Now(file) => {
                 let bytes = file.stored().map_or(0, |stored| stored.map.written_bytes());
@@ -64,7 +64,7 @@ impl Engine {
             Retired::NotThere => self.remove_unused(key).await?,
         };
         if let Evicted::Removed { bytes } = evicted {
-            if let Some(catalog) = &shared.catalog {
+            if let Some(catalog) = &context.catalog {
                 // The accounts follow the index.
                 catalog.commit().await;
             }
@@ -91,9 +91,9 @@ impl Engine {
 
     /// What the cache takes and may take.
     pub async fn usage(&self) -> Usage {
-        let shared = self.shared();
-        let purge_ledger = &shared.purge_ledger;
-        let disks = purge_ledger.measure(shared).await;
+        let context = self.context();
+        let purge_ledger = &context.purge_ledger;
+        let disks = self.purge().measure().await;
         let ledger = purge_ledger.ledger();
         let rules = &purge_ledger.options.rules;
         let quotas = (0..).zip(&rules.quotas).map(|(number, quota)| QuotaUse {
@@ -118,18 +118,18 @@ impl Engine {
 
     /// Removes an entry that is not in the table.
     async fn remove_unused(&self, key: &CacheKey) -> Result<Evicted, Error> {
-        let shared = Arc::clone(self.shared());
-        let Some(disk) = shared.disk.clone() else { return Ok(Evicted::NotCached) };
-        let leaving = self.table().reserve_for_removal([key.clone()]);
+        let context = Arc::clone(self.context());
+        let Some(disk) = context.disk.clone() else { return Ok(Evicted::NotCached) };
+        let leaving = self.open_files().reserve_for_removal([key.clone()]);
         let Some(key) = leaving.keys().first().cloned() else { return Ok(Evicted::Open) };
-        let workers = shared.options.workers.clone();
+        let workers = context.options.workers.clone();
         let removed = workers.run(move || {
             // Held to the end: who opens the file meanwhile finds it gone.
             let _leaving = leaving;
             let removed = remove_entry(disk.as_ref(), &key);
             if let Ok(Evicted::Removed { .. }) = removed {
-                shared.purge_ledger.note_gone(&key);
-                if let Some(catalog) = &shared.catalog {
+                context.purge_ledger.note_gone(&key);
+                if let Some(catalog) = &context.catalog {
                     catalog.note(&key, Change::removed());
                 }
             }
@@ -146,7 +146,7 @@ impl Engine {
     }
 
     async fn set_pin(&self, key: &CacheKey, until: Option<i64>) -> Result<bool, Error> {
-        let catalog = self.shared().catalog.as_ref().ok_or(Error::NoIndex)?;
+        let catalog = self.context().catalog.as_ref().ok_or(Error::NoIndex)?;
         catalog.index().ok_or(Error::NoIndex)?;
         catalog.note(key, Change::pinned(until));
         Ok(catalog.record(key).await.ok_or(Error::NoIndex)?.is_some())

@@ -3,10 +3,9 @@
 use crate::{
     Error, Handle, Segment,
     api::opened::{Opened, Source},
-    entries::{cached_file::CachedFile, fill::Supply},
+    entries::{cached_file::CachedFile, claims::covering, fill::Supply},
     link::memory_budget::Reservation,
     transfer::{
-        block_check::covering,
         planner::plan,
         read_step::{Bypass, ReadStep, bypassed},
         vector_window::VectorWindow,
@@ -124,7 +123,7 @@ impl Read {
                 ReadStep::Fill { fill, range, outcome } => {
                     let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
                     // Its driver counts who has asked for it, and nobody when it is read ahead.
-                    let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().demand());
+                    let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().turns.demand());
                     match fill.take(range).await? {
                         Supply::Memory(bytes) => {
                             if position + bytes.len() as u64 == range.end() {

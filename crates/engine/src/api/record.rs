@@ -10,10 +10,10 @@ impl Engine {
     /// The record of an entry as it is now, with blocks that are not yet synced; `None` when there is no such entry. Looking is no
     /// use of the entry. A disk that fails holds nothing.
     pub async fn record(&self, key: &CacheKey) -> Option<Cinfo> {
-        if let Some(cinfo) = self.table().find(key).and_then(|file| of_open_file(&file)) {
+        if let Some(cinfo) = self.open_files().find(key).and_then(|file| of_open_file(&file)) {
             return Some(cinfo);
         }
-        open_entry(self.shared(), key.clone(), false).await.map(|entry| entry.cinfo)
+        open_entry(self.context(), key.clone(), false).await.map(|entry| entry.cinfo)
     }
 }
 

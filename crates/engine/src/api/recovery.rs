@@ -3,7 +3,8 @@
 use crate::{
     Error, Handle, Read,
     api::opened::{Opened, Source},
-    entries::{cached_file::CachedFile, shared::with_cause},
+    base::error::with_cause,
+    entries::cached_file::CachedFile,
 };
 use forebay_telemetry::DropReason;
 use forebay_types::{BlockIndex, ByteRange};
@@ -37,10 +38,10 @@ fn unreadable(opened: &Opened, error: &io::Error) -> Error {
 
 /// Takes the blocks of `range` back: they are missing from now on. Their disk learns of it.
 async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::Error) {
-    let shared = file.shared();
+    let context = file.context();
     let (Some(stored), Some(volume)) = (file.stored(), file.volume()) else { return };
     file.note_read_failure();
-    if let Some(disk) = &shared.disk {
+    if let Some(disk) = &context.disk {
         disk.note_read_failure(volume, error);
     }
     let path = file.path_on_disk();
@@ -49,7 +50,7 @@ async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::E
     let blocks: Vec<BlockIndex> = stored.map.geometry().blocks_of(range).map(BlockIndex).collect();
     let forgetting = {
         let file = Arc::clone(file);
-        shared.options.workers.run(move || file.stored().map(|stored| stored.forget(blocks)))
+        context.options.workers.run(move || file.stored().map(|stored| stored.forget(blocks)))
     };
     let was_retired = file.is_retired();
     let is_forgotten = tokio::select! {

@@ -30,10 +30,10 @@ impl Engine {
     /// # Errors
     /// When no export covers the path, or too many files are wanted already.
     pub fn stage(&self, request: OpenRequest, caller: Arc<Caller>) -> Result<(), Error> {
-        if matches!(self.target(&request, &caller.delegation)?, Target::Local { .. }) || self.shared().disk.is_none() {
+        if matches!(self.target(&request, &caller.delegation)?, Target::Local { .. }) || self.context().disk.is_none() {
             return Ok(());
         }
-        let staging = &self.shared().staging;
+        let staging = &self.staging();
         let wish = Arc::clone(&staging.wishes).try_acquire_owned();
         let wish = wish.map_err(|_| Error::TooManyWanted { limit: WISHES_MAX })?;
         let (engine, fetches) = (self.clone(), Arc::clone(&staging.fetches));
@@ -41,7 +41,7 @@ impl Engine {
             let _wish = wish;
             // Nobody closes the semaphore: waiting cannot fail.
             let _turn = fetches.acquire_owned().await;
-            if engine.shared().admission.is_stopping() {
+            if engine.context().admission.is_stopping() {
                 return;
             }
             if let Err(error) = engine.complete(&request, &caller, &|_, _| ()).await {

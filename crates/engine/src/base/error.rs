@@ -190,3 +190,8 @@ impl Error {
         }
     }
 }
+
+/// An error and what caused it.
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}

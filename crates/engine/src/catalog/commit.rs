@@ -1,8 +1,9 @@
 //! Getting notes into the index.
 
-use crate::{base::detach_on_drop::DetachOnDrop, catalog::Catalog};
+use crate::catalog::Catalog;
 use forebay_cache::CacheKey;
 use forebay_index::{Change, IndexError};
+use forebay_origin::DetachOnDrop;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Entries whose notes are committed together at most, so that a commit takes well below a second.

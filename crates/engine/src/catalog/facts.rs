@@ -1,5 +1,6 @@
 //! What an entry on disk tells about itself, in the words of the index.
 
+use crate::Checksum;
 use forebay_cache::Cinfo;
 use forebay_index::{DiskFacts, Facts, Generation, OriginFacts};
 use forebay_store::{FileIdentity, OriginMark, VolumeId};
@@ -22,4 +23,9 @@ pub(crate) fn disk_facts(volume: VolumeId, identity: FileIdentity, cinfo: &Cinfo
 pub(crate) fn learnt(mark: &OriginMark) -> Facts {
     let origin = OriginFacts { endpoint: mark.endpoint.clone(), validator: mark.validator.clone() };
     Facts { origin: Some(origin), validated: mark.checked, ..Facts::default() }
+}
+
+/// What checksums of a file tell the index.
+pub(crate) fn facts_of(checksums: &[Checksum]) -> Facts {
+    Facts { checksums: checksums.to_vec(), ..Facts::default() }
 }

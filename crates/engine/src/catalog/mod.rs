@@ -147,7 +147,7 @@ impl Catalog {
         let mut state = self.state();
         if state.index.as_ref().is_some_and(|index| Arc::ptr_eq(index, failed)) {
             tracing::error!(
-                reason = crate::entries::shared::with_cause(error),
+                reason = crate::base::error::with_cause(error),
                 "the index failed: going on without it for a while"
             );
             state.fail(error.is_damage());

@@ -28,7 +28,7 @@ pub(crate) async fn run(catalog: Arc<Catalog>) {
                 catalog.metrics.add_index_error();
                 catalog.state().fail(error.is_damage());
                 catalog.metrics.set_index_phase(IndexPhase::Off);
-                tracing::error!(reason = crate::entries::shared::with_cause(&error), "the index cannot be opened");
+                tracing::error!(reason = crate::base::error::with_cause(&error), "the index cannot be opened");
             }
         }
         tokio::time::sleep(REOPEN_PAUSE).await;
@@ -132,7 +132,7 @@ impl Catalog {
         });
         // Else it is found as after a crash.
         if let Ok(Err(error)) = closed.await {
-            tracing::warn!(reason = crate::entries::shared::with_cause(&error), "the index cannot be closed");
+            tracing::warn!(reason = crate::base::error::with_cause(&error), "the index cannot be closed");
         }
     }
 

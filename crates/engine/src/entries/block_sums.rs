@@ -1,6 +1,5 @@
 //! Sums of blocks, from their bytes where no page checksums came with them, and of whole files from those of what was written.
 
-use crate::{Checksum, base::digest::ChecksumAlgorithm, entries::stored_entry::StoredEntry};
 use bytes::Bytes;
 use forebay_store::DataFile;
 use forebay_types::ByteRange;
@@ -28,21 +27,6 @@ impl WrittenSums {
         });
         Self { blocks: complete(blocks, known, bytes), adler32 }
     }
-}
-
-/// The `algorithms` of a file, made of what is known of its blocks since they were written; `None` when that is not enough for
-/// one of them.
-pub(crate) fn of_file(stored: &StoredEntry, algorithms: &[ChecksumAlgorithm]) -> Option<Vec<Checksum>> {
-    let geometry = stored.map.geometry();
-    let checksum = |algorithm: &ChecksumAlgorithm| {
-        let sum = match algorithm {
-            ChecksumAlgorithm::Adler32 => stored.record().adler32.sum(geometry.file_size()),
-            ChecksumAlgorithm::Crc32c => stored.sums().of_file(geometry),
-            ChecksumAlgorithm::Md5 => None,
-        };
-        Some(Checksum { algorithm: algorithm.as_str().to_owned(), value: format!("{:08x}", sum?) })
-    };
-    algorithms.iter().map(checksum).collect()
 }
 
 /// The sums of `blocks`, which follow each other and whose bytes are `bytes`; those that are known are taken over.

@@ -2,15 +2,16 @@
 
 use crate::{
     Error, Segment,
-    base::{coalesced::Coalesced, latch::Latch},
+    base::latch::Latch,
     entries::{
         account::Account,
         block_sums::WrittenSums,
         claims::Claims,
+        file_context::FileContext,
         file_read_ahead::FileReadAhead,
-        identity::{FromOrigin, LastCheck},
+        from_origin::FromOrigin,
+        last_check::LastCheck,
         lazy_data_file::NotCreated,
-        shared::Shared,
         stored_entry::{Record, StoredEntry},
     },
     link::memory_budget::MemoryBudget,
@@ -18,7 +19,7 @@ use crate::{
 };
 use forebay_cache::{CacheKey, Geometry};
 use forebay_index::{Change, Facts};
-use forebay_origin::{OriginError, OriginFile};
+use forebay_origin::{OriginError, OriginFile, SharedValue};
 use forebay_store::VolumeId;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
 use forebay_types::{BlockIndex, ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome, Validator};
@@ -37,7 +38,7 @@ use std::{
 
 /// A file of an origin, shared by all clients that have it open.
 pub(crate) struct CachedFile {
-    shared: Arc<Shared>,
+    context: Arc<FileContext>,
     target: OriginTarget,
     geometry: Geometry,
     /// For stats, in seconds of the Unix epoch.
@@ -45,7 +46,7 @@ pub(crate) struct CachedFile {
     /// As of its open at the origin; empty if it was found on disk.
     validator: Validator,
     stored: Option<StoredEntry>,
-    origin_file: Mutex<Arc<Coalesced<Arc<dyn OriginFile>>>>,
+    origin_file: Mutex<Arc<SharedValue<Arc<dyn OriginFile>, Error>>>,
     claims: Claims,
     account: Account,
     last_check: LastCheck,
@@ -69,7 +70,7 @@ const FILLS_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl CachedFile {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        context: Arc<FileContext>,
         target: OriginTarget,
         geometry: Geometry,
         mtime: i64,
@@ -79,17 +80,17 @@ impl CachedFile {
         let opened = from_origin.as_ref();
         let validator = opened.map_or_else(Validator::default, |opened| opened.file.identity().validator);
         let (origin_file, last_check) = match from_origin {
-            Some(FromOrigin { file, asked }) => (Coalesced::ready(file), asked),
-            None => (Coalesced::default(), LastCheck::of(stored.as_ref())),
+            Some(FromOrigin { file, asked }) => (SharedValue::ready(file), asked),
+            None => (SharedValue::default(), LastCheck::of(stored.as_ref())),
         };
-        let link = shared.admission.link(&target.server);
+        let link = context.admission.link(&target.server);
         if let Some(found) = stored.as_ref().filter(|stored| target.service.direct && stored.is_on_disk()) {
             found.note_maybe_published();
         }
-        let read_ahead = target.read_ahead(shared.options.read_ahead.settings);
+        let read_ahead = target.read_ahead(context.options.read_ahead.settings);
         Self {
-            read_ahead: FileReadAhead::new(read_ahead, link, geometry),
-            shared,
+            read_ahead: FileReadAhead::new(read_ahead, link, geometry, context.metrics.clone()),
+            context,
             target,
             geometry,
             mtime,
@@ -154,15 +155,15 @@ impl CachedFile {
     }
 
     pub(crate) fn budget(&self) -> &MemoryBudget {
-        &self.shared.budget
+        &self.context.budget
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) fn context(&self) -> &Arc<FileContext> {
+        &self.context
     }
 
     pub(crate) fn read_window(&self) -> u64 {
-        self.shared.options.read_window
+        self.context.options.read_window
     }
 
     /// The disk it is kept on.
@@ -173,7 +174,7 @@ impl CachedFile {
     /// Whether nothing is to be written of it for now, if it is kept at all.
     pub(crate) fn is_disk_paused(&self) -> bool {
         let is_paused =
-            |stored: &StoredEntry| !stored.data.is_writable() || self.shared.is_paused(stored.data.volume());
+            |stored: &StoredEntry| !stored.data.is_writable() || self.context.is_paused(stored.data.volume());
         self.stored.as_ref().is_none_or(is_paused)
     }
 
@@ -221,19 +222,22 @@ impl CachedFile {
     /// The file at its origin, opened when first needed; it must be the same file as the one that is cached.
     pub(crate) async fn origin_file(self: &Arc<Self>) -> Result<Arc<dyn OriginFile>, Error> {
         let changed = || Error::Changed { lfn: self.lfn().clone() };
-        let open = || async {
-            let file = self.target.origin.open(&self.target.path).await?;
-            let is_same = self.matches(&file.identity());
-            if !is_same {
-                self.retire(DropReason::Changed);
-            }
-            if is_same && !self.is_outdated() { Ok(file) } else { Err(changed()) }
-        };
         if self.is_outdated() {
             return Err(changed());
         }
+        let file = Arc::clone(self);
+        let open = || async move {
+            let opened = file.target.origin.open(&file.target.path).await?;
+            let is_same = file.matches(&opened.identity());
+            if !is_same {
+                file.retire(DropReason::Changed);
+            }
+            // It may have been found changed by another way while it was being opened.
+            if is_same && !file.is_outdated() { Ok(opened) } else { Err(Error::Changed { lfn: file.lfn().clone() }) }
+        };
         let opening = Arc::clone(&self.origin_file.lock());
-        opening.get_or_make(open).await
+        let opened = opening.get_or_make(|_| true, open).await;
+        opened.unwrap_or(Err(Error::Internal { what: "opening a file at its origin broke off" }))
     }
 
     fn is_outdated(&self) -> bool {
@@ -258,29 +262,29 @@ impl CachedFile {
 
     /// Notes blocks that were written, unless they must not be trusted.
     pub(crate) fn note_written(&self, stored: &StoredEntry, blocks: ByteRange, sums: &WrittenSums, verified: bool) {
-        self.shared.metrics.add_disk_written(blocks.len());
+        self.context.metrics.add_disk_written(blocks.len());
         let grown = stored.note_written(blocks, sums, verified, || !self.is_retired());
         if let (Some((before, present)), Some(key)) = (grown, self.key()) {
-            self.shared.purge_ledger.note_grown(key, stored.data.volume(), before, present);
+            self.context.purge_ledger.note_grown(key, stored.data.volume(), before, present);
         }
     }
 
     /// Where the data file is, for logs.
     pub(crate) fn path_on_disk(&self) -> PathBuf {
-        let (disk, key) = (self.shared.disk.as_ref(), self.key());
+        let (disk, key) = (self.context.disk.as_ref(), self.key());
         disk.zip(key).map(|(disk, key)| disk.local_path(key)).unwrap_or_default()
     }
 
     /// What is stored of the checksums of the blocks in chunk number `chunk`, by position; `None` when there is no index that
     /// tells. Blocking.
     pub(crate) fn stored_sums(&self, stored: &StoredEntry, chunk: u64) -> Option<Vec<(usize, u32)>> {
-        let (catalog, key) = (self.shared.catalog.as_ref()?, self.key()?);
+        let (catalog, key) = (self.context.catalog.as_ref()?, self.key()?);
         catalog.block_sums(key, stored.generation(), chunk)
     }
 
     /// Has the checksums stored that were noted since the last call.
     pub(crate) fn store_sums(&self, stored: &StoredEntry) {
-        let (Some(catalog), Some(key)) = (&self.shared.catalog, self.key()) else { return };
+        let (Some(catalog), Some(key)) = (&self.context.catalog, self.key()) else { return };
         let sums = stored.sums().take_changed();
         if !sums.is_empty() {
             let block_sums = sums.into_iter().map(|(index, sum)| (index.0, Some(sum))).collect();
@@ -291,25 +295,25 @@ impl CachedFile {
     /// Remembers which blocks are trusted, so that they are not checked again when the file is opened again.
     pub(crate) fn remember_trust(&self) {
         if let Some(stored) = self.stored.as_ref().filter(|stored| stored.is_on_disk() && !self.is_retired()) {
-            self.shared.remember_trust(stored);
+            self.context.trust().remember(stored.data_file_id(), &stored.map);
         }
     }
 
     /// Counts a failure to read blocks that should be on disk.
     pub(crate) fn note_read_failure(&self) {
-        self.shared.metrics.add_disk_error(DiskOperation::Read);
+        self.context.metrics.add_disk_error(DiskOperation::Read);
     }
 
     /// Notes blocks that were not written because the disk had failed a moment before.
     pub(crate) fn note_not_written(&self, blocks: u64) {
-        self.shared.metrics.add_not_kept(NotKept::DiskError, blocks);
+        self.context.metrics.add_not_kept(NotKept::DiskError, blocks);
     }
 
     /// Notes that what is missing of `blocks` will not be fetched to make them whole.
     pub(crate) fn note_cut(&self, blocks: ByteRange) {
         let is_written = |index| self.stored().is_some_and(|stored| stored.map.is_written(BlockIndex(index)));
         let cut = self.geometry().blocks_of(blocks).filter(|index| !is_written(*index)).count();
-        self.shared.metrics.add_not_kept(NotKept::Link, cut as u64);
+        self.context.metrics.add_not_kept(NotKept::Link, cut as u64);
     }
 
     pub(crate) fn note_write_failure(self: &Arc<Self>, error: &io::Error, blocks: u64) {
@@ -318,11 +322,11 @@ impl CachedFile {
         }
         let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
-        self.shared.metrics.add_not_kept(reason, blocks);
+        self.context.metrics.add_not_kept(reason, blocks);
         if is_full {
-            self.shared.note_disk_full(DiskOperation::Write, self.volume(), error);
+            self.context.note_disk_full(DiskOperation::Write, self.volume(), error);
         } else {
-            self.shared.note_disk_failure(DiskOperation::Write, self.volume(), error);
+            self.context.note_disk_failure(DiskOperation::Write, self.volume(), error);
         }
     }
 }
@@ -333,11 +337,11 @@ impl CachedFile {
     fn note_not_created(self: &Arc<Self>, NotCreated(error): &NotCreated, blocks: u64) {
         let is_full = error.is_out_of_space();
         let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
-        self.shared.metrics.add_not_kept(reason, blocks);
+        self.context.metrics.add_not_kept(reason, blocks);
         if is_full {
-            return self.shared.note_disk_full(DiskOperation::Open, self.volume(), error);
+            return self.context.note_disk_full(DiskOperation::Open, self.volume(), error);
         }
-        self.shared.note_store_failure(DiskOperation::Open, self.volume(), error);
+        self.context.note_store_failure(DiskOperation::Open, self.volume(), error);
         if error.concerns_one_entry() {
             // Something is in its place; nothing of it can be kept.
             self.retire(DropReason::Damaged);
@@ -386,7 +390,7 @@ impl CachedFile {
         let mut record = self.stored.as_ref().map(StoredEntry::record);
         let users_before = self.users.fetch_sub(1, Ordering::AcqRel);
         if users_before == 1 {
-            self.read_ahead.note_all_left(self);
+            self.read_ahead.note_all_left();
         }
         let Some(record) = &mut record else { return users_before };
         self.refresh_access(record);
@@ -447,7 +451,7 @@ impl CachedFile {
             return;
         }
         tracing::warn!(lfn = self.lfn().as_str(), reason = reason.as_str(), "dropping a file from the cache");
-        self.shared.metrics.add_file_dropped(reason);
+        self.context.metrics.add_file_dropped(reason);
         if self.stored.is_some() {
             // What is not kept has no mark: opened again it might be another content.
             self.close_at_origin();
@@ -459,7 +463,7 @@ impl CachedFile {
         let file = Arc::clone(self);
         tokio::spawn(async move {
             let discarding = Arc::clone(&file);
-            let discarded = file.shared.options.workers.run(move || discarding.discard_on_disk(reason)).await;
+            let discarded = file.context.options.workers.run(move || discarding.discard_on_disk(reason)).await;
             if discarded.is_err() {
                 tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
             }
@@ -491,16 +495,16 @@ impl CachedFile {
     }
 
     fn discard_on_disk(&self, reason: DropReason) {
-        let (Some(stored), Some(key), Some(disk)) = (&self.stored, self.key(), &self.shared.disk) else { return };
+        let (Some(stored), Some(key), Some(disk)) = (&self.stored, self.key(), &self.context.disk) else { return };
         stored.seal_and_wait();
         // What was noted before is noted before the end, and nothing more is behind it.
         drop(stored.noting());
         if let Err(error) = disk.remove_entry(key) {
-            self.shared.note_store_failure(DiskOperation::Remove, self.volume(), &error);
+            self.context.note_store_failure(DiskOperation::Remove, self.volume(), &error);
             return;
         }
-        self.shared.purge_ledger.note_gone(key);
-        if let Some(catalog) = &self.shared.catalog {
+        self.context.purge_ledger.note_gone(key);
+        if let Some(catalog) = &self.context.catalog {
             catalog.note(key, if reason == DropReason::Changed { Change::outdated() } else { Change::removed() });
         }
     }

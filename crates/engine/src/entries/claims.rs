@@ -1,6 +1,7 @@
 //! Who fetches which blocks of a file.
 
-use crate::{entries::fill::Fill, transfer::block_check::Checks};
+use crate::{base::latch::Latch, entries::fill::Fill};
+use forebay_types::ByteRange;
 use parking_lot::{Mutex, MutexGuard};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,6 +11,18 @@ pub(crate) struct Claims {
     fills: Mutex<Fills>,
     /// Locked behind the fills by who needs both.
     checks: Mutex<Checks>,
+}
+
+/// Checks of one file that are under way, by the offset of their first block. A block is in at most one of them.
+pub(crate) type Checks = BTreeMap<u64, Arc<Check>>;
+
+/// Checks of the whole process at the same time: each holds a thread and [`READ_LEN`](crate::entries::block_sums::READ_LEN) bytes.
+pub(crate) const CHECKS_MAX: usize = 32;
+
+/// Blocks that are being checked.
+pub(crate) struct Check {
+    pub(crate) blocks: ByteRange,
+    pub(crate) ended: Latch,
 }
 
 /// Fills by the offset of their first block.
@@ -49,4 +62,17 @@ impl Claims {
     pub(crate) fn fills(&self) -> MutexGuard<'_, Fills> {
         self.fills.lock()
     }
+}
+
+impl Check {
+    /// Waits until each block of the check is trusted or missing.
+    pub(crate) async fn ended(&self) {
+        self.ended.wait().await;
+    }
+}
+
+/// The check under way that the byte at `offset` is in.
+pub(crate) fn covering(checks: &Checks, offset: u64) -> Option<&Arc<Check>> {
+    let (_, check) = checks.range(..=offset).next_back()?;
+    check.blocks.contains(offset).then_some(check)
 }

@@ -1,14 +1,11 @@
 //! What is fetched ahead of one file's readers, and what became of it.
 
-use crate::{
-    entries::cached_file::CachedFile,
-    link::{
-        admission::{Permit, Purpose},
-        link_scheduler::Link,
-    },
+use crate::link::{
+    admission::{Permit, Purpose},
+    link_scheduler::Link,
 };
 use forebay_cache::{Geometry, ReadAheadBounds, ReadAheadLedger, ReadAheadSettings, Worth};
-use forebay_telemetry::ReadAheadEvent;
+use forebay_telemetry::{Metrics, ReadAheadEvent};
 use forebay_types::ByteRange;
 use std::sync::{
     Arc,
@@ -19,6 +16,7 @@ use std::sync::{
 pub(crate) struct FileReadAhead {
     settings: ReadAheadSettings,
     link: Arc<Link>,
+    metrics: Metrics,
     ledger: ReadAheadLedger,
     /// Reads while less was fetched ahead, or nothing, because it had been wasteful.
     reads_while_less: AtomicU64,
@@ -30,10 +28,16 @@ pub(crate) struct FileReadAhead {
 const FADE_READS: u64 = 256;
 
 impl FileReadAhead {
-    pub(crate) const fn new(settings: ReadAheadSettings, link: Arc<Link>, geometry: Geometry) -> Self {
+    pub(crate) const fn new(
+        settings: ReadAheadSettings,
+        link: Arc<Link>,
+        geometry: Geometry,
+        metrics: Metrics,
+    ) -> Self {
         Self {
             settings,
             link,
+            metrics,
             ledger: ReadAheadLedger::new(geometry),
             reads_while_less: AtomicU64::new(0),
             is_completing: AtomicBool::new(false),
@@ -69,39 +73,38 @@ impl FileReadAhead {
     }
 
     /// Notes that `blocks` are being fetched.
-    pub(crate) fn note_fetched(&self, file: &CachedFile, purpose: Purpose, blocks: ByteRange) {
-        let metrics = &file.shared().metrics;
+    pub(crate) fn note_fetched(&self, purpose: Purpose, blocks: ByteRange) {
         match purpose {
             Purpose::ReadAhead | Purpose::Idle => {
                 self.ledger.note_fetched(blocks);
-                metrics.add_read_ahead(ReadAheadEvent::Fetched, blocks.len());
+                self.metrics.add_read_ahead(ReadAheadEvent::Fetched, blocks.len());
             }
-            Purpose::Completion => metrics.add_completion(blocks.len()),
+            Purpose::Completion => self.metrics.add_completion(blocks.len()),
         }
     }
 
     /// Notes that the fill of `blocks` has ended. What of it is not in the cache is no waste: it was not there to be read.
-    pub(crate) fn note_ended(&self, file: &CachedFile, permit: Permit, blocks: ByteRange) {
+    pub(crate) fn note_ended(&self, permit: Permit, blocks: ByteRange, is_stored: bool) {
         let is_read_ahead = permit.purpose != Purpose::Completion;
         drop(permit);
-        if is_read_ahead && !file.stored().is_some_and(|stored| stored.map.holds(blocks)) {
-            file.shared().metrics.add_read_ahead(ReadAheadEvent::Failed, self.ledger.forget(blocks));
+        if is_read_ahead && !is_stored {
+            self.metrics.add_read_ahead(ReadAheadEvent::Failed, self.ledger.forget(blocks));
         }
     }
 
     /// Notes that a client reads `range`. Takes no lock and allocates nothing.
-    pub(crate) fn note_read(&self, file: &CachedFile, range: ByteRange) {
+    pub(crate) fn note_read(&self, range: ByteRange) {
         let used = self.ledger.note_read(range);
         if used > 0 {
-            file.shared().metrics.add_read_ahead(ReadAheadEvent::Used, used);
+            self.metrics.add_read_ahead(ReadAheadEvent::Used, used);
         }
     }
 
     /// Notes that the last client has left.
-    pub(crate) fn note_all_left(&self, file: &CachedFile) {
+    pub(crate) fn note_all_left(&self) {
         let wasted = self.ledger.give_up();
         if wasted > 0 {
-            file.shared().metrics.add_read_ahead(ReadAheadEvent::Wasted, wasted);
+            self.metrics.add_read_ahead(ReadAheadEvent::Wasted, wasted);
         }
     }
 }

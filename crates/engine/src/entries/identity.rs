@@ -1,72 +1,11 @@
-//! What is known of an open file at its origin, and since when.
+//! Whether a file at its origin is the one whose blocks are here.
 
-use crate::entries::{cached_file::CachedFile, stored_entry::StoredEntry};
-use forebay_cache::{Cinfo, Remembered};
-use forebay_origin::{Checksum, FileIdentity, OriginFile};
+use crate::entries::cached_file::CachedFile;
+use forebay_cache::Remembered;
+use forebay_origin::{Checksum, FileIdentity};
 use forebay_store::OriginMark;
 use forebay_types::ValidatorMatch;
-use parking_lot::{Mutex, MutexGuard};
-use std::{sync::Arc, time::Instant};
-
-/// A file that was opened at its origin.
-pub(crate) struct FromOrigin {
-    pub(crate) file: Arc<dyn OriginFile>,
-    /// When the origin was asked to open it.
-    pub(crate) asked: LastCheck,
-}
-
-/// When a file was last found to be its origin's.
-pub(crate) struct LastCheck(Mutex<Checked>);
-
-#[derive(Clone, Copy)]
-struct Checked {
-    /// In seconds of the Unix epoch.
-    unix: i64,
-    /// `None` when that was before this process had it open.
-    at: Option<Instant>,
-}
-
-impl Clone for LastCheck {
-    fn clone(&self) -> Self {
-        Self(Mutex::new(*self.checked()))
-    }
-}
-
-impl LastCheck {
-    /// The origin is asked for the file from now on: what it answers may be as old as this.
-    pub(crate) fn begun_now() -> Self {
-        let (unix, at) = (forebay_net::clock::now_unix(), forebay_net::clock::monotonic());
-        Self(Mutex::new(Checked { unix, at: Some(at) }))
-    }
-
-    /// What the record on disk tells: an entry is created when its file was opened at the origin.
-    pub(crate) fn of(stored: Option<&StoredEntry>) -> Self {
-        let unix = stored.map_or(i64::MIN, |stored| {
-            let record = stored.record();
-            last_check_of(&record.cinfo, record.mark.as_ref())
-        });
-        Self(Mutex::new(Checked { unix, at: None }))
-    }
-
-    /// In seconds of the Unix epoch.
-    pub(crate) fn unix(&self) -> i64 {
-        self.checked().unix
-    }
-
-    /// Whether it was since `began`.
-    pub(crate) fn is_since(&self, began: Instant) -> bool {
-        self.checked().at.is_some_and(|at| at >= began)
-    }
-
-    fn checked(&self) -> MutexGuard<'_, Checked> {
-        self.0.lock()
-    }
-}
-
-/// When an entry was last found to be its origin's file, in seconds of the Unix epoch: at the latest when it was created.
-pub(crate) fn last_check_of(cinfo: &Cinfo, mark: Option<&OriginMark>) -> i64 {
-    mark.and_then(|mark| mark.checked).unwrap_or(cinfo.created)
-}
+use std::time::Instant;
 
 impl CachedFile {
     /// Whether the origin's file is the one whose blocks are here: of the same size, and unchanged at the same server.
@@ -104,7 +43,7 @@ impl CachedFile {
 
     /// Notes that the file was its origin's at `unix` (seconds of the Unix epoch), and at `at` or later.
     pub(crate) fn note_checked(&self, unix: i64, at: Instant) {
-        *self.last_check().checked() = Checked { unix, at: Some(at) };
+        self.last_check().set(unix, at);
         self.change_mark(|mark| mark.checked = Some(unix));
     }
 

@@ -3,7 +3,7 @@
 //! Whoever opens a file that is not here does not wait for the disk, and what creates its files and writes its first blocks is one
 //! piece of work. A file of which nothing is written leaves nothing on the disk.
 
-use crate::entries::shared::Shared;
+use crate::entries::file_context::FileContext;
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
 use forebay_store::{DataFile, Disk, Entry, FileIdentity, OriginMark, StoreError, VolumeId};
@@ -20,7 +20,7 @@ use std::{
 
 /// A data file that is created, together with its record, when it is written first.
 pub(crate) struct LazyDataFile {
-    shared: Arc<Shared>,
+    context: Arc<FileContext>,
     key: CacheKey,
     cinfo: Cinfo,
     mark: OriginMark,
@@ -42,9 +42,15 @@ static NOTHING: LazyLock<Arc<File>> =
     LazyLock::new(|| Arc::new(File::open("/dev/null").expect("there is always a null device")));
 
 impl LazyDataFile {
-    pub(crate) fn new(shared: Arc<Shared>, key: CacheKey, cinfo: Cinfo, mark: OriginMark, volume: VolumeId) -> Self {
+    pub(crate) fn new(
+        context: Arc<FileContext>,
+        key: CacheKey,
+        cinfo: Cinfo,
+        mark: OriginMark,
+        volume: VolumeId,
+    ) -> Self {
         let (data, turn, is_sealed) = (OnceLock::new(), Mutex::new(()), AtomicBool::new(false));
-        Self { shared, key, cinfo, mark, volume, data, turn, is_sealed }
+        Self { context, key, cinfo, mark, volume, data, turn, is_sealed }
     }
 
     /// Whether it is on disk by now.
@@ -74,9 +80,9 @@ impl LazyDataFile {
         if self.is_sealed.load(Ordering::Acquire) {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "the entry was dropped before it was created"));
         }
-        let disk = self.shared.disk.as_ref().ok_or_else(|| io::Error::other(StoreError::NoVolume))?;
+        let disk = self.context.disk.as_ref().ok_or_else(|| io::Error::other(StoreError::NoVolume))?;
         let entry = self.create(disk.as_ref()).map_err(|error| io::Error::other(NotCreated(error)))?;
-        self.shared.note_created(&self.key, &entry);
+        self.context.note_created(&self.key, &entry);
         Ok(self.data.get_or_init(|| entry.data))
     }
 

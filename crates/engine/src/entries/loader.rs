@@ -1,18 +1,18 @@
 //! Making an open file: from what the disk holds of it, else from its origin.
 
 use crate::{
-    Error,
+    CheckPolicy, Error,
     entries::{
         cached_file::{CachedFile, file_stat},
-        identity::{FromOrigin, LastCheck, last_check_of},
+        file_context::FileContext,
+        from_origin::{FromOrigin, OriginGrant},
+        last_check::{LastCheck, last_check_of},
         lazy_data_file::LazyDataFile,
-        shared::Shared,
         stored_entry::StoredEntry,
     },
-    freshness::origin_permission::OriginGrant,
     namespace::routes::OriginTarget,
 };
-use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered};
+use forebay_cache::{CacheKey, ChecksumState, Cinfo, Geometry, Remembered, Trust};
 use forebay_origin::{Checksum, OriginError};
 use forebay_store::{Entry, OriginMark, StoreError};
 use forebay_telemetry::{DiskOperation, NotKept};
@@ -24,65 +24,73 @@ const DISK_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Loads a file into the table: from the disk when it holds a part of it, else from the origin.
 ///
+/// `checksum` asks the origin for the checksum of the file, where copies are compared by it.
+///
 /// Where the disk is not known to hold anything the origin is asked first, and the disk only when that fails or an entry is made.
 pub(crate) async fn load(
-    shared: Arc<Shared>,
+    context: Arc<FileContext>,
     target: OriginTarget,
     grant: Option<OriginGrant>,
+    checksum: impl Future<Output = Option<Checksum>> + Send,
 ) -> Result<Arc<CachedFile>, Error> {
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
-    let is_disk_first = shared.catalog.as_ref().is_none_or(|catalog| catalog.may_have(&key));
-    if is_disk_first && let Some(entry) = open_entry(&shared, key.clone(), true).await {
-        return Ok(Arc::new(found(&shared, target, entry)));
+    let is_disk_first = context.catalog.as_ref().is_none_or(|catalog| catalog.may_have(&key));
+    if is_disk_first && let Some(entry) = open_entry(&context, key.clone(), true).await {
+        return Ok(Arc::new(found(&context, target, entry)));
     }
-    let checksum = checksum_to_remember(&shared, &target).await;
-    let opened = match open_at_origin(&shared, &target, grant).await {
+    // Before the file is opened: if it changes in between, the next check finds another checksum and no harm is done.
+    let checksum = if target.validity.compares_checksum { checksum.await } else { None };
+    let opened = match open_at_origin(&context, &target, grant).await {
         Ok(opened) => opened,
         Err(error) if is_disk_first => return Err(error.into()),
         Err(error) => {
-            let entry = open_entry(&shared, key, true).await.ok_or(error)?;
-            return Ok(Arc::new(found(&shared, target, entry)));
+            let entry = open_entry(&context, key, true).await.ok_or(error)?;
+            return Ok(Arc::new(found(&context, target, entry)));
         }
     };
     let identity = opened.file.identity();
     let known = identity.validator.checksum().cloned();
     let validator = identity.validator.with_checksum(checksum.or(known));
     let mark = OriginMark::new(identity.endpoint, validator);
-    let block_size = target.caching.block_size.unwrap_or(shared.options.block_size);
+    let block_size = target.caching.block_size.unwrap_or(context.options.block_size);
     let geometry = Geometry::of_new_file(block_size, identity.size).ok();
     let mtime = mark.validator.mtime();
-    let made = match create_entry(&shared, key.clone(), geometry, mark, is_disk_first).await {
-        Creation::Taken => match open_entry(&shared, key, true).await {
-            Some(entry) => found(&shared, target, entry),
-            None => unkept(&shared, target, opened)?,
+    let made = match create_entry(&context, key.clone(), geometry, mark, is_disk_first).await {
+        Creation::Taken => match open_entry(&context, key, true).await {
+            Some(entry) => found(&context, target, entry),
+            None => unkept(&context, target, opened)?,
         },
-        Creation::Refused => unkept(&shared, target, opened)?,
+        Creation::Refused => unkept(&context, target, opened)?,
         Creation::Made(stored) => {
             let (geometry, mtime) = (stored.map.geometry(), mtime.unwrap_or(stored.record().cinfo.created));
-            CachedFile::new(shared, target, geometry, mtime, Some(*stored), Some(opened))
+            CachedFile::new(context, target, geometry, mtime, Some(*stored), Some(opened))
         }
     };
     Ok(Arc::new(made))
 }
 
 /// A file of which the disk holds a part.
-fn found(shared: &Arc<Shared>, target: OriginTarget, entry: Entry) -> CachedFile {
+fn found(context: &Arc<FileContext>, target: OriginTarget, entry: Entry) -> CachedFile {
     let (geometry, mtime) = (entry.cinfo.geometry, mtime_of(&entry));
-    CachedFile::new(Arc::clone(shared), target, geometry, mtime, Some(shared.found(entry)), None)
+    CachedFile::new(Arc::clone(context), target, geometry, mtime, Some(stored_on_disk(context, entry)), None)
 }
 
-/// The checksum of the file at its origin, where copies are compared by it. Asked before the file is opened: when it changes in
-/// between, the next check finds another checksum and no harm is done.
-async fn checksum_to_remember(shared: &Shared, target: &OriginTarget) -> Option<Checksum> {
-    if !target.validity.compares_checksum {
-        return None;
+/// An entry that was found on disk. Blocks that this process has written or checked before are trusted.
+fn stored_on_disk(context: &FileContext, entry: Entry) -> StoredEntry {
+    let trust = match context.options.integrity.check {
+        CheckPolicy::FirstRead => Trust::Checked,
+        CheckPolicy::Never => Trust::Given,
+    };
+    let stored = StoredEntry::new(entry, trust);
+    if stored.map.has_untrusted() {
+        context.trust().recall(stored.data_file_id(), &stored.map);
     }
-    shared.metadata.checksum(target, None, None).await.ok().flatten()
+    stored
 }
 
 /// Opens a file at its origin, unless that was just done for the client; a name that is not there is remembered, also for who came too late to share this question.
 async fn open_at_origin(
-    shared: &Shared,
+    context: &FileContext,
     target: &OriginTarget,
     grant: Option<OriginGrant>,
 ) -> Result<FromOrigin, OriginError> {
@@ -90,7 +98,7 @@ async fn open_at_origin(
         return Ok(opened);
     }
     if let Some(missing) = target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
-        shared.metrics.add_negative_hit();
+        context.metrics.add_negative_hit();
         return Err(missing);
     }
     let asked = LastCheck::begun_now();
@@ -105,13 +113,13 @@ async fn open_at_origin(
 
 /// A file that is not to be kept, opened at its origin.
 pub(crate) async fn load_unkept(
-    shared: &Arc<Shared>,
+    context: &Arc<FileContext>,
     target: OriginTarget,
     grant: Option<OriginGrant>,
 ) -> Result<Arc<CachedFile>, Error> {
-    shared.metrics.add_not_kept(NotKept::Decision, 1);
-    let opened = open_at_origin(shared, &target, grant).await?;
-    Ok(Arc::new(unkept(shared, target, opened)?))
+    context.metrics.add_not_kept(NotKept::Decision, 1);
+    let opened = open_at_origin(context, &target, grant).await?;
+    Ok(Arc::new(unkept(context, target, opened)?))
 }
 
 /// A file that is on disk and that nobody has open.
@@ -124,8 +132,8 @@ pub(crate) struct ClosedCopy {
 }
 
 /// What the disk holds of a file, if anything.
-pub(crate) async fn closed_copy(shared: &Arc<Shared>, target: &OriginTarget) -> Option<ClosedCopy> {
-    let entry = open_entry(shared, target.key.clone()?, false).await?;
+pub(crate) async fn closed_copy(context: &Arc<FileContext>, target: &OriginTarget) -> Option<ClosedCopy> {
+    let entry = open_entry(context, target.key.clone()?, false).await?;
     let (cinfo, mark) = (&entry.cinfo, entry.origin.as_ref());
     let size = cinfo.geometry.file_size();
     let is_cached = target.decisions.options.cached.are_met(cinfo.present_bytes(), size);
@@ -141,21 +149,21 @@ pub(crate) async fn closed_copy(shared: &Arc<Shared>, target: &OriginTarget) -> 
 }
 
 /// A file that is passed through without keeping it.
-fn unkept(shared: &Arc<Shared>, target: OriginTarget, opened: FromOrigin) -> Result<CachedFile, Error> {
+fn unkept(context: &Arc<FileContext>, target: OriginTarget, opened: FromOrigin) -> Result<CachedFile, Error> {
     let identity = opened.file.identity();
     let too_large = |error: forebay_cache::GeometryError| {
         Error::Origin(OriginError::Protocol { endpoint: identity.endpoint.clone(), what: error.to_string() })
     };
     let geometry = Geometry::of_new_file(BlockSize::MAX, identity.size).map_err(too_large)?;
     let mtime = identity.validator.mtime().unwrap_or_else(forebay_net::clock::now_unix);
-    Ok(CachedFile::new(Arc::clone(shared), target, geometry, mtime, None, Some(opened)))
+    Ok(CachedFile::new(Arc::clone(context), target, geometry, mtime, None, Some(opened)))
 }
 
 /// What the disk holds under `key`, if anything; a disk that fails holds nothing.
-pub(crate) async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: bool) -> Option<Entry> {
-    let disk = Arc::clone(shared.disk.as_ref()?);
-    let opening = Arc::clone(shared);
-    let opened = shared.options.workers.run(move || {
+pub(crate) async fn open_entry(context: &Arc<FileContext>, key: CacheKey, is_access: bool) -> Option<Entry> {
+    let disk = Arc::clone(context.disk.as_ref()?);
+    let opening = Arc::clone(context);
+    let opened = context.options.workers.run(move || {
         let entry = disk.open_entry(&key)?;
         if let Some(entry) = entry.as_ref().filter(|_| is_access) {
             let now = forebay_net::clock::now_unix();
@@ -168,13 +176,13 @@ pub(crate) async fn open_entry(shared: &Arc<Shared>, key: CacheKey, is_access: b
     });
     let Ok(opened) = tokio::time::timeout(DISK_WAIT_MAX, opened).await else {
         // What it holds is not known: until it answers again nothing is put in the place of what may be there.
-        shared.note_disk_failure(DiskOperation::Open, None, &io::Error::from(io::ErrorKind::TimedOut));
+        context.note_disk_failure(DiskOperation::Open, None, &io::Error::from(io::ErrorKind::TimedOut));
         return None;
     };
     match opened {
         Ok(Ok(entry)) => entry,
         Ok(Err(error)) => {
-            shared.note_store_failure(DiskOperation::Open, None, &error);
+            context.note_store_failure(DiskOperation::Open, None, &error);
             None
         }
         Err(_) => None,
@@ -200,40 +208,43 @@ enum Creation {
 
 /// Makes a new entry: with its first write if the disk that it goes to is known, else now. When nobody `has_looked` whether there is one, one that is there is left alone.
 async fn create_entry(
-    shared: &Arc<Shared>,
+    context: &Arc<FileContext>,
     key: CacheKey,
     geometry: Option<Geometry>,
     mark: OriginMark,
     has_looked: bool,
 ) -> Creation {
-    let (Some(disk), Some(geometry)) = (shared.disk.clone(), geometry) else { return Creation::Refused };
-    if shared.pauses.are_all_on() {
-        shared.metrics.add_not_kept(NotKept::DiskError, 1);
+    let (Some(disk), Some(geometry)) = (context.disk.clone(), geometry) else { return Creation::Refused };
+    if context.pauses.are_all_on() {
+        context.metrics.add_not_kept(NotKept::DiskError, 1);
         return Creation::Refused;
     }
-    if shared.purge_ledger.is_full() {
-        shared.metrics.add_not_kept(NotKept::DiskFull, 1);
+    if context.purge_ledger.is_full() {
+        context.metrics.add_not_kept(NotKept::DiskFull, 1);
         return Creation::Refused;
     }
     let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
     // A file without bytes is never written.
     let volume = disk.volume_for_new().filter(|_| geometry.file_size() > 0);
     if let Some(volume) = volume {
-        let file = LazyDataFile::new(Arc::clone(shared), key, cinfo.clone(), mark.clone(), volume);
+        let file = LazyDataFile::new(Arc::clone(context), key, cinfo.clone(), mark.clone(), volume);
         return Creation::Made(Box::new(StoredEntry::of_new(Arc::new(file), cinfo, mark)));
     }
-    let creating = Arc::clone(shared);
-    let created = shared.options.workers.run(move || {
+    let creating = Arc::clone(context);
+    let created = context.options.workers.run(move || {
         let entry = if has_looked {
             Some(disk.create_entry(&key, cinfo, Some(mark))?)
         } else {
             disk.create_entry_if_free(&key, cinfo, Some(mark))?
         };
-        Ok::<_, StoreError>(entry.map(|entry| creating.created(&key, entry)))
+        Ok::<_, StoreError>(entry.map(|entry| {
+            creating.note_created(&key, &entry);
+            StoredEntry::new(entry, Trust::Given)
+        }))
     });
     let Ok(created) = tokio::time::timeout(DISK_WAIT_MAX, created).await else {
-        shared.metrics.add_not_kept(NotKept::DiskError, 1);
-        shared.metrics.add_disk_error(DiskOperation::Open);
+        context.metrics.add_not_kept(NotKept::DiskError, 1);
+        context.metrics.add_disk_error(DiskOperation::Open);
         return Creation::Refused;
     };
     match created {
@@ -241,11 +252,11 @@ async fn create_entry(
         Ok(Ok(None)) => Creation::Taken,
         Ok(Err(error)) => {
             let reason = if error.is_out_of_space() { NotKept::DiskFull } else { NotKept::DiskError };
-            shared.metrics.add_not_kept(reason, 1);
+            context.metrics.add_not_kept(reason, 1);
             if error.is_out_of_space() {
-                shared.note_disk_full(DiskOperation::Open, None, &error);
+                context.note_disk_full(DiskOperation::Open, None, &error);
             } else {
-                shared.note_store_failure(DiskOperation::Open, None, &error);
+                context.note_store_failure(DiskOperation::Open, None, &error);
             }
             Creation::Refused
         }

@@ -2,10 +2,10 @@
 
 use crate::{
     Error,
-    base::{coalesced::Coalesced, detach_on_drop::DetachOnDrop},
     entries::{cached_file::CachedFile, removal_guard::RemovalGuard},
 };
 use forebay_cache::CacheKey;
+use forebay_origin::SharedValue;
 use forebay_telemetry::DropReason;
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 pub(crate) struct OpenFiles {
     slots: Mutex<BTreeMap<CacheKey, Slot>>,
     /// Keys without a slot, whose entries are being removed. Changes under the lock of the slots.
-    leaving: Mutex<BTreeSet<CacheKey>>,
+    reserved: Mutex<BTreeSet<CacheKey>>,
     files_max: usize,
     wait_max: Duration,
     /// Told whenever files have left the table, or entries the disk.
@@ -38,14 +38,14 @@ pub(crate) enum Retired {
     Now(Arc<CachedFile>),
 }
 
-type Slot = Arc<Coalesced<Arc<CachedFile>>>;
+type Slot = Arc<SharedValue<Arc<CachedFile>, Error>>;
 
 impl OpenFiles {
     /// A table of at most `files_max` files; who opens one more waits for room, for `wait_max` at most.
     pub(crate) fn new(files_max: usize, wait_max: Duration) -> Self {
         Self {
             slots: Mutex::new(BTreeMap::new()),
-            leaving: Mutex::new(BTreeSet::new()),
+            reserved: Mutex::new(BTreeSet::new()),
             files_max,
             wait_max,
             room: Notify::new(),
@@ -58,14 +58,15 @@ impl OpenFiles {
     /// A load goes on when its client leaves: there is never a second one that meets the rest of it on the disk.
     pub(crate) async fn attach<L, F, A, B>(&self, key: &CacheKey, load: L, admit: A) -> Result<Arc<CachedFile>, Error>
     where
-        L: Fn() -> F + Clone + Send + 'static,
+        L: Fn() -> F,
         F: Future<Output = Result<Arc<CachedFile>, Error>> + Send + 'static,
         A: Fn(Arc<CachedFile>) -> B,
         B: Future<Output = Result<(), Error>>,
     {
         loop {
             let slot = self.slot_when_room(key).await?;
-            let file = match loaded(&slot, &load).await {
+            let loaded = slot.get_or_make(|_| true, &load).await;
+            let file = match loaded.unwrap_or(Err(Error::Internal { what: "opening a file broke off" })) {
                 Ok(file) => file,
                 Err(error) => {
                     self.forget_failed(key, &slot);
@@ -92,14 +93,14 @@ impl OpenFiles {
     /// The file of `key`, if it is in the table and loaded.
     pub(crate) fn find(&self, key: &CacheKey) -> Option<Arc<CachedFile>> {
         let slot = self.slots().get(key).cloned()?;
-        slot.get().filter(|file| !file.is_retired()).cloned()
+        slot.get().filter(|file| !file.is_retired())
     }
 
     /// Every loaded file. Slots whose load was given up by all who waited for it are dropped on the way.
     pub(crate) fn files(&self) -> Vec<Arc<CachedFile>> {
         let mut slots = self.slots();
         slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
-        slots.values().filter_map(|slot| slot.get().cloned()).collect()
+        slots.values().filter_map(|slot| slot.get()).collect()
     }
 
     /// Takes a file out unless somebody has it open or is about to, or something of it is not synced yet.
@@ -117,29 +118,29 @@ impl OpenFiles {
     /// are being removed already.
     pub(crate) fn reserve_for_removal(self: &Arc<Self>, keys: impl IntoIterator<Item = CacheKey>) -> RemovalGuard {
         let mut slots = self.slots();
-        let mut leaving = self.leaving();
+        let mut reserved = self.reserved();
         let mut taken = Vec::new();
         for key in keys {
             let is_unused = slots
                 .get(&key)
                 .is_none_or(|slot| Arc::strong_count(slot) == 1 && slot.get().is_none_or(|file| file.is_idle()));
-            if is_unused && leaving.insert(key.clone()) {
+            if is_unused && reserved.insert(key.clone()) {
                 slots.remove(&key);
                 taken.push(key);
             }
         }
-        drop((leaving, slots));
+        drop((reserved, slots));
         RemovalGuard::new(Arc::clone(self), taken)
     }
 
     /// Opens may come again: entries are gone.
-    pub(crate) fn left(&self, keys: &[CacheKey]) {
+    pub(crate) fn release(&self, keys: &[CacheKey]) {
         let slots = self.slots();
-        let mut leaving = self.leaving();
+        let mut reserved = self.reserved();
         for key in keys {
-            leaving.remove(key);
+            reserved.remove(key);
         }
-        drop((leaving, slots));
+        drop((reserved, slots));
         self.room.notify_waiters();
     }
 
@@ -151,7 +152,7 @@ impl OpenFiles {
             return Retired::InUse;
         };
         file.retire(DropReason::Evicted);
-        Retired::Now(Arc::clone(file))
+        Retired::Now(file)
     }
 
     /// Forgets every file, so that their descriptors are closed.
@@ -169,7 +170,7 @@ impl OpenFiles {
                 return Ok(slot);
             }
             if tokio::time::timeout_at(deadline, room).await.is_err() {
-                if self.leaving().contains(key) {
+                if self.reserved().contains(key) {
                     return Err(Error::BeingRemoved { seconds: self.wait_max.as_secs() });
                 }
                 return Err(Error::TooManyOpen { limit: self.files_max });
@@ -180,7 +181,7 @@ impl OpenFiles {
     /// The slot of `key`; `None` when its entry is being removed, or it is not there and there is no room for it.
     fn slot(&self, key: &CacheKey) -> Option<Slot> {
         let mut slots = self.slots();
-        if self.leaving().contains(key) {
+        if self.reserved().contains(key) {
             return None;
         }
         let has_room = slots.len() < self.files_max;
@@ -201,8 +202,8 @@ impl OpenFiles {
         }
     }
 
-    fn leaving(&self) -> MutexGuard<'_, BTreeSet<CacheKey>> {
-        self.leaving.lock()
+    fn reserved(&self) -> MutexGuard<'_, BTreeSet<CacheKey>> {
+        self.reserved.lock()
     }
 
     fn slots(&self) -> MutexGuard<'_, BTreeMap<CacheKey, Slot>> {
@@ -210,23 +211,9 @@ impl OpenFiles {
     }
 }
 
-/// What a slot holds, loaded if need be.
-async fn loaded<L, F>(slot: &Slot, load: &L) -> Result<Arc<CachedFile>, Error>
-where
-    L: Fn() -> F + Clone + Send + 'static,
-    F: Future<Output = Result<Arc<CachedFile>, Error>> + Send + 'static,
-{
-    if let Some(file) = slot.get() {
-        return Ok(Arc::clone(file));
-    }
-    let (slot, load) = (Arc::clone(slot), load.clone());
-    let load = DetachOnDrop::new(async move { slot.get_or_make(load).await });
-    load.await.unwrap_or(Err(Error::Internal { what: "opening a file broke off" }))
-}
-
 fn remove_exactly(slots: &mut BTreeMap<CacheKey, Slot>, file: &Arc<CachedFile>) {
     let Some(key) = file.key() else { return };
-    if slots.get(key).and_then(|slot| slot.get()).is_some_and(|current| Arc::ptr_eq(current, file)) {
+    if slots.get(key).and_then(|slot| slot.get()).is_some_and(|current| Arc::ptr_eq(&current, file)) {
         slots.remove(key);
     }
 }

@@ -23,6 +23,6 @@ impl RemovalGuard {
 
 impl Drop for RemovalGuard {
     fn drop(&mut self) {
-        self.open_files.left(&self.keys);
+        self.open_files.release(&self.keys);
     }
 }

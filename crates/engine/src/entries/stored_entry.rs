@@ -1,6 +1,10 @@
 //! What the disk holds of an open file, and the record that goes with it.
 
-use crate::entries::{account::Bytes, block_sums::WrittenSums, lazy_data_file::LazyDataFile};
+use crate::{
+    Checksum,
+    base::digest::ChecksumAlgorithm,
+    entries::{account::Bytes, block_sums::WrittenSums, lazy_data_file::LazyDataFile},
+};
 use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileId, Trust};
 use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
@@ -229,6 +233,21 @@ impl StoredEntry {
         }
         record.note_change();
         Some((before, self.map.written_bytes()))
+    }
+
+    /// The `algorithms` of a complete file, made of the sums of its blocks; `None` if a sum that one of them needs is unknown.
+    pub(crate) fn file_checksums(&self, algorithms: &[ChecksumAlgorithm]) -> Option<Vec<Checksum>> {
+        let geometry = self.map.geometry();
+        let checksum = |algorithm: &ChecksumAlgorithm| {
+            let sum = match algorithm {
+                ChecksumAlgorithm::Adler32 => self.record().adler32.sum(geometry.file_size()),
+                ChecksumAlgorithm::Crc32c => self.sums().of_file(geometry),
+                // It cannot be made of the sums of parts: the file has to be read.
+                ChecksumAlgorithm::Md5 => None,
+            };
+            Some(Checksum { algorithm: algorithm.as_str().to_owned(), value: format!("{:08x}", sum?) })
+        };
+        algorithms.iter().map(checksum).collect()
     }
 
     /// Takes back blocks whose bytes on disk cannot be used: they are missing from now on. Waits for a sync under way, which

@@ -1,13 +1,9 @@
 //! Questions to origins about their files, each asked once for all who want to know at the same time.
 
-use crate::{
-    Error,
-    base::flights::{Flights, Since},
-    namespace::routes::OriginTarget,
-};
+use crate::{Error, namespace::routes::OriginTarget};
 use forebay_auth::CredentialsName;
 use forebay_cache::CacheKey;
-use forebay_origin::{Checksum, FileIdentity, OriginError};
+use forebay_origin::{Checksum, FileIdentity, OriginError, SingleFlight};
 use forebay_types::{Endpoint, FileStat, Validator};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -27,7 +23,13 @@ pub(crate) struct OriginMetadata {
 }
 
 /// Answers to one kind of question.
-type Answers<T> = Arc<Flights<About, Result<T, OriginError>>>;
+type Answers<T> = Arc<SingleFlight<About, Result<T, OriginError>>>;
+
+/// How recent an answer must be: any will do, or only one to a question asked at that time or later.
+pub(crate) type Since = Option<Instant>;
+
+/// A question that panicked.
+pub(crate) const BROKE_OFF: Error = Error::Internal { what: "a question to an origin broke off" };
 
 /// Which file a question is about, and as whom it is asked.
 type About = (CacheKey, CredentialsName);
@@ -54,7 +56,7 @@ impl OriginMetadata {
                 })
             }
         };
-        Ok(self.stats.join(&(key.clone(), target.asked_as()), since, ask).await??)
+        Ok(self.stats.join(&(key.clone(), target.asked_as()), since, ask).await.ok_or(BROKE_OFF)??)
     }
 
     /// Which file an open leads to, and at which server, at `since` or later.
@@ -68,7 +70,7 @@ impl OriginMetadata {
             let target = target.clone();
             async move { target.origin.open(&target.path).await.map(|file| file.identity()) }
         };
-        Ok(self.identities.join(&(key.clone(), target.asked_as()), since, ask).await??)
+        Ok(self.identities.join(&(key.clone(), target.asked_as()), since, ask).await.ok_or(BROKE_OFF)??)
     }
 
     /// The origin's checksum of a file at `since` or later, by `algorithm` or the origin's own choice; `None` when it gives
@@ -84,7 +86,7 @@ impl OriginMetadata {
             let (target, algorithm) = (target.clone(), algorithm.map(str::to_owned));
             async move { target.origin.checksum(&target.path, algorithm.as_deref()).await }
         };
-        match self.checksums.join(&(key.clone(), target.asked_as()), since, ask).await? {
+        match self.checksums.join(&(key.clone(), target.asked_as()), since, ask).await.ok_or(BROKE_OFF)? {
             Ok(checksum) => Ok(Some(checksum)),
             Err(error) if error.is_retryable() || error.is_not_found() => Err(error.into()),
             Err(_) => Ok(None),

@@ -5,14 +5,13 @@
 
 use crate::{
     Error,
-    base::flights::Flights,
-    entries::identity::{FromOrigin, LastCheck},
-    freshness::origin_metadata::OriginMetadata,
+    entries::{from_origin::OriginGrant, last_check::LastCheck},
+    freshness::origin_metadata::{BROKE_OFF, OriginMetadata},
     namespace::routes::OriginTarget,
 };
 use forebay_auth::CredentialsName;
-use forebay_origin::{OriginError, OriginFile};
-use forebay_types::{Endpoint, FileStat, Lfn};
+use forebay_origin::{OriginError, SingleFlight};
+use forebay_types::{Endpoint, Lfn};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::BTreeMap,
@@ -33,7 +32,7 @@ pub(crate) enum Want {
 #[derive(Default)]
 pub(crate) struct OriginPermissions {
     known: Arc<Mutex<Known>>,
-    under_way: Arc<Flights<Question, Answer>>,
+    under_way: Arc<SingleFlight<Question, Answer>>,
 }
 
 /// Whose credentials, at which server, which file, with which opaque data, and what for.
@@ -53,20 +52,6 @@ struct Remembered {
     refusal: Option<OriginError>,
 }
 
-/// An origin's leave to a client, given just now, with what came along.
-#[derive(Clone)]
-pub(crate) enum OriginGrant {
-    /// To know of the file: this.
-    Stat(FileStat),
-    /// To read the file, which is open.
-    Open {
-        /// The file.
-        file: Arc<dyn OriginFile>,
-        /// Since when it is known to be its origin's.
-        asked: Arc<LastCheck>,
-    },
-}
-
 /// How long an origin's leave is remembered.
 const GRANT_TIME: Duration = Duration::from_secs(300);
 
@@ -79,16 +64,6 @@ const KNOWN_MAX: usize = 50_000;
 
 /// Characters of a refusal that are remembered.
 const TEXT_LEN_MAX: usize = 256;
-
-impl OriginGrant {
-    /// The file, when it was opened.
-    pub(crate) fn into_file(self) -> Option<FromOrigin> {
-        match self {
-            Self::Open { file, asked } => Some(FromOrigin { file, asked: asked.as_ref().clone() }),
-            Self::Stat(_) => None,
-        }
-    }
-}
 
 impl OriginPermissions {
     /// Whether the origin would let the client have what it wants; tells what came along when it was asked just now. Of a file
@@ -132,16 +107,17 @@ impl OriginPermissions {
         };
         let asking = self.under_way.join(&question, None, ask);
         if !is_here {
-            return Ok(Some(asking.await??));
+            return Ok(Some(asking.await.ok_or(BROKE_OFF)??));
         }
         let time_max = target.decisions.options.check_time_max;
         let answer = tokio::time::timeout(time_max, asking).await.unwrap_or_else(|_| {
-            Ok(Err(OriginError::TimedOut {
+            Some(Err(OriginError::TimedOut {
                 endpoint: target.server.clone(),
                 doing: "asking for leave",
                 seconds: time_max.as_secs(),
             }))
-        })?;
+        });
+        let answer = answer.ok_or(BROKE_OFF)?;
         metadata.note_answer(&target.server, answer.as_ref().is_err_and(OriginError::is_retryable));
         Ok(Some(answer?))
     }

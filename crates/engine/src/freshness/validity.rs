@@ -4,13 +4,12 @@
 
 use crate::{
     Error,
-    base::flights::Since,
-    entries::{cached_file::CachedFile, loader::ClosedCopy, shared::Shared},
-    freshness::origin_metadata::OriginMetadata,
+    entries::{cached_file::CachedFile, loader::ClosedCopy},
+    freshness::origin_metadata::{OriginMetadata, Since},
     namespace::routes::OriginTarget,
 };
 use forebay_cache::{CacheKey, CheckOutcome, Likeness, ValidityCheck, Verdict};
-use forebay_origin::{FileIdentity, OriginError};
+use forebay_origin::OriginError;
 use forebay_telemetry::{CheckResult, DropReason};
 use forebay_types::{FileKind, FileStat};
 use std::{future::Future, sync::Arc, time::Instant};
@@ -51,6 +50,7 @@ pub(crate) async fn admit(
     target: &OriginTarget,
     began: Instant,
     asking: Asking,
+    metadata: &OriginMetadata,
 ) -> Result<(), Error> {
     if target.validity.check == ValidityCheck::Never {
         return Ok(());
@@ -63,8 +63,11 @@ pub(crate) async fn admit(
         let not_cached = || Error::NotCached { lfn: file.lfn().clone() };
         return if due.may_be_served_unchecked() { Ok(()) } else { Err(not_cached()) };
     }
-    let metrics = &file.shared().metrics;
-    let found = due.ask(&file.shared().metadata, compare(file, target, began)).await?;
+    let metrics = &file.context().metrics;
+    // Without a key nothing is stored that could be compared.
+    let Some(key) = &target.key else { return Ok(()) };
+    let comparison = Comparison { file, target, key, metadata, since: Some(began) };
+    let found = due.ask(metadata, comparison.run()).await?;
     match (due.verdict(&found), found) {
         (Verdict::Serve, _) => {
             metrics.add_check(CheckResult::Unchanged);
@@ -104,7 +107,7 @@ pub(crate) async fn admit(
 /// # Errors
 /// As for [`admit`].
 pub(crate) async fn stat_closed(
-    shared: &Shared,
+    metadata: &OriginMetadata,
     target: &OriginTarget,
     copy: &ClosedCopy,
     began: Instant,
@@ -115,12 +118,12 @@ pub(crate) async fn stat_closed(
     }
     let mut told = None;
     let question = async {
-        let (stat, validator) = shared.metadata.stat(target, Some(began)).await?;
+        let (stat, validator) = metadata.stat(target, Some(began)).await?;
         told = Some(stat);
         let is_same = stat.kind == FileKind::File && copy.remembered.compare(stat.size, &validator) == Likeness::Same;
         Ok(if is_same { Found::Unchanged } else { Found::Changed })
     };
-    let found = due.ask(&shared.metadata, question).await?;
+    let found = due.ask(metadata, question).await?;
     match (due.verdict(&found), found, told) {
         (Verdict::Serve | Verdict::ServeStale, _, _) => Ok(copy.stat),
         (Verdict::Replace, _, Some(told)) => Ok(told),
@@ -207,77 +210,77 @@ impl Found {
     }
 }
 
-/// Compares a copy with the file that its origin has at `began` or later.
-async fn compare(file: &Arc<CachedFile>, target: &OriginTarget, began: Instant) -> Result<Found, Error> {
-    let since = Some(began);
-    let metadata = &file.shared().metadata;
-    let Some(key) = &target.key else { return Ok(Found::Unchanged) };
-    let likeness = likeness_by_stat(file, target, since).await?;
-    if likeness == Likeness::Same && file.mark().is_none() {
-        // An entry that does not tell where it came from learns it, lest a later change be taken for another replica.
-        file.note_identity(&metadata.identity(target, key, since).await?);
-    }
-    match likeness {
-        Likeness::Different => Ok(Found::Changed),
-        _ if target.validity.compares_checksum => compare_checksums(file, target, key, likeness, since).await,
-        Likeness::Same => Ok(Found::Unchanged),
-        Likeness::TooYoung => Ok(Found::Changed),
-        Likeness::OtherTime => {
-            // Only where it is: an xrootd tells the time of the file that somebody has open already under the name.
-            let identity = metadata.identity(target, key, since).await?;
-            Ok(Found::unchanged_if(file.is_replica(&identity)))
-        }
-    }
-}
-
-async fn likeness_by_stat(file: &Arc<CachedFile>, target: &OriginTarget, since: Since) -> Result<Likeness, Error> {
-    let (stat, validator) = file.shared().metadata.stat(target, since).await?;
-    let is_file = stat.kind == FileKind::File;
-    Ok(if is_file { file.remembered().compare(stat.size, &validator) } else { Likeness::Different })
-}
-
-/// Compares by checksum what size and time of change do not tell apart.
-///
-/// Always the checksum is asked for on the side of the question about the file's identity on which a change in between
-/// makes them disagree at the next check.
-async fn compare_checksums(
-    file: &Arc<CachedFile>,
-    target: &OriginTarget,
-    key: &CacheKey,
-    likeness: Likeness,
+/// A copy that is compared with the file that its origin has at `since` or later.
+struct Comparison<'a> {
+    file: &'a Arc<CachedFile>,
+    target: &'a OriginTarget,
+    key: &'a CacheKey,
+    metadata: &'a OriginMetadata,
     since: Since,
-) -> Result<Found, Error> {
-    let metadata = &file.shared().metadata;
-    let identity = match likeness {
-        Likeness::OtherTime => Some(metadata.identity(target, key, since).await?),
-        Likeness::Same | Likeness::TooYoung | Likeness::Different => None,
-    };
-    let known = file.mark().and_then(|mark| mark.validator.checksum().cloned());
-    let told = metadata.checksum(target, known.as_ref().map(|known| known.algorithm.as_str()), since).await?;
-    match (known, told) {
-        (Some(known), Some(told)) if known.algorithm == told.algorithm => {
-            let is_unchanged = known.value == told.value;
-            if let Some(identity) = identity.filter(|_| is_unchanged) {
-                file.note_identity(&identity);
-            }
-            Ok(Found::unchanged_if(is_unchanged))
-        }
-        (None, Some(told)) if likeness == Likeness::Same => {
-            let behind_it = Some(forebay_net::clock::monotonic());
-            let is_unchanged = likeness_by_stat(file, target, behind_it).await? == Likeness::Same;
-            if is_unchanged {
-                file.note_checksum(&told);
-            }
-            Ok(Found::unchanged_if(is_unchanged))
-        }
-        _ => Ok(Found::unchanged_if(is_same_without_checksum(file, likeness, identity.as_ref()))),
-    }
 }
 
-fn is_same_without_checksum(file: &CachedFile, likeness: Likeness, identity: Option<&FileIdentity>) -> bool {
-    match likeness {
-        Likeness::Same => true,
-        Likeness::OtherTime => identity.is_some_and(|identity| file.is_replica(identity)),
-        Likeness::Different | Likeness::TooYoung => false,
+impl Comparison<'_> {
+    async fn run(&self) -> Result<Found, Error> {
+        let Self { file, target, key, metadata, since } = *self;
+        let likeness = self.likeness_by_stat(since).await?;
+        if likeness == Likeness::Same && file.mark().is_none() {
+            // The entry has no mark of its origin yet. Without one, a later change would be taken for another replica.
+            file.note_identity(&metadata.identity(target, key, since).await?);
+        }
+        match likeness {
+            Likeness::Different => Ok(Found::Changed),
+            _ if target.validity.compares_checksum => self.compare_checksums(likeness).await,
+            Likeness::Same => Ok(Found::Unchanged),
+            Likeness::TooYoung => Ok(Found::Changed),
+            Likeness::OtherTime => {
+                // The open decides, not the stat: an xrootd answers a stat with the time of the file that a client already
+                // has open under the name.
+                let identity = metadata.identity(target, key, since).await?;
+                Ok(Found::unchanged_if(file.is_replica(&identity)))
+            }
+        }
+    }
+
+    async fn likeness_by_stat(&self, since: Since) -> Result<Likeness, Error> {
+        let (stat, validator) = self.metadata.stat(self.target, since).await?;
+        let is_file = stat.kind == FileKind::File;
+        Ok(if is_file { self.file.remembered().compare(stat.size, &validator) } else { Likeness::Different })
+    }
+
+    /// Compares by checksum what size and time of change do not tell apart.
+    ///
+    /// The checksum is requested before or after the identity of the file, whichever makes the two disagree at the next check
+    /// if the file changes in between.
+    async fn compare_checksums(&self, likeness: Likeness) -> Result<Found, Error> {
+        let Self { file, target, key, metadata, since } = *self;
+        let identity = match likeness {
+            Likeness::OtherTime => Some(metadata.identity(target, key, since).await?),
+            Likeness::Same | Likeness::TooYoung | Likeness::Different => None,
+        };
+        let known = file.mark().and_then(|mark| mark.validator.checksum().cloned());
+        let told = metadata.checksum(target, known.as_ref().map(|known| known.algorithm.as_str()), since).await?;
+        match (known, told) {
+            (Some(known), Some(told)) if known.algorithm == told.algorithm => {
+                let is_unchanged = known.value == told.value;
+                if let Some(identity) = identity.filter(|_| is_unchanged) {
+                    file.note_identity(&identity);
+                }
+                Ok(Found::unchanged_if(is_unchanged))
+            }
+            (None, Some(told)) if likeness == Likeness::Same => {
+                // The checksum belongs to this copy only if the file was still the same after it had been computed.
+                let after_it = Some(forebay_net::clock::monotonic());
+                let is_unchanged = self.likeness_by_stat(after_it).await? == Likeness::Same;
+                if is_unchanged {
+                    file.note_checksum(&told);
+                }
+                Ok(Found::unchanged_if(is_unchanged))
+            }
+            _ => Ok(Found::unchanged_if(match likeness {
+                Likeness::Same => true,
+                Likeness::OtherTime => identity.is_some_and(|identity| file.is_replica(&identity)),
+                Likeness::Different | Likeness::TooYoung => false,
+            })),
+        }
     }
 }

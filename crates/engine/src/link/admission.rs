@@ -1,7 +1,7 @@
 //! How many bytes may be under way that no reader has asked for.
 
 use crate::{
-    Options,
+    base::options::ReadAheadOptions,
     link::{
         link_scheduler::{Link, Links},
         memory_budget::{MemoryBudget, Reservation},
@@ -57,13 +57,13 @@ const IDLE_BYTES_MIN: u64 = 1 << 20;
 const LINGERING_MAX: usize = 64;
 
 impl Admission {
-    pub(crate) fn new(options: &Options, metrics: Metrics) -> Self {
-        let percent = u64::from(options.read_ahead.memory_percent);
+    pub(crate) fn new(options: &ReadAheadOptions, budget_bytes: u64, metrics: Metrics) -> Self {
+        let percent = u64::from(options.memory_percent);
         Self {
             links: Links::new(metrics),
             ahead_bytes: AtomicU64::new(0),
-            ahead_bytes_max: options.budget_bytes / 100 * percent,
-            origin_bytes_max: options.read_ahead.origin_bytes_max,
+            ahead_bytes_max: budget_bytes / 100 * percent,
+            origin_bytes_max: options.origin_bytes_max,
             lingering: AtomicUsize::new(0),
             is_stopping: AtomicBool::new(false),
         }
@@ -154,14 +154,12 @@ fn add_within(sum: &AtomicU64, bytes: u64, max: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::options::ReadAheadOptions;
 
     const MIB: u64 = 1 << 20;
 
     fn admission(origin_bytes_max: u64) -> (Arc<Admission>, MemoryBudget) {
         let read_ahead = ReadAheadOptions { origin_bytes_max, ..ReadAheadOptions::default() };
-        let options = Options { budget_bytes: 100 * MIB, read_ahead, ..Options::default() };
-        (Arc::new(Admission::new(&options, Metrics::new())), MemoryBudget::new(options.budget_bytes))
+        (Arc::new(Admission::new(&read_ahead, 100 * MIB, Metrics::new())), MemoryBudget::new(100 * MIB))
     }
 
     fn admit(

@@ -3,5 +3,3 @@
 pub(crate) mod admission;
 pub(crate) mod link_scheduler;
 pub(crate) mod memory_budget;
-pub(crate) mod options;
-pub(crate) mod turns;

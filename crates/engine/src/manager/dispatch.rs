@@ -2,7 +2,7 @@
 
 use crate::{
     Caller, Client, Delegation, Engine, Error, OpenRequest, Opening, Redirect, Redirects,
-    entries::identity::last_check_of,
+    entries::last_check::last_check_of,
     manager::{Manager, filler::FillerState},
     namespace::routes::{OriginTarget, Target},
 };
@@ -27,7 +27,7 @@ impl Engine {
     /// Whether this opens complete files to others for managers.
     #[must_use]
     pub fn is_filler(&self) -> bool {
-        self.shared().options.publishes_complete
+        self.context().options.publishes_complete
     }
 
     /// How the filler does; `None` when this is no manager.
@@ -122,7 +122,7 @@ impl Manager {
         match tokio::time::timeout(LOOK_TIME_MAX, asked).await {
             Ok(Ok(Ok(answer))) => Some(answer),
             Ok(Ok(Err(error))) => {
-                self.warn(&crate::entries::shared::with_cause(&error));
+                self.warn(&crate::base::error::with_cause(&error));
                 None
             }
             Ok(Err(_)) => None,

@@ -11,8 +11,6 @@ use parking_lot::Mutex;
 use std::{path::PathBuf, sync::Arc, time::Instant};
 use tokio::sync::Semaphore;
 
-pub(crate) use filler::watch;
-
 /// What a manager needs to know.
 #[derive(Clone, Debug)]
 pub struct ManagerOptions {

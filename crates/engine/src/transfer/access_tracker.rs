@@ -70,7 +70,7 @@ impl AccessTracker {
         let expected = recogniser.expected().saturating_mul(file.users().max(1));
         file.read_ahead().note_reading_on(expected);
         let Some(bounds) = file.read_ahead().bounds(expected) else {
-            file.shared().metrics.add_not_read_ahead(NotReadAhead::Wasteful);
+            file.context().metrics.add_not_read_ahead(NotReadAhead::Wasteful);
             self.zones.set(std::iter::empty());
             return;
         };

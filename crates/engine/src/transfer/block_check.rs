@@ -9,30 +9,19 @@ use crate::{
     entries::{
         block_sums::{READ_LEN, of_block},
         cached_file::CachedFile,
+        claims::{Check, Checks, covering},
+        file_sync,
         stored_entry::StoredEntry,
     },
-    upkeep::sync,
 };
 use forebay_cache::{Geometry, sum_chunk_of};
 use forebay_telemetry::{BlockCheck, Metrics};
 use forebay_types::{BlockIndex, ByteRange};
-use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
-
-/// Checks of one file that are under way, by the offset of their first block. A block is in at most one of them.
-pub(crate) type Checks = BTreeMap<u64, Arc<Check>>;
-
-/// Checks of the whole process at the same time: each holds a thread and [`READ_LEN`] bytes.
-pub(crate) const CHECKS_MAX: usize = 32;
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 /// How long a check right after a start waits for the index to be open: milliseconds, unless its disk hangs. Without it
 /// nothing can be told of a block.
 const INDEX_WAIT_MAX: Duration = Duration::from_secs(30);
-
-/// Blocks that are being checked.
-pub(crate) struct Check {
-    blocks: ByteRange,
-    ended: Latch,
-}
 
 /// A block that cannot be used.
 struct Bad {
@@ -44,19 +33,6 @@ struct Bad {
 pub(crate) enum Reason {
     Mismatch { expected: u32, found: u32 },
     Unreadable(io::Error),
-}
-
-impl Check {
-    /// Waits until each block of the check is trusted or missing.
-    pub(crate) async fn ended(&self) {
-        self.ended.wait().await;
-    }
-}
-
-/// The check under way that the byte at `offset` is in.
-pub(crate) fn covering(checks: &Checks, offset: u64) -> Option<&Arc<Check>> {
-    let (_, check) = checks.range(..=offset).next_back()?;
-    check.blocks.contains(offset).then_some(check)
 }
 
 /// Starts checks of those of `blocks` (whole blocks) that no check has under way.
@@ -96,14 +72,14 @@ impl Drop for Ending<'_> {
 
 async fn run(file: Arc<CachedFile>, check: Arc<Check>) {
     let _ending = Ending { file: &file, check: &check };
-    let shared = file.shared();
-    if let Some(catalog) = &shared.catalog {
+    let context = file.context();
+    if let Some(catalog) = &context.catalog {
         catalog.settled(INDEX_WAIT_MAX).await;
     }
     // The semaphore is never closed: there is always a place in the end.
-    let _place = shared.check_places.acquire().await;
+    let _place = context.check_places.acquire().await;
     let (checked, blocks) = (Arc::clone(&file), check.blocks);
-    if shared.options.workers.run(move || check_blocks(&checked, blocks)).await.is_err() {
+    if context.options.workers.run(move || check_blocks(&checked, blocks)).await.is_err() {
         tracing::error!(lfn = file.lfn().as_str(), %blocks, "a check of blocks on disk broke off");
     }
 }
@@ -117,7 +93,7 @@ fn check_blocks(file: &Arc<CachedFile>, blocks: ByteRange) {
         match check_block(file, stored, index, &mut buffer) {
             Ok(result) => {
                 stored.map.set_trusted(index);
-                file.shared().metrics.add_block_checks(result, 1);
+                file.context().metrics.add_block_checks(result, 1);
             }
             Err(reason) => bad.push(Bad { index, reason }),
         }
@@ -173,13 +149,13 @@ fn known_sum(file: &CachedFile, stored: &StoredEntry, index: BlockIndex) -> Opti
 fn drop_blocks(file: &Arc<CachedFile>, stored: &StoredEntry, bad: &[Bad]) {
     let path = file.path_on_disk();
     for Bad { index, reason } in bad {
-        report(&file.shared().metrics, &path, stored.map.geometry(), *index, reason);
+        report(&file.context().metrics, &path, stored.map.geometry(), *index, reason);
         if let Reason::Unreadable(_) = reason {
             file.note_read_failure();
         }
     }
     stored.forget(bad.iter().map(|bad| bad.index));
-    sync::sync(file);
+    file_sync::sync(file);
 }
 
 /// Counts and logs a block of the data file at `path` that cannot be used.

@@ -1,7 +1,7 @@
 //! Fetching what is missing of a whole file.
 
 use crate::{
-    Caller, Engine, Error, OpenRequest,
+    Error,
     entries::{cached_file::CachedFile, fill::Fill, stored_entry::StoredEntry},
     link::admission::Purpose,
     transfer::fetch_ahead::fetch,
@@ -14,29 +14,6 @@ use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
-
-impl Engine {
-    /// Fetches what is missing of a file and keeps it. `progress` is told the bytes in the cache and the size of the file, at the
-    /// beginning and whenever there are more.
-    ///
-    /// What others fetch meanwhile is waited for. It takes no memory and no room on the link that reads want, so it may take
-    /// its time; who drops it loses nothing of what has come.
-    ///
-    /// # Errors
-    /// As for [`Engine::open`]; when the origin fails on the way, the file changes, or the cache does not keep it.
-    pub async fn complete(
-        &self,
-        request: &OpenRequest,
-        caller: &Arc<Caller>,
-        progress: &(dyn Fn(u64, u64) + Send + Sync),
-    ) -> Result<(), Error> {
-        let handle = self.open(request, caller).await?;
-        if let Some(file) = handle.cached() {
-            complete(file, || true, progress).await?;
-        }
-        Ok(())
-    }
-}
 
 /// Fills of one completion that are under way at the same time.
 const FILLS_MAX: usize = 4;
@@ -62,7 +39,7 @@ fn is_due(file: &CachedFile) -> bool {
         && !stored.map.is_complete()
         && !file.is_retired()
         && !file.is_disk_paused()
-        && !file.shared().admission.is_stopping()
+        && !file.context().admission.is_stopping()
 }
 
 /// Completes a file as long as its settings want that.
@@ -88,7 +65,7 @@ async fn attend(file: &Arc<CachedFile>) -> Result<Completed, Error> {
         if file.is_open() {
             lingering = None;
         } else if goes_on && lingering.is_none() {
-            lingering = file.shared().admission.linger();
+            lingering = file.context().admission.linger();
         }
         goes_on && (file.is_open() || lingering.is_some())
     };
@@ -200,7 +177,7 @@ impl Pass {
 
 /// Whether a file can be completed at all at this moment.
 fn check(file: &CachedFile) -> Result<(), Error> {
-    if file.shared().admission.is_stopping() {
+    if file.context().admission.is_stopping() {
         return Err(Error::ShuttingDown);
     }
     if file.is_retired() {

@@ -5,9 +5,8 @@ use crate::{
     entries::{cached_file::CachedFile, fill::Fill, stored_entry::StoredEntry},
     link::{
         admission::Permit,
-        link_scheduler::Delivery,
+        link_scheduler::{Delivery, Demand, Turn},
         memory_budget::Reservation,
-        turns::{Demand, Turn},
     },
     transfer::writer::Writer,
 };
@@ -19,7 +18,7 @@ use std::sync::Arc;
 /// bytes.
 pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation, permit: Option<Permit>) {
     let broken_off = Err(Error::Internal { what: "a fill broke off" });
-    let demand = permit.is_none().then(|| file.read_ahead().link().demand());
+    let demand = permit.is_none().then(|| file.read_ahead().link().turns.demand());
     let mut ending = Ending { file: &file, fill: &fill, permit, result: broken_off };
     ending.result = drive(&file, &fill, reservation, demand).await.map_err(|error| file.note_failure(error));
 }
@@ -36,7 +35,9 @@ impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.file.claims().release(self.fill);
         if let Some(permit) = self.permit.take() {
-            self.file.read_ahead().note_ended(self.file, permit, self.fill.blocks());
+            let blocks = self.fill.blocks();
+            let is_stored = self.file.stored().is_some_and(|stored| stored.map.holds(blocks));
+            self.file.read_ahead().note_ended(permit, blocks, is_stored);
         }
         self.fill.end(self.result.clone());
     }
@@ -60,7 +61,7 @@ async fn drive(
             Ok(turn) => {
                 received = fetch(file, fill, origin.as_ref(), &rest, &mut reservation, stored, &mut writer).await;
                 if turn.is_some() && received.as_ref().is_err_and(Error::is_retryable) {
-                    file.read_ahead().link().refuse_waiting();
+                    file.read_ahead().link().turns.refuse_waiting();
                 }
             }
             Err(why) => {
@@ -88,7 +89,7 @@ enum Cut {
 
 /// Waits until what nobody wants yet of a fill may be asked for: when the link has room for it, or somebody wants it by now.
 async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
-    let is_stopping = || file.shared().admission.is_stopping();
+    let is_stopping = || file.context().admission.is_stopping();
     if is_stopping() {
         return Err(Cut::Useless);
     }

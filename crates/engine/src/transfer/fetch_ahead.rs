@@ -20,7 +20,7 @@ pub(crate) struct Fetched {
 
 /// Starts fills of what is missing in `range`, in order, at most `fills_max` of them and as long as they are admitted.
 pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, fills_max: usize) -> Fetched {
-    let shared = file.shared();
+    let context = file.context();
     let mut fetched = Fetched::default();
     if file.is_retired() || file.is_disk_paused() {
         fetched.refused = Some((range.start(), NotReadAhead::Disk));
@@ -30,14 +30,14 @@ pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, 
     let mut fills = file.claims().fills();
     let missing = missing_in(file, &fills, &file.claims().checks(), range);
     for blocks in missing.into_iter().take(fills_max) {
-        match shared.admission.admit(&shared.budget, read_ahead.link(), purpose, blocks.len()) {
+        match context.admission.admit(&context.budget, read_ahead.link(), purpose, blocks.len()) {
             Ok((permit, reservation)) => {
-                read_ahead.note_fetched(file, purpose, blocks);
+                read_ahead.note_fetched(purpose, blocks);
                 fetched.fills.push(start_fill(file, &mut fills, Fill::new(blocks, blocks), reservation, Some(permit)));
             }
             Err(reason) => {
                 if purpose == Purpose::ReadAhead {
-                    shared.metrics.add_not_read_ahead(reason);
+                    context.metrics.add_not_read_ahead(reason);
                 }
                 fetched.refused = Some((blocks.start(), reason));
                 break;

@@ -54,9 +54,9 @@ async fn fetch_on(file: &Arc<CachedFile>, tracker: &AccessTracker) {
 /// Fetches on in the next moment in which nobody waits for bytes. Who has nothing under way waits until others make room.
 async fn step(file: &Arc<CachedFile>, tracker: &AccessTracker, may_wait: bool) -> Step {
     let link = file.read_ahead().link();
-    let _turn = link.idle_turn().await;
+    let _turn = link.turns.idle_turn().await;
     loop {
-        link.no_demand().await;
+        link.turns.no_demand().await;
         let step = tracker.fetch_on(file);
         if !may_wait || !matches!(step, Step::Full) {
             return step;

@@ -2,11 +2,14 @@
 //! under which they were found missing.
 
 use crate::{
-    entries::{cached_file::CachedFile, claims::Fills, fill::Fill},
+    entries::{
+        cached_file::CachedFile,
+        claims::{Checks, Fills, covering},
+        fill::Fill,
+    },
     link::{admission::Permit, memory_budget::Reservation},
     transfer::{
-        block_check::{self, Checks, covering},
-        driver,
+        block_check, driver,
         read_step::{ReadStep, bypassed},
     },
 };
@@ -50,7 +53,7 @@ fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, rang
 
 /// Starts fills for what is missing in any of `ranges`; adjacent blocks share one.
 fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, ranges: &[ByteRange]) -> Vec<FillId> {
-    let shared = file.shared();
+    let context = file.context();
     if file.is_retired() || file.is_disk_paused() {
         return Vec::new();
     }
@@ -61,17 +64,17 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
         }
     }
     missing.sort_by_key(|(blocks, wanted)| (blocks.start(), wanted.start()));
-    let (mut started, is_full) = (Vec::new(), !missing.is_empty() && shared.purge_ledger.is_full());
-    let runs = merged(missing, shared.options.fill_len_max);
+    let (mut started, is_full) = (Vec::new(), !missing.is_empty() && context.purge_ledger.is_full());
+    let runs = merged(missing, context.options.fill_len_max);
     let surplus: u64 = runs.iter().map(|(blocks, wanted)| surplus_of(*blocks, *wanted)).sum();
     for (blocks, wanted) in runs {
         let block_count = file.geometry().blocks_of(blocks).count() as u64;
         if is_full {
-            shared.metrics.add_not_kept(NotKept::DiskFull, block_count);
+            context.metrics.add_not_kept(NotKept::DiskFull, block_count);
             continue;
         }
-        let Some(reservation) = shared.budget.try_reserve(blocks.len()) else {
-            shared.metrics.add_not_kept(NotKept::Budget, block_count);
+        let Some(reservation) = context.budget.try_reserve(blocks.len()) else {
+            context.metrics.add_not_kept(NotKept::Budget, block_count);
             continue;
         };
         let is_burden = surplus > SURPLUS_MAX && surplus_of(blocks, wanted) > wanted.len() * BURDEN_RATIO;
@@ -95,7 +98,7 @@ pub(crate) fn start_fill(
     reservation: Reservation,
     permit: Option<Permit>,
 ) -> Arc<Fill> {
-    file.shared().metrics.add_fills_started(file.geometry().blocks_of(fill.blocks()).count() as u64);
+    file.context().metrics.add_fills_started(file.geometry().blocks_of(fill.blocks()).count() as u64);
     let fill = Arc::new(fill);
     fills.insert(fill.blocks().start(), Arc::clone(&fill));
     tokio::spawn(driver::run(Arc::clone(file), Arc::clone(&fill), reservation, permit));
@@ -112,7 +115,7 @@ pub(crate) fn missing_in(file: &CachedFile, fills: &Fills, checks: &Checks, rang
 }
 
 fn planned(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<forebay_cache::Piece> {
-    let fill_len_max = file.shared().options.fill_len_max;
+    let fill_len_max = file.context().options.fill_len_max;
     let (geometry, admission) = (file.geometry(), PlanLimits { fill_len_max, check_len_max: CHECK_LEN_MAX });
     plan_read(range, geometry, admission, |index| {
         // Fills first: a block that its own read's fill has just written is still missed by that read.
@@ -146,7 +149,7 @@ fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], ran
             forebay_cache::Piece::Join { fill: id, range } => {
                 let outcome = if own.contains(&id) { Outcome::Missed } else { Outcome::Coalesced };
                 if outcome == Outcome::Coalesced {
-                    file.shared().metrics.add_fills_coalesced(file.geometry().blocks_of(range).count() as u64);
+                    file.context().metrics.add_fills_coalesced(file.geometry().blocks_of(range).count() as u64);
                 }
                 if let Some(fill) = fills.get(&id.0) {
                     // Now, not when the read comes to it: it may have many such pieces.

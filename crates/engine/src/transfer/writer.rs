@@ -92,7 +92,7 @@ impl<'a> Writer<'a> {
         let blocks: Vec<ByteRange> =
             geometry.blocks_of(range).map(|index| geometry.range_of(BlockIndex(index))).collect();
         let known_sums = self.fill.sums(&blocks);
-        let options = &self.file.shared().options;
+        let options = &self.file.context().options;
         let with_adler32 = options.integrity.checksums.contains(&ChecksumAlgorithm::Adler32);
         let write = options.workers.start(move || {
             let sums = WrittenSums::new(&blocks, &known_sums, &bytes, with_adler32);

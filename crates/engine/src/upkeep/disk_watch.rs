@@ -1,6 +1,6 @@
 //! Looking after the disks: probes, what is known of them, and letting go of files whose disk is gone.
 
-use crate::entries::{open_files::OpenFiles, shared::Shared};
+use crate::entries::{file_context::FileContext, open_files::OpenFiles};
 use forebay_cache::Health;
 use forebay_store::{Disk, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskGauges, DropReason};
@@ -11,13 +11,13 @@ use tokio::task::JoinHandle;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Looks after the disks for ever.
-pub(crate) async fn run(shared: Arc<Shared>, table: Arc<OpenFiles>) {
-    let Some(disk) = shared.disk.clone() else { return };
-    let watched = Arc::downgrade(&shared);
-    shared.metrics.watch_disks(move || {
-        watched.upgrade().map_or_else(Vec::new, |shared| shared.volumes().iter().map(gauges).collect())
+pub(crate) async fn run(context: Arc<FileContext>, table: Arc<OpenFiles>) {
+    let Some(disk) = context.disk.clone() else { return };
+    let watched = Arc::downgrade(&context);
+    context.metrics.watch_disks(move || {
+        watched.upgrade().map_or_else(Vec::new, |context| context.volumes().iter().map(gauges).collect())
     });
-    let mut watch = DiskWatch { shared, table, disk, offline: BTreeSet::new(), measuring: None };
+    let mut watch = DiskWatch { context, table, disk, offline: BTreeSet::new(), measuring: None };
     let mut ticks = tokio::time::interval(TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -41,7 +41,7 @@ fn gauges(volume: &VolumeInfo) -> DiskGauges {
 }
 
 struct DiskWatch {
-    shared: Arc<Shared>,
+    context: Arc<FileContext>,
     table: Arc<OpenFiles>,
     disk: Arc<dyn Disk>,
     /// The disks that were offline when last looked at.
@@ -54,7 +54,7 @@ impl DiskWatch {
         for volume in self.disk.due_probes() {
             let disk = Arc::clone(&self.disk);
             // It goes on by itself, for as long as the disk takes; how it ended shows in the disk's state.
-            drop(self.shared.options.workers.start(move || {
+            drop(self.context.options.workers.start(move || {
                 if let Err(error) = disk.probe(volume) {
                     tracing::debug!(disk = volume.0, %error, "a probe of a disk failed");
                 }
@@ -65,14 +65,14 @@ impl DiskWatch {
     /// Lets go of open files on disks that have gone offline: what they hold is read from the origin, and the next open finds
     /// them missing.
     fn lose_files(&mut self) {
-        let ids: Vec<VolumeId> = self.shared.volumes().iter().map(|volume| volume.id).collect();
+        let ids: Vec<VolumeId> = self.context.volumes().iter().map(|volume| volume.id).collect();
         let offline: BTreeSet<VolumeId> = ids.into_iter().filter(|id| !self.disk.is_online(*id)).collect();
         if offline.difference(&self.offline).next().is_some() {
             // A measurement may hang on the disk that is gone.
             self.measuring = None;
         }
         if self.offline.difference(&offline).next().is_some() {
-            self.shared.forget_trust();
+            self.context.forget_trust();
         }
         if !offline.is_empty() {
             for file in self.table.files() {
@@ -89,11 +89,11 @@ impl DiskWatch {
         if self.measuring.as_ref().is_some_and(|measuring| !measuring.is_finished()) {
             return;
         }
-        let shared = Arc::clone(&self.shared);
+        let context = Arc::clone(&self.context);
         let disk = Arc::clone(&self.disk);
-        self.measuring = Some(self.shared.options.workers.start(move || {
+        self.measuring = Some(self.context.options.workers.start(move || {
             let volumes = disk.volumes();
-            *shared.volumes() = volumes;
+            *context.volumes() = volumes;
         }));
     }
 }

@@ -1,11 +1,14 @@
 //! Examining an entry, whether anybody has it open or not, and acting on what is found.
 
 use crate::{
-    Checksum, Engine,
     base::digest::ChecksumAlgorithm,
+    catalog::facts::facts_of,
     entries::{
         block_sums::{READ_LEN, of_block},
         cached_file::CachedFile,
+        claims::covering,
+        file_context::FileContext,
+        open_files::OpenFiles,
     },
     transfer::block_check,
     upkeep::examination::{Behind, Examination, Findings},
@@ -31,7 +34,14 @@ struct Opened {
     sums: BlockSums,
 }
 
-impl Engine {
+/// Examines entries.
+#[derive(Clone)]
+pub(crate) struct EntryCheck {
+    pub(crate) context: Arc<FileContext>,
+    pub(crate) open_files: Arc<OpenFiles>,
+}
+
+impl EntryCheck {
     /// Reads through an entry, which also makes `algorithms` if the file is complete, and acts on what is found: damaged
     /// blocks are dropped, sums that were not known are kept. `None` when there is no such entry, or no index.
     pub(crate) async fn examine(
@@ -41,36 +51,39 @@ impl Engine {
         behind: Behind,
         pace: Option<&mut RateLimiter>,
     ) -> Option<Examined> {
-        let shared = self.shared();
+        let context = &self.context;
         // What is noted of blocks and not committed yet is to be compared as well.
-        shared.catalog.as_ref()?.commit_of(key).await;
-        let (engine, opening) = (self.clone(), key.clone());
+        context.catalog.as_ref()?.commit_of(key).await;
+        let (check, opening) = (self.clone(), key.clone());
         let Opened { entry, generation, sums } =
-            shared.options.workers.run(move || engine.open_for_examination(&opening)).await.ok()??;
+            context.options.workers.run(move || check.open_for_examination(&opening)).await.ok()??;
         let examination = Examination::new(entry, sums, algorithms, behind);
-        let findings = examination.run(&shared.options.workers, pace).await?;
-        let metrics = &shared.metrics;
+        let findings = examination.run(&context.options.workers, pace).await?;
+        let metrics = &context.metrics;
         metrics.add_block_checks(BlockCheck::Intact, findings.intact);
         let examined = Examined { key: key.clone(), generation, findings };
         self.learn(&examined);
         let bad = examined.findings.bad();
         if !bad.is_empty() {
-            self.mend(key, generation, bad).await;
+            self.repair(key, generation, bad).await;
         }
         Some(examined)
     }
 
     /// Opens an entry and gets the sums of its blocks. Blocking.
     fn open_for_examination(&self, key: &CacheKey) -> Option<Opened> {
-        let shared = self.shared();
-        let entry = open_entry(shared.disk.as_ref()?.as_ref(), key)
-            .inspect_err(|error| shared.note_store_failure(DiskOperation::Open, None, error))
+        let context = &self.context;
+        let entry = context
+            .disk
+            .as_ref()?
+            .open_entry(key)
+            .inspect_err(|error| context.note_store_failure(DiskOperation::Open, None, error))
             .ok()??;
         let generation = generation_of(entry.data.as_ref(), &entry.cinfo);
         let last_chunk = sum_chunk_of(entry.cinfo.blocks.last().unwrap_or(BlockIndex(0)));
         let mut sums = BlockSums::default();
         for chunk in 0..=last_chunk {
-            sums.load(chunk, shared.catalog.as_ref()?.block_sums(key, generation, chunk)?);
+            sums.load(chunk, context.catalog.as_ref()?.block_sums(key, generation, chunk)?);
         }
         Some(Opened { entry, generation, sums })
     }
@@ -79,10 +92,10 @@ impl Engine {
     /// sums that nobody else does yet.
     fn learn(&self, examined: &Examined) {
         let Examined { key, generation, findings } = examined;
-        let Some(catalog) = &self.shared().catalog else { return };
-        let is_open = self.table().find(key).is_some();
+        let Some(catalog) = &self.context.catalog else { return };
+        let is_open = self.open_files.find(key).is_some();
         let learned: &[(BlockIndex, u32)] = if is_open { &[] } else { &findings.learned };
-        self.metrics().add_block_checks(BlockCheck::Learned, learned.len() as u64);
+        self.context.metrics.add_block_checks(BlockCheck::Learned, learned.len() as u64);
         let block_sums = learned.iter().map(|(index, sum)| (index.0, Some(*sum))).collect();
         let facts = Facts { block_sums, ..facts_of(&findings.checksums) };
         if facts != Facts::default() {
@@ -92,39 +105,39 @@ impl Engine {
 
     /// Takes damaged blocks out of an entry. They are looked at once more on the way, so that nothing is dropped that has
     /// been written anew meanwhile.
-    async fn mend(&self, key: &CacheKey, generation: Generation, bad: Vec<BlockIndex>) {
-        if let Some(file) = self.table().find(key) {
+    async fn repair(&self, key: &CacheKey, generation: Generation, bad: Vec<BlockIndex>) {
+        if let Some(file) = self.open_files.find(key) {
             check_again(&file, generation, &bad).await;
             return;
         }
         // Who opens it meanwhile waits, and finds it without its damaged blocks. One that is being opened now has them checked.
-        let leaving = self.table().reserve_for_removal([key.clone()]);
+        let leaving = self.open_files.reserve_for_removal([key.clone()]);
         if leaving.keys().is_empty() {
             return;
         }
-        let (engine, key) = (self.clone(), key.clone());
-        let mended = self.shared().options.workers.run(move || {
+        let (check, key) = (self.clone(), key.clone());
+        let repaired = self.context.options.workers.run(move || {
             let _leaving = leaving;
-            engine.mend_on_disk(&key, generation, &bad)
+            check.repair_on_disk(&key, generation, &bad)
         });
-        let mended = mended.await;
-        if !matches!(mended, Ok(Ok(()))) {
-            tracing::error!(?mended, "damaged blocks of an entry could not be dropped");
+        let repaired = repaired.await;
+        if !matches!(repaired, Ok(Ok(()))) {
+            tracing::error!(?repaired, "damaged blocks of an entry could not be dropped");
         }
     }
 
     /// Takes damaged blocks out of the record of an entry that nobody has open. Blocking.
-    fn mend_on_disk(&self, key: &CacheKey, generation: Generation, bad: &[BlockIndex]) -> Result<(), StoreError> {
-        let shared = self.shared();
-        let (Some(disk), Some(catalog)) = (&shared.disk, &shared.catalog) else { return Ok(()) };
-        let Some(mut entry) = open_entry(disk.as_ref(), key)? else { return Ok(()) };
+    fn repair_on_disk(&self, key: &CacheKey, generation: Generation, bad: &[BlockIndex]) -> Result<(), StoreError> {
+        let context = &self.context;
+        let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return Ok(()) };
+        let Some(mut entry) = disk.open_entry(key)? else { return Ok(()) };
         if generation_of(entry.data.as_ref(), &entry.cinfo) != generation {
             return Ok(());
         }
         // Whoever opens the file from here on has its blocks checked.
         let identity = entry.data.identity();
         let created = entry.cinfo.created;
-        shared.forget_trust_of(DataFileId { device: identity.device, inode: identity.inode, created });
+        context.forget_trust_of(DataFileId { device: identity.device, inode: identity.inode, created });
         let mut buffer = vec![0; READ_LEN];
         let path = disk.local_path(key);
         for &index in bad.iter().filter(|index| entry.cinfo.blocks.contains(**index)).collect::<Vec<_>>() {
@@ -134,12 +147,12 @@ impl Engine {
             let found = of_block(entry.data.as_ref(), entry.cinfo.geometry.range_of(index), &mut buffer);
             let verdict = block_check::judge(found, sums.get(index));
             if let Err(reason) = verdict {
-                block_check::report(&shared.metrics, &path, entry.cinfo.geometry, index, &reason);
+                block_check::report(&context.metrics, &path, entry.cinfo.geometry, index, &reason);
                 entry.cinfo.blocks.remove(index);
             }
         }
         disk.write_cinfo(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref())?;
-        shared.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.last_access());
+        context.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.last_access());
         Ok(())
     }
 }
@@ -153,7 +166,7 @@ async fn check_again(file: &Arc<CachedFile>, generation: Generation, bad: &[Bloc
         let check = {
             let mut checks = file.claims().checks();
             block_check::start(file, &mut checks, geometry.range_of(*index));
-            block_check::covering(&checks, geometry.range_of(*index).start()).cloned()
+            covering(&checks, geometry.range_of(*index).start()).cloned()
         };
         if let Some(check) = check {
             check.ended().await;
@@ -161,21 +174,12 @@ async fn check_again(file: &Arc<CachedFile>, generation: Generation, bad: &[Bloc
     }
 }
 
-fn open_entry(disk: &dyn Disk, key: &CacheKey) -> Result<Option<Entry>, StoreError> {
-    disk.open_entry(key)
-}
-
 /// Which copy of a file is on disk. Blocking.
 pub(crate) fn generation_on_disk(disk: &dyn Disk, key: &CacheKey) -> Result<Option<Generation>, StoreError> {
-    let entry = open_entry(disk, key)?;
+    let entry = disk.open_entry(key)?;
     Ok(entry.map(|entry| generation_of(entry.data.as_ref(), &entry.cinfo)))
 }
 
 fn generation_of(data: &dyn DataFile, cinfo: &Cinfo) -> Generation {
     Generation { inode: data.identity().inode, created: cinfo.created }
-}
-
-/// What checksums of a file tell the index.
-pub(crate) fn facts_of(checksums: &[Checksum]) -> Facts {
-    Facts { checksums: checksums.to_vec(), ..Facts::default() }
 }

@@ -5,7 +5,7 @@ pub(crate) mod entry_check;
 pub(crate) mod examination;
 pub(crate) mod file_checksums;
 pub(crate) mod leases;
-pub(crate) mod purge_rounds;
+pub(crate) mod purge;
 pub(crate) mod removal;
 pub(crate) mod scrub;
 pub(crate) mod store_owner;

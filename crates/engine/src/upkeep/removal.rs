@@ -1,6 +1,6 @@
 //! Removing victims from the disk, a slice at a time.
 
-use crate::entries::{open_files::OpenFiles, shared::Shared};
+use crate::entries::{file_context::FileContext, open_files::OpenFiles};
 use forebay_cache::{CacheKey, Victim};
 use forebay_index::{Change, Index};
 use forebay_telemetry::DiskOperation;
@@ -18,22 +18,22 @@ pub(crate) struct Removed {
 }
 
 /// Removes victims, as far as nobody uses them. Blocking.
-pub(crate) fn remove(shared: &Shared, table: &Arc<OpenFiles>, victims: Vec<Victim>) -> Removed {
-    let (Some(disk), Some(catalog)) = (&shared.disk, &shared.catalog) else { return stay(victims) };
+pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec<Victim>) -> Removed {
+    let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return stay(victims) };
     let Some(index) = catalog.index() else { return stay(victims) };
     let Some(named) = names(&index, &victims) else { return stay(victims) };
     let leaving = table.reserve_for_removal(named.iter().filter_map(|(_, key)| key.clone()));
-    let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(shared, key)).cloned().collect();
+    let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(context, key)).cloned().collect();
     let results = disk.remove_entries(&keys);
     let mut went: BTreeSet<&CacheKey> = BTreeSet::new();
     for (key, result) in keys.iter().zip(results) {
         match result {
             Ok(()) => {
-                shared.purge_ledger.note_gone(key);
+                context.purge_ledger.note_gone(key);
                 catalog.note(key, Change::removed());
                 went.insert(key);
             }
-            Err(error) => shared.note_store_failure(DiskOperation::Remove, None, &error),
+            Err(error) => context.note_store_failure(DiskOperation::Remove, None, &error),
         }
     }
     let mut removed = Removed { gone: Vec::new(), stay: Vec::new() };
@@ -47,9 +47,9 @@ pub(crate) fn remove(shared: &Shared, table: &Arc<OpenFiles>, victims: Vec<Victi
 
 /// Whether nobody reads the file of an entry past this server, as far as can be told; from now on nobody is sent there either.
 /// Blocking.
-pub(crate) fn is_left_by_others(shared: &Shared, key: &CacheKey) -> bool {
-    let options = &shared.options;
-    let Some(disk) = shared.disk.as_ref().filter(|_| options.honours_access_times) else { return true };
+pub(crate) fn is_left_by_others(context: &FileContext, key: &CacheKey) -> bool {
+    let options = &context.options;
+    let Some(disk) = context.disk.as_ref().filter(|_| options.honours_access_times) else { return true };
     let lease = i64::try_from(options.direct_lease.as_secs()).unwrap_or(i64::MAX);
     let closed = disk.close_to_others(key, forebay_net::clock::now_unix().saturating_sub(lease));
     // What can not even be looked at can not be read either.

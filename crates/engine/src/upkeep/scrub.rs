@@ -4,15 +4,17 @@
 //! it has come is kept in the index: after a restart it goes on from there.
 
 use crate::{
-    Engine, Error,
-    api::engine::WeakEngine,
     base::digest::ChecksumAlgorithm,
-    upkeep::{entry_check::Examined, examination::Behind},
+    entries::file_context::FileContext,
+    upkeep::{entry_check::Examined, examination::Behind, file_checksums::FileChecksums},
 };
 use forebay_cache::{CacheKey, EntryId, RateLimiter};
 use forebay_index::{Record, ScrubProgress};
 use parking_lot::{Mutex, MutexGuard};
-use std::{sync::OnceLock, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::sync::Notify;
 
 /// How a scrub is. Times are in seconds of the Unix epoch.
@@ -35,8 +37,8 @@ pub struct ScrubState {
 }
 
 /// What is known of the scrub.
-#[derive(Default)]
 pub(crate) struct Scrubber {
+    checksums: Arc<FileChecksums>,
     state: Mutex<ScrubState>,
     /// What the index knows of the times: see [`ScrubProgress`].
     ready_since: OnceLock<i64>,
@@ -46,11 +48,29 @@ pub(crate) struct Scrubber {
 /// How often it is looked whether a scrub is due.
 const TICK: Duration = Duration::from_secs(60);
 
+/// How often it is checked whether the index is open.
+const INDEX_POLL: Duration = Duration::from_secs(1);
+
 /// Entries that are taken from the index at a time; so many are read again after a restart at most.
 const PAGE: usize = 64;
 
 impl Scrubber {
-    fn state(&self) -> MutexGuard<'_, ScrubState> {
+    pub(crate) fn new(checksums: Arc<FileChecksums>) -> Self {
+        Self { checksums, state: Mutex::default(), ready_since: OnceLock::new(), wanted: Notify::new() }
+    }
+
+    /// Requests a scrub, unless one is under way.
+    pub(crate) fn request(&self) {
+        if self.begin() {
+            self.wanted.notify_one();
+        }
+    }
+
+    fn context(&self) -> &FileContext {
+        &self.checksums.check.context
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, ScrubState> {
         self.state.lock()
     }
 
@@ -74,36 +94,74 @@ impl Scrubber {
         }
         *state
     }
-}
 
-impl Engine {
-    /// Begins a scrub, unless one is under way.
-    ///
-    /// # Errors
-    /// When the index is not in use: it names what is to be read.
-    pub fn start_scrub(&self) -> Result<(), Error> {
-        self.shared().catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
-        let scrubber = &self.shared().scrubber;
-        if scrubber.begin() {
-            scrubber.wanted.notify_one();
+    /// Scrubs when it is due or requested, until the engine stops.
+    pub(crate) async fn run(self: Arc<Self>) {
+        if let Some(resumed) = self.resume().await {
+            // One that was requested in the meantime reads everything.
+            let after = if self.state().is_running { None } else { resumed };
+            self.scrub_once(after).await;
         }
-        Ok(())
+        loop {
+            tokio::select! {
+                biased;
+                () = self.wanted.notified() => {}
+                () = tokio::time::sleep(TICK) => {}
+            }
+            let is_running = self.state().is_running;
+            if is_running || self.is_due() {
+                self.scrub_once(None).await;
+            }
+        }
     }
 
-    /// How the scrub is.
-    #[must_use]
-    pub fn scrub_state(&self) -> ScrubState {
-        *self.shared().scrubber.state()
+    fn is_due(&self) -> bool {
+        let Some(interval) = self.context().options.integrity.scrub_interval else { return false };
+        let now = forebay_net::clock::now_unix();
+        let interval_seconds = i64::try_from(interval.as_secs()).unwrap_or(i64::MAX);
+        let counted_from = self.state().finished.or_else(|| self.ready_since.get().copied());
+        counted_from.is_some_and(|from| from.saturating_add(interval_seconds) <= now)
+    }
+
+    /// Finds out when the last scrub ended and where one was interrupted; `Some` with its last entry if there was one.
+    async fn resume(&self) -> Option<Option<CacheKey>> {
+        let catalog = self.context().catalog.as_ref()?;
+        while catalog.index().is_none() {
+            tokio::time::sleep(INDEX_POLL).await;
+        }
+        let progress = self.progress().await.unwrap_or_default();
+        self.state().finished = progress.finished;
+        let ready_since =
+            *self.ready_since.get_or_init(|| progress.ready_since.unwrap_or_else(forebay_net::clock::now_unix));
+        if progress.ready_since != Some(ready_since) {
+            self.set_progress(progress.last).await;
+        }
+        let last = progress.last?;
+        let found = catalog.ask(move |index| index.get_id(last)).await.flatten();
+        Some(found.map(|(key, _)| key))
+    }
+
+    async fn scrub_once(&self, after: Option<CacheKey>) {
+        self.begin();
+        tracing::info!("a scrub has begun");
+        let is_whole = self.scrub(after).await;
+        let ScrubState { files, bytes, bad_blocks, learned_blocks, .. } = self.end(is_whole);
+        if is_whole {
+            self.set_progress(None).await;
+            tracing::info!(files, bytes, bad_blocks, learned_blocks, "a scrub has come to its end");
+        } else {
+            tracing::warn!("a scrub was broken off: there is no index to go by");
+        }
     }
 
     async fn progress(&self) -> Option<ScrubProgress> {
-        self.shared().catalog.as_ref()?.ask(forebay_index::Index::scrub_progress).await
+        self.context().catalog.as_ref()?.ask(forebay_index::Index::scrub_progress).await
     }
 
     async fn set_progress(&self, last: Option<EntryId>) {
-        let (finished, ready_since) = (self.scrub_state().finished, self.shared().scrubber.ready_since.get().copied());
+        let (finished, ready_since) = (self.state().finished, self.ready_since.get().copied());
         let progress = ScrubProgress { last, finished, ready_since };
-        if let Some(catalog) = &self.shared().catalog {
+        if let Some(catalog) = &self.context().catalog {
             // Not kept is not known: then a scrub begins anew.
             let _ = catalog.ask(move |index| index.set_scrub_progress(progress)).await;
         }
@@ -111,18 +169,18 @@ impl Engine {
 
     /// Reads everything behind `after`. False when the index went away on the way.
     async fn scrub(&self, mut after: Option<CacheKey>) -> bool {
-        let shared = self.shared();
-        let mut pace = RateLimiter::new(shared.options.integrity.scrub_rate);
+        let context = self.context();
+        let mut pace = RateLimiter::new(context.options.integrity.scrub_rate);
         loop {
-            let Some(catalog) = &shared.catalog else { return false };
+            let Some(catalog) = &context.catalog else { return false };
             let Some(page) = catalog.page(after.take(), PAGE).await else { return false };
             let Some((last_key, last_record)) = page.last().cloned() else { return true };
             for (key, record) in page {
-                let algorithms = missing_checksums(&shared.options.integrity.checksums, &record);
-                let examined = self.examine(&key, &algorithms, Behind::Dropped, Some(&mut pace)).await;
+                let algorithms = missing_checksums(&context.options.integrity.checksums, &record);
+                let examined = self.checksums.check.examine(&key, &algorithms, Behind::Dropped, Some(&mut pace)).await;
                 if let Some(examined) = examined {
                     self.count(&examined);
-                    self.settle(&examined.key, examined.generation, &examined.findings.checksums).await;
+                    self.checksums.settle(&examined.key, examined.generation, &examined.findings.checksums).await;
                 }
             }
             self.set_progress(Some(last_record.id)).await;
@@ -131,84 +189,12 @@ impl Engine {
     }
 
     fn count(&self, Examined { findings, .. }: &Examined) {
-        let mut state = self.shared().scrubber.state();
+        let mut state = self.state();
         state.files += 1;
         state.bytes += findings.bytes;
         state.bad_blocks += findings.bad().len() as u64;
         state.learned_blocks += findings.learned.len() as u64;
-        self.metrics().add_scrubbed(findings.bytes);
-    }
-}
-
-/// Scrubs when it is due or asked for, for ever.
-pub(crate) async fn run(engine: WeakEngine) {
-    if let Some(resumed) = resume(&engine).await {
-        // One that was asked for meanwhile reads everything.
-        let is_asked_for = engine.upgrade().is_some_and(|engine| engine.scrub_state().is_running);
-        scrub_once(&engine, resumed.filter(|_| !is_asked_for)).await;
-    }
-    loop {
-        let Some(strong) = engine.upgrade() else { return };
-        let shared = std::sync::Arc::clone(strong.shared());
-        drop(strong);
-        tokio::select! {
-            biased;
-            () = shared.scrubber.wanted.notified() => {}
-            () = tokio::time::sleep(TICK) => {}
-        }
-        drop(shared);
-        let Some(strong) = engine.upgrade() else { return };
-        let is_due = strong.scrub_state().is_running || strong.is_scrub_due();
-        drop(strong);
-        if is_due {
-            scrub_once(&engine, None).await;
-        }
-    }
-}
-
-impl Engine {
-    fn is_scrub_due(&self) -> bool {
-        let Some(interval) = self.shared().options.integrity.scrub_interval else { return false };
-        let now = forebay_net::clock::now_unix();
-        let interval_seconds = i64::try_from(interval.as_secs()).unwrap_or(i64::MAX);
-        let counted_from = self.scrub_state().finished.or_else(|| self.shared().scrubber.ready_since.get().copied());
-        counted_from.is_some_and(|from| from.saturating_add(interval_seconds) <= now)
-    }
-}
-
-/// Finds out when the last scrub ended and where one was broken off; `Some` with its last entry if there was one.
-async fn resume(engine: &WeakEngine) -> Option<Option<CacheKey>> {
-    let catalog = engine.upgrade()?.shared().catalog.clone()?;
-    while catalog.index().is_none() {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-    let engine = engine.upgrade()?;
-    let progress = engine.progress().await.unwrap_or_default();
-    engine.shared().scrubber.state().finished = progress.finished;
-    let ready_since = *engine
-        .shared()
-        .scrubber
-        .ready_since
-        .get_or_init(|| progress.ready_since.unwrap_or_else(forebay_net::clock::now_unix));
-    if progress.ready_since != Some(ready_since) {
-        engine.set_progress(progress.last).await;
-    }
-    let last = progress.last?;
-    let found = catalog.ask(move |index| index.get_id(last)).await.flatten();
-    Some(found.map(|(key, _)| key))
-}
-
-async fn scrub_once(engine: &WeakEngine, after: Option<CacheKey>) {
-    let Some(engine) = engine.upgrade() else { return };
-    engine.shared().scrubber.begin();
-    tracing::info!("a scrub has begun");
-    let is_whole = engine.scrub(after).await;
-    let ScrubState { files, bytes, bad_blocks, learned_blocks, .. } = engine.shared().scrubber.end(is_whole);
-    if is_whole {
-        engine.set_progress(None).await;
-        tracing::info!(files, bytes, bad_blocks, learned_blocks, "a scrub has come to its end");
-    } else {
-        tracing::warn!("a scrub was broken off: there is no index to go by");
+        self.context().metrics.add_scrubbed(findings.bytes);
     }
 }
 

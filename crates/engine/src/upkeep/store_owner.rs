@@ -1,10 +1,11 @@
 //! The record by which managers and other fillers know who fills the store.
 
 use crate::{
-    Engine,
-    entries::shared::{Shared, with_cause},
+    Workers,
+    base::{error::with_cause, latch::Latch},
 };
 use forebay_store::{FillerRecord, StoreError};
+use parking_lot::Mutex;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::time::MissedTickBehavior;
 
@@ -16,53 +17,62 @@ const REMOVAL_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The record of this process, on each disk of the store.
 #[derive(Clone)]
-pub(crate) struct OwnRecords(Vec<(PathBuf, FillerRecord)>);
+struct OwnRecords(Vec<(PathBuf, FillerRecord)>);
 
-impl Engine {
-    /// Lets managers and others know that this process fills the store and is reached at `url`, until the shutdown.
-    pub fn tell_who_fills(&self, url: &str) {
-        let record = FillerRecord::of_this_process(url.to_owned());
-        let records = self.volumes().into_iter().map(|volume| (volume.path, record.clone())).collect();
-        self.add_task(tokio::spawn(run(Arc::clone(self.shared()), OwnRecords(records))));
-    }
-
-    /// Waits until the store turns out to be filled by somebody else: then this process has to leave it.
-    pub async fn store_lost(&self) {
-        self.shared().store_lost.wait().await;
-    }
+/// The records by which this process claims the store, and whether it has lost it.
+#[derive(Default)]
+pub(crate) struct StoreOwner {
+    records: Mutex<Option<OwnRecords>>,
+    /// Set when another process fills the store.
+    pub(crate) lost: Latch,
 }
 
-/// Renews the records for ever. What cannot be written is told once, and harms nobody but managers that look for it.
-async fn run(shared: Arc<Shared>, mut records: OwnRecords) {
-    *shared.own_records() = Some(records.clone());
-    let mut ticks = tokio::time::interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut is_failing = false;
-    loop {
-        ticks.tick().await;
-        let renewed = shared.options.workers.run(move || {
-            let error = records.renew();
-            (records, error)
-        });
-        // Only a panic of our own ends it.
-        let Ok((stored, error)) = renewed.await else { return };
-        records = stored;
-        match error {
-            None => is_failing = false,
-            Some(error @ StoreError::Filled { .. }) => {
-                tracing::error!(reason = with_cause(&error), "the store was taken over: this process leaves it");
-                shared.store_lost.set();
-                return;
+impl StoreOwner {
+    /// Renews the records for ever. What cannot be written is told once, and harms nobody but managers that look for it.
+    pub(crate) async fn run(self: Arc<Self>, url: String, roots: Vec<PathBuf>, workers: Workers) {
+        let record = FillerRecord::of_this_process(url);
+        let mut records = OwnRecords(roots.into_iter().map(|root| (root, record.clone())).collect());
+        *self.records.lock() = Some(records.clone());
+        let mut ticks = tokio::time::interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_failing = false;
+        loop {
+            ticks.tick().await;
+            let renewed = workers.run(move || {
+                let error = records.renew();
+                (records, error)
+            });
+            // Only a panic of our own ends it.
+            let Ok((stored, error)) = renewed.await else { return };
+            records = stored;
+            match error {
+                None => is_failing = false,
+                Some(error @ StoreError::Filled { .. }) => {
+                    tracing::error!(reason = with_cause(&error), "the store was taken over: this process leaves it");
+                    self.lost.set();
+                    return;
+                }
+                Some(error) if !is_failing => {
+                    is_failing = true;
+                    let reason = with_cause(&error);
+                    tracing::warn!(
+                        reason,
+                        "who fills the store cannot be written there: managers may not find this process"
+                    );
+                }
+                Some(_) => {}
             }
-            Some(error) if !is_failing => {
-                is_failing = true;
-                let reason = with_cause(&error);
-                tracing::warn!(
-                    reason,
-                    "who fills the store cannot be written there: managers may not find this process"
-                );
-            }
-            Some(_) => {}
+        }
+    }
+
+    /// Removes the record at the end.
+    pub(crate) async fn forget(&self, workers: &Workers) {
+        let Some(records) = self.records.lock().take() else { return };
+        let removed = workers.run(move || records.remove());
+        match tokio::time::timeout(REMOVAL_TIME_MAX, removed).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => tracing::error!("removing the record of who fills the store broke off"),
+            Err(_) => tracing::warn!("the disk does not answer: the record of who fills the store is left, and ages"),
         }
     }
 }
@@ -89,16 +99,5 @@ impl OwnRecords {
                 tracing::warn!(reason = with_cause(&error), "the record of who fills the store is left: it ages");
             }
         }
-    }
-}
-
-/// Removes the record at the end.
-pub(crate) async fn forget(shared: &Shared) {
-    let Some(records) = shared.own_records().take() else { return };
-    let removed = shared.options.workers.run(move || records.remove());
-    match tokio::time::timeout(REMOVAL_TIME_MAX, removed).await {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) => tracing::error!("removing the record of who fills the store broke off"),
-        Err(_) => tracing::warn!("the disk does not answer: the record of who fills the store is left, and ages"),
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     accounting::{index_observer::milliseconds, purge_ledger::PurgeLedger, report::PurgeReport},
     catalog::state::IndexState,
-    entries::{open_files::OpenFiles, shared::Shared},
+    entries::{file_context::FileContext, open_files::OpenFiles},
     upkeep::removal::{self, SLICE},
 };
 use forebay_cache::{
@@ -26,62 +26,78 @@ const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
 /// Entries looked at together while those are sought.
 const EXPIRY_SCAN: usize = 10_000;
 
-/// Purges for ever.
-pub(crate) async fn run(shared: Arc<Shared>, table: Arc<OpenFiles>) {
-    let purge_ledger = &shared.purge_ledger;
-    purge_ledger.measure(&shared).await;
-    while !purge_ledger.knows_entries(&shared) {
-        tokio::time::sleep(INDEX_PAUSE).await;
-    }
-    let mut ticks = tokio::time::interval(purge_ledger.options.interval);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut was_met, mut expired_since) = (true, None);
-    loop {
-        tokio::select! {
-            biased;
-            () = purge_ledger.due.notified() => {}
-            _ = ticks.tick() => {}
-        }
-        let disks = purge_ledger.measure(&shared).await;
-        let now = tokio::time::Instant::now();
-        let lifetime_min = purge_ledger.options.rules.lifetime_min();
-        if lifetime_min
-            .is_some_and(|lifetime| expired_since.is_none_or(|last| now - last >= EXPIRY_INTERVAL.min(lifetime)))
-        {
-            expired_since = Some(now);
-            purge_ledger.purge_expired(&shared, &table).await;
-        }
-        let goals = purge_ledger.goals(&disks);
-        let is_met = goals.is_empty() || purge_ledger.purge(&shared, &table, &goals).await.unmet.is_zero();
-        if !is_met {
-            if was_met {
-                tracing::warn!(
-                    "the purge makes less room than is wanted: what is left is in use, pinned or guaranteed"
-                );
-            }
-            purge_ledger.measure(&shared).await;
-            tokio::time::sleep(UNMET_PAUSE).await;
-        }
-        was_met = is_met;
-    }
+/// Removes entries when disks or quotas are full, or entries have expired.
+pub(crate) struct Purge {
+    context: Arc<FileContext>,
+    open_files: Arc<OpenFiles>,
+    /// Held by the purge under way.
+    turn: tokio::sync::Mutex<()>,
 }
 
-impl PurgeLedger {
-    fn knows_entries(&self, shared: &Shared) -> bool {
-        let state = shared.catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state());
+impl Purge {
+    pub(crate) fn new(context: Arc<FileContext>, open_files: Arc<OpenFiles>) -> Self {
+        Self { context, open_files, turn: tokio::sync::Mutex::default() }
+    }
+
+    /// Purges by time, and when a write reaches a limit, until the engine stops.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let ledger = self.ledger();
+        self.measure().await;
+        while !self.knows_entries() {
+            tokio::time::sleep(INDEX_PAUSE).await;
+        }
+        let mut ticks = tokio::time::interval(ledger.options.interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut was_met, mut expired_since) = (true, None);
+        loop {
+            tokio::select! {
+                biased;
+                () = ledger.due.notified() => {}
+                _ = ticks.tick() => {}
+            }
+            let disks = self.measure().await;
+            let now = tokio::time::Instant::now();
+            let lifetime_min = ledger.options.rules.lifetime_min();
+            if lifetime_min
+                .is_some_and(|lifetime| expired_since.is_none_or(|last| now - last >= EXPIRY_INTERVAL.min(lifetime)))
+            {
+                expired_since = Some(now);
+                self.purge_expired().await;
+            }
+            let goals = self.goals(&disks);
+            let is_met = goals.is_empty() || self.purge(&goals).await.unmet.is_zero();
+            if !is_met {
+                if was_met {
+                    tracing::warn!(
+                        "the purge makes less room than is wanted: what is left is in use, pinned or guaranteed"
+                    );
+                }
+                self.measure().await;
+                tokio::time::sleep(UNMET_PAUSE).await;
+            }
+            was_met = is_met;
+        }
+    }
+
+    fn ledger(&self) -> &PurgeLedger {
+        &self.context.purge_ledger
+    }
+
+    fn knows_entries(&self) -> bool {
+        let state = self.context.catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state());
         !matches!(state, IndexState::Off | IndexState::Loading)
     }
 
     /// Measures the disks, and how much room there is before the next purge.
-    pub(crate) async fn measure(&self, shared: &Arc<Shared>) -> Vec<DiskSpace> {
-        let Some(disk) = shared.disk.clone() else { return Vec::new() };
-        let added = self.room.added();
-        let measured = shared.options.workers.run(move || spaces(disk.as_ref())).await;
+    pub(crate) async fn measure(&self) -> Vec<DiskSpace> {
+        let Some(disk) = self.context.disk.clone() else { return Vec::new() };
+        let added = self.ledger().headroom.added();
+        let measured = self.context.options.workers.run(move || spaces(disk.as_ref())).await;
         let disks = measured.unwrap_or_default();
         let level = {
-            let ledger = self.ledger();
-            let room = headroom(&self.options.rules, &disks, &ledger);
-            self.room.set(added, &room);
+            let ledger = self.ledger().ledger();
+            let room = headroom(&self.ledger().options.rules, &disks, &ledger);
+            self.ledger().headroom.set(added, &room);
             let used = ledger.usage();
             CacheLevel {
                 used_bytes: used.bytes,
@@ -91,39 +107,39 @@ impl PurgeLedger {
                 inodes_until_purge: room.until_purge.inodes,
             }
         };
-        self.metrics.set_cache_level(level);
+        self.context.metrics.set_cache_level(level);
         disks
     }
 
     fn goals(&self, disks: &[DiskSpace]) -> Vec<Goal> {
-        let ledger = self.ledger();
-        let goals = plan_purge(&self.options.rules, disks, &ledger);
-        if self.take_is_disk_full() && goals.is_empty() { plan_purge_of_full_disk(&ledger) } else { goals }
+        let ledger = self.ledger().ledger();
+        let goals = plan_purge(&self.ledger().options.rules, disks, &ledger);
+        if self.ledger().take_is_disk_full() && goals.is_empty() { plan_purge_of_full_disk(&ledger) } else { goals }
     }
 
     /// Removes entries until the goals are met, or nothing more may go.
-    pub(crate) async fn purge(&self, shared: &Arc<Shared>, table: &Arc<OpenFiles>, goals: &[Goal]) -> PurgeReport {
+    pub(crate) async fn purge(&self, goals: &[Goal]) -> PurgeReport {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
-        self.ledger().end_pins(forebay_net::clock::now_unix());
+        self.ledger().ledger().end_pins(forebay_net::clock::now_unix());
         let (mut run, mut refused) = (PurgeRun::new(goals), 0);
-        self.learn(shared).await;
+        self.learn().await;
         loop {
             let slice: Vec<Victim> = {
-                let mut ledger = self.ledger();
+                let mut ledger = self.ledger().ledger();
                 std::iter::from_fn(|| run.next(&mut ledger)).take(SLICE).collect()
             };
             if slice.is_empty() {
                 break;
             }
-            refused += self.remove_slice(shared, table, &mut run, slice).await;
+            refused += self.remove_slice(&mut run, slice).await;
         }
         let report = self.finish(run, refused, begun);
         if report.files > 0 {
-            shared.pauses.end_of_full();
+            self.context.pauses.end_of_full();
         }
-        self.settle(shared).await;
-        self.measure(shared).await;
+        self.settle().await;
+        self.measure().await;
         let wanted: Vec<&str> = goals.iter().map(|goal| goal.reason.as_str()).collect();
         self.log(&report, &wanted.join(", "));
         report
@@ -131,78 +147,72 @@ impl PurgeLedger {
 
     /// Has the ledger told of everything that is known: entries newer than the index's last commit have no number by which
     /// they could be picked, and what has grown since is larger than it was told.
-    async fn learn(&self, shared: &Shared) {
-        if let Some(catalog) = &shared.catalog {
+    async fn learn(&self) {
+        if let Some(catalog) = &self.context.catalog {
             catalog.commit().await;
         }
     }
 
     /// Removes entries that were not used for too long.
-    async fn purge_expired(&self, shared: &Arc<Shared>, table: &Arc<OpenFiles>) {
+    async fn purge_expired(&self) {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
-        self.learn(shared).await;
+        self.learn().await;
         let now = forebay_net::clock::now_unix();
-        self.ledger().end_pins(now);
+        self.ledger().ledger().end_pins(now);
         let now_ms = milliseconds(now);
         let (mut run, mut refused, mut from) = (PurgeRun::new(&[]), 0, Some(0));
         let mut reasons = BTreeSet::new();
         while let Some(start) = from {
-            let (expired, next) = self.ledger().expired(now_ms, start, EXPIRY_SCAN);
+            let (expired, next) = self.ledger().ledger().expired(now_ms, start, EXPIRY_SCAN);
             from = next;
             for ids in expired.chunks(SLICE) {
                 let slice: Vec<Victim> = {
-                    let mut ledger = self.ledger();
+                    let mut ledger = self.ledger().ledger();
                     ids.iter().filter_map(|id| run.next_expired(*id, now_ms, &mut ledger)).collect()
                 };
                 reasons.extend(slice.iter().map(|victim| victim.reason.as_str()));
-                refused += self.remove_slice(shared, table, &mut run, slice).await;
+                refused += self.remove_slice(&mut run, slice).await;
             }
         }
         let report = self.finish(run, refused, begun);
         if report.files > 0 {
-            self.settle(shared).await;
+            self.settle().await;
             self.log(&report, &reasons.into_iter().collect::<Vec<_>>().join(", "));
         }
     }
 
     /// Removes a slice; how many of it stayed.
-    async fn remove_slice(
-        &self,
-        shared: &Arc<Shared>,
-        table: &Arc<OpenFiles>,
-        run: &mut PurgeRun,
-        slice: Vec<Victim>,
-    ) -> u64 {
-        let (removing, leaving, victims) = (Arc::clone(shared), Arc::clone(table), slice.clone());
-        let removed = shared.options.workers.run(move || removal::remove(&removing, &leaving, victims)).await;
+    async fn remove_slice(&self, run: &mut PurgeRun, slice: Vec<Victim>) -> u64 {
+        let (removing, leaving, victims) = (Arc::clone(&self.context), Arc::clone(&self.open_files), slice.clone());
+        let removed = self.context.options.workers.run(move || removal::remove(&removing, &leaving, victims)).await;
         // After a panic nothing is known: they stay, and are tried again later.
         let removed = removed.unwrap_or_else(|_| removal::Removed { gone: Vec::new(), stay: slice });
-        let mut ledger = self.ledger();
+        let mut ledger = self.ledger().ledger();
         for victim in &removed.gone {
             run.removed(victim, &mut ledger);
-            self.metrics.add_purged(victim.reason, victim.footprint.bytes);
+            self.context.metrics.add_purged(victim.reason, victim.footprint.bytes);
         }
         removed.stay.iter().for_each(|victim| run.refused(victim));
         let refused = u64::try_from(removed.stay.len()).unwrap_or(u64::MAX);
-        self.metrics.add_purge_refused(refused);
+        self.context.metrics.add_purge_refused(refused);
         refused
     }
 
     /// Makes removals durable, so that opens of the same files need not wait for that.
-    async fn settle(&self, shared: &Arc<Shared>) {
-        let Some(disk) = shared.disk.clone() else { return };
-        if let Ok(Err(error)) = shared.options.workers.run(move || disk.settle_removals()).await {
-            shared.note_store_failure(DiskOperation::Sync, None, &error);
+    async fn settle(&self) {
+        let Some(disk) = self.context.disk.clone() else { return };
+        if let Ok(Err(error)) = self.context.options.workers.run(move || disk.settle_removals()).await {
+            self.context.note_store_failure(DiskOperation::Sync, None, &error);
         }
     }
 
     fn finish(&self, run: PurgeRun, refused: u64, begun: std::time::Instant) -> PurgeReport {
         let (files, freed) = (run.removed_count(), run.freed());
-        let unmet = run.finish(&mut self.ledger(), milliseconds(forebay_net::clock::now_unix()));
+        let unmet = run.finish(&mut self.ledger().ledger(), milliseconds(forebay_net::clock::now_unix()));
         let duration = forebay_net::clock::monotonic().saturating_duration_since(begun);
         let unmet = unmet.iter().map(|goal| goal.to_free).sum::<Footprint>();
-        self.metrics.observe_purge(duration, unmet.is_zero());
+        self.context.metrics.observe_purge(duration, unmet.is_zero());
         PurgeReport { files, freed, refused, unmet, duration }
     }
 

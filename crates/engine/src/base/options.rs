@@ -1,6 +1,10 @@
 //! How the engine is set up.
 
-use crate::{IntegrityOptions, ManagerOptions, PurgeOptions, ReadAheadOptions, Workers};
+use crate::{
+    base::{integrity_options::IntegrityOptions, workers::Workers},
+    manager::ManagerOptions,
+};
+use forebay_cache::{PurgeRules, ReadAheadSettings};
 use forebay_index::{IndexPlace, VolatileIndex};
 use forebay_types::BlockSize;
 use std::{sync::Arc, time::Duration};
@@ -68,5 +72,37 @@ impl Default for Options {
             workers: Workers::Pool,
             index: Arc::new(VolatileIndex),
         }
+    }
+}
+
+/// How the cache is kept within bounds, and how often that is looked after.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PurgeOptions {
+    /// The bounds.
+    pub rules: PurgeRules,
+    /// How often the room is measured. A write that meets a mark does not wait for that.
+    pub interval: Duration,
+}
+
+impl Default for PurgeOptions {
+    fn default() -> Self {
+        Self { rules: PurgeRules::default(), interval: Duration::from_secs(10) }
+    }
+}
+
+/// Set-up of reading ahead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ReadAheadOptions {
+    /// How files are read ahead and completed, unless a rule says otherwise.
+    pub settings: ReadAheadSettings,
+    /// Bytes that may be under way from one origin without a reader waiting for them.
+    pub origin_bytes_max: u64,
+    /// The share of the byte budget that such bytes may hold, 0 to 50 percent.
+    pub memory_percent: u8,
+}
+
+impl Default for ReadAheadOptions {
+    fn default() -> Self {
+        Self { settings: ReadAheadSettings::default(), origin_bytes_max: 64 << 20, memory_percent: 25 }
     }
 }

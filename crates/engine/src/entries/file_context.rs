@@ -1,31 +1,28 @@
-//! What all open files share: set-up, budget, disk, counters.
+//! The parts of the engine that open files use.
 
 use crate::{
-    CheckPolicy, Options,
+    Checksum,
     accounting::purge_ledger::PurgeLedger,
-    api::staging::Staging,
-    base::{latch::Latch, pause::Pauses},
+    base::{error::with_cause, options::Options, pause::Pauses},
     catalog::{
         Catalog,
         facts::{disk_facts, learnt},
         index_observer::IndexObserver,
     },
-    entries::stored_entry::StoredEntry,
-    freshness::{origin_metadata::OriginMetadata, origin_permission::OriginPermissions},
+    entries::claims::CHECKS_MAX,
     link::{admission::Admission, memory_budget::MemoryBudget},
-    transfer::block_check::CHECKS_MAX,
-    upkeep::{file_checksums::Completions, leases::Leases, scrub::Scrubber, store_owner::OwnRecords},
 };
-use forebay_cache::{CacheKey, Cinfo, DataFileId, Trust, VerifiedBlocks};
+use forebay_cache::{CacheKey, Cinfo, DataFileId, VerifiedBlocks};
 use forebay_index::Change;
+use forebay_index::Generation;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 
-/// What all open files share.
-pub(crate) struct Shared {
+/// The parts of the engine that open files use, shared by all of them.
+pub(crate) struct FileContext {
     pub(crate) options: Options,
     pub(crate) budget: MemoryBudget,
     pub(crate) admission: Arc<Admission>,
@@ -42,27 +39,36 @@ pub(crate) struct Shared {
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
     trust: Mutex<VerifiedBlocks>,
-    pub(crate) metadata: OriginMetadata,
-    pub(crate) permissions: OriginPermissions,
-    pub(crate) leases: Leases,
-    pub(crate) scrubber: Scrubber,
-    pub(crate) completions: Completions,
-    pub(crate) staging: Staging,
-    /// Where others read that this process fills the store, if they are to.
-    own_records: Mutex<Option<OwnRecords>>,
-    /// Set when somebody else fills the store.
-    pub(crate) store_lost: Latch,
+    /// Files that have become complete, to get their checksums.
+    pub(crate) completed: mpsc::Sender<CompletedFile>,
 }
+
+/// A file that is complete and on disk.
+pub(crate) struct CompletedFile {
+    pub(crate) key: CacheKey,
+    /// Which copy of it: another one may have taken its place before its origin is asked.
+    pub(crate) generation: Generation,
+    /// Its checksums, if they were made while it was written.
+    pub(crate) checksums: Option<Vec<Checksum>>,
+}
+
+/// Complete files that wait for their checksums, at most. The others get them with the next scrub, or when a client requests one.
+pub(crate) const COMPLETED_MAX: usize = 4096;
 
 /// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
 const VERIFIED_BLOCKS_BYTES: usize = 32 << 20;
 
-impl Shared {
-    pub(crate) fn new(options: Options, disk: Option<Arc<dyn Disk>>, metrics: Metrics) -> Self {
+impl FileContext {
+    pub(crate) fn new(
+        options: Options,
+        disk: Option<Arc<dyn Disk>>,
+        metrics: Metrics,
+        completed: mpsc::Sender<CompletedFile>,
+    ) -> Self {
         let budget = MemoryBudget::new(options.budget_bytes);
         let watched = budget.clone();
         metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
-        let purge_ledger = Arc::new(PurgeLedger::new(options.purge.clone(), metrics.clone()));
+        let purge_ledger = Arc::new(PurgeLedger::new(options.purge.clone()));
         let catalog = disk.as_ref().map(|disk| {
             Catalog::new(
                 Arc::clone(&options.index),
@@ -72,7 +78,7 @@ impl Shared {
                 Arc::clone(&purge_ledger) as Arc<dyn IndexObserver>,
             )
         });
-        let admission = Arc::new(Admission::new(&options, metrics.clone()));
+        let admission = Arc::new(Admission::new(&options.read_ahead, options.budget_bytes, metrics.clone()));
         let volumes = disk.as_ref().map_or_else(Vec::new, |disk| disk.volumes());
         Self {
             budget,
@@ -85,35 +91,9 @@ impl Shared {
             volumes: Mutex::new(volumes),
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES)),
-            metadata: OriginMetadata::default(),
-            permissions: OriginPermissions::default(),
-            leases: Leases::default(),
-            scrubber: Scrubber::default(),
-            completions: Completions::default(),
-            staging: Staging::default(),
-            own_records: Mutex::new(None),
-            store_lost: Latch::default(),
+            completed,
             options,
         }
-    }
-
-    /// Takes over an entry that was found on disk. What this process has written or checked of it before is trusted.
-    pub(crate) fn found(&self, entry: Entry) -> StoredEntry {
-        let trust = match self.options.integrity.check {
-            CheckPolicy::FirstRead => Trust::Checked,
-            CheckPolicy::Never => Trust::Given,
-        };
-        let stored = StoredEntry::new(entry, trust);
-        if stored.map.has_untrusted() {
-            self.trust().recall(stored.data_file_id(), &stored.map);
-        }
-        stored
-    }
-
-    /// Takes over an entry that was created just now, and has it accounted.
-    pub(crate) fn created(&self, key: &CacheKey, entry: Entry) -> StoredEntry {
-        self.note_created(key, &entry);
-        StoredEntry::new(entry, Trust::Given)
     }
 
     /// Has an entry accounted that was created just now.
@@ -126,11 +106,6 @@ impl Shared {
         self.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
     }
 
-    /// Remembers what is trusted of a file that is not open any more.
-    pub(crate) fn remember_trust(&self, stored: &StoredEntry) {
-        self.trust().remember(stored.data_file_id(), &stored.map);
-    }
-
     /// Forgets what was checked of files that are not open: a disk has come back, and who knows as what.
     pub(crate) fn forget_trust(&self) {
         *self.trust() = VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES);
@@ -141,7 +116,8 @@ impl Shared {
         self.trust().forget(file);
     }
 
-    fn trust(&self) -> MutexGuard<'_, VerifiedBlocks> {
+    /// Which blocks of files that are not open are known to be intact.
+    pub(crate) fn trust(&self) -> MutexGuard<'_, VerifiedBlocks> {
         self.trust.lock()
     }
 
@@ -160,10 +136,6 @@ impl Shared {
             catalog.note_learnt(key, disk.generation, learnt(mark));
         }
         catalog.note_seen(key, disk);
-    }
-
-    pub(crate) fn own_records(&self) -> MutexGuard<'_, Option<OwnRecords>> {
-        self.own_records.lock()
     }
 
     /// What was found out of the disks last.
@@ -220,9 +192,4 @@ impl Shared {
             );
         }
     }
-}
-
-/// An error and what caused it.
-pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

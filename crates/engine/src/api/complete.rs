@@ -1,0 +1,27 @@
+//! Fetching whole files on request.
+
+use crate::{Caller, Engine, Error, OpenRequest, transfer::complete_file::complete};
+use std::sync::Arc;
+
+impl Engine {
+    /// Fetches what is missing of a file and keeps it. `progress` is told the bytes in the cache and the size of the file, at the
+    /// beginning and whenever there are more.
+    ///
+    /// What others fetch meanwhile is waited for. It takes no memory and no room on the link that reads want, so it may take
+    /// its time; who drops it loses nothing of what has come.
+    ///
+    /// # Errors
+    /// As for [`Engine::open`]; when the origin fails on the way, the file changes, or the cache does not keep it.
+    pub async fn complete(
+        &self,
+        request: &OpenRequest,
+        caller: &Arc<Caller>,
+        progress: &(dyn Fn(u64, u64) + Send + Sync),
+    ) -> Result<(), Error> {
+        let handle = self.open(request, caller).await?;
+        if let Some(file) = handle.cached() {
+            complete(file, || true, progress).await?;
+        }
+        Ok(())
+    }
+}

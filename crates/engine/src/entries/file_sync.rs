@@ -1,0 +1,181 @@
+//! Making written blocks of files durable.
+//!
+//! The order is what a crash survives: first the data is synced, then a cinfo is written whose bits name no block but those
+//! that were written before that sync began.
+
+use crate::{
+    catalog::facts::facts_of,
+    entries::{cached_file::CachedFile, file_context::CompletedFile, stored_entry::StoredEntry},
+};
+use forebay_cache::{CacheKey, Cinfo};
+use forebay_index::Change;
+use forebay_store::{DataFile, NewRecord, OriginMark, StoreError};
+use forebay_telemetry::{DiskOperation, DropReason};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+
+/// Syncs one file, after a sync of it that is under way. Blocking.
+///
+/// When the data cannot be synced, nothing is known of what was written before: the entry is given up. So it is when its
+/// record cannot be written because of what is in its place.
+pub(crate) fn sync(file: &Arc<CachedFile>) {
+    sync_batch(std::slice::from_ref(file));
+}
+
+/// Syncs different files, in the order of their keys: whoever has the turn of one of them may wait for that of the next.
+/// Blocking.
+pub(crate) fn sync_batch(files: &[Arc<CachedFile>]) {
+    let syncings = files.iter().filter_map(Syncing::begin).collect();
+    let syncings = sync_data(syncings);
+    let Some(disk) = syncings.first().and_then(|syncing| syncing.file.context().disk.clone()) else { return };
+    let new_records: Vec<NewRecord<'_>> = syncings.iter().map(Syncing::new_record).collect();
+    let written = disk.write_cinfos(&new_records);
+    drop(new_records);
+    for (syncing, written) in syncings.into_iter().zip(written) {
+        syncing.end(written);
+    }
+}
+
+/// Makes the data durable of those that have some that is not; those that have failed are out.
+fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
+    let Some(disk) = syncings.first().and_then(|syncing| syncing.file.context().disk.clone()) else {
+        return Vec::new();
+    };
+    let (unsynced, mut done): (Vec<_>, Vec<_>) =
+        syncings.into_iter().partition(|syncing| syncing.stored.map.has_unsynced(&syncing.cinfo.blocks));
+    let data: Vec<&dyn DataFile> = unsynced.iter().map(|syncing| syncing.stored.data.as_ref()).collect();
+    let results = disk.sync_data_of(&data);
+    drop(data);
+    for (syncing, result) in unsynced.into_iter().zip(results) {
+        let (file, stored) = (syncing.file, syncing.stored);
+        match result {
+            Ok(()) => {
+                file.context().metrics.add_disk_sync();
+                done.push(syncing);
+            }
+            Err(error) => {
+                file.context().note_disk_failure(DiskOperation::Sync, file.volume(), &error);
+                file.retire(DropReason::Damaged);
+                stored.forget_unsynced();
+            }
+        }
+    }
+    done
+}
+
+/// A file on a disk that is offline is about to be let go: there is nothing to be recorded, and nobody to take it.
+fn is_disk_online(file: &CachedFile) -> bool {
+    let disk = file.context().disk.as_ref().zip(file.volume());
+    disk.is_some_and(|(disk, volume)| disk.is_online(volume))
+}
+
+/// A sync under way: unless it is done in the end, it has failed, and the file stays dirty.
+struct Syncing<'a> {
+    file: &'a Arc<CachedFile>,
+    key: &'a CacheKey,
+    stored: &'a StoredEntry,
+    /// What is to be recorded: blocks that were written before the sync of the data.
+    cinfo: Cinfo,
+    mark: Option<OriginMark>,
+    is_first: bool,
+    is_done: bool,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl<'a> Syncing<'a> {
+    /// Waits for a sync of the file under way. `None` when there is nothing to sync. What changes from now on makes the file
+    /// dirty again.
+    fn begin(file: &'a Arc<CachedFile>) -> Option<Self> {
+        let (stored, key) = (file.stored()?, file.key()?);
+        let turn = stored.sync_turn();
+        let _noting = stored.noting();
+        if file.is_retired() || !is_disk_online(file) {
+            return None;
+        }
+        let mut record = stored.record();
+        record.dirty_since.take()?;
+        if !stored.is_on_disk() {
+            // Nothing was written: there is nothing that a record would tell of.
+            return None;
+        }
+        record.is_syncing = true;
+        file.refresh_access(&mut record);
+        let cinfo = Cinfo { blocks: stored.map.snapshot_written(), ..record.cinfo.clone() };
+        let (mark, is_first) = (record.mark.clone(), !record.names_blocks);
+        drop(record);
+        file.store_sums(stored);
+        Some(Self { file, key, stored, cinfo, mark, is_first, is_done: false, _turn: turn })
+    }
+
+    fn new_record(&self) -> NewRecord<'_> {
+        let (data, origin) = (self.stored.data.as_ref(), self.mark.as_ref());
+        NewRecord { key: self.key, data, cinfo: &self.cinfo, origin, is_first: self.is_first }
+    }
+
+    fn end(mut self, written: Result<(), StoreError>) {
+        match written {
+            Ok(()) => {
+                self.is_done = true;
+                self.note_recorded();
+            }
+            Err(StoreError::Superseded { .. }) if self.file.is_retired() => self.is_done = true,
+            Err(error) => {
+                self.file.context().note_store_failure(DiskOperation::Cinfo, self.file.volume(), &error);
+                if error.concerns_one_entry() {
+                    self.file.retire(DropReason::Damaged);
+                }
+            }
+        }
+    }
+
+    /// Notes that the record is on disk, unless the file was retired while it was on its way there.
+    fn note_recorded(&self) {
+        let Self { file, key, stored, cinfo, mark, .. } = self;
+        let _noting = stored.noting();
+        if file.is_retired() {
+            return;
+        }
+        stored.record().names_blocks = cinfo.blocks.last().is_some();
+        let is_complete_now = stored.note_synced(&cinfo.blocks);
+        let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
+        file.context().note_entry(key, stored.data.as_ref(), cinfo, mark.as_ref(), last_use);
+        if let (Some(catalog), Some(owner)) = (&file.context().catalog, file.owner()) {
+            catalog.note(key, Change::owned(owner.to_owned()));
+        }
+        if is_complete_now {
+            note_complete(file, stored, key);
+        }
+        if file.context().options.publishes_complete && stored.is_to_be_published() {
+            file.publish();
+        }
+    }
+}
+
+impl Drop for Syncing<'_> {
+    fn drop(&mut self) {
+        let mut record = self.stored.record();
+        record.is_syncing = false;
+        if self.is_done {
+            record.failed_syncs = 0;
+        } else {
+            record.failed_syncs = record.failed_syncs.saturating_add(1);
+            record.note_change();
+        }
+    }
+}
+
+/// Sees to the checksums of a file that is complete and on disk as a whole since a moment.
+fn note_complete(file: &CachedFile, stored: &StoredEntry, key: &CacheKey) {
+    let context = file.context();
+    let algorithms = &context.options.integrity.checksums;
+    if algorithms.is_empty() {
+        return;
+    }
+    let checksums = stored.file_checksums(algorithms);
+    if let (Some(checksums), Some(catalog)) = (&checksums, &context.catalog) {
+        catalog.note_learnt(key, stored.generation(), facts_of(checksums));
+    }
+    let completed = CompletedFile { key: key.clone(), generation: stored.generation(), checksums };
+    // If the queue is full, the next scrub makes up for it.
+    let _ = context.completed.try_send(completed);
+}

@@ -1,0 +1,61 @@
+//! When a file was last found to be its origin's.
+
+use crate::entries::stored_entry::StoredEntry;
+use forebay_cache::Cinfo;
+use forebay_store::OriginMark;
+use parking_lot::Mutex;
+use std::time::Instant;
+
+/// When a file was last found to be its origin's.
+pub(crate) struct LastCheck(Mutex<Checked>);
+
+#[derive(Clone, Copy)]
+struct Checked {
+    /// In seconds of the Unix epoch.
+    unix: i64,
+    /// `None` when that was before this process had it open.
+    at: Option<Instant>,
+}
+
+impl Clone for LastCheck {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(*self.0.lock()))
+    }
+}
+
+impl LastCheck {
+    /// The origin is asked for the file from now on: what it answers may be as old as this.
+    pub(crate) fn begun_now() -> Self {
+        let (unix, at) = (forebay_net::clock::now_unix(), forebay_net::clock::monotonic());
+        Self(Mutex::new(Checked { unix, at: Some(at) }))
+    }
+
+    /// What the record on disk tells: an entry is created when its file was opened at the origin.
+    pub(crate) fn of(stored: Option<&StoredEntry>) -> Self {
+        let unix = stored.map_or(i64::MIN, |stored| {
+            let record = stored.record();
+            last_check_of(&record.cinfo, record.mark.as_ref())
+        });
+        Self(Mutex::new(Checked { unix, at: None }))
+    }
+
+    /// In seconds of the Unix epoch.
+    pub(crate) fn unix(&self) -> i64 {
+        self.0.lock().unix
+    }
+
+    /// Whether it was since `began`.
+    pub(crate) fn is_since(&self, began: Instant) -> bool {
+        self.0.lock().at.is_some_and(|at| at >= began)
+    }
+
+    /// Notes a check at `unix` (seconds of the Unix epoch), which began at `at`.
+    pub(crate) fn set(&self, unix: i64, at: Instant) {
+        *self.0.lock() = Checked { unix, at: Some(at) };
+    }
+}
+
+/// When an entry was last found to be its origin's file, in seconds of the Unix epoch: at the latest when it was created.
+pub(crate) fn last_check_of(cinfo: &Cinfo, mark: Option<&OriginMark>) -> i64 {
+    mark.and_then(|mark| mark.checked).unwrap_or(cinfo.created)
+}
