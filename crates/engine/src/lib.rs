@@ -30,6 +30,7 @@ pub use base::{
     integrity_options::{CheckPolicy, IntegrityOptions},
     open_request::{OpenRequest, Tried},
     options::{Options, PurgeOptions, ReadAheadOptions},
+    presence::Presence,
     segment::Segment,
     workers::Workers,
 };

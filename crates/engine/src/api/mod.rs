@@ -8,6 +8,7 @@ pub(crate) mod entry_queries;
 pub(crate) mod handle;
 pub(crate) mod opened;
 pub(crate) mod opening;
+pub(crate) mod presence;
 pub(crate) mod purge_requests;
 pub(crate) mod read;
 pub(crate) mod record;

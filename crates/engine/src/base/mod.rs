@@ -8,5 +8,6 @@ pub(crate) mod latch;
 pub(crate) mod open_request;
 pub(crate) mod options;
 pub(crate) mod pause;
+pub(crate) mod presence;
 pub(crate) mod segment;
 pub(crate) mod workers;

@@ -16,6 +16,7 @@ pub(crate) mod sums;
 
 use crate::{
     Workers,
+    base::presence::Presence,
     catalog::{
         index_observer::IndexObserver,
         known::Known,
@@ -88,6 +89,21 @@ impl Catalog {
     pub(crate) fn may_have(&self, key: &CacheKey) -> bool {
         // A commit makes keys known before the notes let go of them: in this order none is missed on its way.
         !self.state().has_all() || self.notes().concern(key) || self.known.has(key)
+    }
+
+    /// Whether there is an entry of `key`, by memory alone.
+    pub(crate) fn presence(&self, key: &CacheKey) -> Presence {
+        // In the same order as above: a commit makes keys known before the notes let go of them.
+        let has_all = self.state().has_all();
+        let is_noted = self.notes().concern(key);
+        match (is_noted, self.known.has(key)) {
+            // The note may be of its removal as well as of its creation: the next commit settles that.
+            (true, _) => Presence::Maybe,
+            (false, true) => Presence::Have,
+            // A disk that has not been walked over may hold it.
+            (false, false) if !has_all => Presence::Maybe,
+            (false, false) => Presence::No,
+        }
     }
 
     /// The index, when it is open.

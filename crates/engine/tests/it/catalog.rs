@@ -4,7 +4,7 @@
 use crate::house;
 use crate::house::{House, check, open_data_files, options, run, run_virtual, until};
 use forebay_cache::CacheKey;
-use forebay_engine::{EntryInfo, IndexState, Options, Workers};
+use forebay_engine::{EntryInfo, IndexState, Options, Presence, Workers};
 use forebay_index::{Change, Index, IndexFile, IndexOptions};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Outcome};
@@ -283,4 +283,40 @@ async fn slow_house(root: &Path) -> House {
 async fn pass(milliseconds: u64) {
     // sleep: under a paused clock, it takes no time.
     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+}
+
+#[test]
+fn a_file_is_present_from_its_first_block_until_it_is_removed() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        let presence = |path: &str| house.engine.has(&house::request(path)).unwrap();
+        assert_eq!(entry(&house, "/f").await, None);
+        until(|| presence("/f") == Presence::No).await;
+        let handle = house.open("/f").await;
+        assert_eq!(presence("/f"), Presence::No, "an open file without a block has no entry");
+        check(&handle, ByteRange::at(0, 10)).await;
+        until(|| presence("/f") == Presence::Have).await;
+        assert_eq!(presence("/g"), Presence::No);
+        drop(handle);
+        entry_when(&house, "/f", |entry| !entry.is_open).await;
+        until(|| open_data_files(root.path()) == 0).await;
+        until(|| presence("/f") == Presence::Have).await;
+        house.engine.evict(&key("/f"), false).await.unwrap();
+        until(|| presence("/f") == Presence::No).await;
+    });
+}
+
+#[test]
+fn presence_is_unknown_while_the_index_is_read() {
+    run_virtual(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house_with_index(root.path());
+        // On one thread, the task that reads the index has not run yet.
+        assert_eq!(house.engine.index_state(), IndexState::Loading);
+        assert_eq!(house.engine.has(&house::request("/f")).unwrap(), Presence::Maybe);
+        until(|| house.engine.has(&house::request("/f")).unwrap() == Presence::No).await;
+        house.engine.shutdown().await;
+        assert_eq!(house.engine.has(&house::request("/f")).unwrap(), Presence::Maybe);
+    });
 }

@@ -1,0 +1,10 @@
+//! Whether the cache has a file.
+
+/// Whether the cache has a file, or a part of it, as far as memory tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Presence {
+    Have,
+    /// The index is still being read or made again, or the entry has just changed: ask again, or open the file.
+    Maybe,
+    No,
+}
