@@ -1,7 +1,7 @@
-//! Keeps the cache within its bounds: what entries take is accounted here, and those that go are removed beside the reads.
+//! The account of the space that entries take.
 //!
-//! The decisions are the cache crate's: the [`Ledger`] knows what is where and who goes first, [`forebay_cache::plan_purge`]
-//! tells what has to go. Here it is fed by the index and by every write, woken when room is short, and obeyed.
+//! The decisions are the cache crate's: the [`Ledger`] knows the entries and their order of removal, [`forebay_cache::plan_purge`]
+//! the amount to remove. This account is updated by the index and by every write, and wakes the purge when space is short.
 
 use crate::{accounting::disk_headroom::DiskHeadroom, base::options::PurgeOptions};
 use forebay_cache::{CacheKey, Footprint, Ledger};

@@ -1,4 +1,4 @@
-//! What purging tells those who ask.
+//! Reports of purges and of the space in use.
 
 use forebay_cache::{Footprint, Headroom};
 use forebay_store::VolumeId;
@@ -29,7 +29,7 @@ pub enum Evicted {
     },
     /// There was none.
     NotCached,
-    /// It stays: somebody has it open, or opens it.
+    /// It stays: a client has it open, or opens it.
     Open,
     /// It stays: it is pinned.
     Pinned,

@@ -4,11 +4,11 @@ use crate::{Caller, Engine, Error, OpenRequest, transfer::complete_file::complet
 use std::sync::Arc;
 
 impl Engine {
-    /// Fetches what is missing of a file and keeps it. `progress` is told the bytes in the cache and the size of the file, at the
+    /// Fetches what is missing of a file and keeps it. `progress` gets the bytes in the cache and the size of the file, at the
     /// beginning and whenever there are more.
     ///
     /// What others fetch meanwhile is waited for. It takes no memory and no room on the link that reads want, so it may take
-    /// its time; who drops it loses nothing of what has come.
+    /// its time. Dropping it loses nothing that has arrived.
     ///
     /// # Errors
     /// As for [`Engine::open`]; when the origin fails on the way, the file changes, or the cache does not keep it.

@@ -1,4 +1,4 @@
-//! Leaving complete files to clients that read them by themselves: when they open them, or amid their reads.
+//! Sending clients to complete files that they read directly: at the open, or in answer to a read.
 
 use crate::{Client, Engine, Handle, entries::cached_file::CachedFile};
 use std::{
@@ -15,7 +15,7 @@ pub(crate) enum DirectOpen {
     No(Arc<CachedFile>),
 }
 
-/// A file that was just opened, while it is settled who reads it, this server or the client. It is closed when the client leaves meanwhile.
+/// A file that was just opened, until it is settled whether this server or the client reads it. It is closed if the client leaves in the meantime.
 struct Unsettled {
     file: Arc<CachedFile>,
     is_settled: bool,
@@ -26,7 +26,7 @@ impl Unsettled {
         Self { file, is_settled: false }
     }
 
-    /// The file; whoever takes it closes it.
+    /// The file; the caller has to close it.
     fn settle(mut self) -> Arc<CachedFile> {
         self.is_settled = true;
         Arc::clone(&self.file)
@@ -70,7 +70,7 @@ impl Handle {
             && self.cached().and_then(|file| file.stored()).is_some_and(|stored| stored.seems_whole())
     }
 
-    /// Leaves the file to the client, amid its reads; tells where it is. `None` when it has to be served. The handle stays good.
+    /// The path of the file, if the client is to read it directly from now on; `None` if it has to be served. The handle stays usable.
     pub async fn switch(&self) -> Option<PathBuf> {
         let (opened, file) = (self.opened(), self.cached()?);
         if !opened.switching.take_try() {

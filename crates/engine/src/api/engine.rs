@@ -131,7 +131,7 @@ impl Engine {
 
         for task in self.inner.take_tasks() {
             task.abort();
-            // Aborted is how it ends; a sync it had begun goes on in the pool, and the flush of its file waits for it.
+            // It ends aborted. A sync that it had begun continues in the pool, and the flush of its file waits for it.
             let _ = task.await;
         }
         self.inner.leases.clear();
@@ -233,7 +233,7 @@ impl Engine {
         })
     }
 
-    /// Has a task go on beside requests, until the shutdown.
+    /// Adds a background task, which is aborted at the shutdown.
     pub(crate) fn add_task(&self, task: JoinHandle<()>) {
         self.inner.add_task(task);
     }

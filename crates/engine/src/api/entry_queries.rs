@@ -1,4 +1,4 @@
-//! What the engine tells of entries.
+//! Queries about entries.
 
 use crate::{
     Engine, Error,
@@ -6,11 +6,11 @@ use crate::{
 };
 use forebay_cache::CacheKey;
 
-/// Most entries that are told at once.
+/// Largest number of entries in one page.
 pub const ENTRIES_PER_PAGE_MAX: usize = 10_000;
 
 impl Engine {
-    /// Up to `limit` entries, [`ENTRIES_PER_PAGE_MAX`] at most, behind `after` in the order of their keys; from the first one
+    /// Up to `limit` entries, [`ENTRIES_PER_PAGE_MAX`] at most, after `after` in the order of their keys; from the first one
     /// without it.
     ///
     /// # Errors

@@ -82,7 +82,7 @@ impl Handle {
         self.opened.lfn()
     }
 
-    /// What stands behind the handle, when it is a file of an origin.
+    /// The cached file, if the handle is of a file of an origin.
     pub(crate) fn cached(&self) -> Option<&Arc<CachedFile>> {
         match &self.opened.source {
             Source::Cached(file) => Some(file),
@@ -96,7 +96,7 @@ impl Handle {
         let _ = self.opened.trace.set(trace);
     }
 
-    /// What follows the reads, when they are traced: whoever answers them tells it.
+    /// The trace of the reads, if they are traced: fronts report each answer to it.
     #[must_use]
     pub fn trace(&self) -> Option<&TracedFile> {
         self.opened.trace.get()

@@ -1,4 +1,4 @@
-//! One open of a file: who opened it, what stands behind it, and how many bytes it gave.
+//! One open of a file: its caller, its source, and the bytes it delivered.
 
 use crate::{
     Caller, Client,
@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     pub(crate) trace: OnceLock<TracedFile>,
 }
 
-/// What stands behind a handle.
+/// The source of a handle's bytes.
 pub(crate) enum Source {
     /// A file of an origin, through the cache.
     Cached(Arc<CachedFile>),

@@ -45,7 +45,7 @@ pub struct Redirect {
     pub url: Option<String>,
 }
 
-/// Which redirects a client can follow. Who cannot is served from the origin without keeping anything.
+/// Which redirects a client can follow. A client that can follow none is served from the origin, and nothing is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Redirects {
     /// None.
@@ -173,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// The origin's leave, where it has to be asked for it; see [`Permissions::check`](crate::freshness::origin_permission::Permissions::check).
+    /// Authorization by the origin, where that is configured.
     pub(crate) async fn authorize(&self, target: &OriginTarget, want: Want) -> Result<Option<OriginGrant>, Error> {
         if target.authorize_as.is_none() {
             return Ok(None);
@@ -252,7 +252,7 @@ impl Engine {
         grant: Option<OriginGrant>,
     ) -> Result<Arc<CachedFile>, Error> {
         let context = self.context();
-        // Held for the first load only: a server gives whoever opens a file the one that others have open under its name.
+        // For the first load only: a server answers an open with the file that other clients have open under its name.
         let grant = grant.filter(|_| self.open_files().find(key).is_none());
         let grant = Arc::new(Mutex::new(grant));
         let load = {

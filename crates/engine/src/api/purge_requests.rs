@@ -29,8 +29,8 @@ impl Engine {
         Ok(self.purge().purge(&goals).await)
     }
 
-    /// Removes an entry, unless somebody has it open or it is pinned. With `force` these lose it too: who has the file open
-    /// goes on reading what was there of it.
+    /// Removes an entry, unless a client has it open or it is pinned. With `force` it is removed in any case: a client that has the file open
+    /// continues to read the blocks that were there.
     ///
     /// # Errors
     /// When the disk fails.
@@ -124,7 +124,7 @@ impl Engine {
         let Some(key) = leaving.keys().first().cloned() else { return Ok(Evicted::Open) };
         let workers = context.options.workers.clone();
         let removed = workers.run(move || {
-            // Held to the end: who opens the file meanwhile finds it gone.
+            // Held to the end: an open in the meantime waits, and finds the entry gone.
             let _leaving = leaving;
             let removed = remove_entry(disk.as_ref(), &key);
             if let Ok(Evicted::Removed { .. }) = removed {
@@ -153,7 +153,7 @@ impl Engine {
     }
 }
 
-/// Removes an entry that nobody uses. Blocking.
+/// Removes an entry that is not in use. Blocking.
 fn remove_entry(disk: &dyn Disk, key: &CacheKey) -> Result<Evicted, StoreError> {
     let Some(entry) = disk.open_entry(key)? else { return Ok(Evicted::NotCached) };
     let bytes = entry.cinfo.present_bytes();

@@ -15,7 +15,7 @@ use forebay_origin::OriginFile;
 use forebay_types::{ByteRange, Outcome};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-/// A read under way. Dropping it loses nothing: fills it has started go on for the cache and for other readers.
+/// A read under way. Dropping it loses nothing: fills it has started continue for the cache and for other readers.
 pub struct Read {
     handle: Arc<Opened>,
     /// What has not been delivered yet.
@@ -72,7 +72,7 @@ impl Read {
 
     /// The next bytes, in order, never empty; `None` when all of the range has been delivered.
     ///
-    /// After an error nothing more comes. Whoever gives up waiting loses nothing: the next call goes on where this one was.
+    /// After an error nothing more comes. A caller that gives up waiting loses nothing: the next call continues where this one was.
     pub async fn next(&mut self) -> Option<Result<Segment, Error>> {
         if self.rest.is_empty() {
             return None;
@@ -122,7 +122,7 @@ impl Read {
                 }
                 ReadStep::Fill { fill, range, outcome } => {
                     let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
-                    // Its driver counts who has asked for it, and nobody when it is read ahead.
+                    // The driver counts the demand of the reader that started the fill; a fill that is read ahead has none.
                     let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().turns.demand());
                     match fill.take(range).await? {
                         Supply::Memory(bytes) => {
@@ -158,7 +158,7 @@ impl Read {
         }
     }
 
-    /// Keeps a window planned ahead of what has been delivered, also of the reads behind this one, except while the read waits for
+    /// Keeps a window planned ahead of what has been delivered, also of the reads after this one, except while the read waits for
     /// memory.
     fn plan_ahead(&mut self, file: &Arc<CachedFile>) {
         if matches!(self.pieces.front(), Some(ReadStep::Bypass(Bypass { stream: None, .. }))) {
@@ -176,7 +176,7 @@ impl Read {
         }
     }
 
-    /// Waits until the first block of the piece in front, whose rest is `range`, has been checked, and plans the piece anew:
+    /// Waits until the first block of the piece in front, whose rest is `range`, has been checked, and plans the piece again:
     /// by then the block is as good as written by us, or missing.
     async fn next_checked(&mut self, file: &Arc<CachedFile>, range: ByteRange) {
         let check = covering(&file.claims().checks(), range.start()).cloned();
@@ -237,7 +237,7 @@ impl Read {
         let reservation = match file.budget().try_reserve(range.len()) {
             Some(reservation) => reservation,
             None => {
-                // Who waits for memory holds none: the others may wait for just that.
+                // A read that waits for memory holds none: others may wait for just that.
                 self.pieces.truncate(1);
                 self.planned = range.end();
                 wait_for_memory(file, range.len()).await?
@@ -249,7 +249,7 @@ impl Read {
         Ok(())
     }
 
-    /// Starts the bypassed pieces right behind the one in front, as far as memory is free.
+    /// Starts the bypassed pieces right after the one in front, if memory is free.
     fn start_behind_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) {
         for piece in self.pieces.iter_mut().take(BYPASS_AHEAD) {
             let ReadStep::Bypass(bypass) = piece else { return };

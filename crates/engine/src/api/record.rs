@@ -1,4 +1,4 @@
-//! The record of an entry, for those who look into the cache.
+//! The record of an entry, for inspection.
 
 use crate::{
     Engine,

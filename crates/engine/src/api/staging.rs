@@ -39,7 +39,7 @@ impl Engine {
         let (engine, fetches) = (self.clone(), Arc::clone(&staging.fetches));
         tokio::spawn(async move {
             let _wish = wish;
-            // Nobody closes the semaphore: waiting cannot fail.
+            // The semaphore is never closed: waiting cannot fail.
             let _turn = fetches.acquire_owned().await;
             if engine.context().admission.is_stopping() {
                 return;

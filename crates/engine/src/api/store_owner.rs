@@ -11,7 +11,7 @@ impl Engine {
         self.add_task(tokio::spawn(Arc::clone(self.store_owner()).run(url.to_owned(), roots, workers)));
     }
 
-    /// Waits until the store turns out to be filled by somebody else: then this process has to leave it.
+    /// Waits until another process is found to fill the store: then this process has to leave it.
     pub async fn store_lost(&self) {
         self.store_owner().lost.wait().await;
     }

@@ -6,7 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-/// Whether the client of a handle can be sent to the file amid its reads. By default it cannot.
+/// Whether the client of a handle can be sent to the file during its reads. By default it cannot.
 #[derive(Default)]
 pub(crate) struct Switching {
     /// How many more reads may be tried to be answered so.
@@ -17,7 +17,7 @@ pub(crate) struct Switching {
 }
 
 /// Reads of one handle that may be answered by a redirect. A client that has several reads under way gets several, and the first
-/// one counts; one that goes on reading behind so many does not follow, and is served.
+/// one counts; a client that continues to read after so many does not follow, and is served.
 const SWITCH_TRIES_MAX: u32 = 16;
 
 impl Switching {

@@ -10,9 +10,9 @@ pub struct IntegrityOptions {
     pub check: CheckPolicy,
     /// Bytes in a second that a scrub reads.
     pub scrub_rate: u64,
-    /// Time from the end of a scrub to the begin of the next; `None`: only when somebody asks for one.
+    /// Time from the end of a scrub to the begin of the next; `None`: only on request.
     pub scrub_interval: Option<Duration>,
-    /// Checksums of whole files that are made when a file is complete; the first one is told to who asks for none in
+    /// Checksums of whole files that are made when a file is complete; the first one answers requests that name none in
     /// particular.
     pub checksums: Vec<ChecksumAlgorithm>,
     /// Bytes in a second that are read for these.

@@ -6,7 +6,7 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// A flag that is set once. Who waits for it is woken in the order of waiting: the same each time, which the channels of
+/// A flag that is set once. Waiters wake in the order in which they came, the same each time, which the channels of
 /// tokio that many may listen to do not promise.
 #[derive(Debug, Default)]
 pub(crate) struct Latch {

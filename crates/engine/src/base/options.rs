@@ -28,7 +28,7 @@ pub struct Options {
     pub open_wait_max: Duration,
     /// How files are read ahead and completed.
     pub read_ahead: ReadAheadOptions,
-    /// How long nothing is written to the store after a write failed: reads go on without keeping.
+    /// How long nothing is written to the store after a write failed: reads continue without keeping.
     pub disk_pause: Duration,
     /// How the contents of the disk are checked.
     pub integrity: IntegrityOptions,
@@ -42,7 +42,7 @@ pub struct Options {
     pub honours_access_times: bool,
     /// Whether complete files are opened to others as soon as they are on disk, for a manager to send clients there.
     pub publishes_complete: bool,
-    /// What a data manager needs to know; `None` for everybody else.
+    /// Set-up of a data manager; `None` for other roles.
     pub manager: Option<ManagerOptions>,
     /// Where blocking work runs.
     pub workers: Workers,

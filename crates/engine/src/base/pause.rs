@@ -43,7 +43,7 @@ impl Pauses {
     }
 }
 
-/// A time in which nothing is written to the disk, after it failed: reads go on without keeping, and nothing is fetched
+/// A time in which nothing is written to the disk, after it failed: reads continue without keeping, and nothing is fetched
 /// again and again because it could not be written.
 struct Pause {
     origin: Instant,
@@ -71,7 +71,7 @@ impl Pause {
         self.until_ms.swap(now_ms.saturating_add(length_ms), Relaxed) <= now_ms
     }
 
-    /// A pause that lasts for another reason goes on lasting.
+    /// A pause that lasts for another reason continues.
     fn note_full(&self) {
         self.is_for_room.store(!self.is_on() || self.is_for_room.load(Relaxed), Relaxed);
     }

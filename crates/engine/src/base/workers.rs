@@ -15,7 +15,7 @@ pub enum Workers {
 }
 
 impl Workers {
-    /// Starts `work`. It goes on whatever becomes of the handle; a panic in it shows as the handle's error.
+    /// Starts `work`. It continues if the handle is dropped; a panic in it shows as the handle's error.
     pub(crate) fn start<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         match self {
             Self::Pool => tokio::task::spawn_blocking(work),

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc};
 const COMMIT_ENTRIES_MAX: usize = 10_000;
 
 impl Catalog {
-    /// Commits everything that is noted, when the index is open. Goes on when whoever waits for it leaves.
+    /// Commits everything that is noted, when the index is open. Continues when its caller leaves.
     pub(crate) async fn commit(self: &Arc<Self>) {
         let catalog = Arc::clone(self);
         let committed = DetachOnDrop::new(async move {

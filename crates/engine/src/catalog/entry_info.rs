@@ -1,4 +1,4 @@
-//! What is told of an entry.
+//! What the engine reports of an entry.
 
 use forebay_cache::{CacheKey, EntryId};
 use forebay_index::Record;

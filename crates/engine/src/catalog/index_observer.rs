@@ -1,4 +1,4 @@
-//! Who keeps an account of entries along with the index.
+//! The observer that keeps an account of entries along with the index.
 
 use forebay_cache::CacheKey;
 use forebay_index::{Applied, Record};
@@ -6,7 +6,7 @@ use forebay_index::{Applied, Record};
 /// Is told of every entry in the index, and of every change, in the order of the changes. The methods run on a worker and must
 /// not wait.
 pub(crate) trait IndexObserver: Send + Sync + 'static {
-    /// What was told so far is void: every entry is told anew.
+    /// Everything reported so far is void: every entry is reported again.
     fn begin(&self);
 
     /// The index has this entry.
@@ -16,7 +16,6 @@ pub(crate) trait IndexObserver: Send + Sync + 'static {
     fn changed(&self, applied: &Applied);
 }
 
-/// Nobody.
 impl IndexObserver for () {
     fn begin(&self) {}
 

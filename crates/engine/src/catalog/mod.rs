@@ -1,4 +1,4 @@
-//! The engine's view of the index: what became of entries is noted here at once and gets into the index behind.
+//! The engine's view of the index: changes of entries are noted here at once and committed to the index later.
 //!
 //! Notes never wait: they are merged in memory and committed once per tick, on the workers. Nothing depends on it: an index
 //! that fails is counted and opened again later, and made again from the disk when something was missed meanwhile.
@@ -85,7 +85,7 @@ impl Catalog {
     }
 
     /// Whether the disk may hold an entry of `key`, as far as that is known without asking it. False is wrong when files
-    /// were put on the disk behind our back.
+    /// were put on the disk by another process.
     pub(crate) fn may_have(&self, key: &CacheKey) -> bool {
         // A commit makes keys known before the notes let go of them: in this order none is missed on its way.
         !self.state().has_all() || self.notes().concern(key) || self.known.has(key)
@@ -123,7 +123,7 @@ impl Catalog {
         self.ask(move |index| index.get(&key)).await
     }
 
-    /// Up to `limit` entries behind `after` in the order of their keys, and `None` while the index is not open.
+    /// Up to `limit` entries after `after` in the order of their keys, and `None` while the index is not open.
     pub(crate) async fn page(
         self: &Arc<Self>,
         after: Option<CacheKey>,

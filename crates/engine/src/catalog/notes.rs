@@ -49,7 +49,7 @@ impl Notes {
         true
     }
 
-    /// Takes the first `limit` entries' notes out to be committed. What becomes of them is told before the next ones are taken.
+    /// Takes the first `limit` entries' notes out to be committed. Their outcome is noted before the next ones are taken.
     pub(crate) fn take(&mut self, limit: usize) -> Arc<BTreeMap<CacheKey, Change>> {
         let rest = match self.changes.keys().nth(limit).cloned() {
             Some(first_left) => self.changes.split_off(&first_left),

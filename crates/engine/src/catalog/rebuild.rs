@@ -52,7 +52,7 @@ pub(super) enum WalkedTo {
 
 impl Catalog {
     /// Begins a walk over the first disk whose entries are not all in the index, if there is one that can be read.
-    /// After a walk it is one behind `after`.
+    /// After a walk, it is one after `after`.
     pub(super) async fn begin_walk(self: &Arc<Self>, after: Option<VolumeId>) -> Option<Walk> {
         let walk = self.find_walk(after).await;
         let is_complete = walk.as_ref().is_none_or(|walk| walk.changed_since.is_some());
@@ -82,7 +82,7 @@ impl Catalog {
         self.begin_walk(None).await
     }
 
-    /// Finds a disk behind `after` to walk over.
+    /// Finds a disk after `after` to walk over.
     async fn find_walk(self: &Arc<Self>, after: Option<VolumeId>) -> Option<Walk> {
         let index = self.index()?;
         let (asked, disk) = (Arc::clone(&index), Arc::clone(&self.disk));

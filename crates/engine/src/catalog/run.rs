@@ -56,7 +56,7 @@ impl Catalog {
             Found::Fresh => tracing::info!("beginning a new index"),
             Found::Replaced { reason } => tracing::warn!(reason, "the index is of no use: beginning a new one"),
         }
-        // Nobody's changes come between what is read and who is told of it.
+        // No commit may come between a record that is read and its report to the observer.
         let _turn = self.committing.lock().await;
         let index = Arc::new(index);
         self.state().begin(Arc::clone(&index));

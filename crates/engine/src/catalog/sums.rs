@@ -20,7 +20,7 @@ impl Catalog {
                 tokio::time::sleep(POLL).await;
             }
         };
-        // Who goes on without it finds that out by asking.
+        // A caller that continues without it finds that out by asking.
         let _ = tokio::time::timeout(wait_max, settled).await;
     }
 

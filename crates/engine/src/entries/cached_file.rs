@@ -61,11 +61,11 @@ pub(crate) struct CachedFile {
     discarded: Latch,
 }
 
-/// Failed syncs in a row after which a file that nobody has open is let go: what they were to record is fetched again. Else
+/// Failed syncs in a row after which a file that no client has open is closed: the unrecorded blocks are fetched again. Otherwise
 /// every file opened while the disk is full would stay open itself.
 const SYNC_ATTEMPTS_MAX: u32 = 5;
 
-/// How long who opens a name anew waits for the fills of the file that was retired: an origin that hangs holds up nobody else.
+/// How long an open waits for the fills of the retired file of the same name: an origin that hangs delays no other open.
 const FILLS_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl CachedFile {
@@ -187,7 +187,7 @@ impl CachedFile {
         file_stat(&self.target, self.size(), self.mtime, self.counts_as_cached())
     }
 
-    /// Whether the file counts as cached by the settings of who has opened it first.
+    /// Whether the file counts as cached by the settings of its first open.
     pub(crate) fn counts_as_cached(&self) -> bool {
         let criteria = &self.target.decisions.options.cached;
         self.stored.as_ref().is_some_and(|stored| criteria.are_met(stored.map.written_bytes(), self.size()))
@@ -244,8 +244,8 @@ impl CachedFile {
         self.is_outdated.load(Ordering::Acquire)
     }
 
-    /// Closes the file at its origin. An xrootd gives whoever opens a file the one that others have open under its name, whatever
-    /// has been put in its place: nobody gets a new copy as long as the old one is open.
+    /// Closes the file at its origin. An xrootd answers an open with the file that other clients have open under its name, whatever
+    /// has been put in its place: no client gets a new copy as long as the old one is open.
     fn close_at_origin(&self) {
         *self.origin_file.lock() = Arc::default();
     }
@@ -367,13 +367,13 @@ impl CachedFile {
         record.note_change();
     }
 
-    /// Whoever has the file open keeps it open for somebody else too, which is no open of its own.
+    /// Keeps an open file open once more, without counting a further open.
     pub(crate) fn attach_again(&self) {
         let _record = self.stored.as_ref().map(StoredEntry::record);
         self.users.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Notes the organisation of a client that has the file open. The first one counts, and is told with the next record.
+    /// Notes the organisation of a client that has the file open. The first one counts, and is noted with the next record.
     pub(crate) fn note_owner(&self, organization: Option<&str>) {
         if let Some(organization) = organization {
             self.owner.get_or_init(|| organization.to_owned());
@@ -420,10 +420,10 @@ impl CachedFile {
         self.users.load(Ordering::Acquire)
     }
 
-    /// Whether the file may leave the table: nobody has it open, and all of it that is to be on disk is there, or cannot be
-    /// brought there. A retired file may leave once it is off the disk, whoever has it open.
+    /// Whether the file may leave the table: no client has it open, and all of it that is to be on disk is there, or cannot be
+    /// brought there. A retired file may leave once it is off the disk, even while clients have it open.
     pub(crate) fn is_idle(&self) -> bool {
-        // The record comes last: it tells what the last client has left behind.
+        // The record comes last: the last client changes it when it leaves.
         let is_done = |stored: &StoredEntry| {
             let record = stored.record();
             record.is_clean() || record.failed_syncs >= SYNC_ATTEMPTS_MAX
@@ -441,7 +441,7 @@ impl CachedFile {
         self.retired.is_set()
     }
 
-    /// Takes the file out of the cache; who has it open goes on reading what is there.
+    /// Takes the file out of the cache; clients that have it open continue to read the blocks that are there.
     pub(crate) fn retire(self: &Arc<Self>, reason: DropReason) {
         let is_outdated = matches!(reason, DropReason::Changed | DropReason::Gone);
         if is_outdated && self.stored.is_some() {
@@ -467,7 +467,7 @@ impl CachedFile {
             if discarded.is_err() {
                 tracing::error!(lfn = file.lfn().as_str(), "dropping a file from the cache broke off");
             }
-            // They have it open at the origin, and whoever opens its name there gets the same once more.
+            // The fills have it open at the origin, and an open of its name there leads to the same file again.
             if is_outdated && tokio::time::timeout(FILLS_WAIT_MAX, file.claims.all_released()).await.is_err() {
                 tracing::warn!(lfn = file.lfn().as_str(), "a dropped file is still being fetched");
             }
@@ -497,7 +497,7 @@ impl CachedFile {
     fn discard_on_disk(&self, reason: DropReason) {
         let (Some(stored), Some(key), Some(disk)) = (&self.stored, self.key(), &self.context.disk) else { return };
         stored.seal_and_wait();
-        // What was noted before is noted before the end, and nothing more is behind it.
+        // Notes of the entry made until now come before the note of its end, and none comes after it.
         drop(stored.noting());
         if let Err(error) = disk.remove_entry(key) {
             self.context.note_store_failure(DiskOperation::Remove, self.volume(), &error);

@@ -1,4 +1,4 @@
-//! Who fetches which blocks of a file.
+//! Which fill or check has which blocks of a file.
 
 use crate::{base::latch::Latch, entries::fill::Fill};
 use forebay_types::ByteRange;
@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 #[derive(Default)]
 pub(crate) struct Claims {
     fills: Mutex<Fills>,
-    /// Locked behind the fills by who needs both.
+    /// Locked after the fills where both are needed.
     checks: Mutex<Checks>,
 }
 
@@ -53,12 +53,12 @@ impl Claims {
         self.fills().is_empty() && self.checks().is_empty()
     }
 
-    /// The checks, locked: whoever looks for blocks to be checked claims them before letting go.
+    /// The checks, locked: blocks found to need a check are claimed before the lock is released.
     pub(crate) fn checks(&self) -> MutexGuard<'_, Checks> {
         self.checks.lock()
     }
 
-    /// The fills, locked: whoever looks for missing blocks claims them before letting go.
+    /// The fills, locked: blocks found missing are claimed before the lock is released.
     pub(crate) fn fills(&self) -> MutexGuard<'_, Fills> {
         self.fills.lock()
     }

@@ -30,7 +30,7 @@ pub(crate) struct FileContext {
     pub(crate) disk: Option<Arc<dyn Disk>>,
     /// What is known of entries; as long as there is a disk.
     pub(crate) catalog: Option<Arc<Catalog>>,
-    /// What entries take, and who goes.
+    /// The space that entries take, and their order of removal.
     pub(crate) purge_ledger: Arc<PurgeLedger>,
     pub(crate) metrics: Metrics,
     pub(crate) pauses: Pauses,
@@ -106,7 +106,7 @@ impl FileContext {
         self.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
     }
 
-    /// Forgets what was checked of files that are not open: a disk has come back, and who knows as what.
+    /// Forgets which blocks of closed files are intact: a disk has come back, perhaps with other contents.
     pub(crate) fn forget_trust(&self) {
         *self.trust() = VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES);
     }

@@ -22,7 +22,7 @@ pub(crate) fn sync(file: &Arc<CachedFile>) {
     sync_batch(std::slice::from_ref(file));
 }
 
-/// Syncs different files, in the order of their keys: whoever has the turn of one of them may wait for that of the next.
+/// Syncs different files, in the order of their keys: a thread that has the turn of one of them may wait for that of the next.
 /// Blocking.
 pub(crate) fn sync_batch(files: &[Arc<CachedFile>]) {
     let syncings = files.iter().filter_map(Syncing::begin).collect();
@@ -63,7 +63,7 @@ fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
     done
 }
 
-/// A file on a disk that is offline is about to be let go: there is nothing to be recorded, and nobody to take it.
+/// A file on a disk that is offline is about to be closed: there is nothing to record, and no disk to take it.
 fn is_disk_online(file: &CachedFile) -> bool {
     let disk = file.context().disk.as_ref().zip(file.volume());
     disk.is_some_and(|(disk, volume)| disk.is_online(volume))

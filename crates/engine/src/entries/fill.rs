@@ -1,4 +1,4 @@
-//! A fill: missing blocks are fetched once, for all who wait on them.
+//! A fill: missing blocks are fetched once, for all waiting readers.
 //!
 //! Order of calls: the planner creates a [`Fill`] and claims its blocks; its driver adds what arrives and ends it; readers call
 //! [`Fill::take`] at any time and get bytes as they arrive.
@@ -24,9 +24,9 @@ static WHOLE_PAGE: Crc32cAppend = Crc32cAppend::of_len(PAGE);
 /// Missing blocks that are being fetched.
 pub(crate) struct Fill {
     blocks: ByteRange,
-    /// What somebody wants of it, in whole pages; the rest may wait until the link has room for it.
+    /// The requested bytes, in whole pages; the rest is deferred until the link has room for it.
     urgent: ByteRange,
-    /// That somebody wants more by now.
+    /// Notified when a reader requests more.
     rest_wanted: Notify,
     state: Mutex<State>,
     changed: Notify,
@@ -60,9 +60,9 @@ struct Chunk {
 }
 
 impl Fill {
-    /// A fill of `blocks` (whole blocks) for a reader who wants `wanted` first.
+    /// A fill of `blocks` (whole blocks) for a reader that requests `wanted`.
     ///
-    /// What lies before the wanted bytes is asked for in a request of its own behind them, so that a reader in the middle
+    /// The bytes before the wanted ones are fetched by a second request after them, so that a reader in the middle
     /// of a block does not wait for the block's beginning.
     pub(crate) fn new(blocks: ByteRange, wanted: ByteRange) -> Self {
         let first = (wanted.start() / PAGE * PAGE).max(blocks.start());
@@ -74,7 +74,7 @@ impl Fill {
         Self { blocks, urgent: blocks, rest_wanted: Notify::new(), state, changed: Notify::new() }
     }
 
-    /// Like [`Fill::new`]; but what nobody wants is asked for later, or not at all.
+    /// Like [`Fill::new`], but bytes that no reader has requested are deferred, and dropped if the link has no room.
     pub(crate) fn deferring_surplus(blocks: ByteRange, wanted: ByteRange) -> Self {
         let pages_end = wanted.end().div_ceil(PAGE).saturating_mul(PAGE);
         let urgent = ByteRange::between(wanted.start() / PAGE * PAGE, pages_end);
@@ -139,7 +139,7 @@ impl Fill {
         match &state.end {
             None => None,
             Some(Err(error)) => Some(Err(error.clone())),
-            // Where it would be; whoever looks there finds it missing.
+            // The place where it would be: the reader finds it missing there and plans again.
             Some(Ok(())) if state.is_cut => Some(Ok(Supply::OnDisk)),
             Some(Ok(())) => Some(Err(Error::Internal { what: "a fill ended before its last byte" })),
         }
@@ -150,7 +150,7 @@ impl Fill {
         self.state().parts.iter().map(|part| part.range).collect()
     }
 
-    /// What is asked for at once, and what when the link has room for it or somebody wants it.
+    /// The requests to send at once, and those to send when the link has room or a reader requests the bytes.
     pub(crate) fn stages(&self) -> (Stage, Stage) {
         let (mut urgent, mut rest) = (Stage::new(), Stage::new());
         for (part_index, range) in self.requests().into_iter().enumerate() {
@@ -166,29 +166,29 @@ impl Fill {
         (urgent, rest)
     }
 
-    /// Notes that somebody wants `range`: what is not urgent of it is asked for now.
+    /// Notes that a reader requests `range`: deferred bytes of it are fetched now.
     pub(crate) fn want(&self, range: ByteRange) {
         if range.start() < self.urgent.start() || self.urgent.end() < range.end() {
             self.want_all();
         }
     }
 
-    /// Notes that somebody wants all of it.
+    /// Notes that a reader requests all of it.
     pub(crate) fn want_all(&self) {
         self.rest_wanted.notify_one();
     }
 
-    /// Resolves when somebody wants what is not urgent.
+    /// Resolves when a reader requests deferred bytes.
     pub(crate) async fn rest_wanted(&self) {
         self.rest_wanted.notified().await;
     }
 
-    /// Gives up what has not been asked for. What has arrived stays for those who have the fill.
+    /// Gives up the deferred bytes. Bytes that have arrived stay available.
     pub(crate) fn cut(&self) {
         self.state().is_cut = true;
     }
 
-    /// Adds bytes behind those that have arrived of a part; returns up to where it has arrived now.
+    /// Appends bytes to a part; returns the end of what has arrived.
     pub(crate) fn add(&self, part_index: usize, arrival: Arrival) -> Result<u64, Error> {
         let mut state = self.state();
         let part = state.parts.get_mut(part_index).ok_or(Error::Internal { what: "a fill has no such part" })?;
@@ -246,7 +246,7 @@ impl Fill {
         }
     }
 
-    /// Ends the fill: who waits for bytes that have not arrived learns how.
+    /// Ends the fill and wakes its readers with the outcome.
     pub(crate) fn end(&self, result: Result<(), Error>) {
         self.state().end = Some(result);
         self.changed.notify_waiters();

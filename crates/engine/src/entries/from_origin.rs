@@ -12,7 +12,7 @@ pub(crate) struct FromOrigin {
     pub(crate) asked: LastCheck,
 }
 
-/// An origin's leave to a client, given just now, with what came along.
+/// A grant of an origin to a client, given just now, with what came along.
 #[derive(Clone)]
 pub(crate) enum OriginGrant {
     /// To know of the file: this.

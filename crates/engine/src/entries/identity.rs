@@ -29,7 +29,7 @@ impl CachedFile {
     }
 
     /// Whether `identity` is that of a replica at another server than the one that the file was taken from. Of a file that is
-    /// not kept that is not known, and nothing is lost when it is opened anew.
+    /// not kept that is not known, and nothing is lost when it is opened again.
     pub(crate) fn is_replica(&self, identity: &FileIdentity) -> bool {
         if self.stored().is_none() {
             return false;

@@ -1,6 +1,6 @@
 //! The files of an entry that come into being with the first write to it.
 //!
-//! Whoever opens a file that is not here does not wait for the disk, and what creates its files and writes its first blocks is one
+//! An open of a file that is not cached does not wait for the disk: creating its files and writing its first blocks is one
 //! piece of work. A file of which nothing is written leaves nothing on the disk.
 
 use crate::entries::file_context::FileContext;

@@ -88,7 +88,7 @@ fn stored_on_disk(context: &FileContext, entry: Entry) -> StoredEntry {
     stored
 }
 
-/// Opens a file at its origin, unless that was just done for the client; a name that is not there is remembered, also for who came too late to share this question.
+/// Opens a file at its origin, unless that was just done for the client. A missing name is remembered, also for later callers.
 async fn open_at_origin(
     context: &FileContext,
     target: &OriginTarget,
@@ -122,7 +122,7 @@ pub(crate) async fn load_unkept(
     Ok(Arc::new(unkept(context, target, opened)?))
 }
 
-/// A file that is on disk and that nobody has open.
+/// A file that is on disk and not open.
 pub(crate) struct ClosedCopy {
     pub(crate) stat: FileStat,
     /// When it was last found to be its origin's, in seconds of the Unix epoch.
@@ -206,7 +206,7 @@ enum Creation {
     Refused,
 }
 
-/// Makes a new entry: with its first write if the disk that it goes to is known, else now. When nobody `has_looked` whether there is one, one that is there is left alone.
+/// Makes a new entry: with its first write if the disk that it goes to is known, else now. Unless the caller `has_looked` for an entry before, an existing one is left alone.
 async fn create_entry(
     context: &Arc<FileContext>,
     key: CacheKey,

@@ -32,7 +32,7 @@ pub(crate) struct OpenFiles {
 pub(crate) enum Retired {
     /// The table does not have it.
     NotThere,
-    /// Somebody has it open, or is about to.
+    /// A client has it open, or is about to.
     InUse,
     /// It is, from now on.
     Now(Arc<CachedFile>),
@@ -41,7 +41,7 @@ pub(crate) enum Retired {
 type Slot = Arc<SharedValue<Arc<CachedFile>, Error>>;
 
 impl OpenFiles {
-    /// A table of at most `files_max` files; who opens one more waits for room, for `wait_max` at most.
+    /// A table of at most `files_max` files; an open of one more waits for room, for `wait_max` at most.
     pub(crate) fn new(files_max: usize, wait_max: Duration) -> Self {
         Self {
             slots: Mutex::new(BTreeMap::new()),
@@ -53,9 +53,9 @@ impl OpenFiles {
     }
 
     /// The file of `key`, attached for one more client; `load` makes it when the table does not have it, and `admit` says
-    /// whether the client may have it. When `admit` retires it, it is loaded anew.
+    /// whether the client may have it. When `admit` retires it, it is loaded again.
     ///
-    /// A load goes on when its client leaves: there is never a second one that meets the rest of it on the disk.
+    /// A load continues when its client leaves: a second one never meets the rest of it on the disk.
     pub(crate) async fn attach<L, F, A, B>(&self, key: &CacheKey, load: L, admit: A) -> Result<Arc<CachedFile>, Error>
     where
         L: Fn() -> F,
@@ -96,14 +96,14 @@ impl OpenFiles {
         slot.get().filter(|file| !file.is_retired())
     }
 
-    /// Every loaded file. Slots whose load was given up by all who waited for it are dropped on the way.
+    /// Every loaded file. Slots whose load was given up by all waiting clients are dropped on the way.
     pub(crate) fn files(&self) -> Vec<Arc<CachedFile>> {
         let mut slots = self.slots();
         slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
         slots.values().filter_map(|slot| slot.get()).collect()
     }
 
-    /// Takes a file out unless somebody has it open or is about to, or something of it is not synced yet.
+    /// Takes a file out, unless a client has it open or is about to, or a part of it is not synced yet.
     pub(crate) fn remove_if_idle(&self, file: &Arc<CachedFile>) {
         let mut slots = self.slots();
         let is_awaited = file.key().and_then(|key| slots.get(key)).is_some_and(|slot| Arc::strong_count(slot) > 1);
@@ -114,7 +114,7 @@ impl OpenFiles {
         }
     }
 
-    /// Takes entries for removal, all of `keys` but those that somebody has open, opens or fills, that are not synced yet, or
+    /// Reserves entries for removal: all of `keys` except those that a client has open or opens, that are filled, not synced yet, or
     /// are being removed already.
     pub(crate) fn reserve_for_removal(self: &Arc<Self>, keys: impl IntoIterator<Item = CacheKey>) -> RemovalGuard {
         let mut slots = self.slots();
@@ -144,7 +144,7 @@ impl OpenFiles {
         self.room.notify_waiters();
     }
 
-    /// The loaded file of `key`, retired unless somebody has it open or is about to; `force` retires it anyway.
+    /// Retires the loaded file of `key`, unless a client has it open or is about to; `force` retires it anyway.
     pub(crate) fn retire(&self, key: &CacheKey, force: bool) -> Retired {
         let slots = self.slots();
         let Some(slot) = slots.get(key) else { return Retired::NotThere };

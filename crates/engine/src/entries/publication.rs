@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// Permissions by which somebody else than the server can read a file.
+/// Permissions by which other users than the server can read a file.
 const READ_BY_OTHERS: u32 = 0o044;
 
 /// Sets the time of last access alone.
@@ -28,7 +28,7 @@ const ACCESSED_NOW: Timestamps = Timestamps {
 enum Access {
     /// It is now: a client is about to read it.
     Now,
-    /// Nobody reads it yet.
+    /// It is not read yet.
     AsItIs,
 }
 

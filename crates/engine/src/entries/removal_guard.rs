@@ -1,10 +1,10 @@
-//! Entries on their way out: who opens one waits until it is gone, and then misses.
+//! Entries that are being removed: an open of one waits until it is gone, and then misses.
 
 use crate::entries::open_files::OpenFiles;
 use forebay_cache::CacheKey;
 use std::sync::Arc;
 
-/// Keys whose entries are being removed; nobody opens them until this is dropped.
+/// Keys whose entries are being removed; opens of them wait until this is dropped.
 pub(crate) struct RemovalGuard {
     open_files: Arc<OpenFiles>,
     keys: Vec<CacheKey>,

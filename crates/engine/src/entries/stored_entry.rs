@@ -21,7 +21,7 @@ use std::{
     time::Instant,
 };
 
-/// Permissions of files that nobody else reads.
+/// Permissions of files that only this server reads.
 const OWNER_ONLY: u32 = 0o600;
 
 /// What the disk holds of a file.
@@ -43,7 +43,7 @@ pub(crate) struct StoredEntry {
     is_published_here: AtomicBool,
 }
 
-/// What goes into the cinfo beside the blocks.
+/// The contents of the cinfo except the blocks.
 pub(crate) struct Record {
     pub(crate) cinfo: Cinfo,
     pub(crate) mark: Option<OriginMark>,
@@ -155,7 +155,7 @@ impl StoredEntry {
 
     /// Has `open` open the file to others, unless it is not whole any more. Blocking.
     pub(crate) fn publish<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<Option<T>> {
-        // Nothing is taken back meanwhile. The record is not held: whoever opens or closes the file would wait for the disk.
+        // No block is taken back in the meantime. The record is not locked: opens and closes of the file would wait for the disk.
         let _showing = self.publishing();
         if !self.is_whole() {
             return Ok(None);
@@ -192,13 +192,13 @@ impl StoredEntry {
         }
     }
 
-    /// Waits for a sync under way; who holds the guard is the only one to sync. Blocking.
+    /// Waits for a sync under way; only the holder of the guard syncs. Blocking.
     pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
         self.sync_turn.lock()
     }
 
-    /// Held while something of the entry is noted for the index, if the file is not retired by then. Who has retired it waits for
-    /// this once, and notes its end behind.
+    /// Held while the entry is noted for the index, if the file is not retired by then. Retiring waits for
+    /// this once, and notes the end of the entry after it.
     pub(crate) fn noting(&self) -> MutexGuard<'_, ()> {
         self.noting.lock()
     }
@@ -271,7 +271,7 @@ impl StoredEntry {
         self.map.forget_unsynced();
     }
 
-    /// Takes back all blocks: their disk is gone. What is there is not written any more, so who still sees it may read it.
+    /// Takes back all blocks: their disk is gone. The file is not written any more, so a client that still sees it may read it.
     pub(crate) fn forget_all(&self) {
         let mut record = self.record();
         record.adler32.give_up();

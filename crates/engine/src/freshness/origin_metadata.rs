@@ -1,4 +1,4 @@
-//! Questions to origins about their files, each asked once for all who want to know at the same time.
+//! Questions to origins about their files, each asked once for all concurrent callers.
 
 use crate::{Error, namespace::routes::OriginTarget};
 use forebay_auth::CredentialsName;

@@ -38,7 +38,7 @@ pub(crate) struct OriginPermissions {
 /// Whose credentials, at which server, which file, with which opaque data, and what for.
 type Question = (CredentialsName, Endpoint, Lfn, String, Want);
 
-/// What the origin told along with its leave, or what it says against it.
+/// The grant of the origin with what came along, or its refusal.
 type Answer = Result<OriginGrant, OriginError>;
 
 /// What is remembered.
@@ -52,7 +52,7 @@ struct Remembered {
     refusal: Option<OriginError>,
 }
 
-/// How long an origin's leave is remembered.
+/// How long a grant is remembered.
 const GRANT_TIME: Duration = Duration::from_secs(300);
 
 /// How long a refusal is remembered: new rights are to count soon.
@@ -100,7 +100,7 @@ impl OriginPermissions {
                     Want::Stat => origin.stat(&path).await.map(OriginGrant::Stat),
                     Want::Read => origin.open(&path).await.map(|file| OriginGrant::Open { file, asked }),
                 };
-                // Noted by the task itself: who asked may have left.
+                // Noted by the attempt itself: its callers may have left.
                 note(&known, question, ends, answer.as_ref().err());
                 answer
             }
@@ -123,7 +123,7 @@ impl OriginPermissions {
     }
 }
 
-/// What the origin has said not long ago. Whoever may read may also know.
+/// The recent answer of the origin. A client that may read a file may also stat it.
 fn remembered(known: &Known, question: &Question) -> Option<Result<(), OriginError>> {
     let (now, now_unix) = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix());
     let current = |question: &Question| {

@@ -44,7 +44,7 @@ pub(crate) struct Permit {
     pub(crate) purpose: Purpose,
 }
 
-/// A file that is completed though nobody has it open, counted until this is dropped.
+/// A file that is completed without a client that has it open, counted until this is dropped.
 pub(crate) struct Lingering(Arc<Admission>);
 
 /// Bytes that may always be under way ahead over one link, however little it seems to carry: one long fill.
@@ -53,7 +53,7 @@ const LINK_BYTES_MIN: u64 = 4 << 20;
 /// Bytes that may always be under way in spare time: a read that comes meanwhile waits for them.
 const IDLE_BYTES_MIN: u64 = 1 << 20;
 
-/// Files that are completed at the same time though nobody has them open.
+/// Files that are completed at the same time without a client that has them open.
 const LINGERING_MAX: usize = 64;
 
 impl Admission {
@@ -111,7 +111,7 @@ impl Admission {
         Ok((permit, reservation))
     }
 
-    /// Completing files leaves half of the link to those who read.
+    /// Completing files leaves half of the link to readers.
     fn link_bytes_max(&self, link: &Link, purpose: Purpose, bytes: u64) -> u64 {
         let carried = link.estimate().window().unwrap_or(LINK_BYTES_MIN);
         let bytes_max = match purpose {
@@ -122,7 +122,7 @@ impl Admission {
         bytes_max.min(self.origin_bytes_max)
     }
 
-    /// A place among the files that are completed though nobody has them open.
+    /// A place among the files that are completed without a client that has them open.
     pub(crate) fn linger(self: &Arc<Self>) -> Option<Lingering> {
         let has_room = |lingering: usize| (lingering < LINGERING_MAX).then_some(lingering + 1);
         self.lingering.fetch_update(Relaxed, Relaxed, has_room).ok()?;

@@ -48,7 +48,7 @@ pub(crate) struct Delivery<'a> {
     has_begun: bool,
 }
 
-/// Most links remembered; beyond it they are measured anew.
+/// Largest number of links remembered; beyond it they are measured again.
 const LINKS_MAX: usize = 4096;
 
 impl Links {
@@ -91,7 +91,7 @@ impl Link {
         Delivery { link: self, asked, delivered_before, has_begun: false }
     }
 
-    /// Waits until a fill of `bytes` may ask for what nobody waits for. `None` when too many wait already, or are refused.
+    /// Waits until a fill of `bytes` may request bytes that no reader waits for. `None` when too many wait already, or are refused.
     pub(crate) async fn turn(&self, bytes: u64) -> Option<Turn<'_>> {
         self.turns.turn(bytes, self.estimate().latency().unwrap_or_default()).await
     }
@@ -143,34 +143,34 @@ impl Delivery<'_> {
     }
 }
 
-/// Lets fills of one link fetch what nobody waits for: one after the other while somebody waits for bytes over the link or did a
+/// Lets fills of one link fetch bytes that no reader waits for: one after the other while a reader waits for bytes over the link or did a
 /// moment ago, else all at once.
 ///
 /// A request for scattered bytes brings blocks of which little is wanted only where that costs the next one nothing.
 pub(crate) struct Turns {
-    /// Fills that somebody waits for.
+    /// Fills that a reader waits for.
     demands: AtomicUsize,
-    /// Told when there is none any more.
+    /// Notified when there is none any more.
     demands_over: Notify,
     last_demand: Mutex<Option<Instant>>,
     one: Semaphore,
-    /// Who wants to fetch in spare time: one looks out for it.
+    /// One prefetcher at a time waits for the link to be idle.
     spare: Semaphore,
     waiting_bytes: AtomicU64,
-    /// How often those who waited were refused.
+    /// How often all waiting fills were refused.
     refusals: AtomicU64,
 }
 
-/// Somebody who waits for bytes that come over a link.
+/// A reader that waits for bytes that come over a link.
 pub(crate) struct Demand<'a>(&'a Turns);
 
-/// Leave to fetch what nobody waits for, until this is dropped.
+/// The turn to fetch bytes that no reader waits for, until this is dropped.
 pub(crate) struct Turn<'a> {
     _alone: Option<SemaphorePermit<'a>>,
     _waiting: Waiting<'a>,
 }
 
-/// Bytes of fills that wait or fetch what nobody waits for; they hold memory.
+/// Bytes of fills that wait for their turn or have it; they hold memory.
 struct Waiting<'a> {
     turns: &'a Turns,
     bytes: u64,
@@ -179,7 +179,7 @@ struct Waiting<'a> {
 /// Bytes of fills that may wait for their turn on one link.
 const WAITING_BYTES_MAX: u64 = 16 << 20;
 
-/// Latencies without a demand after which nobody is about to ask for more.
+/// Latencies without a demand after which no further request is expected.
 const QUIET_LATENCIES: u32 = 2;
 
 impl Turns {
@@ -211,12 +211,12 @@ impl Turns {
         Some(Turn { _alone: (!self.is_quiet(latency)).then_some(alone), _waiting: waiting })
     }
 
-    /// Resolves when those who came before have fetched something in spare time.
+    /// Resolves when earlier prefetchers have had their turn.
     pub(crate) async fn idle_turn(&self) -> Option<SemaphorePermit<'_>> {
         self.spare.acquire().await.ok()
     }
 
-    /// Resolves when nobody waits for bytes.
+    /// Resolves when no reader waits for bytes.
     pub(crate) async fn no_demand(&self) {
         while self.demands.load(Relaxed) > 0 {
             let mut over = pin!(self.demands_over.notified());

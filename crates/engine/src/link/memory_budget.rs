@@ -41,14 +41,14 @@ impl MemoryBudget {
         Self { units: Arc::new(Semaphore::new(units)), total_units }
     }
 
-    /// Reserves memory for `bytes`, if that much is free now and nobody waits for it. More than the whole budget never is.
+    /// Reserves memory for `bytes`, if that much is free now and no other reservation waits. More than the whole budget never is.
     pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).ok().filter(|units| *units <= self.total_units)?;
         let permit = Arc::clone(&self.units).try_acquire_many_owned(units).ok()?;
         Some(Reservation { permit })
     }
 
-    /// Reserves memory for `bytes` that nobody has asked for yet: only while half of the budget stays free behind it.
+    /// Reserves memory for `bytes` that no reader has requested yet: only while half of the budget stays free after it.
     pub(crate) fn try_reserve_spare(&self, bytes: u64) -> Option<Reservation> {
         let free = (self.units.available_permits() as u64).saturating_mul(UNIT);
         let kept_free = u64::from(self.total_units) / 2 * UNIT;

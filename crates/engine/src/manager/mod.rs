@@ -35,7 +35,7 @@ pub(crate) struct Manager {
 /// is sent to the filler.
 const LOOKS_MAX: usize = 64;
 
-/// Permissions by which somebody else than the server can read a file.
+/// Permissions by which other users than the server can read a file.
 const READ_BY_OTHERS: u32 = 0o044;
 
 impl Manager {

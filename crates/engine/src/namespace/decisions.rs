@@ -1,4 +1,4 @@
-//! What is decided about opens, beside where their paths lead.
+//! Decisions about opens, apart from where their paths lead.
 
 use crate::Service;
 use forebay_cache::{CacheKey, CachedCriteria, NegativeAnswers, Rules, ValidityPolicy};
@@ -6,7 +6,7 @@ use forebay_origin::OriginError;
 use parking_lot::{Mutex, MutexGuard};
 use std::{fmt, time::Duration};
 
-/// What is decided about opens, beside where their paths lead. It is replaced together with the name space.
+/// Decisions about opens, apart from where their paths lead. They are replaced together with the name space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionOptions {
     /// What becomes of opens of files of origins.
@@ -19,7 +19,7 @@ pub struct DecisionOptions {
     pub check_time_max: Duration,
     /// How copies of files are kept valid whose origin the client names.
     pub forwarding_validity: ValidityPolicy,
-    /// Whether origins that clients name are asked for leave before a client gets what is here.
+    /// Whether origins that clients name authorize a client before it gets bytes from the cache.
     pub forwarding_authorizes_at_origin: bool,
     /// How clients get at files of origins that they name.
     pub forwarding_service: Service,
@@ -68,7 +68,7 @@ impl Decisions {
         }
     }
 
-    /// Forgets that there is no such file: somebody is about to write it.
+    /// Forgets that there is no such file: a client is about to write it.
     pub(crate) fn forget_missing(&self, key: &CacheKey) {
         self.negatives().forget(key.as_str());
     }

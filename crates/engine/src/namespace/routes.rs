@@ -51,7 +51,7 @@ pub struct Export {
     pub writes: Writes,
     /// How copies of its files are kept valid.
     pub validity: ValidityPolicy,
-    /// Whether the origin is asked for leave before a client gets what is here.
+    /// Whether the origin authorizes a client before it gets bytes from the cache.
     pub authorizes_at_origin: bool,
     /// How clients get at its files.
     pub service: Service,
@@ -122,7 +122,7 @@ pub(crate) struct OriginTarget {
     pub(crate) caching: CachingDecision,
     /// Whether the client named the origin.
     pub(crate) is_forwarded: bool,
-    /// For whom the origin is asked for leave before a client gets what is here; nobody where that is not wanted.
+    /// The client that the origin has to authorize before it gets bytes from the cache; `None` where that is not configured.
     pub(crate) authorize_as: Option<OnBehalf>,
     /// How clients get at it.
     pub(crate) service: Service,
@@ -266,7 +266,7 @@ impl fmt::Debug for Routes {
     }
 }
 
-/// On whose behalf an origin is asked for a file, and for whom it is asked for leave before.
+/// The credentials with which an origin is asked for a file, and those with which it has to authorize the client first.
 fn asked_for(
     origin: &Arc<dyn Origin>,
     authorizes_at_origin: bool,
@@ -290,7 +290,7 @@ impl OriginTarget {
     pub(crate) fn read_ahead(&self, of_cache: ReadAheadSettings) -> ReadAheadSettings {
         let settings = self.caching.read_ahead.unwrap_or(of_cache);
         if self.service.miss == Miss::Redirect {
-            // Nobody reads it here before it is complete.
+            // No client reads it here before it is complete.
             return ReadAheadSettings { fill: FillPolicy::ToEnd, complete_after_percent: None, ..settings };
         }
         let fill = self.caching.fill.or(self.service.fill).unwrap_or(settings.fill);
@@ -307,7 +307,7 @@ impl OriginTarget {
         self.path.on_behalf.credentials().map(|credentials| *credentials.name()).unwrap_or_default()
     }
 
-    /// The path as the client itself would ask for it, where its leave matters.
+    /// The path with the credentials of the client, where the origin authorizes it.
     pub(crate) fn path_for_client(&self) -> OriginPath {
         let on_behalf = self.authorize_as.as_ref().unwrap_or(&self.path.on_behalf).clone();
         OriginPath { on_behalf, ..self.path.clone() }

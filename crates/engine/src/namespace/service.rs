@@ -19,6 +19,6 @@ pub enum Miss {
     /// The client reads it through the cache.
     #[default]
     Proxy,
-    /// The client is sent to the origin, and the cache fetches the file by itself, to its end. Who cannot follow reads through the cache.
+    /// The client is sent to the origin, and the cache fetches the whole file by itself. A client that cannot follow reads through the cache.
     Redirect,
 }

@@ -20,20 +20,20 @@ use std::sync::{
 
 /// Follows the reads of one handle, and has fetched what it will read next.
 ///
-/// A reader that nothing was fetched ahead of costs its hits one load. Others leave word only when they come to a zone, that is
+/// A reader that nothing was fetched ahead of costs its hits one load. Others report a hit only when they come to a zone, that is
 /// a few times per window.
 #[derive(Default)]
 pub(crate) struct AccessTracker {
     zones: Zones,
     /// Made at the first read that the cache could not answer.
     recogniser: Mutex<Option<Box<Recogniser>>>,
-    /// Whether a task fetches on in spare time. One that has nothing to do ends under the recogniser's lock: a read behind it begins
+    /// Whether an idle prefetch runs. One that has nothing to do ends under the recogniser's lock: a later read begins
     /// another one.
     is_fetching_on: AtomicBool,
     closed: Latch,
 }
 
-/// Ranges in which a hit is told to the recogniser. They change while they are read: a zone missed is found a read later.
+/// Ranges in which a hit is reported to the recogniser. They change while they are read: a zone missed is found a read later.
 #[derive(Default)]
 struct Zones {
     count: AtomicUsize,
@@ -66,7 +66,7 @@ impl AccessTracker {
         step: impl FnOnce(&mut Recogniser, ReadAheadBounds) -> Vec<ByteRange>,
     ) {
         let recogniser = recogniser.get_or_insert_with(|| Box::new(Recogniser::new(file.geometry())));
-        // Those who share the file have about as much before them.
+        // Other readers of the file are assumed to have as much left to read.
         let expected = recogniser.expected().saturating_mul(file.users().max(1));
         file.read_ahead().note_reading_on(expected);
         let Some(bounds) = file.read_ahead().bounds(expected) else {
@@ -92,7 +92,7 @@ impl AccessTracker {
 
 // In spare time.
 impl AccessTracker {
-    /// Fetches a little more than what the last read has led to. Whoever gets [`Step::Done`] is not to come again.
+    /// Fetches a little more than the last read has led to. After [`Step::Done`] it is not called again.
     pub(crate) fn fetch_on(&self, file: &Arc<CachedFile>) -> Step {
         let mut recogniser = self.recogniser.lock();
         let spared = recogniser.as_mut().filter(|_| !self.closed.is_set());
@@ -130,7 +130,7 @@ impl AccessTracker {
         self.closed.wait().await;
     }
 
-    /// The next read begins anew.
+    /// The next read may begin another one.
     pub(crate) fn end_idle_prefetch(&self) {
         self.is_fetching_on.store(false, Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Checks of blocks that were found on disk, before anybody gets them.
 //!
 //! Order of calls: the planner meets blocks that are not trusted and calls [`start`] under the lock of the file's claims; a
-//! reader who comes to such bytes waits for the check with [`Check::ended`] and plans them anew. By then each block is trusted,
+//! reader that comes to such bytes waits for the check with [`Check::ended`] and plans them again. By then each block is trusted,
 //! or missing like one that was never there.
 
 use crate::{

@@ -24,7 +24,7 @@ const LOOK_AHEAD: u64 = 64 << 20;
 /// How long a completion pauses that finds neither memory nor room on the link, and none of its own fills to wait for.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// Starts completing a file in the background, when its settings say so and nobody does it yet.
+/// Starts completing a file in the background, if its settings say so and no task does it yet.
 pub(crate) fn start_if_due(file: &Arc<CachedFile>) {
     if is_due(file) && !file.read_ahead().is_completing.swap(true, Ordering::AcqRel) {
         tokio::spawn(run(Arc::clone(file)));
@@ -88,7 +88,7 @@ impl Drop for Running<'_> {
 pub(crate) enum Completed {
     /// The whole file is in the cache.
     Whole,
-    /// Nobody wants the rest any more.
+    /// The rest is not wanted any more.
     NotWanted,
 }
 
@@ -152,7 +152,7 @@ impl Pass {
         Ok(false)
     }
 
-    /// Waits for the oldest fill of this pass, else for one of another's. Begins anew behind the end, when blocks came to be
+    /// Waits for the oldest fill of this pass, else for one of another's. Begins again after the end, when blocks came to be
     /// missing again.
     async fn wait(&mut self, file: &Arc<CachedFile>, stored: &StoredEntry) -> Result<(), Error> {
         if let Some(fill) = self.under_way.pop_front() {

@@ -1,4 +1,4 @@
-//! Drives a fill from its request to its end: bytes come in, readers get them at once, blocks go to disk beside.
+//! Drives a fill from its request to its end: readers get bytes as they arrive, and blocks are written in parallel.
 
 use crate::{
     Error,
@@ -14,7 +14,7 @@ use forebay_origin::{Chunk, Chunks, OriginFile};
 use forebay_types::ByteRange;
 use std::sync::Arc;
 
-/// Drives a fill to its end, whatever happens, and gives its blocks free again. It has a `permit` when nobody had asked for its
+/// Drives a fill to its end and releases its blocks in any case. It has a `permit` if no reader had requested its
 /// bytes.
 pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation, permit: Option<Permit>) {
     let broken_off = Err(Error::Internal { what: "a fill broke off" });
@@ -78,7 +78,7 @@ async fn drive(
     received
 }
 
-/// Why what nobody wants of a fill is not fetched.
+/// Why the deferred bytes of a fill are not fetched.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Cut {
     /// The link has no room for it, or its origin has failed.
@@ -87,7 +87,7 @@ enum Cut {
     Useless,
 }
 
-/// Waits until what nobody wants yet of a fill may be asked for: when the link has room for it, or somebody wants it by now.
+/// Waits until the deferred bytes of a fill may be requested: the link has room for them, or a reader wants them.
 async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
     let is_stopping = || file.context().admission.is_stopping();
     if is_stopping() {
@@ -108,7 +108,7 @@ async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<T
     }
 }
 
-/// Asks for one stage of a fill and takes in the answers.
+/// Sends the requests of one stage of a fill and receives the answers.
 async fn fetch(
     file: &CachedFile,
     fill: &Fill,
@@ -126,7 +126,7 @@ async fn fetch(
     Ok(())
 }
 
-/// Takes in the answers of all requests, and has complete blocks written beside.
+/// Receives the answers of all requests, and starts writing blocks as they become complete.
 async fn receive(
     fill: &Fill,
     streams: impl Iterator<Item = (usize, ByteRange, Chunks)>,

@@ -1,4 +1,4 @@
-//! Starting fills that nobody waits for yet.
+//! Starting fills that no reader waits for yet.
 
 use crate::{
     entries::{cached_file::CachedFile, fill::Fill},

@@ -1,4 +1,4 @@
-//! Fetching on in the spare time of a link: its reader is busy with what it has read, and nobody waits for other bytes.
+//! Prefetching while a link is idle: the reader works on the bytes it has, and no other reader waits for bytes.
 //!
 //! A job that reads tens of megabytes at once and then works on them for seconds, as ROOT's do, otherwise waits for the link whenever
 //! it comes back.
@@ -51,7 +51,7 @@ async fn fetch_on(file: &Arc<CachedFile>, tracker: &AccessTracker) {
     }
 }
 
-/// Fetches on in the next moment in which nobody waits for bytes. Who has nothing under way waits until others make room.
+/// Fetches the next bytes once no reader waits for any. A prefetcher without a fill under way waits until others make room.
 async fn step(file: &Arc<CachedFile>, tracker: &AccessTracker, may_wait: bool) -> Step {
     let link = file.read_ahead().link();
     let _turn = link.turns.idle_turn().await;

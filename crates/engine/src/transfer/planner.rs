@@ -18,14 +18,14 @@ use forebay_telemetry::NotKept;
 use forebay_types::{BlockIndex, ByteRange, Outcome};
 use std::{collections::VecDeque, sync::Arc};
 
-/// Blocks that nobody fetches yet, as bytes, and which of these bytes somebody wants.
+/// Blocks that are not being fetched yet, as bytes, and the requested part of them.
 type Missing = (ByteRange, ByteRange);
 
-/// Bytes that one request may have fetched besides what it wants, to make its blocks whole, before they count as a burden.
+/// Bytes that may be fetched in excess of one request, to make its blocks whole, before they count as a burden.
 const SURPLUS_MAX: u64 = 128 << 10;
 
 /// How many times what is wanted of a fill its surplus must be to be a burden. What is fetched and not kept is fetched again by
-/// the next who wants it; below this, the rest of the blocks is cheaper.
+/// the next reader; below this, the rest of the blocks is cheaper.
 const BURDEN_RATIO: u64 = 2;
 
 /// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.
@@ -85,12 +85,12 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
     started
 }
 
-/// Bytes of `blocks` that nobody wants.
+/// Bytes of `blocks` that were not requested.
 const fn surplus_of(blocks: ByteRange, wanted: ByteRange) -> u64 {
     blocks.len().saturating_sub(wanted.len())
 }
 
-/// Starts a fill, of blocks that nobody fetches; with a `permit` when nobody has asked for them yet.
+/// Starts a fill of blocks that no other fill has; with a `permit` if no reader has requested them yet.
 pub(crate) fn start_fill(
     file: &Arc<CachedFile>,
     fills: &mut Fills,
@@ -163,7 +163,7 @@ fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], ran
     pieces
 }
 
-/// Runs of blocks, sorted by start and perhaps overlapping, as fewest fills of at most `len_max` bytes; each with what somebody
+/// Runs of blocks, sorted by start and perhaps overlapping, as fewest fills of at most `len_max` bytes; each with what a reader
 /// wants of it, and what lies in between.
 fn merged(missing: Vec<Missing>, len_max: u64) -> Vec<Missing> {
     let mut runs: Vec<Missing> = Vec::new();

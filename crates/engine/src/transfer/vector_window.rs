@@ -1,7 +1,7 @@
 //! Reads of one request, which share the window in which they are planned ahead.
 //!
 //! A vector of many elements keeps the way to its origin as busy as one long read does: while one of its reads is delivered, those
-//! behind it are planned.
+//! after it are planned.
 
 use crate::{
     entries::cached_file::CachedFile,

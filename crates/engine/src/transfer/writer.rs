@@ -1,4 +1,4 @@
-//! A fill's way to the disk: blocks are written as they become complete, and their bits set behind the write.
+//! A fill's way to the disk: blocks are written as they become complete, and their bits set after the write.
 
 use crate::{
     base::digest::ChecksumAlgorithm,
@@ -33,7 +33,7 @@ impl<'a> Writer<'a> {
         Self { file, fill, ready: Vec::new(), writing: None, split_block, seen: fill.blocks().start(), origin }
     }
 
-    /// The next chunk, while a write goes on beside.
+    /// The next chunk, while a write runs in parallel.
     pub(crate) async fn next(
         &mut self,
         stored: &StoredEntry,
@@ -104,7 +104,7 @@ impl<'a> Writer<'a> {
     fn written(&mut self, stored: &StoredEntry, range: ByteRange, result: io::Result<WrittenSums>) {
         match result {
             Ok(sums) => {
-                // Asked now that the bytes have come: the file may be opened anew at a server without checksums in between.
+                // Asked only after the bytes have arrived: in between, the file may be opened again at a server without checksums.
                 self.file.note_written(stored, range, &sums, self.origin.verifies_pages());
                 self.fill.release_memory(|chunk| stored.map.holds(chunk));
             }
@@ -112,7 +112,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes what is left, as far as the disk takes it.
+    /// Writes the remaining blocks, unless the disk fails.
     pub(crate) async fn finish(&mut self, stored: &StoredEntry) {
         loop {
             self.start(stored);

@@ -53,7 +53,7 @@ impl DiskWatch {
     fn start_probes(&self) {
         for volume in self.disk.due_probes() {
             let disk = Arc::clone(&self.disk);
-            // It goes on by itself, for as long as the disk takes; how it ended shows in the disk's state.
+            // It runs detached, for as long as the disk takes; its outcome shows in the disk's state.
             drop(self.context.options.workers.start(move || {
                 if let Err(error) = disk.probe(volume) {
                     tracing::debug!(disk = volume.0, %error, "a probe of a disk failed");

@@ -89,7 +89,7 @@ impl EntryCheck {
     }
 
     /// Keeps sums that were not known, and checksums of the file. A file that is open is left to its own checks: it may know
-    /// sums that nobody else does yet.
+    /// sums that are not in the index yet.
     fn learn(&self, examined: &Examined) {
         let Examined { key, generation, findings } = examined;
         let Some(catalog) = &self.context.catalog else { return };
@@ -104,13 +104,13 @@ impl EntryCheck {
     }
 
     /// Takes damaged blocks out of an entry. They are looked at once more on the way, so that nothing is dropped that has
-    /// been written anew meanwhile.
+    /// been written again in the meantime.
     async fn repair(&self, key: &CacheKey, generation: Generation, bad: Vec<BlockIndex>) {
         if let Some(file) = self.open_files.find(key) {
             check_again(&file, generation, &bad).await;
             return;
         }
-        // Who opens it meanwhile waits, and finds it without its damaged blocks. One that is being opened now has them checked.
+        // An open in the meantime waits, and finds it without its damaged blocks. A file that is being opened now has them checked.
         let leaving = self.open_files.reserve_for_removal([key.clone()]);
         if leaving.keys().is_empty() {
             return;
@@ -126,7 +126,7 @@ impl EntryCheck {
         }
     }
 
-    /// Takes damaged blocks out of the record of an entry that nobody has open. Blocking.
+    /// Takes damaged blocks out of the record of an entry that is not open. Blocking.
     fn repair_on_disk(&self, key: &CacheKey, generation: Generation, bad: &[BlockIndex]) -> Result<(), StoreError> {
         let context = &self.context;
         let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return Ok(()) };
@@ -134,7 +134,7 @@ impl EntryCheck {
         if generation_of(entry.data.as_ref(), &entry.cinfo) != generation {
             return Ok(());
         }
-        // Whoever opens the file from here on has its blocks checked.
+        // A later open of the file has its blocks checked.
         let identity = entry.data.identity();
         let created = entry.cinfo.created;
         context.forget_trust_of(DataFileId { device: identity.device, inode: identity.inode, created });

@@ -30,7 +30,7 @@ pub(crate) struct Examination {
     blocks: BlockSet,
     sums: BlockSums,
     behind: Behind,
-    /// The block to go on with.
+    /// The next block to read.
     next: u64,
     /// Checksums of the file that need its bytes; made only when every block is there.
     digests: Vec<Digest>,

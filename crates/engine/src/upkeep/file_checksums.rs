@@ -1,4 +1,4 @@
-//! Checksums of whole files: made when a file is complete, compared with those of its origin, told to who asks.
+//! Checksums of whole files: made when a file is complete, and compared with those of its origin.
 
 use crate::{
     Checksum,
@@ -176,7 +176,7 @@ impl FileChecksums {
             }
             return;
         }
-        // Who opens it meanwhile waits, and fetches it anew. One that is being opened now is left to the next comparison.
+        // An open in the meantime waits, and fetches it again. A file that is being opened now is left to the next comparison.
         let leaving = self.check.open_files.reserve_for_removal([key.clone()]);
         if leaving.keys().is_empty() {
             return;

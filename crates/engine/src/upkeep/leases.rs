@@ -1,6 +1,6 @@
 //! Files that clients read on their own, from a file system that they share with this server.
 //!
-//! Whoever was sent to a file says nothing any more, not even that it has closed it. For a while the file counts as open, so that a
+//! A client that was sent to a file reports nothing any more, not even its close. For a while the file counts as open, so that a
 //! purge leaves it alone; a reader that has it open by then finishes whatever becomes of its name.
 
 use crate::entries::cached_file::CachedFile;

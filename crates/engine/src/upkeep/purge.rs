@@ -14,7 +14,7 @@ use forebay_telemetry::{CacheLevel, DiskOperation};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::time::MissedTickBehavior;
 
-/// Pause after a purge that could not make enough room: everything is in use, or pinned, and writes go on asking.
+/// Pause after a purge that could not make enough room: everything is in use or pinned, and writes keep requesting space.
 const UNMET_PAUSE: Duration = Duration::from_millis(250);
 
 /// How often it is asked whether the index has been read after a start.

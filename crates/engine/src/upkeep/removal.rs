@@ -17,7 +17,7 @@ pub(crate) struct Removed {
     pub(crate) stay: Vec<Victim>,
 }
 
-/// Removes victims, as far as nobody uses them. Blocking.
+/// Removes the victims that are not in use. Blocking.
 pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec<Victim>) -> Removed {
     let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return stay(victims) };
     let Some(index) = catalog.index() else { return stay(victims) };
@@ -38,14 +38,14 @@ pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec
     }
     let mut removed = Removed { gone: Vec::new(), stay: Vec::new() };
     for (victim, key) in named {
-        // Who has no key in the index any more is gone already.
+        // A victim without a key in the index is gone already.
         let is_gone = key.is_none_or(|key| went.contains(&key));
         if is_gone { removed.gone.push(victim) } else { removed.stay.push(victim) }
     }
     removed
 }
 
-/// Whether nobody reads the file of an entry past this server, as far as can be told; from now on nobody is sent there either.
+/// Whether no client is known to read the file of an entry directly; from now on none is sent there either.
 /// Blocking.
 pub(crate) fn is_left_by_others(context: &FileContext, key: &CacheKey) -> bool {
     let options = &context.options;

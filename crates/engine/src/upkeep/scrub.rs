@@ -1,7 +1,7 @@
-//! The scrub: everything on disk is read in the background, so that damage is found before somebody needs the bytes.
+//! The scrub: everything on disk is read in the background, so that damage is found before a client reads the bytes.
 //!
 //! It goes through the entries in the order of the index, at a bounded rate, and leaves the page cache as it found it. How far
-//! it has come is kept in the index: after a restart it goes on from there.
+//! it has come is kept in the index: after a restart it continues from there.
 
 use crate::{
     base::digest::ChecksumAlgorithm,
@@ -162,12 +162,12 @@ impl Scrubber {
         let (finished, ready_since) = (self.state().finished, self.ready_since.get().copied());
         let progress = ScrubProgress { last, finished, ready_since };
         if let Some(catalog) = &self.context().catalog {
-            // Not kept is not known: then a scrub begins anew.
+            // If it is not stored, the next scrub begins at the first entry.
             let _ = catalog.ask(move |index| index.set_scrub_progress(progress)).await;
         }
     }
 
-    /// Reads everything behind `after`. False when the index went away on the way.
+    /// Reads all entries after `after`; false if the index failed in the meantime.
     async fn scrub(&self, mut after: Option<CacheKey>) -> bool {
         let context = self.context();
         let mut pace = RateLimiter::new(context.options.integrity.scrub_rate);

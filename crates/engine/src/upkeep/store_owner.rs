@@ -1,4 +1,4 @@
-//! The record by which managers and other fillers know who fills the store.
+//! The record by which managers and other fillers know the process that fills the store.
 
 use crate::{
     Workers,
@@ -28,7 +28,7 @@ pub(crate) struct StoreOwner {
 }
 
 impl StoreOwner {
-    /// Renews the records for ever. What cannot be written is told once, and harms nobody but managers that look for it.
+    /// Renews the records until the engine stops. A failure is logged once: only managers that look for the record are affected.
     pub(crate) async fn run(self: Arc<Self>, url: String, roots: Vec<PathBuf>, workers: Workers) {
         let record = FillerRecord::of_this_process(url);
         let mut records = OwnRecords(roots.into_iter().map(|root| (root, record.clone())).collect());

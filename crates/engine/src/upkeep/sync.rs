@@ -1,4 +1,4 @@
-//! Making written blocks durable, and letting go of files nobody uses.
+//! Making written blocks durable, and closing files that are not in use.
 //!
 //! Reads and closes never wait for it.
 
@@ -101,8 +101,8 @@ async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
     while syncs.join_next().await.is_some() {}
 }
 
-/// Files that are synced in one piece of work: many wait for the disk together, a few beside each other, as those do that gain
-/// nothing by company.
+/// Files that are synced in one piece of work: many in one batch, a few in parallel, like those that gain
+/// nothing from a batch.
 fn batches(files: Vec<Arc<CachedFile>>) -> Vec<Vec<Arc<CachedFile>>> {
     let gains = |file: &Arc<CachedFile>| {
         let (disk, stored) = (file.context().disk.as_ref(), file.stored());
