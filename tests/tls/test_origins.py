@@ -145,8 +145,8 @@ def test_wrong_files_are_refused_where_they_are_written(ground: Ground, data: Pa
     for tls, words in (
         ({"certificate": "/nonexistent"}, ":15: /nonexistent cannot be read"),
         ({"certificate": str(host.certificate), "key": str(other.key)}, "does not hold the key of the certificate"),
-        ({"certificate": str(host.certificate), "key": str(readable.key)}, "everybody may use"),
-        ({"ca_dir": "/nonexistent"}, "/nonexistent is no CA directory"),
+        ({"certificate": str(host.certificate), "key": str(readable.key)}, "accessible to all users"),
+        ({"ca_dir": "/nonexistent"}, "/nonexistent is not a CA directory"),
     ):
         files = [{"path": "/", "directory": str(data)}]
         path = forebay.write_configuration(ground, {"export": files, "tls": {"ca_dir": str(grid.directory), **tls}})

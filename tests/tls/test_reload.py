@@ -62,7 +62,7 @@ def test_a_bad_new_certificate_leaves_the_old_one_in_use(
 
     def has_noticed() -> bool:
         assert is_accepted(server, ground, grid, "/sizes/one-byte.bin")
-        return "certificates not read again" in server.process.output()
+        return "certificates not reloaded" in server.process.output()
 
     until(has_noticed, "the bad certificate is noticed", within=NOTICED_WITHIN)
     got = fetch("xrdcp", ground, f"roots://{server.address}/{PATH}", grid.environment())

@@ -22,7 +22,7 @@ impl Front {
     /// Whether tokens of requests are evaluated here. Otherwise they pass through to the origin like other parameters.
     #[must_use]
     pub fn takes_tokens(&self) -> bool {
-        self.gate.has_rules() || self.gate.speaks_for_clients()
+        self.gate.has_rules() || self.gate.uses_client_credentials()
     }
 
     /// The caller of `request`, if it may do `right` with the name. A token of the request replaces the identity and the
@@ -54,7 +54,7 @@ impl Front {
             self.gate.bearer(token, &facts, UnixTime(forebay_net::clock::now_unix()))
         } else {
             // Without rules the token is for the origin to judge.
-            self.gate.check_way(&facts).map(|()| login.identity.clone())
+            self.gate.require_secure_transport(&facts).map(|()| login.identity.clone())
         };
         let identity = verified.map_err(|refusal| {
             if self.refusal_log.has_room() {

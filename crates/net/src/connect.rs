@@ -8,49 +8,42 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// Addresses of one host that are tried; a name server's further ones are ignored.
+/// Most addresses of one host that are tried.
 pub const ADDRESSES_MAX: usize = 16;
 
 /// Why no connection could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The host's name has no address.
     #[error("cannot resolve {endpoint}: {source}")]
-    Resolve {
-        endpoint: Endpoint,
-        /// What the resolver said.
-        source: io::Error,
-    },
-    /// Every address failed; the last failure is told.
+    Resolve { endpoint: Endpoint, source: io::Error },
+    /// Every address failed; this is the last failure.
     #[error("cannot connect to {endpoint} at {address}: {source}")]
     Refused {
         endpoint: Endpoint,
         /// The address tried last.
         address: SocketAddr,
-        /// What the operating system said.
         source: io::Error,
     },
-    /// No address answered in time.
     #[error("cannot connect to {endpoint}: no answer within {limit:?}")]
     TimedOut { endpoint: Endpoint, limit: Duration },
 }
 
 impl ConnectError {
-    /// Whose side the error is on: we connect to origins only.
+    /// Whose side the error is on: connections are made to origins only.
     #[must_use]
     pub const fn side(&self) -> Side {
         Side::Origin
     }
 
-    /// Whether trying again later can help: hosts come back, and name servers recover.
+    /// Whether a retry can help: hosts and name servers recover.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         true
     }
 }
 
-/// Connects to `endpoint`, trying its addresses in the resolver's order. `limit` covers everything, name resolution
-/// included; an address that stays silent may use an equal share of what is left, so it cannot starve the next.
+/// Connects to `endpoint`, trying its addresses in the resolver's order. `limit` includes name resolution; each address may
+/// use an equal share of the remaining time, so that a silent one cannot starve the next.
 ///
 /// # Errors
 /// See [`ConnectError`].
@@ -65,7 +58,7 @@ pub async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<TcpStream, 
         .take(ADDRESSES_MAX)
         .collect();
     if addresses.is_empty() {
-        return Err(unresolved(io::Error::new(io::ErrorKind::NotFound, "the name has no address")));
+        return Err(unresolved(io::Error::new(io::ErrorKind::NotFound, "the host name has no address")));
     }
     connect_any(&addresses, deadline).await.map_err(|failure| match failure {
         Some((address, source)) => ConnectError::Refused { endpoint: endpoint.clone(), address, source },
@@ -73,7 +66,7 @@ pub async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<TcpStream, 
     })
 }
 
-/// The first connection that one of `addresses` grants, else the last refusal; `None` when all stayed silent.
+/// The first successful connection to one of `addresses`, otherwise the last error; `None` if none answered.
 async fn connect_any(
     addresses: &[SocketAddr],
     deadline: Instant,
@@ -106,7 +99,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// An address where nothing listens: its port was free a moment ago.
+    /// An address without a listener: its port was just released.
     async fn closed_address() -> SocketAddr {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()

@@ -1,7 +1,7 @@
 //! Listeners, connectors, TLS, sendfile, page-cache reads, and the only clock.
 //!
-//! Everything here is a thin edge over the operating system: no protocol, no policy. Sockets come out with
-//! `TCP_NODELAY` and keepalive set, so no caller has to remember it.
+//! Everything here is a thin layer over the operating system: no protocol, no policy. All sockets have `TCP_NODELAY` and
+//! keepalive set.
 
 pub mod clock;
 mod connect;

@@ -1,4 +1,4 @@
-//! Listening sockets, and an accept that outlives a shortage of descriptors.
+//! Listening sockets, with an accept that survives a shortage of descriptors.
 
 use crate::tune::tune;
 use forebay_types::Side;
@@ -9,24 +9,24 @@ use rustix::{
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections the kernel keeps waiting for [`Listener::accept`]: a whole cluster may start its jobs at once. The
-/// kernel lowers it to `net.core.somaxconn`.
+/// Connections that the kernel queues for [`Listener::accept`]: a whole cluster may start its jobs at once. The kernel
+/// limits it to `net.core.somaxconn`.
 pub const LISTEN_BACKLOG: i32 = 4096;
 
-/// First pause after an accept failed for want of descriptors or memory.
+/// First pause after an accept failed for lack of descriptors or memory.
 pub const ACCEPT_BACK_OFF_MIN: Duration = Duration::from_millis(5);
 
 /// Longest pause between two such accepts: the backlog absorbs it.
 pub const ACCEPT_BACK_OFF_MAX: Duration = Duration::from_millis(500);
 
-/// An address that connections can come to already, to be waited for by a [`Listener`].
+/// A bound address, whose connections are queued until a [`Listener`] accepts them.
 #[derive(Debug)]
 pub struct BoundAddress {
     socket: std::net::TcpListener,
     address: SocketAddr,
 }
 
-/// A listening TCP socket. Connections come out tuned: no delay, keepalive.
+/// A listening TCP socket. Accepted connections have no delay and keepalive set.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -34,24 +34,23 @@ pub struct Listener {
     back_off: Option<Duration>,
 }
 
-/// Why an address cannot be listened at.
+/// Why an address cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {source}")]
 pub struct ListenError {
-    /// The address asked for.
     pub address: SocketAddr,
     /// What the operating system said.
     pub source: io::Error,
 }
 
 impl ListenError {
-    /// Whose side the error is on: our own host's.
+    /// Whose side the error is on: this host's.
     #[must_use]
     pub const fn side(&self) -> Side {
         Side::Internal
     }
 
-    /// Whether trying again later can help: only when another process holds the address.
+    /// Whether a retry can help: only if another process uses the address.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.source.kind() == io::ErrorKind::AddrInUse
@@ -59,11 +58,11 @@ impl ListenError {
 }
 
 impl BoundAddress {
-    /// Takes `address`; port 0 takes a free one. `[::]` accepts IPv4 too. Needs no runtime, so that it can be done before rights are
-    /// given up that it takes.
+    /// Binds `address`; port 0 selects a free port. `[::]` accepts IPv4 too. Needs no runtime, so that it can be called before
+    /// privileges are dropped.
     ///
     /// # Errors
-    /// When the address is taken, not ours, or needs a right we lack.
+    /// If the address is in use, not of this host, or needs a missing privilege.
     pub fn bind(address: SocketAddr) -> Result<Self, ListenError> {
         let socket = Self::open(address).map_err(|source| ListenError { address, source })?;
         let address = socket.local_addr().map_err(|source| ListenError { address, source })?;
@@ -85,7 +84,7 @@ impl BoundAddress {
 }
 
 impl Listener {
-    /// Listens at `address`, as [`BoundAddress::bind`] does. Must run inside a tokio runtime.
+    /// Listens on `address`, like [`BoundAddress::bind`]. Must run inside a tokio runtime.
     ///
     /// # Errors
     /// As for [`BoundAddress::bind`].
@@ -93,24 +92,24 @@ impl Listener {
         Self::of(BoundAddress::bind(address)?)
     }
 
-    /// Listens at an address that was taken before. Must run inside a tokio runtime.
+    /// Listens on a bound address. Must run inside a tokio runtime.
     ///
     /// # Errors
-    /// When the runtime does not take the socket.
+    /// If the runtime does not accept the socket.
     pub fn of(bound: BoundAddress) -> Result<Self, ListenError> {
         let BoundAddress { socket, address } = bound;
         let socket = TcpListener::from_std(socket).map_err(|source| ListenError { address, source })?;
         Ok(Self { socket, address, back_off: None })
     }
 
-    /// The address in use, with the port that was picked for 0.
+    /// The address in use, with the port selected for 0.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The next connection and its peer (an IPv4 peer of an IPv6 socket as IPv4). Never fails: a connection that died
-    /// in the queue is skipped, and a shortage of descriptors or memory is logged once and waited out.
+    /// The next connection and its peer (an IPv4 peer of an IPv6 socket as IPv4). Never fails: a connection that failed in the
+    /// queue is skipped; a shortage of descriptors or memory is logged once, and the accept is retried until it ends.
     ///
     /// Cancel safe: no accepted connection is lost when the future is dropped.
     pub async fn accept(&mut self) -> (TcpStream, SocketAddr) {
@@ -120,15 +119,15 @@ impl Listener {
                     self.back_off = None;
                     match tune(&stream) {
                         Ok(()) => return (stream, SocketAddr::new(peer.ip().to_canonical(), peer.port())),
-                        Err(error) => tracing::debug!(%peer, %error, "connection died before it was served"),
+                        Err(error) => tracing::debug!(%peer, %error, "connection failed before it was served"),
                     }
                 }
                 Err(error) if is_of_one_connection(&error) => {
-                    tracing::debug!(%error, "connection died before it was accepted");
+                    tracing::debug!(%error, "connection failed before it was accepted");
                 }
                 Err(error) => {
                     if self.back_off.is_none() {
-                        tracing::warn!(address = %self.address, %error, "cannot accept connections: waiting");
+                        tracing::warn!(address = %self.address, %error, "cannot accept connections; retrying");
                     }
                     let pause = next_back_off(self.back_off);
                     self.back_off = Some(pause);
@@ -139,7 +138,7 @@ impl Listener {
     }
 }
 
-/// Whether the error concerns the one connection that was next, so that the one behind it can be had at once.
+/// Whether the error concerns only the next connection, so that the one after it can be accepted at once.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),

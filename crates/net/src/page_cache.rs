@@ -1,7 +1,7 @@
-//! Reading only what is in memory already, so that a connection's task never waits for a disk.
+//! Reads of bytes in the page cache only, so that a connection's task never waits for a disk.
 //!
-//! Built on `preadv2` with `RWF_NOWAIT`. A file system without it cannot be asked; its reads are then taken as cheap,
-//! because such file systems are mostly in memory themselves, or do their own waiting in any case.
+//! Built on `preadv2` with `RWF_NOWAIT`. Reads on file systems without it are treated as cheap, because such file systems are
+//! mostly in memory, or block in any case.
 
 use rustix::io::{Errno, ReadWriteFlags};
 use std::{
@@ -12,9 +12,9 @@ use std::{
 /// Size of a page of the page cache in bytes, the grain of [`probe_cached`].
 pub const PAGE_SIZE: u64 = 4096;
 
-/// Whether the first and the last page of the range are in memory. The pages between are not asked: ranges are written
-/// and evicted in runs, and a wrong guess costs one wait, not wrong bytes. `false` also for what cannot be read at all:
-/// who reads it elsewhere can still do something about that.
+/// Whether the first and the last page of the range are in memory. The pages between are not checked: ranges are written and
+/// evicted in runs, and a wrong guess costs one wait, not wrong bytes. Also `false` for unreadable ranges: the slow path
+/// handles the error.
 #[must_use]
 pub fn probe_cached(file: &File, offset: u64, len: u64) -> bool {
     let Some(last) = len.checked_sub(1).map(|behind_first| offset.saturating_add(behind_first)) else {
@@ -23,19 +23,19 @@ pub fn probe_cached(file: &File, offset: u64, len: u64) -> bool {
     is_byte_cached(file, offset) && (offset / PAGE_SIZE == last / PAGE_SIZE || is_byte_cached(file, last))
 }
 
-/// Reads from `offset` into `buffer` what is in memory. `None` when the first byte is not; else the number of bytes
-/// read, which is less than asked for where memory or the file ends (0 only at the end of the file).
+/// Reads bytes in memory from `offset` into `buffer`. `None` if the first byte is not in memory; otherwise the number of bytes
+/// read, which is short at the end of the cached range or of the file (0 only at the end of the file).
 ///
 /// # Errors
-/// What the operating system says of the read.
+/// The error of the read.
 pub fn read_nowait(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     read_nowait_vectored(file, offset, &mut [IoSliceMut::new(buffer)])
 }
 
-/// As [`read_nowait`], scattered over several buffers (at most 1024), which one call fills in order.
+/// Like [`read_nowait`], into several buffers (at most 1024), filled in order.
 ///
 /// # Errors
-/// What the operating system says of the read.
+/// The error of the read.
 pub fn read_nowait_vectored(file: &File, offset: u64, buffers: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
     match read(file, offset, buffers, ReadWriteFlags::NOWAIT) {
         Ok(read_len) => Ok(Some(read_len)),
@@ -49,7 +49,7 @@ fn is_byte_cached(file: &File, offset: u64) -> bool {
     let mut byte = [0];
     match read(file, offset, &mut [IoSliceMut::new(&mut byte)], ReadWriteFlags::NOWAIT) {
         Ok(_) => true,
-        // Behind the end of the largest file there is nothing to wait for.
+        // Beyond the largest possible file there is nothing to wait for.
         Err(errno) => is_unsupported(errno) || errno == Errno::INVAL,
     }
 }

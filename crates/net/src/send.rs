@@ -1,4 +1,4 @@
-//! Sending on a socket: bytes, lists of bytes, and ranges of files that never enter this process.
+//! Sending on a socket: bytes, lists of bytes, and ranges of files without copying them through this process.
 //!
 //! Each function tries at once and waits only when the socket's buffer is full. None is cancel safe: a dropped future
 //! may have sent a part, so the connection must then be closed. The caller is the only writer of its socket.
@@ -14,37 +14,34 @@ use std::{
 };
 use tokio::{io::Interest, net::TcpStream};
 
-/// Most bytes one `sendfile` call is asked for: a fast reader of a large range must not hold a worker thread for long.
+/// Most bytes of one `sendfile` call: a fast reader of a large range must not occupy a worker thread for long.
 pub const SENDFILE_CALL_LEN_MAX: usize = 1 << 20;
 
-/// Most slices that one system call takes (`IOV_MAX` of Linux).
+/// Most slices of one system call (`IOV_MAX` of Linux).
 const SLICES_PER_CALL_MAX: usize = 1024;
 
-/// Why something was not sent. The stream may be left in the middle of a message: close it.
+/// Why sending failed. The stream may be in the middle of a message: close it.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    #[error("the connection broke while sending: {0}")]
+    #[error("the connection failed while sending: {0}")]
     Connection(#[source] io::Error),
-    /// The file could not be read.
     #[error("cannot send {len} bytes at offset {offset} of a file: {source}")]
     File {
         offset: u64,
-        /// Bytes that remained to be sent.
+        /// Bytes not sent.
         len: u64,
-        /// What the operating system said.
         source: io::Error,
     },
-    /// The file ends before the range does.
-    #[error("a file ends at offset {offset}, {missing_bytes} bytes too early")]
+    #[error("a file ends at offset {offset}, {missing_bytes} bytes early")]
     UnexpectedEof {
         offset: u64,
-        /// Bytes that remained to be sent.
+        /// Bytes not sent.
         missing_bytes: u64,
     },
 }
 
 impl SendError {
-    /// Whose side the error is on: the peer's (a client's, as seen by who serves), or the cache disk's.
+    /// Whose side the error is on: the peer's (to a server, the client), or the cache disk's.
     #[must_use]
     pub const fn side(&self) -> Side {
         match self {
@@ -53,19 +50,19 @@ impl SendError {
         }
     }
 
-    /// Whether trying again can help: never on the same connection.
+    /// Whether a retry can help: never on the same connection.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         false
     }
 }
 
-/// What the kernel is told of what follows.
+/// Hint to the kernel about subsequent data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SendHint {
-    /// Nothing: the bytes leave at once.
+    /// None: the bytes are sent at once.
     Last,
-    /// More, at once, so that a header leaves in one packet with the beginning of its body. Whatever is sent next without
+    /// More data follows at once, so that a header is sent in one packet with the beginning of its body. The next send without
     /// this hint flushes both.
     More,
 }
@@ -79,7 +76,7 @@ impl SendHint {
     }
 }
 
-/// Sends what the socket takes of `bytes` without waiting, and gives back the rest.
+/// Sends as many of `bytes` as the socket accepts without waiting, and returns the rest.
 ///
 /// # Errors
 /// [`SendError::Connection`].
@@ -92,7 +89,7 @@ pub fn send_now<'a>(stream: &TcpStream, bytes: &'a [u8], hint: SendHint) -> Resu
     }
 }
 
-/// As [`send_file`], of what the socket takes without waiting by one call; gives back the rest.
+/// Like [`send_file`], with one call that does not wait; returns the rest.
 ///
 /// # Errors
 /// As for [`send_file`].
@@ -117,7 +114,7 @@ pub async fn send_with_more(stream: &TcpStream, bytes: &[u8]) -> Result<(), Send
     send_hinted(stream, bytes, SendHint::More).await
 }
 
-/// Sends all of `slices`, in order, in as few system calls as there can be. The slices are used up.
+/// Sends all of `slices`, in order, in as few system calls as possible. The slices are consumed.
 ///
 /// # Errors
 /// [`SendError::Connection`].
@@ -138,10 +135,10 @@ pub async fn send_vectored(stream: &TcpStream, mut slices: &mut [IoSlice<'_>]) -
 }
 
 /// Sends a range of `file` without copying it through this process. The file's own position is neither used nor moved. A page
-/// that is not in memory blocks the thread: ask [`crate::probe_cached`] first.
+/// that is not in memory blocks the thread: check [`crate::probe_cached`] first.
 ///
 /// # Errors
-/// See [`SendError`]; a range that reaches behind the end of the file is [`SendError::UnexpectedEof`].
+/// See [`SendError`]; a range beyond the end of the file is [`SendError::UnexpectedEof`].
 pub async fn send_file(stream: &TcpStream, file: &File, range: ByteRange) -> Result<(), SendError> {
     let mut rest = range;
     while !rest.is_empty() {
@@ -157,7 +154,7 @@ fn send_file_once(stream: &TcpStream, file: &File, range: ByteRange) -> io::Resu
     retry_interrupted(|| rustix::fs::sendfile(stream, file, Some(&mut cursor), call_len))
 }
 
-/// What remains of `range`, when a call has `sent` so much of it.
+/// The rest of `range` after `sent` bytes.
 fn file_rest(range: ByteRange, sent: io::Result<usize>) -> Result<ByteRange, SendError> {
     match sent {
         Ok(0) if !range.is_empty() => {
@@ -184,7 +181,7 @@ async fn send_hinted(stream: &TcpStream, mut bytes: &[u8], hint: SendHint) -> Re
     Ok(())
 }
 
-/// Repeats a system call that a signal interrupted. "Would block" passes through: it tells tokio to wait.
+/// Repeats a system call interrupted by a signal. "Would block" is returned: tokio then waits.
 fn retry_interrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match call() {

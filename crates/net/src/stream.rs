@@ -1,4 +1,4 @@
-//! A connection that may be encrypted.
+//! A connection, optionally encrypted.
 
 mod async_io;
 
@@ -19,8 +19,8 @@ use tokio::{
     net::TcpStream,
 };
 
-/// A connection, in clear at first. TLS may start on it at any point that both sides agree on; from there on the same socket
-/// carries records.
+/// A connection, initially unencrypted. TLS may start at any point that both sides agree on; from then on the socket carries
+/// TLS records.
 ///
 /// One task at a time receives and one at a time sends; these may be two.
 #[derive(Debug)]
@@ -35,8 +35,7 @@ struct Tls {
     facts: TlsFacts,
 }
 
-/// Bytes that are encrypted before they are sent: several records for one system call, few enough to stay in the processor's
-/// cache.
+/// Bytes encrypted before they are sent: several records per system call, few enough to stay in the processor's cache.
 const ENCRYPT_LEN: usize = 64 << 10;
 
 impl From<TcpStream> for Stream {
@@ -46,48 +45,46 @@ impl From<TcpStream> for Stream {
 }
 
 impl Stream {
-    /// The socket, while the connection is in clear: bytes may go to it directly.
+    /// The socket, while the connection is unencrypted: bytes may be written to it directly.
     #[inline]
     #[must_use]
     pub const fn plain(&self) -> Option<&TcpStream> {
         if self.tls.is_none() { Some(&self.socket) } else { None }
     }
 
-    /// What is known of the encryption; `None` while the connection is in clear.
+    /// Facts about the encryption; `None` while the connection is unencrypted.
     #[must_use]
     pub fn tls(&self) -> Option<&TlsFacts> {
         self.tls.as_ref().map(|tls| &tls.facts)
     }
 
-    /// The address at the other end.
     ///
     /// # Errors
-    /// When the connection is no more.
+    /// If the connection is closed.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.socket.peer_addr()
     }
 
-    /// The address at this end.
     ///
     /// # Errors
-    /// When the connection is no more.
+    /// If the connection is closed.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Goes through the TLS handshake with a client, of which `received` has come already. Unbounded in time.
+    /// Performs the TLS handshake with a client; `received` are its first bytes. Unbounded in time.
     ///
     /// # Errors
-    /// When it fails: the connection cannot be used any more.
+    /// If it fails: the connection is then unusable.
     pub async fn accept_tls(&mut self, acceptor: &TlsAcceptor, received: &[u8]) -> Result<&TlsFacts, TlsError> {
         let (session, facts) = accept(&self.socket, acceptor, received).await?;
         Ok(self.encrypt(session, facts))
     }
 
-    /// Goes through the TLS handshake with a server, which must prove that it is `host`. Unbounded in time.
+    /// Performs the TLS handshake with a server, which must prove that it is `host`. Unbounded in time.
     ///
     /// # Errors
-    /// When it fails: the connection cannot be used any more.
+    /// If it fails: the connection is then unusable.
     pub async fn connect_tls(&mut self, connector: &TlsConnector, host: &str) -> Result<&TlsFacts, TlsError> {
         let (session, facts) = connect(&self.socket, connector, host).await?;
         Ok(self.encrypt(session, facts))
@@ -97,7 +94,7 @@ impl Stream {
         &self.tls.insert(Box::new(Tls { session: Mutex::new(session), facts })).facts
     }
 
-    /// Fills `room` with what is there, once there is something; with nothing when the peer has ended the connection.
+    /// Fills `room` with available bytes, once there are any; with none if the peer has closed the connection.
     #[inline]
     pub fn poll_receive(&mut self, context: &mut Context<'_>, room: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match &mut self.tls {
@@ -106,11 +103,11 @@ impl Stream {
         }
     }
 
-    /// Appends to `target` what can be had without waiting, at most what it has room for; `None` when that is nothing, 0 when
-    /// the peer has ended the connection.
+    /// Appends available bytes to `target`, within its spare capacity, without waiting; `None` if there are none, 0 if the peer has
+    /// closed the connection.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// If the connection fails.
     pub fn try_receive(&self, target: &mut impl BufMut) -> io::Result<Option<usize>> {
         let Some(tls) = &self.tls else { return would_block_as_none(self.socket.try_read_buf(target)) };
         let mut session = tls.session();
@@ -126,19 +123,19 @@ impl Stream {
         }
     }
 
-    /// Waits until [`Self::try_receive`] is worth trying, after it has found nothing.
+    /// Waits until [`Self::try_receive`] may succeed, after it returned `None`.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// If the connection fails.
     pub async fn readable(&self) -> io::Result<()> {
         self.socket.readable().await
     }
 
-    /// Takes of `bytes` what can be sent without waiting; returns how much that is. Of encrypted bytes some may still be
-    /// held back: see [`Self::has_unsent`].
+    /// Sends as many of `bytes` as possible without waiting; returns their number. Encrypted bytes may still be buffered: see
+    /// [`Self::has_unsent`].
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// If the connection fails.
     pub fn try_send(&self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &self.tls else {
             return Ok(would_block_as_none(self.socket.try_write(bytes))?.unwrap_or(0));
@@ -153,21 +150,21 @@ impl Stream {
         Ok(bytes.len() - rest.len())
     }
 
-    /// Whether bytes that [`Self::try_send`] has taken wait for room in the socket. Trying to send nothing sends them.
+    /// Whether bytes accepted by [`Self::try_send`] are still buffered. Sending an empty slice flushes them.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| !tls.session().wire_mut().unsent().is_empty())
     }
 
-    /// Waits until [`Self::try_send`] is worth trying.
+    /// Waits until [`Self::try_send`] may succeed.
     ///
     /// # Errors
-    /// When the connection breaks.
+    /// If the connection fails.
     pub async fn writable(&self) -> io::Result<()> {
         self.socket.writable().await
     }
 
-    /// Sends all of `bytes`. Not cancel safe, like all that sends.
+    /// Sends all of `bytes`. Not cancel safe, like all sending functions.
     ///
     /// # Errors
     /// [`SendError::Connection`].
@@ -178,7 +175,7 @@ impl Stream {
         }
     }
 
-    /// Sends all of `slices`, in order, in as few system calls as there can be. The slices are used up. Not cancel safe.
+    /// Sends all of `slices`, in order, in as few system calls as possible. The slices are consumed. Not cancel safe.
     ///
     /// # Errors
     /// [`SendError::Connection`].
@@ -191,7 +188,7 @@ impl Stream {
 }
 
 impl Drop for Stream {
-    /// Says farewell to the peer as far as that goes without waiting.
+    /// Sends the closing message of TLS, without waiting.
     fn drop(&mut self) {
         if let Some(tls) = &mut self.tls {
             let session = tls.session.get_mut();
@@ -243,7 +240,7 @@ impl Tls {
         self.send_held(socket).await
     }
 
-    /// Sends what is encrypted.
+    /// Sends the encrypted bytes.
     async fn send_held(&self, socket: &TcpStream) -> io::Result<()> {
         while !send_encrypted(socket, &mut self.session())? {
             socket.writable().await?;
@@ -252,7 +249,7 @@ impl Tls {
     }
 }
 
-/// Takes in what the socket has; tells whether that is anything.
+/// Receives the available bytes of the socket; returns whether there were any.
 fn take_in(socket: &TcpStream, session: &mut TlsSession) -> io::Result<bool> {
     match would_block_as_none(socket.try_read_buf(session.wire_mut().room()))? {
         Some(0) => session.wire_mut().end(),
@@ -265,12 +262,12 @@ fn take_in(socket: &TcpStream, session: &mut TlsSession) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Sends what reading has made necessary, as far as that goes without waiting; the rest leaves with what is sent next.
+/// Sends records caused by reading, without waiting; the rest is sent with the next data.
 fn answer(socket: &TcpStream, session: &mut TlsSession) -> io::Result<()> {
     if session.wire_mut().unsent().is_empty() { Ok(()) } else { send_encrypted(socket, session).map(drop) }
 }
 
-/// Sends what is encrypted as far as that goes without waiting; tells whether that is all.
+/// Sends encrypted bytes without waiting; returns whether all were sent.
 fn send_encrypted(socket: &TcpStream, session: &mut TlsSession) -> io::Result<bool> {
     let unsent = session.wire_mut().unsent();
     if unsent.is_empty() {

@@ -4,16 +4,16 @@ use rustix::net::sockopt;
 use std::{io, time::Duration};
 use tokio::net::TcpStream;
 
-/// Silence after which the kernel asks whether the peer still lives: well within the idle limits of usual firewalls.
+/// Idle time before keepalive probes: well within the idle limits of usual firewalls.
 pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
 /// Time between two unanswered keepalive probes.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Unanswered probes that end a connection; a vanished peer is noticed after two minutes.
+/// Unanswered probes that end a connection; a lost peer is detected after two minutes.
 pub const KEEPALIVE_PROBES: u32 = 6;
 
-/// Sends small messages at once and notices peers that vanish.
+/// Disables delays of small messages, and enables keepalive.
 pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;

@@ -1,4 +1,4 @@
-//! One client's attempt to prove who it is.
+//! One client's authentication attempt.
 
 use crate::gate::{Gate, SSS_LIFETIME_S};
 use forebay_auth::{
@@ -8,18 +8,16 @@ use forebay_auth::{
 };
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-/// What is known of a client before it has proven anything.
+/// Facts about a client before authentication.
 #[derive(Clone, Debug)]
 pub struct ClientFacts {
-    /// Where its connection comes from.
     pub address: SocketAddr,
-    /// The user name that it logged in with.
+    /// User name of the login request; unverified.
     pub login: String,
-    /// Whether the connection is encrypted.
     pub is_tls: bool,
 }
 
-/// One client's attempt. Each of its messages goes to [`Attempt::handle`].
+/// One client's authentication attempt. Pass each of its messages to [`Attempt::handle`].
 pub struct Attempt {
     gate: Arc<Gate>,
     protocol: SecurityProtocol,
@@ -28,38 +26,34 @@ pub struct Attempt {
 }
 
 pub enum Step {
-    /// The client is sent this, and its next message goes to the attempt.
+    /// Send this to the client, and pass its next message to the attempt.
     Continue(Box<Attempt>, Vec<u8>),
-    /// The client is who it says.
     Done(Box<Proof>),
-    /// The client is refused.
     Refused(Refusal),
 }
 
-/// What a client has proven.
+/// The result of a successful authentication.
 #[derive(Debug)]
 pub struct Proof {
     pub identity: Identity,
-    /// The key that it shares with this server, for signed requests; of logins by `gsi` only.
+    /// Session key for signed requests; only of `gsi` logins.
     pub session_key: Option<SessionKey>,
-    /// What it has handed to us to show origins, where that is of use.
+    /// Credentials delegated by the client for origins, if any rule uses them.
     pub credentials: Option<Arc<Credentials>>,
-    /// Why some of the attributes that it has shown are not believed; for the log.
-    pub unbelieved: Vec<String>,
+    /// Why some of its attributes were rejected; for the log.
+    pub rejected_attributes: Vec<String>,
 }
 
 impl Proof {
-    /// Who a client is, and nothing else.
     pub(crate) const fn of(identity: Identity) -> Self {
-        Self { identity, session_key: None, credentials: None, unbelieved: Vec::new() }
+        Self { identity, session_key: None, credentials: None, rejected_attributes: Vec::new() }
     }
 }
 
-/// Why a client was refused. Holds nothing that is secret.
+/// Why a client was refused. Contains no secrets.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{protocol}: {reason}")]
 pub struct Refusal {
-    /// The protocol that it tried.
     pub protocol: SecurityProtocol,
     pub reason: String,
 }
@@ -76,20 +70,21 @@ impl Attempt {
         let gsi = match protocol {
             SecurityProtocol::Gsi => {
                 let settings = gate.gsi_settings();
-                Some(GsiServer::new(settings.ok_or_else(|| Refusal::new(protocol, "it is not set up here"))?))
+                Some(GsiServer::new(
+                    settings.ok_or_else(|| Refusal::new(protocol, "it is not configured on this server"))?,
+                ))
             }
             _ => None,
         };
         Ok(Self { gate: Arc::clone(gate), protocol, client: client.clone(), gsi })
     }
 
-    /// The protocol that is tried.
     #[must_use]
     pub const fn protocol(&self) -> SecurityProtocol {
         self.protocol
     }
 
-    /// Takes a message of the client. May compute for milliseconds: not on a thread that must not wait.
+    /// Handles a message of the client. May compute for milliseconds: do not call it on a thread that must not block.
     #[must_use]
     pub fn handle(mut self: Box<Self>, message: &[u8], now: UnixTime) -> Step {
         let host = self.client.address.ip().to_string();
@@ -112,7 +107,9 @@ impl Attempt {
                 parse_unix_message(message, &host).map_err(|error| Refusal::new(self.protocol, error)).map(known)
             }
             SecurityProtocol::Host => Ok(known(Identity::of(Method::Host, &host))),
-            SecurityProtocol::Tls => Err(Refusal::new(self.protocol, "certificates are shown in the handshake")),
+            SecurityProtocol::Tls => {
+                Err(Refusal::new(self.protocol, "certificates are exchanged in the TLS handshake"))
+            }
         };
         self.gsi = None;
         match proven {
@@ -136,19 +133,20 @@ impl Attempt {
 
     fn handle_sss(&self, message: &[u8], host: &str, now: UnixTime) -> Result<SssStep, Refusal> {
         let refused = |reason: &dyn fmt::Display| Refusal::new(SecurityProtocol::Sss, reason);
-        let keytab = self.gate.keytab.as_ref().ok_or_else(|| refused(&"it is not set up here"))?.get();
+        let keytab = self.gate.keytab.as_ref().ok_or_else(|| refused(&"it is not configured on this server"))?.get();
         let peer = SssPeer { address: self.client.address, host };
         verify_sss_message(message, &keytab, SSS_LIFETIME_S, &self.gate.sss_seen, &peer, &self.client.login, now)
             .map_err(|error| refused(&error))
     }
 
-    /// Who a client is whose certificate is good.
+    /// The identity of a client with a valid certificate.
     fn admit(&self, peer: GsiPeer, now: UnixTime) -> Result<Proof, Refusal> {
         let protocol = SecurityProtocol::Gsi;
-        let grid = self.gate.grid.as_ref().ok_or_else(|| Refusal::new(protocol, "it is not set up here"))?;
+        let grid =
+            self.gate.grid.as_ref().ok_or_else(|| Refusal::new(protocol, "it is not configured on this server"))?;
         let proof = self.gate.owner(grid, &peer.chain, protocol, &self.client, now)?;
         if let Some(reason) = &peer.delegation_refusal {
-            tracing::info!(client = %self.client.address, reason, "a client delegates no proxy");
+            tracing::info!(client = %self.client.address, reason, "the client did not delegate a proxy");
         }
         let credentials = self.gate.credentials_of_delegate(peer.delegated);
         Ok(Proof { session_key: Some(peer.session_key), credentials, ..proof })

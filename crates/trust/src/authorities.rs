@@ -1,10 +1,10 @@
-//! The certification authorities of a site: a directory in the layout of the grid.
+//! The certification authorities of a site: a directory in the usual layout of the grid.
 //!
-//! `HASH.N` and `*.pem` are certificates, `HASH.rN` revocation lists, `*.signing_policy` whom an authority may certify.
+//! `HASH.N` and `*.pem` are certificates, `HASH.rN` revocation lists, `*.signing_policy` the names an authority may certify.
 
 use crate::{
     files::{list, read},
-    watched::{LoadError, Watched},
+    reloading_file::{LoadError, ReloadingFile},
 };
 use forebay_auth::x509::{RevocationList, SigningPolicy, TrustAnchors};
 use parking_lot::Mutex;
@@ -14,23 +14,23 @@ use std::{
     sync::Arc,
 };
 
-/// What is in a directory of authorities.
+/// The content of a directory of authorities.
 #[derive(Debug)]
 pub struct Authorities {
-    /// What chains are verified with.
+    /// Trust anchors for the verification of chains.
     pub anchors: Arc<TrustAnchors>,
-    /// Files that could not be used, and why.
+    /// Unusable files, with the reasons.
     pub faults: Vec<Fault>,
 }
 
-/// A file that could not be used.
+/// An unusable file.
 #[derive(Debug)]
 pub struct Fault {
     pub path: PathBuf,
     pub reason: String,
 }
 
-/// What a file in the directory is, by its name.
+/// Type of a file in the directory, from its name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     Certificate,
@@ -46,14 +46,14 @@ struct Empty {
     path: PathBuf,
 }
 
-/// What was good in the files of a directory when they were last read, and what was said of those that are not.
+/// The last valid content of the files in a directory, and the logged faults.
 #[derive(Debug, Default)]
 struct LastGood {
     files: HashMap<PathBuf, Kept>,
     told: HashSet<(PathBuf, String)>,
 }
 
-/// The content of a file that does not count for nothing when it is damaged later.
+/// Valid content of a file, kept in use if the file is damaged later.
 #[derive(Clone, Debug)]
 enum Kept {
     Crl(RevocationList),
@@ -61,32 +61,32 @@ enum Kept {
 }
 
 impl Authorities {
-    /// Reads the directory at `path`. A file that cannot be used is told in the log and left out.
+    /// Reads the directory at `path`. Unusable files are logged and ignored.
     ///
     /// # Errors
-    /// When it cannot be listed, or holds no authority.
+    /// If it cannot be listed, or contains no authority.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
         LastGood::default().read(path)
     }
 
-    /// Reads the directory at `path` and again when it changes. In place of a revocation list or signing policy that cannot be used
-    /// any more, the last good one of that file counts.
+    /// Reads the directory at `path`, and reloads it when it changes. If a revocation list or signing policy becomes unusable,
+    /// the last valid content of that file stays in use.
     ///
     /// # Errors
     /// As for [`Authorities::read`].
-    pub fn watch(path: &Path) -> Result<Watched<Self>, LoadError> {
+    pub fn watch(path: &Path) -> Result<ReloadingFile<Self>, LoadError> {
         let directory = path.to_owned();
         let last_good = Mutex::new(LastGood::default());
-        Watched::read(vec![path.to_owned()], move |_| last_good.lock().read(&directory))
+        ReloadingFile::read(vec![path.to_owned()], move |_| last_good.lock().read(&directory))
     }
 }
 
 impl LastGood {
-    /// Reads a directory, and remembers what is good in it.
+    /// Reads a directory, and remembers the valid content.
     fn read(&mut self, directory: &Path) -> Result<Authorities, LoadError> {
         let mut anchors = TrustAnchors::new();
         let mut files: Vec<_> = list(directory)?.into_iter().map(|path| (kind_of(&path), path)).collect();
-        // Authorities first: lists are compared with them.
+        // Authorities first: revocation lists are verified with them.
         files.sort_by_key(|(kind, _)| *kind != Kind::Certificate);
         let (mut good, mut faults) = (HashMap::new(), Vec::new());
         for (kind, path) in files {
@@ -108,16 +108,16 @@ impl LastGood {
         Ok(Authorities { anchors: Arc::new(anchors), faults })
     }
 
-    /// Logs a fault that was not there before.
+    /// Logs a fault once.
     fn tell(&self, path: &Path, reason: &str, is_kept: bool) {
         if self.told.contains(&(path.to_owned(), reason.to_owned())) {
             return;
         }
         let file = path.display();
         if is_kept {
-            tracing::error!(%file, reason, "a file of a certification authority cannot be used any more: what it held before stays in use");
+            tracing::error!(%file, reason, "a file of a certification authority has become unusable; its last valid content stays in use");
         } else {
-            tracing::warn!(%file, reason, "a file of a certification authority cannot be used");
+            tracing::warn!(%file, reason, "unusable file of a certification authority");
         }
     }
 }
@@ -132,7 +132,7 @@ impl Kept {
     }
 }
 
-/// Adds what is in the file at `path`, if it is of a kind that counts; what is wrong with it otherwise.
+/// Adds the content of the file at `path`, if it is of a known type; returns the fault otherwise.
 fn add(anchors: &mut TrustAnchors, kind: Kind, path: &Path) -> Result<Option<Kept>, String> {
     if kind == Kind::Other {
         return Ok(None);
@@ -171,7 +171,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn names_tell_what_files_are() {
+    fn names_determine_file_types() {
         for (name, kind) in [
             ("5168735f.0", Kind::Certificate),
             ("5168735f.12", Kind::Certificate),
@@ -198,7 +198,7 @@ mod tests {
     const NOW: UnixTime = UnixTime(1_800_000_000);
 
     /// Whether the authority has a list, and a policy: it is good for a person where they are required.
-    fn in_use(watched: &Watched<Authorities>) -> (bool, bool) {
+    fn in_use(watched: &ReloadingFile<Authorities>) -> (bool, bool) {
         let person = Chain::from_pem(PERSON.as_bytes()).unwrap();
         let is_good = |crls, signing_policies| {
             let rules = TrustRules { crls, signing_policies, allow_limited: true };
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_good_stays_in_use_when_its_file_is_damaged_and_goes_with_its_file() {
+    fn valid_content_stays_in_use_when_its_file_is_damaged_and_is_removed_with_its_file() {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str| directory.path().join(name);
         let (authority, crl, policy) = (file("aaaaaaaa.0"), file("aaaaaaaa.r0"), file("aaaaaaaa.signing_policy"));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_its_authority_has_not_signed_is_told() {
+    fn a_list_not_signed_by_its_authority_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("aaaaaaaa.0"), CA).unwrap();
         fs::write(directory.path().join("aaaaaaaa.r0"), FORGED_CRL).unwrap();

@@ -1,4 +1,4 @@
-//! Who the owner of a chain of certificates is: shared by the logins that show one.
+//! The owner of a certificate chain, for all logins with certificates.
 
 use crate::{
     attempt::{ClientFacts, Proof, Refusal},
@@ -12,14 +12,15 @@ use forebay_auth::{
 };
 
 impl Gate {
-    /// Whether certificates of TLS handshakes name clients, here at all.
+    /// Whether certificates of TLS handshakes identify clients on this server.
     #[must_use]
     pub fn takes_certificates(&self) -> bool {
         self.grid.is_some() && self.options.methods.contains(&SecurityProtocol::Tls)
     }
 
-    /// Who a client is that has shown `chain` in a TLS handshake and proven there that the leaf is its own, or why it is nobody.
-    /// `None` when such clients are known by other means. May compute for milliseconds: not on a thread that must not wait.
+    /// The identity of a client that presented `chain` in a TLS handshake and proved possession of its key, or why the chain is
+    /// refused. `None` if this server does not identify clients by TLS. May compute for milliseconds: do not call it on a thread
+    /// that must not block.
     pub fn certified(&self, chain: &Chain, client: &ClientFacts, now: UnixTime) -> Option<Result<Proof, Refusal>> {
         let permitted = self.permitted(client);
         let is_permitted = matches!(&permitted, Permitted::Only(these) if these.contains(&SecurityProtocol::Tls));
@@ -30,7 +31,7 @@ impl Gate {
         Some(owner)
     }
 
-    /// The owner of a chain that is trusted, with the attributes of organizations that it carries.
+    /// The owner of a trusted chain, with its attributes of organizations.
     pub(crate) fn owner(
         &self,
         grid: &GridFiles,
@@ -42,20 +43,20 @@ impl Gate {
         let found = self.attributes(grid, chain, now);
         if self.options.voms == VomsUse::Require && found.names.is_empty() {
             let reason = match found.refusals.first() {
-                Some(refusal) => format!("no attribute of an organization is good: {refusal}"),
-                None => "the proxy carries no attributes of an organization: make it with voms-proxy-init".to_owned(),
+                Some(refusal) => format!("no valid attribute of an organization: {refusal}"),
+                None => "the proxy has no attributes of an organization: create it with voms-proxy-init".to_owned(),
             };
             return Err(Refusal::new(protocol, reason));
         }
         let method = if protocol == SecurityProtocol::Tls { Method::Tls } else { Method::Gsi };
         let mut identity = chain.identity(method, &client.address.ip().to_string(), found.names);
-        // Attributes end on their own; what rests on them must not outlive them.
+        // Attributes may expire before the certificate; the identity must not outlive them.
         if let Some(end) = found.valid_until.filter(|_| !identity.attributes.is_empty()) {
             let end = end.plus(1);
             identity.expires_at = Some(identity.expires_at.map_or(end, |proxy_end| proxy_end.min(end)));
         }
-        let unbelieved = found.refusals.iter().map(ToString::to_string).collect();
-        Ok(Proof { unbelieved, ..Proof::of(identity) })
+        let rejected_attributes = found.refusals.iter().map(ToString::to_string).collect();
+        Ok(Proof { rejected_attributes, ..Proof::of(identity) })
     }
 
     fn attributes(&self, grid: &GridFiles, chain: &Chain, now: UnixTime) -> Attributes {

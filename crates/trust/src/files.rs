@@ -1,4 +1,4 @@
-//! Reading files and directories that administrators keep, within limits.
+//! Reading of files and directories maintained by administrators, within limits.
 
 use std::{
     fs::{self, File},
@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Longest file that is read: revocation lists of large authorities have some MiB.
+/// Longest file in bytes: revocation lists of large authorities have some MiB.
 pub const FILE_LEN_MAX: u64 = 64 << 20;
 
-/// Most entries of a directory that are looked at.
+/// Most entries of a directory.
 pub const DIRECTORY_ENTRIES_MAX: usize = 20_000;
 
 /// Why a file or directory could not be read.
@@ -27,21 +27,14 @@ pub enum FileError {
     /// More entries than [`DIRECTORY_ENTRIES_MAX`].
     #[error("{} has more than {DIRECTORY_ENTRIES_MAX} entries", path.display())]
     TooMany { path: PathBuf },
-    /// A secret that others can read.
-    #[error("{} can be read by others (mode {mode:o}): chmod {wanted:o} it", path.display())]
-    Open {
-        path: PathBuf,
-        /// The mode that it has.
-        mode: u32,
-        /// The mode that it should have.
-        wanted: u32,
-    },
+    #[error("{} can be read by others (mode {mode:o}): run chmod {wanted:o} on it", path.display())]
+    Open { path: PathBuf, mode: u32, wanted: u32 },
 }
 
 /// The bytes of a file.
 ///
 /// # Errors
-/// When it cannot be read, or is too long.
+/// If it cannot be read, or is too long.
 pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     let failed = |source| FileError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
@@ -53,10 +46,10 @@ pub fn read(path: &Path) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// As [`read`], of a secret: nobody but its owner, and who is in its group when `group_may_read`, may be able to read it.
+/// Like [`read`], for a secret: only its owner, and with `group_may_read` its group, may have access.
 ///
 /// # Errors
-/// As for [`read`], and when others can read it.
+/// As for [`read`], and if other users can read it.
 pub fn read_secret(path: &Path, group_may_read: bool) -> Result<Vec<u8>, FileError> {
     let failed = |source| FileError::Read { path: path.to_owned(), source };
     let mode = fs::metadata(path).map_err(failed)?.mode() & 0o777;
@@ -67,10 +60,10 @@ pub fn read_secret(path: &Path, group_may_read: bool) -> Result<Vec<u8>, FileErr
     read(path)
 }
 
-/// The paths of what is in a directory, in order.
+/// The paths of the entries of a directory, sorted.
 ///
 /// # Errors
-/// When it cannot be listed, or has too many entries.
+/// If it cannot be listed, or has too many entries.
 pub fn list(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let failed = |source| FileError::Read { path: path.to_owned(), source };
     let mut paths = Vec::new();
@@ -84,8 +77,7 @@ pub fn list(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(paths)
 }
 
-/// What shows that a file or directory has changed: files by their inode, size and times, directories by those of all that is in
-/// them, two levels deep.
+/// Detects changes of files by inode, size and times, and of directories by those of all their entries, two levels deep.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Fingerprint(Vec<(PathBuf, Option<Seen>)>);
 
@@ -97,11 +89,11 @@ struct Seen {
     changed: (i64, i64),
 }
 
-/// Levels of directories whose entries belong to the fingerprint.
+/// Levels of directories included in the fingerprint.
 const DEPTH: usize = 2;
 
 impl Fingerprint {
-    /// The fingerprint that `paths` have now. What cannot be looked at is a part of it, too.
+    /// The current fingerprint of `paths`. Inaccessible files are part of it, too.
     #[must_use]
     pub fn of(paths: &[PathBuf]) -> Self {
         let mut fingerprint = Self::default();
@@ -134,7 +126,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn secrets_that_others_can_read_are_refused() {
+    fn secrets_readable_by_others_are_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (mode, group_may_read, is_read) in [
             (0o600, false, true),
@@ -149,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_changes_with_what_is_in_a_directory() {
+    fn a_fingerprint_changes_with_the_content_of_a_directory() {
         let directory = tempfile::tempdir().unwrap();
         let paths = [directory.path().to_owned()];
         fs::create_dir(directory.path().join("vo")).unwrap();
@@ -164,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn errors_name_the_unreadable_file() {
         let error = read(Path::new("/no/such/file")).unwrap_err();
         assert!(error.to_string().contains("/no/such/file"), "{error}");
         assert!(list(Path::new("/no/such/directory")).is_err());

@@ -1,4 +1,4 @@
-//! The gate: whom clients are asked to be, and what those who came through may do.
+//! The gate: authentication and authorization of clients.
 
 use crate::{
     attempt::{Attempt, ClientFacts, Proof, Refusal},
@@ -8,7 +8,7 @@ use crate::{
     options::SecurityOptions,
     organizations::Organizations,
     origin_credentials::OriginCredentials,
-    watched::{LoadError, Watched},
+    reloading_file::{LoadError, ReloadingFile},
 };
 use forebay_auth::{
     Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams, SssSeen, Token,
@@ -25,75 +25,75 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// How long a message of the protocol `sss` is good, seconds: as stock servers have it.
+/// Validity of a message of the protocol `sss` in seconds, as on stock servers.
 pub(crate) const SSS_LIFETIME_S: u32 = 13;
 
-/// Where things are that the gate needs besides its options.
+/// Files of the gate besides its options.
 #[derive(Clone, Debug, Default)]
 pub struct GateFiles {
     /// Certificate and key of this host, PEM.
     pub credential: Option<(PathBuf, PathBuf)>,
     /// Directory of the certification authorities.
     pub ca_dir: PathBuf,
-    /// Name of this host, for attributes that are for certain hosts only.
+    /// Name of this host, for attributes restricted to certain hosts.
     pub host: String,
 }
 
-/// Whom clients are asked to be, and what those who came through may do. Shared by all fronts.
+/// Authentication and authorization of clients. Shared by all fronts.
 #[derive(Debug)]
 pub struct Gate {
     pub(crate) options: SecurityOptions,
     pub(crate) host: String,
     pub(crate) origins: Arc<OriginCredentials>,
     pub(crate) grid: Option<GridFiles>,
-    pub(crate) keytab: Option<Watched<Keytab>>,
+    pub(crate) keytab: Option<ReloadingFile<Keytab>>,
     pub(crate) sss_seen: SssSeen,
     issuers: RwLock<Arc<Issuers>>,
-    /// Keys of issuers that are kept in files.
-    key_files: Vec<(String, Watched<KeySet>)>,
-    /// Keys of issuers that are fetched.
+    /// Keys of issuers from files.
+    key_files: Vec<(String, ReloadingFile<KeySet>)>,
+    /// Keys fetched from issuers.
     issuer_keys: Vec<IssuerKeys>,
-    /// Tokens that were verified a moment ago.
+    /// Recently verified tokens.
     verified: Mutex<VerifiedTokens>,
 }
 
-/// Tokens that are remembered: one for each job of a large site.
+/// Recently verified tokens: one for each job of a large site.
 const VERIFIED_MAX: usize = 16_384;
 
-/// The files behind certificates of clients.
+/// The files for client certificates.
 #[derive(Debug)]
 pub(crate) struct GridFiles {
-    credential: Watched<Arc<Credential>>,
-    authorities: Watched<Authorities>,
-    pub(crate) organizations: Watched<Organizations>,
+    credential: ReloadingFile<Arc<Credential>>,
+    authorities: ReloadingFile<Authorities>,
+    pub(crate) organizations: ReloadingFile<Organizations>,
     half: Arc<SharedHalf>,
 }
 
-/// What a client is told at login.
+/// What a client must prove at login.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Demand {
-    /// Nothing is asked of it.
+    /// Nothing.
     Nothing,
-    /// One of these protocols, as they are listed on the wire.
+    /// Its identity, by one of these protocols, as listed on the wire.
     OneOf(String),
 }
 
-/// No protocol that the client may use is possible on its connection.
+/// The client's connection allows none of the protocols it may use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("no way to authenticate is open on this connection: use TLS (roots://), or ask the administrator")]
+#[error("no authentication method is available on this connection: use TLS (roots://), or ask the administrator")]
 pub struct NoWayIn;
 
 impl Gate {
-    /// Reads all files that `options` speak of. Blocks on the disk.
+    /// Reads all files named in `options`. Blocks on the disk.
     ///
     /// # Errors
-    /// When one of them cannot be used.
+    /// If one of them cannot be used.
     pub fn open(options: SecurityOptions, files: &GateFiles) -> Result<Self, LoadError> {
         let uses = |protocol| options.methods.contains(&protocol);
         let grid = match (&files.credential, uses(SecurityProtocol::Gsi) || uses(SecurityProtocol::Tls)) {
             (Some(credential), true) => Some(GridFiles::open(credential, &files.ca_dir, &options.voms_dir)?),
             (None, true) => {
-                return Err("\"gsi\" and \"tls\" need a certificate: write tls.certificate and tls.key".into());
+                return Err("\"gsi\" and \"tls\" need a certificate: set tls.certificate and tls.key".into());
             }
             (_, false) => None,
         };
@@ -129,7 +129,7 @@ impl Gate {
         Ok(gate)
     }
 
-    /// A gate that stands open: nobody is asked, and everybody may do everything.
+    /// A gate without authentication and authorization: everything is allowed.
     #[must_use]
     pub fn wide_open() -> Self {
         Self {
@@ -150,13 +150,12 @@ impl Gate {
         Mutex::new(VerifiedTokens::new(VERIFIED_MAX))
     }
 
-    /// How it was set up.
     #[must_use]
     pub const fn options(&self) -> &SecurityOptions {
         &self.options
     }
 
-    /// Reads again what has changed, and forgets keys that have served their time. Blocks on the disk.
+    /// Reloads changed files, and drops expired GSI keys. Blocks on the disk.
     pub fn refresh(&self) {
         if let Some(grid) = &self.grid {
             grid.credential.refresh_and_log();
@@ -176,14 +175,14 @@ impl Gate {
         }
     }
 
-    /// Puts the keys that are in files to their issuers.
+    /// Assigns the keys in files to their issuers.
     fn take_keys(&self) {
         for (url, keys) in &self.key_files {
             self.set_keys(url, keys.get().as_ref().clone());
         }
     }
 
-    /// Takes the keys of an issuer in place of those it had; what was believed by those is forgotten.
+    /// Replaces the keys of an issuer; tokens verified with the old ones are forgotten.
     fn set_keys(&self, url: &str, keys: KeySet) {
         {
             let mut current = self.issuers.write();
@@ -194,7 +193,7 @@ impl Gate {
         self.verified.lock().clear();
     }
 
-    /// Keeps the keys of issuers current that are fetched, as long as it is polled. Runs inside a tokio runtime.
+    /// Keeps fetched keys of issuers current, as long as it is polled. Runs inside a tokio runtime.
     pub async fn keep_keys_current(self: Arc<Self>) {
         let mut tasks = JoinSet::new();
         for number in 0..self.issuer_keys.len() {
@@ -207,7 +206,7 @@ impl Gate {
         }
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "a fault of our own: the keys of a token issuer are not fetched any more");
+                tracing::error!(%error, "internal error: the keys of a token issuer are no longer fetched");
             }
         }
     }
@@ -216,10 +215,10 @@ impl Gate {
         Arc::clone(&self.issuers.read())
     }
 
-    /// What is asked of a client.
+    /// What a client must prove at login.
     ///
     /// # Errors
-    /// When nothing that it may use is possible on its connection.
+    /// If no protocol it may use is available on its connection.
     pub fn demand(&self, client: &ClientFacts) -> Result<Demand, NoWayIn> {
         if self.options.methods.is_empty() {
             return Ok(Demand::Nothing);
@@ -232,7 +231,7 @@ impl Gate {
         }
     }
 
-    /// What the client may prove itself with on its connection.
+    /// The protocols available to the client on its connection.
     pub(crate) fn permitted(&self, client: &ClientFacts) -> Permitted {
         let address = client.address.ip().to_string();
         let is_safe = client.is_tls || self.takes_plain_tokens(client);
@@ -253,7 +252,7 @@ impl Gate {
         Some(Offer { protocol, params })
     }
 
-    /// What the GSI handshakes that begin now work with.
+    /// The settings for new GSI handshakes.
     pub(crate) fn gsi_settings(&self) -> Option<Arc<GsiServerSettings>> {
         let grid = self.grid.as_ref()?;
         Some(Arc::new(GsiServerSettings {
@@ -261,7 +260,7 @@ impl Gate {
             trust: Arc::clone(&grid.authorities.get().anchors),
             rules: self.options.trust,
             allow_unsigned: self.options.allows_unsigned_gsi,
-            asks_delegation: self.options.takes_delegations && self.speaks_for_clients(),
+            asks_delegation: self.options.takes_delegations && self.uses_client_credentials(),
             half: Arc::clone(&grid.half),
         }))
     }
@@ -270,71 +269,70 @@ impl Gate {
         self.options.takes_plain_tokens_on_loopback && client.address.ip().is_loopback()
     }
 
-    /// Begins to let a client prove itself with `protocol`.
+    /// Starts the authentication of a client with `protocol`.
     ///
     /// # Errors
-    /// When it may not use that protocol.
+    /// If it may not use that protocol.
     pub fn begin(self: &Arc<Self>, protocol: SecurityProtocol, client: &ClientFacts) -> Result<Attempt, Refusal> {
         let is_permitted = matches!(self.permitted(client), Permitted::Only(these) if these.contains(&protocol));
         if !is_permitted {
-            return Err(Refusal::new(protocol, "this client may not use it here"));
+            return Err(Refusal::new(protocol, "this client may not use it"));
         }
         Attempt::new(self, protocol, client)
     }
 
-    /// Who a client is that nothing was asked of.
+    /// The identity of a client without authentication.
     #[must_use]
-    pub fn unasked(client: &ClientFacts) -> Proof {
+    pub fn anonymous_identity(client: &ClientFacts) -> Proof {
         let host = client.address.ip().to_string();
         let user = Some(client.login.clone()).filter(|login| !login.is_empty());
         Proof::of(Identity { user, ..Identity::anonymous(&host) })
     }
 
-    /// Who brings `token` along with a request.
+    /// The identity of the bearer of `token`, which came with a request.
     ///
     /// # Errors
-    /// Why it is not believed.
+    /// Why the token is refused.
     pub fn bearer(&self, token: &Token, client: &ClientFacts, now: UnixTime) -> Result<Identity, Refusal> {
-        self.check_way(client)?;
-        let believed = self.believe(token, client, now).inspect_err(|error| {
+        self.require_secure_transport(client)?;
+        let verified = self.verify_token(token, client, now).inspect_err(|error| {
             if let Some(keys) = self.missing_keys(token, error) {
                 keys.want(now);
             }
         });
-        believed.map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))
+        verified.map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))
     }
 
-    /// As [`Self::bearer`], of a token that comes as a login: when it needs a key that is missing, that is waited for, for some
-    /// seconds at most. Blocks.
+    /// Like [`Self::bearer`], for a token used as a login: a missing key is awaited for at most some seconds. Blocks.
     pub(crate) fn bearer_at_login(
         &self,
         token: &Token,
         client: &ClientFacts,
         now: UnixTime,
     ) -> Result<Identity, Refusal> {
-        self.check_way(client)?;
-        let believed = self.believe(token, client, now).or_else(|error| match self.missing_keys(token, &error) {
+        self.require_secure_transport(client)?;
+        let verified = self.verify_token(token, client, now).or_else(|error| match self.missing_keys(token, &error) {
             Some(keys) => {
                 keys.want_and_wait(now);
-                self.believe(token, client, now)
+                self.verify_token(token, client, now)
             }
             None => Err(error),
         });
-        believed.map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))
+        verified.map_err(|error| Refusal::new(SecurityProtocol::Ztn, error))
     }
 
-    /// Refuses tokens that came where everybody could read them.
+    /// Refuses tokens sent over an insecure connection.
     ///
     /// # Errors
-    /// When they did.
-    pub fn check_way(&self, client: &ClientFacts) -> Result<(), Refusal> {
+    /// If the connection is insecure.
+    pub fn require_secure_transport(&self, client: &ClientFacts) -> Result<(), Refusal> {
         if client.is_tls || self.takes_plain_tokens(client) {
             return Ok(());
         }
-        Err(Refusal::new(SecurityProtocol::Ztn, "tokens are taken over TLS only: use roots://"))
+        Err(Refusal::new(SecurityProtocol::Ztn, "tokens are accepted over TLS only: use roots://"))
     }
 
-    fn believe(&self, token: &Token, client: &ClientFacts, now: UnixTime) -> Result<Identity, TokenError> {
+    fn verify_token(&self, token: &Token, client: &ClientFacts, now: UnixTime) -> Result<Identity, TokenError> {
         let host = client.address.ip().to_string();
         let known = self.verified.lock().get(token, now);
         if let Some(identity) = known {
@@ -345,7 +343,7 @@ impl Gate {
         Ok(identity)
     }
 
-    /// Keys that are fetched, of which a token refused with `error` needs a newer one.
+    /// The fetched keys of the issuer, if a token refused with `error` may need a newer key.
     fn missing_keys(&self, token: &Token, error: &TokenError) -> Option<&IssuerKeys> {
         error.asks_for_keys()?;
         let issuers = self.issuers();
@@ -353,13 +351,12 @@ impl Gate {
         self.issuer_keys.iter().find(|keys| keys.url() == issuer.url)
     }
 
-    /// Whether there are rules on who may do what.
     #[must_use]
     pub const fn has_rules(&self) -> bool {
         self.options.grants.is_some()
     }
 
-    /// What the rules say; `None` when there are none, and everybody may do everything.
+    /// The decision of the rules; `None` without rules: everything is allowed.
     #[must_use]
     pub fn decide(&self, identity: &Identity, path: &Lfn, right: Right, now: UnixTime) -> Option<Decision<'_>> {
         self.options.grants.as_ref().map(|grants| grants.decide(identity, path, right, now))
@@ -369,7 +366,7 @@ impl Gate {
 impl GridFiles {
     fn open(credential: &(PathBuf, PathBuf), ca_dir: &Path, voms_dir: &Path) -> Result<Self, LoadError> {
         let (certificate, key) = credential.clone();
-        let credential = Watched::read(vec![certificate.clone(), key.clone()], move |_| {
+        let credential = ReloadingFile::read(vec![certificate.clone(), key.clone()], move |_| {
             let credential = Credential::from_pem(&read(&certificate)?, &read_secret(&key, true)?)?;
             Ok(Arc::new(credential))
         })?;
@@ -383,12 +380,12 @@ impl GridFiles {
     }
 }
 
-fn watch_keytab(path: &Path) -> Result<Watched<Keytab>, LoadError> {
+fn watch_keytab(path: &Path) -> Result<ReloadingFile<Keytab>, LoadError> {
     let file = path.to_owned();
-    Watched::read(vec![path.to_owned()], move |_| Ok(Keytab::parse(&read_secret(&file, true)?)?))
+    ReloadingFile::read(vec![path.to_owned()], move |_| Ok(Keytab::parse(&read_secret(&file, true)?)?))
 }
 
-fn watch_keys(path: &Path) -> Result<Watched<KeySet>, LoadError> {
+fn watch_keys(path: &Path) -> Result<ReloadingFile<KeySet>, LoadError> {
     let file = path.to_owned();
-    Watched::read(vec![path.to_owned()], move |_| Ok(KeySet::parse(&read(&file)?)?))
+    ReloadingFile::read(vec![path.to_owned()], move |_| Ok(KeySet::parse(&read(&file)?)?))
 }

@@ -1,17 +1,17 @@
-//! What identities are checked against: certification authorities, virtual organizations, keys and issuers, read from files, and
-//! read again when the files change; keys of token issuers also from the issuers themselves.
+//! Authentication: certification authorities, virtual organizations, keys and token issuers, read from files that are reloaded
+//! when they change; keys of token issuers also from the issuers themselves.
 
 mod attempt;
 mod authorities;
 mod certificate;
+mod delegation;
 mod files;
 mod gate;
 mod issuer_keys;
 mod options;
 mod organizations;
 mod origin_credentials;
-mod spoken_for;
-mod watched;
+mod reloading_file;
 
 pub use attempt::{Attempt, ClientFacts, Proof, Refusal, Step};
 pub use authorities::{Authorities, Fault};
@@ -23,4 +23,4 @@ pub use issuer_keys::{
 pub use options::{SecurityOptions, VomsUse};
 pub use organizations::Organizations;
 pub use origin_credentials::{CredentialOptions, CredentialRule, OriginCredentials, OriginProof, UserCredentials};
-pub use watched::{LoadError, Refreshed, Watched};
+pub use reloading_file::{LoadError, Refreshed, ReloadingFile};

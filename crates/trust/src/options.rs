@@ -1,42 +1,42 @@
-//! How clients are asked who they are, and what they may do.
+//! Options of authentication and authorization.
 
 use crate::issuer_keys::IssuerDiscovery;
 use forebay_auth::{Bindings, Grants, Issuers, SecurityProtocol, SigningLevel, x509::TrustRules};
 use std::{path::PathBuf, time::Duration};
 
-/// Who clients are, and what they may do.
+/// Options of authentication and authorization.
 #[derive(Clone, Debug)]
 pub struct SecurityOptions {
-    /// What clients may prove themselves with, the preferred one first; empty when nobody is asked.
+    /// Authentication methods, the preferred one first; empty without authentication.
     pub methods: Vec<SecurityProtocol>,
-    /// Which of them some clients may use; the first that matches counts.
+    /// Restrictions of the methods for some clients; the first match counts.
     pub bindings: Bindings,
-    /// What is done with attributes of virtual organizations.
+    /// Use of attributes of virtual organizations.
     pub voms: VomsUse,
-    /// Which servers may sign attributes.
+    /// Directory of the servers that may sign attributes.
     pub voms_dir: PathBuf,
-    /// What chains of certificates must fulfil.
+    /// Requirements on certificate chains.
     pub trust: TrustRules,
     pub keytab: Option<PathBuf>,
-    /// Whether clients on this machine may send tokens in clear.
+    /// Whether clients on this machine may send tokens unencrypted.
     pub takes_plain_tokens_on_loopback: bool,
-    /// How often files are looked at for changes.
+    /// Interval in which files are checked for changes.
     pub refresh_interval: Duration,
     /// Whether clients of GSI versions before 10400 are accepted.
     pub allows_unsigned_gsi: bool,
-    /// How much clients that share a key with the server have to sign on connections in clear.
+    /// Signing level required of clients with a session key on unencrypted connections.
     pub signing: SigningLevel,
-    /// Whether clients of GSI are asked for a proxy in their name, to be shown to origins.
+    /// Whether GSI clients are asked to delegate a proxy for origins.
     pub takes_delegations: bool,
-    /// Whose tokens are accepted.
+    /// Accepted token issuers.
     pub issuers: Issuers,
-    /// Issuers whose keys are in files: URL and JSON Web Key Set.
+    /// Issuers with keys in files: URL and JSON Web Key Set.
     pub key_files: Vec<(String, PathBuf)>,
-    /// Issuers whose keys are fetched.
+    /// Issuers with fetched keys.
     pub discoveries: Vec<IssuerDiscovery>,
-    /// Directory in which fetched keys outlive a restart; `None` when they do not.
+    /// Directory that keeps fetched keys across restarts, if any.
     pub keys_dir: Option<PathBuf>,
-    /// Who may do what; `None` when everybody may do everything.
+    /// The authorization rules; `None`: everything is allowed.
     pub grants: Option<Grants>,
 }
 
@@ -63,13 +63,13 @@ impl Default for SecurityOptions {
     }
 }
 
-/// What is done with attributes of virtual organizations.
+/// Use of attributes of virtual organizations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum VomsUse {
-    /// They are not looked at.
+    /// They are ignored.
     Ignore,
-    /// Good ones are taken; a client without is known by its certificate alone.
+    /// Valid ones are used; a client without them is identified by its certificate alone.
     Extract,
-    /// A client without a good one is refused.
+    /// A client without a valid one is refused.
     Require,
 }

@@ -1,27 +1,27 @@
-//! Which servers may sign attributes: a directory in the layout of VOMS.
+//! Servers that may sign attributes: a directory in the layout of VOMS.
 
 use crate::{
     authorities::Fault,
     files::{FileError, list, read},
-    watched::{LoadError, Watched},
+    reloading_file::{LoadError, ReloadingFile},
 };
 use forebay_auth::voms::VomsDir;
 use std::path::{Path, PathBuf};
 
-/// What is in a directory of organizations: `VO/HOST.lsc` and `VO/*.pem`.
+/// The content of a directory of organizations: `VO/HOST.lsc` and `VO/*.pem`.
 #[derive(Debug, Default)]
 pub struct Organizations {
-    /// Who may speak for which organization.
+    /// The signers of each organization.
     pub dir: VomsDir,
-    /// Files that could not be used, and why. They count for nothing.
+    /// Unusable files, with the reasons. They count for nothing.
     pub faults: Vec<Fault>,
 }
 
 impl Organizations {
-    /// Reads the directory at `path`; one that is not there lets nobody speak for anybody.
+    /// Reads the directory at `path`; a missing one is empty.
     ///
     /// # Errors
-    /// When it cannot be listed.
+    /// If it cannot be listed.
     pub fn read(path: &Path) -> Result<Self, LoadError> {
         let mut organizations = Self::default();
         if !path.exists() {
@@ -34,18 +34,18 @@ impl Organizations {
             }
         }
         for Fault { path, reason } in &organizations.faults {
-            tracing::warn!(file = %path.display(), reason, "a file of an organization cannot be used");
+            tracing::warn!(file = %path.display(), reason, "unusable file of an organization");
         }
         Ok(organizations)
     }
 
-    /// Reads the directory at `path` and again when it changes.
+    /// Reads the directory at `path`, and reloads it when it changes.
     ///
     /// # Errors
     /// As for [`Organizations::read`].
-    pub fn watch(path: &Path) -> Result<Watched<Self>, LoadError> {
+    pub fn watch(path: &Path) -> Result<ReloadingFile<Self>, LoadError> {
         let directory = path.to_owned();
-        Watched::read(vec![path.to_owned()], move |_| Self::read(&directory))
+        ReloadingFile::read(vec![path.to_owned()], move |_| Self::read(&directory))
     }
 
     fn add(&mut self, organization: &str, path: PathBuf) {
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_directory_nobody_speaks_for_anybody() {
+    fn without_a_directory_there_are_no_organizations() {
         let read = Organizations::read(Path::new("/no/such/directory")).unwrap();
         assert_eq!(read.dir.organizations().count(), 0);
     }

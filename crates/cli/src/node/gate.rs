@@ -18,7 +18,7 @@ pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) ->
     let files = GateFiles { credential, ca_dir, host };
     let gate = Gate::open(config.security.clone(), &files);
     let gate = gate.map_err(|error| settings.error_at("authentication.methods", error))?;
-    Ok(Arc::new(gate.speaking_at(Arc::clone(credentials))))
+    Ok(Arc::new(gate.delegating_to(Arc::clone(credentials))))
 }
 
 /// Credentials for origins.

@@ -1,4 +1,4 @@
-//! A connection as tokio's readers and writers see it, for protocols that other libraries speak.
+//! Tokio's reader and writer traits for a connection, for protocols implemented by other libraries.
 
 use super::Stream;
 use std::{

@@ -1,4 +1,4 @@
-//! The server's side: a host certificate, and what is asked of clients.
+//! The server side: the host certificate, and certificates of clients.
 
 use super::{
     Credential, TlsError, TrustAnchors,
@@ -10,24 +10,22 @@ use super::{
 use openssl::ssl::{Ssl, SslAcceptor, SslContext, SslMethod, SslMode, SslOptions, SslSessionCacheMode, SslVerifyMode};
 use std::sync::Arc;
 
-/// What a server needs for TLS.
+/// Files and options of TLS for servers.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ServerTlsFiles {
     /// The host's certificate and key.
     pub credential: Credential,
-    /// What certificates of clients are compared with; without it clients are asked for none.
+    /// Trust anchors for client certificates; if unset, no client certificates are requested.
     pub trust: Option<TrustAnchors>,
-    /// Cipher suites for TLS 1.2 in OpenSSL's notation; `None` for those with forward secrecy and authenticated encryption.
+    /// Cipher suites for TLS 1.2 in OpenSSL's notation; default: those with forward secrecy and authenticated encryption.
     pub ciphers: Option<String>,
-    /// Whether clients may go on with the keys of an earlier connection. Then the chain of their certificate is not known, nor
-    /// whether it would still be accepted.
+    /// Whether clients may resume sessions. A resumed session has no certificate chain, so it is not verified again.
     pub resumes: bool,
 }
 
-/// Accepts TLS from clients: versions 1.2 and 1.3. Cheap to clone; clones share what was read.
+/// Accepts TLS 1.2 and 1.3 from clients. Cheap to clone; clones share the loaded files.
 ///
-/// Clients are asked for a certificate and need not have one. One that is not accepted counts as none: it says nothing about
-/// who may do what, which is decided elsewhere.
+/// Client certificates are requested but optional. A rejected one counts as none: authorization is decided elsewhere.
 #[derive(Clone, Debug)]
 pub struct TlsAcceptor(Arc<Shared>);
 
@@ -37,7 +35,7 @@ struct Shared {
     context: Reloading<SslContext>,
 }
 
-/// Certificates between a client's and a CA's, at most.
+/// Most intermediate certificates of a client.
 const CHAIN_LEN_MAX: u32 = 16;
 
 /// Suites of TLS 1.3, the cheapest first.
@@ -47,7 +45,7 @@ impl TlsAcceptor {
     /// Reads the files.
     ///
     /// # Errors
-    /// When one of them cannot be used; says which.
+    /// If one of them cannot be used; names the file.
     pub fn new(files: ServerTlsFiles) -> Result<Self, TlsError> {
         let mut paths = vec![files.credential.certificate.clone(), files.credential.key.clone()];
         paths.extend(files.trust.as_ref().map(|trust| trust.path().to_owned()));
@@ -55,12 +53,12 @@ impl TlsAcceptor {
         Ok(Self(Arc::new(Shared { files, context })))
     }
 
-    /// What certificates of clients are compared with.
+    /// Trust anchors for client certificates.
     pub(super) fn trust(&self) -> Option<&TrustAnchors> {
         self.0.files.trust.as_ref()
     }
 
-    /// The beginning of a connection over `wire`, to which something may have come already. May read files.
+    /// Starts a session over `wire`, which may already hold received bytes. May read files.
     pub(super) fn session(&self, wire: Wire) -> Result<TlsSession, TlsError> {
         let context = self.0.context.current(crate::clock::monotonic(), || build(&self.0.files));
         let mut ssl = Ssl::new(&context)?;
@@ -77,13 +75,13 @@ fn build(files: &ServerTlsFiles) -> Result<SslContext, TlsError> {
         let unknown = |errors| TlsError::SetUp { reason: format!("ciphers `{ciphers}`: {}", reason_of(&errors)) };
         builder.set_cipher_list(ciphers).map_err(unknown)?;
     }
-    // Otherwise clients pick a suite that costs a third more. A client without AES in its processor gets what it prefers.
+    // Otherwise clients choose a suite that costs a third more. A client without AES instructions gets its preferred suite.
     builder.set_options(
         SslOptions::CIPHER_SERVER_PREFERENCE | SslOptions::PRIORITIZE_CHACHA | SslOptions::NO_RENEGOTIATION,
     );
     builder.set_session_id_context(b"forebay")?;
     if files.resumes {
-        // Who resumes a session gets the next ticket; the second one that OpenSSL sends would be made for nobody.
+        // A resumed session gets a new ticket, so the second ticket OpenSSL sends by default would be unused.
         builder.set_num_tickets(1)?;
     } else {
         builder.set_options(SslOptions::NO_TICKET);
@@ -91,7 +89,7 @@ fn build(files: &ServerTlsFiles) -> Result<SslContext, TlsError> {
         builder.set_session_cache_mode(SslSessionCacheMode::OFF);
     }
     files.credential.install(&mut builder)?;
-    // Otherwise OpenSSL looks for our authorities in each handshake: a tenth of its time.
+    // Otherwise OpenSSL searches the CA directory in each handshake, which costs a tenth of its time.
     builder.set_mode(SslMode::NO_AUTO_CHAIN);
     if let Some(trust) = &files.trust {
         for authority in files.credential.missing_authorities(trust)? {

@@ -1,4 +1,4 @@
-//! The client's side: which servers are trusted, and who we are.
+//! The client side: verification of servers, and the client's certificate.
 
 use super::{
     Credential, CrlPolicy, TlsError, TrustAnchors, WebAnchors,
@@ -9,24 +9,24 @@ use super::{
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode, SslVersion};
 use std::sync::Arc;
 
-/// What a client needs for TLS.
+/// Files of TLS for clients.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ClientTlsFiles {
-    /// What certificates of servers are compared with.
+    /// Trust anchors for server certificates.
     pub trust: TrustAnchors,
-    /// The certificate and key shown to servers that ask for them.
+    /// Certificate and key for servers that request them.
     pub credential: Option<Credential>,
 }
 
-/// Connects to servers by TLS, versions 1.2 and 1.3, and accepts only those whose certificate leads to a trusted CA and is for
-/// the host we wanted. Cheap to clone; clones share what was read.
+/// Connects to servers by TLS 1.2 and 1.3, and accepts only certificates of a trusted CA for the requested host. Cheap to clone;
+/// clones share the loaded files.
 #[derive(Clone, Debug)]
 pub struct TlsConnector(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     files: ClientTlsFiles,
-    /// Instead of the files' own, when they are given.
+    /// Replaces the trust anchors of the files, if set.
     web: Option<WebAnchors>,
     connector: Reloading<SslConnector>,
 }
@@ -35,7 +35,7 @@ impl TlsConnector {
     /// Reads the files.
     ///
     /// # Errors
-    /// When one of them cannot be used; says which.
+    /// If one of them cannot be used; names the file.
     pub fn new(files: ClientTlsFiles) -> Result<Self, TlsError> {
         let mut paths = vec![files.trust.path().to_owned()];
         paths.extend(files.credential.iter().flat_map(|own| [own.certificate.clone(), own.key.clone()]));
@@ -43,10 +43,10 @@ impl TlsConnector {
         Ok(Self(Arc::new(Shared { files, web: None, connector })))
     }
 
-    /// For servers of the web, to which no certificate of ours is shown.
+    /// For web servers, without a client certificate.
     ///
     /// # Errors
-    /// When the file of CAs cannot be used.
+    /// If the CA file cannot be used.
     pub fn for_web(anchors: WebAnchors) -> Result<Self, TlsError> {
         let paths = anchors.path().map(|path| vec![path.to_owned()]).unwrap_or_default();
         let trust = TrustAnchors { ca_dir: anchors.place().to_owned(), crl: CrlPolicy::Ignore };
@@ -55,12 +55,12 @@ impl TlsConnector {
         Ok(Self(Arc::new(Shared { files, web: Some(anchors), connector })))
     }
 
-    /// What certificates of servers are compared with.
+    /// Trust anchors for server certificates.
     pub(super) fn trust(&self) -> &TrustAnchors {
         &self.0.files.trust
     }
 
-    /// The beginning of a connection to `host`. May read files.
+    /// Starts a session with `host`. May read files.
     pub(super) fn session(&self, host: &str) -> Result<TlsSession, TlsError> {
         let Shared { files, web, connector } = &*self.0;
         let connector = connector.current(crate::clock::monotonic(), || build(files, web.as_ref()));

@@ -1,4 +1,4 @@
-//! Our own certificate and its key.
+//! A certificate and its key.
 
 use super::{TlsError, TrustAnchors, error::reason_of};
 use openssl::{
@@ -15,27 +15,27 @@ use std::{
 };
 use zeroize::Zeroizing;
 
-/// The files of a certificate and its key; one file may hold both, as those of proxies do.
+/// The files of a certificate and its key; one file may contain both, as for proxies.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Credential {
-    /// PEM file with the certificate first, and behind it those that lead to its CA.
+    /// PEM file with the certificate, followed by its intermediate certificates.
     pub certificate: PathBuf,
-    /// PEM file with the private key, without a pass phrase; not readable by everybody.
+    /// PEM file with the private key, without a pass phrase; not readable for all users.
     pub key: PathBuf,
 }
 
-/// Longest file of certificates or keys in bytes: a chain of proxies has some ten thousand.
+/// Longest file of certificates or keys in bytes: a chain of proxies has some 10 kB.
 const FILE_LEN_MAX: u64 = 1 << 20;
 
-/// Bits of a file's mode that let everybody at it.
+/// Permission bits of other users.
 const MODE_OF_OTHERS: u32 = 0o007;
 
 impl Credential {
-    /// Gives the credential to those who are set up by `builder`.
+    /// Sets the credential in `builder`.
     pub(super) fn install(&self, builder: &mut SslContextBuilder) -> Result<(), TlsError> {
         let chain = self.chain()?;
         let unusable = |reason: &str| TlsError::File { path: self.certificate.clone(), reason: reason.to_owned() };
-        let (first, rest) = chain.split_first().ok_or_else(|| unusable("holds no certificate in PEM form"))?;
+        let (first, rest) = chain.split_first().ok_or_else(|| unusable("contains no PEM certificate"))?;
         builder
             .set_certificate(first)
             .map_err(|errors| unusable(&format!("cannot be used: {}", reason_of(&errors))))?;
@@ -45,13 +45,13 @@ impl Credential {
         builder.set_private_key(&*self.private_key()?).and_then(|()| builder.check_private_key()).map_err(|_| {
             TlsError::File {
                 path: self.key.clone(),
-                reason: format!("does not hold the key of the certificate in {}", self.certificate.display()),
+                reason: format!("does not contain the key of the certificate in {}", self.certificate.display()),
             }
         })
     }
 
-    /// The authorities between the certificate and a trusted root, where its file does not tell them. Whether the certificate is
-    /// any good is for those to say who are shown it.
+    /// Intermediate certificates to a trusted root that the file lacks. The certificate is not verified here: that is up to the
+    /// peers.
     pub(super) fn missing_authorities(&self, trust: &TrustAnchors) -> Result<Vec<X509>, TlsError> {
         let chain = self.chain()?;
         let [own] = chain.as_slice() else { return Ok(Vec::new()) };
@@ -71,12 +71,12 @@ impl Credential {
         let unusable = |reason: &str| TlsError::File { path: self.key.clone(), reason: reason.to_owned() };
         let mode = std::fs::metadata(&self.key).map(|metadata| metadata.permissions().mode());
         if mode.is_ok_and(|mode| mode & MODE_OF_OTHERS != 0) {
-            return Err(unusable("is a private key that everybody may use; chmod o-rwx it"));
+            return Err(unusable("is a private key accessible to all users: run chmod o-rwx on it"));
         }
         let bytes = read(&self.key)?;
-        // Without this OpenSSL would ask for a pass phrase on the terminal.
+        // Without this OpenSSL would prompt for a pass phrase on the terminal.
         PKey::private_key_from_pem_callback(&bytes, |_| Ok(0))
-            .map_err(|_| unusable("holds no private key in PEM form without a pass phrase"))
+            .map_err(|_| unusable("contains no PEM private key without a pass phrase"))
     }
 }
 
@@ -84,7 +84,7 @@ impl Credential {
 pub(super) fn chain_of(path: &Path, pem: &[u8]) -> Result<Vec<X509>, TlsError> {
     X509::stack_from_pem(pem).map_err(|errors| TlsError::File {
         path: path.to_owned(),
-        reason: format!("holds no certificate in PEM form: {}", reason_of(&errors)),
+        reason: format!("contains no PEM certificate: {}", reason_of(&errors)),
     })
 }
 
@@ -96,7 +96,7 @@ pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, TlsError> {
         .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes))
         .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
     if bytes.len() as u64 > FILE_LEN_MAX {
-        return Err(unreadable(format!("is longer than {FILE_LEN_MAX} bytes: this is no file of certificates")));
+        return Err(unreadable(format!("is longer than {FILE_LEN_MAX} bytes: not a certificate file")));
     }
     Ok(bytes)
 }

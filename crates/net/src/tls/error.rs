@@ -1,70 +1,63 @@
-//! How TLS can fail.
+//! Errors of TLS.
 
 use forebay_types::Side;
 use openssl::error::ErrorStack;
 use std::{fmt, io, path::PathBuf, time::Duration};
 
-/// Why there is no TLS.
+/// Why TLS failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file of ours cannot be used.
+    /// A configured file cannot be used.
     #[error("{} {reason}", path.display())]
     File {
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem, and a remedy.
         reason: String,
     },
-    /// OpenSSL refuses what it was set up with.
-    #[error("TLS cannot be set up: {reason}")]
+    /// OpenSSL refuses its settings.
+    #[error("cannot configure TLS: {reason}")]
     SetUp { reason: String },
-    /// The peer's certificate is not accepted.
     #[error("the certificate {subject} is refused: {reason}")]
     Distrusted {
-        /// Whose certificate it is; perhaps that of a CA between the peer and us.
+        /// Subject of the certificate, possibly of an intermediate CA.
         subject: String,
         reason: DistrustReason,
     },
     #[error("the TLS handshake failed: {reason}")]
     Handshake { reason: String },
-    /// The connection broke in the handshake.
-    #[error("the connection broke in the TLS handshake: {0}")]
+    #[error("the connection failed in the TLS handshake: {0}")]
     Connection(#[from] io::Error),
-    /// The peer did not finish the handshake in time.
-    #[error("the TLS handshake was not finished within {limit:?}")]
+    #[error("the TLS handshake did not complete within {limit:?}")]
     TimedOut { limit: Duration },
 }
 
-/// Why a certificate is not accepted.
+/// Why a certificate is rejected.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum DistrustReason {
-    /// Nobody we trust has issued it.
     UnknownCa {
-        /// Where the certificates of trusted CAs are.
+        /// Directory of the trusted CAs.
         ca_dir: PathBuf,
     },
-    /// It is for other hosts.
     OtherHost {
-        /// The host that we wanted.
+        /// The requested host.
         wanted: String,
-        /// The hosts that it is for.
+        /// The hosts in the certificate.
         hosts: Vec<String>,
     },
     Expired,
-    /// Its time has not come yet.
     NotYetValid,
-    /// Its CA has revoked it.
     Revoked,
-    /// There is no revocation list that could tell whether it has been revoked, or only an outdated one.
+    /// Its revocation list is missing or outdated.
     NoRevocationList {
-        /// Where the revocation lists are.
+        /// Directory of the revocation lists.
         ca_dir: PathBuf,
     },
-    /// Another reason, in OpenSSL's words.
+    /// Another reason, as reported by OpenSSL.
     Other(String),
 }
 
 impl TlsError {
-    /// Whose side the error is on: our own files', or the peer's (a client's, as seen by who serves).
+    /// Whose side the error is on: this host's files, or the peer's (to a server, the client).
     #[must_use]
     pub const fn side(&self) -> Side {
         match self {
@@ -75,7 +68,7 @@ impl TlsError {
         }
     }
 
-    /// Whether trying again can help: only when the connection was to blame.
+    /// Whether a retry can help: only after errors of the connection.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
@@ -91,7 +84,7 @@ impl From<ErrorStack> for TlsError {
     }
 }
 
-/// OpenSSL's words for the first of `errors`.
+/// OpenSSL's text for the first of `errors`.
 pub(super) fn reason_of(errors: &ErrorStack) -> String {
     let first = errors.errors().first().and_then(openssl::error::Error::reason);
     first.unwrap_or("OpenSSL does not say why").to_owned()
@@ -102,7 +95,7 @@ impl fmt::Display for DistrustReason {
         match self {
             Self::UnknownCa { ca_dir } => write!(
                 f,
-                "no CA in {} has issued it; install its CA there (in a directory under its hashed name: `openssl rehash`)",
+                "its CA is not in {}; install it there (in a directory under its hashed name: `openssl rehash`)",
                 ca_dir.display()
             ),
             Self::OtherHost { wanted, hosts } if hosts.is_empty() => write!(f, "it is not for {wanted}"),
@@ -111,7 +104,7 @@ impl fmt::Display for DistrustReason {
             Self::NotYetValid => f.write_str("it is not valid yet (or the clock of this host is slow)"),
             Self::Revoked => f.write_str("its CA has revoked it"),
             Self::NoRevocationList { ca_dir } => {
-                write!(f, "{} holds no current revocation list of its CA; run fetch-crl", ca_dir.display())
+                write!(f, "{} has no current revocation list of its CA; run fetch-crl", ca_dir.display())
             }
             Self::Other(words) => f.write_str(words),
         }

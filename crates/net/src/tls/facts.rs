@@ -1,39 +1,38 @@
-//! What is known of an encrypted connection.
+//! Facts about an encrypted connection.
 
 use super::session::TlsSession;
 use super::verdict::Objection;
 use super::{DistrustReason, TlsError, TrustAnchors};
 use openssl::x509::X509;
 
-/// What a handshake has brought out.
+/// Facts established by a handshake.
 #[derive(Clone, Debug)]
 pub struct TlsFacts {
     /// Version of the protocol, such as `TLSv1.3`.
     pub version: &'static str,
     /// The cipher suite, by OpenSSL's name.
     pub cipher: &'static str,
-    /// Whether keys of an earlier session were used again.
+    /// Whether an earlier session was resumed.
     pub is_resumed: bool,
-    /// Who the peer has proven to be.
     pub peer: PeerCertificate,
 }
 
-/// Who a peer has proven to be.
+/// The verified identity of a peer.
 #[derive(Clone, Debug)]
 pub enum PeerCertificate {
-    /// Nobody: it gave no certificate.
+    /// It sent no certificate.
     None,
-    /// The owner of the first certificate, which the others lead to a trusted CA. Proxies come before the certificate they
-    /// were made from.
+    /// The owner of the first certificate; the others lead to a trusted CA. Proxies precede the certificate they were created
+    /// from.
     Verified(Vec<X509>),
-    /// Nobody: its certificate is refused, for this reason.
+    /// Its certificate was rejected, for this reason.
     Refused(String),
-    /// The session was resumed: its certificate was accepted earlier, and the rest of its chain is not known any more.
+    /// The session was resumed: its certificate was accepted earlier; the rest of its chain is unknown.
     Resumed(Box<X509>),
 }
 
 impl TlsFacts {
-    /// What is known of a connection whose handshake is done.
+    /// The facts of a connection after its handshake.
     pub(super) fn of(session: &TlsSession, trust: Option<&TrustAnchors>) -> Self {
         let ssl = session.ssl();
         let cipher = ssl.current_cipher().map_or("none", openssl::ssl::SslCipherRef::name);
@@ -53,7 +52,7 @@ impl PeerCertificate {
             };
         }
         if ssl.session_reused() {
-            // A ticket keeps OpenSSL's verdict on the certificate, but not our objections to it.
+            // A ticket stores OpenSSL's verdict on the certificate, but not the objections found here.
             return match ssl.verify_result().as_raw() {
                 0 => Self::Resumed(Box::new(leaf)),
                 _ => Self::Refused(ssl.verify_result().error_string().to_owned()),
@@ -61,17 +60,19 @@ impl PeerCertificate {
         }
         let mut chain = vec![leaf];
         let sent = ssl.peer_cert_chain().into_iter().flatten().map(ToOwned::to_owned);
-        // A server's chain begins with its certificate, a client's behind it.
+        // The chain of a server includes its certificate, that of a client does not.
         chain.extend(sent.filter(|certificate| chain.first() != Some(certificate)).collect::<Vec<_>>());
         Self::Verified(chain)
     }
 }
 
-/// The reason as the peer may know it: without names of our files.
+/// The reason in the form sent to the peer: without names of local files.
 fn told(reason: &DistrustReason) -> String {
     match reason {
-        DistrustReason::UnknownCa { .. } => "no certification authority that is trusted here has issued it".to_owned(),
-        DistrustReason::NoRevocationList { .. } => "its authority has no current revocation list here".to_owned(),
+        DistrustReason::UnknownCa { .. } => "no trusted certification authority has issued it".to_owned(),
+        DistrustReason::NoRevocationList { .. } => {
+            "the server has no current revocation list of its authority".to_owned()
+        }
         reason => reason.to_string(),
     }
 }

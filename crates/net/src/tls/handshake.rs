@@ -1,4 +1,4 @@
-//! Handshakes over a socket. Their cryptography and the reading of files are done away from the tasks that serve others.
+//! Handshakes over a socket. Their cryptography and file reads run on blocking threads, so that other connections are not delayed.
 
 use super::{
     TlsAcceptor, TlsConnector, TlsError, TlsFacts,
@@ -9,7 +9,7 @@ use crate::send::{SendError, send_all};
 use std::io;
 use tokio::{net::TcpStream, task::spawn_blocking};
 
-/// Goes through the handshake with a client; `received` are bytes of it that came already.
+/// Performs the handshake with a client; `received` are its first bytes.
 pub(crate) async fn accept(
     socket: &TcpStream,
     acceptor: &TlsAcceptor,
@@ -29,7 +29,7 @@ pub(crate) async fn accept(
     Ok((session, facts))
 }
 
-/// Goes through the handshake with the server that should be `host`.
+/// Performs the handshake with the server `host`.
 pub(crate) async fn connect(
     socket: &TcpStream,
     connector: &TlsConnector,
@@ -48,10 +48,10 @@ pub(crate) async fn connect(
     Ok((session, facts))
 }
 
-/// Fewer bytes than any certificate has, with the signature that goes along.
+/// Fewer bytes than any certificate with its signature has.
 const CERTIFICATE_LEN_MIN: usize = 384;
 
-/// A session, and what came of going on with its handshake.
+/// A session, and the result of its last handshake step.
 type Stepped = (TlsSession, Result<Step, TlsError>);
 
 fn step(mut session: TlsSession) -> Stepped {
@@ -59,14 +59,14 @@ fn step(mut session: TlsSession) -> Stepped {
     (session, stepped)
 }
 
-/// Goes on until the handshake is done or has failed.
+/// Continues until the handshake has succeeded or failed.
 ///
-/// What the peer answers to our first flight is taken here if no certificate can be in it: that costs less than to change threads.
+/// The peer's answer to the first flight is handled here if it is too short for a certificate: that is cheaper than a thread switch.
 async fn complete(
     socket: &TcpStream,
     (mut session, mut stepped): Stepped,
 ) -> Result<(TlsSession, Result<(), TlsError>), TlsError> {
-    // Bytes of the peer since our last flight, once there was one.
+    // Bytes of the peer since the last flight sent.
     let mut answer_len: Option<usize> = None;
     loop {
         let unsent_len = session.wire_mut().unsent().len();
@@ -74,7 +74,7 @@ async fn complete(
             answer_len = Some(0);
             let sent = send_all(socket, session.wire_mut().unsent()).await;
             session.wire_mut().sent(unsent_len);
-            // When the handshake has failed, why it has matters more.
+            // The error of the handshake takes precedence.
             if stepped.is_ok() {
                 sent.map_err(connection)?;
             }
@@ -92,7 +92,7 @@ async fn complete(
     }
 }
 
-/// Waits for bytes of the peer; returns how many came, 0 when it has ended the connection.
+/// Waits for bytes of the peer; returns their number, 0 if it has closed the connection.
 async fn receive(socket: &TcpStream, wire: &mut Wire) -> Result<usize, TlsError> {
     loop {
         match socket.try_read_buf(wire.room()) {

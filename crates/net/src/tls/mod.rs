@@ -1,7 +1,7 @@
-//! TLS with OpenSSL, in both roles, on a connection that is there already.
+//! TLS with OpenSSL, in both roles, on an existing connection.
 //!
-//! [`TlsAcceptor`] holds a server's certificate, [`TlsConnector`] what a client trusts; both read their files again when these
-//! change. A [`TlsSession`] encrypts and decrypts in memory and knows no socket; [`crate::Stream`] moves its bytes.
+//! [`TlsAcceptor`] has a server's certificate, [`TlsConnector`] a client's trust anchors; both reload their files when they
+//! change. A [`TlsSession`] encrypts and decrypts in memory, without a socket; [`crate::Stream`] moves its bytes.
 
 mod acceptor;
 mod connector;

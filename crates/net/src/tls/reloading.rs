@@ -1,4 +1,4 @@
-//! Something that is made from files, and made anew when these change.
+//! A value built from files, and rebuilt when they change.
 
 use super::TlsError;
 use parking_lot::{Mutex, RwLock};
@@ -10,19 +10,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the files are looked at, at most; nobody looks while nobody connects.
+/// Shortest interval between checks of the files; without connections there are no checks.
 pub const RELOAD_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Age at which files are read again whether they look changed or not: revocation lists may be replaced within a directory
-/// without a trace in it.
+/// Age at which files are reloaded even if they look unchanged: replacing a revocation list may not change its directory.
 pub const REBUILD_AFTER: Duration = Duration::from_secs(3600);
 
-/// What was made of some files last. What is wrong with newer ones is logged, and the last good thing stays in use.
+/// The value last built from some files. Errors in newer files are logged, and the last valid value stays in use.
 #[derive(Debug)]
 pub(super) struct Reloading<T> {
     current: RwLock<Arc<T>>,
     paths: Vec<PathBuf>,
-    /// Held by whoever looks at the files; nobody waits for it.
+    /// Locked during a check of the files; other callers do not wait for it.
     look: Mutex<Look>,
 }
 
@@ -33,7 +32,7 @@ struct Look {
     stamps: Vec<Option<Stamp>>,
 }
 
-/// What tells one content of a file from another.
+/// Fingerprint of a file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Stamp {
     inode: u64,
@@ -42,20 +41,20 @@ struct Stamp {
 }
 
 impl<T> Reloading<T> {
-    /// Makes the thing of the files at `paths` for the first time.
+    /// Builds the first value from the files at `paths`.
     pub(super) fn new(
         paths: Vec<PathBuf>,
         now: Instant,
         build: impl FnOnce() -> Result<T, TlsError>,
     ) -> Result<Self, TlsError> {
-        // Before the files are read: a change in between is seen as one next time.
+        // Before the files are read: a change during the read is detected next time.
         let stamps = stamps(&paths);
         let current = RwLock::new(Arc::new(build()?));
         let look = Mutex::new(Look { next: now + RELOAD_CHECK_INTERVAL, built: now, stamps });
         Ok(Self { current, paths, look })
     }
 
-    /// The thing as it is now. Reads files when it is time to look at them.
+    /// The current value. Reads files if a check is due.
     pub(super) fn current(&self, now: Instant, build: impl FnOnce() -> Result<T, TlsError>) -> Arc<T> {
         if let Some(mut look) = self.look.try_lock()
             && now >= look.next
@@ -76,10 +75,10 @@ impl<T> Reloading<T> {
             Ok(built) => {
                 *self.current.write() = Arc::new(built);
                 if is_changed {
-                    tracing::info!(files = ?self.paths, "certificates read again");
+                    tracing::info!(files = ?self.paths, "certificates reloaded");
                 }
             }
-            Err(error) => tracing::error!(%error, "certificates not read again, the old ones stay in use"),
+            Err(error) => tracing::error!(%error, "certificates not reloaded; the old ones stay in use"),
         }
     }
 }
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_read_again_when_it_is_time() {
+    fn a_changed_file_is_reloaded_when_a_check_is_due() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("f");
         fs::write(&path, "old").unwrap();
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_leaves_the_old_thing_in_use_until_it_is_mended() {
+    fn an_invalid_file_leaves_the_old_value_in_use_until_it_is_fixed() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("f");
         fs::write(&path, "old").unwrap();
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_look_changed_is_read_again_now_and_then() {
+    fn files_that_look_unchanged_are_reloaded_from_time_to_time() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("f");
         fs::write(&path, "x").unwrap();
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_failure_is_the_callers() {
+    fn the_first_build_must_succeed() {
         let start = crate::clock::monotonic();
         let missing = std::path::Path::new("/nonexistent");
         assert!(Reloading::new(vec![missing.to_owned()], start, || read(missing)).is_err());

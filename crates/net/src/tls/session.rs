@@ -1,31 +1,31 @@
-//! One connection's encryption, in memory: bytes of the socket on one side, bytes of the user on the other.
+//! The encryption of one connection, in memory: socket bytes on one side, user bytes on the other.
 
 use super::{TlsError, error::reason_of};
 use bytes::{Buf, BufMut, BytesMut};
 use openssl::ssl::{ErrorCode, Ssl, SslRef, SslStream};
 use std::io::{self, Read, Write};
 
-/// Longest piece of the user's bytes that is encrypted by itself, as the protocol limits it.
+/// Longest plaintext of a record, by the protocol.
 const RECORD_LEN_MAX: usize = 16 << 10;
 
-/// Bytes that are received from the socket at a time.
+/// Bytes received from the socket at a time.
 const RECEIVE_LEN: usize = 64 << 10;
 
-/// Bytes that encryption adds to a record, at most.
+/// Most bytes that encryption adds to a record.
 const RECORD_OVERHEAD_MAX: usize = 256;
 
-/// One connection's encryption. Performs no I/O.
+/// The encryption of one connection. Performs no I/O.
 ///
-/// Received bytes go into [`Wire::room`]; [`TlsSession::read`] takes what they hold out. [`TlsSession::write`] takes what is to
-/// be sent, and [`Wire::unsent`] is what goes to the socket.
+/// Put received bytes into [`Wire::room`]; [`TlsSession::read`] returns their content. [`TlsSession::write`] encrypts, and
+/// [`Wire::unsent`] are the bytes for the socket.
 #[derive(Debug)]
 pub(crate) struct TlsSession {
     ssl: SslStream<Wire>,
-    /// Where a record is decrypted whose reader has no room that was filled before.
+    /// Buffer for a record whose reader has no initialized space.
     scratch: Vec<u8>,
 }
 
-/// What has come from the socket and what is to go there.
+/// Bytes from and to the socket.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
     received: BytesMut,
@@ -33,22 +33,20 @@ pub(crate) struct Wire {
     unsent: BytesMut,
 }
 
-/// Where the handshake is.
+/// State of the handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Step {
-    /// The peer must send more.
     WaitsForPeer,
-    /// It is finished, but for what is unsent.
+    /// Complete, except for unsent bytes.
     Done,
 }
 
 impl TlsSession {
-    /// A connection at its start.
     pub(super) fn new(ssl: Ssl, wire: Wire) -> Result<Self, TlsError> {
         Ok(Self { ssl: SslStream::new(ssl, wire)?, scratch: Vec::new() })
     }
 
-    /// Goes on with the handshake. What is unsent must be sent in any case: it may tell the peer what is wrong.
+    /// Continues the handshake. Unsent bytes must be sent even after an error: they may contain an alert for the peer.
     pub(super) fn step(&mut self) -> Result<Step, TlsError> {
         let Err(error) = self.ssl.do_handshake() else { return Ok(Step::Done) };
         match error.code() {
@@ -66,8 +64,8 @@ impl TlsSession {
         self.ssl.ssl()
     }
 
-    /// Fills `buffer` as far as the received bytes go; `None` when more must come first, 0 when the peer has ended the
-    /// connection, be it with a farewell or without.
+    /// Fills `buffer` from the received bytes; `None` if more are needed, 0 if the peer has closed the connection, with or without
+    /// a closing message.
     pub(crate) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let mut filled_len = 0;
         while let Some(room) = buffer.get_mut(filled_len..).filter(|room| !room.is_empty()) {
@@ -80,7 +78,7 @@ impl TlsSession {
         Ok((filled_len > 0).then_some(filled_len))
     }
 
-    /// As [`Self::read`], from one record at most.
+    /// Like [`Self::read`], from at most one record.
     fn read_record(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let error = match self.ssl.ssl_read(buffer) {
             Ok(len) => return Ok(Some(len)),
@@ -88,14 +86,14 @@ impl TlsSession {
         };
         match error.code() {
             ErrorCode::ZERO_RETURN => Ok(Some(0)),
-            // Peers of old close the connection without a farewell. What a frame lacks shows in its length.
+            // Old peers close the connection without a closing message. Truncated frames are detected by their length.
             _ if self.wire().is_at_end() => Ok(Some(0)),
             ErrorCode::WANT_READ => Ok(None),
             _ => Err(broken(&error)),
         }
     }
 
-    /// Appends what one record holds, at most what there is room for, to `target`; otherwise as [`Self::read`].
+    /// Appends the content of one record to `target`, within its spare capacity; otherwise like [`Self::read`].
     pub(crate) fn append_to(&mut self, target: &mut impl BufMut) -> io::Result<Option<usize>> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(RECORD_LEN_MAX, 0);
@@ -120,9 +118,9 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Says farewell, as far as the connection is still good for it.
+    /// Queues the closing message, if the connection still works.
     pub(crate) fn close(&mut self) {
-        // The peer that does not hear it sees the connection end.
+        // Without the message the peer sees the end of the connection.
         let _ = self.ssl.shutdown();
     }
 
@@ -142,35 +140,32 @@ fn broken(error: &openssl::ssl::Error) -> io::Error {
 }
 
 impl Wire {
-    /// One from which `received` has come already.
     pub(super) fn of(received: &[u8]) -> Self {
         Self { received: BytesMut::from(received), ..Self::default() }
     }
 
-    /// Where received bytes go.
     pub(crate) fn room(&mut self) -> &mut BytesMut {
         self.received.reserve(RECEIVE_LEN);
         &mut self.received
     }
 
-    /// Notes that nothing more comes from the socket.
+    /// Marks the end of received data.
     pub(crate) const fn end(&mut self) {
         self.has_ended = true;
     }
 
-    /// Gives memory back while nothing comes.
+    /// Releases memory while idle.
     pub(crate) fn release(&mut self) {
         if self.received.is_empty() {
             self.received = BytesMut::new();
         }
     }
 
-    /// What is to be sent.
     pub(crate) fn unsent(&self) -> &[u8] {
         &self.unsent
     }
 
-    /// Notes that `len` bytes of it have been sent.
+    /// Removes `len` sent bytes.
     pub(crate) fn sent(&mut self, len: usize) {
         self.unsent.advance(len);
         if self.unsent.is_empty() {

@@ -1,4 +1,4 @@
-//! What certificates are compared with: the CA directory of the grid, and its revocation lists.
+//! Trust anchors: the CA directory of the grid, and its revocation lists.
 
 use super::{TlsError, error::reason_of};
 use openssl::{
@@ -11,24 +11,24 @@ use openssl::{
 };
 use std::path::{Path, PathBuf};
 
-/// The CAs that are trusted, and what their revocation lists mean.
+/// The trusted CAs, and the policy for their revocation lists.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TrustAnchors {
     /// Directory of CA certificates (`HASH.0`) and revocation lists (`HASH.r0`) under OpenSSL's hashed names, as IGTF
     /// distributes them. `*.signing_policy` files beside them are not read: every CA may issue any name.
     pub ca_dir: PathBuf,
-    /// What revocation lists mean.
+    /// Policy for revocation lists.
     pub crl: CrlPolicy,
 }
 
-/// What revocation lists mean.
+/// Policy for revocation lists.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum CrlPolicy {
     Ignore,
-    /// A certificate on a list is refused; a list that is missing or outdated refuses none.
+    /// A revoked certificate is rejected; missing and outdated lists are ignored.
     #[default]
     Try,
-    /// As before, and each CA must have a current list.
+    /// A revoked certificate is rejected, and each CA must have a current list.
     Require,
 }
 
@@ -46,7 +46,7 @@ impl CrlPolicy {
         }
     }
 
-    /// Whether a certificate is accepted in spite of what OpenSSL says of its revocation list.
+    /// Whether a certificate is accepted despite OpenSSL's verdict on its revocation list.
     pub(super) fn overlooks(self, found: X509VerifyResult) -> bool {
         self == Self::Try && (is_missing_list(found) || is_outdated_list(found))
     }
@@ -68,28 +68,27 @@ const X509_V_ERR_CRL_NOT_YET_VALID: i32 = 11;
 const X509_V_ERR_CRL_HAS_EXPIRED: i32 = 12;
 
 impl TrustAnchors {
-    /// Where the grid keeps its CAs.
+    /// The usual CA directory of the grid.
     pub const DIR_DEFAULT: &'static str = "/etc/grid-security/certificates";
 
-    /// A store that looks CAs and revocation lists up in the directory when they are needed, and keeps what it has found.
+    /// A store that loads CAs and revocation lists from the directory on demand, and caches them.
     pub(super) fn store(&self) -> Result<X509Store, TlsError> {
         let unusable = |reason: String| TlsError::File { path: self.ca_dir.clone(), reason };
-        std::fs::read_dir(&self.ca_dir).map_err(|error| unusable(format!("is no CA directory: {error}")))?;
+        std::fs::read_dir(&self.ca_dir).map_err(|error| unusable(format!("is not a CA directory: {error}")))?;
         let name =
-            self.ca_dir.to_str().ok_or_else(|| unusable("is no CA directory: its name is not UTF-8".to_owned()))?;
+            self.ca_dir.to_str().ok_or_else(|| unusable("is not a CA directory: its name is not UTF-8".to_owned()))?;
         let mut builder = X509StoreBuilder::new()?;
         let lookup = builder.add_lookup(X509Lookup::hash_dir())?;
         lookup.add_dir(name, SslFiletype::PEM).map_err(|errors| unusable(reason_of(&errors)))?;
         let mut flags = X509VerifyFlags::ALLOW_PROXY_CERTS;
         if self.crl != CrlPolicy::Ignore {
-            // Without the second flag only the last certificate is looked up, which is no CA's for proxies.
+            // Without the second flag only the issuer of the leaf is checked, which for proxies is not a CA.
             flags |= X509VerifyFlags::CRL_CHECK | X509VerifyFlags::CRL_CHECK_ALL;
         }
         builder.set_flags(flags)?;
         Ok(builder.build())
     }
 
-    /// The files whose change shows in the directory itself.
     pub(super) fn path(&self) -> &Path {
         &self.ca_dir
     }

@@ -1,4 +1,4 @@
-//! What is found wrong with a peer's certificate while OpenSSL verifies it.
+//! Objections to a peer's certificate, found while OpenSSL verifies it.
 
 use super::{
     DistrustReason, TlsError,
@@ -13,40 +13,39 @@ use openssl::{
 };
 use std::sync::OnceLock;
 
-/// The first thing that was found wrong with a peer's certificates.
+/// The first objection to a peer's certificates.
 #[derive(Clone, Debug)]
 pub(super) struct Objection {
     result: X509VerifyResult,
-    /// Whose certificate it is about.
+    /// Subject of the certificate.
     subject: String,
-    /// The hosts that this certificate is for.
+    /// Hosts of the certificate.
     hosts: Vec<String>,
 }
 
-/// Where a session keeps its [`Objection`].
+/// Slot of a session for its [`Objection`].
 type Slot = OnceLock<Objection>;
 
-/// What a peer with an objectionable certificate is.
+/// Treatment of a peer with a rejected certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Strictness {
     Refuse,
-    /// Served as one without a certificate.
+    /// Treated as a peer without a certificate.
     Note,
 }
 
 impl Objection {
-    /// Makes room for an objection in a session that has not begun.
+    /// Prepares a new session for an objection.
     pub(super) fn make_room(ssl: &mut SslRef) -> Result<(), ErrorStack> {
         ssl.set_ex_data(index()?, Slot::new());
         Ok(())
     }
 
-    /// The objection to the peer of a session, if there is any.
     pub(super) fn of(ssl: &SslRef) -> Option<&Self> {
         ssl.ex_data(index().ok()?)?.get()
     }
 
-    /// The objection as an error; `wanted` is the host that we wanted to reach.
+    /// The objection as an error; `wanted` is the requested host.
     pub(super) fn to_error(&self, trust: &TrustAnchors, wanted: &str) -> TlsError {
         let ca_dir = trust.ca_dir.clone();
         let reason = match self.result.as_raw() {
@@ -65,7 +64,7 @@ impl Objection {
     }
 }
 
-/// Judges one certificate of a chain, as OpenSSL asks for it; tells whether the verification goes on.
+/// OpenSSL's callback for one certificate of a chain; returns whether the verification continues.
 pub(super) fn judge(is_good: bool, context: &mut X509StoreContextRef, crl: CrlPolicy, strictness: Strictness) -> bool {
     if is_good {
         return true;
@@ -96,7 +95,7 @@ fn index() -> Result<Index<Ssl, Slot>, ErrorStack> {
     }
 }
 
-/// A name in the one-line form that the grid uses, fit to be shown.
+/// A printable name in the one-line format of the grid.
 pub(super) fn subject_of(name: &X509NameRef) -> String {
     let mut text = String::new();
     for entry in name.entries() {
@@ -110,10 +109,10 @@ pub(super) fn subject_of(name: &X509NameRef) -> String {
     text
 }
 
-/// Characters of one part of a name that are shown.
+/// Most characters shown of one part of a name.
 const SHOWN_CHARS_MAX: usize = 128;
 
-/// Host names of a certificate that are shown.
+/// Most host names shown of a certificate.
 const SHOWN_HOSTS_MAX: usize = 8;
 
 fn hosts_of(certificate: &X509Ref) -> Vec<String> {

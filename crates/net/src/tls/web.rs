@@ -1,4 +1,4 @@
-//! Whose word counts for servers of the web: the CAs of the operating system, or those of a file.
+//! Trust anchors for web servers: the CAs of the operating system, or of a file.
 
 use super::{
     TlsError,
@@ -7,18 +7,18 @@ use super::{
 use openssl::x509::store::{X509Store, X509StoreBuilder};
 use std::path::{Path, PathBuf};
 
-/// The CAs that certificates of the web's servers must lead to.
+/// Trust anchors for web servers.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum WebAnchors {
-    /// Those that the operating system trusts.
+    /// The CAs of the operating system.
     #[default]
     System,
-    /// Those of a PEM file.
+    /// The CAs of a PEM file.
     File(PathBuf),
 }
 
 impl WebAnchors {
-    /// The file whose change counts.
+    /// The file to check for changes.
     pub(super) fn path(&self) -> Option<&Path> {
         match self {
             Self::System => None,
@@ -26,7 +26,7 @@ impl WebAnchors {
         }
     }
 
-    /// Where the CAs are, for messages.
+    /// Location of the CAs, for messages.
     pub(super) fn place(&self) -> &Path {
         self.path().unwrap_or_else(|| Path::new("the operating system's list"))
     }
@@ -35,7 +35,7 @@ impl WebAnchors {
     pub(super) fn store(file: &Path) -> Result<X509Store, TlsError> {
         let authorities = chain_of(file, &read(file)?)?;
         if authorities.is_empty() {
-            let reason = "holds no certificate in PEM form".to_owned();
+            let reason = "contains no PEM certificate".to_owned();
             return Err(TlsError::File { path: file.to_owned(), reason });
         }
         let mut builder = X509StoreBuilder::new()?;

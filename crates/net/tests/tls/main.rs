@@ -211,7 +211,7 @@ async fn servers_of_the_web_are_vouched_for_by_a_file_of_authorities() {
     encrypted(&site.acceptor(), &trusting, "localhost").await.unwrap();
     fs::write(&file, "nothing").unwrap();
     let error = TlsConnector::for_web(WebAnchors::File(file)).unwrap_err();
-    assert!(error.to_string().contains("holds no certificate"), "{error}");
+    assert!(error.to_string().contains("contains no PEM certificate"), "{error}");
 }
 
 #[tokio::test]
@@ -270,7 +270,7 @@ async fn clients_are_known_by_their_certificate_or_not_at_all() {
     assert_eq!(chain.first().unwrap().to_pem().unwrap(), shown);
     let refused = peer(Some(stranger)).await;
     assert!(
-        matches!(&refused, PeerCertificate::Refused(reason) if reason.contains("no certification authority")),
+        matches!(&refused, PeerCertificate::Refused(reason) if reason.contains("no trusted certification authority")),
         "{refused:?}"
     );
 }
@@ -302,13 +302,13 @@ fn files_that_cannot_be_used_are_named() {
     let missing = Credential { certificate: "/nonexistent".into(), ..own.clone() };
     assert!(error_of(missing, None).starts_with("/nonexistent cannot be read"));
     let mixed = Credential { key: foreign.key.clone(), ..own.clone() };
-    assert!(error_of(mixed, None).contains("does not hold the key of the certificate in"));
+    assert!(error_of(mixed, None).contains("does not contain the key of the certificate in"));
     let swapped = Credential { certificate: own.key.clone(), key: own.key.clone() };
-    assert!(error_of(swapped, None).contains("holds no certificate"));
+    assert!(error_of(swapped, None).contains("contains no PEM certificate"));
     assert!(error_of(own.clone(), Some("NONSENSE")).contains("ciphers `NONSENSE`"));
     fs::set_permissions(&foreign.key, fs::Permissions::from_mode(0o644)).unwrap();
     assert!(error_of(foreign, None).contains("chmod o-rwx"));
     let trust = TrustAnchors { ca_dir: "/nonexistent".into(), crl: CrlPolicy::Ignore };
     let error = TlsConnector::new(ClientTlsFiles { trust, credential: None }).unwrap_err();
-    assert!(error.to_string().starts_with("/nonexistent is no CA directory"));
+    assert!(error.to_string().starts_with("/nonexistent is not a CA directory"));
 }

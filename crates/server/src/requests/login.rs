@@ -93,7 +93,7 @@ impl ConnectionContext {
         };
         match demand {
             Demand::Nothing => {
-                let proof = certified.and_then(Result::ok).unwrap_or_else(|| Gate::unasked(&pending.facts));
+                let proof = certified.and_then(Result::ok).unwrap_or_else(|| Gate::anonymous_identity(&pending.facts));
                 let place = match self.state.front.limits.admit_session(&proof.identity) {
                     Ok(place) => place,
                     Err(limit) => return self.refuse_session(stream_id, limit),
@@ -213,9 +213,9 @@ impl ConnectionContext {
     fn admit(&mut self, session: &ServerSession, pending: Authenticating, proof: Proof, place: Option<Place<String>>) {
         self.login_place = None;
         let Authenticating { session: opened, facts, redirects, program, events, .. } = pending;
-        let Proof { identity, session_key, credentials, unbelieved } = proof;
+        let Proof { identity, session_key, credentials, rejected_attributes } = proof;
         // The login succeeds without these attributes: rules may not need them.
-        for reason in unbelieved {
+        for reason in rejected_attributes {
             if self.state.front.refusal_log.has_room() {
                 tracing::warn!(peer = %self.peer, %identity, reason, "attributes of a client are not accepted");
             }

@@ -1,4 +1,4 @@
-//! Fetching the keys of an issuer by the documents that lead to them.
+//! Fetching of the keys of an issuer through its discovery documents.
 
 use super::IssuerDiscovery;
 use bytes::Bytes;
@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use std::{error::Error, net::IpAddr, time::Duration, time::UNIX_EPOCH};
 use tokio::{task::JoinSet, time::timeout};
 
-/// Time in which all documents of an issuer must have come.
+/// Time limit for all documents of an issuer.
 pub const FETCH_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Longest head of an answer in bytes, and most headers in it.
@@ -30,83 +30,51 @@ pub struct IssuerClient {
     connector: TlsConnector,
 }
 
-/// Keys as an issuer gives them.
+/// Fetched keys of an issuer.
 #[derive(Clone, Debug)]
 pub struct FetchedKeys {
     pub keys: KeySet,
-    /// The document that they were read from.
+    /// The key document.
     pub json: Bytes,
-    /// How long they may be kept, as the issuer says, seconds.
+    /// Cache time given by the issuer, in seconds.
     pub max_age: Option<u64>,
-    /// The time at the issuer, seconds of the Unix epoch.
+    /// Clock of the issuer in seconds of the Unix epoch.
     pub issuer_time: Option<i64>,
 }
 
 /// Why no keys were fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// Nothing is fetched from such an address.
-    #[error("nothing is fetched from `{url}`: {reason}")]
-    Url {
-        url: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
+    #[error("cannot fetch from `{url}`: {reason}")]
+    Url { url: String, reason: &'static str },
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// There is no safe connection.
     #[error("{url}: {source}")]
-    Tls {
-        /// What was asked for.
-        url: String,
-        source: TlsError,
-    },
-    /// What came is no HTTP, or came in part.
+    Tls { url: String, source: TlsError },
     #[error("{url}: {source}")]
-    Http {
-        /// What was asked for.
-        url: String,
-        source: Box<dyn Error + Send + Sync>,
-    },
-    /// There is no document.
-    #[error("{url} answers with status {status}")]
-    Status {
-        /// What was asked for.
-        url: String,
-        status: u16,
-    },
-    /// The document is said to be elsewhere.
-    #[error("{url} leads to `{to}`, which is not followed: is the issuer's URL right?")]
-    Redirect {
-        /// What was asked for.
-        url: String,
-        to: String,
-    },
-    /// The document is longer than any.
+    Http { url: String, source: Box<dyn Error + Send + Sync> },
+    #[error("{url} returned status {status}")]
+    Status { url: String, status: u16 },
+    #[error("{url} redirects to `{to}`, which is not followed: check the issuer's URL")]
+    Redirect { url: String, to: String },
     #[error("{url} has more than {DISCOVERY_LEN_MAX} bytes")]
-    TooLong {
-        /// What was asked for.
-        url: String,
-    },
-    /// The issuer's document is not good.
+    TooLong { url: String },
     #[error("{url}: {source}")]
     Discovery { url: String, source: DiscoveryError },
-    /// The key set is not good.
     #[error("{url}: {source}")]
     Keys { url: String, source: KeySetError },
-    /// It takes too long.
-    #[error("the documents of {issuer} have not come within {FETCH_TIME_MAX:?}")]
+    #[error("the documents of {issuer} were not received within {FETCH_TIME_MAX:?}")]
     TimedOut { issuer: String },
 }
 
 impl FetchError {
-    /// Whose side the error is on: without keys nobody's proof can be judged.
+    /// Whose side the error is on: without keys no token can be verified.
     #[must_use]
     pub const fn side(&self) -> Side {
         Side::Authorization
     }
 
-    /// Whether trying again can help. Issuers mend their documents, so only an address that is none stays what it is.
+    /// Whether a retry can help. Issuers fix their documents, so only invalid addresses are permanent errors.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         !matches!(self, Self::Url { .. })
@@ -121,7 +89,7 @@ struct Target {
     path: String,
 }
 
-/// Whether keys can be fetched from the issuer named `url`. HTTP without TLS is good for this machine only, and if `allows_plain_http`.
+/// Whether keys can be fetched from the issuer `url`. HTTP without TLS is accepted for this machine only, with `allows_plain_http`.
 ///
 /// # Errors
 /// [`FetchError::Url`].
@@ -130,10 +98,10 @@ pub fn check_issuer_url(url: &str, allows_plain_http: bool) -> Result<(), FetchE
 }
 
 impl IssuerClient {
-    /// A client for the keys of an issuer. Reads the file of CAs, if there is one.
+    /// A client for the keys of an issuer. Reads the CA file, if there is one.
     ///
     /// # Errors
-    /// When that file or directory cannot be used.
+    /// If that file or directory cannot be used.
     pub fn new(discovery: &IssuerDiscovery) -> Result<Self, TlsError> {
         Ok(Self {
             issuer: discovery.url.clone(),
@@ -145,7 +113,7 @@ impl IssuerClient {
     /// Fetches the keys.
     ///
     /// # Errors
-    /// Says what failed, within [`FETCH_TIME_MAX`].
+    /// If the keys cannot be fetched within [`FETCH_TIME_MAX`].
     pub async fn fetch(&self) -> Result<FetchedKeys, FetchError> {
         let timed_out = |_| FetchError::TimedOut { issuer: self.issuer.clone() };
         timeout(FETCH_TIME_MAX, self.fetch_unbounded()).await.map_err(timed_out)?
@@ -159,16 +127,16 @@ impl IssuerClient {
         Ok(FetchedKeys { keys, json, max_age, issuer_time: time_of(&headers) })
     }
 
-    /// The address of the keys, from the issuer's document, which is at one of two places.
+    /// The address of the keys, from the issuer's document at one of two places.
     async fn find_key_set(&self) -> Result<String, FetchError> {
-        let mut absent = FetchError::Url { url: self.issuer.clone(), reason: "it is no https:// URL" };
+        let mut absent = FetchError::Url { url: self.issuer.clone(), reason: "not an https:// URL" };
         for url in discovery_urls(&self.issuer) {
             match self.get(&url).await {
                 Ok((_, document)) => {
                     return parse_discovery(&document, &self.issuer)
                         .map_err(|source| FetchError::Discovery { url, source });
                 }
-                // The first place is where it should be: what is wrong there is told.
+                // The first place is the standard one: its error is reported.
                 Err(error @ FetchError::Status { status: 404, .. }) => {
                     if !matches!(absent, FetchError::Status { .. }) {
                         absent = error;
@@ -198,7 +166,7 @@ impl IssuerClient {
         let mut http = http1::Builder::new();
         http.max_headers(HEADERS_MAX).max_buf_size(HEAD_LEN_MAX);
         let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        // Ends with this question, however that ends.
+        // The connection ends with this request.
         let mut driver = JoinSet::new();
         driver.spawn(connection);
         let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
@@ -221,17 +189,17 @@ impl IssuerClient {
 impl Target {
     fn parse(url: &str, allows_plain_http: bool) -> Result<Self, FetchError> {
         let refused = |reason| FetchError::Url { url: url.escape_default().to_string(), reason };
-        let uri: Uri = url.parse().map_err(|_| refused("it is no URL"))?;
-        let authority = uri.authority().ok_or_else(|| refused("it names no host"))?;
+        let uri: Uri = url.parse().map_err(|_| refused("not a URL"))?;
+        let authority = uri.authority().ok_or_else(|| refused("the host is missing"))?;
         if authority.as_str().contains('@') {
-            return Err(refused("it names a user"));
+            return Err(refused("user names are not allowed"));
         }
         let host = authority.host().trim_matches(['[', ']']);
         let is_tls = match uri.scheme_str() {
             Some("https") => true,
             Some("http") if allows_plain_http && is_this_machine(host) => false,
-            Some("http") => return Err(refused("only https:// is trusted")),
-            _ => return Err(refused("it does not begin with https://")),
+            Some("http") => return Err(refused("only https:// is allowed")),
+            _ => return Err(refused("the scheme is not https://")),
         };
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
@@ -248,7 +216,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The time at which an answer was made.
+/// The date of an answer.
 fn time_of(headers: &HeaderMap) -> Option<i64> {
     let time = httpdate::parse_http_date(text(headers, &DATE)?).ok()?;
     i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_secs()).ok()
@@ -259,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_over_https_or_from_this_machine_when_that_is_allowed() {
+    fn keys_are_fetched_over_https_or_if_allowed_from_this_machine() {
         for (url, allows_plain_http, is_good) in [
             ("https://issuer.example/", false, true),
             ("https://issuer.example:8443/realms/a", false, true),
@@ -281,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_taken_apart() {
+    fn addresses_are_parsed() {
         let target = Target::parse("https://[2001:db8::1]/keys?x=1", false).unwrap();
         assert_eq!(target.endpoint, Endpoint::new("2001:db8::1", 443));
         assert_eq!((target.authority.as_str(), target.path.as_str()), ("[2001:db8::1]", "/keys?x=1"));

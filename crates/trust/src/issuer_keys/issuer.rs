@@ -1,40 +1,40 @@
-//! The keys of one issuer, kept current.
+//! The current keys of one issuer.
 
-use super::{FetchError, FetchedKeys, IssuerClient, IssuerDiscovery, kept::KeptKeys};
-use crate::watched::LoadError;
+use super::{FetchError, FetchedKeys, IssuerClient, IssuerDiscovery, saved_keys::SavedKeys};
+use crate::reloading_file::LoadError;
 use bytes::Bytes;
 use forebay_auth::{KeyLease, KeySet, UnixTime};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{sync::Notify, time::sleep};
 
-/// Logins that wait for the keys of one issuer at the same time; others are refused at once. Each holds a thread.
+/// Logins that may wait for the keys of one issuer; further ones are refused at once. Each blocks a thread.
 const LOGINS_WAITING_MAX: usize = 8;
 
-/// How long keys may take to be written down.
+/// Time limit for saving keys.
 const SAVE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// The time on the wall may jump: it is looked at this often.
+/// Longest sleep: the wall clock may jump.
 const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// The keys of one issuer: when they are fetched, and who waits for them.
+/// The keys of one issuer: schedule of fetches, and waiting logins.
 #[derive(Debug)]
 pub(crate) struct IssuerKeys {
     url: String,
     login_wait_max: Duration,
     client: IssuerClient,
-    kept: Option<Arc<KeptKeys>>,
+    kept: Option<Arc<SavedKeys>>,
     state: Mutex<State>,
-    /// Told when a fetch has ended.
+    /// Notified when a fetch has ended.
     ended: Condvar,
-    /// Told when keys are wanted before their time.
+    /// Notified when keys are needed early.
     wanted: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     lease: KeyLease,
-    /// The document that the keys in use came from.
+    /// The document of the keys in use.
     json: Bytes,
     /// Fetches that have ended.
     rounds: u64,
@@ -42,8 +42,7 @@ struct State {
 }
 
 impl IssuerKeys {
-    /// Of the issuer that `discovery` speaks of; keys are kept in `directory`, and those that are there are returned for use. Blocks
-    /// on the disk.
+    /// Of the issuer in `discovery`. Keys are saved in `directory`; keys saved there earlier are returned. Blocks on the disk.
     pub(crate) fn open(
         discovery: &IssuerDiscovery,
         directory: Option<&Path>,
@@ -51,15 +50,15 @@ impl IssuerKeys {
     ) -> Result<(Self, Option<KeySet>), LoadError> {
         let client = IssuerClient::new(discovery)?;
         let grace_seconds = i64::try_from(discovery.grace.as_secs()).unwrap_or(i64::MAX);
-        let kept = directory.map(|directory| Arc::new(KeptKeys::new(directory, &discovery.url)));
+        let kept = directory.map(|directory| Arc::new(SavedKeys::new(directory, &discovery.url)));
         let (mut lease, mut keys) = (KeyLease::new(grace_seconds), None);
         match kept.as_ref().map(|kept| kept.load()) {
-            // Keys from the future, or too old, are none.
+            // Keys from the future and expired keys are ignored.
             Some(Ok(Some((found, fetched_at)))) if fetched_at <= now && now < fetched_at.plus(grace_seconds) => {
                 lease = KeyLease::resumed(grace_seconds, fetched_at);
                 keys = Some(found);
             }
-            Some(Err(error)) => tracing::warn!(issuer = discovery.url, %error, "kept keys of an issuer are not used"),
+            Some(Err(error)) => tracing::warn!(issuer = discovery.url, %error, "saved keys of an issuer are ignored"),
             _ => {}
         }
         let state = Mutex::new(State { lease, json: Bytes::new(), rounds: 0, waiting: 0 });
@@ -72,13 +71,13 @@ impl IssuerKeys {
         &self.url
     }
 
-    /// Keeps the keys current for ever: `set` gets each new set, and an empty one when the old keys are believed no longer.
+    /// Keeps the keys current, without end: `set` gets each new set, and an empty one when the old keys have expired.
     pub(crate) async fn keep_current(&self, set: impl Fn(KeySet)) {
         loop {
             self.sleep_until_due().await;
             let now = unix_now();
             if self.forget_ended(now) {
-                tracing::error!(issuer = self.url, "the keys of a token issuer are too old: its tokens are refused");
+                tracing::error!(issuer = self.url, "the keys of a token issuer have expired; its tokens are refused");
                 set(KeySet::default());
             }
             if !self.state().lease.begin_fetch(now) {
@@ -92,12 +91,12 @@ impl IssuerKeys {
         }
     }
 
-    /// Forgets keys that are believed no longer; whether there were any.
+    /// Drops expired keys; returns whether there were any.
     fn forget_ended(&self, now: UnixTime) -> bool {
         let mut state = self.state();
         let has_ended = state.lease.poll_ended(now);
         if has_ended {
-            // So that the same keys count as new ones when the issuer is back.
+            // So that the same keys count as new when the issuer is back.
             state.json = Bytes::new();
         }
         has_ended
@@ -121,7 +120,7 @@ impl IssuerKeys {
         let (count, is_new) = (fetched.keys.len(), self.state().json != fetched.json);
         if is_new {
             set(fetched.keys);
-            tracing::info!(issuer = self.url, keys = count, "keys of a token issuer fetched");
+            tracing::info!(issuer = self.url, keys = count, "fetched the keys of a token issuer");
         }
         {
             let mut state = self.state();
@@ -133,14 +132,14 @@ impl IssuerKeys {
         let saved = tokio::task::spawn_blocking(move || {
             kept.save(&fetched.json, now).map_err(|error| format!("{}: {error}", kept.path().display()))
         });
-        // A disk that hangs must not keep old keys alive.
+        // A hanging disk must not delay the next fetch.
         let error = match tokio::time::timeout(SAVE_TIME_MAX, saved).await {
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(error))) => error,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("the disk does not answer within {SAVE_TIME_MAX:?}"),
+            Err(_) => format!("no answer of the disk within {SAVE_TIME_MAX:?}"),
         };
-        tracing::warn!(issuer = self.url, error, "the keys of a token issuer cannot be kept for the next start");
+        tracing::warn!(issuer = self.url, error, "cannot save the keys of a token issuer");
     }
 
     fn note_failure(&self, error: &FetchError) {
@@ -153,16 +152,16 @@ impl IssuerKeys {
         drop(state);
         match ends_at {
             Some(ends_at) => {
-                let believed_s = ends_at.seconds_since(now);
-                tracing::warn!(issuer = self.url, %error, again_s, believed_s, "the keys of a token issuer cannot be fetched: the old ones are believed for a while");
+                let grace_s = ends_at.seconds_since(now);
+                tracing::warn!(issuer = self.url, %error, again_s, grace_s, "cannot fetch the keys of a token issuer; the old keys are used for a grace period");
             }
             None => {
-                tracing::error!(issuer = self.url, %error, again_s, "the keys of a token issuer cannot be fetched: its tokens are refused");
+                tracing::error!(issuer = self.url, %error, again_s, "cannot fetch the keys of a token issuer; its tokens are refused");
             }
         }
     }
 
-    /// Has the keys fetched because a token needs one that is missing, unless that was done a moment ago. Whether one may come soon.
+    /// Requests a fetch for a missing key, unless there was one just before. Returns whether a new key may arrive soon.
     pub(crate) fn want(&self, now: UnixTime) -> bool {
         let is_coming = self.state().lease.handle_missing(now);
         if is_coming {
@@ -171,7 +170,7 @@ impl IssuerKeys {
         is_coming
     }
 
-    /// As [`Self::want`], and waits for the end of the fetch, for a few seconds at most. Blocks.
+    /// Like [`Self::want`], and waits for the end of the fetch, at most a few seconds. Blocks.
     pub(crate) fn want_and_wait(&self, now: UnixTime) {
         let round = self.state().rounds;
         let is_coming = self.want(now);

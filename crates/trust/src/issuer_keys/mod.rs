@@ -1,8 +1,8 @@
-//! Keys of token issuers, fetched from where the issuers say they are, and kept current.
+//! Keys of token issuers, fetched from the issuers and kept current.
 
 mod client;
 mod issuer;
-mod kept;
+mod saved_keys;
 
 pub use client::{FETCH_TIME_MAX, FetchError, FetchedKeys, IssuerClient, check_issuer_url};
 pub(crate) use issuer::IssuerKeys;
@@ -10,29 +10,29 @@ pub(crate) use issuer::IssuerKeys;
 use forebay_net::{ClientTlsFiles, TlsConnector, TlsError, TrustAnchors, WebAnchors};
 use std::{path::PathBuf, time::Duration};
 
-/// How long keys are believed beyond their time while their issuer is away, unless told otherwise.
+/// Default grace period of keys after their cache time while the issuer is unreachable.
 const GRACE_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
-/// Longest time that a login waits for a key that is missing, unless told otherwise: clients wait longer for an answer.
+/// Default limit of the time a login waits for a missing key: shorter than clients wait for an answer.
 const LOGIN_WAIT_MAX_DEFAULT: Duration = Duration::from_secs(5);
 
-/// An issuer whose keys are fetched.
+/// An issuer with fetched keys.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IssuerDiscovery {
-    /// Its name, which is where its documents are.
+    /// Its name, and the base of the addresses of its documents.
     pub url: String,
-    /// Whose word counts for its certificate.
+    /// CAs for its certificate.
     pub authorities: IssuerAuthorities,
-    /// Whether its documents may come without TLS from this machine.
+    /// Whether documents may be fetched without TLS from this machine.
     pub allows_plain_http: bool,
-    /// How long its keys are believed beyond their time while it is away.
+    /// Grace period of its keys after their cache time while it is unreachable.
     pub grace: Duration,
-    /// Longest time that a login waits for a key that is missing.
+    /// Longest time a login waits for a missing key.
     pub login_wait_max: Duration,
 }
 
 impl IssuerDiscovery {
-    /// The issuer named `url`, for whose certificate the operating system's authorities vouch.
+    /// The issuer `url`, with the CAs of the operating system.
     #[must_use]
     pub fn new(url: &str) -> Self {
         Self {
@@ -45,13 +45,13 @@ impl IssuerDiscovery {
     }
 }
 
-/// Whose word counts for the certificate of an issuer.
+/// CAs for the certificate of an issuer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum IssuerAuthorities {
-    /// Those whom the operating system trusts.
+    /// The CAs of the operating system.
     #[default]
     System,
-    /// Those in this PEM file or, when it is one, this directory of CAs and revocation lists under OpenSSL's hashed names.
+    /// The CAs in this PEM file, or in this directory of CAs and revocation lists under OpenSSL's hashed names.
     Path(PathBuf),
 }
 

@@ -1,4 +1,4 @@
-//! What this cache shows origins as proof of who it is, kept current.
+//! The current credentials of this cache for origins.
 
 mod options;
 mod sources;
@@ -10,7 +10,7 @@ pub use user::UserCredentials;
 use crate::{
     authorities::Authorities,
     files::Fingerprint,
-    watched::{LoadError, Watched},
+    reloading_file::{LoadError, ReloadingFile},
 };
 use forebay_auth::{
     CredentialSource, CredentialUse, Credentials, Token, UnixTime,
@@ -22,17 +22,17 @@ use parking_lot::{Mutex, RwLock};
 use sources::Made;
 use std::sync::Arc;
 
-/// What is shown to origins. Asking for it costs no more than a look at the list; [`OriginCredentials::refresh`] reads the files.
+/// Credentials for origins. A lookup only searches the list of rules; [`OriginCredentials::refresh`] reads the files.
 #[derive(Debug)]
 pub struct OriginCredentials {
     rules: Vec<Held>,
     nobody: Arc<Credentials>,
-    authorities: Option<Watched<Authorities>>,
+    authorities: Option<ReloadingFile<Authorities>>,
     trust: TrustRules,
     keeps_those_of_clients: bool,
 }
 
-/// A rule, and what it gives at the moment.
+/// A rule, and its current credential.
 #[derive(Debug)]
 struct Held {
     rule: CredentialRule,
@@ -40,21 +40,21 @@ struct Held {
     state: Mutex<State>,
 }
 
-/// What the last look at the files has found.
+/// The files at the last refresh.
 #[derive(Debug, Default)]
 struct State {
     seen: Fingerprint,
     made: Option<Made>,
-    /// The last problem, so that it is told once.
+    /// The last problem, so that it is logged once.
     problem: Option<String>,
 }
 
 impl OriginCredentials {
-    /// Reads what `options` speak of. What cannot be read is told in the log, and tried again with each refresh. Blocks on the
-    /// disk, and computes for a tenth of a second for each proxy.
+    /// Reads the files in `options`. Unreadable ones are logged, and retried at each refresh. Blocks on the disk, and computes
+    /// for a tenth of a second for each proxy.
     ///
     /// # Errors
-    /// When certificates are to be shown, and there is no directory of authorities to know the servers by.
+    /// If certificates are used, but there is no CA directory to verify servers with.
     pub fn open(options: CredentialOptions, now: UnixTime) -> Result<Self, LoadError> {
         let uses_certificates = options.rules.iter().any(|rule| rule.proof.may_be_certificate());
         let has_authorities = options.keeps_those_of_clients && options.ca_dir.is_dir();
@@ -72,7 +72,7 @@ impl OriginCredentials {
         Ok(credentials)
     }
 
-    /// Credentials that prove nothing to any origin.
+    /// No credentials for any origin.
     #[must_use]
     pub fn none(user: &str) -> Self {
         let nobody = Arc::new(Credentials::of_nobody(user));
@@ -80,25 +80,25 @@ impl OriginCredentials {
         Self { rules: Vec::new(), nobody, authorities: None, trust, keeps_those_of_clients: false }
     }
 
-    /// Reads again what has changed, and makes proxies anew before they end. Blocks as [`OriginCredentials::open`].
+    /// Reloads changed files, and renews proxies before they expire. Blocks like [`OriginCredentials::open`].
     pub fn refresh(&self, now: UnixTime) {
-        let is_changed = self.authorities.as_ref().is_some_and(Watched::refresh_and_log);
+        let is_changed = self.authorities.as_ref().is_some_and(ReloadingFile::refresh_and_log);
         self.refresh_with(now, is_changed);
     }
 
-    /// Whether clients' own credentials are of use towards some origins.
+    /// Whether some rule uses the credentials of clients.
     #[must_use]
     pub fn use_those_of_clients(&self) -> bool {
         self.keeps_those_of_clients || self.rules.iter().any(|held| held.rule.proof == OriginProof::OfClient)
     }
 
-    /// What a client has handed to us, to be used towards origins in its name; `None` when that is nothing.
+    /// Credentials for origins from a client's token or delegated proxy; `None` without either.
     #[must_use]
     pub fn of_client(&self, proxy: Option<Arc<Credential>>, token: Option<Token>) -> Option<Arc<Credentials>> {
         if !self.use_those_of_clients() {
             return None;
         }
-        // All of these rules have the same switches: the configuration sees to it.
+        // The configuration ensures that all of these rules have the same options.
         let rule = self.rules.iter().map(|held| &held.rule).find(|rule| rule.proof == OriginProof::OfClient);
         let mut credentials = Credentials::of_client();
         if rule.is_some_and(|rule| rule.allows_plain_tokens) {
@@ -114,7 +114,7 @@ impl OriginCredentials {
         credentials.prove_something().then(|| Arc::new(credentials))
     }
 
-    /// What became of each rule: its hosts, what is shown, and what is wrong with it.
+    /// The state of each rule: its hosts, its proof, and its problem, if any.
     pub fn report(&self) -> impl Iterator<Item = (&CredentialRule, Arc<Credentials>, Option<String>)> {
         self.rules.iter().map(|held| (&held.rule, held.current(), held.state().problem.clone()))
     }
@@ -161,7 +161,7 @@ impl Held {
         self.state.lock()
     }
 
-    /// Makes the credentials anew when that is due.
+    /// Renews the credentials if due.
     fn refresh(
         &self,
         now: UnixTime,
@@ -186,7 +186,7 @@ impl Held {
         match made {
             Ok((made, credentials)) => {
                 if credentials.valid_until().is_some_and(|end| end < now) {
-                    tracing::warn!(hosts, "what is shown to these origins has ended: they will refuse it");
+                    tracing::warn!(hosts, "the credential for these origins has expired; they will refuse it");
                 }
                 state.made = Some(made);
                 state.problem = None;
@@ -195,7 +195,7 @@ impl Held {
             Err(error) => {
                 let problem = error.to_string();
                 if state.problem.as_ref() != Some(&problem) {
-                    tracing::error!(hosts, error = problem, "there is nothing new to show to these origins");
+                    tracing::error!(hosts, error = problem, "cannot renew the credential for these origins");
                 }
                 state.problem = Some(problem);
             }

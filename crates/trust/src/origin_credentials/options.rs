@@ -1,20 +1,20 @@
-//! What is shown to which origins.
+//! Options of the credentials for origins.
 
 use forebay_auth::x509::TrustRules;
 use std::path::PathBuf;
 
-/// What is shown to origins.
+/// Credentials for origins.
 #[derive(Clone, Debug)]
 pub struct CredentialOptions {
-    /// The first rule that matches a server's name counts; without one nothing is proven.
+    /// The first rule that matches a server's name counts; without a match no credential is used.
     pub rules: Vec<CredentialRule>,
-    /// The name told to servers that ask for no proof.
+    /// User name for servers without authentication.
     pub user: String,
-    /// Directory of the certification authorities, by which servers are known.
+    /// CA directory to verify servers with.
     pub ca_dir: PathBuf,
-    /// What chains of certificates must fulfil.
+    /// Requirements on certificate chains.
     pub trust: TrustRules,
-    /// Whether clients' own credentials are kept for the questions whether origins would let them, also where no rule uses them.
+    /// Whether clients' credentials are kept to check their authorization at origins, even if no rule uses them.
     pub keeps_those_of_clients: bool,
 }
 
@@ -30,48 +30,48 @@ impl Default for CredentialOptions {
     }
 }
 
-/// What is shown to some origins.
+/// The credential for some origins.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CredentialRule {
-    /// Names of the servers, in which `*` stands for any run of characters: redirectors, and the servers that they lead to.
+    /// Names of the servers, with `*` for any characters: redirectors, and the servers they redirect to.
     pub hosts: Vec<String>,
     pub proof: OriginProof,
-    /// The user that we are by a shared secret, or by our word.
+    /// The user name with a shared secret or without proof.
     pub user: String,
-    /// Whether key exchanges in groups of 512 bits on are accepted, as XRootD 5 and dCache offer.
+    /// Whether key exchanges in 512-bit groups are accepted, as offered by XRootD 5 and dCache.
     pub allows_weak_groups: bool,
-    /// Whether servers are accepted that do not sign the key exchange.
+    /// Whether servers may omit the signature of the key exchange.
     pub allows_unsigned: bool,
-    /// Whether tokens are sent in clear to servers on this machine.
+    /// Whether tokens are sent unencrypted to servers on this machine.
     pub allows_plain_tokens: bool,
 }
 
-/// What proves who we are.
+/// The proof of identity.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum OriginProof {
     Nothing,
-    /// A proxy that others keep current: this file, or that of `X509_USER_PROXY`, or `/tmp/x509up_uUID`.
+    /// An externally renewed proxy: this file, or that of `X509_USER_PROXY`, or `/tmp/x509up_uUID`.
     Proxy(Option<PathBuf>),
-    /// Proxies made from a host's or robot's certificate.
+    /// Proxies created from a host or robot certificate.
     Certificate {
-        /// PEM file with the certificate, and those between it and its authority.
+        /// PEM file with the certificate and its intermediate certificates.
         certificate: PathBuf,
         /// PEM file with its key.
         key: PathBuf,
     },
-    /// A token that others keep current: this file, or what the WLCG rules of discovery find.
+    /// An externally renewed token: this file, or the result of WLCG token discovery.
     Token(Option<PathBuf>),
     Secret {
         keytab: PathBuf,
-        /// Name of the key; the newest one, unless given.
+        /// Name of the key; default: the newest one.
         key: Option<String>,
     },
-    /// What the client has that a request is for: its token, or the proxy that it has delegated.
+    /// The token or delegated proxy of the client.
     OfClient,
 }
 
 impl OriginProof {
-    /// Whether a certificate may be shown, so that servers have to prove themselves by one, too.
+    /// Whether a certificate may be used, so that servers must authenticate by one, too.
     #[must_use]
     pub const fn may_be_certificate(&self) -> bool {
         matches!(self, Self::Proxy(_) | Self::Certificate { .. } | Self::OfClient)

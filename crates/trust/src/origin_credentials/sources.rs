@@ -1,9 +1,9 @@
-//! Where credentials come from: proxies, certificates, tokens and keytabs in files.
+//! Sources of credentials: proxies, certificates, tokens and keytabs in files.
 
 use super::{CredentialRule, OriginProof};
 use crate::{
     files::{read, read_secret},
-    watched::LoadError,
+    reloading_file::LoadError,
 };
 use forebay_auth::{
     Credentials, Keytab, SssKey, Token, UnixTime,
@@ -16,25 +16,24 @@ use std::{
     sync::Arc,
 };
 
-/// How long proxies live that we make, seconds.
+/// Lifetime of created proxies in seconds.
 const PROXY_LIFETIME_S: i64 = 12 * 3600;
 
-/// How long before its end a proxy is made anew, seconds.
+/// A proxy is renewed this many seconds before it expires.
 const RENEW_AHEAD_S: i64 = 6 * 3600;
 
-/// What was read or made.
 #[derive(Debug)]
 pub(super) enum Made {
     Nothing,
     Proxy(Arc<Credential>),
-    /// A proxy of ours, to be made anew at this time.
+    /// A created proxy, to be renewed at this time.
     OwnProxy(Arc<Credential>, UnixTime),
     Token(Token),
     Secret(SssKey),
 }
 
 impl Made {
-    /// Reads or makes what a rule speaks of.
+    /// Reads or creates the credential of a rule.
     pub(super) fn read(rule: &CredentialRule, now: UnixTime) -> Result<Self, LoadError> {
         Ok(match &rule.proof {
             OriginProof::Nothing | OriginProof::OfClient => Self::Nothing,
@@ -48,7 +47,7 @@ impl Made {
                 let credential = Credential::from_pem(&read(certificate)?, &read_secret(key, true)?);
                 let credential = credential.map_err(|error| format!("{}: {error}", certificate.display()))?;
                 let proxy = make_proxy(&credential, PROXY_LIFETIME_S, now)?;
-                // A certificate that ends soon gives short proxies: not a new one with each look.
+                // A certificate that expires soon yields short proxies: do not create one at each refresh.
                 let soon = now.plus(60);
                 let renewed_at = proxy.valid_until().plus(-RENEW_AHEAD_S).max(soon);
                 Self::OwnProxy(Arc::new(proxy), renewed_at)
@@ -59,14 +58,14 @@ impl Made {
                 let secrets = secrets.map_err(|error| format!("{}: {error}", keytab.display()))?;
                 let missing = || {
                     let name = key.as_deref().map_or_else(String::new, |name| format!(" named {name}"));
-                    format!("{} holds no key{name} that has not expired", keytab.display())
+                    format!("{} contains no valid key{name}", keytab.display())
                 };
                 Self::Secret(secrets.current(key.as_deref(), now).cloned().ok_or_else(missing)?)
             }
         })
     }
 
-    /// Whether it is time for another one although no file has changed.
+    /// Whether it must be renewed although no file has changed.
     pub(super) fn is_due(&self, now: UnixTime) -> bool {
         match self {
             Self::OwnProxy(_, renewed_at) => now >= *renewed_at,
@@ -75,7 +74,6 @@ impl Made {
         }
     }
 
-    /// What is shown to servers.
     pub(super) fn credentials(
         &self,
         rule: &CredentialRule,
@@ -97,7 +95,7 @@ impl Made {
 }
 
 impl CredentialRule {
-    /// The files whose changes matter.
+    /// The files to check for changes.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         match &self.proof {
             OriginProof::Nothing | OriginProof::OfClient => Vec::new(),
@@ -110,12 +108,12 @@ impl CredentialRule {
     }
 }
 
-/// The user's proxy, where grid tools put it.
+/// The user's proxy in the usual place of grid tools.
 pub(super) fn users_proxy() -> PathBuf {
     named_by("X509_USER_PROXY").unwrap_or_else(|| PathBuf::from(format!("/tmp/x509up_u{}", user_id())))
 }
 
-/// Reads a token from its file, or where the rules of WLCG say (Bearer Token Discovery 1.0): `BEARER_TOKEN`, the file that
+/// Reads a token from its file, or by WLCG Bearer Token Discovery 1.0: `BEARER_TOKEN`, the file that
 /// `BEARER_TOKEN_FILE` names, `$XDG_RUNTIME_DIR/bt_uUID`, `/tmp/bt_uUID`.
 pub(super) fn read_token(file: Option<&Path>) -> Result<Token, LoadError> {
     let parse = |path: &Path| {
@@ -131,12 +129,12 @@ pub(super) fn read_token(file: Option<&Path>) -> Result<Token, LoadError> {
     let files = token_files();
     let found = files.iter().find(|file| file.exists()).ok_or_else(|| {
         let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-        format!("there is no token: neither BEARER_TOKEN is set, nor one of these files there: {}", files.join(", "))
+        format!("no token found: BEARER_TOKEN is not set, and none of these files exists: {}", files.join(", "))
     })?;
     parse(found)
 }
 
-/// Whether the rules of discovery find anything.
+/// Whether token discovery finds a token.
 pub(super) fn token_is_there() -> bool {
     named_by("BEARER_TOKEN").is_some() || token_files().iter().any(|file| file.exists())
 }

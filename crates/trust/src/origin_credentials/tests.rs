@@ -98,7 +98,7 @@ fn the_first_rule_that_matches_a_server_counts() {
 }
 
 #[test]
-fn a_token_file_is_read_again_when_it_has_changed() {
+fn a_changed_token_file_is_reloaded() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
     let rules = vec![rule("*", OriginProof::Token(Some(file.clone())))];
@@ -123,7 +123,7 @@ fn a_token_file_is_read_again_when_it_has_changed() {
 }
 
 #[test]
-fn proxies_are_made_from_a_certificate_and_made_anew_before_they_end() {
+fn proxies_are_created_from_a_certificate_and_renewed_before_they_expire() {
     let directory = tempfile::tempdir().unwrap();
     let (certificate_file, key_file) = (directory.path().join("robot.crt"), directory.path().join("robot.key"));
     let (pem, key) = certificate(30);
@@ -146,14 +146,14 @@ fn proxies_are_made_from_a_certificate_and_made_anew_before_they_end() {
 }
 
 #[test]
-fn certificates_need_authorities_to_know_servers_by() {
+fn certificates_need_authorities_to_verify_servers() {
     let directory = tempfile::tempdir().unwrap();
     let rules = vec![rule("*", OriginProof::Proxy(Some(directory.path().join("proxy"))))];
     assert!(OriginCredentials::open(options(rules, directory.path()), now()).is_err());
 }
 
 #[test]
-fn clients_are_spoken_for_where_a_rule_says_so_only() {
+fn client_credentials_are_used_only_by_their_rule() {
     let directory = tempfile::tempdir().unwrap();
     with_authority(directory.path());
     let token = || Token::parse(b"a.b.c").ok();

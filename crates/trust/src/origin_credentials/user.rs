@@ -1,7 +1,7 @@
-//! What the user of a single command has.
+//! The credentials of the user of a single command.
 
 use super::sources::{read_token, token_is_there, users_proxy};
-use crate::{authorities::Authorities, files::read_secret, watched::LoadError};
+use crate::{authorities::Authorities, files::read_secret, reloading_file::LoadError};
 use forebay_auth::{
     CredentialSource, CredentialUse, Credentials,
     gsi::GsiClientSettings,
@@ -10,15 +10,16 @@ use forebay_auth::{
 use forebay_types::Endpoint;
 use std::{path::Path, sync::Arc};
 
-/// What the user of a single command has, where grid tools look for it: a proxy, a token, or a name only. Shown to every server.
+/// The credentials of the user of a single command: a proxy or token in the usual places of grid tools, or a name only. Used
+/// for every server.
 #[derive(Debug)]
 pub struct UserCredentials(Arc<Credentials>);
 
 impl UserCredentials {
-    /// Looks for what there is; servers are known by the authorities in `ca_dir`. Blocks on the disk.
+    /// Finds the credentials; servers are verified with the CAs in `ca_dir`. Blocks on the disk.
     ///
     /// # Errors
-    /// When a proxy or token is there and cannot be used.
+    /// If a proxy or token exists but cannot be used.
     pub fn find(user: &str, ca_dir: &Path, allows_weak_groups: bool) -> Result<Self, LoadError> {
         let mut credentials = Credentials::of_nobody(user);
         let proxy = users_proxy();

@@ -1,4 +1,4 @@
-//! Keys that outlive a restart: what was fetched last, in a file that nobody else can write.
+//! Saved keys: the last fetched keys, in a file that no other user can write.
 
 use crate::files::{FileError, read};
 use forebay_auth::{KeySet, UnixTime};
@@ -11,15 +11,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Permission bits with which somebody else could put keys into the file.
+/// Permission bits that let other users write to the file.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Longest name of a file in bytes, without what is added to it.
+/// Longest file name in bytes, without its suffix.
 const NAME_LEN_MAX: usize = 200;
 
 /// The file with the keys of one issuer.
 #[derive(Debug)]
-pub(super) struct KeptKeys {
+pub(super) struct SavedKeys {
     path: PathBuf,
     issuer: String,
 }
@@ -31,22 +31,22 @@ struct Document {
     key_set: String,
 }
 
-/// Why keys in a file are not used.
+/// Why saved keys are ignored.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeptError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{} belongs to somebody else, or others can write it: remove it", path.display())]
+    #[error("{} is owned or writable by another user: remove it", path.display())]
     Exposed { path: PathBuf },
-    #[error("{} holds no keys of this issuer: remove it", path.display())]
+    #[error("{} contains no keys of this issuer: remove it", path.display())]
     Content { path: PathBuf },
 }
 
-impl KeptKeys {
-    /// The file in `directory` for the keys of `issuer`; it is not looked at yet.
+impl SavedKeys {
+    /// The file in `directory` for the keys of `issuer`; it is not read yet.
     pub(super) fn new(directory: &Path, issuer: &str) -> Self {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-        // `_` never stands for itself. Long names may meet after they are cut: the document tells whose it is.
+        // `_` is always an escape. Truncated long names may collide: the document names its issuer.
         let name: String = issuer
             .trim_start_matches("https://")
             .bytes()
@@ -56,7 +56,7 @@ impl KeptKeys {
         Self { path: directory.join(format!("{name}.keys")), issuer: issuer.to_owned() }
     }
 
-    /// The keys that were kept, and when they were fetched; `None` when there are none. Blocks on the disk.
+    /// The saved keys, and when they were fetched; `None` if there are none. Blocks on the disk.
     pub(super) fn load(&self) -> Result<Option<(KeySet, UnixTime)>, KeptError> {
         let metadata = match fs::symlink_metadata(&self.path) {
             Ok(metadata) => metadata,
@@ -74,7 +74,7 @@ impl KeptKeys {
         is_right.then(|| Some((keys, UnixTime(document.fetched_at)))).ok_or_else(content)
     }
 
-    /// Keeps keys that were fetched at `fetched_at`. Blocks on the disk.
+    /// Saves keys fetched at `fetched_at`. Blocks on the disk.
     pub(super) fn save(&self, key_set: &[u8], fetched_at: UnixTime) -> io::Result<()> {
         let key_set = String::from_utf8(key_set.to_vec()).map_err(io::Error::other)?;
         let document = Document { issuer: self.issuer.clone(), fetched_at: fetched_at.0, key_set };
@@ -109,7 +109,7 @@ mod tests {
     fn keys_are_kept_until_they_are_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let directory = directory.path().join("keys");
-        let kept = KeptKeys::new(&directory, URL);
+        let kept = SavedKeys::new(&directory, URL);
         assert!(kept.load().unwrap().is_none());
         let mut issuer = TokenIssuer::new(URL, "ES256");
         kept.save(issuer.key_set().as_bytes(), UnixTime(5)).unwrap();
@@ -121,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_somebody_else_may_have_written_are_not_used() {
+    fn keys_writable_by_other_users_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
-        let kept = KeptKeys::new(directory.path(), URL);
+        let kept = SavedKeys::new(directory.path(), URL);
         kept.save(TokenIssuer::new(URL, "ES256").key_set().as_bytes(), UnixTime(5)).unwrap();
         fs::set_permissions(kept.path(), fs::Permissions::from_mode(0o620)).unwrap();
         assert!(matches!(kept.load(), Err(KeptError::Exposed { .. })));
@@ -133,9 +133,9 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_another_issuer_and_damaged_ones_are_not_used() {
+    fn keys_of_another_issuer_and_damaged_ones_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
-        let (kept, other) = (KeptKeys::new(directory.path(), URL), KeptKeys::new(directory.path(), "https://other"));
+        let (kept, other) = (SavedKeys::new(directory.path(), URL), SavedKeys::new(directory.path(), "https://other"));
         assert_ne!(kept.path(), other.path());
         other.save(TokenIssuer::new("https://other", "ES256").key_set().as_bytes(), UnixTime(5)).unwrap();
         fs::rename(other.path(), kept.path()).unwrap();
@@ -145,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn names_of_files_tell_issuers_apart() {
-        let name = |issuer: &str| KeptKeys::new(Path::new("/"), issuer).path().to_owned();
+    fn file_names_differ_between_issuers() {
+        let name = |issuer: &str| SavedKeys::new(Path::new("/"), issuer).path().to_owned();
         assert_eq!(name("https://a.example/x"), Path::new("/a.example_2fx.keys"));
         assert_ne!(name("https://a/../b"), name("https://a/b"));
         assert!(name(&"x".repeat(4096)).as_os_str().len() < 255);

@@ -1,56 +1,54 @@
-//! Values that are read from files, and read again when the files have changed.
+//! Values read from files, and reloaded when the files change.
 
 use crate::files::Fingerprint;
 use parking_lot::{Mutex, RwLock};
 use std::{fmt, path::PathBuf, sync::Arc};
 
-/// Reads a value from its files.
 type Load<T> = Box<dyn Fn(&[PathBuf]) -> Result<T, LoadError> + Send + Sync>;
 
-/// Why a value could not be read: with the name of the file, and what to do.
+/// Why a value could not be read: the file, and a remedy.
 pub type LoadError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A value that comes from files. Whoever asks gets the newest that could be read; one that is in use stays.
-pub struct Watched<T> {
+/// A value read from files. Callers get the newest valid value; values in use stay valid.
+pub struct ReloadingFile<T> {
     paths: Vec<PathBuf>,
     load: Load<T>,
     current: RwLock<Arc<T>>,
-    /// What the files were when they were last read, successfully or not.
+    /// Fingerprint of the files when they were last read, successfully or not.
     seen: Mutex<Fingerprint>,
 }
 
-/// What a look at the files has led to.
+/// Result of a reload.
 #[derive(Debug)]
 pub enum Refreshed {
-    /// They are as they were.
+    /// The files are unchanged.
     Same,
-    /// They had changed, and were read.
+    /// The files had changed and were read.
     Read,
-    /// They had changed, and cannot be used: the value is still the old one.
+    /// The files had changed and are unusable: the old value stays.
     Failed(LoadError),
 }
 
-impl<T> Watched<T> {
+impl<T> ReloadingFile<T> {
     /// Reads a value from `paths` by `load`. Blocks on the disk.
     ///
     /// # Errors
-    /// What `load` says.
+    /// The error of `load`.
     pub fn read(
         paths: Vec<PathBuf>,
         load: impl Fn(&[PathBuf]) -> Result<T, LoadError> + Send + Sync + 'static,
     ) -> Result<Self, LoadError> {
-        // Looked at before it is read: a change meanwhile shows later.
+        // Before the files are read: a change during the read is detected later.
         let seen = Fingerprint::of(&paths);
         let current = RwLock::new(Arc::new(load(&paths)?));
         Ok(Self { paths, load: Box::new(load), current, seen: Mutex::new(seen) })
     }
 
-    /// The value as last read.
     pub fn get(&self) -> Arc<T> {
         Arc::clone(&self.current.read())
     }
 
-    /// Reads the value again if its files have changed since. Blocks on the disk.
+    /// Reloads the value if its files have changed. Blocks on the disk.
     pub fn refresh(&self) -> Refreshed {
         let mut seen = self.seen.lock();
         let now = Fingerprint::of(&self.paths);
@@ -67,26 +65,26 @@ impl<T> Watched<T> {
         }
     }
 
-    /// As [`Watched::refresh`], and tells the log. Whether there is a new value.
+    /// Like [`ReloadingFile::refresh`], with log messages. Returns whether there is a new value.
     pub fn refresh_and_log(&self) -> bool {
         let files = self.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
         match self.refresh() {
             Refreshed::Same => false,
             Refreshed::Read => {
-                tracing::info!(files, "read again, because it has changed");
+                tracing::info!(files, "changed file reloaded");
                 true
             }
             Refreshed::Failed(error) => {
-                tracing::error!(files, %error, "has changed and cannot be used: what was read before stays in use");
+                tracing::error!(files, %error, "changed file is unusable; the old content stays in use");
                 false
             }
         }
     }
 }
 
-impl<T> fmt::Debug for Watched<T> {
+impl<T> fmt::Debug for ReloadingFile<T> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Watched({:?})", self.paths)
+        write!(out, "ReloadingFile({:?})", self.paths)
     }
 }
 
@@ -104,11 +102,11 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_read_again_and_a_bad_one_changes_nothing() {
+    fn a_changed_file_is_reloaded_and_an_invalid_one_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("number");
         fs::write(&path, "1").unwrap();
-        let watched = Watched::read(vec![path.clone()], number).unwrap();
+        let watched = ReloadingFile::read(vec![path.clone()], number).unwrap();
         assert!(matches!(watched.refresh(), Refreshed::Same));
         fs::write(&path, "22").unwrap();
         assert_eq!(*watched.get(), 1, "nobody has looked yet");
@@ -124,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_read_at_first_is_none() {
-        assert!(Watched::read(vec![PathBuf::from("/no/such/file")], number).is_err());
+    fn the_first_read_must_succeed() {
+        assert!(ReloadingFile::read(vec![PathBuf::from("/no/such/file")], number).is_err());
     }
 }
