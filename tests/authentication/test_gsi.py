@@ -23,7 +23,7 @@ TO_THE_GRID = [{"path": "/", "rights": ["read", "list"], "subject": "/DC=test/DC
 
 @pytest.fixture(scope="module")
 def ann(grid: Grid) -> Credential:
-    """Somebody with a certificate."""
+    """A user with a certificate."""
     return grid.issuer.user("Ann")
 
 
@@ -62,8 +62,8 @@ def test_attributes_decide_about_reads(
     server = guarded(TO_PRODUCTION)
     member = grid.environment(atlas.proxy(ann, "/atlas", environment=grid.environment()))
     assert "[3010]" in refusal(ground, server, member)
-    nobody = grid.environment(grid.issuer.proxy(ann))
-    assert "[3010]" in refusal(ground, server, nobody)
+    outsider = grid.environment(grid.issuer.proxy(ann))
+    assert "[3010]" in refusal(ground, server, outsider)
 
 
 def test_attributes_of_an_organization_that_is_not_known_count_for_nothing(

@@ -24,7 +24,7 @@ TO_PRODUCTION = [{"path": "/", "rights": ["read"], "vo": "atlas", "role": "produ
 
 @pytest.fixture(scope="module")
 def carl(grid: Grid) -> Credential:
-    """Somebody with a certificate."""
+    """A user with a certificate."""
     return grid.issuer.user("Carl")
 
 

@@ -17,7 +17,7 @@ from harness.xrootd import Origin
 
 UNIT = REPOSITORY / "deploy" / "systemd" / "forebay.service"
 EXPOSURE_MAX = 17
-"""Tenths: 0 is no exposure, 100 all of it. Most of it is network access, which the server needs."""
+"""Tenths: 0 means no exposure, 100 all of it. Most of it is network access, which the server needs."""
 PATH = "/sizes/many-blocks.bin"
 
 

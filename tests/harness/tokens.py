@@ -80,7 +80,7 @@ class ServedIssuer(TokenIssuer):
         self.close()
 
     def close(self) -> None:
-        """Nobody is there any more."""
+        """Stops the issuer."""
         self._server.shutdown()
         self._server.server_close()
 

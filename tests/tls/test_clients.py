@@ -139,12 +139,12 @@ def test_client_does_not_accept_the_certificate_of_another_host(
 def test_client_may_present_a_certificate(
     kind: str, export: Callable[..., Forebay], ground: Ground, grid: Grid, patterns: dict[str, Pattern]
 ) -> None:
-    somebody = grid.issuer.user("somebody")
+    user = grid.issuer.user("somebody")
     shown = {
-        "proxy": lambda: grid.issuer.proxy(somebody),
-        "proxy of a proxy": lambda: grid.issuer.proxy(grid.issuer.proxy(somebody)),
-        "limited": lambda: grid.issuer.proxy(somebody, limited=True),
-        "certificate": lambda: somebody,
+        "proxy": lambda: grid.issuer.proxy(user),
+        "proxy of a proxy": lambda: grid.issuer.proxy(grid.issuer.proxy(user)),
+        "limited": lambda: grid.issuer.proxy(user, limited=True),
+        "certificate": lambda: user,
     }[kind]()
     server = export()
     for client in ("xrdcp", "forebay-get"):
@@ -160,9 +160,9 @@ def test_client_whose_certificate_means_nothing_is_one_without(
     grid.issuer.revoke(revoked)
     lists = ca_directory(ground, grid.root, grid.issuer)
     server = export(ca_dir=str(lists), crl="require")
-    for somebody in (revoked, stranger):
-        got = fetch("xrdcp", ground, url(server), grid.environment(grid.issuer.proxy(somebody)))
-        assert_same(got, patterns[PATH].all(), somebody.subject)
+    for user in (revoked, stranger):
+        got = fetch("xrdcp", ground, url(server), grid.environment(grid.issuer.proxy(user)))
+        assert_same(got, patterns[PATH].all(), user.subject)
 
 
 def test_slow_handshake_is_dropped(export: Callable[..., Forebay]) -> None:

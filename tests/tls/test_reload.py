@@ -58,7 +58,7 @@ def test_a_bad_new_certificate_leaves_the_old_one_in_use(
 ) -> None:
     used = grid.host()
     server = export(used)
-    used.certificate.write_text("this is no certificate")
+    used.certificate.write_text("not a certificate")
 
     def has_noticed() -> bool:
         assert is_accepted(server, ground, grid, "/sizes/one-byte.bin")

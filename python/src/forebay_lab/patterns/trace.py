@@ -130,7 +130,7 @@ class Trace:
         try:
             head = json.loads(lines[0]) if lines else {}
             if not isinstance(head, dict) or head.get("format") != FORMAT or head.get("version") != VERSION:
-                raise TraceError(f"{file} is no trace of version {VERSION}: `forebay-lab trace record` makes one")
+                raise TraceError(f"{file} is not a trace of version {VERSION}: `forebay-lab trace record` makes one")
             facts = {key: value for key, value in head.items() if key not in ("format", "version")}
             return cls(tuple(_from_json(line) for line in lines[1:] if line), facts)
         except (ValueError, KeyError, TypeError) as error:
