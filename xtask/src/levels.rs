@@ -32,6 +32,7 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-origin", Place::Level(3)),
     ("forebay-trust", Place::Level(3)),
     ("forebay-engine", Place::Level(4)),
+    ("forebay-origin-root", Place::Level(4)),
     ("forebay-front", Place::Level(5)),
     ("forebay-server", Place::Level(6)),
     ("forebay-admin", Place::Level(6)),

@@ -4,7 +4,8 @@ use crate::failure::UsageError;
 use anyhow::{Context, anyhow};
 use forebay_config::{OriginUrl, parse_origin_url};
 use forebay_net::{ClientTlsFiles, Credential, TlsConnector, TrustAnchors};
-use forebay_origin::{OnBehalf, Options, OriginPath, Pool, PoolOptions, RootOrigin};
+use forebay_origin::{DelegatedCredentials, OriginPath};
+use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_telemetry::{LogFormat, Metrics, init_logging};
 use forebay_trust::UserCredentials;
@@ -36,7 +37,7 @@ impl FileUrl {
         }
         let RequestPath { lfn, cgi } =
             RequestPath::parse(path.as_bytes()).map_err(|error| usage(format!("`{text}`: {error}")))?;
-        Ok(Self { server, tls, path: OriginPath { lfn, cgi, on_behalf: OnBehalf::default() } })
+        Ok(Self { server, tls, path: OriginPath { lfn, cgi, delegation: DelegatedCredentials::default() } })
     }
 
     /// The last component of the path; `None` for the root directory.

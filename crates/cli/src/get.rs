@@ -10,7 +10,8 @@ use crate::{
 };
 use anyhow::{Context, bail};
 use digest::{Digests, Expected, Verdict};
-use forebay_origin::{Origin, OriginFile, RootOrigin};
+use forebay_origin::{Origin, OriginFile};
+use forebay_origin_root::RootOrigin;
 use forebay_types::ByteRange;
 use indicatif::ProgressBar;
 use std::{path::PathBuf, sync::Arc};

@@ -13,7 +13,8 @@ use forebay_engine::{Engine, Export, ExportSource, ManagerOptions, OriginFactory
 use forebay_front::{DirectAccess, Front, Tracing};
 use forebay_index::{IndexFile, IndexOptions};
 use forebay_net::{BoundAddress, ListenError, Listener};
-use forebay_origin::{Origin, Pool, RootOrigin};
+use forebay_origin::Origin;
+use forebay_origin_root::{Pool, RootOrigin, ping};
 use forebay_proto::TlsUse;
 use forebay_server::Server;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
@@ -48,7 +49,7 @@ pub(crate) struct Bound {
 /// Creates the clients of origins.
 #[derive(Clone)]
 struct Origins {
-    options: forebay_origin::Options,
+    options: forebay_origin_root::Options,
     pool: Arc<Pool>,
     metrics: Metrics,
 }
@@ -149,7 +150,7 @@ fn start_trace(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trac
 
 impl Origins {
     fn client(&self, servers: Vec<Endpoint>, tls: TlsUse) -> Arc<dyn Origin> {
-        let options = forebay_origin::Options { tls, ..self.options.clone() };
+        let options = forebay_origin_root::Options { tls, ..self.options.clone() };
         Arc::new(RootOrigin::new(servers, options, Arc::clone(&self.pool), &self.metrics))
     }
 
@@ -227,7 +228,7 @@ fn engine_options(config: &Config, disk: Option<&dyn Disk>) -> forebay_engine::O
     let mut options = config.engine.clone();
     if config.server.role == Role::Manager {
         let roots = config.disks.iter().map(|disk| disk.path.clone()).collect();
-        options.manager = Some(ManagerOptions { roots, filler: config.manager_filler.clone() });
+        options.manager = Some(ManagerOptions { roots, filler: config.manager_filler.clone(), ping });
         return options;
     }
     if let Some(path) = config.index.path.clone().or_else(in_store) {

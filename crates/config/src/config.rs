@@ -154,8 +154,8 @@ pub enum ExportFiles {
 /// Requests and connections to origins.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct OriginConfig {
-    pub options: forebay_origin::Options,
-    pub pool: forebay_origin::PoolOptions,
+    pub options: forebay_origin_root::Options,
+    pub pool: forebay_origin_root::PoolOptions,
 }
 
 /// The log.

@@ -23,12 +23,15 @@ pub(crate) enum Now {
     #[cfg_attr(not(test), expect(dead_code, reason = "no key has been renamed yet"))]
     Renamed(&'static str),
     /// The value is ignored. The text gives the reason, as the end of the sentence "`table.key` is ignored: ...".
-    #[cfg_attr(not(test), expect(dead_code, reason = "no key has been removed yet"))]
     Removed(&'static str),
 }
 
 /// All keys of the last release that this one does not have. Entries are deleted one release later.
-pub(crate) const OLD_KEYS: &[OldKey] = &[];
+pub(crate) const OLD_KEYS: &[OldKey] = &[OldKey {
+    table: "origin",
+    key: "streams",
+    now: Now::Removed("parallel streams to origins were slower than one connection"),
+}];
 
 /// Takes old keys out of the file, and puts values under their new keys.
 ///

@@ -37,7 +37,7 @@ pub use base::{
 pub use catalog::{entry_info::EntryInfo, state::IndexState};
 pub use forebay_origin::{Checksum, ListDetail};
 pub use forebay_store::VolumeInfo;
-pub use manager::{ManagerOptions, filler::FillerState};
+pub use manager::{ManagerOptions, Ping, filler::FillerState};
 pub use namespace::{
     decisions::DecisionOptions,
     routes::{Export, ExportSource, OriginFactory, RouteError, Routes, Writes},

@@ -1,7 +1,7 @@
 //! Failures in terms of no protocol. Each front maps [`FailureKind`] to its own status codes.
 
 use forebay_engine::Error;
-use forebay_origin::OriginError;
+use forebay_origin::{OriginError, RefusalKind};
 use forebay_types::{LfnError, Side};
 use std::{borrow::Cow, io};
 
@@ -30,8 +30,8 @@ pub enum FailureKind {
     NotFound,
     IsDirectory,
     NotDirectory,
-    /// The origin's own refusal, by its number.
-    OriginRefused(u32),
+    /// The origin's own refusal.
+    OriginRefused(RefusalKind),
     /// No server could answer; trying again later may help.
     NoServer,
     OriginTimedOut,
@@ -115,7 +115,7 @@ const fn kind_of(error: &Error) -> FailureKind {
         Error::IsDirectory { .. } => FailureKind::IsDirectory,
         Error::NotDirectory { .. } => FailureKind::NotDirectory,
         Error::Origin(error) => match error {
-            OriginError::Refused { code, .. } => FailureKind::OriginRefused(*code),
+            OriginError::Refused { kind, .. } => FailureKind::OriginRefused(*kind),
             OriginError::Unreachable { .. } => FailureKind::NoServer,
             OriginError::TimedOut { .. } => FailureKind::OriginTimedOut,
             OriginError::Corrupt { .. } => FailureKind::Corrupt,

@@ -1,107 +1,44 @@
 //! How an origin can fail.
 
-use forebay_proto::ErrorCode;
+use crate::RefusalKind;
 use forebay_types::{Endpoint, Side};
 
-/// Why an origin did not give what it was asked for. Cheap to clone: one failure may have to be told to several waiters.
+/// Why an origin did not deliver. Cheap to clone: all callers that share an attempt get its failure.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum OriginError {
     /// No connection could be made.
     #[error("origin {endpoint} cannot be reached: {reason}")]
-    Unreachable {
-        /// The server.
-        endpoint: Endpoint,
-        /// The system's own words.
-        reason: String,
-    },
+    Unreachable { endpoint: Endpoint, reason: String },
     /// The connection ended, or went silent, before the answer was complete.
     #[error("origin {endpoint} was lost while {doing}: {reason}")]
-    Lost {
-        /// The server.
-        endpoint: Endpoint,
-        /// What was under way.
-        doing: &'static str,
-        /// What happened.
-        reason: String,
-    },
+    Lost { endpoint: Endpoint, doing: &'static str, reason: String },
     /// No answer within the time limit.
     #[error("origin {endpoint} did not answer within {seconds} s while {doing}")]
-    TimedOut {
-        /// The server.
-        endpoint: Endpoint,
-        /// What was under way.
-        doing: &'static str,
-        /// The limit in seconds.
-        seconds: u64,
-    },
-    /// The origin answered with an error of its own.
+    TimedOut { endpoint: Endpoint, doing: &'static str, seconds: u64 },
+    /// The origin answered with an error of its own; `text` holds its words.
     #[error("{text} (origin {endpoint})")]
-    Refused {
-        /// The server.
-        endpoint: Endpoint,
-        /// Its error number (`kXR_error`).
-        code: u32,
-        /// Its words.
-        text: String,
-    },
+    Refused { endpoint: Endpoint, kind: RefusalKind, text: String },
     /// Bytes did not match their checksum, also when asked for again.
     #[error("origin {endpoint} sent corrupt bytes at offset {offset}, also when asked again")]
-    Corrupt {
-        /// The server.
-        endpoint: Endpoint,
-        /// Offset of the bad page.
-        offset: u64,
-    },
-    /// The origin sent fewer bytes than the file has.
+    Corrupt { endpoint: Endpoint, offset: u64 },
+    /// The origin sent fewer bytes than the file has, from `offset` on.
     #[error("origin {endpoint} sent {received_bytes} of {expected_bytes} bytes at offset {offset}")]
-    ShortRead {
-        /// The server.
-        endpoint: Endpoint,
-        /// Where the read began.
-        offset: u64,
-        /// Bytes that came.
-        received_bytes: u64,
-        /// Bytes that should have come.
-        expected_bytes: u64,
-    },
+    ShortRead { endpoint: Endpoint, offset: u64, received_bytes: u64, expected_bytes: u64 },
     /// The file is not the one that was opened before.
     #[error("the file changed at origin {endpoint} while it was read")]
-    Changed {
-        /// The server.
-        endpoint: Endpoint,
-    },
-    /// Redirected too often, or in a circle.
+    Changed { endpoint: Endpoint },
+    /// Redirected more than `limit` times, or in a circle, from `endpoint` on.
     #[error("origin {endpoint} redirects in a circle or more than {limit} times")]
-    RedirectLoop {
-        /// The server that was asked first.
-        endpoint: Endpoint,
-        /// Redirects followed at most.
-        limit: u32,
-    },
-    /// The connection is not encrypted as it must be, or the server has not proven who it is.
+    RedirectLoop { endpoint: Endpoint, limit: u32 },
+    /// The connection is not encrypted as it must be, or the server has not proven its identity.
     #[error("origin {endpoint} cannot be reached over TLS: {reason}")]
-    Tls {
-        /// The server.
-        endpoint: Endpoint,
-        /// What is wrong, and what to do.
-        reason: String,
-    },
-    /// The server wants proof of who we are, and does not take what we have.
+    Tls { endpoint: Endpoint, reason: String },
+    /// The server wants a proof of identity and does not accept ours.
     #[error("origin {endpoint} does not let this cache in: {reason}")]
-    Authentication {
-        /// The server.
-        endpoint: Endpoint,
-        /// What it accepts, and what became of that.
-        reason: String,
-    },
-    /// The peer does not speak the protocol as it should, or demands what this release cannot do.
+    Authentication { endpoint: Endpoint, reason: String },
+    /// The peer breaks the protocol, or demands something that this release cannot do.
     #[error("origin {endpoint}: {what}")]
-    Protocol {
-        /// The server.
-        endpoint: Endpoint,
-        /// What was wrong.
-        what: String,
-    },
+    Protocol { endpoint: Endpoint, what: String },
 }
 
 impl OriginError {
@@ -129,19 +66,19 @@ impl OriginError {
         }
     }
 
-    /// The server's own error number, when it gave one.
+    /// The reason for a refusal, when the origin has answered at all.
     #[must_use]
-    pub const fn code(&self) -> Option<ErrorCode> {
+    pub const fn refusal(&self) -> Option<RefusalKind> {
         match self {
-            Self::Refused { code, .. } => Some(ErrorCode(*code)),
+            Self::Refused { kind, .. } => Some(*kind),
             _ => None,
         }
     }
 
-    /// Whether the server has no such file.
+    /// Whether the origin has answered that there is no such file.
     #[must_use]
     pub const fn is_not_found(&self) -> bool {
-        matches!(self, Self::Refused { code, .. } if matches!(ErrorCode(*code), ErrorCode::NOT_FOUND))
+        matches!(self, Self::Refused { kind: RefusalKind::NotFound, .. })
     }
 
     /// Whether asking again later can help, be it the same server or another one.
@@ -153,70 +90,12 @@ impl OriginError {
             | Self::TimedOut { .. }
             | Self::Corrupt { .. }
             | Self::ShortRead { .. } => true,
-            Self::Refused { code, .. } => matches!(
-                ErrorCode(*code),
-                ErrorCode::FILE_LOCKED
-                    | ErrorCode::FILE_NOT_OPEN
-                    | ErrorCode::FS_ERROR
-                    | ErrorCode::IO_ERROR
-                    | ErrorCode::NO_MEMORY
-                    | ErrorCode::SERVER_ERROR
-                    | ErrorCode::NO_SERVER
-                    | ErrorCode::CANCELLED
-                    | ErrorCode::CHECKSUM_ERROR
-                    | ErrorCode::IN_PROGRESS
-                    | ErrorCode::OVERLOADED
-                    | ErrorCode::TOO_MANY_ERRORS
-                    | ErrorCode::REQUEST_TIMED_OUT
-                    | ErrorCode::TIMER_EXPIRED
-            ),
+            Self::Refused { kind, .. } => kind.is_retryable(),
             Self::Changed { .. }
             | Self::RedirectLoop { .. }
             | Self::Tls { .. }
             | Self::Authentication { .. }
             | Self::Protocol { .. } => false,
         }
-    }
-
-    /// Whether another server of the list may do better although asking this one again cannot help.
-    pub(crate) const fn concerns_one_server(&self) -> bool {
-        match self {
-            Self::Protocol { .. } | Self::Tls { .. } | Self::Authentication { .. } | Self::RedirectLoop { .. } => true,
-            Self::Refused { code, .. } => {
-                matches!(ErrorCode(*code), ErrorCode::AUTH_FAILED | ErrorCode::TLS_REQUIRED | ErrorCode::NO_REPLICAS)
-            }
-            _ => self.is_retryable(),
-        }
-    }
-
-    /// Whether a redirector that sent us to this server may know a better one. It may also be wrong on who has a file.
-    pub(crate) const fn is_worth_asking_redirector(&self) -> bool {
-        self.is_retryable() || self.is_not_found()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn refused(code: ErrorCode) -> OriginError {
-        OriginError::Refused { endpoint: Endpoint::new("origin", 1), code: code.0, text: "no".to_owned() }
-    }
-
-    #[test]
-    fn a_servers_final_words_are_final() {
-        for code in [ErrorCode::NOT_FOUND, ErrorCode::NOT_AUTHORIZED, ErrorCode::ARG_INVALID, ErrorCode::IS_DIRECTORY] {
-            assert!(!refused(code).is_retryable(), "{code}");
-            assert!(!refused(code).concerns_one_server(), "{code}");
-        }
-        for code in [ErrorCode::OVERLOADED, ErrorCode::IO_ERROR, ErrorCode::SERVER_ERROR] {
-            assert!(refused(code).is_retryable(), "{code}");
-        }
-    }
-
-    #[test]
-    fn a_redirector_is_asked_again_when_its_server_has_no_such_file() {
-        assert!(refused(ErrorCode::NOT_FOUND).is_worth_asking_redirector());
-        assert!(!refused(ErrorCode::NOT_AUTHORIZED).is_worth_asking_redirector());
     }
 }

@@ -1,11 +1,8 @@
 //! What the engine needs of an origin.
 
-use crate::{OnBehalf, OriginError};
+use crate::{DelegatedCredentials, OriginError};
 use bytes::Bytes;
-use forebay_auth::Token;
-use forebay_proto::page::pages;
 use forebay_types::{ByteRange, Checksum, DirEntry, Endpoint, FileStat, Lfn, Validator};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
@@ -13,22 +10,21 @@ use std::{
     task::{Context, Poll, Waker},
 };
 use tokio::{sync::mpsc, task::unconstrained};
-use zeroize::Zeroizing;
 
-/// What is no part of a JSON web token is written by its number: opaque data has signs of its own.
-const BEYOND_TOKENS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// Page sums cover pages that end at multiples of this offset, in bytes.
+const PAGE_LEN: u64 = 4096;
 
 /// A boxed future, as trait objects need it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One origin: a server, or several interchangeable ones tried in order.
 ///
-/// Every operation is bounded in time and retried as far as that can help before it fails.
+/// Every operation is bounded in time, and retried where that can help before it fails.
 pub trait Origin: Send + Sync {
     /// Name for logs and metrics: `host:port` of the first server.
     fn label(&self) -> &str;
 
-    /// Whether it is shown the credentials of the clients that files are for.
+    /// Whether it is shown the credentials of the clients for which files are opened.
     fn acts_for_clients(&self) -> bool {
         false
     }
@@ -36,7 +32,7 @@ pub trait Origin: Send + Sync {
     /// Opens a file for reading.
     fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>>;
 
-    /// Asks what is known of a path.
+    /// Asks for size, change time and kind of a path.
     fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>>;
 
     /// As [`Origin::stat`], with the file's validator. To be overridden where that is more than the time of change.
@@ -47,7 +43,7 @@ pub trait Origin: Send + Sync {
         Box::pin(async move { self.stat(path).await.map(|stat| (stat, Validator::of_mtime(stat.mtime))) })
     }
 
-    /// Lists a directory, with as much detail as asked for.
+    /// Lists a directory. Entries may carry more or less than `detail` asks for.
     fn list<'a>(
         &'a self,
         path: &'a OriginPath,
@@ -62,7 +58,7 @@ pub trait Origin: Send + Sync {
     ) -> BoxFuture<'a, Result<Checksum, OriginError>>;
 }
 
-/// A file open at its origin. It survives lost connections: reads open it anew where that helps.
+/// A file open at its origin. It survives lost connections: reads open it again where that helps.
 pub trait OriginFile: Send + Sync {
     /// Size, change time and server of the file, as of the last open.
     fn identity(&self) -> FileIdentity;
@@ -97,7 +93,7 @@ impl Chunk {
     /// The pages of this chunk, which lies at `offset` of its file, each with its checksum; none when it came without.
     pub fn pages(&self, offset: u64) -> impl Iterator<Item = (ByteRange, u32)> {
         let range = ByteRange::at(offset, u64::try_from(self.bytes.len()).unwrap_or(u64::MAX));
-        pages(range).zip(self.page_sums.iter().copied())
+        range.cut_at_multiples(PAGE_LEN).zip(self.page_sums.iter().copied())
     }
 }
 
@@ -110,10 +106,10 @@ impl From<Bytes> for Chunk {
 
 /// The bytes of one range as they arrive: verified, in order of offset, none missing, or an error that ends the stream.
 ///
-/// Dropping it tells the origin client that nobody wants the rest.
+/// Dropping it gives the rest up.
 pub struct Chunks {
     receiver: mpsc::UnboundedReceiver<Result<Chunk, OriginError>>,
-    /// What feeds the stream, when that is done by whoever asks for the next bytes.
+    /// Feeds the stream while the caller asks for the next bytes.
     driver: Option<BoxFuture<'static, ()>>,
 }
 
@@ -125,18 +121,19 @@ impl Chunks {
         (sender, Self { receiver, driver: None })
     }
 
-    /// A stream that has ended.
+    /// A stream without bytes.
     #[must_use]
     pub fn closed() -> Self {
         Self::channel().1
     }
 
     /// The stream, fed by `driver` whenever its next bytes are asked for: that saves a task, and a change of tasks for
-    /// each piece. The driver is started at once and runs as far as it can. It may then be left alone for long, so it must
-    /// never wait while it holds what others wait for.
-    pub(crate) fn driven_by(mut self, driver: impl Future<Output = ()> + Send + 'static) -> Self {
-        // Not held back by the budget of the task that asks: the requests are under way when this returns. That budget
-        // still bounds how much the task takes at a time, see `poll_next`.
+    /// each piece. The driver is started at once and runs until it waits. It may then not be polled for long, so it must
+    /// never wait while it holds anything that other callers need.
+    #[must_use]
+    pub fn driven_by(mut self, driver: impl Future<Output = ()> + Send + 'static) -> Self {
+        // Without the budget of the calling task, which would stop it half-way: the requests are under way when this
+        // returns. That budget still bounds how much the task takes at a time, see `poll_next`.
         let mut driver: BoxFuture<'static, ()> = Box::pin(unconstrained(driver));
         let is_pending = driver.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
         self.driver = is_pending.then_some(driver);
@@ -161,53 +158,30 @@ impl Chunks {
     }
 }
 
-/// A file's path at its origin, and the opaque data to send along.
+/// A file's path at its origin, and the parameters to send along.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OriginPath {
-    /// The path.
     pub lfn: Lfn,
     /// Opaque data (CGI) without a leading `?`; may hold secrets.
     pub cgi: String,
     /// Whose credentials are used where an origin wants those of clients.
-    pub on_behalf: OnBehalf,
+    pub delegation: DelegatedCredentials,
 }
 
-impl OriginPath {
-    /// The same with a bearer token in the opaque data, unless a server that sent us here has put another one there.
-    pub(crate) fn with_token(&self, token: &Token) -> Self {
-        if self.cgi.split('&').any(|pair| pair.starts_with("authz=")) {
-            return self.clone();
-        }
-        let between = if self.cgi.is_empty() { "" } else { "&" };
-        let token = Zeroizing::new(utf8_percent_encode(token.expose(), BEYOND_TOKENS).to_string());
-        Self { cgi: format!("{}{between}authz=Bearer%20{}", self.cgi, *token), ..self.clone() }
-    }
-
-    /// The path as a request's payload.
-    #[must_use]
-    pub fn to_payload(&self) -> String {
-        if self.cgi.is_empty() { self.lfn.to_string() } else { format!("{}?{}", self.lfn, self.cgi) }
-    }
-}
-
-/// What tells one content of a file from another.
+/// Tells one content of a file from another.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileIdentity {
-    /// Size in bytes.
     pub size: u64,
     /// Servers of `root://` give a time of change only.
     pub validator: Validator,
-    /// The server that holds the file (behind all redirects).
+    /// The server that holds the file, after all redirects.
     pub endpoint: Endpoint,
 }
 
-/// How much a directory listing tells of each entry.
+/// How much a directory listing tells of each entry. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ListDetail {
-    /// Names only.
     Names,
-    /// Names and stats.
     Stats,
-    /// Names, stats and checksums.
     Checksums,
 }

@@ -24,23 +24,12 @@ pub const STATUS_FRAME_LEN: usize = 32;
 
 /// Cuts `range` at page boundaries.
 pub fn pages(range: ByteRange) -> impl Iterator<Item = ByteRange> {
-    cut(range, PAGE_LEN)
+    range.cut_at_multiples(PAGE_LEN)
 }
 
 /// Cuts `range` into the parts that each go into one frame: all but the first begin at a page boundary.
 pub fn frames(range: ByteRange) -> impl Iterator<Item = ByteRange> {
-    cut(range, PAGE_LEN * u64::from(PAGE_FRAME_PAGES_MAX))
-}
-
-/// Cuts `range` into parts of at most `len` bytes, `len` being a multiple of the page.
-fn cut(range: ByteRange, len: u64) -> impl Iterator<Item = ByteRange> {
-    let mut start = range.start();
-    std::iter::from_fn(move || {
-        let page_start = start - start % PAGE_LEN;
-        let part = ByteRange::between(start, range.end().min(page_start.saturating_add(len)));
-        start = part.end();
-        (!part.is_empty()).then_some(part)
-    })
+    range.cut_at_multiples(PAGE_LEN * u64::from(PAGE_FRAME_PAGES_MAX))
 }
 
 /// Number of pages that hold bytes of `range`.

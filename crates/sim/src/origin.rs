@@ -7,7 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use forebay_origin::{
-    BoxFuture, Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
+    BoxFuture, Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath, RefusalKind,
 };
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat, Validator};
 use parking_lot::{Mutex, MutexGuard};
@@ -26,8 +26,6 @@ struct SimFile {
     size: u64,
     verifies_pages: bool,
 }
-
-const NOT_FOUND: u32 = 3011;
 
 impl SimOrigin {
     pub(crate) fn new(world: World, dice: Dice) -> Self {
@@ -62,9 +60,9 @@ impl SimOrigin {
 
     fn find(&self, path: &OriginPath) -> Result<(Content, u64), OriginError> {
         let found = file_at(path.lfn.as_str()).and_then(|file| self.world.state().current(file));
-        let code = NOT_FOUND;
+        let kind = RefusalKind::NotFound;
         let text = "no such file".to_owned();
-        found.ok_or_else(|| OriginError::Refused { endpoint: Self::endpoint(), code, text })
+        found.ok_or_else(|| OriginError::Refused { endpoint: Self::endpoint(), kind, text })
     }
 }
 

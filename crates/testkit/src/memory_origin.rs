@@ -4,11 +4,9 @@ use crate::bytes_at;
 use bytes::Bytes;
 use forebay_origin::{
     BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
+    RefusalKind,
 };
-use forebay_proto::{
-    ErrorCode,
-    page::{crc32c, pages},
-};
+use forebay_proto::page::{crc32c, pages};
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat, Validator};
 use parking_lot::{Mutex, MutexGuard};
 use std::{
@@ -133,8 +131,8 @@ impl MemoryOrigin {
 
     /// The origin's words for a file that it has not.
     pub fn no_such_file() -> OriginError {
-        let (code, text) = (ErrorCode::NOT_FOUND.0, "no such file".to_owned());
-        OriginError::Refused { endpoint: Self::endpoint(), code, text }
+        let (kind, text) = (RefusalKind::NotFound, "no such file".to_owned());
+        OriginError::Refused { endpoint: Self::endpoint(), kind, text }
     }
 
     /// The `len` bytes from `offset` on of the file with this content.
@@ -240,7 +238,7 @@ impl Origin for MemoryOrigin {
             let told = told.filter(|_| algorithm.is_none_or(|name| name == "adler32"));
             let checksum = told.map(|value| Checksum { algorithm: "adler32".to_owned(), value });
             let (endpoint, text) = (Self::endpoint(), "no such checksum".to_owned());
-            checksum.ok_or(OriginError::Refused { endpoint, code: ErrorCode::UNSUPPORTED.0, text })
+            checksum.ok_or(OriginError::Refused { endpoint, kind: RefusalKind::Unsupported, text })
         })
     }
 }

@@ -38,6 +38,16 @@ impl ByteRange {
         self.start == self.end
     }
 
+    /// This range in parts that end at multiples of `len`, which is not 0; the first and the last one may be shorter.
+    pub fn cut_at_multiples(self, len: u64) -> impl Iterator<Item = Self> {
+        let mut start = self.start;
+        std::iter::from_fn(move || {
+            let part = Self::between(start, self.end.min((start - start % len).saturating_add(len)));
+            start = part.end;
+            (!part.is_empty()).then_some(part)
+        })
+    }
+
     /// The part of this range that lies before `end`.
     pub const fn clipped_to(self, end: u64) -> Self {
         if self.end <= end {
@@ -71,6 +81,15 @@ impl fmt::Display for ByteRange {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_end_at_multiples() {
+        let cut: Vec<_> = ByteRange::between(100, 2049).cut_at_multiples(1024).collect();
+        assert_eq!(cut, [ByteRange::between(100, 1024), ByteRange::at(1024, 1024), ByteRange::at(2048, 1)]);
+        assert_eq!(ByteRange::at(5, 0).cut_at_multiples(1024).count(), 0);
+        let last: Vec<_> = ByteRange::between(u64::MAX - 1, u64::MAX).cut_at_multiples(1024).collect();
+        assert_eq!(last, [ByteRange::between(u64::MAX - 1, u64::MAX)]);
+    }
 
     #[test]
     fn clipping_never_reverses() {

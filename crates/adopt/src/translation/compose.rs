@@ -296,7 +296,7 @@ fn origin(site: &Site, notes: &Notes) -> Table {
     let mut table = Table::new("[origin]");
     let timeouts = ["connect_timeout", "first_byte_timeout", "deadline", "circuit_time", "idle_timeout"];
     add_plain(&mut table, "origin", &timeouts, site, notes);
-    add_plain(&mut table, "origin", &["attempts", "streams", "page_reads"], site, notes);
+    add_plain(&mut table, "origin", &["attempts", "page_reads"], site, notes);
     table
 }
 

@@ -144,7 +144,7 @@ const PSS: &[Line] = &[
     read(&["permit"], proxy::take_permit),
     read(&["export"], server::take_export),
     read(&["setopt"], proxy::take_option),
-    not_needed(&["config"], "connections to origins are shared by all clients: origin.streams per server"),
+    not_needed(&["config"], "connections to origins are shared by all clients"),
     not_needed(&["ciosync"], "files at origins are closed without delay"),
     not_needed(&["cache", "memcache"], PAGE_CACHE),
     not_needed(&["defaults", "path"], EXPORTS),

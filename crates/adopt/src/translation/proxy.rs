@@ -96,18 +96,18 @@ pub(super) fn take_option(item: Item<'_>, site: &mut Site, notes: &mut Notes) ->
 }
 
 /// Options that are settings.
-const OPTIONS: [(&str, &str, Form); 8] = [
+const OPTIONS: [(&str, &str, Form); 6] = [
     ("connecttimeout", "origin.connect_timeout", Form::Time),
     ("requesttimeout", "origin.deadline", Form::Time),
     ("streamtimeout", "origin.first_byte_timeout", Form::Time),
     ("dataserverttl", "origin.idle_timeout", Form::Time),
     ("reconnectwait", "origin.circuit_time", Form::Time),
     ("connectionretry", "origin.attempts", Form::Number(1000)),
-    ("parstreamsperphyconn", "origin.streams", Form::Number(16)),
-    ("parallelstreams", "origin.streams", Form::Number(16)),
 ];
 
-const OPTIONS_NOT_NEEDED: [(&str, &str); 8] = [
+const OPTIONS_NOT_NEEDED: [(&str, &str); 10] = [
+    ("parstreamsperphyconn", ONE_CONNECTION),
+    ("parallelstreams", ONE_CONNECTION),
     ("loadbalancerttl", "connections to redirectors are kept as long as those to data servers"),
     ("redirectlimit", "at most 16 redirects are followed in a row"),
     ("parallelevtloop", ONE_POOL),
@@ -118,6 +118,7 @@ const OPTIONS_NOT_NEEDED: [(&str, &str); 8] = [
     ("dirlistdflt", LISTINGS),
 ];
 
+const ONE_CONNECTION: &str = "each server is read over one connection";
 const ONE_POOL: &str = "one set of threads serves all connections";
 const LOGGING: &str = "see logging.filter, for example forebay_origin=debug";
 const LISTINGS: &str = "a listing is requested from the origin with the options of the client";

@@ -53,7 +53,6 @@ fn options_of_the_client_library_are_limited() {
         ("ConnectTimeout 20", r#"connect_timeout = "20s""#),
         ("RequestTimeout 0", r#"deadline = "1s""#),
         ("StreamTimeout 99999999", r#"first_byte_timeout = "366d""#),
-        ("ParStreamsPerPhyConn 64", "streams = 16"),
         ("ConnectionRetry 0", "attempts = 1"),
     ] {
         let translation = translated(&format!("pss.setopt {text}"));

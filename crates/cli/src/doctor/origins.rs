@@ -6,8 +6,9 @@ use super::{
 };
 use crate::node::{gate, tls};
 use forebay_config::{ExportConfig, ExportFiles};
-use forebay_origin::{OnBehalf, Options, Origin as _, OriginError, OriginPath, Pool, PoolOptions, RootOrigin};
-use forebay_proto::{ErrorCode, TlsUse};
+use forebay_origin::{DelegatedCredentials, Origin as _, OriginError, OriginPath};
+use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
+use forebay_proto::TlsUse;
 use forebay_telemetry::Metrics;
 use forebay_types::Endpoint;
 use std::{sync::Arc, time::Duration};
@@ -50,14 +51,14 @@ pub(super) async fn check(subject: &Subject<'_>, findings: &mut Findings) {
 async fn ask(pool: &Arc<Pool>, server: &Endpoint, tls: TlsUse, export: &ExportConfig) -> Result<(), OriginError> {
     let options = Options { tls, attempts: 1, deadline: ANSWER_TIME_MAX, ..Options::default() };
     let origin = RootOrigin::new(vec![server.clone()], options, Arc::clone(pool), &Metrics::new());
-    let path = OriginPath { lfn: export.path.clone(), cgi: String::new(), on_behalf: OnBehalf::default() };
+    let path = OriginPath { lfn: export.path.clone(), cgi: String::new(), delegation: DelegatedCredentials::default() };
     origin.stat(&path).await.map(drop)
 }
 
 fn tell(server: &Endpoint, asked: Result<(), OriginError>, bad: Level, findings: &mut Findings) {
     let Err(error) = asked else { return findings.ok(CHECK, server, "answers") };
     let advice = match &error {
-        OriginError::Refused { code, .. } if *code == ErrorCode::NOT_FOUND.0 => {
+        error if error.is_not_found() => {
             return findings.ok(CHECK, server, "answers, but does not have the exported directory");
         }
         OriginError::Refused { .. } => {

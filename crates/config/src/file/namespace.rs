@@ -167,8 +167,6 @@ section! {
         attempts: Attempts => origin.options.attempts = Value::default("5"),
         /// Maximum number of attempts of a read without progress.
         read_attempts: Attempts => origin.options.read_attempts = Value::default("10"),
-        /// Connections per session with a server: the main one and parallel streams for large reads.
-        streams: Number<u8, 1, 16> => origin.pool.streams = Value::default("1"),
         /// Time for which an unreachable server is skipped if another one is available.
         circuit_time: Time => origin.pool.circuit_time = Value::default(r#""30s""#),
         /// Time after which an idle connection is closed.

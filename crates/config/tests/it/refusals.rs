@@ -85,7 +85,7 @@ fn each_mistake_is_refused_with_its_place() {
         ("[[export]]\ndirectory = \"/d\"\nwrites = \"redirect\"", "12:10", "write \"refuse\""),
         ("[[export]]\ndirectory = \"/d\"\nwrites = \"allow\"", "12:10", "\"refuse\" or \"redirect\""),
         ("[forwarding]\nallow = [\"*\", \"root://a\"]", "11:15", "write HOST, HOST:PORT or HOST:*"),
-        ("[origin]\nstreams = 17", "11:11", "write a number from 1 to 16"),
+        ("[origin]\nattempts = 1001", "11:12", "write a number from 1 to 1000"),
         ("[logging]\nformat = \"xml\"", "11:10", "write \"text\" or \"json\""),
         ("[logging]\nfilter = \"forebay=loud\"", "11:10", "invalid log filter"),
         ("[logging]\nfilter = \"info", "11:15", ""),

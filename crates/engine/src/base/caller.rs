@@ -1,7 +1,7 @@
 //! The client that a request is made for.
 
 use forebay_auth::{Credentials, Identity};
-use forebay_origin::OnBehalf;
+use forebay_origin::DelegatedCredentials;
 use std::sync::Arc;
 
 /// The client that a request is made for: its identity, its names in rules and logs, and its credentials towards origins.
@@ -45,8 +45,8 @@ impl Caller {
 impl Delegation {
     /// The credentials that origins are shown, in a cell of their own: a file's renewed credentials must not become those of
     /// another file.
-    pub(crate) fn on_behalf(&self) -> OnBehalf {
-        OnBehalf::of(match self {
+    pub(crate) fn credentials(&self) -> DelegatedCredentials {
+        DelegatedCredentials::of(match self {
             Self::Client(credentials) => credentials.clone(),
             Self::Operator => None,
         })

@@ -114,7 +114,7 @@ impl CachedFile {
 
     /// Another client has been let in: what is fetched from now on may be asked for with its credentials, if they last longer.
     pub(crate) fn renew_credentials(&self, target: &OriginTarget) {
-        self.target.path.on_behalf.renew(&target.path.on_behalf);
+        self.target.path.delegation.renew(&target.path.delegation);
     }
 
     pub(crate) const fn lfn(&self) -> &Lfn {

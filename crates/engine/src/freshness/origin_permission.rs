@@ -140,9 +140,9 @@ fn note(known: &Mutex<Known>, question: Question, ends: i64, refusal: Option<&Or
     let now = forebay_net::clock::monotonic();
     let refusal = match refusal {
         None => None,
-        Some(OriginError::Refused { endpoint, code, text }) if refusal.is_some_and(|error| !error.is_retryable()) => {
+        Some(OriginError::Refused { endpoint, kind, text }) if refusal.is_some_and(|error| !error.is_retryable()) => {
             let text = text.chars().take(TEXT_LEN_MAX).collect();
-            Some(OriginError::Refused { endpoint: endpoint.clone(), code: *code, text })
+            Some(OriginError::Refused { endpoint: endpoint.clone(), kind: *kind, text })
         }
         Some(error @ OriginError::Authentication { .. }) => Some(error.clone()),
         Some(_) => return,

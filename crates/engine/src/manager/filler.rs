@@ -1,7 +1,6 @@
 //! Where the filler is, and whether it answers.
 
 use crate::manager::Manager;
-use forebay_origin::greet;
 use forebay_store::FillerRecord;
 use forebay_types::Endpoint;
 use parking_lot::{Mutex, MutexGuard};
@@ -107,7 +106,7 @@ async fn watch_record(manager: &Arc<Manager>) {
     }
 }
 
-/// Greets the filler by time, and at once when it hangs up.
+/// Pings the filler by time, and at once when it closes the connection.
 async fn watch_answers(manager: &Arc<Manager>) {
     let filler = &manager.filler;
     loop {
@@ -115,7 +114,7 @@ async fn watch_answers(manager: &Arc<Manager>) {
         let endpoint = filler.state().endpoint;
         let stream = match &endpoint {
             Some(endpoint) => {
-                let stream = greet(endpoint, INTERVAL).await;
+                let stream = (manager.ping)(endpoint.clone(), INTERVAL).await;
                 filler.note_answer(endpoint, stream.is_some());
                 stream
             }
@@ -133,7 +132,7 @@ async fn watch_answers(manager: &Arc<Manager>) {
 
 /// Waits until the server ends the connection, or for `deadline`.
 async fn until_end_of(mut stream: TcpStream, deadline: Instant) {
-    // What it says besides is of no interest; that it has ended is found out by the next greeting.
+    // What it says besides is of no interest; the next ping notices that it has ended.
     let _ = timeout_at(deadline, stream.read(&mut [0; 1])).await;
 }
 

@@ -5,25 +5,37 @@ pub(crate) mod dispatch;
 pub(crate) mod filler;
 
 use crate::Workers;
+use forebay_origin::BoxFuture;
 use forebay_store::SharedView;
 use forebay_types::Endpoint;
 use parking_lot::Mutex;
-use std::{path::PathBuf, sync::Arc, time::Instant};
-use tokio::sync::Semaphore;
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{net::TcpStream, sync::Semaphore};
 
-/// What a manager needs to know.
+/// Connects to a server within a time limit and checks that it answers; `None` when it does not. Reading from the connection
+/// ends when the server stops. The crate of the server's protocol provides it.
+pub type Ping = fn(Endpoint, Duration) -> BoxFuture<'static, Option<TcpStream>>;
+
+/// Settings of a manager.
 #[derive(Clone, Debug)]
 pub struct ManagerOptions {
     /// The directories of the store.
     pub roots: Vec<PathBuf>,
     /// Where the filler is; `None` to believe the record that it keeps in the store.
     pub filler: Option<Endpoint>,
+    /// Checks whether the filler answers.
+    pub ping: Ping,
 }
 
 /// A data manager.
 pub(crate) struct Manager {
     view: SharedView,
     filler: filler::Filler,
+    ping: Ping,
     /// Looks at the store that may begin.
     looks: Arc<Semaphore>,
     workers: Workers,
@@ -43,6 +55,7 @@ impl Manager {
         Self {
             view: SharedView::new(options.roots, direct_mode & READ_BY_OTHERS),
             filler: filler::Filler::new(options.filler),
+            ping: options.ping,
             looks: Arc::new(Semaphore::new(LOOKS_MAX)),
             workers,
             warned: Mutex::new(None),

@@ -60,10 +60,10 @@ impl Decisions {
 
     /// Remembers an origin's answer, if it is that there is no such file.
     pub(crate) fn note_answer(&self, key: &CacheKey, error: &OriginError) {
-        let OriginError::Refused { endpoint, code, text } = error else { return };
+        let OriginError::Refused { endpoint, kind, text } = error else { return };
         if error.is_not_found() {
             let text = text.chars().take(TEXT_LEN_MAX).collect();
-            let answer = OriginError::Refused { endpoint: endpoint.clone(), code: *code, text };
+            let answer = OriginError::Refused { endpoint: endpoint.clone(), kind: *kind, text };
             self.negatives().note(key.as_str(), answer, forebay_net::clock::monotonic());
         }
     }

@@ -8,7 +8,7 @@ use forebay_auth::CredentialsName;
 use forebay_cache::{
     AllowList, CacheKey, CachingDecision, FillPolicy, ForwardedPath, ReadAheadSettings, ValidityPolicy, forwarded_name,
 };
-use forebay_origin::{OnBehalf, Origin, OriginPath};
+use forebay_origin::{DelegatedCredentials, Origin, OriginPath};
 use forebay_types::{Endpoint, Lfn};
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, fmt, path::PathBuf, sync::Arc};
@@ -123,7 +123,7 @@ pub(crate) struct OriginTarget {
     /// Whether the client named the origin.
     pub(crate) is_forwarded: bool,
     /// The client that the origin has to authorize before it gets bytes from the cache; `None` where that is not configured.
-    pub(crate) authorize_as: Option<OnBehalf>,
+    pub(crate) authorize_as: Option<DelegatedCredentials>,
     /// How clients get at it.
     pub(crate) service: Service,
 }
@@ -206,12 +206,16 @@ impl Routes {
                 },
             },
             Source::Origin { origin, server } => {
-                let (on_behalf, authorize_as) = asked_for(origin, route.authorizes_at_origin, delegation);
+                let (credentials, authorize_as) = asked_for(origin, route.authorizes_at_origin, delegation);
                 Target::Origin(OriginTarget {
                     origin: Arc::clone(origin),
                     server: server.clone(),
                     key: CacheKey::fixed(&request.lfn).ok(),
-                    path: OriginPath { lfn: request.lfn.clone(), cgi: request.origin_parameters.clone(), on_behalf },
+                    path: OriginPath {
+                        lfn: request.lfn.clone(),
+                        cgi: request.origin_parameters.clone(),
+                        delegation: credentials,
+                    },
                     writes: route.writes,
                     validity: route.validity,
                     decisions: Arc::clone(&self.decisions),
@@ -229,13 +233,13 @@ impl Routes {
             return Err(Error::ForwardingDenied { origin: endpoint.clone() });
         }
         let origin = self.named_origin(endpoint);
-        let (on_behalf, authorize_as) =
+        let (credentials, authorize_as) =
             asked_for(&origin, self.decisions.options.forwarding_authorizes_at_origin, delegation);
         Ok(Target::Origin(OriginTarget {
             origin,
             server: endpoint.clone(),
             key: CacheKey::forwarded(endpoint, &lfn).ok(),
-            path: OriginPath { lfn, cgi: cgi.to_owned(), on_behalf },
+            path: OriginPath { lfn, cgi: cgi.to_owned(), delegation: credentials },
             writes: Writes::Refuse,
             validity: self.decisions.options.forwarding_validity,
             decisions: Arc::clone(&self.decisions),
@@ -271,12 +275,12 @@ fn asked_for(
     origin: &Arc<dyn Origin>,
     authorizes_at_origin: bool,
     delegation: &Delegation,
-) -> (OnBehalf, Option<OnBehalf>) {
+) -> (DelegatedCredentials, Option<DelegatedCredentials>) {
     let acts_for_clients = origin.acts_for_clients();
-    let on_behalf = delegation.on_behalf();
+    let credentials = delegation.credentials();
     let is_to_ask = !matches!(delegation, Delegation::Operator) && (authorizes_at_origin || acts_for_clients);
-    let authorize_as = is_to_ask.then(|| on_behalf.clone().insisting());
-    (if acts_for_clients { on_behalf } else { OnBehalf::default() }, authorize_as)
+    let authorize_as = is_to_ask.then(|| credentials.clone().insisting());
+    (if acts_for_clients { credentials } else { DelegatedCredentials::default() }, authorize_as)
 }
 
 /// `lfn` as seen from below `prefix`.
@@ -299,18 +303,18 @@ impl OriginTarget {
 
     /// Whether the origin answers clients, not this cache: then its refusals are about one client only.
     pub(crate) const fn is_as_client(&self) -> bool {
-        self.path.on_behalf.is_for_client()
+        self.path.delegation.is_for_client()
     }
 
     /// Whose answers they are.
     pub(crate) fn asked_as(&self) -> CredentialsName {
-        self.path.on_behalf.credentials().map(|credentials| *credentials.name()).unwrap_or_default()
+        self.path.delegation.credentials().map(|credentials| *credentials.name()).unwrap_or_default()
     }
 
     /// The path with the credentials of the client, where the origin authorizes it.
     pub(crate) fn path_for_client(&self) -> OriginPath {
-        let on_behalf = self.authorize_as.as_ref().unwrap_or(&self.path.on_behalf).clone();
-        OriginPath { on_behalf, ..self.path.clone() }
+        let credentials = self.authorize_as.as_ref().unwrap_or(&self.path.delegation).clone();
+        OriginPath { delegation: credentials, ..self.path.clone() }
     }
 
     /// The path as rules know it: with the origin before it when the client named one.

@@ -12,7 +12,7 @@ use crate::{
 };
 use forebay_cache::{CacheKey, RateLimiter};
 use forebay_index::{Change, Generation};
-use forebay_origin::OriginError;
+use forebay_origin::{OriginError, RefusalKind};
 use forebay_telemetry::{ChecksumComparison, DiskOperation, DropReason};
 use parking_lot::Mutex;
 use std::{
@@ -206,9 +206,8 @@ impl FileChecksums {
 
 /// Whether an error says that the origin never tells such a checksum, whatever the file.
 const fn is_without(error: &OriginError) -> bool {
-    const ARG_INVALID: u32 = 3000;
-    const UNSUPPORTED: u32 = 3013;
-    matches!(error, OriginError::Refused { code: ARG_INVALID | UNSUPPORTED, .. } | OriginError::Protocol { .. })
+    let is_refused = matches!(error.refusal(), Some(RefusalKind::InvalidArgument | RefusalKind::Unsupported));
+    is_refused || matches!(error, OriginError::Protocol { .. })
 }
 
 /// Whether two values are the same number: some servers leave leading zeros out.

@@ -6,6 +6,7 @@ use forebay_engine::{
     DecisionOptions, Engine, Error, Evicted, ManagerOptions, Opening, Options, OriginFactory, Redirects, Routes,
     Service,
 };
+use forebay_origin::BoxFuture;
 use forebay_telemetry::Metrics;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Endpoint, Lfn};
@@ -16,7 +17,11 @@ use std::{
     sync::Arc,
     time::{Duration, SystemTime},
 };
-use tokio::net::TcpListener;
+use tokio::{
+    io::AsyncReadExt,
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
 
 const SIZE: u64 = 300_000;
 const NAMED: &str = "//root://memory//d/f";
@@ -38,11 +43,21 @@ fn filler(root: &Path) -> House {
     House::build_under(root, MemoryOrigin::new(SIZE), options, decisions(ValidityCheck::Never))
 }
 
+/// The servers of these tests send 16 bytes to each connection.
+fn ping(server: Endpoint, limit: Duration) -> BoxFuture<'static, Option<TcpStream>> {
+    let answered = async move {
+        let mut stream = TcpStream::connect((server.host(), server.port())).await.ok()?;
+        stream.read_exact(&mut [0; 16]).await.ok()?;
+        Some(stream)
+    };
+    Box::pin(async move { timeout(limit, answered).await.ok().flatten() })
+}
+
 fn manager(root: &Path, filler: Option<Endpoint>, check: ValidityCheck) -> Engine {
     let factory: OriginFactory = Arc::new(move |_| Arc::new(MemoryOrigin::new(SIZE)));
     let allowed = AllowList::parse(&["memory"]).expect("a host name");
     let routes = Routes::new(Vec::new(), allowed, factory).expect("no export").with_decisions(decisions(check));
-    let manager = Some(ManagerOptions { roots: vec![root.to_owned()], filler });
+    let manager = Some(ManagerOptions { roots: vec![root.to_owned()], filler, ping });
     Engine::start(Options { manager, ..options() }, None, routes, Metrics::new())
 }
 
@@ -160,12 +175,12 @@ fn a_filler_that_answers_gets_all_that_is_no_complete_and_valid_file() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port());
         let answering = tokio::spawn(async move {
-            let mut greeted = Vec::new();
+            let mut connected = Vec::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 stream.writable().await.unwrap();
                 stream.try_write(&[0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 5, 0x11, 0, 0, 0, 1]).unwrap();
-                greeted.push(stream);
+                connected.push(stream);
             }
         });
         let never = manager(root.path(), Some(there.clone()), ValidityCheck::Never);

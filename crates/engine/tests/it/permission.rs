@@ -6,7 +6,7 @@ use forebay_cache::AllowList;
 use forebay_engine::{
     Caller, Checksum, Delegation, Engine, Error, Export, ExportSource, ListDetail, Options, Routes, Writes,
 };
-use forebay_origin::{BoxFuture, Origin, OriginError, OriginFile, OriginPath};
+use forebay_origin::{BoxFuture, Origin, OriginError, OriginFile, OriginPath, RefusalKind};
 use forebay_telemetry::Metrics;
 use forebay_testkit::{FaultyDisk, MemoryOrigin};
 use forebay_types::{ByteRange, DirEntry, FileStat, Lfn, Outcome};
@@ -45,13 +45,13 @@ impl Guarded {
         if self.is_away.load(SeqCst) {
             return Err(OriginError::Unreachable { endpoint, reason: "away".to_owned() });
         }
-        let is_service = !self.acts_for_clients && !path.on_behalf.is_for_client();
+        let is_service = !self.acts_for_clients && !path.delegation.is_for_client();
         if is_service {
             return Ok(());
         }
         self.asked.fetch_add(1, SeqCst);
-        let is_good = path.on_behalf.credentials().is_some_and(|shown| shown.name() == self.wanted.name());
-        let refusal = || OriginError::Refused { endpoint, code: 3010, text: "not for you".to_owned() };
+        let is_good = path.delegation.credentials().is_some_and(|shown| shown.name() == self.wanted.name());
+        let refusal = || OriginError::Refused { endpoint, kind: RefusalKind::Denied, text: "not for you".to_owned() };
         is_good.then_some(()).ok_or_else(refusal)
     }
 }
@@ -133,7 +133,7 @@ async fn open(engine: &Engine, path: &str, caller: &Arc<Caller>) -> Result<foreb
 }
 
 fn is_refusal(error: &Error) -> bool {
-    matches!(error, Error::Origin(OriginError::Refused { code: 3010, .. }))
+    matches!(error, Error::Origin(OriginError::Refused { kind: RefusalKind::Denied, .. }))
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::house::{BLOCK, House, caller, collect, options, request, run, until};
 use forebay_cache::{CachedCriteria, ValidityCheck, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Error, Handle};
-use forebay_origin::OriginError;
+use forebay_origin::{OriginError, RefusalKind};
 use forebay_telemetry::CheckResult;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::ByteRange;
@@ -454,9 +454,9 @@ fn a_redirector_that_does_not_find_a_file_costs_no_copy() {
         let house = house(root.path(), DecisionOptions { negative_time: Duration::ZERO, ..each_open() });
         keep(&house, "/f").await;
         house.origin.script(|script| {
-            let (code, text) = (3011, "no server has it now".to_owned());
+            let (kind, text) = (RefusalKind::NotFound, "no server has it now".to_owned());
             let endpoint = "redirector:1094".parse().unwrap();
-            script.stat_error = Some(OriginError::Refused { endpoint, code, text });
+            script.stat_error = Some(OriginError::Refused { endpoint, kind, text });
         });
         assert!(matches!(try_open(&house, "/f").await, Err(Error::Origin(error)) if error.is_not_found()));
         house.origin.script(|script| script.stat_error = None);

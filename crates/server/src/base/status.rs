@@ -2,6 +2,7 @@
 
 use forebay_engine::Error;
 use forebay_front::FailureKind;
+use forebay_origin::RefusalKind;
 use forebay_proto::ErrorCode;
 use forebay_types::{LfnError, Side};
 use std::borrow::Cow;
@@ -62,7 +63,7 @@ const fn code_of(kind: FailureKind) -> ErrorCode {
         FailureKind::NotFound => ErrorCode::NOT_FOUND,
         FailureKind::IsDirectory => ErrorCode::IS_DIRECTORY,
         FailureKind::NotDirectory => ErrorCode::FS_ERROR,
-        FailureKind::OriginRefused(code) => ErrorCode(code),
+        FailureKind::OriginRefused(kind) => refusal_code(kind),
         FailureKind::NoServer => ErrorCode::NO_SERVER,
         FailureKind::OriginTimedOut => ErrorCode::REQUEST_TIMED_OUT,
         FailureKind::Corrupt => ErrorCode::CHECKSUM_ERROR,
@@ -75,10 +76,53 @@ const fn code_of(kind: FailureKind) -> ErrorCode {
     }
 }
 
+/// The number on the wire for each refusal of an origin: for a `root://` origin the one that it has sent.
+const fn refusal_code(kind: RefusalKind) -> ErrorCode {
+    match kind {
+        RefusalKind::NotFound => ErrorCode::NOT_FOUND,
+        RefusalKind::Denied => ErrorCode::NOT_AUTHORIZED,
+        RefusalKind::NotAuthenticated => ErrorCode::AUTH_FAILED,
+        RefusalKind::TlsRequired => ErrorCode::TLS_REQUIRED,
+        RefusalKind::InvalidArgument => ErrorCode::ARG_INVALID,
+        RefusalKind::MissingArgument => ErrorCode::ARG_MISSING,
+        RefusalKind::ArgumentTooLong => ErrorCode::ARG_TOO_LONG,
+        RefusalKind::InvalidRequest => ErrorCode::INVALID_REQUEST,
+        RefusalKind::BadPayload => ErrorCode::BAD_PAYLOAD,
+        RefusalKind::BadSignature => ErrorCode::SIGNATURE_ERROR,
+        RefusalKind::CannotDecrypt => ErrorCode::DECRYPT_ERROR,
+        RefusalKind::Unsupported => ErrorCode::UNSUPPORTED,
+        RefusalKind::NoServer => ErrorCode::NO_SERVER,
+        RefusalKind::NoReplica => ErrorCode::NO_REPLICAS,
+        RefusalKind::NotFile => ErrorCode::NOT_FILE,
+        RefusalKind::IsDirectory => ErrorCode::IS_DIRECTORY,
+        RefusalKind::Exists => ErrorCode::IT_EXISTS,
+        RefusalKind::NoAttribute => ErrorCode::ATTR_NOT_FOUND,
+        RefusalKind::Locked => ErrorCode::FILE_LOCKED,
+        RefusalKind::NotOpen => ErrorCode::FILE_NOT_OPEN,
+        RefusalKind::Conflict => ErrorCode::CONFLICT,
+        RefusalKind::InProgress => ErrorCode::IN_PROGRESS,
+        RefusalKind::Cancelled => ErrorCode::CANCELLED,
+        RefusalKind::Busy => ErrorCode::OVERLOADED,
+        RefusalKind::TooManyErrors => ErrorCode::TOO_MANY_ERRORS,
+        RefusalKind::TimedOut => ErrorCode::REQUEST_TIMED_OUT,
+        RefusalKind::TimerExpired => ErrorCode::TIMER_EXPIRED,
+        RefusalKind::NoMemory => ErrorCode::NO_MEMORY,
+        RefusalKind::NoSpace => ErrorCode::NO_SPACE,
+        RefusalKind::OverQuota => ErrorCode::OVER_QUOTA,
+        RefusalKind::ReadOnly => ErrorCode::FS_READ_ONLY,
+        RefusalKind::IoError => ErrorCode::IO_ERROR,
+        RefusalKind::FileSystemError => ErrorCode::FS_ERROR,
+        RefusalKind::BadChecksum => ErrorCode::CHECKSUM_ERROR,
+        RefusalKind::ServerError | RefusalKind::Other => ErrorCode::SERVER_ERROR,
+        RefusalKind::Impossible => ErrorCode::IMPOSSIBLE,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use forebay_origin::OriginError;
+    use forebay_origin_root::refusal_kind;
     use forebay_types::{Endpoint, Lfn};
 
     fn endpoint() -> Endpoint {
@@ -86,8 +130,17 @@ mod tests {
     }
 
     #[test]
+    fn each_number_of_a_root_origin_reaches_the_client() {
+        for &code in ErrorCode::ALL {
+            assert_eq!(refusal_code(refusal_kind(code)), code, "{code}");
+        }
+        assert_eq!(refusal_code(refusal_kind(ErrorCode(4711))), ErrorCode::SERVER_ERROR, "an undefined number");
+    }
+
+    #[test]
     fn an_origins_refusal_keeps_its_number_and_text() {
-        let refused = OriginError::Refused { endpoint: endpoint(), code: 3011, text: "no such file".to_owned() };
+        let (kind, text) = (refusal_kind(ErrorCode::NOT_FOUND), "no such file".to_owned());
+        let refused = OriginError::Refused { endpoint: endpoint(), kind, text };
         let failure = Failure::from(Error::Origin(refused));
         assert_eq!((failure.code, failure.text.as_ref()), (ErrorCode::NOT_FOUND, "no such file"));
         assert_eq!(failure.side, Side::Origin);

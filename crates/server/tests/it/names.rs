@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use crate::site::{Peer, Site, impatient, open, run};
-use forebay_origin::OriginError;
+use forebay_origin::{OriginError, RefusalKind};
 use forebay_proto::{
     DirlistOptions, ErrorCode, FileHandle, LocateOptions, OpenOptions, Params, QueryKind, Request, RequestCode, Status,
     StreamId,
@@ -94,7 +94,8 @@ fn an_origins_refusal_keeps_its_number_and_text() {
         let site = Site::of_origin(10, Options::default()).await;
         let mut peer = site.login().await;
         let endpoint = MemoryOrigin::endpoint();
-        let refused = OriginError::Refused { endpoint, code: 3003, text: "somebody holds it".to_owned() };
+        let refused =
+            OriginError::Refused { endpoint, kind: RefusalKind::Locked, text: "somebody holds it".to_owned() };
         site.origin.script(|script| script.open_error = Some(refused));
         let answer = peer.call(open("/store/f", OpenOptions::READ)).await;
         assert_eq!(answer, Err((ErrorCode::FILE_LOCKED, "somebody holds it".to_owned())));

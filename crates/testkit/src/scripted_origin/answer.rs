@@ -18,16 +18,6 @@ pub(super) struct Context<'a> {
     pub(super) stream_id: StreamId,
 }
 
-/// The stream by which an answer is to come.
-pub(super) const fn path_id(request: &Request<'_>) -> u8 {
-    match request {
-        Request::Read(read) => read.path_id,
-        Request::PageRead(read) => read.path_id,
-        Request::ReadVector(read) => read.path_id,
-        _ => 0,
-    }
-}
-
 impl Context<'_> {
     pub(super) fn good(&self, request: &Request<'_>) -> Vec<u8> {
         self.short(request, u64::MAX)

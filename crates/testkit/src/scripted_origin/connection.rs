@@ -1,10 +1,6 @@
 //! One connection of a scripted server.
 
-use super::{
-    Reply, Seen, Server,
-    answer::{self, Context},
-    lock,
-};
+use super::{Reply, Seen, Server, answer::Context, lock};
 use bytes::{Buf, BytesMut};
 use forebay_proto::{
     Input, Request, RequestCode, ServerOptions, ServerSession, SessionId, StreamId, response::ReplyTo,
@@ -20,11 +16,10 @@ use tokio::{
     sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
 };
 
-/// Queue of one stream.
-pub(super) type Outgoing = UnboundedSender<Out>;
+type Outgoing = UnboundedSender<Out>;
 
 /// A step of sending.
-pub(super) enum Out {
+enum Out {
     Bytes(Vec<u8>),
     Mute,
     Close,
@@ -33,16 +28,14 @@ pub(super) enum Out {
 struct Connection {
     server: Arc<Server>,
     out: Outgoing,
-    /// The session's number; 0 before login.
-    session: u8,
-    held: Vec<(Outgoing, Vec<u8>)>,
+    held: Vec<Vec<u8>>,
 }
 
 /// Serves a connection until it ends, in both directions at once.
 pub(super) async fn serve(stream: TcpStream, server: Arc<Server>) -> io::Result<()> {
     let (reader, writer) = stream.into_split();
     let (out, outgoing) = mpsc::unbounded_channel();
-    let connection = Connection { server, out, session: 0, held: Vec::new() };
+    let connection = Connection { server, out, held: Vec::new() };
     tokio::select! {
         received = receive(reader, connection) => received,
         sent = send(writer, outgoing) => sent,
@@ -83,43 +76,25 @@ async fn receive(mut reader: OwnedReadHalf, mut connection: Connection) -> io::R
                 consumed
             }
         };
-        match accepted {
-            Some(Accepted::Login { stream_id, session_id }) => {
-                if let Input::Request { request: Request::Login(login), .. } = handled {
-                    session.accept_login(stream_id, &login, session_id, &mut output);
-                }
-            }
-            Some(Accepted::Bind { stream_id, path_id }) => session.accept_bind(stream_id, path_id, &mut output),
-            None => {}
+        if let Some(session_id) = accepted
+            && let Input::Request { stream_id, request: Request::Login(login), .. } = handled
+        {
+            session.accept_login(stream_id, &login, session_id, &mut output);
         }
         let _ = connection.out.send(Out::Bytes(output));
         input.advance(consumed);
     }
 }
 
-enum Accepted {
-    Login { stream_id: StreamId, session_id: SessionId },
-    Bind { stream_id: StreamId, path_id: u8 },
-}
-
 impl Connection {
-    /// Answers a request; set-up is answered by the session.
-    fn handle(&mut self, stream_id: StreamId, request: Request<'_>, output: &mut Vec<u8>) -> Option<Accepted> {
+    /// Answers a request; a login that is accepted, whose session id is returned, is answered by the session.
+    fn handle(&mut self, stream_id: StreamId, request: Request<'_>, output: &mut Vec<u8>) -> Option<SessionId> {
         let reply = self.server.judge(seen(&request));
         match request {
             Request::Login(_) if reply == Reply::Good => {
                 let mut sessions = lock(&self.server.sessions);
                 *sessions += 1;
-                self.session = *sessions;
-                lock(&self.server.streams).insert((self.session, 0), self.out.clone());
-                Some(Accepted::Login { stream_id, session_id: SessionId([self.session; 16]) })
-            }
-            Request::Bind(bind) if self.server.facts.binds => {
-                let [session, ..] = bind.session_id.0;
-                let mut streams = lock(&self.server.streams);
-                let path_id = (1..=15).find(|&path_id| !streams.contains_key(&(session, path_id)))?;
-                streams.insert((session, path_id), self.out.clone());
-                Some(Accepted::Bind { stream_id, path_id })
+                Some(SessionId([*sessions; 16]))
             }
             Request::Bind(_) => {
                 let code = forebay_proto::ErrorCode::UNSUPPORTED;
@@ -134,9 +109,6 @@ impl Connection {
     }
 
     fn answer(&mut self, stream_id: StreamId, request: &Request<'_>, reply: Reply) {
-        let path_id = answer::path_id(request);
-        let stream = lock(&self.server.streams).get(&(self.session, path_id)).cloned();
-        let out = stream.unwrap_or_else(|| self.out.clone());
         let context = Context { facts: &self.server.facts, to: ReplyTo::direct(stream_id), stream_id };
         let good = |context: Context<'_>| context.good(request);
         let direct = ReplyTo::direct(stream_id);
@@ -167,17 +139,17 @@ impl Connection {
             Reply::CorruptPage(offset) => frames = context.corrupt(request, offset),
             Reply::Body(body) => direct.ok_with(&body, &mut frames),
             Reply::Hold(count) => {
-                self.held.push((out, good(context)));
+                self.held.push(good(context));
                 if self.held.len() >= count {
-                    for (out, frames) in self.held.drain(..).rev() {
-                        let _ = out.send(Out::Bytes(frames));
+                    for frames in self.held.drain(..).rev() {
+                        let _ = self.out.send(Out::Bytes(frames));
                     }
                 }
                 return;
             }
         }
-        let _ = out.send(Out::Bytes(frames));
-        end.map(|end| out.send(end));
+        let _ = self.out.send(Out::Bytes(frames));
+        end.map(|end| self.out.send(end));
     }
 }
 
@@ -200,5 +172,5 @@ fn seen(request: &Request<'_>) -> Seen {
     };
     let code: RequestCode = request.code();
     let path = String::from_utf8_lossy(path).into_owned();
-    Seen { code, nth: 0, path, ranges, path_id: answer::path_id(request), retry }
+    Seen { code, nth: 0, path, ranges, retry }
 }

@@ -6,7 +6,7 @@ mod connection;
 use forebay_proto::{ErrorCode, RequestCode, ServerFlags};
 use forebay_types::{ByteRange, Endpoint};
 use parking_lot::{Mutex, MutexGuard};
-use std::{collections::HashMap, io, sync::Arc};
+use std::{io, sync::Arc};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::{JoinHandle, JoinSet},
@@ -33,7 +33,6 @@ pub struct Facts {
     pub stats_in_listing: bool,
     /// Bytes of data in one frame; a multiple of 4096.
     pub frame_len: u64,
-    pub binds: bool,
 }
 
 /// A request as the script sees it.
@@ -46,8 +45,6 @@ pub struct Seen {
     pub path: String,
     /// The range of a read; for a vector read that of each element.
     pub ranges: Vec<ByteRange>,
-    /// The stream by which the answer is to come.
-    pub path_id: u8,
     /// Whether a page read asks for a page that arrived damaged.
     pub retry: bool,
 }
@@ -84,8 +81,6 @@ struct Server {
     facts: Facts,
     script: Box<Script>,
     seen: Mutex<Vec<Seen>>,
-    /// The streams of each session, by the first byte of its id.
-    streams: Mutex<HashMap<(u8, u8), connection::Outgoing>>,
     sessions: Mutex<u8>,
 }
 
@@ -99,7 +94,6 @@ impl Default for Facts {
             names: Vec::new(),
             stats_in_listing: true,
             frame_len: 256 << 10,
-            binds: false,
         }
     }
 }
@@ -120,13 +114,8 @@ impl ScriptedOrigin {
     pub async fn start(facts: Facts, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let endpoint = Endpoint::new("127.0.0.1", listener.local_addr()?.port());
-        let server = Arc::new(Server {
-            facts,
-            script: Box::new(script),
-            seen: Mutex::default(),
-            streams: Mutex::default(),
-            sessions: Mutex::default(),
-        });
+        let server =
+            Arc::new(Server { facts, script: Box::new(script), seen: Mutex::default(), sessions: Mutex::default() });
         let accepting = Mutex::new(Some(spawn(listener, &server)));
         Ok(Self { endpoint, server, accepting })
     }

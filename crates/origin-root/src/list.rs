@@ -1,0 +1,226 @@
+//! Directory listings, of one server or of a whole cluster.
+
+use crate::{
+    route::{
+        Arrival, Failure, Question, Router,
+        call::{CallLimits, protocol},
+        redirect::reachable,
+    },
+    servers::{Servers, attempts::RetryBudget},
+};
+use forebay_origin::{ListDetail, OriginError, OriginPath, RefusalKind};
+use forebay_proto::{
+    DirlistOptions,
+    response::{DirlistDecoder, Location, LocationKind, parse_stat},
+};
+use forebay_types::{DirEntry, Endpoint, Lfn};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tokio::task::JoinSet;
+
+/// Requests of one listing that are under way at once: to the servers of a cluster, or stats of single names.
+const CONCURRENT_MAX: usize = 16;
+
+/// Servers of a cluster that are asked for their part of a directory: the most that a redirector and a supervisor below
+/// it manage.
+const CLUSTER_SERVERS_MAX: usize = 64 * 64;
+
+/// Lists a directory. At a redirector every server that may hold a part of it is asked, and each name is listed once.
+///
+/// # Errors
+/// As [`Servers::ask`]. A server of a cluster that cannot be asked only leaves its names out, unless all fail. A stat that is
+/// missing and cannot be had fails the listing, unless the server refuses it for good.
+pub(crate) async fn list(
+    servers: &Servers,
+    path: &OriginPath,
+    detail: ListDetail,
+) -> Result<Vec<DirEntry>, OriginError> {
+    let router = &servers.router;
+    let limits = CallLimits::from_now(&router.options);
+    let budget = RetryBudget { attempts: router.options.attempts, deadline: limits.deadline };
+    if let Some(manager) = servers.manager(path, limits).await {
+        match list_cluster(router, &manager, path, detail, limits).await {
+            // It may still list the directory itself.
+            Err(error) if error.refusal().is_some_and(cannot_locate) => {}
+            listed => return listed,
+        }
+    }
+    let question = Question::List(options(detail));
+    let (arrival, _) = servers.ask(path, question, servers.attempts(0, budget), limits).await?;
+    entries(router, path, detail, arrival, limits).await
+}
+
+/// Refusals of redirectors that cannot locate directories.
+const fn cannot_locate(kind: RefusalKind) -> bool {
+    matches!(
+        kind,
+        RefusalKind::Unsupported
+            | RefusalKind::InvalidRequest
+            | RefusalKind::InvalidArgument
+            | RefusalKind::FileSystemError
+    )
+}
+
+async fn list_cluster(
+    router: &Router,
+    manager: &Endpoint,
+    path: &OriginPath,
+    detail: ListDetail,
+    limits: CallLimits,
+) -> Result<Vec<DirEntry>, OriginError> {
+    let members = locate(router, manager, path, limits).await?;
+    let mut merged = BTreeMap::new();
+    let (mut answers, mut last_error) = (0, None);
+    let ask = |member: Endpoint| {
+        let (router, path) = (router.clone(), path.clone());
+        async move { Ok(list_member(&router, &member, &path, detail, limits).await) }
+    };
+    for listed in concurrently(members.into_iter().map(ask)).await? {
+        match listed {
+            Ok(entries) => {
+                answers += 1;
+                merged.extend(entries.into_iter().map(|entry| (entry.name.clone(), entry)));
+            }
+            // Redirectors name servers that may hold the directory; not all of them do.
+            Err(error) if error.is_not_found() => last_error = last_error.or(Some(error)),
+            Err(error) => {
+                tracing::warn!(%error, "a server's part is missing from a listing");
+                last_error = Some(error);
+            }
+        }
+    }
+    match last_error {
+        Some(error) if answers == 0 => Err(error),
+        _ => Ok(merged.into_values().collect()),
+    }
+}
+
+async fn list_member(
+    router: &Router,
+    member: &Endpoint,
+    path: &OriginPath,
+    detail: ListDetail,
+    limits: CallLimits,
+) -> Result<Vec<DirEntry>, OriginError> {
+    let question = Question::List(options(detail));
+    let arrival = router.ask(member, path, question, limits).await.map_err(|Failure { error, .. }| error)?;
+    entries(router, path, detail, arrival, limits).await
+}
+
+/// The data servers below `manager` that may hold a part of a directory.
+async fn locate(
+    router: &Router,
+    manager: &Endpoint,
+    path: &OriginPath,
+    limits: CallLimits,
+) -> Result<BTreeSet<Endpoint>, OriginError> {
+    let mut members = BTreeSet::new();
+    let mut seen = BTreeSet::from([manager.clone()]);
+    let mut managers = VecDeque::from([manager.clone()]);
+    while let Some(manager) = managers.pop_front() {
+        let asked = router.ask(&manager, path, Question::Locate, limits).await;
+        let Arrival { body, connection, .. } = asked.map_err(|Failure { error, .. }| error)?;
+        let locations = Location::parse_all(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
+        for Location { kind, endpoint, .. } in locations {
+            let endpoint = reachable(&endpoint);
+            if seen.len() >= CLUSTER_SERVERS_MAX || !seen.insert(endpoint.clone()) {
+                continue;
+            }
+            match kind {
+                LocationKind::Server | LocationKind::PendingServer => drop(members.insert(endpoint)),
+                LocationKind::Manager | LocationKind::PendingManager => managers.push_back(endpoint),
+            }
+        }
+    }
+    Ok(members)
+}
+
+/// The entries in an answer; stats that were requested and are missing are requested one by one.
+async fn entries(
+    router: &Router,
+    path: &OriginPath,
+    detail: ListDetail,
+    Arrival { body, connection, .. }: Arrival,
+    limits: CallLimits,
+) -> Result<Vec<DirEntry>, OriginError> {
+    let mut entries = Vec::new();
+    let mut decoder = DirlistDecoder::new();
+    let decoded = decoder.handle_frame(&body, &mut entries).and_then(|()| decoder.finish(&mut entries));
+    decoded.map_err(|error| protocol(&connection, &error.to_string()))?;
+    if detail == ListDetail::Names || entries.iter().all(|entry| entry.stat.is_some()) {
+        return Ok(entries);
+    }
+    let ask = |mut entry: DirEntry| {
+        let (router, endpoint) = (router.clone(), connection.endpoint().clone());
+        let parent = path.lfn.as_str().trim_end_matches('/');
+        let child = Lfn::parse(&format!("{parent}/{}", entry.name));
+        let path = path.clone();
+        async move {
+            if entry.stat.is_some() {
+                return Ok(Some(entry));
+            }
+            let Ok(lfn) = child else { return Ok(None) };
+            match router.ask(&endpoint, &OriginPath { lfn, ..path }, Question::Stat, limits).await {
+                Ok(arrival) => entry.stat = parse_stat(&arrival.body).ok(),
+                // Removed since it was listed, or not visible to us.
+                Err(Failure { error, .. }) if error.refusal().is_some() && !error.is_retryable() => return Ok(None),
+                Err(Failure { error, .. }) => return Err(error),
+            }
+            Ok(Some(entry))
+        }
+    };
+    let with_stats = concurrently(entries.into_iter().map(ask)).await?;
+    Ok(with_stats.into_iter().flatten().collect())
+}
+
+/// The results of some tasks, at most [`CONCURRENT_MAX`] of which run at once, in the order of the tasks.
+///
+/// # Errors
+/// The first one of any task; the other tasks are aborted.
+async fn concurrently<T, F>(tasks: impl Iterator<Item = F>) -> Result<Vec<T>, OriginError>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, OriginError>> + Send + 'static,
+{
+    let mut results = BTreeMap::new();
+    let mut running = JoinSet::new();
+    let mut waiting = tasks.enumerate();
+    loop {
+        while running.len() < CONCURRENT_MAX
+            && let Some((index, task)) = waiting.next()
+        {
+            running.spawn(async move { (index, task.await) });
+        }
+        match running.join_next().await {
+            None => return Ok(results.into_values().collect()),
+            Some(Ok((index, result))) => drop(results.insert(index, result?)),
+            // These tasks are never aborted, and a panic has been logged.
+            Some(Err(error)) => tracing::error!(%error, "a part of a listing failed"),
+        }
+    }
+}
+
+const fn options(detail: ListDetail) -> DirlistOptions {
+    match detail {
+        ListDetail::Names => DirlistOptions(0),
+        ListDetail::Stats => DirlistOptions::STAT,
+        ListDetail::Checksums => DirlistOptions::STAT.with(DirlistOptions::CHECKSUM),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn results_keep_the_order_of_their_tasks() {
+        let results = concurrently((0..100_u32).map(|number| async move {
+            for _ in 0..(100 - number) % 7 {
+                tokio::task::yield_now().await;
+            }
+            Ok(number)
+        }))
+        .await
+        .unwrap();
+        assert_eq!(results, (0..100).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,122 @@
+//! Implements the trait of origins for `root://` servers.
+
+use crate::{
+    base::options::Options,
+    file::RootFile,
+    list::list,
+    route::{
+        Arrival, Question, Router,
+        call::{CallLimits, protocol},
+    },
+    servers::{Servers, attempts::RetryBudget},
+    session::pool::Pool,
+};
+use forebay_origin::{BoxFuture, Checksum, ListDetail, Origin, OriginError, OriginFile, OriginPath, RefusalKind};
+use forebay_proto::response;
+use forebay_telemetry::Metrics;
+use forebay_types::{DirEntry, Endpoint, FileStat};
+use std::sync::Arc;
+
+/// One or several interchangeable `root://` servers.
+///
+/// They are asked in the order of the list; one that could not be reached lately is skipped while there is another.
+pub struct RootOrigin {
+    servers: Servers,
+    label: String,
+}
+
+impl RootOrigin {
+    /// An origin of these servers, reached through `pool` and counted under the first one's name.
+    ///
+    /// # Panics
+    /// When `servers` is empty.
+    #[must_use]
+    pub fn new(servers: Vec<Endpoint>, options: Options, pool: Arc<Pool>, metrics: &Metrics) -> Self {
+        assert!(!servers.is_empty(), "an origin has at least one server");
+        let label = servers.first().map(ToString::to_string).unwrap_or_default();
+        let metrics = servers.first().map(|first| metrics.origin(first)).unwrap_or_default();
+        let router = Router { pool, options: Arc::new(options), metrics, home: servers.as_slice().into() };
+        Self { servers: Servers::new(servers, router), label }
+    }
+
+    async fn ask(&self, path: &OriginPath, question: Question<'_>) -> Result<Arrival, OriginError> {
+        let options = &self.servers.router.options;
+        let limits = CallLimits::from_now(options);
+        let budget = RetryBudget { attempts: options.attempts, deadline: limits.deadline };
+        let (arrival, _) = self.servers.ask(path, question, self.servers.attempts(0, budget), limits).await?;
+        Ok(arrival)
+    }
+
+    /// Asks the data server of a redirector that has refused the question itself: some redirectors answer questions about files
+    /// without looking for them.
+    ///
+    /// # Errors
+    /// `refusal` when there is no such server.
+    async fn ask_data_server(
+        &self,
+        path: &OriginPath,
+        question: Question<'_>,
+        refusal: OriginError,
+    ) -> Result<Arrival, OriginError> {
+        let Arrival { connection, .. } = self.ask(path, Question::Stat).await?;
+        if connection.endpoint() == refusal.endpoint() {
+            return Err(refusal);
+        }
+        let limits = CallLimits::from_now(&self.servers.router.options);
+        let asked = self.servers.router.ask(connection.endpoint(), path, question, limits).await;
+        asked.map_err(|failure| failure.error)
+    }
+}
+
+impl Origin for RootOrigin {
+    fn label(&self) -> &str {
+        &self.label
+    }
+
+    fn acts_for_clients(&self) -> bool {
+        self.servers.router.pool.acts_for_clients(self.servers.first())
+    }
+
+    fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
+        Box::pin(async move {
+            let file = RootFile::open(&self.servers, path).await?;
+            Ok(Arc::new(file) as Arc<dyn OriginFile>)
+        })
+    }
+
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
+        Box::pin(async move {
+            let Arrival { body, connection, .. } = self.ask(path, Question::Stat).await?;
+            response::parse_stat(&body).map_err(|error| protocol(&connection, &error.to_string()))
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        path: &'a OriginPath,
+        detail: ListDetail,
+    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
+        Box::pin(list(&self.servers, path, detail))
+    }
+
+    fn checksum<'a>(
+        &'a self,
+        path: &'a OriginPath,
+        algorithm: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
+        Box::pin(async move {
+            let Arrival { body, connection, .. } = match self.ask(path, Question::Checksum(algorithm)).await {
+                Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {
+                    self.ask_data_server(path, Question::Checksum(algorithm), error).await?
+                }
+                answered => answered?,
+            };
+            let response::Checksum { algorithm: told, value } =
+                response::Checksum::parse(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
+            if algorithm.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&told)) {
+                return Err(protocol(&connection, "a checksum of another algorithm than requested"));
+            }
+            Ok(Checksum { algorithm: told, value })
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! A request on a path, wherever redirects lead it.
+
+pub(crate) mod call;
+pub(crate) mod redirect;
+
+use crate::{
+    base::options::Options,
+    session::{connection::Connection, pool::Pool},
+};
+use bytes::Bytes;
+use call::{Answer, CallLimits, call, protocol};
+use forebay_auth::{Credentials, Token, without_tokens};
+use forebay_origin::{DelegatedCredentials, OriginError, OriginPath};
+use forebay_proto::{
+    DirlistOptions, FileHandle, LocateOptions, OpenOptions, QueryKind, Request, request, request::Target,
+    response::Redirect,
+};
+use forebay_telemetry::{OriginMetrics, RequestKind};
+use forebay_types::Endpoint;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use redirect::{Hop, merge_cgi};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// All characters that a JSON web token cannot have are escaped: some of them separate parameters of opaque data.
+const NOT_IN_TOKENS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// A question about a path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Question<'a> {
+    /// Open for reading; with `refresh`, a redirector must not answer from memory.
+    Open {
+        refresh: bool,
+    },
+    Stat,
+    List(DirlistOptions),
+    /// Which servers have it.
+    Locate,
+    /// Its checksum; the server's choice without an algorithm.
+    Checksum(Option<&'a str>),
+}
+
+/// An answer, and the server that gave it after all redirects.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) body: Bytes,
+    pub(crate) connection: Arc<Connection>,
+    /// Whether a redirector has named the server.
+    pub(crate) is_behind_redirector: bool,
+}
+
+/// A request that failed, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: OriginError,
+    /// The server that failed, when a redirector has named it.
+    pub(crate) behind_redirector: Option<Endpoint>,
+}
+
+/// Asks questions with the sessions, limits and counters of one origin.
+#[derive(Clone, Debug)]
+pub(crate) struct Router {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) options: Arc<Options>,
+    pub(crate) metrics: OriginMetrics,
+    /// The servers of the origin's list.
+    pub(crate) home: Arc<[Endpoint]>,
+}
+
+impl Router {
+    /// The credentials that are shown to `endpoint`.
+    pub(crate) fn credentials(&self, endpoint: &Endpoint, delegation: &DelegatedCredentials) -> Arc<Credentials> {
+        self.pool.credentials(endpoint, delegation, self.home.contains(endpoint))
+    }
+
+    /// Asks `first` and follows its redirects.
+    ///
+    /// # Errors
+    /// The failure of the server that failed, and whether a redirector had named it.
+    pub(crate) async fn ask(
+        &self,
+        first: &Endpoint,
+        path: &OriginPath,
+        question: Question<'_>,
+        limits: CallLimits,
+    ) -> Result<Arrival, Failure> {
+        let mut hop = Hop { endpoint: first.clone(), path: path.clone(), tls: self.options.tls };
+        // The request's own token must not stand in for the credentials that are to be shown.
+        if path.delegation.is_insisting() || self.credentials(first, &path.delegation).has_token() {
+            hop.path.cgi = without_tokens(&path.cgi).into_owned();
+        }
+        let mut visited = Vec::new();
+        let mut is_behind_redirector = false;
+        loop {
+            let fail = |error: OriginError| {
+                self.metrics.add_error();
+                let behind_redirector = is_behind_redirector.then(|| hop.endpoint.clone());
+                Failure { error, behind_redirector }
+            };
+            let credentials = self.credentials(&hop.endpoint, &hop.path.delegation);
+            let connecting = self.pool.connection(&hop.endpoint, hop.tls, &credentials, limits.deadline);
+            let connection = connecting.await.map_err(fail)?;
+            self.metrics.add_request(question.kind());
+            let argument = match connection.token_to_send(&credentials) {
+                Some(token) => question.argument(&with_token(&hop.path, token)),
+                None => question.argument(&hop.path),
+            };
+            let answer = call(&connection, &question.request(&argument), question.doing(), limits).await;
+            let redirect = match answer.map_err(fail)? {
+                Answer::Body(body) => return Ok(Arrival { body, connection, is_behind_redirector }),
+                Answer::Redirect(body) => body,
+            };
+            let redirect =
+                Redirect::parse(&redirect).map_err(|error| fail(protocol(&connection, &error.to_string())))?;
+            let next = hop.follow(redirect).map_err(|what| fail(protocol(&connection, &what)))?;
+            let is_limit = visited.len() >= usize::try_from(self.options.redirect_limit).unwrap_or(usize::MAX);
+            if is_limit || next == hop || visited.contains(&next) {
+                let limit = self.options.redirect_limit;
+                return Err(fail(OriginError::RedirectLoop { endpoint: first.clone(), limit }));
+            }
+            // A data server may redirect too, but knows no other server to ask when the next one fails.
+            is_behind_redirector |= connection.facts().is_manager;
+            visited.push(std::mem::replace(&mut hop, next));
+        }
+    }
+}
+
+impl Question<'_> {
+    /// The same question to a redirector that must not answer from memory.
+    pub(crate) const fn refreshed(self) -> Self {
+        match self {
+            Self::Open { .. } => Self::Open { refresh: true },
+            question => question,
+        }
+    }
+
+    fn argument(&self, path: &OriginPath) -> Zeroizing<String> {
+        let argument = match self {
+            Self::Checksum(Some(algorithm)) => {
+                let cgi = merge_cgi(&path.cgi, &format!("cks.type={algorithm}"));
+                payload(&OriginPath { cgi, ..path.clone() })
+            }
+            // The asterisk asks for every server that may hold a part of the directory.
+            Self::Locate => format!("*{}", payload(path)),
+            Self::Open { .. } | Self::Stat | Self::List(_) | Self::Checksum(None) => payload(path),
+        };
+        Zeroizing::new(argument)
+    }
+
+    const fn request<'a>(&self, argument: &'a str) -> Request<'a> {
+        let argument = argument.as_bytes();
+        match *self {
+            Self::Open { refresh } => {
+                let options = OpenOptions::READ.with(OpenOptions::RETURN_STAT).with(OpenOptions::ASYNC);
+                let options = if refresh { options.with(OpenOptions::REFRESH) } else { options };
+                Request::Open(request::Open { mode: 0, options, options_extended: 0, path: argument })
+            }
+            Self::Stat => Request::Stat(request::Stat { target: Target::Path(argument), vfs: false }),
+            Self::List(options) => Request::Dirlist(request::Dirlist { options, path: argument }),
+            Self::Locate => {
+                let options = LocateOptions::PREFER_NAMES.with(LocateOptions::UNIQUE_HOSTS);
+                let options = options.with(LocateOptions::FOR_DIRLIST);
+                Request::Locate(request::Locate { options, path: argument })
+            }
+            Self::Checksum(_) => {
+                let handle = FileHandle([0; 4]);
+                Request::Query(request::Query { kind: QueryKind::CHECKSUM, handle, argument })
+            }
+        }
+    }
+
+    const fn doing(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "opening a file",
+            Self::Stat => "asking for a stat",
+            Self::List(_) => "listing a directory",
+            Self::Locate => "locating a directory",
+            Self::Checksum(_) => "asking for a checksum",
+        }
+    }
+
+    const fn kind(&self) -> RequestKind {
+        match self {
+            Self::Open { .. } => RequestKind::Open,
+            Self::Stat => RequestKind::Stat,
+            Self::List(_) => RequestKind::Dirlist,
+            Self::Locate => RequestKind::Locate,
+            Self::Checksum(_) => RequestKind::Query,
+        }
+    }
+}
+
+/// The path as a request's payload.
+pub(crate) fn payload(path: &OriginPath) -> String {
+    if path.cgi.is_empty() { path.lfn.to_string() } else { format!("{}?{}", path.lfn, path.cgi) }
+}
+
+/// The same path with a bearer token in the opaque data, unless a redirect has put another one there.
+fn with_token(path: &OriginPath, token: &Token) -> OriginPath {
+    if path.cgi.split('&').any(|pair| pair.starts_with("authz=")) {
+        return path.clone();
+    }
+    let between = if path.cgi.is_empty() { "" } else { "&" };
+    let token = Zeroizing::new(utf8_percent_encode(token.expose(), NOT_IN_TOKENS).to_string());
+    OriginPath { cgi: format!("{}{between}authz=Bearer%20{}", path.cgi, *token), ..path.clone() }
+}

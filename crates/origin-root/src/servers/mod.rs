@@ -1,0 +1,76 @@
+//! A list of interchangeable servers, asked in order until one gives an answer.
+
+pub(crate) mod attempts;
+
+use crate::route::{Arrival, Question, Router, call::CallLimits};
+use attempts::{Attempts, RetryBudget};
+use forebay_origin::{OriginError, OriginPath};
+use forebay_types::Endpoint;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// The servers of one origin. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
+    list: Arc<[Endpoint]>,
+    pub(crate) router: Router,
+}
+
+impl Servers {
+    /// # Panics
+    /// When the list is empty.
+    pub(crate) fn new(list: Vec<Endpoint>, router: Router) -> Self {
+        assert!(!list.is_empty(), "an origin has at least one server");
+        Self { list: list.into(), router }
+    }
+
+    pub(crate) fn first(&self) -> &Endpoint {
+        self.list.first().expect("the list is not empty, as `new` has asserted")
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.list.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Attempts over all servers, beginning with the one at `preferred`.
+    pub(crate) fn attempts(&self, preferred: usize, budget: RetryBudget) -> Attempts<'_> {
+        Attempts::new(&self.list, preferred, self.router.pool.circuit(), &self.router.options, budget)
+    }
+
+    /// The first server of the list that can be reached, if it is a redirector.
+    pub(crate) async fn manager(&self, path: &OriginPath, limits: CallLimits) -> Option<Endpoint> {
+        let (circuit, now) = (self.router.pool.circuit(), Instant::now());
+        let (alive, dead): (Vec<_>, Vec<_>) = self.list.iter().partition(|server| !circuit.is_open(server, now));
+        for server in alive.into_iter().chain(dead) {
+            let credentials = self.router.credentials(server, &path.delegation);
+            let connection =
+                self.router.pool.connection(server, self.router.options.tls, &credentials, limits.deadline);
+            if let Ok(connection) = connection.await {
+                return connection.facts().is_manager.then(|| server.clone());
+            }
+        }
+        None
+    }
+
+    /// Asks the servers in order; returns the answer and the position in the list of the server first asked.
+    ///
+    /// # Errors
+    /// The last server's error, once another attempt cannot help.
+    pub(crate) async fn ask(
+        &self,
+        path: &OriginPath,
+        question: Question<'_>,
+        mut attempts: Attempts<'_>,
+        limits: CallLimits,
+    ) -> Result<(Arrival, usize), OriginError> {
+        loop {
+            let server = self.list.get(attempts.index()).unwrap_or_else(|| self.first());
+            let path = OriginPath { cgi: attempts.cgi(&path.cgi), ..path.clone() };
+            let question = if attempts.is_asking_again() { question.refreshed() } else { question };
+            match self.router.ask(server, &path, question, limits).await {
+                Ok(arrival) => return Ok((arrival, attempts.index())),
+                Err(failure) => attempts.after(failure).await?,
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Sessions shared by everything in the process that talks to the same server.
+
+use super::{circuit::Circuit, connection::Connection, dial::Dialer};
+use crate::base::options::PoolOptions;
+use forebay_auth::{CredentialSource, CredentialUse, Credentials, CredentialsName, UnixTime};
+use forebay_net::TlsConnector;
+use forebay_origin::{DelegatedCredentials, OriginError, SharedValue};
+use forebay_proto::TlsUse;
+use forebay_types::Endpoint;
+use parking_lot::Mutex;
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// One session with each server that is in use. Many files, clients and origins share it.
+///
+/// Callers that want the same server wait for one attempt to connect and share its outcome.
+pub struct Pool {
+    dialer: Dialer,
+    circuit: Circuit,
+    source: Arc<dyn CredentialSource>,
+    /// Shown for a client that has handed over nothing.
+    nobody: Arc<Credentials>,
+    slots: Mutex<HashMap<Contact, Arc<Slot>>>,
+}
+
+/// Sessions are told apart by this: one that may be in clear never serves callers that insist on TLS, and one that was opened
+/// with some credentials never callers with others.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Contact {
+    endpoint: Endpoint,
+    insists_on_tls: bool,
+    credentials: CredentialsName,
+}
+
+struct Slot {
+    connection: Arc<SharedValue<Arc<Connection>, OriginError>>,
+    last_use: Mutex<Instant>,
+}
+
+impl Pool {
+    /// A pool without TLS, which proves nothing to servers.
+    #[must_use]
+    pub fn new(options: PoolOptions) -> Arc<Self> {
+        let source = Anonymous(Arc::new(Credentials::of_nobody(&options.username)));
+        Self::secured(options, None, Arc::new(source))
+    }
+
+    /// A pool that encrypts with `tls` where that is demanded, and proves to servers what `source` gives.
+    #[must_use]
+    pub fn secured(options: PoolOptions, tls: Option<TlsConnector>, source: Arc<dyn CredentialSource>) -> Arc<Self> {
+        let circuit = Circuit::new(options.circuit_time);
+        let nobody = Arc::new(Credentials::of_client());
+        Arc::new(Self { circuit, dialer: Dialer { options, tls }, source, nobody, slots: Mutex::default() })
+    }
+
+    /// The credentials that are shown to `endpoint` for a request under `delegation`.
+    ///
+    /// A client's credentials go only to servers that the configuration names: those with a credential of their own, and
+    /// those of the origin itself, of which `endpoint` is one when it `is_home`. Any server may redirect to any other.
+    pub(crate) fn credentials(
+        &self,
+        endpoint: &Endpoint,
+        delegation: &DelegatedCredentials,
+        is_home: bool,
+    ) -> Arc<Credentials> {
+        let of_client = || delegation.credentials().unwrap_or_else(|| Arc::clone(&self.nobody));
+        match self.source.towards(endpoint) {
+            CredentialUse::OfClient => of_client(),
+            CredentialUse::Own(own) if !delegation.is_insisting() => own,
+            CredentialUse::Own(own) if is_home || own.prove_something() => of_client(),
+            CredentialUse::Own(_) => Arc::clone(&self.nobody),
+        }
+    }
+
+    /// Whether `endpoint` is shown the credentials of clients.
+    pub(crate) fn acts_for_clients(&self, endpoint: &Endpoint) -> bool {
+        matches!(self.source.towards(endpoint), CredentialUse::OfClient)
+    }
+
+    pub(crate) const fn circuit(&self) -> &Circuit {
+        &self.circuit
+    }
+
+    /// The session with `endpoint` under `credentials`, made if there is none; encrypted as `tls` demands.
+    ///
+    /// # Errors
+    /// `Unreachable` also when `deadline` passes first; otherwise as [`Dialer::dial`].
+    pub(crate) async fn connection(
+        self: &Arc<Self>,
+        endpoint: &Endpoint,
+        tls: TlsUse,
+        credentials: &Arc<Credentials>,
+        deadline: Instant,
+    ) -> Result<Arc<Connection>, OriginError> {
+        let slot = self.slot(Contact {
+            endpoint: endpoint.clone(),
+            insists_on_tls: tls == TlsUse::Always,
+            credentials: *credentials.name(),
+        });
+        *slot.last_use.lock() = Instant::now();
+        let now = UnixTime(forebay_net::clock::now_unix());
+        // A server looks at credentials at login only: with ended ones it must look again.
+        let have_ended = credentials.valid_until().is_some_and(|end| end < now);
+        let is_usable = |connection: &Arc<Connection>| !have_ended && connection.broken().is_none();
+        let dial = || {
+            let (pool, endpoint, credentials) = (Arc::clone(self), endpoint.clone(), Arc::clone(credentials));
+            async move { pool.dial(&endpoint, tls, &credentials).await }
+        };
+        let unreachable =
+            |reason: &str| OriginError::Unreachable { endpoint: endpoint.clone(), reason: reason.to_owned() };
+        match timeout_at(deadline, slot.connection.get_or_make(is_usable, dial)).await {
+            Ok(Some(connected)) => connected,
+            Ok(None) => Err(unreachable("connecting failed by an internal error")),
+            Err(_) => Err(unreachable("no connection before the deadline")),
+        }
+    }
+
+    async fn dial(
+        &self,
+        endpoint: &Endpoint,
+        tls: TlsUse,
+        credentials: &Arc<Credentials>,
+    ) -> Result<Arc<Connection>, OriginError> {
+        let dialed = self.dialer.dial(endpoint, tls, credentials).await;
+        match &dialed {
+            Ok(_) => self.circuit.close(endpoint),
+            Err(OriginError::Unreachable { .. }) => self.circuit.trip(endpoint, Instant::now()),
+            // It answers: other servers need not be preferred.
+            Err(_) => {}
+        }
+        dialed
+    }
+
+    fn slot(self: &Arc<Self>, contact: Contact) -> Arc<Slot> {
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.get(&contact) {
+            return Arc::clone(slot);
+        }
+        if slots.is_empty() {
+            tokio::spawn(sweep(Arc::downgrade(self), self.dialer.options.idle_timeout));
+        }
+        if slots.len() >= self.dialer.options.servers_max {
+            // Sessions in use live on with their users; others are closed here.
+            let idle = slots.iter().filter(|(_, slot)| Arc::strong_count(slot) == 1);
+            let oldest = idle.min_by_key(|(_, slot)| slot.worth()).map(|(contact, _)| contact.clone());
+            oldest.map(|oldest| slots.remove(&oldest));
+        }
+        Arc::clone(slots.entry(contact).or_insert_with(|| Arc::new(Slot::new())))
+    }
+
+    /// Closes the sessions that were not used for `idle_time`; returns whether any are left.
+    fn close_idle(&self, idle_time: Duration) -> bool {
+        let mut slots = self.slots.lock();
+        slots.retain(|_, slot| !slot.is_idle_for(idle_time));
+        !slots.is_empty()
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("dialer", &self.dialer).finish_non_exhaustive()
+    }
+}
+
+/// Proves nothing to any server.
+#[derive(Debug)]
+struct Anonymous(Arc<Credentials>);
+
+impl CredentialSource for Anonymous {
+    fn towards(&self, _server: &Endpoint) -> CredentialUse {
+        CredentialUse::Own(Arc::clone(&self.0))
+    }
+}
+
+impl Slot {
+    fn new() -> Self {
+        Self { connection: Arc::default(), last_use: Mutex::new(Instant::now()) }
+    }
+
+    /// Orders slots by how much is lost with them: live sessions are worth more than others, recent ones more than old ones.
+    fn worth(&self) -> (bool, Instant) {
+        let is_live = self.connection.get().is_some_and(|connection| connection.broken().is_none());
+        (is_live || self.is_connecting(), *self.last_use.lock())
+    }
+
+    fn is_idle_for(&self, idle_time: Duration) -> bool {
+        let is_used = self.connection.get().is_some_and(|connection| {
+            // One owner is the slot, another one this clone.
+            let is_shared = Arc::strong_count(&connection) > 2;
+            connection.broken().is_none() && (is_shared || !connection.is_idle())
+        });
+        let mut last_use = self.last_use.lock();
+        if is_used || self.is_connecting() {
+            *last_use = Instant::now();
+        }
+        last_use.elapsed() >= idle_time
+    }
+
+    /// An attempt to connect holds the value that it is to make.
+    fn is_connecting(&self) -> bool {
+        Arc::strong_count(&self.connection) > 1
+    }
+}
+
+/// Closes idle sessions from time to time, until none are left or the pool is gone.
+async fn sweep(pool: Weak<Pool>, idle_time: Duration) {
+    loop {
+        sleep(idle_time / 2).await;
+        let Some(pool) = pool.upgrade() else { return };
+        if !pool.close_idle(idle_time) {
+            return;
+        }
+    }
+}
