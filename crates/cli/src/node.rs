@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use forebay_cache::HealthLimits;
 use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Role, Settings};
 use forebay_engine::{Engine, Export, ExportSource, ManagerOptions, OriginFactory, RouteError, Routes};
-use forebay_front::{DirectAccess, Front, Tracing};
+use forebay_front::{DirectAccess, Front};
 use forebay_index::{IndexFile, IndexOptions};
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin::Origin;
@@ -36,7 +36,7 @@ pub(crate) struct Node {
     fronts: JoinSet<()>,
     /// The admin port is served until the end, so that probes see the server stop.
     admin_tasks: JoinSet<()>,
-    trace: Option<Tracing>,
+    trace: Option<Trace>,
 }
 
 /// Addresses of a server, bound before it drops its privileges.
@@ -83,7 +83,12 @@ impl Node {
         let admin = admin_listeners.port();
 
         let probe = probe_file::known(config, disk.as_deref());
-        let engine = Engine::start(engine_options(config, disk.as_deref()), disk, routes, metrics.clone());
+        let trace = start_trace(config, &metrics)?;
+        let mut options = engine_options(config, disk.as_deref());
+        if let Some(trace) = &trace {
+            options.events = options.events.with(Arc::new(trace.clone()));
+        }
+        let engine = Engine::start(options, disk, routes, metrics.clone());
         if config.server.role == Role::Filler
             && let Some(url) = url_for_others(config, addresses.first())
         {
@@ -91,8 +96,7 @@ impl Node {
         }
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
         let direct = DirectAccess { probe: Arc::clone(&probe), ..config.server.front.direct.clone() };
-        let trace = start_trace(config, &metrics)?;
-        let shared = forebay_front::Options { direct, tracing: trace.clone(), ..config.server.front.clone() };
+        let shared = forebay_front::Options { direct, ..config.server.front.clone() };
         let front = Arc::new(Front::new(engine.clone(), Arc::clone(&gate), shared, readiness.clone()));
         let server = Server::new(front, forebay_server::Options { tls, ..config.server.options.clone() });
         let mut fronts = JoinSet::new();
@@ -132,20 +136,20 @@ impl Node {
         }
         self.fronts.shutdown().await;
         self.engine.shutdown().await;
-        if let Some(tracing) = self.trace.take() {
+        if let Some(trace) = self.trace.take() {
             // Writing may block on a slow disk.
-            let _ = tokio::task::spawn_blocking(move || tracing.trace.flush(TRACE_FLUSH_TIME_MAX)).await;
+            let _ = tokio::task::spawn_blocking(move || trace.flush(TRACE_FLUSH_TIME_MAX)).await;
         }
         self.admin_tasks.shutdown().await;
     }
 }
 
 /// Starts the trace, if it is configured.
-fn start_trace(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Tracing>> {
+fn start_trace(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trace>> {
     let Some(wanted) = &config.trace else { return Ok(None) };
     let now = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix_micros());
-    let trace = Trace::start(wanted.options.clone(), now, metrics.clone()).context("starting the trace")?;
-    Ok(Some(Tracing { trace, only: wanted.only.clone() }))
+    let trace = Trace::start(wanted.clone(), now, metrics.clone()).context("starting the trace")?;
+    Ok(Some(trace))
 }
 
 impl Origins {

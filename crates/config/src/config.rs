@@ -1,12 +1,12 @@
 //! The typed configuration, which the rest of the program uses.
 
 use crate::base::{Role, RunAs};
-use forebay_cache::{AllowList, PathPattern, ValidityPolicy};
+use forebay_cache::{AllowList, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Service, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
 use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_store::Permissions;
-use forebay_telemetry::{LogFormat, Sample, TraceOptions};
+use forebay_telemetry::{LogFormat, TraceOptions};
 use forebay_trust::{CredentialOptions, SecurityOptions};
 use forebay_types::{Endpoint, Lfn};
 use std::{
@@ -40,23 +40,7 @@ pub struct Config {
     pub decisions: DecisionOptions,
     pub origin: OriginConfig,
     pub logging: LogConfig,
-    pub trace: Option<TraceConfig>,
-}
-
-/// The trace of reads.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct TraceConfig {
-    pub options: TraceOptions,
-    /// Files to trace; empty for all.
-    pub only: Vec<PathPattern>,
-}
-
-impl Default for TraceConfig {
-    fn default() -> Self {
-        let options =
-            TraceOptions { directory: PathBuf::new(), sample: Sample::ALL, file_bytes: 256 << 20, files_max: 8 };
-        Self { options, only: Vec::new() }
-    }
+    pub trace: Option<TraceOptions>,
 }
 
 /// The `root://` front.

@@ -18,7 +18,7 @@ mod value;
 pub use base::{ConfigError, OriginUrl, OriginUrlError, Problem, Role, RunAs, parse_origin_url};
 pub use config::{
     AdminConfig, ClientsTls, Config, DiskConfig, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig,
-    ServerConfig, TlsConfig, TraceConfig,
+    ServerConfig, TlsConfig,
 };
 pub use documents::{example_file, reference, setting_help};
 pub use flags::Flags;

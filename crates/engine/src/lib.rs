@@ -24,7 +24,7 @@ pub use api::{
     read::Read,
 };
 pub use base::{
-    caller::{Caller, Client, Delegation},
+    caller::{Caller, Delegation},
     digest::{ChecksumAlgorithm, ChecksumAlgorithmError},
     error::Error,
     integrity_options::{CheckPolicy, IntegrityOptions},
@@ -37,6 +37,7 @@ pub use base::{
 pub use catalog::{entry_info::EntryInfo, state::IndexState};
 pub use forebay_origin::{Checksum, ListDetail};
 pub use forebay_store::VolumeInfo;
+pub use forebay_telemetry::Client;
 pub use manager::{ManagerOptions, Ping, filler::FillerState};
 pub use namespace::{
     decisions::DecisionOptions,

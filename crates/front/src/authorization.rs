@@ -48,8 +48,7 @@ impl Front {
 
     fn bearer(&self, login: &Caller, token: &Token, connection: Connection) -> Result<Caller, Failure> {
         let Connection { peer, is_tls } = connection;
-        let Client { user, host, .. } = &login.client;
-        let facts = ClientFacts { address: peer, login: user.clone(), is_tls };
+        let facts = ClientFacts { address: peer, login: login.client.user.clone(), is_tls };
         let verified = if self.gate.has_rules() {
             self.gate.bearer(token, &facts, UnixTime(forebay_net::clock::now_unix()))
         } else {
@@ -65,7 +64,7 @@ impl Front {
         // The token decides in whose quota files are kept.
         let organization = identity.organization().map(str::to_owned);
         Ok(Caller {
-            client: Client { user: user.clone(), host: host.clone(), organization },
+            client: Client { organization, ..login.client.clone() },
             identity,
             delegation: Delegation::Client(self.gate.credentials_of_bearer(token.clone())),
         })

@@ -49,6 +49,34 @@ pub enum FailureKind {
     Internal,
 }
 
+impl FailureKind {
+    /// The label in logs and events.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TokenRefused => "token_refused",
+            Self::NotAuthorized => "not_authorized",
+            Self::NameMissing => "name_missing",
+            Self::NameTooLong => "name_too_long",
+            Self::Invalid => "invalid",
+            Self::Unsupported => "unsupported",
+            Self::NotFound => "not_found",
+            Self::IsDirectory => "is_directory",
+            Self::NotDirectory => "not_directory",
+            Self::OriginRefused(_) => "origin_refused",
+            Self::NoServer => "no_server",
+            Self::OriginTimedOut => "origin_timed_out",
+            Self::Corrupt => "corrupt",
+            Self::Io => "io",
+            Self::NotCached => "not_cached",
+            Self::Overloaded => "overloaded",
+            Self::OutOfMemory => "out_of_memory",
+            Self::ShuttingDown => "shutting_down",
+            Self::Internal => "internal",
+        }
+    }
+}
+
 impl Failure {
     #[must_use]
     pub fn new(kind: FailureKind, side: Side, text: impl Into<Cow<'static, str>>) -> Self {

@@ -1,9 +1,6 @@
 //! The state that all fronts of one server share.
 
-use crate::{
-    answer_memory::MemoryPool, client_limits::ClientLimits, direct::DirectAccess, refusal_log::RefusalLog,
-    trace::Tracing,
-};
+use crate::{answer_memory::MemoryPool, client_limits::ClientLimits, direct::DirectAccess, refusal_log::RefusalLog};
 use forebay_engine::{Engine, Handle};
 use forebay_telemetry::Readiness;
 use forebay_trust::Gate;
@@ -20,8 +17,6 @@ pub struct Front {
     pub limits: ClientLimits,
     pub refusal_log: RefusalLog,
     pub direct: DirectAccess,
-    /// The trace of reads; `None` for none.
-    pub tracing: Option<Tracing>,
 }
 
 /// Configuration that all fronts share. The defaults suit a cache node that serves a cluster.
@@ -37,8 +32,6 @@ pub struct Options {
     /// Sessions of one proven identity; `None` for no limit.
     pub sessions_per_identity_max: Option<usize>,
     pub direct: DirectAccess,
-    /// The trace of reads; `None` for none.
-    pub tracing: Option<Tracing>,
 }
 
 impl Default for Options {
@@ -49,7 +42,6 @@ impl Default for Options {
             logins_per_address_max: None,
             sessions_per_identity_max: None,
             direct: DirectAccess::default(),
-            tracing: None,
         }
     }
 }
@@ -60,7 +52,7 @@ impl Front {
     pub fn new(engine: Engine, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
         // Fronts share the limits: a client must not multiply them by using several protocols.
         let limits = ClientLimits::new(&options);
-        let Options { direct, tracing, .. } = options;
+        let direct = options.direct;
         Self {
             engine,
             gate,
@@ -69,7 +61,6 @@ impl Front {
             limits,
             refusal_log: RefusalLog::default(),
             direct,
-            tracing,
         }
     }
 

@@ -12,7 +12,7 @@ mod failure;
 mod front;
 mod read_stream;
 mod refusal_log;
-mod trace;
+mod reports;
 
 pub use answer_memory::{AnswerMemory, ConnectionMemory, MemoryPool, Reservation};
 pub use authorization::Connection;
@@ -22,4 +22,4 @@ pub use failure::{Failure, FailureKind};
 pub use front::{Front, Options};
 pub use read_stream::{Batch, ReadSource, ReadStream, append_segment, into_bytes, read_disk, with_memory};
 pub use refusal_log::RefusalLog;
-pub use trace::{Program, Tracing, answered_now, trace_read};
+pub use reports::{answered_now, report_read};

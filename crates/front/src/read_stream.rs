@@ -66,14 +66,14 @@ pub fn with_memory<R: Send + 'static>(bytes: Vec<u8>, memory: R) -> Bytes {
 }
 
 impl ReadSource {
-    /// The open file, if its reads are traced.
+    /// The open file, if a subscriber wants its reads.
     #[must_use]
-    pub fn traced(&self) -> Option<Handle> {
+    pub fn reported(&self) -> Option<Handle> {
         let handle = match self {
             Self::Handle(handle) => handle,
             Self::Disk(stream) => &stream.handle,
         };
-        handle.trace().map(|_| handle.clone())
+        handle.reads().map(|_| handle.clone())
     }
 
     /// Starts the read of `range`, which is not empty. The outcome is the one that is known now.
@@ -118,6 +118,7 @@ impl ReadStream {
                     batch.segments.push(segment);
                 }
                 Err(failure) => {
+                    self.handle.report_failure(failure.side, failure.kind.as_str(), &failure.text);
                     batch.failure = Some(failure);
                     break;
                 }

@@ -2,10 +2,14 @@
 
 use divan::{Bencher, black_box};
 use forebay_telemetry::{
-    Access, Metrics, RequestKind, Sample, Trace, TraceOptions, TracedAnswer, TracedFile, TracedOpen, TracedRead,
+    AccessLog, Client, CloseEvent, FileEvents, Metrics, OpenEvent, OpenPurpose, ReadAnswer, ReadEvents, ReadKind,
+    RequestKind, Sample, Trace, TraceOptions,
 };
 use forebay_types::{ByteRange, Lfn, Outcome};
-use std::{io, time::Duration};
+use std::{
+    io,
+    time::{Duration, Instant},
+};
 
 fn main() {
     divan::main();
@@ -32,38 +36,45 @@ fn observe_a_duration(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn log_a_close(bencher: Bencher<'_, '_>) {
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(io::sink).finish();
-    let handle = Metrics::new().open_handle();
+    let (log, client, account) = (AccessLog::default(), Client::default(), Metrics::new().open_handle());
     let lfn = Lfn::parse("/store/mc/NANOAODSIM/0A1B2C3D.root").expect("the name is good");
     let duration = Duration::from_millis(12);
-    let access =
-        Access { user: "bench", host: "127.0.0.1", lfn: &lfn, origin: None, handle: &handle, duration, opens: 1 };
-    tracing::subscriber::with_default(subscriber, || bencher.bench_local(|| black_box(&access).log()));
+    let (client, lfn, account) = (&client, &lfn, &account);
+    let event = CloseEvent { open: 1, at: now(), client, lfn, origin: None, account, duration, opens: 1 };
+    tracing::subscriber::with_default(subscriber, || bencher.bench_local(|| log.closed(black_box(&event))));
 }
 
 #[divan::bench]
 fn trace_a_read(bencher: Bencher<'_, '_>) {
     let (file, answer) = traced();
     let range = ByteRange::at(123_456_789, 4096);
-    bencher.bench_local(|| file.read(TracedRead::Read, black_box(range), &answer));
+    bencher.bench_local(|| file.read(ReadKind::Read, black_box(range), &answer));
 }
 
 #[divan::bench]
 fn trace_a_vector_of_100(bencher: Bencher<'_, '_>) {
     let (file, answer) = traced();
     let element = |number: u64| ByteRange::at(123_456_789 + number * 10_000, 4096);
-    bencher.bench_local(|| file.read_vector((0..100).map(element), &answer));
+    let elements: Vec<_> = (0..100).map(element).collect();
+    bencher.bench_local(|| file.read_vector(black_box(&elements), &answer));
 }
 
 /// A file whose trace goes nowhere, so that no disk is measured, and an answer.
-fn traced() -> (TracedFile, TracedAnswer) {
-    #[expect(clippy::disallowed_methods, reason = "some moment")]
-    let now = std::time::Instant::now();
-    let options =
-        TraceOptions { directory: "/dev/null".into(), sample: Sample::ALL, file_bytes: 1 << 30, files_max: 1 };
+fn traced() -> (Box<dyn ReadEvents>, ReadAnswer) {
+    let now = now();
+    let directory = "/dev/null".into();
+    let options = TraceOptions { directory, sample: Sample::ALL, only: Vec::new(), file_bytes: 1 << 30, files_max: 1 };
     let trace = Trace::start(options, (now, 1_700_000_000_000_000), Metrics::new()).expect("there are threads");
-    let open = TracedOpen { path: "/f", size: 1 << 30, user: "bench", peer: "[::1]:1094", pid: 1, program: "bench" };
-    let file = trace.open(&open, now).expect("all are drawn");
-    (file, TracedAnswer { received: now, done: now + Duration::from_micros(17), outcome: Outcome::Hit })
+    let (client, lfn) = (Client::default(), Lfn::parse("/f").expect("the name is good"));
+    let (client, lfn, purpose) = (&client, &lfn, OpenPurpose::Read);
+    let open = OpenEvent { open: 1, at: now, client, lfn, origin: None, size: 1 << 30, purpose };
+    let file = trace.opened(&open).expect("all are drawn");
+    (file, ReadAnswer { received: now, done: now + Duration::from_micros(17), outcome: Outcome::Hit })
+}
+
+fn now() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "some moment")]
+    Instant::now()
 }
 
 #[divan::bench]

@@ -7,6 +7,7 @@ mod access_log;
 mod declare;
 mod disks;
 mod exposition;
+mod file_events;
 mod histogram;
 mod label;
 mod logging;
@@ -16,8 +17,12 @@ mod origins;
 mod readiness;
 mod trace;
 
-pub use access_log::{ACCESS_TARGET, Access, log_direct, log_switch};
+pub use access_log::{ACCESS_TARGET, AccessLog};
 pub use disks::DiskGauges;
+pub use file_events::{
+    Client, CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, Observers, OpenEvent, OpenPurpose,
+    ReadAnswer, ReadEvents, ReadKind, RefusedEvent,
+};
 pub use label::{
     BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
     NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo, TlsResult,
@@ -27,4 +32,4 @@ pub use metrics::{CacheLevel, ConnectionGuard, Metrics};
 pub use open_handle::OpenHandle;
 pub use origins::{ORIGIN_LABEL_OTHER, ORIGIN_LABELS_MAX, OriginMetrics};
 pub use readiness::Readiness;
-pub use trace::{Sample, Trace, TraceOptions, TracedAnswer, TracedFile, TracedOpen, TracedRead};
+pub use trace::{Sample, Trace, TraceOptions};

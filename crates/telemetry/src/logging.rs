@@ -129,11 +129,11 @@ impl<W: Write> Write for EscapingWriter<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Access, Metrics};
-    use forebay_types::{Endpoint, Lfn, Outcome};
+    use crate::{AccessLog, Client, CloseEvent, FailedEvent, FileEvents as _, Metrics, RefusedEvent};
+    use forebay_types::{Endpoint, Lfn, Outcome, Side};
     use std::{
         sync::{Arc, Mutex},
-        time::Duration,
+        time::{Duration, Instant},
     };
 
     #[derive(Clone, Default)]
@@ -159,26 +159,55 @@ mod tests {
         String::from_utf8(bytes).unwrap()
     }
 
-    fn log_an_access() {
-        let handle = Metrics::new().open_handle();
-        handle.account(Outcome::Hit, 4096);
-        handle.account(Outcome::Missed, 100);
-        Access {
-            user: "u27\n",
-            host: "node.example",
-            lfn: &Lfn::parse("/a \"b\"\nforged line").unwrap(),
+    fn now() -> Instant {
+        #[expect(clippy::disallowed_methods, reason = "some moment; nothing depends on which")]
+        Instant::now()
+    }
+
+    fn client() -> Client {
+        Client { user: "u27\n".to_owned(), host: "node.example".to_owned(), ..Client::default() }
+    }
+
+    fn lfn() -> Lfn {
+        Lfn::parse("/a \"b\"\nforged line").unwrap()
+    }
+
+    fn log_a_close() {
+        let account = Metrics::new().open_handle();
+        account.account(Outcome::Hit, 4096);
+        account.account(Outcome::Missed, 100);
+        AccessLog::default().closed(&CloseEvent {
+            open: 1,
+            at: now(),
+            client: &client(),
+            lfn: &lfn(),
             origin: Some(&Endpoint::new("origin.example", 1094)),
-            handle: &handle,
+            account: &account,
             duration: Duration::from_millis(1500),
             opens: 2,
-        }
-        .log();
+        });
+    }
+
+    fn log_a_failure() {
+        let (at, client, lfn, open, reason) = (now(), &client(), &lfn(), None, "gone\nand more");
+        let duration = Some(Duration::from_millis(1500));
+        let (side, kind) = (Side::Origin, "not_found");
+        AccessLog::default().failed(&FailedEvent { at, client, lfn, open, side, kind, reason, duration });
+    }
+
+    fn log_a_refusal() {
+        let (at, client, lfn) = (now(), &client(), &lfn());
+        let (kind, reason) = ("not_authorized", "read: not\nauthorized");
+        AccessLog::default().refused(&RefusedEvent { at, client, lfn, kind, reason });
     }
 
     #[test]
     fn an_access_is_one_line_for_any_file_name() {
-        for format in [LogFormat::Text, LogFormat::Json] {
-            let log = logged(format, log_an_access);
+        for (format, emit) in [LogFormat::Text, LogFormat::Json]
+            .into_iter()
+            .flat_map(|format| [log_a_close, log_a_failure, log_a_refusal].map(|emit| (format, emit)))
+        {
+            let log = logged(format, emit);
             assert_eq!(log.lines().count(), 1, "{log}");
             assert!(log.ends_with('\n'));
             assert!(log.contains("forebay::access"), "{log}");
@@ -187,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_text_format_names_every_fact() {
-        let log = logged(LogFormat::Text, log_an_access);
+        let log = logged(LogFormat::Text, log_a_close);
         for fact in [
             r#"who="u27\n@node.example""#,
             r#"lfn="/a \"b\"\nforged line""#,
@@ -204,8 +233,22 @@ mod tests {
     }
 
     #[test]
+    fn opens_that_failed_or_were_refused_say_why() {
+        let failed = logged(LogFormat::Text, log_a_failure);
+        for fact in
+            ["open failed", "side=\"origin\"", "kind=\"not_found\"", r#"reason="gone\nand more""#, "duration_ms=1500"]
+        {
+            assert!(failed.contains(fact), "{fact} not in {failed}");
+        }
+        let refused = logged(LogFormat::Text, log_a_refusal);
+        for fact in ["open refused", "kind=\"not_authorized\"", r#"reason="read: not\nauthorized""#] {
+            assert!(refused.contains(fact), "{fact} not in {refused}");
+        }
+    }
+
+    #[test]
     fn the_json_format_keeps_names_as_strings() {
-        let log = logged(LogFormat::Json, log_an_access);
+        let log = logged(LogFormat::Json, log_a_close);
         assert!(log.contains(r#""lfn":"/a \"b\"\nforged line""#), "{log}");
         assert!(log.contains(r#""hit_bytes":4096"#), "{log}");
     }

@@ -2,6 +2,7 @@
 
 mod content;
 mod disk_faults;
+mod event_recorder;
 mod faulty_disk;
 mod memory_origin;
 mod scripted_origin;
@@ -10,6 +11,7 @@ mod token_server;
 
 pub use content::{byte_at, bytes_at};
 pub use disk_faults::DiskFaults;
+pub use event_recorder::EventRecorder;
 pub use faulty_disk::{DiskOperation, Faults, FaultyDisk};
 pub use memory_origin::{MemoryOrigin, Script};
 pub use scripted_origin::{Facts, Reply, ScriptedOrigin, Seen};

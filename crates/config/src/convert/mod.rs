@@ -14,12 +14,13 @@ mod tls;
 
 use crate::{
     base::ConfigError,
-    config::{Config, TraceConfig},
+    config::Config,
     file::{Raw, RawTrace, Source},
 };
 use checker::Checker;
 use forebay_auth::SecurityProtocol;
 use forebay_cache::AllowList;
+use forebay_telemetry::TraceOptions;
 use forebay_types::ByteSize;
 
 /// Blocks that must fit the memory at once, so that one fill does not keep all other clients waiting.
@@ -118,8 +119,8 @@ fn read_forwarding(raw: &Raw, config: &mut Config, checker: &mut Checker<'_>) {
 }
 
 /// Without a directory there is no trace.
-fn read_trace(raw: &RawTrace) -> Option<TraceConfig> {
-    let mut trace = TraceConfig::default();
+fn read_trace(raw: &RawTrace) -> Option<TraceOptions> {
+    let mut trace = TraceOptions::default();
     raw.apply(&mut trace);
     raw.path.get().map(|_| trace)
 }

@@ -3,13 +3,13 @@
 use super::declare::{Value, section};
 use crate::{
     base::{Role, RunAs},
-    config::{Config, TraceConfig},
+    config::Config,
     value::{Ciphers, DnsName, Filler, Group, List, LogFilter, Mapping, Mode, Number, Probe, Size, Time},
 };
 use forebay_cache::PathPattern;
 use forebay_net::CrlPolicy;
 use forebay_proto::TlsPolicy;
-use forebay_telemetry::{LogFormat, Sample};
+use forebay_telemetry::{LogFormat, Sample, TraceOptions};
 use forebay_types::AddressPattern;
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -152,16 +152,16 @@ section! {
 
 section! {
     /// Trace of client reads: a JSON line per open, read and close, in rotated files (`docs/trace.md`). Disabled by default.
-    "trace" RawTrace => TraceConfig {
+    "trace" RawTrace => TraceOptions {
         /// Directory of the files `trace-*.jsonl`; created if missing. Other files of this name are removed by the rotation.
-        path: PathBuf => options.directory = Value::none().sample(r#""/var/log/forebay/trace""#),
+        path: PathBuf => directory = Value::none().sample(r#""/var/log/forebay/trace""#),
         /// Fraction of opens to trace, chosen at random: `1/10` is one in ten.
-        sample: Sample => options.sample = Value::default(r#""1/1""#),
+        sample: Sample => sample = Value::default(r#""1/1""#),
         /// Patterns of paths to trace, as in `[[rule]]`. Default: all files.
         only: List<PathPattern, 0, TRACE_PATTERNS_MAX> => only = Value::none().sample(r#"["/store/user/**"]"#),
         /// Size at which a new file is started.
-        file_size: Size<0x1_0000, 0x10_0000_0000> => options.file_bytes = Value::default(r#""256MiB""#),
+        file_size: Size<0x1_0000, 0x10_0000_0000> => file_bytes = Value::default(r#""256MiB""#),
         /// Number of files to keep; the oldest is removed.
-        files: Number<usize, 1, 100_000> => options.files_max = Value::default("8"),
+        files: Number<usize, 1, 100_000> => files_max = Value::default("8"),
     }
 }

@@ -1,7 +1,7 @@
 //! The trace: what is understood, and what is refused.
 
 use forebay_cache::PathPattern;
-use forebay_config::{Config, Settings, TraceConfig};
+use forebay_config::{Config, Settings};
 use forebay_telemetry::{Sample, TraceOptions};
 use std::path::Path;
 
@@ -13,13 +13,13 @@ fn parse(text: &str) -> Result<Config, String> {
 #[test]
 fn a_trace_is_kept_where_a_path_says() {
     assert_eq!(parse("[trace]\nsample = \"1/10\"").unwrap().trace, None);
-    let options = TraceOptions { directory: "/t".into(), sample: Sample::ALL, file_bytes: 256 << 20, files_max: 8 };
-    let plain = TraceConfig { options: options.clone(), only: Vec::new() };
-    assert_eq!(parse("trace.path = \"/t\"").unwrap().trace, Some(plain));
+    let (directory, sample, only) = ("/t".into(), Sample::ALL, Vec::new());
+    let plain = TraceOptions { directory, sample, only, file_bytes: 256 << 20, files_max: 8 };
+    assert_eq!(parse("trace.path = \"/t\"").unwrap().trace, Some(plain.clone()));
     let all = "[trace]\npath = \"/t\"\nsample = \"2/3\"\nonly = [\"/a/**\"]\nfile_size = \"64KiB\"\nfiles = 1";
-    let options = TraceOptions { sample: Sample { of: 2, per: 3 }, file_bytes: 64 << 10, files_max: 1, ..options };
     let only = vec![PathPattern::parse("/a/**").unwrap()];
-    assert_eq!(parse(all).unwrap().trace, Some(TraceConfig { options, only }));
+    let options = TraceOptions { sample: Sample { of: 2, per: 3 }, only, file_bytes: 64 << 10, files_max: 1, ..plain };
+    assert_eq!(parse(all).unwrap().trace, Some(options));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Fetching whole files on request.
 
 use crate::{Caller, Engine, Error, OpenRequest, transfer::complete_file::complete};
+use forebay_telemetry::OpenPurpose;
 use std::sync::Arc;
 
 impl Engine {
@@ -18,7 +19,7 @@ impl Engine {
         caller: &Arc<Caller>,
         progress: &(dyn Fn(u64, u64) + Send + Sync),
     ) -> Result<(), Error> {
-        let handle = self.open(request, caller).await?;
+        let handle = self.open_for(request, caller, OpenPurpose::Complete).await?;
         if let Some(file) = handle.cached() {
             complete(file, || true, progress).await?;
         }

@@ -1,6 +1,7 @@
 //! Sending clients to complete files that they read directly: at the open, or in answer to a read.
 
 use crate::{Client, Engine, Handle, entries::cached_file::CachedFile};
+use forebay_telemetry::{DirectEvent, FileEvents as _};
 use std::{
     path::PathBuf,
     sync::{Arc, atomic::Ordering},
@@ -52,8 +53,7 @@ impl Engine {
         match self.leases().grant(&key, file, self.context().options.direct_lease) {
             Ok(()) => {
                 self.metrics().add_direct_open();
-                let Client { user, host, .. } = client;
-                forebay_telemetry::log_direct(user, host, &lfn, &path);
+                self.events().direct(&DirectEvent { open: None, client, lfn: &lfn, path: &path });
                 DirectOpen::Done(path)
             }
             Err(file) => DirectOpen::No(file),
@@ -86,8 +86,8 @@ impl Handle {
         }
         if !opened.switching.is_done.swap(true, Ordering::Relaxed) {
             context.metrics.add_direct_switch();
-            let Client { user, host, .. } = opened.client();
-            forebay_telemetry::log_switch(user, host, opened.lfn(), &path);
+            let (open, client, lfn) = (Some(opened.number), opened.client(), opened.lfn());
+            context.options.events.direct(&DirectEvent { open, client, lfn, path: &path });
         }
         Some(path)
     }

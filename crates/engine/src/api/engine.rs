@@ -28,7 +28,7 @@ use crate::{
 };
 use forebay_origin::ListDetail;
 use forebay_store::{Disk, StoreError, VolumeInfo};
-use forebay_telemetry::Metrics;
+use forebay_telemetry::{Metrics, Observers};
 use forebay_types::{DirEntry, Endpoint, Lfn};
 use parking_lot::{Mutex, RwLock};
 use std::{io, sync::Arc, time::Duration};
@@ -147,6 +147,12 @@ impl Engine {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.inner.context.metrics
+    }
+
+    /// The subscribers to what happens to files.
+    #[must_use]
+    pub fn events(&self) -> &Observers {
+        &self.inner.context.options.events
     }
 
     /// Whether anything is cached; otherwise only directories are exported.

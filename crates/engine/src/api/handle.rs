@@ -1,15 +1,12 @@
 //! An open file as a front holds it.
 
 use crate::{
-    Caller, Read,
-    api::{
-        opened::{Opened, Source},
-        switching::Switching,
-    },
+    Client, Read,
+    api::opened::{Opened, Source},
     entries::cached_file::CachedFile,
 };
-use forebay_telemetry::{Metrics, TracedFile};
-use forebay_types::{ByteRange, FileStat, Lfn, Outcome};
+use forebay_telemetry::ReadEvents;
+use forebay_types::{ByteRange, FileStat, Lfn, Outcome, Side};
 use std::{fs::File, sync::Arc};
 
 /// An open file. Cheap to clone; dropping the last clone closes it and writes its line of the access log.
@@ -19,10 +16,6 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn new(source: Source, lfn: Lfn, caller: &Arc<Caller>, metrics: &Metrics, switching: Switching) -> Self {
-        Self { opened: Arc::new(Opened::new(source, lfn, caller, metrics, switching)) }
-    }
-
     pub(crate) const fn of(opened: Arc<Opened>) -> Self {
         Self { opened }
     }
@@ -43,10 +36,7 @@ impl Handle {
     /// Size in bytes, as of its open.
     #[must_use]
     pub fn size(&self) -> u64 {
-        match &self.opened.source {
-            Source::Cached(file) => file.size(),
-            Source::Local { stat, .. } => stat.size,
-        }
+        self.opened.source.size()
     }
 
     /// The file to send `range` from, when all its bytes are on disk; the bytes are accounted as hit.
@@ -90,16 +80,27 @@ impl Handle {
         }
     }
 
-    /// Has the reads traced. Only the first call counts.
-    pub fn set_trace(&self, trace: TracedFile) {
-        // A second trace of one open would tell the same.
-        let _ = self.opened.trace.set(trace);
+    /// The client that has it open.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        self.opened.client()
     }
 
-    /// The trace of the reads, if they are traced: fronts report each answer to it.
+    /// The number of the open, as in its events.
     #[must_use]
-    pub fn trace(&self) -> Option<&TracedFile> {
-        self.opened.trace.get()
+    pub fn number(&self) -> u64 {
+        self.opened.number
+    }
+
+    /// Reports a failed read.
+    pub fn report_failure(&self, side: Side, kind: &'static str, reason: &str) {
+        self.opened.report_failure(side, kind, reason);
+    }
+
+    /// The observer of the reads, if a subscriber wants them: the front that answers a read reports it.
+    #[must_use]
+    pub fn reads(&self) -> Option<&dyn ReadEvents> {
+        self.opened.reads.as_deref()
     }
 
     /// Bytes given through this handle so far under `outcome`.

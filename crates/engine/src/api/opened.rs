@@ -1,18 +1,17 @@
 //! One open of a file: its caller, its source, and the bytes it delivered.
 
 use crate::{
-    Caller, Client,
+    Caller,
     api::switching::Switching,
     entries::cached_file::CachedFile,
     transfer::{access_tracker::AccessTracker, complete_file},
 };
-use forebay_telemetry::{Access, Metrics, OpenHandle, TracedFile};
-use forebay_types::{ByteRange, FileStat, Lfn, Outcome};
-use std::{
-    fs::File,
-    sync::{Arc, OnceLock},
-    time::Instant,
+use forebay_telemetry::{
+    Client, CloseEvent, FailedEvent, FileEvents as _, Metrics, Observers, OpenEvent, OpenHandle, OpenPurpose,
+    ReadEvents,
 };
+use forebay_types::{ByteRange, Endpoint, FileStat, Lfn, Outcome, Side};
+use std::{fs::File, sync::Arc, time::Instant};
 
 /// One open of a file, shared by a handle's clones and the reads it has started. Its drop is the close.
 pub(crate) struct Opened {
@@ -23,8 +22,11 @@ pub(crate) struct Opened {
     lfn: Lfn,
     caller: Arc<Caller>,
     opened: Instant,
-    /// What follows the reads, when they are traced.
-    pub(crate) trace: OnceLock<TracedFile>,
+    events: Observers,
+    /// Its number among the events.
+    pub(crate) number: u64,
+    /// The observer of its reads, if a subscriber wants them.
+    pub(crate) reads: Option<Box<dyn ReadEvents>>,
 }
 
 /// The source of a handle's bytes.
@@ -35,13 +37,47 @@ pub(crate) enum Source {
     Local { file: Arc<File>, stat: FileStat },
 }
 
+impl Source {
+    fn origin(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Cached(file) => Some(file.server()),
+            Self::Local { .. } => None,
+        }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::Cached(file) => file.size(),
+            Self::Local { stat, .. } => stat.size,
+        }
+    }
+}
+
 impl Opened {
-    pub(crate) fn new(source: Source, lfn: Lfn, caller: &Arc<Caller>, metrics: &Metrics, switching: Switching) -> Self {
-        let opened = forebay_net::clock::monotonic();
-        let tracker = Arc::default();
-        let account = metrics.open_handle();
-        let caller = Arc::clone(caller);
-        Self { source, account, tracker, switching, lfn, caller, opened, trace: OnceLock::new() }
+    /// A file that was just opened.
+    pub(crate) fn new(
+        source: Source,
+        lfn: Lfn,
+        caller: &Arc<Caller>,
+        purpose: OpenPurpose,
+        (metrics, events): (&Metrics, &Observers),
+        switching: Switching,
+    ) -> Self {
+        let (number, at) = (events.next_open(), forebay_net::clock::monotonic());
+        let (client, origin, size) = (&caller.client, source.origin(), source.size());
+        let reads = events.opened(&OpenEvent { open: number, at, client, lfn: &lfn, origin, size, purpose });
+        Self {
+            account: metrics.open_handle(),
+            tracker: Arc::default(),
+            caller: Arc::clone(caller),
+            events: events.clone(),
+            opened: at,
+            source,
+            switching,
+            lfn,
+            number,
+            reads,
+        }
     }
 
     /// Bytes accounted so far under `outcome`.
@@ -55,6 +91,13 @@ impl Opened {
 
     pub(crate) fn client(&self) -> &Client {
         &self.caller.client
+    }
+
+    /// Reports a failed read.
+    pub(crate) fn report_failure(&self, side: Side, kind: &'static str, reason: &str) {
+        let (at, open, duration) = (forebay_net::clock::monotonic(), Some(self.number), None);
+        let (client, lfn) = (&self.caller.client, &self.lfn);
+        self.events.failed(&FailedEvent { at, client, lfn, open, side, kind, reason, duration });
     }
 
     /// Accounts bytes once: for the handle, the file's history, and the metrics.
@@ -87,16 +130,17 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         self.tracker.close();
-        let now = forebay_net::clock::monotonic();
-        if let Some(trace) = self.trace.get() {
-            trace.close(|outcome| self.bytes(outcome), now);
-        }
-        let duration = now.saturating_duration_since(self.opened);
-        let (origin, opens) = match &self.source {
-            Source::Cached(file) => (Some(file.server()), file.detach(duration)),
-            Source::Local { .. } => (None, 1),
+        let at = forebay_net::clock::monotonic();
+        let duration = at.saturating_duration_since(self.opened);
+        let opens = match &self.source {
+            Source::Cached(file) => file.detach(duration),
+            Source::Local { .. } => 1,
         };
-        let Client { user, host, .. } = &self.caller.client;
-        Access { user, host, lfn: &self.lfn, origin, handle: &self.account, duration, opens }.log();
+        let (client, lfn, origin, account) = (&self.caller.client, &self.lfn, self.source.origin(), &self.account);
+        let event = CloseEvent { open: self.number, at, client, lfn, origin, account, duration, opens };
+        if let Some(reads) = &self.reads {
+            reads.closed(&event);
+        }
+        self.events.closed(&event);
     }
 }

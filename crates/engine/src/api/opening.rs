@@ -2,7 +2,11 @@
 
 use crate::{
     Caller, Client, Engine, Error, Handle, Miss, OpenRequest,
-    api::{direct_open::DirectOpen, opened::Source, switching::Switching},
+    api::{
+        direct_open::DirectOpen,
+        opened::{Opened, Source},
+        switching::Switching,
+    },
     entries::{
         cached_file::CachedFile,
         from_origin::OriginGrant,
@@ -16,7 +20,7 @@ use crate::{
     transfer::complete_file,
 };
 use forebay_cache::{Action, CacheKey, CachingDecision, Decision, Subject};
-use forebay_telemetry::Decided;
+use forebay_telemetry::{Decided, OpenPurpose};
 use forebay_types::{Endpoint, FileStat};
 use parking_lot::Mutex;
 use std::{
@@ -79,7 +83,16 @@ impl Engine {
     /// When no export covers the path, the origin or the exported directory has no such readable file, the copy could not be
     /// checked for too long, or only a cached file is wanted and it is not.
     pub async fn open(&self, request: &OpenRequest, caller: &Arc<Caller>) -> Result<Handle, Error> {
-        match self.open_or_redirect(request, caller, Redirects::Never).await? {
+        self.open_for(request, caller, OpenPurpose::Read).await
+    }
+
+    pub(crate) async fn open_for(
+        &self,
+        request: &OpenRequest,
+        caller: &Arc<Caller>,
+        purpose: OpenPurpose,
+    ) -> Result<Handle, Error> {
+        match self.open_as(request, caller, Redirects::Never, purpose).await? {
             Opening::File(handle) => Ok(handle),
             Opening::Redirect(_) | Opening::Direct(_) => {
                 Err(Error::Internal { what: "a redirect where none was wanted" })
@@ -96,6 +109,16 @@ impl Engine {
         request: &OpenRequest,
         caller: &Arc<Caller>,
         redirects: Redirects,
+    ) -> Result<Opening, Error> {
+        self.open_as(request, caller, redirects, OpenPurpose::Read).await
+    }
+
+    async fn open_as(
+        &self,
+        request: &OpenRequest,
+        caller: &Arc<Caller>,
+        redirects: Redirects,
+        purpose: OpenPurpose,
     ) -> Result<Opening, Error> {
         if let Some(manager) = self.manager() {
             return self.send_open(manager, request, caller, redirects).await;
@@ -144,7 +167,9 @@ impl Engine {
             }
         };
         let switching = if may_switch { Switching::allowed(Arc::clone(self.leases())) } else { Switching::default() };
-        Ok(Opening::File(Handle::new(source, request.lfn.clone(), caller, self.metrics(), switching)))
+        let counted = (self.metrics(), self.events());
+        let opened = Opened::new(source, request.lfn.clone(), caller, purpose, counted, switching);
+        Ok(Opening::File(Handle::of(Arc::new(opened))))
     }
 
     /// What is known of a path: from the cache when it holds the file and that is not due to be checked, else from the origin.

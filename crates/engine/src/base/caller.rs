@@ -2,6 +2,7 @@
 
 use forebay_auth::{Credentials, Identity};
 use forebay_origin::DelegatedCredentials;
+use forebay_telemetry::Client;
 use std::sync::Arc;
 
 /// The client that a request is made for: its identity, its names in rules and logs, and its credentials towards origins.
@@ -10,17 +11,6 @@ pub struct Caller {
     pub identity: Identity,
     pub client: Client,
     pub delegation: Delegation,
-}
-
-/// The names of a client in rules and in the access log.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Client {
-    /// User name as the client gave it.
-    pub user: String,
-    /// The client's host name or address.
-    pub host: String,
-    /// The organization that the client has proven to belong to.
-    pub organization: Option<String>,
 }
 
 /// In whose name origins are asked.
@@ -37,7 +27,7 @@ impl Caller {
     /// A request of the server itself, under the name that the access log shows.
     #[must_use]
     pub fn operator(user: &str) -> Arc<Self> {
-        let client = Client { user: user.to_owned(), host: "localhost".to_owned(), organization: None };
+        let client = Client { user: user.to_owned(), host: "localhost".to_owned(), ..Client::default() };
         Arc::new(Self { identity: Identity::anonymous(&client.host), client, delegation: Delegation::Operator })
     }
 }

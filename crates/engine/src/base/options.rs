@@ -6,6 +6,7 @@ use crate::{
 };
 use forebay_cache::{PurgeRules, ReadAheadSettings};
 use forebay_index::{IndexPlace, VolatileIndex};
+use forebay_telemetry::Observers;
 use forebay_types::BlockSize;
 use std::{sync::Arc, time::Duration};
 
@@ -44,6 +45,8 @@ pub struct Options {
     pub publishes_complete: bool,
     /// Set-up of a data manager; `None` for other roles.
     pub manager: Option<ManagerOptions>,
+    /// Subscribers to what happens to files. The fronts report to them too.
+    pub events: Observers,
     /// Where blocking work runs.
     pub workers: Workers,
     /// Where the index is kept.
@@ -69,6 +72,7 @@ impl Default for Options {
             honours_access_times: false,
             publishes_complete: false,
             manager: None,
+            events: Observers::default(),
             workers: Workers::Pool,
             index: Arc::new(VolatileIndex),
         }

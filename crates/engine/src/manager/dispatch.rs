@@ -8,7 +8,7 @@ use crate::{
 };
 use forebay_cache::{Action, CacheKey, Decision, Subject, Verdict};
 use forebay_store::SharedFile;
-use forebay_telemetry::{Decided, SentTo};
+use forebay_telemetry::{Decided, DirectEvent, FileEvents as _, SentTo};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// How long the file system of the store may take; then the client is sent to the filler.
@@ -87,7 +87,8 @@ impl Engine {
         {
             self.metrics().add_direct_open();
             self.metrics().add_manager_open(SentTo::File);
-            forebay_telemetry::log_direct(user, host, &request.lfn, &there);
+            let client = &caller.client;
+            self.events().direct(&DirectEvent { open: None, client, lfn: &request.lfn, path: &there });
             return Ok(Opening::Direct(there));
         }
         let (redirect, to) = manager.next_server(request, &target, redirects)?;

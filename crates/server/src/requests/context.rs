@@ -17,7 +17,7 @@ use crate::{
 };
 use forebay_auth::SignatureChecker;
 use forebay_engine::{Caller, Handle, Redirects};
-use forebay_front::{ConnectionMemory, Place, Program};
+use forebay_front::{ConnectionMemory, Place};
 use forebay_net::Stream;
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
 use forebay_telemetry::Metrics;
@@ -67,7 +67,8 @@ pub(crate) struct Authenticating {
     pub(crate) session: Session,
     pub(crate) facts: ClientFacts,
     pub(crate) redirects: Redirects,
-    pub(crate) program: Program,
+    pub(crate) pid: u32,
+    pub(crate) program: String,
     pub(crate) events: Events,
     pub(crate) progress: Progress,
     /// Attempts that failed or were abandoned.
@@ -109,7 +110,6 @@ pub(crate) struct Main {
     /// Whether the client understands wait responses.
     pub(crate) accepts_deferred_answers: bool,
     pub(crate) redirects: Redirects,
-    pub(crate) program: Program,
     pub(crate) events: Events,
 }
 

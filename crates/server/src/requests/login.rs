@@ -9,11 +9,10 @@ use crate::{
     requests::{
         context::{Authenticating, ConnectionContext, Main, Progress, Role},
         signatures::checker,
-        trace::program_of_login,
     },
 };
 use forebay_auth::{SecurityProtocol, UnixTime};
-use forebay_engine::{Caller, Client, Delegation};
+use forebay_engine::Client;
 use forebay_front::Place;
 use forebay_proto::{
     ErrorCode, ReplyTo, ServerSession, StreamId,
@@ -22,7 +21,7 @@ use forebay_proto::{
 use forebay_telemetry::ConnectionLimit;
 use forebay_trust::{Attempt, ClientFacts, Demand, Gate, Proof, Refusal, Step};
 use forebay_types::Side;
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio::task::AbortHandle;
 
 /// Failures after which the connection ends.
@@ -80,12 +79,13 @@ impl ConnectionContext {
             }
         };
         let redirects = self.redirects_for(login.ability);
-        let program = program_of_login(login.pid, login.cgi);
+        let program = program_of_login(login.cgi);
         let id = opened.id();
         let pending = Authenticating {
             session: opened,
             facts,
             redirects,
+            pid: login.pid,
             program,
             events,
             progress: Progress::Idle,
@@ -212,7 +212,7 @@ impl ConnectionContext {
     /// Makes this the main connection of an authenticated session.
     fn admit(&mut self, session: &ServerSession, pending: Authenticating, proof: Proof, place: Option<Place<String>>) {
         self.login_place = None;
-        let Authenticating { session: opened, facts, redirects, program, events, .. } = pending;
+        let Authenticating { session: opened, facts, redirects, pid, program, events, .. } = pending;
         let Proof { identity, session_key, credentials, rejected_attributes } = proof;
         // The login succeeds without these attributes: rules may not need them.
         for reason in rejected_attributes {
@@ -223,16 +223,23 @@ impl ConnectionContext {
         let signatures = checker(self.state.front.gate.options().signing, session_key, session);
         let user = identity.user.clone().or_else(|| identity.subject.clone()).unwrap_or_else(|| facts.login.clone());
         let organization = identity.organization().map(str::to_owned);
-        let client = Client { user: printable(user.as_bytes()), host: facts.address.ip().to_string(), organization };
+        let client = Client {
+            user: printable(user.as_bytes()),
+            host: facts.address.ip().to_string(),
+            organization,
+            peer: Some(self.peer),
+            pid,
+            program,
+            session: 0,
+        };
         tracing::debug!(peer = %self.peer, %identity, "logged in");
         self.role = Role::Main(Main {
             session: opened,
-            caller: Arc::new(Caller { identity, client, delegation: Delegation::Client(credentials) }),
+            caller: self.state.front.logged_in(client, identity, credentials),
             _place: place,
             signatures,
             accepts_deferred_answers: session.accepts_deferred_answers(),
             redirects,
-            program,
             events,
         });
     }
@@ -259,6 +266,13 @@ fn refused(text: String) -> Failure {
     Failure { code: ErrorCode::AUTH_FAILED, text: text.into(), side: Side::Authorization }
 }
 
+/// The program that a login names: `xrd.appname` in its opaque data.
+fn program_of_login(cgi: &[u8]) -> String {
+    let mut pairs = cgi.split(|&byte| byte == b'&' || byte == b'?');
+    let name = pairs.find_map(|pair| pair.strip_prefix(b"xrd.appname=")).unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
+}
+
 /// A name that a client has chosen, without control characters.
 fn printable(name: &[u8]) -> String {
     String::from_utf8_lossy(name).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
@@ -267,6 +281,18 @@ fn printable(name: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_login_names_the_program() {
+        for (cgi, name) in [
+            ("?xrd.cc=ch&xrd.appname=xrdcp&xrd.info=", "xrdcp"),
+            ("xrd.appname=python3", "python3"),
+            ("xrd.appnames=x", ""),
+            ("", ""),
+        ] {
+            assert_eq!(program_of_login(cgi.as_bytes()), name, "{cgi}");
+        }
+    }
 
     #[test]
     fn names_that_clients_choose_cannot_forge_a_line_of_a_log() {

@@ -14,5 +14,4 @@ pub(crate) mod query;
 pub(crate) mod read;
 pub(crate) mod read_vector;
 pub(crate) mod signatures;
-pub(crate) mod trace;
 pub(crate) mod write_refusal;

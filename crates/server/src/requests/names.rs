@@ -3,8 +3,8 @@
 use crate::{base::status::Failure, requests::context::ConnectionContext};
 use forebay_auth::{Right, Token, without_tokens};
 use forebay_engine::{Caller, OpenRequest};
-use forebay_front::{Connection, FailureKind};
-use forebay_types::RequestPath;
+use forebay_front::{Connection, FailureKind, Front};
+use forebay_types::{RequestPath, Side};
 use std::sync::{Arc, atomic::Ordering};
 
 /// Refused tokens of requests after which a connection ends.
@@ -19,12 +19,32 @@ pub(crate) struct Permitted {
 impl ConnectionContext {
     /// The name in a request, if the client may do `right` with it.
     pub(crate) fn permitted(&self, payload: &[u8], right: Right) -> Result<Permitted, Failure> {
+        self.permitted_by(payload, |front, request, login, connection| front.admit(request, right, login, connection))
+    }
+
+    /// The name in an open for reading, if the client may open it now.
+    pub(crate) fn permitted_open(&self, payload: &[u8]) -> Result<Permitted, Failure> {
+        let permitted = self.permitted_by(payload, Front::admit_open)?;
+        // Checked before the open, so that a full table costs the origin nothing.
+        if !self.handles.has_room_for(1) {
+            let (failure, Permitted { request, caller }) = (too_many_files(), permitted);
+            self.state.front.report_refusal(&caller.client, &request.lfn, &failure);
+            return Err(failure.into());
+        }
+        Ok(permitted)
+    }
+
+    fn permitted_by(
+        &self,
+        payload: &[u8],
+        admit: impl FnOnce(&Front, &OpenRequest, &Arc<Caller>, Connection) -> Result<Arc<Caller>, forebay_front::Failure>,
+    ) -> Result<Permitted, Failure> {
         let main = self.main().ok_or_else(|| Failure::internal("a request came before the login"))?;
         let front = &self.state.front;
         // A malformed name is reported before the authorization: it reveals nothing.
         let request = read_request(payload, front.takes_tokens())?;
         let connection = Connection { peer: self.peer, is_tls: self.stream.plain().is_none() };
-        let caller = front.admit(&request, right, &main.caller, connection).inspect_err(|failure| {
+        let caller = admit(front, &request, &main.caller, connection).inspect_err(|failure| {
             if failure.kind == FailureKind::TokenRefused {
                 self.refused_tokens.fetch_add(1, Ordering::Relaxed);
             }
@@ -36,6 +56,12 @@ impl ConnectionContext {
     pub(crate) fn guesses_tokens(&self) -> bool {
         self.refused_tokens.load(Ordering::Relaxed) >= REFUSED_TOKENS_MAX
     }
+}
+
+/// The refusal of an open by a session that has as many files open as it may have.
+pub(crate) fn too_many_files() -> forebay_front::Failure {
+    let text = "too many files are open in this session";
+    forebay_front::Failure::new(FailureKind::Overloaded, Side::Client, text)
 }
 
 /// Prefix of the keys of opaque data that are for this server alone.

@@ -5,12 +5,14 @@ use crate::{
         event::{Event, Opened},
         status::Failure,
     },
-    requests::{context::ConnectionContext, names::Permitted},
+    requests::{
+        context::ConnectionContext,
+        names::{Permitted, too_many_files},
+    },
 };
 use forebay_auth::Right;
 use forebay_engine::{Opening, Redirects};
-use forebay_proto::{Abilities, ErrorCode, FileHandle, ReplyTo, StreamId, request::Open};
-use forebay_types::Side;
+use forebay_proto::{Abilities, FileHandle, ReplyTo, StreamId, request::Open};
 use std::sync::Arc;
 
 impl ConnectionContext {
@@ -24,22 +26,15 @@ impl ConnectionContext {
                 Err(failure) => self.fail(stream_id, &failure),
             };
         }
-        let Permitted { request, caller } = match self.permitted(open.path, Right::Read) {
+        let Permitted { request, caller } = match self.permitted_open(open.path) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
-        if self.state.front.readiness.is_draining() {
-            return self.fail(stream_id, &draining());
-        }
-        // Checked before the open, so that a full table costs the origin nothing.
-        if !self.handles.has_room_for(1) {
-            return self.fail(stream_id, &too_many_files());
-        }
         let redirects = self.main().map_or(Redirects::Never, |main| main.redirects);
         let redirects = self.state.front.direct.proven(redirects, request.probe.as_deref());
         let (options, state) = (open.options, Arc::clone(&self.state));
         self.start_answer(stream_id, |mut answer| async move {
-            match answer.wait_for(state.front.engine.open_or_redirect(&request, &caller, redirects)).await {
+            match answer.wait_for(state.front.open(&request, &caller, redirects)).await {
                 // A redirect to a URL changes the path, which older clients cannot follow.
                 Ok(Opening::Redirect(redirect)) => {
                     let send = |reply: ReplyTo, out: &mut Vec<u8>| match &redirect.url {
@@ -79,13 +74,10 @@ impl ConnectionContext {
     pub(crate) fn opened(&mut self, opened: Opened) {
         let Opened { reply, options, handle } = opened;
         let stat = handle.stat();
-        if let Some(main) = self.main() {
-            self.state.front.trace_open(&handle, &main.caller, &main.program, self.peer);
-        }
         match self.handles.insert(handle) {
             Some(name) => self.output.encode(|out| reply.open(name, options, &stat, out)),
             None => {
-                let failure = too_many_files();
+                let failure = Failure::from(too_many_files());
                 self.metrics.add_client_error(failure.side);
                 self.output.encode(|out| reply.error(failure.code, &failure.text, out));
             }
@@ -96,14 +88,4 @@ impl ConnectionContext {
         let closed = self.handles.remove(name).map(drop).ok_or_else(Failure::not_open);
         self.conclude(stream_id, closed, |reply, (), out| reply.ok(out));
     }
-}
-
-/// A client that a redirector has sent goes back to it, and gets another server.
-fn draining() -> Failure {
-    let text = "the server is draining and opens no more files: try another one";
-    Failure { code: ErrorCode::OVERLOADED, text: text.into(), side: Side::Internal }
-}
-
-fn too_many_files() -> Failure {
-    Failure::client(ErrorCode::OVERLOADED, "too many files are open in this session")
 }

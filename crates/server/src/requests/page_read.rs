@@ -7,14 +7,14 @@ use crate::{
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
-use forebay_front::{Failure, ReadSource, ReadStream, Reservation, into_bytes, read_disk, trace_read};
+use forebay_front::{Failure, ReadSource, ReadStream, Reservation, into_bytes, read_disk, report_read};
 use forebay_net::{probe_cached, read_nowait_vectored};
 use forebay_proto::{
     StreamId,
     page::{FrameKind, PAGE_LEN, StatusFrame, crc32c, encoded_len, frames, pages, seal_pages},
     request::PageRead,
 };
-use forebay_telemetry::TracedRead;
+use forebay_telemetry::ReadKind;
 use forebay_types::{ByteRange, Outcome};
 use std::{collections::VecDeque, fs::File, io::IoSliceMut, sync::Arc};
 
@@ -45,7 +45,7 @@ impl ConnectionContext {
             return Ok(());
         }
         if range.is_empty() {
-            trace_read(handle, TracedRead::PageRead, range, self.received, Outcome::Hit);
+            report_read(handle, ReadKind::PageRead, range, self.received, Outcome::Hit);
             self.output.encode(|out| past_the_end(stream_id, read.offset).encode(out));
             return Ok(());
         }
@@ -60,7 +60,7 @@ impl ConnectionContext {
             let source = ReadSource::Disk(ReadStream::disk(&handle, &file, rest));
             self.start_page_read(stream_id, read, source, rest);
         } else {
-            trace_read(&handle, TracedRead::PageRead, range, self.received, Outcome::Hit);
+            report_read(&handle, ReadKind::PageRead, range, self.received, Outcome::Hit);
             self.note_hit();
         }
         Ok(())
@@ -115,7 +115,7 @@ impl ConnectionContext {
         // `range` may be only the rest of the request, or empty after the end of the file.
         let start = if range.is_empty() { read.offset } else { read.offset.min(range.start()) };
         let requested = ByteRange::between(start, range.end().max(start));
-        let page_read = RangeRead { kind: TracedRead::PageRead, range, requested };
+        let page_read = RangeRead { kind: ReadKind::PageRead, range, requested };
         self.start_range_read(stream_id, read.path_id, source, page_read);
     }
 }

@@ -17,17 +17,17 @@ use crate::{
     },
 };
 use forebay_engine::Handle;
-use forebay_front::{ReadSource, ReadStream, trace_read};
+use forebay_front::{ReadSource, ReadStream, report_read};
 use forebay_net::{probe_cached, read_nowait};
 use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, page::encoded_len, request::Read};
-use forebay_telemetry::TracedRead;
+use forebay_telemetry::ReadKind;
 use forebay_types::{ByteRange, Outcome};
 use std::{fs::File, sync::Arc};
 
 /// A read of one range, and the form of its answer.
 #[derive(Clone, Copy)]
 pub(crate) struct RangeRead {
-    pub(crate) kind: TracedRead,
+    pub(crate) kind: ReadKind,
     /// The bytes that are still to be sent.
     pub(crate) range: ByteRange,
     /// All bytes of the request.
@@ -53,7 +53,7 @@ impl ConnectionContext {
         }
         // A read after the end of the file is an empty answer, not an error.
         if range.is_empty() {
-            trace_read(handle, TracedRead::Read, range, self.received, Outcome::Hit);
+            report_read(handle, ReadKind::Read, range, self.received, Outcome::Hit);
             self.reply(stream_id, ReplyTo::ok);
             return Ok(());
         }
@@ -81,14 +81,14 @@ impl ConnectionContext {
             self.start_read(stream_id, 0, ReadSource::Disk(stream), range);
             return Ok(());
         }
-        trace_read(handle, TracedRead::Read, range, self.received, Outcome::Hit);
+        report_read(handle, ReadKind::Read, range, self.received, Outcome::Hit);
         self.note_hit();
         Ok(())
     }
 
     /// Redirects the client to the file if it is as complete as it seems. Otherwise answers the read.
     fn start_switch(&mut self, stream_id: StreamId, handle: Handle, range: ByteRange) {
-        let read = RangeRead { kind: TracedRead::Read, range, requested: range };
+        let read = RangeRead { kind: ReadKind::Read, range, requested: range };
         let state = Arc::clone(&self.state);
         match self.slow_read(stream_id, 0) {
             Ok(mut slow) => self.start(async move {
@@ -102,7 +102,7 @@ impl ConnectionContext {
     }
 
     fn start_read(&mut self, stream_id: StreamId, path_id: u8, source: ReadSource, range: ByteRange) {
-        let read = RangeRead { kind: TracedRead::Read, range, requested: range };
+        let read = RangeRead { kind: ReadKind::Read, range, requested: range };
         self.start_range_read(stream_id, path_id, source, read);
     }
 
@@ -150,26 +150,26 @@ async fn answer_range(mut slow: SlowRead, source: ReadSource, read: RangeRead) {
     let RangeRead { kind, range, requested } = read;
     if range.is_empty() {
         return match kind {
-            TracedRead::Read => slow.answer.finish(ReplyTo::ok).await,
-            TracedRead::PageRead => {
+            ReadKind::Read => slow.answer.finish(ReplyTo::ok).await,
+            ReadKind::PageRead => {
                 let offset = requested.start();
                 slow.answer.finish(|reply, out| past_the_end(reply.stream_id, offset).encode(out)).await;
             }
         };
     }
     // Pages are held back until they are whole. Plain bytes are sent from where they are.
-    if kind == TracedRead::PageRead {
+    if kind == ReadKind::PageRead {
         slow.reserve(encoded_len(range)).await;
     }
-    let traced = source.traced();
+    let reported = source.reported();
     let (stream, outcome) = source.start(range);
     let sent = match kind {
-        TracedRead::Read => stream_bytes(&mut slow, stream, range.len()).await,
-        TracedRead::PageRead => stream_pages(&mut slow, stream, range).await,
+        ReadKind::Read => stream_bytes(&mut slow, stream, range.len()).await,
+        ReadKind::PageRead => stream_pages(&mut slow, stream, range).await,
     };
     if sent.is_ok() {
-        if let Some(handle) = traced {
-            trace_read(&handle, kind, requested, slow.received, outcome);
+        if let Some(handle) = reported {
+            report_read(&handle, kind, requested, slow.received, outcome);
         }
         slow.observe(outcome);
     }

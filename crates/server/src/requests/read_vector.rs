@@ -8,17 +8,17 @@ use crate::{
         output::OutputError,
         status::Failure,
     },
-    requests::{context::ConnectionContext, trace::trace_vector},
+    requests::context::ConnectionContext,
 };
 use forebay_engine::Handle;
-use forebay_front::{Failure as ReadFailure, ReadStream};
+use forebay_front::{Failure as ReadFailure, ReadStream, answered_now};
 use forebay_proto::{
     ErrorCode, FileHandle, ReplyTo, Status, StreamId,
     request::{ReadElement, ReadVector},
     response::element_header,
 };
 use forebay_types::{ByteRange, Outcome};
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 /// Bytes of elements in one frame of a slow answer.
 const SLOW_FRAME_LEN: usize = 512 << 10;
@@ -82,8 +82,8 @@ impl ConnectionContext {
         }
         if progress.done == read.elements.len() {
             self.end_frame(stream_id, Status::OK, body_start);
-            let traced = self.traced_elements(read);
-            trace_vector(|name| self.handles.get(name), &traced, self.received, Outcome::Hit);
+            let reported = self.reported_elements(read);
+            report_vector(|name| self.handles.get(name), &reported, self.received, Outcome::Hit);
             self.note_hit();
         } else {
             // This frame has not been sent: the task sends it with the elements that follow.
@@ -162,9 +162,9 @@ impl ConnectionContext {
             slow.answer.note_part();
         }
         let elements: Vec<ReadElement> = read.elements.iter().skip(progress.done).collect();
-        let traced = self.traced_elements(read);
-        // A trace names all files of the request, also those that are answered already.
-        let handles = self.handles_of(if traced.is_empty() { &elements } else { &traced });
+        let reported = self.reported_elements(read);
+        // A subscriber gets all elements of its file, also those that are answered already.
+        let handles = self.handles_of(if reported.is_empty() { &elements } else { &reported });
         let body_len = read.elements.body_len();
         let state = Arc::clone(&self.state);
         self.start(async move {
@@ -178,9 +178,15 @@ impl ConnectionContext {
             if answer_read_vector(&mut slow, elements, assembled, body_len).await.is_ok() {
                 slow.observe(Outcome::Missed);
                 let find = |name| handles.iter().find(|(known, _)| *known == name).map(|(_, handle)| handle);
-                trace_vector(find, &traced, slow.received, Outcome::Missed);
+                report_vector(find, &reported, slow.received, Outcome::Missed);
             }
         });
+    }
+
+    /// The elements of a vector read that is reported: one whose first file has a subscriber to its reads.
+    fn reported_elements(&self, read: &ReadVector<'_>) -> Vec<ReadElement> {
+        let first = read.elements.iter().next().and_then(|element| self.handles.get(element.handle));
+        if first.is_some_and(|handle| handle.reads().is_some()) { read.elements.iter().collect() } else { Vec::new() }
     }
 
     /// The open files of `elements`, each once.
@@ -194,6 +200,26 @@ impl ConnectionContext {
             }
         }
         handles
+    }
+}
+
+/// Reports a vector read that has been answered to the subscribers of each file that it reads from.
+fn report_vector<'h>(
+    find: impl Fn(FileHandle) -> Option<&'h Handle>,
+    elements: &[ReadElement],
+    received: Instant,
+    outcome: Outcome,
+) {
+    let mut reported: Vec<FileHandle> = Vec::new();
+    for name in elements.iter().map(|element| element.handle) {
+        if reported.contains(&name) {
+            continue;
+        }
+        reported.push(name);
+        if let Some(reads) = find(name).and_then(Handle::reads) {
+            let of_file = elements.iter().filter(|element| element.handle == name);
+            reads.read_vector(&of_file.map(range_of).collect::<Vec<_>>(), &answered_now(received, outcome));
+        }
     }
 }
 

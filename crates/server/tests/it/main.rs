@@ -3,6 +3,7 @@
 mod broken_disk;
 mod changes;
 mod draining;
+mod events;
 mod names;
 mod reads;
 mod session;

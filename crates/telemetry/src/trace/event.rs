@@ -1,39 +1,22 @@
-//! What happens to a traced file, as it is kept until a line is made of it.
+//! Events of a traced file, as they are kept until they are written.
 
-use super::{TracedAnswer, TracedRead};
+use crate::{OpenEvent, ReadAnswer, ReadKind};
 use forebay_types::{ByteRange, Outcome};
 use std::time::Instant;
 
-/// What is told of an open.
-#[derive(Clone, Copy, Debug)]
-pub struct TracedOpen<'a> {
-    /// The path, as the client has asked for it.
-    pub path: &'a str,
-    /// Size of the file.
-    pub size: u64,
-    /// The user: a proven name, or what the client calls itself.
-    pub user: &'a str,
-    /// Address and port of the connection.
-    pub peer: &'a str,
-    /// The client's process number, as it says.
-    pub pid: u32,
-    /// The client's program, as it says.
-    pub program: &'a str,
-}
-
-/// Something that happened to a traced file. Reads are many and small; what is rare has its memory elsewhere.
+/// An event of a traced file. Reads are many and small; the contents of rare events are boxed.
 #[derive(Debug)]
 pub(super) enum Event {
     Open(Box<Opened>),
-    Read { kind: TracedRead, range: ByteRange, answer: TracedAnswer },
-    ReadVector { elements: Box<[ByteRange]>, answer: TracedAnswer },
+    Read { kind: ReadKind, range: ByteRange, answer: ReadAnswer },
+    ReadVector { elements: Box<[ByteRange]>, answer: ReadAnswer },
     Close { bytes: Box<[u64; Outcome::ALL.len()]>, at: Instant },
 }
 
-/// One for each read: what a trace costs.
+/// There is one for each read: its size is what a trace costs.
 const _: () = assert!(size_of::<Event>() <= 64, "an event fits a cache line");
 
-/// A [`TracedOpen`] that is kept.
+/// The facts of an [`OpenEvent`].
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) at: Instant,
@@ -46,23 +29,24 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    pub(super) fn new(open: &TracedOpen<'_>, at: Instant) -> Self {
+    pub(super) fn new(event: &OpenEvent<'_>) -> Self {
+        let client = event.client;
         Self {
-            at,
-            path: open.path.to_owned(),
-            size: open.size,
-            user: open.user.to_owned(),
-            peer: open.peer.to_owned(),
-            pid: open.pid,
-            program: open.program.to_owned(),
+            at: event.at,
+            path: event.lfn.as_str().to_owned(),
+            size: event.size,
+            user: client.user.clone(),
+            peer: client.peer.map_or_else(String::new, |peer| peer.to_string()),
+            pid: client.pid,
+            program: client.program.clone(),
         }
     }
 }
 
 impl Event {
-    /// The memory that it takes, roughly.
+    /// The approximate memory that it takes.
     pub(super) fn len(&self) -> usize {
-        let elsewhere = match self {
+        let boxed = match self {
             Self::Open(opened) => {
                 opened.path.len() + opened.user.len() + opened.peer.len() + opened.program.len() + size_of::<Opened>()
             }
@@ -70,10 +54,10 @@ impl Event {
             Self::ReadVector { elements, .. } => size_of_val::<[ByteRange]>(elements),
             Self::Close { bytes, .. } => size_of_val(bytes.as_ref()),
         };
-        size_of::<Self>() + elsewhere
+        size_of::<Self>() + boxed
     }
 
-    /// When it was asked for.
+    /// The time of its request.
     pub(super) fn at(&self) -> Instant {
         match self {
             Self::Open(opened) => opened.at,

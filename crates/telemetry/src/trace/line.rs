@@ -1,14 +1,14 @@
 //! The lines of a trace: one JSON object for each event, described in `docs/trace.md`.
 
 use super::{
-    TracedAnswer, TracedRead,
     event::{Event, Opened},
     micros,
 };
+use crate::{ReadAnswer, ReadKind};
 use forebay_types::{ByteRange, Outcome};
 use std::io::Write as _;
 
-/// A line on its way into a buffer.
+/// Appends one line to a buffer.
 pub(super) struct Line<'b> {
     out: &'b mut Vec<u8>,
     file: u64,
@@ -16,12 +16,11 @@ pub(super) struct Line<'b> {
 }
 
 impl<'b> Line<'b> {
-    /// A line about file number `file`, of something at `micros` microseconds of the Unix epoch.
+    /// A line about open number `file`, of an event at `micros` microseconds of the Unix epoch.
     pub(super) const fn new(out: &'b mut Vec<u8>, file: u64, micros: i64) -> Self {
         Self { out, file, micros }
     }
 
-    /// Writes what happened.
     pub(super) fn write(&mut self, event: &Event) {
         match event {
             Event::Open(opened) => self.open(opened),
@@ -42,17 +41,17 @@ impl<'b> Line<'b> {
         self.text("app", &open.program);
     }
 
-    fn read(&mut self, kind: TracedRead, range: ByteRange, answer: &TracedAnswer) {
+    fn read(&mut self, kind: ReadKind, range: ByteRange, answer: &ReadAnswer) {
         self.begin(match kind {
-            TracedRead::Read => "read",
-            TracedRead::PageRead => "pgread",
+            ReadKind::Read => "read",
+            ReadKind::PageRead => "pgread",
         });
         self.number("o", range.start());
         self.number("n", range.len());
         self.answer(answer);
     }
 
-    fn read_vector(&mut self, elements: &[ByteRange], answer: &TracedAnswer) {
+    fn read_vector(&mut self, elements: &[ByteRange], answer: &ReadAnswer) {
         self.begin("readv");
         self.out.extend_from_slice(br#","v":["#);
         for (position, element) in elements.iter().enumerate() {
@@ -82,7 +81,7 @@ impl<'b> Line<'b> {
         self.number("f", self.file);
     }
 
-    fn answer(&mut self, answer: &TracedAnswer) {
+    fn answer(&mut self, answer: &ReadAnswer) {
         let took = answer.done.saturating_duration_since(answer.received);
         let is_hit = answer.outcome == Outcome::Hit;
         self.out.extend_from_slice(if is_hit { br#","r":"hit""#.as_slice() } else { br#","r":"missed""# });

@@ -1,16 +1,20 @@
-//! The trace: a stream of what clients read, as lines of JSON in files that are rotated.
+//! The trace: the reads of clients as lines of JSON, in files that are rotated.
 //!
-//! Whether a file is traced is decided when it is opened. Each [`TracedFile`] collects what happens to it and hands that over in
-//! batches to one thread, which alone makes lines of it and touches the disk. What does not fit the queue is dropped and counted:
-//! nobody waits for a trace.
+//! An open is sampled when it happens. Each [`TracedFile`] collects its events and hands them over in batches to one thread,
+//! which alone formats lines and writes them to disk. Batches that do not fit the queue are dropped and counted: no request waits
+//! for the trace.
 
 mod event;
 mod line;
 mod writer;
 
-use crate::Metrics;
-use forebay_types::{ByteRange, Outcome};
-use parking_lot::{Mutex, MutexGuard};
+use crate::{
+    Metrics,
+    file_events::{CloseEvent, FileEvents, OpenEvent, OpenPurpose, ReadAnswer, ReadEvents, ReadKind},
+};
+use forebay_cache::{PathPattern, name_for_rules};
+use forebay_types::{ByteRange, Lfn, Outcome};
+use parking_lot::Mutex;
 use std::{
     io,
     path::PathBuf,
@@ -23,31 +27,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use event::TracedOpen;
 use event::{Event, Opened};
 use writer::Writer;
 
 /// Batches that wait for the disk; further ones are dropped.
 const BATCHES_MAX: usize = 512;
 
-/// Each time that so many more have been handed over, a writer that rests is woken.
+/// Batches after which a resting writer is woken.
 const BATCHES_TO_WAKE: u64 = BATCHES_MAX as u64 / 4;
 
-/// Memory of events that are handed over together, or what there is when the oldest has waited for so long.
+/// A batch is handed over when its events take this memory, or when the oldest is this old.
 const BATCH_LEN: usize = 8 << 10;
 const BATCH_AGE: Duration = Duration::from_secs(1);
 
 /// Where a trace is kept, and how much of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TraceOptions {
-    /// The directory.
     pub directory: PathBuf,
-    /// The part of all opens that is traced.
+    /// The part of the opens that is traced.
     pub sample: Sample,
-    /// Size at which a file is ended and the next one begun.
+    /// Paths that are traced; `/root:/HOST:PORT/path` for files whose origin the client names. All, when it is empty.
+    pub only: Vec<PathPattern>,
+    /// Size at which the next file is begun.
     pub file_bytes: u64,
     /// Files that are kept, the one being written included; older ones are removed.
     pub files_max: usize,
+}
+
+/// Everything is traced; the directory has to be set.
+impl Default for TraceOptions {
+    fn default() -> Self {
+        Self { directory: PathBuf::new(), sample: Sample::ALL, only: Vec::new(), file_bytes: 256 << 20, files_max: 8 }
+    }
 }
 
 /// A part of all opens: `of` for every `per`, drawn so that no rhythm of clients meets it.
@@ -66,6 +77,7 @@ pub struct Trace(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     sample: Sample,
+    only: Vec<PathPattern>,
     opens: AtomicU64,
     queue: SyncSender<Message>,
     /// Batches handed over so far.
@@ -78,13 +90,13 @@ struct Shared {
 #[derive(Clone, Copy, Debug)]
 struct Clock(Instant, i64);
 
-/// Time after which a flush tries again to get into a full queue.
+/// Time after which a flush tries a full queue again.
 const FLUSH_STEP: Duration = Duration::from_millis(1);
 
-/// What is told to the writer.
+/// A message to the writer.
 enum Message {
     Events(Batch),
-    /// Write all that came before, and say so.
+    /// Write everything before this message, then reply.
     Flush(SyncSender<()>),
 }
 
@@ -95,29 +107,9 @@ struct Batch {
     at: Instant,
 }
 
-/// What kind of read it is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum TracedRead {
-    /// Of one range.
-    Read,
-    /// Of one range, with checksums of its pages.
-    PageRead,
-}
-
-/// When a request came, when it was answered, and from where.
-#[derive(Clone, Copy, Debug)]
-pub struct TracedAnswer {
-    /// When it came.
-    pub received: Instant,
-    /// When the last byte of its answer was handed on.
-    pub done: Instant,
-    /// [`Outcome::Hit`] when all bytes were there.
-    pub outcome: Outcome,
-}
-
 /// An open file whose reads are traced.
 #[derive(Debug)]
-pub struct TracedFile {
+struct TracedFile {
     shared: Arc<Shared>,
     number: u64,
     waiting: Mutex<Waiting>,
@@ -127,7 +119,7 @@ pub struct TracedFile {
 #[derive(Debug)]
 struct Waiting {
     events: Vec<Event>,
-    /// Memory that they take.
+    /// Their memory in bytes.
     len: usize,
     since: Instant,
 }
@@ -140,27 +132,29 @@ impl Trace {
     /// When no thread can be started.
     pub fn start(options: TraceOptions, now: (Instant, i64), metrics: Metrics) -> io::Result<Self> {
         let (queue, messages) = mpsc::sync_channel(BATCHES_MAX);
-        let sample = options.sample;
+        let (sample, only) = (options.sample, options.only.clone());
         let writer = Writer::new(options, Clock(now.0, now.1), metrics.clone());
         let thread = thread::Builder::new().name("trace".to_owned()).spawn(move || writer.run(&messages))?;
-        Ok(Self(Arc::new(Shared::new(sample, queue, thread.thread().clone(), metrics))))
+        Ok(Self(Arc::new(Shared::new(sample, only, queue, thread.thread().clone(), metrics))))
     }
 
-    /// Takes note of an open at `at`; `None` when it is not drawn.
-    #[must_use]
-    pub fn open(&self, open: &TracedOpen<'_>, at: Instant) -> Option<TracedFile> {
+    /// The trace of an open; `None` if it is not sampled.
+    fn open(&self, event: &OpenEvent<'_>) -> Option<TracedFile> {
+        if !self.0.includes(event.lfn) {
+            return None;
+        }
         let number = self.0.opens.fetch_add(1, Relaxed) + 1;
         if scattered(number) % self.0.sample.per >= self.0.sample.of {
             return None;
         }
         let shared = Arc::clone(&self.0);
-        let waiting = Mutex::new(Waiting { events: Vec::new(), len: 0, since: at });
+        let waiting = Mutex::new(Waiting { events: Vec::new(), len: 0, since: event.at });
         let file = TracedFile { shared, number, waiting };
-        file.add(Event::Open(Box::new(Opened::new(open, at))), at);
+        file.add(Event::Open(Box::new(Opened::new(event))), event.at);
         Some(file)
     }
 
-    /// Waits until all that was handed over is written, or for `patience`. Blocking.
+    /// Waits for `patience` at most until all batches handed over so far are written. Blocking.
     pub fn flush(&self, patience: Duration) {
         let (done, written) = mpsc::sync_channel(1);
         let mut left = patience;
@@ -174,45 +168,66 @@ impl Trace {
         }
         self.0.writer.unpark();
         drop(done);
-        // A writer whose disk hangs is left behind.
+        // A writer whose disk hangs does not delay the end of the process.
         let _ = written.recv_timeout(left);
     }
 }
 
 impl Shared {
-    const fn new(sample: Sample, queue: SyncSender<Message>, writer: Thread, metrics: Metrics) -> Self {
-        Self { sample, opens: AtomicU64::new(0), queue, batches: AtomicU64::new(0), writer, metrics }
+    const fn new(
+        sample: Sample,
+        only: Vec<PathPattern>,
+        queue: SyncSender<Message>,
+        writer: Thread,
+        metrics: Metrics,
+    ) -> Self {
+        Self { sample, only, opens: AtomicU64::new(0), queue, batches: AtomicU64::new(0), writer, metrics }
+    }
+
+    fn includes(&self, lfn: &Lfn) -> bool {
+        self.only.is_empty()
+            || name_for_rules(lfn).is_some_and(|name| self.only.iter().any(|pattern| pattern.matches(name.as_str())))
+    }
+}
+
+impl FileEvents for Trace {
+    fn opened(&self, event: &OpenEvent<'_>) -> Option<Box<dyn ReadEvents>> {
+        // No client reads through other opens.
+        if event.purpose != OpenPurpose::Read {
+            return None;
+        }
+        self.open(event).map(|file| Box::new(file) as Box<dyn ReadEvents>)
+    }
+}
+
+impl ReadEvents for TracedFile {
+    fn read(&self, kind: ReadKind, range: ByteRange, answer: &ReadAnswer) {
+        self.add(Event::Read { kind, range, answer: *answer }, answer.done);
+    }
+
+    fn read_vector(&self, elements: &[ByteRange], answer: &ReadAnswer) {
+        self.add(Event::ReadVector { elements: elements.into(), answer: *answer }, answer.done);
+    }
+
+    fn closed(&self, event: &CloseEvent<'_>) {
+        let bytes = Box::new(Outcome::ALL.map(|outcome| event.account.bytes(outcome)));
+        let mut waiting = self.waiting.lock();
+        waiting.add(Event::Close { bytes, at: event.at }, event.at);
+        self.hand_over(&mut waiting, event.at);
     }
 }
 
 impl TracedFile {
-    /// Notes a read that was answered. The range is the one that was given: it ends at the end of the file.
-    pub fn read(&self, kind: TracedRead, range: ByteRange, answer: &TracedAnswer) {
-        self.add(Event::Read { kind, range, answer: *answer }, answer.done);
-    }
-
-    /// Notes the elements that a vector read had of this file.
-    pub fn read_vector(&self, elements: impl Iterator<Item = ByteRange>, answer: &TracedAnswer) {
-        self.add(Event::ReadVector { elements: elements.collect(), answer: *answer }, answer.done);
-    }
-
-    /// Notes the close at `at`, and what the client has got by then. The last that is told of the file.
-    pub fn close(&self, bytes: impl Fn(Outcome) -> u64, at: Instant) {
-        let mut waiting = self.waiting();
-        waiting.add(Event::Close { bytes: Box::new(Outcome::ALL.map(bytes)), at }, at);
-        self.hand_over(&mut waiting, at);
-    }
-
-    /// Adds what happened; it is `now`.
     fn add(&self, event: Event, now: Instant) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         waiting.add(event, now);
         if waiting.is_due(now) {
             self.hand_over(&mut waiting, now);
         }
     }
 
-    /// Hands over what waits. Under its lock, so that the events of a file stay in their order; it does not wait.
+    /// Hands over the waiting events. It is called under their lock, which keeps the events of a file in order, and does not
+    /// block.
     fn hand_over(&self, waiting: &mut Waiting, at: Instant) {
         let batch = Batch { number: self.number, events: waiting.take(), at };
         let sent = self.shared.queue.try_send(Message::Events(batch));
@@ -224,10 +239,6 @@ impl TracedFile {
         if self.shared.batches.fetch_add(1, Relaxed).is_multiple_of(BATCHES_TO_WAKE) {
             self.shared.writer.unpark();
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock()
     }
 }
 

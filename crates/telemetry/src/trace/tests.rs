@@ -1,6 +1,7 @@
 //! What a trace has in it, and what becomes of it when it cannot be written.
 
 use super::*;
+use crate::Client;
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 use writer::{Lines, Writer};
 
@@ -12,19 +13,38 @@ fn now() -> Instant {
 }
 
 fn options(directory: &Path) -> TraceOptions {
-    TraceOptions { directory: directory.to_owned(), sample: Sample::ALL, file_bytes: 1 << 20, files_max: 3 }
+    let directory = directory.to_owned();
+    TraceOptions { directory, sample: Sample::ALL, only: Vec::new(), file_bytes: 1 << 20, files_max: 3 }
 }
 
-fn open(path: &str) -> TracedOpen<'_> {
-    TracedOpen { path, size: 1000, user: "ann", peer: "[::1]:40000", pid: 7, program: "xrdcp" }
+fn client() -> Client {
+    let (user, program, peer) = ("ann".to_owned(), "xrdcp".to_owned(), "[::1]:40000".parse().ok());
+    Client { user, program, peer, pid: 7, ..Client::default() }
+}
+
+fn open_for(trace: &Trace, path: &str, purpose: OpenPurpose, at: Instant) -> Option<Box<dyn ReadEvents>> {
+    let (lfn, client) = (Lfn::parse(path).unwrap(), client());
+    trace.opened(&OpenEvent { open: 0, at, client: &client, lfn: &lfn, origin: None, size: 1000, purpose })
+}
+
+fn open(trace: &Trace, path: &str, at: Instant) -> Option<Box<dyn ReadEvents>> {
+    open_for(trace, path, OpenPurpose::Read, at)
+}
+
+/// Closes a file of which a client has got these bytes, by outcome.
+fn close(file: &dyn ReadEvents, bytes: impl Fn(Outcome) -> u64, at: Instant) {
+    let (lfn, client, account) = (Lfn::parse("/f").unwrap(), client(), Metrics::new().open_handle());
+    Outcome::ALL.into_iter().for_each(|outcome| account.account(outcome, bytes(outcome)));
+    let (client, lfn, account, duration) = (&client, &lfn, &account, Duration::ZERO);
+    file.closed(&CloseEvent { open: 0, at, client, lfn, origin: None, account, duration, opens: 1 });
 }
 
 fn after(start: Instant, micros: u64) -> Instant {
     start + Duration::from_micros(micros)
 }
 
-fn answer(start: Instant, received: u64, done: u64, outcome: Outcome) -> TracedAnswer {
-    TracedAnswer { received: after(start, received), done: after(start, done), outcome }
+fn answer(start: Instant, received: u64, done: u64, outcome: Outcome) -> ReadAnswer {
+    ReadAnswer { received: after(start, received), done: after(start, done), outcome }
 }
 
 /// Names and contents of the files of a trace, in order.
@@ -52,13 +72,13 @@ fn each_event_is_a_line() {
     let directory = tempfile::tempdir().unwrap();
     let (start, metrics) = (now(), Metrics::new());
     let trace = Trace::start(options(directory.path()), (start, EPOCH_US), metrics.clone()).unwrap();
-    let file = trace.open(&open("/a \"b\"\\\n\u{7f}é"), after(start, 1)).unwrap();
-    file.read(TracedRead::Read, ByteRange::at(5, 10), &answer(start, 2, 9, Outcome::Hit));
-    file.read(TracedRead::PageRead, ByteRange::at(1000, 0), &answer(start, 3, 3, Outcome::Coalesced));
+    let file = open(&trace, "/a \"b\"\\\n\u{7f}é", after(start, 1)).unwrap();
+    file.read(ReadKind::Read, ByteRange::at(5, 10), &answer(start, 2, 9, Outcome::Hit));
+    file.read(ReadKind::PageRead, ByteRange::at(1000, 0), &answer(start, 3, 3, Outcome::Coalesced));
     let elements = [ByteRange::at(1, 2), ByteRange::between(u64::MAX - 1, u64::MAX)];
-    file.read_vector(elements.into_iter(), &answer(start, 4, 5, Outcome::Missed));
-    file.read_vector(std::iter::empty(), &answer(start, 5, 5, Outcome::Hit));
-    file.close(|outcome| if outcome == Outcome::Hit { 10 } else { 0 }, after(start, 6));
+    file.read_vector(&elements, &answer(start, 4, 5, Outcome::Missed));
+    file.read_vector(&[], &answer(start, 5, 5, Outcome::Hit));
+    close(&*file, |outcome| if outcome == Outcome::Hit { 10 } else { 0 }, after(start, 6));
     trace.flush(Duration::from_secs(60));
     let expected = r#"{"e":"open","t":1700000000000001,"f":1,"path":"/a \"b\"\\\u000a\u007fé","size":1000,"user":"ann","peer":"[::1]:40000","pid":7,"app":"xrdcp"}
 {"e":"read","t":1700000000000002,"f":1,"o":5,"n":10,"r":"hit","us":7}
@@ -79,19 +99,19 @@ fn lines_are_handed_over_when_they_are_many_or_old() {
     let directory = tempfile::tempdir().unwrap();
     let start = now();
     let trace = Trace::start(options(directory.path()), (start, EPOCH_US), Metrics::new()).unwrap();
-    let file = trace.open(&open("/f"), start).unwrap();
+    let file = open(&trace, "/f", start).unwrap();
     let lines = || {
         trace.flush(Duration::from_secs(60));
         files(directory.path()).first().map_or(0, |(_, text)| text.lines().count())
     };
-    file.read(TracedRead::Read, ByteRange::at(0, 1), &answer(start, 0, 999_999, Outcome::Hit));
+    file.read(ReadKind::Read, ByteRange::at(0, 1), &answer(start, 0, 999_999, Outcome::Hit));
     assert_eq!(lines(), 0);
-    file.read(TracedRead::Read, ByteRange::at(0, 1), &answer(start, 0, 1_000_000, Outcome::Hit));
+    file.read(ReadKind::Read, ByteRange::at(0, 1), &answer(start, 0, 1_000_000, Outcome::Hit));
     assert_eq!(lines(), 3);
     let mut told = 3;
     while lines() == 3 {
         assert!(told < 1000, "a batch is at most some kilobytes");
-        file.read(TracedRead::Read, ByteRange::at(0, 1), &answer(start, 1_000_000, 1_000_001, Outcome::Hit));
+        file.read(ReadKind::Read, ByteRange::at(0, 1), &answer(start, 1_000_000, 1_000_001, Outcome::Hit));
         told += 1;
     }
     assert_eq!(lines(), told);
@@ -103,13 +123,13 @@ fn lines_of_many_opens_are_written_together_and_all_of_them() {
     let (directory, metrics) = (tempfile::tempdir().unwrap(), Metrics::new());
     let start = now();
     let trace = Trace::start(options(directory.path()), (start, EPOCH_US), metrics.clone()).unwrap();
-    let opened: Vec<_> = (0..4).map(|_| trace.open(&open("/f"), start).unwrap()).collect();
+    let opened: Vec<_> = (0..4).map(|_| open(&trace, "/f", start).unwrap()).collect();
     for at in 0..READS {
         for file in &opened {
-            file.read(TracedRead::Read, ByteRange::at(at, 1), &answer(start, at, at, Outcome::Hit));
+            file.read(ReadKind::Read, ByteRange::at(at, 1), &answer(start, at, at, Outcome::Hit));
         }
     }
-    opened.iter().for_each(|file| file.close(|_| 0, after(start, READS)));
+    opened.iter().for_each(|file| close(&**file, |_| 0, after(start, READS)));
     trace.flush(Duration::from_secs(60));
     let (_, text) = files(directory.path()).pop().unwrap();
     for number in 1..=4 {
@@ -164,14 +184,14 @@ fn nobody_waits_for_a_queue_that_is_full() {
     let metrics = Metrics::new();
     let (queue, messages) = mpsc::sync_channel(1);
     let start = now();
-    let trace = Trace(Arc::new(Shared::new(Sample::ALL, queue, thread::current(), metrics.clone())));
+    let trace = Trace(Arc::new(Shared::new(Sample::ALL, Vec::new(), queue, thread::current(), metrics.clone())));
     for _ in 0..3 {
-        trace.open(&open("/f"), start).unwrap().close(|_| 0, start);
+        close(&*open(&trace, "/f", start).unwrap(), |_| 0, start);
     }
     assert_eq!(counted(&metrics, "dropped"), 4);
     trace.flush(2 * FLUSH_STEP);
     drop(messages);
-    trace.open(&open("/f"), start).unwrap().close(|_| 0, start);
+    close(&*open(&trace, "/f", start).unwrap(), |_| 0, start);
     assert_eq!(counted(&metrics, "dropped"), 6);
 }
 
@@ -186,8 +206,20 @@ fn a_sample_draws_its_part_of_the_opens() {
     let (start, sample) = (now(), Sample { of: 1, per: 10 });
     let options = TraceOptions { sample, ..options(directory.path()) };
     let trace = Trace::start(options, (start, EPOCH_US), Metrics::new()).unwrap();
-    let drawn = (0..10_000).filter(|_| trace.open(&open("/f"), start).is_some()).count();
+    let drawn = (0..10_000).filter(|_| open(&trace, "/f", start).is_some()).count();
     assert!((900..1100).contains(&drawn), "{drawn}");
+}
+
+#[test]
+fn files_that_are_not_listed_and_opens_of_the_server_itself_are_not_traced() {
+    let directory = tempfile::tempdir().unwrap();
+    let only = vec![PathPattern::parse("/root:/origin:1094/a/*").unwrap()];
+    let options = TraceOptions { only, ..options(directory.path()) };
+    let start = now();
+    let trace = Trace::start(options, (start, EPOCH_US), Metrics::new()).unwrap();
+    assert!(open(&trace, "/a/f", start).is_none());
+    assert!(open(&trace, "/root:/Origin./a/f", start).is_some(), "however its origin is spelled");
+    assert!(open_for(&trace, "/root:/origin/a/f", OpenPurpose::Complete, start).is_none());
 }
 
 #[test]

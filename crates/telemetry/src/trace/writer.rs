@@ -12,23 +12,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Permissions of the files: who reads what is nobody else's business.
+/// Permissions of the files: they name users and the files that these read.
 const FILE_MODE: u32 = 0o640;
 
-/// Bytes of lines that are written at once, if there are so many.
+/// Bytes of lines that are collected before a write.
 const WRITE_LEN: usize = 16 << 10;
 
-/// The thread's rest after all there was, unless much has come. While it rests, those who hand over need not wake it, which would
-/// cost them more than all else.
+/// The thread's rest after it has written everything, unless many batches arrive. While it rests, a request that hands over a
+/// batch does not wake it: waking a thread costs more than everything else a trace does in a request.
 const REST: Duration = Duration::from_millis(20);
 
-/// Time after which a directory that could not be written is tried again.
+/// Time after which a write to a failed directory is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// What names of files begin and end with; between them are the time of their beginning and a number.
+/// Prefix and suffix of file names; between them are the time of the first line and a number.
 const NAME: (&str, &str) = ("trace-", ".jsonl");
 
-/// Writes lines into files.
+/// Writes lines to files.
 pub(super) struct Writer {
     options: TraceOptions,
     clock: Clock,
@@ -37,11 +37,11 @@ pub(super) struct Writer {
     current: Option<Current>,
     /// Files begun so far.
     begun: u64,
-    /// When writing has failed last, while it does.
+    /// Time of the last failed write; `None` while writing works.
     failed: Option<Instant>,
 }
 
-/// Lines that are written together; the first was handed over `at` this time.
+/// Lines that are written together. `at` is when the first of them was handed over.
 pub(super) struct Lines {
     pub(super) text: Vec<u8>,
     pub(super) count: u64,
@@ -59,7 +59,7 @@ impl Writer {
         Self { options, clock, metrics, gathered: None, current: None, begun: 0, failed: None }
     }
 
-    /// Writes until nobody sends any more.
+    /// Writes until all senders are gone.
     pub(super) fn run(mut self, messages: &Receiver<Message>) {
         while let Ok(message) = messages.recv() {
             self.follow(message);
@@ -81,7 +81,7 @@ impl Writer {
         }
     }
 
-    /// Makes lines of a batch.
+    /// Formats the lines of a batch.
     fn gather(&mut self, batch: &Batch) {
         let new = || Lines { text: Vec::with_capacity(WRITE_LEN), count: 0, at: batch.at };
         let lines = self.gathered.get_or_insert_with(new);
@@ -129,7 +129,7 @@ impl Writer {
         };
         let current = self.current.insert(current);
         if let Err(error) = current.file.write_all(&lines.text) {
-            // Half a line would hide the ones behind it.
+            // The lines after an incomplete one could not be parsed.
             let _ = current.file.set_len(current.len);
             self.current = None;
             return Err(error);
@@ -141,7 +141,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins a file, and removes those that are too many.
+    /// Begins a file, and removes the oldest ones beyond `files_max`.
     fn begin(&mut self, at: Instant) -> io::Result<Current> {
         let directory = &self.options.directory;
         fs::create_dir_all(directory)?;

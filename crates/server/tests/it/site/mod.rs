@@ -8,14 +8,15 @@ mod peer;
 #[allow(unused_imports, reason = "each test file uses its own part of this module")]
 pub(crate) use peer::{Answer, Frame, HANDSHAKE, Peer, element, open, pgread, pgread_by, protocol, read, read_by};
 
+use forebay_auth::{Conditions, Grant, Grants, PathTemplate, Right, Rights, ScopeUse};
 use forebay_cache::{AllowList, Budget, PurgeRules, ValidityPolicy};
 use forebay_engine::{Engine, Export, ExportSource, OriginFactory, PurgeOptions, Routes, Writes};
 use forebay_front::Front;
 use forebay_net::Listener;
 use forebay_server::{Options, Server};
-use forebay_telemetry::{Metrics, Readiness};
-use forebay_testkit::{DiskFaults, FaultyDisk, MemoryOrigin};
-use forebay_trust::Gate;
+use forebay_telemetry::{Metrics, Observers, Readiness};
+use forebay_testkit::{DiskFaults, EventRecorder, FaultyDisk, MemoryOrigin};
+use forebay_trust::{Gate, GateFiles, SecurityOptions};
 use forebay_types::Lfn;
 use gated_origin::GatedOrigin;
 use std::{
@@ -44,6 +45,8 @@ pub(crate) struct Site {
     pub(crate) directory: TempDir,
     /// Of the cache's disk, if there is one.
     pub(crate) faults: Option<Arc<DiskFaults>>,
+    /// What has happened to files.
+    pub(crate) events: EventRecorder,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
 }
@@ -56,20 +59,31 @@ impl Site {
 
     /// A server of a directory's files, with limits for clients.
     pub(crate) async fn of_files_limited(limits: forebay_front::Options) -> Self {
-        Self::serving_files(limits, Options::default())
+        Self::serving_files(limits, Options::default(), Gate::wide_open())
+    }
+
+    /// A server of a directory's files, whose clients may read and list these paths only.
+    pub(crate) async fn of_files_granted(path: &str) -> Self {
+        let rights = Rights::NONE.with(Right::Read).with(Right::List);
+        let path = PathTemplate::parse(path).unwrap();
+        let (name, who, scopes) = (String::new(), Conditions::default(), ScopeUse::default());
+        let grants = Grants::new(vec![Grant { name, who, path, rights, scopes }]).unwrap();
+        let security = SecurityOptions { grants: Some(grants), ..SecurityOptions::default() };
+        let gate = Gate::open(security, &GateFiles::default()).unwrap();
+        Self::serving_files(forebay_front::Options::default(), Options::default(), gate)
     }
 
     /// A server of a directory's files, set up as `options` say.
     pub(crate) async fn of_files_with(options: Options) -> Self {
-        Self::serving_files(forebay_front::Options::default(), options)
+        Self::serving_files(forebay_front::Options::default(), options, Gate::wide_open())
     }
 
-    fn serving_files(limits: forebay_front::Options, options: Options) -> Self {
+    fn serving_files(limits: forebay_front::Options, options: Options, gate: Gate) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let source = ExportSource::Directory(directory.path().to_owned());
         let origin = MemoryOrigin::new(0);
-        let (gated, gate) = GatedOrigin::new(origin.clone());
-        Self::start(directory, source, (origin, gated.listings, gate), limits, options)
+        let (gated, open) = GatedOrigin::new(origin.clone());
+        Self::start(directory, source, (origin, gated.listings, open), limits, options, gate)
     }
 
     /// A cache before an origin in memory, whose file has `size` bytes under every path.
@@ -78,7 +92,14 @@ impl Site {
         let (gated, gate) = GatedOrigin::new(origin.clone());
         let listings = Arc::clone(&gated.listings);
         let source = ExportSource::Origin { origin: Arc::new(gated), server: MemoryOrigin::endpoint() };
-        Self::start(directory, source, (origin, listings, gate), forebay_front::Options::default(), options)
+        Self::start(
+            directory,
+            source,
+            (origin, listings, gate),
+            forebay_front::Options::default(),
+            options,
+            Gate::wide_open(),
+        )
     }
 
     fn start(
@@ -87,6 +108,7 @@ impl Site {
         (origin, listings, gate): (MemoryOrigin, Arc<AtomicUsize>, watch::Sender<bool>),
         limits: forebay_front::Options,
         options: Options,
+        clients: Gate,
     ) -> Self {
         let is_cache = matches!(source, ExportSource::Origin { .. });
         let writes = if is_cache { Writes::Redirect } else { Writes::Refuse };
@@ -109,18 +131,21 @@ impl Site {
         let ample = Budget { total: Some(1 << 40), ..Budget::default() };
         let rules = PurgeRules { bytes: ample, inodes: ample, ..PurgeRules::default() };
         let purge = PurgeOptions { rules, ..PurgeOptions::default() };
-        let engine_options = forebay_engine::Options { purge, ..forebay_engine::Options::default() };
+        let recorder = EventRecorder::default();
+        let events = Observers::default().with(Arc::new(recorder.clone()));
+        let engine_options = forebay_engine::Options { purge, events, ..forebay_engine::Options::default() };
         let engine = Engine::start(engine_options, disk, routes, Metrics::new());
         let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = listener.address();
         let readiness = Readiness::new();
-        let front = Front::new(engine.clone(), Arc::new(Gate::wide_open()), limits, readiness.clone());
+        let front = Front::new(engine.clone(), Arc::new(clients), limits, readiness.clone());
         let server = Server::new(Arc::new(front), options);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             server.serve(listener, async { drop(stopped.await) }).await;
         });
-        Self { address, engine, readiness, origin, gate, listings, directory, faults, stop: Some(stop), task }
+        let events = recorder;
+        Self { address, engine, readiness, origin, gate, listings, directory, faults, events, stop: Some(stop), task }
     }
 
     /// Puts a file into the served directory.

@@ -1,0 +1,74 @@
+//! What subscribers hear of the files that clients open.
+
+use crate::site::{Site, element, open, run};
+use forebay_origin::OriginError;
+use forebay_proto::{ErrorCode, OpenOptions};
+use forebay_server::Options;
+use forebay_testkit::MemoryOrigin;
+
+#[test]
+fn a_file_is_followed_from_the_login_to_its_close() {
+    run(async {
+        let site = Site::of_origin(10_000, Options::default()).await;
+        let mut peer = site.login().await;
+        let handle = peer.open("/store/f").await;
+        peer.read(handle, 5, 100).await.unwrap();
+        peer.readv(&[element(handle, 0, 10), element(handle, 50, 20)]).await.unwrap();
+        peer.close(handle).await.unwrap();
+        peer.error(open("/elsewhere", OpenOptions::READ)).await;
+        let lines = site.events.lines();
+        let (close, others) = lines[2..].iter().partition::<Vec<_>, _>(|line| line.starts_with("close"));
+        assert_eq!(lines[..2], ["login 1 tester", "open 1 tester /store/f 10000"]);
+        assert_eq!(others[0], "Read 1 5+100 missed");
+        assert!(others[1].starts_with("ReadVector 1 of 2 "), "{others:?}");
+        assert_eq!(others[2..], ["failed open tester /elsewhere authorization not_authorized"]);
+        assert!(close.len() == 1 && close[0].starts_with("close 1 hit="), "{close:?}");
+    });
+}
+
+#[test]
+fn opens_and_reads_that_fail_are_reported_with_their_side_and_kind() {
+    run(async {
+        let site = Site::of_origin(10_000, Options::default()).await;
+        let mut peer = site.login().await;
+        let endpoint = MemoryOrigin::endpoint();
+        let error = OriginError::TimedOut { endpoint: endpoint.clone(), doing: "opening", seconds: 5 };
+        site.origin.script(|script| script.open_error = Some(error));
+        peer.error(open("/store/f", OpenOptions::READ)).await;
+        site.origin.script(|script| script.open_error = None);
+        let handle = peer.open("/store/g").await;
+        let error = OriginError::Corrupt { endpoint, offset: 0 };
+        site.origin.script(|script| script.read_error = Some((0, error)));
+        peer.read(handle, 0, 100).await.unwrap_err();
+        let lines = site.events.lines();
+        let failed: Vec<_> = lines.iter().filter(|line| line.starts_with("failed")).collect();
+        let expected =
+            ["failed open tester /store/f origin origin_timed_out", "failed read tester /store/g origin corrupt"];
+        assert_eq!(failed, expected);
+    });
+}
+
+#[test]
+fn refused_opens_are_reported_with_their_reason() {
+    run(async {
+        let granted = Site::of_files_granted("/public").await;
+        granted.put("public/f", b"x");
+        let mut peer = granted.login().await;
+        assert_eq!(peer.error(open("/private/f", OpenOptions::READ)).await, ErrorCode::NOT_AUTHORIZED);
+        let handle = peer.open("/public/f").await;
+        granted.readiness.set_draining();
+        assert_eq!(peer.error(open("/public/f", OpenOptions::READ)).await, ErrorCode::OVERLOADED);
+        peer.close(handle).await.unwrap();
+        let lines = granted.events.lines();
+        let refused: Vec<_> = lines.iter().filter(|line| line.starts_with("refused")).collect();
+        assert_eq!(refused, ["refused tester /private/f not_authorized", "refused tester /public/f overloaded"]);
+
+        let options = Options { handles_per_session_max: 1, ..Options::default() };
+        let limited = Site::of_files_with(options).await;
+        limited.put("f", b"x");
+        let mut peer = limited.login().await;
+        peer.open("/f").await;
+        assert_eq!(peer.error(open("/f", OpenOptions::READ)).await, ErrorCode::OVERLOADED);
+        assert!(limited.events.lines().contains(&"refused tester /f overloaded".to_owned()));
+    });
+}
