@@ -59,3 +59,8 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     out.write_fmt(text).expect("writing to memory does not fail");
 }
+
+/// Text that a peer sent, up to its first NUL; bytes that are not UTF-8 are replaced.
+pub(crate) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(until_nul(bytes)).into_owned()
+}

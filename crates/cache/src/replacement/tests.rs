@@ -1,6 +1,7 @@
 //! How policies order entries, one by one and all alike.
 
 use super::*;
+use crate::EntryId;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

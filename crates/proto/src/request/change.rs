@@ -1,6 +1,6 @@
 //! Requests that write: recognised far enough to refuse or redirect them.
 
-use super::{RequestError, Target, text};
+use super::{RequestError, Target, parts::text};
 use crate::code::{ErrorCode, RequestCode};
 use crate::header::{FileHandle, Params, RequestHeader};
 

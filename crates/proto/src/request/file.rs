@@ -1,6 +1,6 @@
 //! Requests that open, close and sync a file.
 
-use super::{RequestError, required};
+use super::{RequestError, parts::required};
 use crate::flags::OpenOptions;
 use crate::header::{FileHandle, Params};
 

@@ -1,13 +1,16 @@
 //! Requests: one file per family, decoded by servers and encoded by clients.
 
 mod change;
+mod error;
 mod file;
+mod parts;
 mod path;
 mod query;
 mod read;
 mod session;
 
 pub use change::Change;
+pub use error::RequestError;
 pub use file::{Close, Open, Sync};
 pub use path::{Dirlist, Locate, Prepare, Stat, Statx, Target};
 pub use query::{Fattr, Query};
@@ -16,7 +19,7 @@ pub use session::{Auth, Bind, EndSession, Expect, Login, Protocol, Set, Sigver, 
 
 use crate::code::{ErrorCode, RequestCode};
 use crate::header::{Params, RequestHeader, StreamId};
-use forebay_types::Side;
+use parts::{Parts, encode_header};
 
 /// A decoded request that borrows its payload.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,33 +48,6 @@ pub enum Request<'a> {
     /// Signature of the next request; has no answer of its own.
     Sigver(Sigver<'a>),
     Change(Change<'a>),
-}
-
-/// Why a request cannot be understood; sent to the client. The connection stays usable.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{text} ({code})")]
-pub struct RequestError {
-    pub code: ErrorCode,
-    pub text: &'static str,
-}
-
-impl RequestError {
-    pub(crate) const fn new(code: ErrorCode, text: &'static str) -> Self {
-        Self { code, text }
-    }
-
-    pub(crate) const fn invalid(text: &'static str) -> Self {
-        Self::new(ErrorCode::ARG_INVALID, text)
-    }
-
-    pub const fn side(&self) -> Side {
-        Side::Client
-    }
-
-    /// Never: the same request stays wrong.
-    pub const fn is_retryable(&self) -> bool {
-        false
-    }
 }
 
 impl<'a> Request<'a> {
@@ -173,52 +149,4 @@ impl<'a> Request<'a> {
             Self::Change(change) => change.code,
         }
     }
-}
-
-/// A request taken apart for encoding: parameters, the fixed arguments that open the payload, the rest of it.
-struct Parts<'a> {
-    params: Params,
-    args: Args,
-    payload: &'a [u8],
-}
-
-/// Arguments of fixed width that some requests put before their payload proper.
-enum Args {
-    None,
-    PageRead([u8; 2]),
-    Read([u8; 8]),
-}
-
-impl<'a> Parts<'a> {
-    const fn new(params: Params, payload: &'a [u8]) -> Self {
-        Self { params, args: Args::None, payload }
-    }
-
-    const fn bare(params: Params) -> Self {
-        Self::new(params, &[])
-    }
-}
-
-impl Args {
-    const fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::None => &[],
-            Self::PageRead(bytes) => bytes,
-            Self::Read(bytes) => bytes,
-        }
-    }
-}
-
-fn encode_header(stream_id: StreamId, code: RequestCode, params: Params, payload_len: usize, out: &mut Vec<u8>) {
-    let payload_len = i32::try_from(payload_len).expect("a payload that we build is far below 2 GiB").unsigned_abs();
-    RequestHeader { stream_id, code, params, payload_len }.encode(out);
-}
-
-const fn required(payload: &[u8], text: &'static str) -> Result<(), RequestError> {
-    if payload.is_empty() { Err(RequestError::new(ErrorCode::ARG_MISSING, text)) } else { Ok(()) }
-}
-
-/// A text payload without the one NUL that may end it.
-fn text(payload: &[u8]) -> &[u8] {
-    payload.strip_suffix(b"\0").unwrap_or(payload)
 }

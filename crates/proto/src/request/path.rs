@@ -1,6 +1,7 @@
 //! Requests on names: stat, statx, dirlist, locate, prepare.
 
-use super::{Parts, RequestError, required, text};
+use super::RequestError;
+use super::parts::{Parts, required, text};
 use crate::code::ErrorCode;
 use crate::flags::{DirlistOptions, LocateOptions};
 use crate::header::{FileHandle, Params};

@@ -1,6 +1,6 @@
 //! Questions: checksum, configuration, space, attributes.
 
-use super::text;
+use super::parts::text;
 use crate::code::QueryKind;
 use crate::header::{FileHandle, Params};
 

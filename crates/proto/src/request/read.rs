@@ -1,6 +1,7 @@
 //! Requests that read: ranges, vectors of ranges, pages with checksums.
 
-use super::{Args, Parts, RequestError, encode_header};
+use super::RequestError;
+use super::parts::{Args, Parts, encode_header};
 use crate::code::{ErrorCode, RequestCode};
 use crate::header::{FileHandle, Params, StreamId, take_element};
 use crate::limits::{PREREADS_MAX, VECTOR_ELEMENT_LEN_MAX, VECTOR_ELEMENTS_MAX, VECTOR_LEN_MAX};

@@ -97,7 +97,7 @@ impl<'a> Login<'a> {
             ability2,
             ability: Abilities(ability),
             capver,
-            cgi: super::text(payload),
+            cgi: super::parts::text(payload),
         }
     }
 
@@ -164,7 +164,7 @@ pub struct Set<'a> {
 impl<'a> Set<'a> {
     pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Self {
         let [modifier] = params.field::<15, 1>();
-        Self { modifier, text: super::text(payload) }
+        Self { modifier, text: super::parts::text(payload) }
     }
 }
 

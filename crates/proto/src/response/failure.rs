@@ -1,7 +1,8 @@
 //! Bodies of error, wait and waitresp.
 
-use super::{ResponseError, lossy};
+use super::ResponseError;
 use crate::code::ErrorCode;
+use crate::wire::lossy;
 use crate::wire::{Reader, unsigned32};
 
 /// The error that a server answers a request with.

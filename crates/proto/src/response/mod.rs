@@ -5,6 +5,7 @@
 
 mod attention;
 mod dirlist;
+mod error;
 mod failure;
 mod locate;
 mod open;
@@ -18,6 +19,7 @@ mod vector;
 
 pub use attention::{Attention, DEFERRED_PREFIX_LEN};
 pub use dirlist::{DirlistDecoder, DirlistEncoder, DirlistForm};
+pub use error::ResponseError;
 pub use failure::{ErrorBody, Wait};
 pub use locate::{Location, LocationKind};
 pub use open::OpenReply;
@@ -32,7 +34,6 @@ pub use vector::{VectorData, element_header, parse_element_header};
 use crate::code::Status;
 use crate::header::ResponseHeader;
 use crate::page::StatusFrame;
-use forebay_types::Side;
 
 /// A decoded response: its kind, and its body if it can be decoded without the request.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -47,30 +48,6 @@ pub enum Response<'a> {
     AuthMore(&'a [u8]),
     /// A response with its own checksum; its data follows the body.
     Status(StatusFrame),
-}
-
-/// A response that does not follow the protocol.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum ResponseError {
-    #[error("the {what} ends too early")]
-    Truncated { what: &'static str },
-    #[error("the {what} is malformed")]
-    Malformed { what: &'static str },
-    #[error("the {what} is too long")]
-    TooLong { what: &'static str },
-    #[error("the {what} has a wrong checksum")]
-    ChecksumMismatch { what: &'static str },
-}
-
-impl ResponseError {
-    pub const fn side(&self) -> Side {
-        Side::Origin
-    }
-
-    /// Whether asking again over a new connection can help: only when bytes were damaged on the way.
-    pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::ChecksumMismatch { .. })
-    }
 }
 
 impl<'a> Response<'a> {
@@ -92,9 +69,4 @@ impl<'a> Response<'a> {
             _ => return Err(ResponseError::Malformed { what: "response status" }),
         })
     }
-}
-
-/// Text that a peer sent, up to its first NUL; bytes that are not UTF-8 are replaced.
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(crate::wire::until_nul(bytes)).into_owned()
 }

@@ -1,10 +1,11 @@
 //! Replies of session set-up: handshake, protocol, login, bind.
 
-use super::{ReplyTo, ResponseError, lossy};
+use super::{ReplyTo, ResponseError};
 use crate::code::Status;
 use crate::flags::ServerFlags;
 use crate::header::SessionId;
 use crate::wire::Reader;
+use crate::wire::lossy;
 
 /// The reply to the handshake.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
