@@ -210,7 +210,7 @@ def setting_that_is_none(site: Site) -> None:
         (organization_that_cannot_be_read, "warn", "organization", ""),
         (no_organization, "fail", "organization", "contains no organization"),
         (keytab_that_others_can_read, "fail", "secret", "can be read by others"),
-        (keys_of_an_issuer_that_are_none, "fail", "issuer", "no JSON object"),
+        (keys_of_an_issuer_that_are_none, "fail", "issuer", "not a JSON object"),
         (more_connections_than_descriptors, "warn", "limit", "connections need"),
         (buffers_of_the_whole_memory, "warn", "limit", "memory.budget is 1.0 TiB"),
         (store_that_cannot_be_made, "fail", "configuration", "is not a directory"),

@@ -257,7 +257,7 @@ async fn documents_that_are_not_as_they_should_be_are_refused() {
         (document(&url, "http://127.0.0.1/jwks"), "only https is trusted"),
         (document(&url, "file:///etc/passwd"), "only https is trusted"),
         (document(&url, "https://user@127.0.0.1/"), "user names"),
-        (answer("{}"), "no JSON object"),
+        (answer("{}"), "not a JSON object"),
         (long, "more than 65536 bytes"),
         (endless, "more than 65536 bytes"),
         ("HTTP/1.1 302 Found\r\nLocation: https://elsewhere/\r\n\r\n".to_owned(), "redirects to `https://elsewhere/`"),
@@ -276,7 +276,7 @@ async fn documents_that_are_not_as_they_should_be_are_refused() {
 #[tokio::test]
 async fn key_sets_that_are_none_are_refused() {
     let site = Site::new();
-    for (body, expected) in [("{}", "no JSON object"), (r#"{"keys":[]}"#, "none of the 0 keys")] {
+    for (body, expected) in [("{}", "not a JSON object"), (r#"{"keys":[]}"#, "none of the 0 keys")] {
         let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
         site.server.set_answer("/jwks", &answer);
         let error = site.error().await;
