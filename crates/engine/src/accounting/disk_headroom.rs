@@ -6,7 +6,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Release},
 };
 
-/// What was added since the start, and at which of these sums something is to happen.
+/// Counts additions since the start, and the sums at which a purge is due and at which nothing more is kept.
 #[derive(Debug)]
 pub(crate) struct DiskHeadroom {
     bytes: Gauge,
@@ -39,7 +39,7 @@ impl DiskHeadroom {
         self.bytes.is_full() || self.inodes.is_full()
     }
 
-    /// What was added so far: to be asked before what is measured for [`Self::set`].
+    /// Everything added so far; read it before the measurement that [`Self::set`] gets.
     pub(crate) fn added(&self) -> Footprint {
         Footprint { bytes: self.bytes.added.load(Acquire), inodes: self.inodes.added.load(Acquire) }
     }
@@ -57,16 +57,20 @@ impl Gauge {
     }
 
     fn add(&self, amount: u64) -> bool {
+        // Add first, compare after: two writers at once cannot both pass below the mark.
         let added = self.added.fetch_add(amount, AcqRel).saturating_add(amount);
         added > self.purge_at.load(Acquire)
     }
 
     fn is_full(&self) -> bool {
+        // Without a limit the sum must not count as full even if it saturates.
         let full_at = self.full_at.load(Acquire);
         full_at != u64::MAX && self.added.load(Acquire) >= full_at
     }
 
     fn set(&self, added: u64, until_purge: u64, until_full: u64) {
+        // `added` was read before the measurement: writes during it count twice, as measured and as added, so the
+        // limits come too early rather than too late.
         self.purge_at.store(added.saturating_add(until_purge), Release);
         self.full_at.store(added.saturating_add(until_full), Release);
     }

@@ -1,4 +1,4 @@
-//! What the index tells of entries.
+//! Keeps the purge ledger up to date with the index.
 
 use crate::{accounting::purge_ledger::PurgeLedger, catalog::index_observer::IndexObserver};
 use forebay_cache::{CacheKey, Ledger};
@@ -16,6 +16,7 @@ impl IndexObserver for PurgeLedger {
     fn changed(&self, applied: &Applied) {
         let mut ledger = self.ledger();
         let before = applied.before.as_ref();
+        // Another id under the same key is another entry: the old one leaves the ledger before the new one enters it.
         if let Some(before) = before.filter(|before| applied.after.as_ref().is_none_or(|after| after.id != before.id)) {
             ledger.removed(before.id);
         }
@@ -23,6 +24,7 @@ impl IndexObserver for PurgeLedger {
         match before.filter(|before| before.id == after.id) {
             Some(before) => {
                 ledger.resized(after.id, &applied.key, after.disk.present_bytes);
+                // A record counts at least one use, its creation, which the ledger has noted with the insertion.
                 let uses = after.disk.uses.saturating_sub(before.disk.uses.max(1));
                 if uses > 0 || after.disk.last_use > before.disk.last_use {
                     ledger.used(after.id, milliseconds(after.disk.last_use), uses);
@@ -56,7 +58,7 @@ fn pin(ledger: &mut Ledger, record: &Record) {
     }
 }
 
-/// Seconds as milliseconds.
+/// Saturates: a damaged record may hold any time.
 pub(crate) const fn milliseconds(seconds: i64) -> i64 {
     seconds.saturating_mul(1000)
 }

@@ -1,4 +1,4 @@
-//! What entries take on disk.
+//! The disk space that entries take.
 
 pub(crate) mod disk_headroom;
 pub(crate) mod index_observer;

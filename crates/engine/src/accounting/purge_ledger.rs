@@ -15,7 +15,7 @@ pub(crate) struct PurgeLedger {
     pub(crate) options: PurgeOptions,
     pub(crate) ledger: Mutex<Ledger>,
     pub(crate) headroom: DiskHeadroom,
-    /// Told when a purge is due before its time.
+    /// Notified when a purge is due before the next tick.
     pub(crate) due: Notify,
     /// The disk has said that it is full, since this was last asked.
     is_disk_full: AtomicBool,
@@ -37,6 +37,8 @@ impl PurgeLedger {
     pub(crate) fn is_full(&self) -> bool {
         let is_full = self.headroom.is_full();
         if is_full {
+            // A reader that finds the cache full also starts the purge: the notification of the write that filled it
+            // may have been consumed by a purge that freed too little.
             self.due.notify_one();
         }
         is_full
@@ -52,6 +54,7 @@ impl PurgeLedger {
     pub(crate) fn note_grown(&self, key: &CacheKey, volume: VolumeId, before: u64, present: u64) {
         let growth = Footprint::of_entry(present) - Footprint::of_entry(before);
         let is_over_quota = self.ledger().grew(key, volume.0, Some(before), present);
+        // The inode was counted when the entry was created.
         self.note_growth(Footprint { inodes: 0, ..growth }, is_over_quota);
     }
 
@@ -62,6 +65,7 @@ impl PurgeLedger {
 
     /// Notes that a write has found the disk full: room is made at once, whatever the marks say.
     pub(crate) fn note_disk_full(&self) {
+        // Stored before the notification: the purge that wakes up has to see it.
         self.is_disk_full.store(true, std::sync::atomic::Ordering::Release);
         self.due.notify_one();
     }

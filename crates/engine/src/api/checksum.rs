@@ -9,7 +9,8 @@ use crate::{
 };
 
 impl Engine {
-    /// A file's checksum: from the cache when it holds all of the file, else the origin's; computed for an exported file.
+    /// The checksum of a file: computed here if the cache holds all of it, else requested from the origin; computed
+    /// for an exported file.
     ///
     /// # Errors
     /// As for [`Engine::open`]; also when the algorithm is not known.
@@ -29,6 +30,7 @@ impl Engine {
                 .await
             }
             Target::Origin(target) => {
+                // The grant itself is not used: the answer may come from the cache without an open.
                 drop(self.authorize(&target, Want::Read).await?);
                 if let Some(checksum) = self.cached_checksum((request, caller), &target, algorithm).await {
                     return Ok(checksum);
@@ -38,8 +40,8 @@ impl Engine {
         }
     }
 
-    /// A checksum of a complete file in the cache that may be served: the one that is known, else made now. `None` when the
-    /// cache cannot tell.
+    /// The checksum of a complete file in the cache that may be served: the known one, else computed now. `None` if
+    /// the cache cannot provide it.
     async fn cached_checksum(
         &self,
         (request, caller): (&OpenRequest, &Caller),
@@ -49,15 +51,20 @@ impl Engine {
         let key = target.key.as_ref()?;
         let wanted = match algorithm {
             Some(name) => ChecksumAlgorithm::parse(name).ok()?,
+            // A request without an algorithm gets the first one of the configuration, which is already known for
+            // complete files.
             None => *self.context().options.integrity.checksums.first()?,
         };
         let record = self.context().catalog.as_ref()?.record(key).await??;
+        // The stat compares the copy with its origin when that is due: a checksum of an outdated copy must not be
+        // given out.
         if !record.disk.is_complete() || !self.stat(request, caller).await.ok()?.cached {
             return None;
         }
         if let Some(value) = record.checksum(wanted.as_str()) {
             return Some(Checksum { algorithm: wanted.as_str().to_owned(), value: value.to_owned() });
         }
+        // A client requested it: the pages stay in the page cache, as after a read.
         let examined = self.checksums().check.examine(key, &[wanted], Behind::Stays, None).await?;
         examined.findings.checksums.into_iter().next()
     }

@@ -8,8 +8,8 @@ impl Engine {
     /// Fetches what is missing of a file and keeps it. `progress` gets the bytes in the cache and the size of the file, at the
     /// beginning and whenever there are more.
     ///
-    /// What others fetch meanwhile is waited for. It takes no memory and no room on the link that reads want, so it may take
-    /// its time. Dropping it loses nothing that has arrived.
+    /// Bytes that others fetch in the meantime are waited for. It uses only spare memory and a bounded part of the
+    /// link, so it may take its time.
     ///
     /// # Errors
     /// As for [`Engine::open`]; when the origin fails on the way, the file changes, or the cache does not keep it.
@@ -20,6 +20,7 @@ impl Engine {
         progress: &(dyn Fn(u64, u64) + Send + Sync),
     ) -> Result<(), Error> {
         let handle = self.open_for(request, caller, OpenPurpose::Complete).await?;
+        // A file that the cache does not keep has nothing to complete.
         if let Some(file) = handle.cached() {
             complete(file, || true, progress).await?;
         }

@@ -8,15 +8,16 @@ use std::{
     time::Duration,
 };
 
-/// What becomes of a file that a client may be able to read by itself.
+/// Whether a client reads an opened file directly.
 pub(crate) enum DirectOpen {
-    /// It reads it there.
+    /// The client reads it at this path.
     Done(PathBuf),
-    /// It is served.
+    /// The client is served this file.
     No(Arc<CachedFile>),
 }
 
-/// A file that was just opened, until it is settled whether this server or the client reads it. It is closed if the client leaves in the meantime.
+/// An open file whose server is not decided yet: this process or the client itself. It is closed if the client
+/// disconnects in the meantime.
 struct Unsettled {
     file: Arc<CachedFile>,
     is_settled: bool,
@@ -37,6 +38,7 @@ impl Unsettled {
 impl Drop for Unsettled {
     fn drop(&mut self) {
         if !self.is_settled {
+            // Zero: the client never read it, so no time counts as open in its access record.
             self.file.detach(Duration::ZERO);
         }
     }
@@ -45,11 +47,16 @@ impl Drop for Unsettled {
 impl Engine {
     /// Leaves a file that was just opened to a client that can read it by itself, when it is complete.
     pub(crate) async fn open_directly(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> DirectOpen {
+        // The guard spans the only await: a client that disconnects there would otherwise leave the file attached for
+        // ever.
         let unsettled = Unsettled::new(file);
+        // The path is requested only if the client can use it: it costs a look at the disk.
         let path = if is_wanted { unsettled.file.readable_path().await } else { None };
         let file = unsettled.settle();
         let (Some(path), Some(key)) = (path, file.key().cloned()) else { return DirectOpen::No(file) };
         let lfn = file.lfn().clone();
+        // The lease takes over the attachment of this open; if there are too many leases the file comes back and is
+        // served.
         match self.leases().grant(&key, file, self.context().options.direct_lease) {
             Ok(()) => {
                 self.metrics().add_direct_open();
@@ -73,17 +80,21 @@ impl Handle {
     /// The path of the file, if the client is to read it directly from now on; `None` if it has to be served. The handle stays usable.
     pub async fn switch(&self) -> Option<PathBuf> {
         let (opened, file) = (self.opened(), self.cached()?);
+        // A try is used up whether or not it succeeds: clients that never follow the redirect stop costing a look at
+        // the disk.
         if !opened.switching.take_try() {
             return None;
         }
         let (path, key) = (file.readable_path().await?, file.key()?);
         let context = file.context();
         let leases = opened.switching.leases.as_ref()?;
+        // The handle stays open, so the lease needs an attachment of its own.
         file.attach_again();
         if let Err(file) = leases.grant(key, Arc::clone(file), context.options.direct_lease) {
             file.detach(Duration::ZERO);
             return None;
         }
+        // Several reads of one handle may be answered so: the switch is counted and logged once.
         if !opened.switching.is_done.swap(true, Ordering::Relaxed) {
             context.metrics.add_direct_switch();
             let (open, client, lfn) = (Some(opened.number), opened.client(), opened.lfn());

@@ -57,10 +57,9 @@ struct Inner {
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What happens to opens for writing and changes of the name space.
+/// The answer to opens for writing and to changes of the name space.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum WritePolicy {
-    /// They are refused.
     Refuse,
     /// The client is sent to this server.
     Redirect(Endpoint),
@@ -69,9 +68,7 @@ pub enum WritePolicy {
 /// Room on the file system of the cache, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Space {
-    /// In all.
     pub total_bytes: u64,
-    /// Free for use.
     pub free_bytes: u64,
 }
 
@@ -118,6 +115,7 @@ impl Engine {
     /// Waits for fills that are under way, for a bounded time, and syncs everything to disk. Called last, when no front
     /// serves any more.
     pub async fn shutdown(&self) {
+        // First of all: prefetches and completions stop, so that only fills with readers remain to be waited for.
         self.inner.context.admission.stop();
         let files = self.inner.open_files.files();
         let fills_ended = async {
@@ -134,16 +132,20 @@ impl Engine {
             // It ends aborted. A sync that it had begun continues in the pool, and the flush of its file waits for it.
             let _ = task.await;
         }
+        // After the tasks: none of them grants or sweeps a lease any more. Before the flush: a leased file counts as
+        // open.
         self.inner.leases.clear();
+        // The last sync needs the disk and the table, so it comes before both are let go.
         sync::flush(&self.inner.open_files, &self.inner.context.options.workers).await;
         self.inner.open_files.clear();
+        // After the flush: another process may use the store as soon as it finds this record gone.
         self.inner.store_owner.forget(&self.inner.context.options.workers).await;
+        // Last: the syncs above note their results for the index.
         if let Some(catalog) = &self.inner.context.catalog {
             catalog.close().await;
         }
     }
 
-    /// The counters.
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.inner.context.metrics
@@ -170,7 +172,7 @@ impl Engine {
     /// The entries of a directory, as the origin lists them.
     ///
     /// # Errors
-    /// As for [`Engine::open`]; also when the path is no directory.
+    /// As for [`Engine::open`]; also when the path is not a directory.
     pub async fn list(
         &self,
         request: &OpenRequest,
@@ -190,13 +192,15 @@ impl Engine {
         }
     }
 
-    /// What happens to an open for writing, or to a change of the name space, at this path.
+    /// The answer to an open for writing, or to a change of the name space, at this path.
     ///
     /// # Errors
     /// When no export covers the path.
     pub fn write_policy(&self, request: &OpenRequest) -> Result<WritePolicy, Error> {
+        // As the operator: the origin authorizes the writer itself after the redirect.
         Ok(match self.target(request, &Delegation::Operator)? {
             Target::Origin(OriginTarget { writes: Writes::Redirect, server, key, decisions, .. }) => {
+                // The client is about to create the file: a remembered "no such file" would hide it from its readers.
                 if let Some(key) = key {
                     decisions.forget_missing(&key);
                 }
@@ -209,7 +213,7 @@ impl Engine {
     /// Room on the file system of the cache; of the exported directory when nothing is cached.
     ///
     /// # Errors
-    /// When the operating system does not tell.
+    /// When the operating system does not report it.
     pub async fn space(&self) -> Result<Space, Error> {
         let root = Lfn::parse("/")?;
         let (disk, routes) = (self.inner.context.disk.clone(), self.routes());
@@ -300,6 +304,7 @@ impl Engine {
     }
 
     fn routes(&self) -> Arc<Routes> {
+        // Cloned under the lock and used without it: a reconfiguration never waits for a request.
         Arc::clone(&self.inner.routes.read())
     }
 }
@@ -336,6 +341,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        // An engine dropped without a shutdown still stops its tasks: they hold the context alive otherwise.
         self.context.admission.stop();
         for task in self.take_tasks() {
             task.abort();
@@ -349,6 +355,7 @@ fn store_error(error: &StoreError, lfn: &Lfn) -> Error {
 
 /// Finds the file of an origin that an entry is a copy of, by the name space of the moment.
 fn target_of(routes: Arc<RwLock<Arc<Routes>>>) -> TargetOf {
+    // As the operator: checksums are compared in the name of the server, without any client.
     Box::new(move |key| {
         let request = OpenRequest::of(Lfn::parse(key.as_str()).ok()?);
         let routes = Arc::clone(&routes.read());

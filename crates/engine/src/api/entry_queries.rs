@@ -17,6 +17,7 @@ impl Engine {
     /// When the index is not in use, or being read after a start.
     pub async fn entries(&self, after: Option<&CacheKey>, limit: usize) -> Result<Vec<EntryInfo>, Error> {
         let catalog = self.context().catalog.as_ref().ok_or(Error::NoIndex)?;
+        // Bounded: a page is collected in memory before it is sent.
         let page = catalog.page(after.cloned(), limit.min(ENTRIES_PER_PAGE_MAX)).await.ok_or(Error::NoIndex)?;
         Ok(page.into_iter().map(|(key, record)| self.told(key, record)).collect())
     }
@@ -38,6 +39,7 @@ impl Engine {
     }
 
     fn told(&self, key: CacheKey, record: forebay_index::Record) -> EntryInfo {
+        // Looked up per entry without a lock across the page: the answer is a snapshot anyway.
         let is_open = self.open_files().find(&key).is_some_and(|file| file.is_open());
         EntryInfo::new(key, record, is_open)
     }

@@ -24,7 +24,7 @@ impl Handle {
         &self.opened
     }
 
-    /// What is known of the file, as of its open.
+    /// The attributes of the file, as of its open.
     #[must_use]
     pub fn stat(&self) -> FileStat {
         match &self.opened.source {
@@ -41,8 +41,8 @@ impl Handle {
 
     /// The file to send `range` from, when all its bytes are on disk; the bytes are accounted as hit.
     ///
-    /// `range` is not empty and ends at the file's size at the latest. Takes no lock and
-    /// allocates nothing, but for the few hits that tell that more is to be fetched ahead.
+    /// `range` is not empty and ends at the file's size at the latest. Takes no lock and allocates nothing, except
+    /// for the few hits that start a prefetch.
     #[must_use]
     pub fn hit(&self, range: ByteRange) -> Option<&Arc<File>> {
         let file = match &self.opened.source {
@@ -53,6 +53,7 @@ impl Handle {
             }
             Source::Local { file, .. } => file,
         };
+        // Accounted here and not when it is sent: a hit leaves the engine with this call.
         self.opened.account(Outcome::Hit, range.len());
         Some(file)
     }

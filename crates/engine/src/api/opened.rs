@@ -109,10 +109,11 @@ impl Opened {
     }
 }
 
-// What the reads of a file tell of those to come.
+// The reads of a file predict those to come.
 impl Opened {
-    /// Notes a hit.
     pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) {
+        // Before the tracker: bytes used ahead count as used also when the tracker finds the recogniser locked and
+        // skips the hit.
         file.read_ahead().note_read(range);
         self.tracker.note_hit(file, range);
     }
@@ -123,16 +124,19 @@ impl Opened {
             file.read_ahead().note_read(*range);
         }
         self.tracker.note_read(file, ranges);
+        // After each planned read: the share of the file that starts a completion may have been reached by it.
         complete_file::start_if_due(file);
     }
 }
 
 impl Drop for Opened {
     fn drop(&mut self) {
+        // First: no prefetch starts for a reader that is gone.
         self.tracker.close();
         let at = forebay_net::clock::monotonic();
         let duration = at.saturating_duration_since(self.opened);
         let opens = match &self.source {
+            // The close of the file yields the number of clients that had it open, which the event reports.
             Source::Cached(file) => file.detach(duration),
             Source::Local { .. } => 1,
         };

@@ -1,4 +1,4 @@
-//! How files are opened and looked at: the rules come first, then what is here, then the origin.
+//! How files are opened and looked up: the rules come first, then the cache, then the origin.
 
 use crate::{
     Caller, Client, Engine, Error, Handle, Miss, OpenRequest,
@@ -29,7 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What an open leads to.
+/// Result of an open.
 #[derive(Clone)]
 pub enum Opening {
     /// To an open file.
@@ -43,7 +43,6 @@ pub enum Opening {
 /// Where a client finds a file instead.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Redirect {
-    /// The origin.
     pub server: Endpoint,
     /// The file's URL when its path there is not the one that the client has asked for.
     pub url: Option<String>,
@@ -52,11 +51,9 @@ pub struct Redirect {
 /// Which redirects a client can follow. A client that can follow none is served from the origin, and nothing is kept.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Redirects {
-    /// None.
     Never,
     /// To the same path at another server.
     ToServers,
-    /// To any URL.
     ToUrls,
     /// To any URL, and to files of the cache, which it sees.
     ToFiles,
@@ -100,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// Opens a file for reading, or tells where the client is to open it.
+    /// Opens a file for reading, or returns where the client is to open it.
     ///
     /// # Errors
     /// As for [`Engine::open`].
@@ -120,6 +117,7 @@ impl Engine {
         redirects: Redirects,
         purpose: OpenPurpose,
     ) -> Result<Opening, Error> {
+        // A manager keeps no files: it only decides where the client is sent.
         if let Some(manager) = self.manager() {
             return self.send_open(manager, request, caller, redirects).await;
         }
@@ -130,15 +128,21 @@ impl Engine {
                 opened.map(|(file, stat)| Source::Local { file, stat })?
             }
             Target::Origin(mut target) => {
+                // Taken before anything is requested: a check that another client began later than this answers this
+                // open too.
                 let began = forebay_net::clock::monotonic();
+                // Authorization comes before the rules: a client without access learns nothing of a file's size or
+                // state.
                 let grant = self.authorize(&target, Want::Read).await?;
                 target.caching = self.caching_decision(&target, request, caller).await?;
-                let redirect = target.redirect(redirects).filter(|_| target.caching.action == Action::Redirect);
+                let redirect =
+                    if target.caching.action == Action::Redirect { target.redirect(redirects) } else { None };
                 let decided = match (target.caching.action, &redirect) {
                     (Action::Cache, _) => Decided::Cache,
                     (Action::Redirect, Some(_)) => Decided::Redirect,
                     (Action::Bypass | Action::Redirect, _) => Decided::Bypass,
                 };
+                // Counted before any redirect, so that every open of an origin's file has one decision.
                 self.metrics().add_decision(decided);
                 if let Some(redirect) = redirect {
                     return Ok(Opening::Redirect(redirect));
@@ -148,17 +152,22 @@ impl Engine {
                 may_switch = is_direct && redirects == Redirects::ToFilesAmidReads;
                 // A client that the origin has failed comes back by its manager: it is served, not sent there again.
                 let is_left = target.leaves_misses() && !only_if_cached && !request.tried.clone().take(&target.server);
-                let origin = target.redirect(redirects).filter(|_| is_left);
+                let origin = if is_left { target.redirect(redirects) } else { None };
                 let file = self.open_target(target, only_if_cached, began, grant).await?;
+                // Before the direct open: the organization counts for clients that read the file on their own too.
                 file.note_owner(caller.client.organization.as_deref());
                 let file = match self.open_directly(file, &caller.client, is_direct).await {
                     DirectOpen::Done(path) => return Ok(Opening::Direct(path)),
                     DirectOpen::No(file) => file,
                 };
+                // A client that wants only cached files must not cause fetches.
                 if !only_if_cached {
                     complete_file::start_if_due(&file);
                 }
-                if let Some(origin) = origin.filter(|_| !file.is_complete()) {
+                if let Some(origin) = origin
+                    && !file.is_complete()
+                {
+                    // Zero: the client reads at the origin, nothing was open here for any time.
                     file.detach(Duration::ZERO);
                     self.metrics().add_miss_redirect();
                     return Ok(Opening::Redirect(origin));
@@ -172,7 +181,7 @@ impl Engine {
         Ok(Opening::File(Handle::of(Arc::new(opened))))
     }
 
-    /// What is known of a path: from the cache when it holds the file and that is not due to be checked, else from the origin.
+    /// The attributes of a path: from the cache if it holds the file and no check is due, else from the origin.
     ///
     /// # Errors
     /// As for [`Engine::open`].
@@ -183,13 +192,16 @@ impl Engine {
                 let began = forebay_net::clock::monotonic();
                 let grant = self.authorize(&target, Want::Stat).await?;
                 if let Some(file) = target.key.as_ref().and_then(|key| self.open_files().find(key)) {
+                    // An open file is checked in its shared state, so that a found change retires it for all clients.
                     admit(&file, &target, began, Asking::AsNeeded, self.metadata()).await?;
+                    // Retired by the check: the old attributes are wrong now, and the origin has the new ones.
                     if !file.is_retired() {
                         return Ok(file.stat());
                     }
                 } else if let Some(copy) = closed_copy(self.context(), &target).await {
                     return stat_closed(self.metadata(), &target, &copy, began).await;
                 }
+                // The authorization may have been a stat itself: its answer is fresh, so no second one is requested.
                 match grant {
                     Some(OriginGrant::Stat(stat)) => Ok(stat),
                     _ => self.stat_at_origin(&target).await,
@@ -200,6 +212,7 @@ impl Engine {
 
     /// Authorization by the origin, where that is configured.
     pub(crate) async fn authorize(&self, target: &OriginTarget, want: Want) -> Result<Option<OriginGrant>, Error> {
+        // The common case: no lookup in the table or the index.
         if target.authorize_as.is_none() {
             return Ok(None);
         }
@@ -212,7 +225,7 @@ impl Engine {
         self.permissions().check(target, want, is_here, self.metadata()).await
     }
 
-    /// What the rules say of an open. Where they depend on the size of a file that is not here, its origin is asked.
+    /// Applies the rules to an open. If they depend on the size of a file that is not here, its origin is asked.
     async fn caching_decision(
         &self,
         target: &OriginTarget,
@@ -222,15 +235,18 @@ impl Engine {
         let (rules, rule_path) = (&target.decisions.options.rules, target.rule_path());
         let Client { user, host, .. } = &caller.client;
         let subject = Subject { path: &rule_path, user, host, cgi: &request.parameters, size: None };
+        // Most rules do not depend on the size: no lookup is needed then.
         if let Decision::Caching(caching) = rules.decide(&subject) {
             return Ok(caching);
         }
+        // The size here is as good as the origin's: a changed file is noticed by the check of the open.
         let here = match target.key.as_ref().and_then(|key| self.open_files().find(key)) {
             Some(file) => Some(file.size()),
             None => closed_copy(self.context(), target).await.map(|copy| copy.stat.size),
         };
         let size = match here {
             Some(size) => size,
+            // The origin is not asked for a file that would be refused anyway.
             None if request.only_if_cached => return Err(not_cached(target)),
             None => self.stat_at_origin(target).await?.size,
         };
@@ -247,19 +263,23 @@ impl Engine {
         began: Instant,
         grant: Option<OriginGrant>,
     ) -> Result<Arc<CachedFile>, Error> {
-        let key = target.key.clone().filter(|_| target.caching.action == Action::Cache);
+        let key = if target.caching.action == Action::Cache { target.key.clone() } else { None };
         if only_if_cached {
             let key = key.ok_or_else(|| not_cached(&target))?;
             if !self.counts_as_cached(&target, &key).await {
                 return Err(not_cached(&target));
             }
+            // Never asks: a client that wants only cached files does not wait for an origin.
             return self.open_cached(target, &key, Asking::Never, began, grant).await;
         }
+        // A grant proves that the file is there.
         if grant.is_none() {
             self.check_not_missing(&target)?;
         }
         match key {
             Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began, grant).await,
+            // Not in the table: every open of such a file has its own connection state, and is closed with its
+            // handle.
             None => {
                 let file = load_unkept(self.context(), target, grant).await?;
                 file.attach();
@@ -278,11 +298,13 @@ impl Engine {
     ) -> Result<Arc<CachedFile>, Error> {
         let context = self.context();
         // For the first load only: a server answers an open with the file that other clients have open under its name.
-        let grant = grant.filter(|_| self.open_files().find(key).is_none());
+        let grant = if self.open_files().find(key).is_none() { grant } else { None };
+        // Shared: the load may be started again after a retired file, and only the first attempt may use the grant.
         let grant = Arc::new(Mutex::new(grant));
         let load = {
             let (context, metadata, target) = (Arc::clone(context), Arc::clone(self.metadata()), target.clone());
             move || {
+                // Taken here and not in the future: a second call of the closure finds none.
                 let (grant, metadata, asked) = (grant.lock().take(), Arc::clone(&metadata), target.clone());
                 let checksum = async move { metadata.checksum(&asked, None, None).await.ok().flatten() };
                 load(Arc::clone(&context), target.clone(), grant, checksum)
@@ -293,6 +315,7 @@ impl Engine {
             async move { admit(&file, target, began, asking, self.metadata()).await }
         };
         let file = self.open_files().attach(key, load, admit).await?;
+        // After the admission: a refused client must not lend its credentials to the fills of others.
         file.renew_credentials(&target);
         Ok(file)
     }
@@ -305,6 +328,7 @@ impl Engine {
     }
 
     async fn stat_at_origin(&self, target: &OriginTarget) -> Result<FileStat, Error> {
+        // A stat of a missing file is answered from memory, like its open.
         self.check_not_missing(target)?;
         self.metadata().stat(target, None).await.map(|(stat, _)| stat)
     }
@@ -329,9 +353,11 @@ impl OriginTarget {
 
     /// Where the client finds the file at its origin, when it can follow.
     pub(crate) fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
+        // Checked first: the common client can follow no redirect, and no URL is formatted for it.
         if redirects == Redirects::Never {
             return None;
         }
+        // Below an export the path at the origin is the one that the client has asked for.
         if !self.is_forwarded {
             return Some(Redirect { server: self.server.clone(), url: None });
         }

@@ -1,4 +1,4 @@
-//! What administrators ask of the purge.
+//! Requests of administrators to the purge.
 
 use crate::{
     Engine, Error,
@@ -23,6 +23,7 @@ impl Engine {
             .ok_or_else(|| Error::Unsupported { what: format!("a purge to {fraction} of the whole") })?;
         let context = self.context();
         let purge_ledger = &context.purge_ledger;
+        // Checked before the measurement: without an index no victim can be picked.
         context.catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
         let disks = self.purge().measure().await;
         let goals = plan_purge_to(share, &purge_ledger.options.rules, &disks, &purge_ledger.ledger());
@@ -37,6 +38,7 @@ impl Engine {
     pub async fn evict(&self, key: &CacheKey, force: bool) -> Result<Evicted, Error> {
         let context = self.context();
         let pinned_until = match &context.catalog {
+            // With `force` the pin is not even read: it would not count.
             Some(catalog) if !force => catalog.record(key).await.flatten().and_then(|record| record.pinned_until),
             _ => None,
         };
@@ -54,15 +56,18 @@ impl Engine {
                 return Ok(Evicted::Open);
             }
         }
+        // An open file is retired in its shared state, so that its fills and syncs stop first.
         let evicted = match self.open_files().retire(key, force) {
             Retired::InUse => Evicted::Open,
             Retired::Now(file) => {
                 let bytes = file.stored().map_or(0, |stored| stored.map.written_bytes());
+                // Waits for the disk: the answer means that the space is free.
                 file.discarded().await;
                 Evicted::Removed { bytes }
             }
             Retired::NotThere => self.remove_unused(key).await?,
         };
+        // The commit makes the removal known to the accounts before the answer.
         if let Evicted::Removed { bytes } = evicted {
             if let Some(catalog) = &context.catalog {
                 // The accounts follow the index.
@@ -89,10 +94,11 @@ impl Engine {
         self.set_pin(key, None).await
     }
 
-    /// What the cache takes and may take.
+    /// Space that the cache uses, and its limits.
     pub async fn usage(&self) -> Usage {
         let context = self.context();
         let purge_ledger = &context.purge_ledger;
+        // Measured before the ledger is locked: a slow disk must not hold up writes.
         let disks = self.purge().measure().await;
         let ledger = purge_ledger.ledger();
         let rules = &purge_ledger.options.rules;
@@ -116,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// Removes an entry that is not in the table.
+    /// Removes an entry that is not open.
     async fn remove_unused(&self, key: &CacheKey) -> Result<Evicted, Error> {
         let context = Arc::clone(self.context());
         let Some(disk) = context.disk.clone() else { return Ok(Evicted::NotCached) };
@@ -128,6 +134,7 @@ impl Engine {
             let _leaving = leaving;
             let removed = remove_entry(disk.as_ref(), &key);
             if let Ok(Evicted::Removed { .. }) = removed {
+                // Only after the removal has succeeded: the account must not forget bytes that are still on disk.
                 context.purge_ledger.note_gone(&key);
                 if let Some(catalog) = &context.catalog {
                     catalog.note(&key, Change::removed());
@@ -146,6 +153,7 @@ impl Engine {
     }
 
     async fn set_pin(&self, key: &CacheKey, until: Option<i64>) -> Result<bool, Error> {
+        // Noted, not written: the record is read back below, after its commit.
         let catalog = self.context().catalog.as_ref().ok_or(Error::NoIndex)?;
         catalog.index().ok_or(Error::NoIndex)?;
         catalog.note(key, Change::pinned(until));
@@ -155,6 +163,7 @@ impl Engine {
 
 /// Removes an entry that is not in use. Blocking.
 fn remove_entry(disk: &dyn Disk, key: &CacheKey) -> Result<Evicted, StoreError> {
+    // Opened for its size: the answer reports the bytes that are free now.
     let Some(entry) = disk.open_entry(key)? else { return Ok(Evicted::NotCached) };
     let bytes = entry.cinfo.present_bytes();
     disk.remove_entry(key)?;

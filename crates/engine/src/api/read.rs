@@ -18,7 +18,6 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 /// A read under way. Dropping it loses nothing: fills it has started continue for the cache and for other readers.
 pub struct Read {
     handle: Arc<Opened>,
-    /// What has not been delivered yet.
     rest: ByteRange,
     /// Up to where pieces are planned.
     planned: u64,
@@ -40,6 +39,7 @@ impl Read {
     /// Starts reads of several ranges of one file together.
     pub(crate) fn start(handle: &Arc<Opened>, ranges: &[ByteRange]) -> Vec<Self> {
         let mut vector = None;
+        // Planned before the read is noted: what is missing is requested first, prefetches come after it.
         if let Source::Cached(file) = &handle.source {
             vector = Some(VectorWindow::start(file, ranges));
             handle.note_reads(file, ranges);
@@ -74,6 +74,7 @@ impl Read {
     ///
     /// After an error nothing more comes. A caller that gives up waiting loses nothing: the next call continues where this one was.
     pub async fn next(&mut self) -> Option<Result<Segment, Error>> {
+        // Also after an error: the rest was cleared then.
         if self.rest.is_empty() {
             return None;
         }
@@ -88,13 +89,17 @@ impl Read {
         };
         Some(match next {
             Ok((segment, outcome)) => {
+                // A repeated read delivers bytes that were accounted when the disk failed to give them.
                 if !self.is_again {
                     self.handle.account(outcome, segment.len());
                 }
+                // Advanced only after success: a caller that gives up waiting and calls again continues at the same
+                // byte.
                 self.rest = ByteRange::between(self.rest.start() + segment.len(), self.rest.end());
                 Ok(segment)
             }
             Err(error) => {
+                // Ends the read: the bytes after a gap must not be delivered as if they followed.
                 self.rest = ByteRange::at(self.rest.end(), 0);
                 self.pieces.clear();
                 Err(error)
@@ -117,6 +122,7 @@ impl Read {
                     }
                 }
                 ReadStep::Check(range) => {
+                    // The rest only: bytes before the position were delivered.
                     let range = ByteRange::between(position, range.end());
                     self.next_checked(file, range).await;
                 }
@@ -126,11 +132,13 @@ impl Read {
                     let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().turns.demand());
                     match fill.take(range).await? {
                         Supply::Memory(bytes) => {
+                            // The chunk may end within the range; the step stays until its last byte is taken.
                             if position + bytes.len() as u64 == range.end() {
                                 self.pieces.pop_front();
                             }
                             return Ok((Segment::Memory(bytes), outcome));
                         }
+                        // The fill has written the bytes and dropped them from memory.
                         Supply::OnDisk => {
                             if let Some(segment) = self.next_on_disk(file, range)? {
                                 return Ok((segment, outcome));
@@ -149,6 +157,7 @@ impl Read {
 
     /// Takes what has been planned of it already.
     fn begin(&mut self) {
+        // Once: later steps come from this read's own planning.
         if self.has_begun {
             return;
         }
@@ -161,17 +170,22 @@ impl Read {
     /// Keeps a window planned ahead of what has been delivered, also of the reads after this one, except while the read waits for
     /// memory.
     fn plan_ahead(&mut self, file: &Arc<CachedFile>) {
+        // The front is waiting for memory: planning more would reserve memory while it waits, and deadlock with
+        // others that do the same.
         if matches!(self.pieces.front(), Some(ReadStep::Bypass(Bypass { stream: None, .. }))) {
             return;
         }
         let window = file.read_window();
         let ahead = self.planned.saturating_sub(self.rest.start());
+        // Refilled at half of the window, so that planning takes the lock of the claims rarely.
         if self.planned < self.rest.end() && ahead <= window / 2 {
             let part = ByteRange::between(self.planned, self.rest.end().min(self.rest.start().saturating_add(window)));
             self.pieces.extend(plan(file, &[part]).into_iter().flatten());
             self.planned = part.end();
         }
-        if let Some((vector, _)) = self.vector.as_ref().filter(|_| self.planned == self.rest.end()) {
+        if let Some((vector, _)) = &self.vector
+            && self.planned == self.rest.end()
+        {
             vector.plan_ahead(file, self.planned.saturating_sub(self.rest.start()));
         }
     }
@@ -180,10 +194,13 @@ impl Read {
     /// by then the block is as good as written by us, or missing.
     async fn next_checked(&mut self, file: &Arc<CachedFile>, range: ByteRange) {
         let check = covering(&file.claims().checks(), range.start()).cloned();
+        // The check may have ended since the planning; then it is not in the table and the piece is planned again at
+        // once.
         if let Some(check) = check {
             check.ended().await;
         }
         self.pieces.pop_front();
+        // In reverse, each to the front: the order of the pieces is kept.
         for piece in plan(file, &[range]).into_iter().flatten().rev() {
             self.pieces.push_front(piece);
         }
@@ -193,6 +210,7 @@ impl Read {
     /// were taken back since, because they could not be synced: it has become bypassed pieces.
     fn next_on_disk(&mut self, file: &CachedFile, range: ByteRange) -> Result<Option<Segment>, Error> {
         let present = file.present_part(range);
+        // The step is used up when it was given to its end, and also when it has to be replaced.
         if present.end() == range.end() || present.is_empty() {
             self.pieces.pop_front();
         }
@@ -216,7 +234,9 @@ impl Read {
             return Err(Error::Internal { what: "a bypassed piece was not started" });
         };
         let left = ByteRange::between(position, range.end());
+        // The reservation is shared out chunk by chunk: memory is free again as the client takes the bytes.
         match chunks.next().await {
+            // A server that sends too much is not trusted with the rest either.
             Some(Ok(chunk)) if chunk.bytes.len() as u64 > left.len() => {
                 Err(Error::Internal { what: "an origin sent more than it was asked for" })
             }
@@ -234,6 +254,7 @@ impl Read {
     async fn start_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) -> Result<(), Error> {
         let Some(ReadStep::Bypass(Bypass { range, stream: None })) = self.pieces.front() else { return Ok(()) };
         let range = *range;
+        // Without waiting if possible: the fast path takes no turn in the queue.
         let reservation = match file.budget().try_reserve(range.len()) {
             Some(reservation) => reservation,
             None => {
@@ -252,8 +273,10 @@ impl Read {
     /// Starts the bypassed pieces right after the one in front, if memory is free.
     fn start_behind_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) {
         for piece in self.pieces.iter_mut().take(BYPASS_AHEAD) {
+            // The first step that is not a bypass ends the run: its bytes come from elsewhere.
             let ReadStep::Bypass(bypass) = piece else { return };
             if bypass.stream.is_none() {
+                // Never waits for memory: the piece in front has its own, so the read advances without these.
                 let Some(reservation) = file.budget().try_reserve(bypass.range.len()) else { return };
                 bypass.stream = Some((origin.read(bypass.range), reservation));
             }

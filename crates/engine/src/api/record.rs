@@ -7,9 +7,10 @@ use crate::{
 use forebay_cache::{CacheKey, Cinfo};
 
 impl Engine {
-    /// The record of an entry as it is now, with blocks that are not yet synced; `None` when there is no such entry. Looking is no
-    /// use of the entry. A disk that fails holds nothing.
+    /// The record of an entry as it is now, with blocks that are not yet synced; `None` when there is no such entry.
+    /// A lookup does not count as a use of the entry. A disk that fails holds nothing.
     pub async fn record(&self, key: &CacheKey) -> Option<Cinfo> {
+        // An open file first: its record in memory is newer than the one on disk.
         if let Some(cinfo) = self.open_files().find(key).and_then(|file| of_open_file(&file)) {
             return Some(cinfo);
         }
@@ -20,6 +21,7 @@ impl Engine {
 fn of_open_file(file: &CachedFile) -> Option<Cinfo> {
     let stored = file.stored()?;
     let mut cinfo = stored.record().cinfo.clone();
+    // Written, not only synced: administrators want to see the blocks that readers get.
     cinfo.blocks = stored.map.snapshot_written();
     Some(cinfo)
 }

@@ -39,7 +39,9 @@ fn unreadable(opened: &Opened, error: &io::Error) -> Error {
 /// Takes the blocks of `range` back: they are missing from now on. Their disk learns of it.
 async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::Error) {
     let context = file.context();
+    // A file that is not kept has no blocks to take back.
     let (Some(stored), Some(volume)) = (file.stored(), file.volume()) else { return };
+    // Counted before the blocks are taken back: a disk that hangs there is to be judged by this failure.
     file.note_read_failure();
     if let Some(disk) = &context.disk {
         disk.note_read_failure(volume, error);
@@ -50,8 +52,10 @@ async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::E
     let blocks: Vec<BlockIndex> = stored.map.geometry().blocks_of(range).map(BlockIndex).collect();
     let forgetting = {
         let file = Arc::clone(file);
+        // On a worker: taking blocks back waits for a sync under way.
         context.options.workers.run(move || file.stored().map(|stored| stored.forget(blocks)))
     };
+    // Read before the wait: a file that was retired before is discarded already, which would end the wait at once.
     let was_retired = file.is_retired();
     let is_forgotten = tokio::select! {
         biased;
@@ -59,6 +63,7 @@ async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::E
         // Mostly because the disk is offline: then all blocks were taken back.
         () = file.discarded(), if !was_retired => true,
     };
+    // The blocks cannot be taken back in time: rather drop the whole file than serve them again.
     if !is_forgotten {
         file.retire(DropReason::DiskOffline);
     }

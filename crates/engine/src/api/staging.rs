@@ -4,11 +4,11 @@ use crate::{Caller, Engine, Error, OpenRequest, namespace::routes::Target};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// What is being fetched because a client has asked for it.
+/// Files that are fetched because clients have requested them.
 pub(crate) struct Staging {
     /// Wishes that may be taken.
     wishes: Arc<Semaphore>,
-    /// Of these, files that may be fetched at the same time.
+    /// Files among them that may be fetched at the same time.
     fetches: Arc<Semaphore>,
 }
 
@@ -25,15 +25,17 @@ impl Default for Staging {
 }
 
 impl Engine {
-    /// Has a file fetched to its end, in its turn and in the background; what becomes of that shows in the cache.
+    /// Fetches a file to its end in the background, after those requested earlier; the result shows in the cache.
     ///
     /// # Errors
     /// When no export covers the path, or too many files are wanted already.
     pub fn stage(&self, request: OpenRequest, caller: Arc<Caller>) -> Result<(), Error> {
         if matches!(self.target(&request, &caller.delegation)?, Target::Local { .. }) || self.context().disk.is_none() {
+            // Exported files are here already, and without a disk nothing can be kept: both requests are met.
             return Ok(());
         }
         let staging = &self.staging();
+        // Tried, not awaited: a client gets an answer at once, and too many requests are refused.
         let wish = Arc::clone(&staging.wishes).try_acquire_owned();
         let wish = wish.map_err(|_| Error::TooManyWanted { limit: WISHES_MAX })?;
         let (engine, fetches) = (self.clone(), Arc::clone(&staging.fetches));
@@ -41,10 +43,12 @@ impl Engine {
             let _wish = wish;
             // The semaphore is never closed: waiting cannot fail.
             let _turn = fetches.acquire_owned().await;
+            // Asked after the wait: a shutdown in the meantime ends the queue.
             if engine.context().admission.is_stopping() {
                 return;
             }
             if let Err(error) = engine.complete(&request, &caller, &|_, _| ()).await {
+                // At debug level: the client was answered long ago.
                 tracing::debug!(lfn = request.lfn.as_str(), %error, "a file that a client wants to be here is not fetched");
             }
         });

@@ -27,10 +27,12 @@ impl Switching {
     }
 
     pub(crate) fn is_allowed(&self) -> bool {
+        // Relaxed: a try too many costs one more look at the disk, nothing else.
         self.tries_left.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn take_try(&self) -> bool {
+        // `checked_sub` stops at zero, so concurrent reads cannot wrap the count.
         let take = |left: u32| left.checked_sub(1);
         self.tries_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
@@ -44,7 +46,7 @@ mod tests {
     fn a_client_that_does_not_follow_is_served_in_the_end() {
         assert!(!Switching::default().is_allowed());
         let switching = Switching::allowed(Arc::default());
-        let tries = (0..100).filter(|_| switching.take_try()).count();
+        let tries = (0..100).map(|_| switching.take_try()).filter(|is_taken| *is_taken).count();
         assert_eq!(tries, usize::try_from(SWITCH_TRIES_MAX).unwrap());
         assert!(!switching.is_allowed());
     }

@@ -8,7 +8,6 @@ use std::fmt;
 pub enum ChecksumAlgorithm {
     /// Adler-32, what most sites use.
     Adler32,
-    /// CRC-32C.
     Crc32c,
     /// MD5, which costs several times as much as the others.
     Md5,
@@ -16,13 +15,12 @@ pub enum ChecksumAlgorithm {
 
 /// A text that names no [`ChecksumAlgorithm`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{}` is no checksum that can be computed: write adler32, crc32c or md5", text.escape_debug())]
+#[error("`{}` is not a checksum that can be computed: write adler32, crc32c or md5", text.escape_debug())]
 pub struct ChecksumAlgorithmError {
     text: String,
 }
 
 impl ChecksumAlgorithm {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Adler32, Self::Crc32c, Self::Md5];
 
     /// The name used in requests and in the configuration.
@@ -89,6 +87,7 @@ impl Digest {
         match self {
             Self::Adler32(sum) => format!("{:08x}", sum.finish()),
             Self::Crc32c(sum) => format!("{sum:08x}"),
+            // Cloned: a value can be read while the digest continues.
             Self::Md5(sum) => sum.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect(),
         }
     }

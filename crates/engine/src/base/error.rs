@@ -4,7 +4,7 @@ use forebay_cache::ForwardingError;
 use forebay_origin::OriginError;
 use forebay_types::{Endpoint, Lfn, LfnError, Side};
 
-/// Why a request could not be served. Cheap to clone: one failure may have to be told to several waiters.
+/// Why a request could not be served. Cheap to clone: one failure may be reported to several waiters.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The path is malformed.
@@ -12,69 +12,40 @@ pub enum Error {
     Path(#[from] LfnError),
     /// No export covers the path.
     #[error("path {lfn} is disallowed: no export covers it")]
-    NotExported {
-        /// The path.
-        lfn: Lfn,
-    },
+    NotExported { lfn: Lfn },
     /// The origin that the path names is not on the allow-list.
     #[error("forwarding to {origin} is disallowed: it is not on this cache's list of origins")]
-    ForwardingDenied {
-        /// The origin.
-        origin: Endpoint,
-    },
+    ForwardingDenied { origin: Endpoint },
     /// The path names an origin in a way that cannot be served.
     #[error("{error}")]
-    Forwarding {
-        /// What is wrong.
-        error: ForwardingError,
-    },
+    Forwarding { error: ForwardingError },
     /// Something this release cannot do.
     #[error("{what} is not supported")]
-    Unsupported {
-        /// What was asked for.
-        what: String,
-    },
+    Unsupported { what: String },
     /// The path does not exist in an exported directory.
     #[error("{lfn}: no such file or directory")]
-    NotFound {
-        /// The path.
-        lfn: Lfn,
-    },
+    NotFound { lfn: Lfn },
     /// A directory where a file was wanted.
     #[error("{lfn} is a directory")]
-    IsDirectory {
-        /// The path.
-        lfn: Lfn,
-    },
+    IsDirectory { lfn: Lfn },
     /// A file where a directory was wanted.
     #[error("{lfn} is not a directory")]
-    NotDirectory {
-        /// The path.
-        lfn: Lfn,
-    },
+    NotDirectory { lfn: Lfn },
     /// The operating system does not let the server read an exported file.
     #[error("{lfn} may not be read by the server")]
-    NotReadable {
-        /// The path.
-        lfn: Lfn,
-    },
+    NotReadable { lfn: Lfn },
     /// The origin failed or refused.
     #[error(transparent)]
     Origin(#[from] OriginError),
     /// The copy in the cache belongs to an older content of the file; opening it again helps.
     #[error("{lfn} changed at its origin: open it again")]
-    Changed {
-        /// The file.
-        lfn: Lfn,
-    },
+    Changed { lfn: Lfn },
     /// The copy in the cache could not be compared with its origin for too long.
     #[error(
         "{lfn} was last found unchanged {seconds} s ago, and its origin {origin} cannot be asked now: try again later ({reason})"
     )]
     Stale {
-        /// The file.
         lfn: Lfn,
-        /// The origin.
         origin: Endpoint,
         /// Age of the last good check in seconds.
         seconds: u64,
@@ -83,24 +54,17 @@ pub enum Error {
     },
     /// The client wants the file only if it is in the cache, and it is not.
     #[error("{lfn} is not in the cache")]
-    NotCached {
-        /// The file.
-        lfn: Lfn,
-    },
+    NotCached { lfn: Lfn },
     /// A manager has no server left to which it could send the client.
     #[error("{lfn}: neither the filler of the cache nor the origin can be used now: try again later")]
-    NoServer {
-        /// The file.
-        lfn: Lfn,
-    },
+    NoServer { lfn: Lfn },
     /// The disk of the cache, or of an exported directory, failed.
     #[error("{doing} {lfn}: {reason}")]
     Disk {
-        /// The file.
         lfn: Lfn,
-        /// What was under way.
+        /// Operation that failed, as a verb form: `reading`.
         doing: &'static str,
-        /// The system's own words.
+        /// The message of the operating system.
         reason: String,
     },
     /// Too many files are open.
@@ -135,10 +99,7 @@ pub enum Error {
     ShuttingDown,
     /// A fault of our own; it costs this request and no other.
     #[error("internal error: {what}")]
-    Internal {
-        /// What happened.
-        what: &'static str,
-    },
+    Internal { what: &'static str },
 }
 
 impl Error {
@@ -165,6 +126,7 @@ impl Error {
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
+            // The origin's own answer decides: a refusal stays one, a lost connection does not.
             Self::Origin(error) => error.is_retryable(),
             Self::Changed { .. }
             | Self::Stale { .. }
@@ -175,6 +137,8 @@ impl Error {
             | Self::NoIndex
             | Self::BeingRemoved { .. }
             | Self::ShuttingDown => true,
+            // Repeating the request changes nothing about these: the client, the configuration or the disk has to
+            // change first.
             Self::Path(_)
             | Self::NotExported { .. }
             | Self::ForwardingDenied { .. }
@@ -193,5 +157,6 @@ impl Error {
 
 /// An error and what caused it.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
+    // One level: the messages of the store and the index name their cause in the source only.
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

@@ -18,6 +18,7 @@ impl Latch {
     /// Sets it; false when it was set before.
     pub(crate) fn set(&self) -> bool {
         let is_first = !self.is_set.swap(true, Ordering::AcqRel);
+        // After the store: a waiter that wakes up, or registers in between, sees the flag.
         self.told.notify_waiters();
         is_first
     }
@@ -30,6 +31,7 @@ impl Latch {
     pub(crate) async fn wait(&self) {
         while !self.is_set() {
             let mut told = pin!(self.told.notified());
+            // Registered before the second look at the flag: a set in between wakes this waiter.
             told.as_mut().enable();
             if self.is_set() {
                 return;

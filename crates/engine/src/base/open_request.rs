@@ -21,7 +21,7 @@ pub struct OpenRequest {
 }
 
 /// The servers that failed a client, as it reports them when it comes back. It names hosts without ports: several servers of
-/// one host are told apart by how often the host is named.
+/// one host are distinguished by how often the host is named.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Tried {
     hosts: Vec<String>,
@@ -52,6 +52,7 @@ impl From<RequestPath> for OpenRequest {
     /// Reads the parameters that XRootD clients write after a path. Those that concern only the hop to this server do not go
     /// to the origin.
     fn from(path: RequestPath) -> Self {
+        // Most requests carry no parameters: nothing is parsed or allocated.
         if path.cgi.is_empty() {
             return Self::of(path.lfn);
         }
@@ -61,6 +62,7 @@ impl From<RequestPath> for OpenRequest {
         for pair in path.cgi.split('&').filter(|pair| !pair.is_empty()) {
             let key = pair.split('=').next().unwrap_or_default();
             only_if_cached |= key == ONLY_IF_CACHED;
+            // Parameters of the XRootD client library concern its connection to this server.
             let is_for_this_hop = key.starts_with("xrd.") || key.starts_with("xrdcl.");
             if is_for_this_hop || matches!(key, "tried" | "triedrc" | ONLY_IF_CACHED) {
                 continue;
@@ -77,12 +79,14 @@ impl From<RequestPath> for OpenRequest {
 impl Tried {
     fn of(path: &RequestPath) -> Self {
         let list = |key| path.cgi_value(key).into_iter().flat_map(|values| values.split(','));
+        // Clients write IPv6 addresses in brackets.
         let hosts = list("tried").map(|host| host.trim_matches(['[', ']'])).filter(|host| !host.is_empty());
         Self { hosts: hosts.map(str::to_owned).collect(), is_missing: list("triedrc").any(|reason| reason == "enoent") }
     }
 
     /// Whether the client has been at `server`. Counts once for each time the client names its host.
     pub(crate) fn take(&mut self, server: &Endpoint) -> bool {
+        // Removed once matched: the next server of the same host needs a further mention.
         let place = self.hosts.iter().position(|host| host.eq_ignore_ascii_case(server.host()));
         place.map(|place| self.hosts.swap_remove(place)).is_some()
     }

@@ -39,7 +39,8 @@ pub struct Options {
     pub direct_mode: u32,
     /// How long such a file counts as open.
     pub direct_lease: Duration,
-    /// Whether files that others can read are kept for as long as these may read them, which their times of last access tell.
+    /// Whether files that other processes can read are kept while their times of last access show that they are in
+    /// use.
     pub honours_access_times: bool,
     /// Whether complete files are opened to others as soon as they are on disk, for a manager to send clients there.
     pub publishes_complete: bool,
@@ -82,7 +83,6 @@ impl Default for Options {
 /// How the cache is kept within bounds, and how often that is looked after.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PurgeOptions {
-    /// The bounds.
     pub rules: PurgeRules,
     /// How often the room is measured. A write that meets a mark does not wait for that.
     pub interval: Duration,

@@ -19,6 +19,7 @@ impl Pauses {
     /// begins.
     pub(crate) fn start(&self, volume: Option<VolumeId>) -> bool {
         let of_it = self.0.iter().filter(|(id, _)| volume.is_none_or(|volume| **id == volume));
+        // A fold and not `any`: every pause has to begin, also after the first new one.
         of_it.fold(false, |is_new, (_, pause)| pause.start() || is_new)
     }
 
@@ -68,15 +69,19 @@ impl Pause {
     fn start(&self) -> bool {
         let now_ms = self.now_ms();
         let length_ms = u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX);
+        // A pause that had ended counts as new: the failure is logged once per pause.
         self.until_ms.swap(now_ms.saturating_add(length_ms), Relaxed) <= now_ms
     }
 
     /// A pause that lasts for another reason continues.
     fn note_full(&self) {
+        // Set only if no pause is on: a disk that fails for another reason must not be written when there is space
+        // again.
         self.is_for_room.store(!self.is_on() || self.is_for_room.load(Relaxed), Relaxed);
     }
 
     fn end_of_full(&self) {
+        // Swapped: the flag is used up, so a later pause for another reason is not ended by it.
         if self.is_for_room.swap(false, Relaxed) {
             self.until_ms.store(0, Relaxed);
         }
@@ -84,6 +89,7 @@ impl Pause {
 
     fn is_on(&self) -> bool {
         let until_ms = self.until_ms.load(Relaxed);
+        // Zero means that there never was a pause: it must not depend on the clock.
         until_ms != 0 && self.now_ms() < until_ms
     }
 

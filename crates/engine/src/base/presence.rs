@@ -1,6 +1,6 @@
 //! Whether the cache has a file.
 
-/// Whether the cache has a file, or a part of it, as far as memory tells.
+/// Whether the cache has a file, or a part of it, according to what is in memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Presence {
     Have,

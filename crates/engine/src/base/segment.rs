@@ -1,4 +1,4 @@
-//! What a read is answered with.
+//! The parts of an answer to a read.
 
 use bytes::Bytes;
 use forebay_types::ByteRange;
@@ -9,7 +9,6 @@ use std::{fs::File, sync::Arc};
 pub enum Segment {
     /// A range of an open file, all of it on disk.
     File {
-        /// The open file.
         file: Arc<File>,
         /// Where in it the bytes are.
         range: ByteRange,
@@ -19,7 +18,6 @@ pub enum Segment {
 }
 
 impl Segment {
-    /// Number of bytes.
     #[must_use]
     pub const fn len(&self) -> u64 {
         match self {

@@ -9,7 +9,8 @@ pub enum Workers {
     /// On tokio's pool of blocking threads.
     #[default]
     Pool,
-    /// On the thread of the runtime, after the delay that the function tells: with a runtime of one thread and a paused clock
+    /// On the thread of the runtime, after the delay that the function returns: with a runtime of one thread and a
+    /// paused clock
     /// the same happens each time.
     Inline(Arc<dyn Fn() -> Duration + Send + Sync>),
 }
@@ -20,6 +21,7 @@ impl Workers {
         match self {
             Self::Pool => tokio::task::spawn_blocking(work),
             Self::Inline(delay) => {
+                // Asked now and not in the task: the order of the delays is that of the starts, the same in each run.
                 let delay = delay();
                 tokio::spawn(async move {
                     tokio::time::sleep(delay).await;

@@ -14,13 +14,14 @@ impl Catalog {
     pub(crate) async fn commit(self: &Arc<Self>) {
         let catalog = Arc::clone(self);
         let committed = DetachOnDrop::new(async move {
+            // One commit at a time: two of them could commit changes of one entry in the wrong order.
             let _turn = catalog.committing.lock().await;
             catalog.commit_noted().await;
         });
         committed.await;
     }
 
-    /// Commits what is noted of one entry, together with everything else when there is anything. Goes on as [`Self::commit`].
+    /// Commits the notes of one entry, together with everything else if there is any. Continues as [`Self::commit`].
     pub(crate) async fn commit_of(self: &Arc<Self>, key: &CacheKey) {
         let (catalog, key) = (Arc::clone(self), key.clone());
         let committed = DetachOnDrop::new(async move {
@@ -31,14 +32,15 @@ impl Catalog {
         committed.await;
     }
 
-    /// Commits what a walk over the disk has found since a slice of it was begun, and what is noted. Goes on as
+    /// Commits the results of a walk over the disk since its slice was begun, and the notes. Continues as
     /// [`Self::commit`].
     pub(super) async fn commit_slice(self: &Arc<Self>, mut walked: BTreeMap<CacheKey, Change>) {
         let catalog = Arc::clone(self);
         let committed = DetachOnDrop::new(async move {
             let _turn = catalog.committing.lock().await;
+            // Before the results of the walk: they were read from the disk before these notes were made.
             catalog.commit_noted().await;
-            // What is noted from now on is committed later, and wins.
+            // Later notes are committed later, and win.
             for noted in catalog.notes().end_slice() {
                 walked.remove(&noted);
             }
@@ -56,12 +58,14 @@ impl Catalog {
     /// Commits `changes`, or a part of the notes when there are none; false when there is no index that does.
     async fn commit_some(self: &Arc<Self>, changes: BTreeMap<CacheKey, Change>) -> bool {
         let Some(index) = self.index() else { return false };
+        // An empty map stands for the notes: a walk without results is never committed.
         let changes = if changes.is_empty() { self.notes().take(COMMIT_ENTRIES_MAX) } else { Arc::new(changes) };
         let now = forebay_net::clock::now_unix();
         let (catalog, open) = (Arc::clone(self), Arc::clone(&index));
         let applied = self.workers.run(move || {
             let applied = open.apply(now, changes.iter())?;
             for change in &applied {
+                // In this order: an observer that looks a key up afterwards finds its account.
                 catalog.observer.changed(change);
                 catalog.known.note(&change.key, change.after.is_some());
             }
@@ -69,6 +73,7 @@ impl Catalog {
         });
         match applied.await {
             Ok(Ok(applied)) => {
+                // Only now do the notes let go of the keys: they are known to the index by then.
                 self.notes().note_committed();
                 let files = {
                     let mut state = self.state();
@@ -79,9 +84,12 @@ impl Catalog {
                 self.metrics.set_index_entries(files);
                 return true;
             }
+            // The index failed: it is taken out of use before the notes come back, so that the next tick does not try
+            // it again.
             Ok(Err(error)) => self.give_up(&index, &error),
             Err(_) => self.give_up(&index, &broke_off()),
         }
+        // Put back, not dropped: they are committed when the index is open again.
         self.notes().put_back();
         false
     }

@@ -1,48 +1,39 @@
-//! What the engine reports of an entry.
+//! The report about an entry.
 
 use forebay_cache::{CacheKey, EntryId};
 use forebay_index::Record;
 use forebay_store::VolumeId;
 use forebay_types::{Checksum, Endpoint};
 
-/// What is known of an entry. Times are in seconds of the Unix epoch.
+/// An entry as the index knows it. Times are in seconds of the Unix epoch.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EntryInfo {
-    /// Its key.
     pub key: CacheKey,
-    /// Its number in the index.
+    /// Changes when the file is fetched again under the same key.
     pub id: EntryId,
-    /// The disk it is on.
     pub volume: VolumeId,
     /// Size of the file in bytes.
     pub size: u64,
-    /// Bytes of it that are on disk.
     pub present_bytes: u64,
-    /// Size of its blocks in bytes.
+    /// In bytes, except for the last block of the file.
     pub block_size: u64,
-    /// When it was created.
     pub created: i64,
-    /// When it was last used.
     pub last_use: i64,
-    /// How often it was used.
     pub uses: u64,
     /// When the copy was last found to be the origin's file.
     pub validated: Option<i64>,
-    /// Until when it is not purged.
+    /// End of the time in which it is not purged.
     pub pinned_until: Option<i64>,
-    /// The organisation it was fetched for.
+    /// The organization of the first client that belongs to one.
     pub owner: Option<String>,
-    /// Whether all of the file is on disk.
     pub is_complete: bool,
-    /// Whether a client has it open.
     pub is_open: bool,
-    /// The server it was fetched from.
     pub origin: Option<Endpoint>,
-    /// When the file was last changed there.
+    /// Time of the last change at the origin.
     pub origin_mtime: Option<i64>,
-    /// The checksum that the origin told.
+    /// As `algorithm:value`.
     pub origin_checksum: Option<String>,
-    /// Checksums of the whole file.
+    /// Of the whole file, computed here.
     pub checksums: Vec<Checksum>,
 }
 

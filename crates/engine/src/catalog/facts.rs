@@ -1,4 +1,4 @@
-//! What an entry on disk tells about itself, in the words of the index.
+//! Translates an entry on disk into the terms of the index.
 
 use crate::Checksum;
 use forebay_cache::Cinfo;
@@ -19,13 +19,13 @@ pub(crate) fn disk_facts(volume: VolumeId, identity: FileIdentity, cinfo: &Cinfo
     }
 }
 
-/// What a mark tells of the origin's file.
+/// The facts that a mark records about the origin's file.
 pub(crate) fn learnt(mark: &OriginMark) -> Facts {
     let origin = OriginFacts { endpoint: mark.endpoint.clone(), validator: mark.validator.clone() };
     Facts { origin: Some(origin), validated: mark.checked, ..Facts::default() }
 }
 
-/// What checksums of a file tell the index.
+/// The facts that checksums of a file add to its record.
 pub(crate) fn facts_of(checksums: &[Checksum]) -> Facts {
     Facts { checksums: checksums.to_vec(), ..Facts::default() }
 }

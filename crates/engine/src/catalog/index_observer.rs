@@ -3,7 +3,8 @@
 use forebay_cache::CacheKey;
 use forebay_index::{Applied, Record};
 
-/// Is told of every entry in the index, and of every change, in the order of the changes. The methods run on a worker and must
+/// Is notified of every entry in the index, and of every change, in the order of the changes. The methods run on a
+/// worker and must
 /// not wait.
 pub(crate) trait IndexObserver: Send + Sync + 'static {
     /// Everything reported so far is void: every entry is reported again.

@@ -11,7 +11,6 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Forgets everything.
     pub(super) fn clear(&self) {
         *self.hashes() = HashSet::new();
     }

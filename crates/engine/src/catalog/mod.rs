@@ -1,6 +1,7 @@
 //! The engine's view of the index: changes of entries are noted here at once and committed to the index later.
 //!
-//! Notes never wait: they are merged in memory and committed once per tick, on the workers. Nothing depends on it: an index
+//! Notes never wait: they are merged in memory and committed once per tick, on the workers. No request depends on the
+//! index: one
 //! that fails is counted and opened again later, and made again from the disk when something was missed meanwhile.
 
 pub(crate) mod commit;
@@ -79,12 +80,13 @@ impl Catalog {
 
     /// Notes what became of an entry. Never waits; beyond a limit the note is lost, and the index made again from the disk.
     pub(crate) fn note(&self, key: &CacheKey, change: Change) {
+        // Counted here; whether the index has to be made again is decided by the task that commits.
         if !self.notes().add(key, change) {
             self.metrics.add_index_error();
         }
     }
 
-    /// Whether the disk may hold an entry of `key`, as far as that is known without asking it. False is wrong when files
+    /// Whether the disk may hold an entry of `key`, answered without asking the disk. False is wrong when files
     /// were put on the disk by another process.
     pub(crate) fn may_have(&self, key: &CacheKey) -> bool {
         // A commit makes keys known before the notes let go of them: in this order none is missed on its way.
@@ -118,6 +120,7 @@ impl Catalog {
 
     /// The record of an entry, if it has one, with all that was noted of it; `None` while the index is not open.
     pub(crate) async fn record(self: &Arc<Self>, key: &CacheKey) -> Option<Option<Record>> {
+        // The notes of the entry first: a record without them would be older than the last answer.
         self.commit_of(key).await;
         let key = key.clone();
         self.ask(move |index| index.get(&key)).await
@@ -129,6 +132,7 @@ impl Catalog {
         after: Option<CacheKey>,
         limit: usize,
     ) -> Option<Vec<(CacheKey, Record)>> {
+        // As above, but a page may touch any entry: everything is committed.
         self.commit().await;
         self.ask(move |index| index.page(after.as_ref(), limit)).await
     }
@@ -140,6 +144,7 @@ impl Catalog {
     ) -> Option<T> {
         let index = self.index()?;
         let asked = Arc::clone(&index);
+        // A panic yields nothing: the index itself did not report a failure, so it stays in use.
         match self.workers.run(move || question(&asked)).await.ok()? {
             Ok(answer) => Some(answer),
             Err(error) => {
@@ -161,11 +166,13 @@ impl Catalog {
     fn give_up(&self, failed: &Arc<Index>, error: &IndexError) {
         self.metrics.add_index_error();
         let mut state = self.state();
+        // Only the index that failed: another task may have opened a new one in the meantime.
         if state.index.as_ref().is_some_and(|index| Arc::ptr_eq(index, failed)) {
             tracing::error!(
                 reason = crate::base::error::with_cause(error),
-                "the index failed: going on without it for a while"
+                "the index failed: continuing without it until it is opened again"
             );
+            // A damaged index is discarded at the next open; one whose disk failed is kept.
             state.fail(error.is_damage());
             self.metrics.set_index_phase(forebay_telemetry::IndexPhase::Off);
         }

@@ -1,4 +1,4 @@
-//! What was noted and is not committed yet.
+//! Notes that are not committed yet.
 
 use forebay_cache::CacheKey;
 use forebay_index::Change;
@@ -17,7 +17,7 @@ const BLOCK_SUMS_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Notes {
     changes: BTreeMap<CacheKey, Change>,
-    /// What was taken out last, while it is being committed.
+    /// Notes taken out last, while they are being committed.
     committing: Arc<BTreeMap<CacheKey, Change>>,
     block_sums: usize,
     /// A note was lost: the index does not know of every entry.
@@ -30,14 +30,17 @@ impl Notes {
     /// Adds a note; false when it is lost because there are too many.
     pub(crate) fn add(&mut self, key: &CacheKey, change: Change) -> bool {
         if let Some(noted) = &mut self.since_slice {
+            // Also for notes that are lost below: the walk's result for the entry is outdated in any case.
             noted.insert(key.clone());
         }
         let sums = change.block_sum_count();
+        // Without a lost mark: checksums are learned again at the next read, the index misses no entry.
         if sums > 0 && self.block_sums.saturating_add(sums) > BLOCK_SUMS_MAX {
             return false;
         }
         let is_full = self.changes.len() >= ENTRIES_MAX;
         match self.changes.entry(key.clone()) {
+            // Merging takes no further place, so known entries are never lost.
             Entry::Occupied(mut waiting) => waiting.get_mut().merge(change),
             Entry::Vacant(_) if is_full => {
                 self.has_lost = true;
@@ -56,18 +59,20 @@ impl Notes {
             None => BTreeMap::new(),
         };
         self.committing = Arc::new(std::mem::replace(&mut self.changes, rest));
+        // Counted again rather than subtracted: merged changes may hold fewer sums than were added.
         self.block_sums = self.changes.values().map(Change::block_sum_count).sum();
         Arc::clone(&self.committing)
     }
 
-    /// What was taken is in the index, and known to be there.
+    /// The notes taken out are in the index, and known to be there.
     pub(crate) fn note_committed(&mut self) {
         self.committing = Arc::default();
     }
 
-    /// What was taken could not be committed: puts it back, before what came meanwhile.
+    /// The notes taken out could not be committed: puts them back, before later ones.
     pub(crate) fn put_back(&mut self) {
         for (key, change) in Arc::unwrap_or_clone(std::mem::take(&mut self.committing)) {
+            // The newer note is taken out first and merged last, so that it wins.
             let later = self.changes.remove(&key);
             self.add(&key, change);
             if let Some(later) = later {
@@ -81,7 +86,6 @@ impl Notes {
         self.changes.contains_key(key) || self.committing.contains_key(key)
     }
 
-    /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

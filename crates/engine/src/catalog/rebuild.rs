@@ -54,7 +54,10 @@ impl Catalog {
     /// Begins a walk over the first disk whose entries are not all in the index, if there is one that can be read.
     /// After a walk, it is one after `after`.
     pub(super) async fn begin_walk(self: &Arc<Self>, after: Option<VolumeId>) -> Option<Walk> {
+        // Reported before the walk begins, so that an empty cache is ready at once.
         let walk = self.find_walk(after).await;
+        // A walk over recent changes only finds the entries of the last seconds before a crash: the index counts as
+        // complete.
         let is_complete = walk.as_ref().is_none_or(|walk| walk.changed_since.is_some());
         self.state().serve(is_complete, walk.is_none());
         if self.index().is_some() {
@@ -75,6 +78,7 @@ impl Catalog {
     /// Begins walks over all disks: the index has missed something.
     pub(super) async fn begin_anew(self: &Arc<Self>) -> Option<Walk> {
         tracing::warn!("more became of entries than could be noted: the index is made again");
+        // The walk has to be begun later: the lost mark is set again.
         if self.ask(forebay_index::Index::forget_walks).await.is_none() {
             self.notes().note_lost();
             return None;
@@ -87,16 +91,20 @@ impl Catalog {
         let index = self.index()?;
         let (asked, disk) = (Arc::clone(&index), Arc::clone(&self.disk));
         let found = self.on_worker(move || {
+            // Read before the walk: entries with this number or a later one were noted after it began.
             let since = asked.next_id();
             let missed_since = asked.missed_since()?.map(|time| time.saturating_sub(MISSED_SECONDS_MAX));
             let volumes = disk.volumes().into_iter().filter(|volume| after.is_none_or(|after| volume.id > after));
             for VolumeInfo { id, path, health, .. } in volumes {
                 let is_walked = asked.is_walked(id.0, &path)?;
+                // An offline disk keeps its entries in the index; it is walked over when it is back.
                 if health.is_online() && (!is_walked || missed_since.is_some()) {
-                    let changed_since = missed_since.filter(|_| is_walked);
+                    // A disk that was never walked over is read as a whole.
+                    let changed_since = if is_walked { missed_since } else { None };
                     return Ok(Some((id, path, disk.scan(id, changed_since), since, changed_since)));
                 }
             }
+            // Only when no disk is left to look at: an interrupted walk begins again with the same times.
             if missed_since.is_some() {
                 asked.forget_missed()?;
             }
@@ -121,10 +129,12 @@ impl Catalog {
     /// Walks on for a slice, commits what it has found, and pauses.
     pub(super) async fn walk_on(self: &Arc<Self>, walk: Walk) -> WalkedTo {
         let began = forebay_net::clock::monotonic();
+        // Before the disk is read: notes during the slice are newer than its results.
         self.notes().begin_slice();
         let (mut walk, found) = match self.workers.run(move || walk.slice()).await {
             Ok((walk, Ok(found))) => (walk, found),
             Ok((walk, Err(error))) => {
+                // Also after a failure: the record of notes would grow until the next slice.
                 self.notes().end_slice();
                 self.note_walk_failure(&walk.root, &error);
                 return WalkedTo::Failure;
@@ -145,12 +155,14 @@ impl Catalog {
             return WalkedTo::End(volume);
         }
         let took = forebay_net::clock::monotonic().saturating_duration_since(began);
+        // In proportion to the work: a busy disk, which takes longer, gets longer pauses too.
         tokio::time::sleep((took / 2).min(PAUSE_MAX)).await;
         WalkedTo::Slice(walk)
     }
 
     async fn end_walk(self: &Arc<Self>, walk: Walk) {
         let Walk { volume, root, files, orphans, unusable, changed_since, .. } = walk;
+        // The disk was walked over before: its mark does not change.
         if changed_since.is_some() {
             tracing::info!(disk = %root.display(), files, "looked for what came just before the last end");
             return;
@@ -168,6 +180,7 @@ impl Catalog {
 impl Walk {
     fn slice(mut self) -> (Self, Result<ScanSlice, StoreError>) {
         let mut all = ScanSlice::default();
+        // In small steps, so that a disk counts as silent only if one step hangs.
         for _ in 0..SLICE_NAMES / STEP_NAMES {
             match self.scan.next_slice(STEP_NAMES) {
                 Ok(step) => {

@@ -7,7 +7,7 @@ use forebay_telemetry::IndexPhase;
 use std::{sync::Arc, time::Duration};
 use tokio::time::MissedTickBehavior;
 
-/// How often notes are committed: a crash costs no more than this of what cannot be told from the disk.
+/// How often notes are committed: a crash costs no more than this of the facts that the disk does not hold.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Ticks between looks for disks that have come back and were not walked over yet.
@@ -16,10 +16,10 @@ const LOOK_TICKS: u32 = 120;
 /// Pause before an index that failed is opened again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(10);
 
-/// Entries that are read at a time.
+/// Entries read in one transaction.
 const LOAD_PAGE: usize = 10_000;
 
-/// Looks after the index, for ever.
+/// Keeps the index open and up to date until the task is aborted.
 pub(crate) async fn run(catalog: Arc<Catalog>) {
     loop {
         match catalog.open().await {
@@ -31,6 +31,7 @@ pub(crate) async fn run(catalog: Arc<Catalog>) {
                 tracing::error!(reason = crate::base::error::with_cause(&error), "the index cannot be opened");
             }
         }
+        // Also after an orderly failure: an index on a failing disk is not opened in a loop.
         tokio::time::sleep(REOPEN_PAUSE).await;
     }
 }
@@ -43,10 +44,13 @@ impl Catalog {
         let place = Arc::clone(&self.place);
         let (index, found) = self
             .on_worker(move || {
+                // Discarded only after damage, never because the disk did not answer.
                 if is_damaged {
                     place.discard()?;
                 }
                 let (index, found) = place.open()?;
+                // Until `end_use` the index counts as not closed: after a crash the last entries are looked for on
+                // disk.
                 index.begin_use()?;
                 Ok((index, found))
             })
@@ -67,13 +71,15 @@ impl Catalog {
         Ok(())
     }
 
-    /// Tells the follower of every entry.
+    /// Reports every entry to the observer.
     async fn load(self: &Arc<Self>, index: &Arc<Index>) -> Result<(), IndexError> {
+        // The observer starts from nothing: an earlier index may have been reported to it in part.
         self.observer.begin();
         self.known.clear();
         let mut after: Option<CacheKey> = None;
         loop {
             let (catalog, index, from) = (Arc::clone(self), Arc::clone(index), after.take());
+            // Page by page on a worker: the whole index would take too much memory and one thread for too long.
             let last = self.on_worker(move || {
                 let page = index.page(from.as_ref(), LOAD_PAGE)?;
                 for (key, record) in &page {
@@ -97,6 +103,7 @@ impl Catalog {
         let mut walk = self.begin_walk(None).await;
         let mut ticks_to_look = LOOK_TICKS;
         while self.index().is_some() {
+            // A walk continues without waiting for the tick; each slice commits the notes as well.
             if let Some(walking) = walk.take() {
                 walk = match self.walk_on(walking).await {
                     WalkedTo::Slice(walk) => Some(walk),
@@ -108,6 +115,7 @@ impl Catalog {
             ticks.tick().await;
             self.commit().await;
             ticks_to_look = ticks_to_look.saturating_sub(1);
+            // Taken at every tick: it resets the mark, so it is asked even if a look is due anyway.
             let has_lost = self.notes().take_has_lost();
             if has_lost || ticks_to_look == 0 {
                 ticks_to_look = LOOK_TICKS;
@@ -120,12 +128,15 @@ impl Catalog {
     pub(crate) async fn close(self: &Arc<Self>) {
         self.commit().await;
         let index = {
+            // Taken out under the lock: a late note finds no index and waits in vain, but commits nothing to a closed
+            // one.
             let mut state = self.state();
             let index = state.index.take();
             state.fail(false);
             index
         };
         let is_all_committed = self.notes().is_empty();
+        // With notes left over the index does not count as closed: the next start looks for what is missing.
         let closed = self.workers.run(move || match index {
             Some(index) if is_all_committed => index.end_use(),
             _ => Ok(()),

@@ -20,14 +20,16 @@ impl Catalog {
                 tokio::time::sleep(POLL).await;
             }
         };
-        // A caller that continues without it finds that out by asking.
+        // A caller that continues without the index finds that out when it asks.
         let _ = tokio::time::timeout(wait_max, settled).await;
     }
 
-    /// The checksums in chunk number `chunk` of the blocks of an entry, by their position; `None` when there is no index that
-    /// tells. Blocking.
+    /// The checksums in chunk number `chunk` of the blocks of an entry, by their position; `None` without an index to ask.
+    /// Blocking.
     pub(crate) fn block_sums(&self, key: &CacheKey, generation: Generation, chunk: u64) -> Option<Vec<(usize, u32)>> {
         self.ask_here(|index| {
+            // Of another generation: the sums would be those of a file that had the name before. No sums is an
+            // answer.
             let Some(record) = index.get(key)?.filter(|record| record.disk.generation == generation) else {
                 return Ok(Vec::new());
             };

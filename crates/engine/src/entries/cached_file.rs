@@ -53,7 +53,7 @@ pub(crate) struct CachedFile {
     read_ahead: FileReadAhead,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
-    /// The organisation of the first client that belongs to one.
+    /// The organization of the first client that belongs to one.
     owner: OnceLock<String>,
     retired: Latch,
     /// Whether it has become another file at its origin, or none: it is not opened there any more.
@@ -214,9 +214,10 @@ impl CachedFile {
     }
 
     pub(crate) fn segment(&self, range: ByteRange) -> Result<Segment, Error> {
-        let stored = self.stored.as_ref().filter(|_| !range.is_empty());
-        let stored = stored.ok_or(Error::Internal { what: "bytes on disk are not there" })?;
-        Ok(Segment::File { file: Arc::clone(stored.data.file()), range })
+        match &self.stored {
+            Some(stored) if !range.is_empty() => Ok(Segment::File { file: Arc::clone(stored.data.file()), range }),
+            _ => Err(Error::Internal { what: "bytes on disk are not there" }),
+        }
     }
 
     /// The file at its origin, opened when first needed; it must be the same file as the one that is cached.
@@ -373,14 +374,14 @@ impl CachedFile {
         self.users.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Notes the organisation of a client that has the file open. The first one counts, and is noted with the next record.
+    /// Notes the organization of a client that has the file open. The first one counts, and is noted with the next record.
     pub(crate) fn note_owner(&self, organization: Option<&str>) {
         if let Some(organization) = organization {
             self.owner.get_or_init(|| organization.to_owned());
         }
     }
 
-    /// The organisation of the first client that belongs to one.
+    /// The organization of the first client that belongs to one.
     pub(crate) fn owner(&self) -> Option<&str> {
         self.owner.get().map(String::as_str)
     }

@@ -94,7 +94,9 @@ async fn open_at_origin(
     target: &OriginTarget,
     grant: Option<OriginGrant>,
 ) -> Result<FromOrigin, OriginError> {
-    if let Some(opened) = grant.filter(|_| target.is_as_client()).and_then(OriginGrant::into_file) {
+    if target.is_as_client()
+        && let Some(opened) = grant.and_then(OriginGrant::into_file)
+    {
         return Ok(opened);
     }
     if let Some(missing) = target.key.as_ref().and_then(|key| target.decisions.missing(key)) {
@@ -165,7 +167,7 @@ pub(crate) async fn open_entry(context: &Arc<FileContext>, key: CacheKey, is_acc
     let opening = Arc::clone(context);
     let opened = context.options.workers.run(move || {
         let entry = disk.open_entry(&key)?;
-        if let Some(entry) = entry.as_ref().filter(|_| is_access) {
+        if is_access && let Some(entry) = &entry {
             let now = forebay_net::clock::now_unix();
             if let Err(error) = disk.touch(&key, now) {
                 opening.note_store_failure(DiskOperation::Open, Some(entry.volume()), &error);
@@ -225,7 +227,7 @@ async fn create_entry(
     }
     let cinfo = Cinfo::new(geometry, forebay_net::clock::now_unix(), ChecksumState::Net);
     // A file without bytes is never written.
-    let volume = disk.volume_for_new().filter(|_| geometry.file_size() > 0);
+    let volume = if geometry.file_size() > 0 { disk.volume_for_new() } else { None };
     if let Some(volume) = volume {
         let file = LazyDataFile::new(Arc::clone(context), key, cinfo.clone(), mark.clone(), volume);
         return Creation::Made(Box::new(StoredEntry::of_new(Arc::new(file), cinfo, mark)));

@@ -262,8 +262,8 @@ impl Comparison<'_> {
         match (known, told) {
             (Some(known), Some(told)) if known.algorithm == told.algorithm => {
                 let is_unchanged = known.value == told.value;
-                if let Some(identity) = identity.filter(|_| is_unchanged) {
-                    file.note_identity(&identity);
+                if is_unchanged && let Some(identity) = &identity {
+                    file.note_identity(identity);
                 }
                 Ok(Found::unchanged_if(is_unchanged))
             }

@@ -95,8 +95,10 @@ impl AccessTracker {
     /// Fetches a little more than the last read has led to. After [`Step::Done`] it is not called again.
     pub(crate) fn fetch_on(&self, file: &Arc<CachedFile>) -> Step {
         let mut recogniser = self.recogniser.lock();
-        let spared = recogniser.as_mut().filter(|_| !self.closed.is_set());
-        let step = spared.map_or(Step::Done, |recogniser| self.fetch_idle(file, recogniser));
+        let step = match recogniser.as_mut() {
+            Some(recogniser) if !self.closed.is_set() => self.fetch_idle(file, recogniser),
+            _ => Step::Done,
+        };
         if matches!(step, Step::Done) {
             self.end_idle_prefetch();
         }

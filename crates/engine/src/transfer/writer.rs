@@ -63,8 +63,8 @@ impl<'a> Writer<'a> {
                 self.ready.push(complete);
                 self.seen = complete.end();
             }
-        } else if let Some(block) =
-            self.split_block.filter(|_| Some(end) == self.fill.requests().first().map(|r| r.start()))
+        } else if let Some(block) = self.split_block
+            && Some(end) == self.fill.requests().first().map(|first| first.start())
         {
             self.ready.push(block);
         }

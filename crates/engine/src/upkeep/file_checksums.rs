@@ -98,9 +98,10 @@ impl FileChecksums {
 
     /// Whether an origin is known of that may have one of these checksums, and that they are compared with.
     fn is_to_be_asked(&self, key: &CacheKey, checksums: &[Checksum]) -> bool {
-        let Some(target) = (self.target_of)(key).filter(|_| self.check.context.options.integrity.compare) else {
+        if !self.check.context.options.integrity.compare {
             return false;
-        };
+        }
+        let Some(target) = (self.target_of)(key) else { return false };
         let memory = self.memory.lock();
         let may_have = |checksum: &Checksum| {
             let algorithm = ChecksumAlgorithm::parse(&checksum.algorithm);

@@ -49,7 +49,10 @@ pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec
 /// Blocking.
 pub(crate) fn is_left_by_others(context: &FileContext, key: &CacheKey) -> bool {
     let options = &context.options;
-    let Some(disk) = context.disk.as_ref().filter(|_| options.honours_access_times) else { return true };
+    if !options.honours_access_times {
+        return true;
+    }
+    let Some(disk) = &context.disk else { return true };
     let lease = i64::try_from(options.direct_lease.as_secs()).unwrap_or(i64::MAX);
     let closed = disk.close_to_others(key, forebay_net::clock::now_unix().saturating_sub(lease));
     // What can not even be looked at can not be read either.
