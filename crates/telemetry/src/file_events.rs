@@ -144,6 +144,7 @@ pub struct ReadAnswer {
 
 /// A subscriber to what happens to files. Its methods are called in the middle of requests: they do not block.
 pub trait FileEvents: fmt::Debug + Send + Sync {
+    /// A client has proven its identity, or was not asked to.
     fn login(&self, _event: &LoginEvent<'_>) {}
 
     /// Returns an observer of the reads if the subscriber wants those of this open. An open without one pays a look at an
@@ -152,12 +153,16 @@ pub trait FileEvents: fmt::Debug + Send + Sync {
         None
     }
 
+    /// A client reads a file of the cache by itself from now on.
     fn direct(&self, _event: &DirectEvent<'_>) {}
 
+    /// The last handle of an open is gone; follows each [`FileEvents::opened`].
     fn closed(&self, _event: &CloseEvent<'_>) {}
 
+    /// An open was refused before the engine looked at the file.
     fn refused(&self, _event: &RefusedEvent<'_>) {}
 
+    /// An open or a read of an open file failed.
     fn failed(&self, _event: &FailedEvent<'_>) {}
 }
 
