@@ -1,4 +1,4 @@
-//! What the engine spends on a read of what is there, on planning one that goes through the claims, and on a note for the
+//! Instructions that the engine spends on a read of what is there, on planning one that goes through the claims, and on a note for the
 //! index.
 
 use divan::{Bencher, black_box};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// The notes themselves: what keeps them is no part of the crate's interface.
+/// The notes themselves: their keeper is not a part of the crate's interface.
 #[allow(dead_code, reason = "only what a read notes is measured")]
 #[path = "../src/catalog/notes.rs"]
 mod notes;

@@ -30,7 +30,8 @@ impl Default for DiskHeadroom {
 impl DiskHeadroom {
     /// Counts what was added; whether a purge is due.
     pub(crate) fn add(&self, added: Footprint) -> bool {
-        let (bytes, inodes) = (self.bytes.add(added.bytes), self.inodes.add(added.inodes));
+        let bytes = self.bytes.add(added.bytes);
+        let inodes = self.inodes.add(added.inodes);
         bytes || inodes
     }
 

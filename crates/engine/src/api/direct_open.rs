@@ -79,13 +79,15 @@ impl Handle {
 
     /// The path of the file, if the client is to read it directly from now on; `None` if it has to be served. The handle stays usable.
     pub async fn switch(&self) -> Option<PathBuf> {
-        let (opened, file) = (self.opened(), self.cached()?);
+        let opened = self.opened();
+        let file = self.cached()?;
         // A try is used up whether or not it succeeds: clients that never follow the redirect stop costing a look at
         // the disk.
         if !opened.switching.take_try() {
             return None;
         }
-        let (path, key) = (file.readable_path().await?, file.key()?);
+        let path = file.readable_path().await?;
+        let key = file.key()?;
         let context = file.context();
         let leases = opened.switching.leases.as_ref()?;
         // The handle stays open, so the lease needs an attachment of its own.
@@ -97,7 +99,9 @@ impl Handle {
         // Several reads of one handle may be answered so: the switch is counted and logged once.
         if !opened.switching.is_done.swap(true, Ordering::Relaxed) {
             context.metrics.add_direct_switch();
-            let (open, client, lfn) = (Some(opened.number), opened.client(), opened.lfn());
+            let open = Some(opened.number);
+            let client = opened.client();
+            let lfn = opened.lfn();
             context.options.events.direct(&DirectEvent { open, client, lfn, path: &path });
         }
         Some(path)

@@ -216,7 +216,8 @@ impl Engine {
     /// When the operating system does not report it.
     pub async fn space(&self) -> Result<Space, Error> {
         let root = Lfn::parse("/")?;
-        let (disk, routes) = (self.inner.context.disk.clone(), self.routes());
+        let disk = self.inner.context.disk.clone();
+        let routes = self.routes();
         self.blocking(&root.clone(), move || {
             let failed = |error: io::Error| disk_error(&error, &root, "measuring the space of");
             let (total_bytes, free_bytes) = match disk {
@@ -312,7 +313,8 @@ impl Engine {
 impl Inner {
     fn start_tasks(&self, completed: mpsc::Receiver<CompletedFile>) {
         let Self { context, open_files, .. } = self;
-        let (interval, workers) = (context.options.sync_interval, context.options.workers.clone());
+        let interval = context.options.sync_interval;
+        let workers = context.options.workers.clone();
         self.add_task(tokio::spawn(sync::run(Arc::clone(open_files), interval, workers)));
         self.add_task(tokio::spawn(disk_watch::run(Arc::clone(context), Arc::clone(open_files))));
         if let Some(catalog) = &context.catalog {

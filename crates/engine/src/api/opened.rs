@@ -63,8 +63,11 @@ impl Opened {
         (metrics, events): (&Metrics, &Observers),
         switching: Switching,
     ) -> Self {
-        let (number, at) = (events.next_open(), forebay_net::clock::monotonic());
-        let (client, origin, size) = (&caller.client, source.origin(), source.size());
+        let number = events.next_open();
+        let at = forebay_net::clock::monotonic();
+        let client = &caller.client;
+        let origin = source.origin();
+        let size = source.size();
         let reads = events.opened(&OpenEvent { open: number, at, client, lfn: &lfn, origin, size, purpose });
         Self {
             account: metrics.open_handle(),
@@ -95,8 +98,11 @@ impl Opened {
 
     /// Reports a failed read.
     pub(crate) fn report_failure(&self, side: Side, kind: &'static str, reason: &str) {
-        let (at, open, duration) = (forebay_net::clock::monotonic(), Some(self.number), None);
-        let (client, lfn) = (&self.caller.client, &self.lfn);
+        let at = forebay_net::clock::monotonic();
+        let open = Some(self.number);
+        let duration = None;
+        let client = &self.caller.client;
+        let lfn = &self.lfn;
         self.events.failed(&FailedEvent { at, client, lfn, open, side, kind, reason, duration });
     }
 
@@ -140,7 +146,10 @@ impl Drop for Opened {
             Source::Cached(file) => file.detach(duration),
             Source::Local { .. } => 1,
         };
-        let (client, lfn, origin, account) = (&self.caller.client, &self.lfn, self.source.origin(), &self.account);
+        let client = &self.caller.client;
+        let lfn = &self.lfn;
+        let origin = self.source.origin();
+        let account = &self.account;
         let event = CloseEvent { open: self.number, at, client, lfn, origin, account, duration, opens };
         if let Some(reads) = &self.reads {
             reads.closed(&event);

@@ -232,7 +232,8 @@ impl Engine {
         request: &OpenRequest,
         caller: &Caller,
     ) -> Result<CachingDecision, Error> {
-        let (rules, rule_path) = (&target.decisions.options.rules, target.rule_path());
+        let rules = &target.decisions.options.rules;
+        let rule_path = target.rule_path();
         let Client { user, host, .. } = &caller.client;
         let subject = Subject { path: &rule_path, user, host, cgi: &request.parameters, size: None };
         // Most rules do not depend on the size: no lookup is needed then.
@@ -302,10 +303,14 @@ impl Engine {
         // Shared: the load may be started again after a retired file, and only the first attempt may use the grant.
         let grant = Arc::new(Mutex::new(grant));
         let load = {
-            let (context, metadata, target) = (Arc::clone(context), Arc::clone(self.metadata()), target.clone());
+            let context = Arc::clone(context);
+            let metadata = Arc::clone(self.metadata());
+            let target = target.clone();
             move || {
                 // Taken here and not in the future: a second call of the closure finds none.
-                let (grant, metadata, asked) = (grant.lock().take(), Arc::clone(&metadata), target.clone());
+                let grant = grant.lock().take();
+                let metadata = Arc::clone(&metadata);
+                let asked = target.clone();
                 let checksum = async move { metadata.checksum(&asked, None, None).await.ok().flatten() };
                 load(Arc::clone(&context), target.clone(), grant, checksum)
             }

@@ -50,7 +50,8 @@ impl Engine {
             if self.open_files().find(key).is_some_and(|file| file.is_open()) {
                 return Ok(Evicted::Open);
             }
-            let (looking, key) = (Arc::clone(context), key.clone());
+            let looking = Arc::clone(context);
+            let key = key.clone();
             let looked = context.options.workers.run(move || is_left_by_others(&looking, &key)).await;
             if !looked.unwrap_or(false) {
                 return Ok(Evicted::Open);

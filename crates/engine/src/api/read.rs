@@ -127,7 +127,8 @@ impl Read {
                     self.next_checked(file, range).await;
                 }
                 ReadStep::Fill { fill, range, outcome } => {
-                    let (outcome, range) = (*outcome, ByteRange::between(position, range.end()));
+                    let outcome = *outcome;
+                    let range = ByteRange::between(position, range.end());
                     // The driver counts the demand of the reader that started the fill; a fill that is read ahead has none.
                     let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().turns.demand());
                     match fill.take(range).await? {

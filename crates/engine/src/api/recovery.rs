@@ -47,7 +47,9 @@ async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::E
         disk.note_read_failure(volume, error);
     }
     let path = file.path_on_disk();
-    let (offset, len, path) = (range.start(), range.len(), path.display());
+    let offset = range.start();
+    let len = range.len();
+    let path = path.display();
     tracing::error!(%path, offset, len, %error, "blocks on disk cannot be read: they are fetched again");
     let blocks: Vec<BlockIndex> = stored.map.geometry().blocks_of(range).map(BlockIndex).collect();
     let forgetting = {

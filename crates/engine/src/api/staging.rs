@@ -38,7 +38,8 @@ impl Engine {
         // Tried, not awaited: a client gets an answer at once, and too many requests are refused.
         let wish = Arc::clone(&staging.wishes).try_acquire_owned();
         let wish = wish.map_err(|_| Error::TooManyWanted { limit: WISHES_MAX })?;
-        let (engine, fetches) = (self.clone(), Arc::clone(&staging.fetches));
+        let engine = self.clone();
+        let fetches = Arc::clone(&staging.fetches);
         tokio::spawn(async move {
             let _wish = wish;
             // The semaphore is never closed: waiting cannot fail.

@@ -23,7 +23,8 @@ impl Catalog {
 
     /// Commits the notes of one entry, together with everything else if there is any. Continues as [`Self::commit`].
     pub(crate) async fn commit_of(self: &Arc<Self>, key: &CacheKey) {
-        let (catalog, key) = (Arc::clone(self), key.clone());
+        let catalog = Arc::clone(self);
+        let key = key.clone();
         let committed = DetachOnDrop::new(async move {
             // A commit under way may be about it.
             let _turn = catalog.committing.lock().await;
@@ -61,7 +62,8 @@ impl Catalog {
         // An empty map stands for the notes: a walk without results is never committed.
         let changes = if changes.is_empty() { self.notes().take(COMMIT_ENTRIES_MAX) } else { Arc::new(changes) };
         let now = forebay_net::clock::now_unix();
-        let (catalog, open) = (Arc::clone(self), Arc::clone(&index));
+        let catalog = Arc::clone(self);
+        let open = Arc::clone(&index);
         let applied = self.workers.run(move || {
             let applied = open.apply(now, changes.iter())?;
             for change in &applied {

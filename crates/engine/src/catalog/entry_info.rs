@@ -31,7 +31,7 @@ pub struct EntryInfo {
     pub origin: Option<Endpoint>,
     /// Time of the last change at the origin.
     pub origin_mtime: Option<i64>,
-    /// As `algorithm:value`.
+    /// Written as `algorithm:value`, in the words of the origin.
     pub origin_checksum: Option<String>,
     /// Of the whole file, computed here.
     pub checksums: Vec<Checksum>,

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_knows_what_was_noted_beside_it() {
+    fn a_slice_knows_the_notes_made_during_it() {
         let mut notes = Notes::default();
         notes.add(&key(1), Change::removed());
         notes.begin_slice();

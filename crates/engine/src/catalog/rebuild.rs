@@ -89,7 +89,8 @@ impl Catalog {
     /// Finds a disk after `after` to walk over.
     async fn find_walk(self: &Arc<Self>, after: Option<VolumeId>) -> Option<Walk> {
         let index = self.index()?;
-        let (asked, disk) = (Arc::clone(&index), Arc::clone(&self.disk));
+        let asked = Arc::clone(&index);
+        let disk = Arc::clone(&self.disk);
         let found = self.on_worker(move || {
             // Read before the walk: entries with this number or a later one were noted after it began.
             let since = asked.next_id();

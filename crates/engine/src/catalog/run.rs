@@ -78,7 +78,9 @@ impl Catalog {
         self.known.clear();
         let mut after: Option<CacheKey> = None;
         loop {
-            let (catalog, index, from) = (Arc::clone(self), Arc::clone(index), after.take());
+            let catalog = Arc::clone(self);
+            let index = Arc::clone(index);
+            let from = after.take();
             // Page by page on a worker: the whole index would take too much memory and one thread for too long.
             let last = self.on_worker(move || {
                 let page = index.page(from.as_ref(), LOAD_PAGE)?;

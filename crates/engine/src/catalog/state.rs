@@ -17,7 +17,6 @@ pub enum IndexState {
     },
     /// In use, with every entry.
     Ready {
-        /// Entries.
         files: u64,
         /// Bytes of theirs that are on disk.
         bytes: u64,
@@ -62,7 +61,6 @@ impl State {
         self.index.is_some() && self.has_all
     }
 
-    /// Number of entries.
     pub(crate) const fn files(&self) -> u64 {
         self.files
     }

@@ -3,10 +3,9 @@
 use forebay_types::Outcome;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes of one file given to clients, as its access records tell them.
+/// Bytes of one file given to clients, as its access records count them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Bytes {
-    /// From the cache.
     pub(crate) hit: u64,
     /// From the origin and kept.
     pub(crate) missed: u64,
@@ -15,7 +14,7 @@ pub(crate) struct Bytes {
 }
 
 impl Bytes {
-    /// What was added since `earlier`.
+    /// The bytes added since `earlier`.
     pub(crate) const fn since(&self, earlier: &Self) -> Self {
         Self {
             hit: self.hit.saturating_sub(earlier.hit),
@@ -37,6 +36,7 @@ impl Account {
     pub(crate) fn add(&self, outcome: Outcome, bytes: u64) {
         let counter = match outcome {
             Outcome::Hit => &self.hit,
+            // XCache counts them so: the bytes came from the origin and were kept.
             Outcome::Missed | Outcome::Coalesced => &self.missed,
             Outcome::Bypassed => &self.bypassed,
         };

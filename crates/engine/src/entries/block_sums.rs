@@ -58,6 +58,7 @@ impl Pieces<'_> {
         let mut rest_len = usize::try_from(len).unwrap_or(usize::MAX);
         while rest_len > 0 {
             if self.piece.is_empty() {
+                // Chunks of the network do not end at block boundaries: a piece may be split.
                 let Some(next) = self.bytes.next() else { return };
                 self.piece = next;
             }
@@ -86,6 +87,7 @@ pub(crate) fn read_through(
     let mut offset = range.start();
     while offset < range.end() {
         let len = usize::try_from(range.end() - offset).unwrap_or(usize::MAX).min(buffer.len());
+        // An empty buffer would never advance.
         let part = buffer.get_mut(..len).filter(|part| !part.is_empty()).ok_or(io::ErrorKind::InvalidInput)?;
         data.read_exact_at(part, offset)?;
         piece(part);

@@ -84,6 +84,7 @@ impl CachedFile {
             None => (SharedValue::default(), LastCheck::of(stored.as_ref())),
         };
         let link = context.admission.link(&target.server);
+        // An earlier process may have published it: it must be made private before a block is taken back.
         if let Some(found) = stored.as_ref().filter(|stored| target.service.direct && stored.is_on_disk()) {
             found.note_maybe_published();
         }
@@ -228,6 +229,7 @@ impl CachedFile {
         }
         let file = Arc::clone(self);
         let open = || async move {
+            // Requested without the lock of `origin_file`: readers of other ranges join the same open.
             let opened = file.target.origin.open(&file.target.path).await?;
             let is_same = file.matches(&opened.identity());
             if !is_same {
@@ -237,6 +239,7 @@ impl CachedFile {
             if is_same && !file.is_outdated() { Ok(opened) } else { Err(Error::Changed { lfn: file.lfn().clone() }) }
         };
         let opening = Arc::clone(&self.origin_file.lock());
+        // A failed open is not kept: the next reader tries again.
         let opened = opening.get_or_make(|_| true, open).await;
         opened.unwrap_or(Err(Error::Internal { what: "opening a file at its origin broke off" }))
     }
@@ -251,9 +254,11 @@ impl CachedFile {
         *self.origin_file.lock() = Arc::default();
     }
 
-    /// Takes note of an error on the way to the client, and tells it what helps: a changed file is not cached any longer,
+    /// Takes note of an error on the way to the client, and turns it into one that helps: a changed file is not
+    /// cached any longer,
     /// and opening it again leads to its new content.
     pub(crate) fn note_failure(self: &Arc<Self>, error: Error) -> Error {
+        // Only the origin's own report that the file changed: all other errors say nothing about the content.
         if !matches!(error, Error::Origin(OriginError::Changed { .. })) {
             return error;
         }
@@ -264,6 +269,7 @@ impl CachedFile {
     /// Notes blocks that were written, unless they must not be trusted.
     pub(crate) fn note_written(&self, stored: &StoredEntry, blocks: ByteRange, sums: &WrittenSums, verified: bool) {
         self.context.metrics.add_disk_written(blocks.len());
+        // Asked under the record's lock: a retired file must not gain blocks after it was sealed.
         let grown = stored.note_written(blocks, sums, verified, || !self.is_retired());
         if let (Some((before, present)), Some(key)) = (grown, self.key()) {
             self.context.purge_ledger.note_grown(key, stored.data.volume(), before, present);
@@ -272,14 +278,16 @@ impl CachedFile {
 
     /// Where the data file is, for logs.
     pub(crate) fn path_on_disk(&self) -> PathBuf {
-        let (disk, key) = (self.context.disk.as_ref(), self.key());
+        let disk = self.context.disk.as_ref();
+        let key = self.key();
         disk.zip(key).map(|(disk, key)| disk.local_path(key)).unwrap_or_default()
     }
 
-    /// What is stored of the checksums of the blocks in chunk number `chunk`, by position; `None` when there is no index that
-    /// tells. Blocking.
+    /// The stored checksums of the blocks in chunk number `chunk`, by position; `None` without an index to ask.
+    /// Blocking.
     pub(crate) fn stored_sums(&self, stored: &StoredEntry, chunk: u64) -> Option<Vec<(usize, u32)>> {
-        let (catalog, key) = (self.context.catalog.as_ref()?, self.key()?);
+        let catalog = self.context.catalog.as_ref()?;
+        let key = self.key()?;
         catalog.block_sums(key, stored.generation(), chunk)
     }
 
@@ -287,6 +295,7 @@ impl CachedFile {
     pub(crate) fn store_sums(&self, stored: &StoredEntry) {
         let (Some(catalog), Some(key)) = (&self.context.catalog, self.key()) else { return };
         let sums = stored.sums().take_changed();
+        // Nothing new: most syncs have no sums to note.
         if !sums.is_empty() {
             let block_sums = sums.into_iter().map(|(index, sum)| (index.0, Some(sum))).collect();
             catalog.note_learnt(key, stored.generation(), Facts { block_sums, ..Facts::default() });
@@ -332,7 +341,7 @@ impl CachedFile {
     }
 }
 
-// What becomes of an entry that is not on disk yet.
+// Entries that are not on disk yet.
 impl CachedFile {
     /// Notes that blocks were not written because the entry could not be created.
     fn note_not_created(self: &Arc<Self>, NotCreated(error): &NotCreated, blocks: u64) {
@@ -354,6 +363,7 @@ impl CachedFile {
 impl CachedFile {
     /// One more client has the file open. Called under the table's lock.
     pub(crate) fn attach(&self) {
+        // The record is locked before the count changes, so that a close in parallel does not end the new access period.
         let mut record = self.stored.as_ref().map(StoredEntry::record);
         let is_first = self.users.fetch_add(1, Ordering::AcqRel) == 0;
         let Some(record) = &mut record else { return };
@@ -370,6 +380,7 @@ impl CachedFile {
 
     /// Keeps an open file open once more, without counting a further open.
     pub(crate) fn attach_again(&self) {
+        // Locked for the same reason as in `attach`, although nothing is changed in the record.
         let _record = self.stored.as_ref().map(StoredEntry::record);
         self.users.fetch_add(1, Ordering::AcqRel);
     }
@@ -390,6 +401,7 @@ impl CachedFile {
     pub(crate) fn detach(&self, open_for: Duration) -> u64 {
         let mut record = self.stored.as_ref().map(StoredEntry::record);
         let users_before = self.users.fetch_sub(1, Ordering::AcqRel);
+        // The bytes fetched ahead and not read by now were fetched in vain.
         if users_before == 1 {
             self.read_ahead.note_all_left();
         }
@@ -398,6 +410,7 @@ impl CachedFile {
         if let Some(access) = record.cinfo.accesses.last_mut() {
             let seconds = i32::try_from(open_for.as_secs()).unwrap_or(i32::MAX);
             access.duration_seconds = access.duration_seconds.saturating_add(seconds);
+            // The last close ends the access period; with other clients it continues.
             access.detached = (users_before == 1).then(forebay_net::clock::now_unix);
         }
         record.note_change();
@@ -444,23 +457,27 @@ impl CachedFile {
 
     /// Takes the file out of the cache; clients that have it open continue to read the blocks that are there.
     pub(crate) fn retire(self: &Arc<Self>, reason: DropReason) {
+        // A retired file that is unchanged at its origin is still served from there to its readers.
         let is_outdated = matches!(reason, DropReason::Changed | DropReason::Gone);
         if is_outdated && self.stored.is_some() {
             self.is_outdated.store(true, Ordering::Release);
         }
+        // Several tasks may find the same fault: the first one drops the file.
         if !self.retired.set() {
             return;
         }
         tracing::warn!(lfn = self.lfn().as_str(), reason = reason.as_str(), "dropping a file from the cache");
         self.context.metrics.add_file_dropped(reason);
         if self.stored.is_some() {
-            // What is not kept has no mark: opened again it might be another content.
+            // A file that is not kept has no mark: opened again it might be another content.
             self.close_at_origin();
         }
+        // There is no disk to remove anything from: waiting for it could take for ever.
         if reason == DropReason::DiskOffline {
             self.lose();
             return;
         }
+        // In a task of its own: the caller may be a reader, which must not wait for the disk.
         let file = Arc::clone(self);
         tokio::spawn(async move {
             let discarding = Arc::clone(&file);
@@ -479,6 +496,7 @@ impl CachedFile {
     /// Gives up what is on a disk that is gone. The entry stays there, to be found again when the disk comes back.
     fn lose(&self) {
         if let Some(stored) = &self.stored {
+            // Sealed first: a creation under way must not add a file after the blocks are forgotten.
             stored.seal();
             stored.forget_all();
         }
@@ -497,11 +515,13 @@ impl CachedFile {
 
     fn discard_on_disk(&self, reason: DropReason) {
         let (Some(stored), Some(key), Some(disk)) = (&self.stored, self.key(), &self.context.disk) else { return };
+        // A creation under way would otherwise put the entry back after its removal.
         stored.seal_and_wait();
         // Notes of the entry made until now come before the note of its end, and none comes after it.
         drop(stored.noting());
         if let Err(error) = disk.remove_entry(key) {
             self.context.note_store_failure(DiskOperation::Remove, self.volume(), &error);
+            // Still accounted and still in the index: its bytes are on disk as before.
             return;
         }
         self.context.purge_ledger.note_gone(key);
@@ -511,7 +531,7 @@ impl CachedFile {
     }
 }
 
-/// What is known of a file of an origin from its size and change time.
+/// The attributes of a file of an origin, from its size and change time.
 pub(crate) fn file_stat(target: &OriginTarget, size: u64, mtime: i64, cached: bool) -> FileStat {
     let mut hasher = DefaultHasher::new();
     (&target.server, &target.path.lfn).hash(&mut hasher);

@@ -32,6 +32,7 @@ impl Claims {
     /// Gives the blocks of a fill free that has ended.
     pub(crate) fn release(&self, fill: &Arc<Fill>) {
         let mut fills = self.fills();
+        // The offset may belong to another fill by now: only the caller's own is removed.
         if fills.get(&fill.blocks().start()).is_some_and(|current| Arc::ptr_eq(current, fill)) {
             fills.remove(&fill.blocks().start());
         }
@@ -40,6 +41,7 @@ impl Claims {
     /// Waits until no fill is under way.
     pub(crate) async fn all_released(&self) {
         loop {
+            // The lock is released before the wait: the fill needs it to end.
             let fill = self.fills().values().next().cloned();
             match fill {
                 // A fill gives its blocks free before it ends.
@@ -73,6 +75,7 @@ impl Check {
 
 /// The check under way that the byte at `offset` is in.
 pub(crate) fn covering(checks: &Checks, offset: u64) -> Option<&Arc<Check>> {
+    // Checks do not overlap, so the last one that starts before the byte is the only candidate.
     let (_, check) = checks.range(..=offset).next_back()?;
     check.blocks.contains(offset).then_some(check)
 }

@@ -28,13 +28,13 @@ pub(crate) struct FileContext {
     pub(crate) admission: Arc<Admission>,
     /// `None` when nothing is cached: only directories are exported.
     pub(crate) disk: Option<Arc<dyn Disk>>,
-    /// What is known of entries; as long as there is a disk.
+    /// The index and its notes; `None` without a disk.
     pub(crate) catalog: Option<Arc<Catalog>>,
     /// The space that entries take, and their order of removal.
     pub(crate) purge_ledger: Arc<PurgeLedger>,
     pub(crate) metrics: Metrics,
     pub(crate) pauses: Pauses,
-    /// What was found out of the disks last.
+    /// State of the disks at the last measurement.
     volumes: Mutex<Vec<VolumeInfo>>,
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
@@ -100,7 +100,7 @@ impl FileContext {
     pub(crate) fn note_created(&self, key: &CacheKey, entry: &Entry) {
         self.purge_ledger.note_created(key, entry.volume());
         if let Some(catalog) = &self.catalog {
-            // What was known of files under this name is of others, even when these got the inode of those.
+            // Facts about earlier files of this name do not apply, even if the new file got the same inode.
             catalog.note(key, Change::outdated());
         }
         self.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
@@ -132,13 +132,14 @@ impl FileContext {
     ) {
         let Some(catalog) = &self.catalog else { return };
         let disk = disk_facts(data.volume(), data.identity(), cinfo, last_use);
+        // Before the entry is noted as seen: both are merged into one note.
         if let Some(mark) = mark {
             catalog.note_learnt(key, disk.generation, learnt(mark));
         }
         catalog.note_seen(key, disk);
     }
 
-    /// What was found out of the disks last.
+    /// State of the disks at the last measurement.
     pub(crate) fn volumes(&self) -> MutexGuard<'_, Vec<VolumeInfo>> {
         self.volumes.lock()
     }
@@ -166,8 +167,10 @@ impl FileContext {
         volume: Option<VolumeId>,
         error: &dyn std::error::Error,
     ) {
+        // Before the failure starts the pause: the note applies only if no pause is on for another reason.
         self.pauses.note_full(volume);
         self.note_disk_failure(operation, volume, error);
+        // After the pause has begun: a purge that ends at once ends it too.
         self.purge_ledger.note_disk_full();
     }
 
@@ -179,6 +182,7 @@ impl FileContext {
         error: &dyn std::error::Error,
     ) {
         self.metrics.add_disk_error(operation);
+        // Logged at the begin of a pause only: a dead disk fails thousands of writes.
         if self.pauses.start(volume) {
             let reason = with_cause(error);
             let seconds = self.options.disk_pause.as_secs();

@@ -1,4 +1,4 @@
-//! What is fetched ahead of one file's readers, and what became of it.
+//! Bytes fetched ahead of one file's readers, and their use.
 
 use crate::link::{
     admission::{Permit, Purpose},
@@ -67,6 +67,7 @@ impl FileReadAhead {
     /// Notes a read, of a reader as above: what was wasteful is tried again in the end.
     pub(crate) fn note_reading_on(&self, expected: u64) {
         let is_to_fade = || self.reads_while_less.fetch_add(1, Ordering::Relaxed) % FADE_READS == FADE_READS - 1;
+        // The worth is compared first: the counter moves only while less is fetched.
         if self.ledger.worth(expected) != Worth::Full && is_to_fade() {
             self.ledger.fade();
         }
@@ -83,9 +84,11 @@ impl FileReadAhead {
         }
     }
 
-    /// Notes that the fill of `blocks` has ended. What of it is not in the cache is no waste: it was not there to be read.
+    /// Notes that the fill of `blocks` has ended. Bytes of it that are not in the cache do not count as wasted: they
+    /// were not there to be read.
     pub(crate) fn note_ended(&self, permit: Permit, blocks: ByteRange, is_stored: bool) {
         let is_read_ahead = permit.purpose != Purpose::Completion;
+        // Dropped first: the room on the link is free before the next prefetch is planned.
         drop(permit);
         if is_read_ahead && !is_stored {
             self.metrics.add_read_ahead(ReadAheadEvent::Failed, self.ledger.forget(blocks));
@@ -95,6 +98,7 @@ impl FileReadAhead {
     /// Notes that a client reads `range`. Takes no lock and allocates nothing.
     pub(crate) fn note_read(&self, range: ByteRange) {
         let used = self.ledger.note_read(range);
+        // Most reads use no bytes fetched ahead: the shared counter is not touched.
         if used > 0 {
             self.metrics.add_read_ahead(ReadAheadEvent::Used, used);
         }

@@ -42,18 +42,22 @@ fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
         return Vec::new();
     };
     let (unsynced, mut done): (Vec<_>, Vec<_>) =
+        // Only access times or counts have changed: the data needs no sync.
         syncings.into_iter().partition(|syncing| syncing.stored.map.has_unsynced(&syncing.cinfo.blocks));
     let data: Vec<&dyn DataFile> = unsynced.iter().map(|syncing| syncing.stored.data.as_ref()).collect();
     let results = disk.sync_data_of(&data);
     drop(data);
     for (syncing, result) in unsynced.into_iter().zip(results) {
-        let (file, stored) = (syncing.file, syncing.stored);
+        let file = syncing.file;
+        let stored = syncing.stored;
         match result {
             Ok(()) => {
                 file.context().metrics.add_disk_sync();
                 done.push(syncing);
             }
             Err(error) => {
+                // After a failed sync the kernel may have dropped the pages: a second sync would report success
+                // without the data.
                 file.context().note_disk_failure(DiskOperation::Sync, file.volume(), &error);
                 file.retire(DropReason::Damaged);
                 stored.forget_unsynced();
@@ -74,7 +78,7 @@ struct Syncing<'a> {
     file: &'a Arc<CachedFile>,
     key: &'a CacheKey,
     stored: &'a StoredEntry,
-    /// What is to be recorded: blocks that were written before the sync of the data.
+    /// The record to write; it names blocks that were written before the sync of the data.
     cinfo: Cinfo,
     mark: Option<OriginMark>,
     is_first: bool,
@@ -83,32 +87,39 @@ struct Syncing<'a> {
 }
 
 impl<'a> Syncing<'a> {
-    /// Waits for a sync of the file under way. `None` when there is nothing to sync. What changes from now on makes the file
+    /// Waits for a sync of the file under way. `None` when there is nothing to sync. Later changes make the file
     /// dirty again.
     fn begin(file: &'a Arc<CachedFile>) -> Option<Self> {
-        let (stored, key) = (file.stored()?, file.key()?);
+        let stored = file.stored()?;
+        let key = file.key()?;
+        // Held until the record is written: two syncs of one file would write their records in any order.
         let turn = stored.sync_turn();
         let _noting = stored.noting();
+        // Asked under the lock that retiring waits for: no note follows the note of the end.
         if file.is_retired() || !is_disk_online(file) {
             return None;
         }
         let mut record = stored.record();
+        // Taken before the blocks are read: a change in between makes the file dirty again.
         record.dirty_since.take()?;
         if !stored.is_on_disk() {
-            // Nothing was written: there is nothing that a record would tell of.
+            // Nothing was written: a record would have no blocks to name.
             return None;
         }
         record.is_syncing = true;
         file.refresh_access(&mut record);
         let cinfo = Cinfo { blocks: stored.map.snapshot_written(), ..record.cinfo.clone() };
-        let (mark, is_first) = (record.mark.clone(), !record.names_blocks);
+        let mark = record.mark.clone();
+        let is_first = !record.names_blocks;
+        // Released before the disk is used: opens and closes change the record.
         drop(record);
         file.store_sums(stored);
         Some(Self { file, key, stored, cinfo, mark, is_first, is_done: false, _turn: turn })
     }
 
     fn new_record(&self) -> NewRecord<'_> {
-        let (data, origin) = (self.stored.data.as_ref(), self.mark.as_ref());
+        let data = self.stored.data.as_ref();
+        let origin = self.mark.as_ref();
         NewRecord { key: self.key, data, cinfo: &self.cinfo, origin, is_first: self.is_first }
     }
 
@@ -118,6 +129,7 @@ impl<'a> Syncing<'a> {
                 self.is_done = true;
                 self.note_recorded();
             }
+            // The entry was removed or replaced under way: a retired file has no record to write.
             Err(StoreError::Superseded { .. }) if self.file.is_retired() => self.is_done = true,
             Err(error) => {
                 self.file.context().note_store_failure(DiskOperation::Cinfo, self.file.volume(), &error);
@@ -132,11 +144,13 @@ impl<'a> Syncing<'a> {
     fn note_recorded(&self) {
         let Self { file, key, stored, cinfo, mark, .. } = self;
         let _noting = stored.noting();
+        // Its end may be in the index already: a note of the entry would bring it back.
         if file.is_retired() {
             return;
         }
         stored.record().names_blocks = cinfo.blocks.last().is_some();
         let is_complete_now = stored.note_synced(&cinfo.blocks);
+        // An open file is in use: its entry must not be purged as if the last open were its last use.
         let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
         file.context().note_entry(key, stored.data.as_ref(), cinfo, mark.as_ref(), last_use);
         if let (Some(catalog), Some(owner)) = (&file.context().catalog, file.owner()) {
@@ -145,6 +159,7 @@ impl<'a> Syncing<'a> {
         if is_complete_now {
             note_complete(file, stored, key);
         }
+        // Only after the record is on disk: a crash must not leave a readable file whose blocks are not recorded.
         if file.context().options.publishes_complete && stored.is_to_be_published() {
             file.publish();
         }

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 
-/// What is asked for together: for each request the part of the fill that it belongs to, and its range.
+/// Requests that are sent together: for each the part of the fill that it belongs to, and its range.
 pub(crate) type Stage = Vec<(usize, ByteRange)>;
 
 /// Unit of checksums on the wire: a demanded range is asked for from the start of its page.
@@ -32,9 +32,8 @@ pub(crate) struct Fill {
     changed: Notify,
 }
 
-/// What a fill has for a reader.
+/// Bytes of a fill for a reader.
 pub(crate) enum Supply {
-    /// Bytes in memory.
     Memory(Bytes),
     /// The bytes are on disk by now.
     OnDisk,
@@ -42,7 +41,7 @@ pub(crate) enum Supply {
 
 struct State {
     parts: Vec<Part>,
-    /// What was not urgent will not be fetched.
+    /// The deferred bytes will not be fetched.
     is_cut: bool,
     end: Option<Result<(), Error>>,
 }
@@ -95,6 +94,7 @@ impl Fill {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
+            // Registered before the look: bytes that arrive in between wake this reader.
             changed.as_mut().enable();
             if let Some(answer) = self.take_now(range) {
                 return answer;
@@ -103,7 +103,7 @@ impl Fill {
         }
     }
 
-    /// Waits until the fill has ended, one way or the other. That alone is no reason to fetch what is not urgent.
+    /// Waits until the fill has ended, one way or the other. This alone does not request the deferred bytes.
     pub(crate) async fn ended(&self) {
         // How it ended is not asked.
         let _ = self.result().await;
@@ -114,7 +114,7 @@ impl Fill {
         self.state().end.clone()
     }
 
-    /// Waits until the fill has ended, and tells how.
+    /// Waits until the fill has ended, and returns its result.
     ///
     /// # Errors
     /// When it failed.
@@ -133,6 +133,7 @@ impl Fill {
     fn take_now(&self, range: ByteRange) -> Option<Result<Supply, Error>> {
         let state = self.state();
         let part = state.parts.iter().find(|part| part.range.contains(range.start()))?;
+        // Checked before the end: bytes that arrived before a failure are good.
         if part.arrived > range.start() {
             return Some(Ok(part.supply(range)));
         }
@@ -152,7 +153,8 @@ impl Fill {
 
     /// The requests to send at once, and those to send when the link has room or a reader requests the bytes.
     pub(crate) fn stages(&self) -> (Stage, Stage) {
-        let (mut urgent, mut rest) = (Stage::new(), Stage::new());
+        let mut urgent = Stage::new();
+        let mut rest = Stage::new();
         for (part_index, range) in self.requests().into_iter().enumerate() {
             match range.intersection(self.urgent) {
                 Some(now) if now.end() < range.end() => {
@@ -168,6 +170,7 @@ impl Fill {
 
     /// Notes that a reader requests `range`: deferred bytes of it are fetched now.
     pub(crate) fn want(&self, range: ByteRange) {
+        // The common reader wants only urgent bytes and sends no notification.
         if range.start() < self.urgent.start() || self.urgent.end() < range.end() {
             self.want_all();
         }
@@ -175,6 +178,7 @@ impl Fill {
 
     /// Notes that a reader requests all of it.
     pub(crate) fn want_all(&self) {
+        // One permit is kept if the driver does not wait yet: the request is not lost.
         self.rest_wanted.notify_one();
     }
 
@@ -198,6 +202,7 @@ impl Fill {
         }
         part.chunks.push_back(Chunk { range, arrival });
         part.arrived = range.end();
+        // Released before the readers wake up: they lock it at once.
         drop(state);
         self.changed.notify_waiters();
         Ok(range.end())
@@ -222,8 +227,10 @@ impl Fill {
         let chunks = state.chunks().filter(|chunk| chunk.range.end() > start);
         let mut pages = chunks.flat_map(|chunk| chunk.arrival.pages(chunk.range.start())).peekable();
         let sum_of = |block: &ByteRange| {
-            let (mut sum, mut end) = (0, block.start());
+            let mut sum = 0;
+            let mut end = block.start();
             while let Some((page, page_sum)) = pages.next_if(|(page, _)| page.end() <= block.end()) {
+                // A page that does not follow the last one leaves a gap: the block gets no sum.
                 if page.start() == end {
                     let is_whole = page.len() == PAGE;
                     sum = if is_whole {
@@ -258,7 +265,7 @@ impl Fill {
 }
 
 impl State {
-    /// What has arrived and is still in memory, in order.
+    /// Chunks that have arrived and are still in memory, in order.
     fn chunks(&self) -> impl Iterator<Item = &Chunk> {
         let mut parts: Vec<&Part> = self.parts.iter().collect();
         parts.sort_by_key(|part| part.range.start());
@@ -272,6 +279,7 @@ impl Part {
     }
 
     fn supply(&self, range: ByteRange) -> Supply {
+        // Chunks follow each other, so a binary search finds the first one that ends after the start.
         let index = self.chunks.partition_point(|chunk| chunk.range.end() <= range.start());
         let chunk = self.chunks.get(index).filter(|chunk| chunk.range.contains(range.start()));
         chunk.and_then(|chunk| chunk.within(range)).map_or(Supply::OnDisk, Supply::Memory)
@@ -304,17 +312,20 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wants_may_wait() {
-        let (blocks, wanted) = (ByteRange::at(65_536, 65_536), ByteRange::at(70_000, 10));
-        let (first, head) = (ByteRange::between(69_632, 131_072), ByteRange::between(65_536, 69_632));
+    fn bytes_no_reader_has_requested_are_deferred() {
+        let blocks = ByteRange::at(65_536, 65_536);
+        let wanted = ByteRange::at(70_000, 10);
+        let first = ByteRange::between(69_632, 131_072);
+        let head = ByteRange::between(65_536, 69_632);
         assert_eq!(Fill::new(blocks, wanted).stages(), (vec![(0, first), (1, head)], vec![]));
-        let (page, rest) = (ByteRange::at(69_632, 4096), ByteRange::between(73_728, 131_072));
+        let page = ByteRange::at(69_632, 4096);
+        let rest = ByteRange::between(73_728, 131_072);
         assert_eq!(Fill::deferring_surplus(blocks, wanted).stages(), (vec![(0, page)], vec![(0, rest), (1, head)]));
         assert_eq!(Fill::deferring_surplus(blocks, blocks).stages(), (vec![(0, blocks)], vec![]));
     }
 
     #[test]
-    fn who_wants_more_than_is_urgent_says_so_and_looks_elsewhere_when_it_is_given_up() {
+    fn a_reader_requests_deferred_bytes_and_plans_again_when_they_are_given_up() {
         let fill = Fill::deferring_surplus(ByteRange::at(0, 65_536), ByteRange::at(0, 10));
         fill.add(0, Bytes::from(vec![1; 4096]).into()).unwrap();
         runtime().block_on(async {
@@ -323,12 +334,15 @@ mod tests {
             fill.end(Ok(()));
             assert!(matches!(fill.take(ByteRange::at(4096, 1)).await, Ok(Supply::OnDisk)));
             fill.rest_wanted().await;
-            assert!(matches!(fill.take(ByteRange::at(0, 1)).await, Ok(Supply::Memory(_))), "what has come stays");
+            assert!(
+                matches!(fill.take(ByteRange::at(0, 1)).await, Ok(Supply::Memory(_))),
+                "bytes that have arrived stay"
+            );
         });
     }
 
     #[test]
-    fn who_waits_for_the_end_of_a_fill_wants_nothing_of_it() {
+    fn waiting_for_the_end_of_a_fill_requests_nothing() {
         let fill = Fill::deferring_surplus(ByteRange::at(0, 65_536), ByteRange::at(0, 10));
         let mut ended = std::pin::pin!(fill.ended());
         let mut wanted = std::pin::pin!(fill.rest_wanted());

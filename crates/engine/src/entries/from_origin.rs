@@ -19,7 +19,6 @@ pub(crate) enum OriginGrant {
     Stat(FileStat),
     /// To read the file, which is open.
     Open {
-        /// The file.
         file: Arc<dyn OriginFile>,
         /// Since when it is known to be its origin's.
         asked: Arc<LastCheck>,

@@ -10,6 +10,7 @@ use std::time::Instant;
 impl CachedFile {
     /// Whether the origin's file is the one whose blocks are here: of the same size, and unchanged at the same server.
     pub(crate) fn matches(&self, identity: &FileIdentity) -> bool {
+        // The cheapest proof first: files of another size have another content.
         if identity.size != self.size() {
             return false;
         }
@@ -23,6 +24,7 @@ impl CachedFile {
                 mark.validator.compare_replica(&identity.validator) != ValidatorMatch::Different
             };
         }
+        // An entry of XCache has no mark: the first open at the origin provides it.
         record.mark = Some(OriginMark::new(identity.endpoint.clone(), identity.validator.clone()));
         record.note_change();
         true
@@ -47,11 +49,11 @@ impl CachedFile {
         self.change_mark(|mark| mark.checked = Some(unix));
     }
 
-    /// What tells the file from another one under its name.
+    /// The properties that distinguish the file from another one under its name.
     pub(crate) fn remembered(&self) -> Remembered {
         let size = self.size();
         let Some(stored) = self.stored() else {
-            // Without blocks on disk there is nothing that may be older than the time of change tells.
+            // Without blocks on disk nothing can be older than the time of change shows.
             return Remembered { size, validator: self.validator().clone(), created: i64::MAX };
         };
         let record = stored.record();
@@ -59,7 +61,7 @@ impl CachedFile {
         Remembered { size, validator, created: record.cinfo.created }
     }
 
-    /// What the file looked like at its origin, if that is known.
+    /// The file's mark of its origin, if one is known.
     pub(crate) fn mark(&self) -> Option<OriginMark> {
         self.stored().and_then(|stored| stored.record().mark.clone())
     }
@@ -70,6 +72,7 @@ impl CachedFile {
         let mut record = stored.record();
         let known = record.mark.take();
         let checksum = identity.validator.checksum();
+        // An origin that reports no checksum now has not withdrawn the one known before.
         let checksum = checksum.or_else(|| known.as_ref().and_then(|mark| mark.validator.checksum()));
         let validator = identity.validator.clone().with_checksum(checksum.cloned());
         record.mark = Some(OriginMark {

@@ -26,11 +26,12 @@ impl Clone for LastCheck {
 impl LastCheck {
     /// The origin is asked for the file from now on: what it answers may be as old as this.
     pub(crate) fn begun_now() -> Self {
-        let (unix, at) = (forebay_net::clock::now_unix(), forebay_net::clock::monotonic());
+        let unix = forebay_net::clock::now_unix();
+        let at = forebay_net::clock::monotonic();
         Self(Mutex::new(Checked { unix, at: Some(at) }))
     }
 
-    /// What the record on disk tells: an entry is created when its file was opened at the origin.
+    /// Taken from the record on disk: an entry is created when its file was opened at the origin.
     pub(crate) fn of(stored: Option<&StoredEntry>) -> Self {
         let unix = stored.map_or(i64::MIN, |stored| {
             let record = stored.record();
@@ -46,6 +47,7 @@ impl LastCheck {
 
     /// Whether it was since `began`.
     pub(crate) fn is_since(&self, began: Instant) -> bool {
+        // Without an instant the check belongs to an earlier process, and no open of this one began before it.
         self.0.lock().at.is_some_and(|at| at >= began)
     }
 

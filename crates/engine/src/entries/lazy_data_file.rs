@@ -37,7 +37,7 @@ pub(crate) struct LazyDataFile {
 #[error("the entry could not be created: {0}")]
 pub(crate) struct NotCreated(#[source] pub(crate) StoreError);
 
-/// What is read from a file that does not exist yet: nothing.
+/// Stands for a file that does not exist yet: reads return nothing.
 static NOTHING: LazyLock<Arc<File>> =
     LazyLock::new(|| Arc::new(File::open("/dev/null").expect("there is always a null device")));
 
@@ -49,7 +49,9 @@ impl LazyDataFile {
         mark: OriginMark,
         volume: VolumeId,
     ) -> Self {
-        let (data, turn, is_sealed) = (OnceLock::new(), Mutex::new(()), AtomicBool::new(false));
+        let data = OnceLock::new();
+        let turn = Mutex::new(());
+        let is_sealed = AtomicBool::new(false);
         Self { context, key, cinfo, mark, volume, data, turn, is_sealed }
     }
 
@@ -74,21 +76,25 @@ impl LazyDataFile {
             return Ok(data);
         }
         let _turn = self.turn.lock();
+        // A second look under the lock: another writer may have created the file in the meantime.
         if let Some(data) = self.data.get() {
             return Ok(data);
         }
+        // Sealed files stay away: their entry was removed, and a late write would bring it back.
         if self.is_sealed.load(Ordering::Acquire) {
             return Err(io::Error::new(io::ErrorKind::NotConnected, "the entry was dropped before it was created"));
         }
         let disk = self.context.disk.as_ref().ok_or_else(|| io::Error::other(StoreError::NoVolume))?;
         let entry = self.create(disk.as_ref()).map_err(|error| io::Error::other(NotCreated(error)))?;
+        // Noted before the file is visible: its first growth is accounted after its creation.
         self.context.note_created(&self.key, &entry);
         Ok(self.data.get_or_init(|| entry.data))
     }
 
-    /// What is there in spite of all that is known is replaced.
+    /// Replaces an entry that is there although none was known.
     fn create(&self, disk: &dyn Disk) -> Result<Entry, StoreError> {
-        let (cinfo, mark) = (self.cinfo.clone(), Some(self.mark.clone()));
+        let cinfo = self.cinfo.clone();
+        let mark = Some(self.mark.clone());
         disk.create_entry(&self.key, cinfo, mark)
     }
 }
@@ -128,6 +134,6 @@ impl DataFile for LazyDataFile {
 
 impl fmt::Debug for LazyDataFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NewFile").field("key", &self.key).field("data", &self.data).finish_non_exhaustive()
+        f.debug_struct("LazyDataFile").field("key", &self.key).field("data", &self.data).finish_non_exhaustive()
     }
 }

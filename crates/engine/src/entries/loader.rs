@@ -33,6 +33,7 @@ pub(crate) async fn load(
     grant: Option<OriginGrant>,
     checksum: impl Future<Output = Option<Checksum>> + Send,
 ) -> Result<Arc<CachedFile>, Error> {
+    // A file without a key is never in the table.
     let Some(key) = target.key.clone() else { return Err(Error::Internal { what: "a file without a key was loaded" }) };
     let is_disk_first = context.catalog.as_ref().is_none_or(|catalog| catalog.may_have(&key));
     if is_disk_first && let Some(entry) = open_entry(&context, key.clone(), true).await {
@@ -42,6 +43,7 @@ pub(crate) async fn load(
     let checksum = if target.validity.compares_checksum { checksum.await } else { None };
     let opened = match open_at_origin(&context, &target, grant).await {
         Ok(opened) => opened,
+        // The disk was asked before the origin: it holds nothing to fall back to.
         Err(error) if is_disk_first => return Err(error.into()),
         Err(error) => {
             let entry = open_entry(&context, key, true).await.ok_or(error)?;
@@ -53,6 +55,7 @@ pub(crate) async fn load(
     let validator = identity.validator.with_checksum(checksum.or(known));
     let mark = OriginMark::new(identity.endpoint, validator);
     let block_size = target.caching.block_size.unwrap_or(context.options.block_size);
+    // A size that no geometry can hold is passed through without keeping it.
     let geometry = Geometry::of_new_file(block_size, identity.size).ok();
     let mtime = mark.validator.mtime();
     let made = match create_entry(&context, key.clone(), geometry, mark, is_disk_first).await {
@@ -62,7 +65,8 @@ pub(crate) async fn load(
         },
         Creation::Refused => unkept(&context, target, opened)?,
         Creation::Made(stored) => {
-            let (geometry, mtime) = (stored.map.geometry(), mtime.unwrap_or(stored.record().cinfo.created));
+            let geometry = stored.map.geometry();
+            let mtime = mtime.unwrap_or(stored.record().cinfo.created);
             CachedFile::new(context, target, geometry, mtime, Some(*stored), Some(opened))
         }
     };
@@ -71,7 +75,8 @@ pub(crate) async fn load(
 
 /// A file of which the disk holds a part.
 fn found(context: &Arc<FileContext>, target: OriginTarget, entry: Entry) -> CachedFile {
-    let (geometry, mtime) = (entry.cinfo.geometry, mtime_of(&entry));
+    let geometry = entry.cinfo.geometry;
+    let mtime = mtime_of(&entry);
     CachedFile::new(Arc::clone(context), target, geometry, mtime, Some(stored_on_disk(context, entry)), None)
 }
 
@@ -82,6 +87,7 @@ fn stored_on_disk(context: &FileContext, entry: Entry) -> StoredEntry {
         CheckPolicy::Never => Trust::Given,
     };
     let stored = StoredEntry::new(entry, trust);
+    // Only blocks that are not trusted yet can profit from what is remembered.
     if stored.map.has_untrusted() {
         context.trust().recall(stored.data_file_id(), &stored.map);
     }
@@ -105,6 +111,7 @@ async fn open_at_origin(
     }
     let asked = LastCheck::begun_now();
     let opened = target.origin.open(&target.path).await;
+    // A refusal to one client says nothing about the others: it is not remembered.
     if let (Err(error), Some(key)) = (&opened, &target.key)
         && !target.is_as_client()
     {
@@ -119,6 +126,7 @@ pub(crate) async fn load_unkept(
     target: OriginTarget,
     grant: Option<OriginGrant>,
 ) -> Result<Arc<CachedFile>, Error> {
+    // One file, whatever its size: its blocks are never counted.
     context.metrics.add_not_kept(NotKept::Decision, 1);
     let opened = open_at_origin(context, &target, grant).await?;
     Ok(Arc::new(unkept(context, target, opened)?))
@@ -129,14 +137,15 @@ pub(crate) struct ClosedCopy {
     pub(crate) stat: FileStat,
     /// When it was last found to be its origin's, in seconds of the Unix epoch.
     pub(crate) last_check: i64,
-    /// What tells it from another file under its name.
+    /// The properties that distinguish it from another file under its name.
     pub(crate) remembered: Remembered,
 }
 
-/// What the disk holds of a file, if anything.
+/// The copy of a file that is on disk, if any.
 pub(crate) async fn closed_copy(context: &Arc<FileContext>, target: &OriginTarget) -> Option<ClosedCopy> {
     let entry = open_entry(context, target.key.clone()?, false).await?;
-    let (cinfo, mark) = (&entry.cinfo, entry.origin.as_ref());
+    let cinfo = &entry.cinfo;
+    let mark = entry.origin.as_ref();
     let size = cinfo.geometry.file_size();
     let is_cached = target.decisions.options.cached.are_met(cinfo.present_bytes(), size);
     Some(ClosedCopy {
@@ -156,12 +165,13 @@ fn unkept(context: &Arc<FileContext>, target: OriginTarget, opened: FromOrigin) 
     let too_large = |error: forebay_cache::GeometryError| {
         Error::Origin(OriginError::Protocol { endpoint: identity.endpoint.clone(), what: error.to_string() })
     };
+    // Nothing is stored: the largest blocks admit the largest files.
     let geometry = Geometry::of_new_file(BlockSize::MAX, identity.size).map_err(too_large)?;
     let mtime = identity.validator.mtime().unwrap_or_else(forebay_net::clock::now_unix);
     Ok(CachedFile::new(Arc::clone(context), target, geometry, mtime, None, Some(opened)))
 }
 
-/// What the disk holds under `key`, if anything; a disk that fails holds nothing.
+/// The entry on disk under `key`, if any; a disk that fails holds nothing.
 pub(crate) async fn open_entry(context: &Arc<FileContext>, key: CacheKey, is_access: bool) -> Option<Entry> {
     let disk = Arc::clone(context.disk.as_ref()?);
     let opening = Arc::clone(context);
@@ -177,7 +187,7 @@ pub(crate) async fn open_entry(context: &Arc<FileContext>, key: CacheKey, is_acc
         Ok::<_, StoreError>(entry)
     });
     let Ok(opened) = tokio::time::timeout(DISK_WAIT_MAX, opened).await else {
-        // What it holds is not known: until it answers again nothing is put in the place of what may be there.
+        // Its contents are not known: until it answers again nothing is put in the place of a file that may be there.
         context.note_disk_failure(DiskOperation::Open, None, &io::Error::from(io::ErrorKind::TimedOut));
         return None;
     };
@@ -199,7 +209,7 @@ fn mtime_of(entry: &Entry) -> i64 {
     entry.origin.as_ref().map_or_else(changed_here, changed_there)
 }
 
-/// What became of making a new entry.
+/// Result of making a new entry.
 enum Creation {
     Made(Box<StoredEntry>),
     /// There is one, or what may be one.
@@ -217,10 +227,12 @@ async fn create_entry(
     has_looked: bool,
 ) -> Creation {
     let (Some(disk), Some(geometry)) = (context.disk.clone(), geometry) else { return Creation::Refused };
+    // All disks have failed a moment ago: no point in trying one.
     if context.pauses.are_all_on() {
         context.metrics.add_not_kept(NotKept::DiskError, 1);
         return Creation::Refused;
     }
+    // Asked before anything is created: an empty file would take an inode from the purge.
     if context.purge_ledger.is_full() {
         context.metrics.add_not_kept(NotKept::DiskFull, 1);
         return Creation::Refused;
@@ -234,6 +246,8 @@ async fn create_entry(
     }
     let creating = Arc::clone(context);
     let created = context.options.workers.run(move || {
+        // An entry that came in between would be another file: it is replaced if the caller has looked, left alone if
+        // not.
         let entry = if has_looked {
             Some(disk.create_entry(&key, cinfo, Some(mark))?)
         } else {

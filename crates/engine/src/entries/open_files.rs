@@ -24,11 +24,11 @@ pub(crate) struct OpenFiles {
     reserved: Mutex<BTreeSet<CacheKey>>,
     files_max: usize,
     wait_max: Duration,
-    /// Told whenever files have left the table, or entries the disk.
+    /// Notified whenever files have left the table, or entries the disk.
     room: Notify,
 }
 
-/// What became of the wish to retire a file.
+/// Result of a request to retire a file.
 pub(crate) enum Retired {
     /// The table does not have it.
     NotThere,
@@ -69,6 +69,7 @@ impl OpenFiles {
             let file = match loaded.unwrap_or(Err(Error::Internal { what: "opening a file broke off" })) {
                 Ok(file) => file,
                 Err(error) => {
+                    // A failed load must not stay: the next open tries again.
                     self.forget_failed(key, &slot);
                     return Err(error);
                 }
@@ -76,13 +77,16 @@ impl OpenFiles {
             if !file.is_retired() {
                 admit(Arc::clone(&file)).await?;
             }
+            // Checked again after the admission, which may have found the file changed.
             if file.is_retired() {
+                // Its disk entry has to be gone first: the new load would find the old blocks.
                 file.discarded().await;
                 remove_exactly(&mut self.slots(), &file);
                 continue;
             }
             // Under the table's lock, so that a file is never attached to while it is taken out.
             let slots = self.slots();
+            // The slot may have been taken out or replaced while the admission waited: then all begins again.
             if slots.get(key).is_some_and(|current| Arc::ptr_eq(current, &slot)) {
                 file.attach();
                 return Ok(file);
@@ -99,6 +103,7 @@ impl OpenFiles {
     /// Every loaded file. Slots whose load was given up by all waiting clients are dropped on the way.
     pub(crate) fn files(&self) -> Vec<Arc<CachedFile>> {
         let mut slots = self.slots();
+        // A slot that only the table owns and that has no file belongs to a load that was given up.
         slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
         slots.values().filter_map(|slot| slot.get()).collect()
     }
@@ -106,8 +111,10 @@ impl OpenFiles {
     /// Takes a file out, unless a client has it open or is about to, or a part of it is not synced yet.
     pub(crate) fn remove_if_idle(&self, file: &Arc<CachedFile>) {
         let mut slots = self.slots();
+        // A second owner is an open that waits in the slot and is about to attach.
         let is_awaited = file.key().and_then(|key| slots.get(key)).is_some_and(|slot| Arc::strong_count(slot) > 1);
         if !is_awaited && file.is_idle() {
+            // The trust is remembered first: the next open must find it, or checks all blocks again.
             file.remember_trust();
             remove_exactly(&mut slots, file);
             self.room.notify_waiters();
@@ -129,6 +136,7 @@ impl OpenFiles {
                 taken.push(key);
             }
         }
+        // Released before the guard is made: dropping a guard locks both again.
         drop((reserved, slots));
         RemovalGuard::new(Arc::clone(self), taken)
     }
@@ -140,6 +148,7 @@ impl OpenFiles {
         for key in keys {
             reserved.remove(key);
         }
+        // Released before the notification: the opens that wake up take these locks.
         drop((reserved, slots));
         self.room.notify_waiters();
     }
@@ -165,11 +174,13 @@ impl OpenFiles {
         let deadline = tokio::time::Instant::now() + self.wait_max;
         loop {
             let mut room = pin!(self.room.notified());
+            // Registered before the look: room that is made in between wakes this open.
             room.as_mut().enable();
             if let Some(slot) = self.slot(key) {
                 return Ok(slot);
             }
             if tokio::time::timeout_at(deadline, room).await.is_err() {
+                // The reason decides the error: a removal that hangs is not a full table.
                 if self.reserved().contains(key) {
                     return Err(Error::BeingRemoved { seconds: self.wait_max.as_secs() });
                 }
@@ -181,6 +192,7 @@ impl OpenFiles {
     /// The slot of `key`; `None` when its entry is being removed, or it is not there and there is no room for it.
     fn slot(&self, key: &CacheKey) -> Option<Slot> {
         let mut slots = self.slots();
+        // Checked before the table: a reserved key has no slot until its entry is gone.
         if self.reserved().contains(key) {
             return None;
         }

@@ -23,7 +23,7 @@ const ACCESSED_NOW: Timestamps = Timestamps {
     last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
 };
 
-/// What becomes of a file's time of last access when it is opened to others.
+/// Treatment of a file's time of last access when it is made world-readable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Access {
     /// It is now: a client is about to read it.
@@ -39,6 +39,7 @@ impl CachedFile {
     /// Where other processes can read all of the file, opened to them if need be; `None` when something is missing or not to be
     /// trusted, or the disk does not say in time.
     pub(crate) async fn readable_path(self: &Arc<Self>) -> Option<PathBuf> {
+        // Cheap and without the disk: most files that are asked for here are not complete.
         if self.is_retired() || !self.stored()?.is_whole() {
             return None;
         }
@@ -47,7 +48,7 @@ impl CachedFile {
         match tokio::time::timeout(DISK_TIME_MAX, opened).await {
             Ok(Ok(Ok(path))) => path,
             Ok(Ok(Err(error))) => {
-                tracing::warn!(lfn = self.lfn().as_str(), %error, "the file cannot be opened to others");
+                tracing::warn!(lfn = self.lfn().as_str(), %error, "cannot make the cached file world-readable");
                 None
             }
             Ok(Err(_)) | Err(_) => None,
@@ -60,25 +61,30 @@ impl CachedFile {
             return;
         }
         if let Err(error) = self.open_to_others(Access::AsItIs) {
-            tracing::warn!(lfn = self.lfn().as_str(), %error, "the file cannot be opened to others");
+            tracing::warn!(lfn = self.lfn().as_str(), %error, "cannot make the cached file world-readable");
         }
     }
 
-    /// Blocking.
+    /// Returns the path that other processes read. Blocking.
     fn open_to_others(&self, access: Access) -> io::Result<Option<PathBuf>> {
         let (Some(stored), Some(key)) = (self.stored(), self.key()) else { return Ok(None) };
         let volumes = self.context().volumes();
         let volume = volumes.iter().find(|volume| volume.id == stored.data.volume()).map(|volume| volume.path.clone());
+        // The list is shared with the disk watch: it is not held during the look at the disk.
         drop(volumes);
         let Some(path) = volume.map(|root| root.join(key.as_str().trim_start_matches('/'))) else { return Ok(None) };
-        let (identity, there) = (stored.data.identity(), path.metadata()?);
+        let identity = stored.data.identity();
+        let there = path.metadata()?;
+        // Another file may have been put in its place by hand: only the one whose blocks are known is given out.
         let is_it = (there.dev(), there.ino()) == (identity.device, identity.inode);
+        // The path becomes a URL and a line of the protocol: such characters would end it early.
         let is_name_good = path.to_str().is_some_and(|path| !path.contains(['?', '\0', '\n']));
         if !is_it || !is_name_good {
             return Ok(None);
         }
         let mode = self.context().options.direct_mode;
         stored.publish(|| {
+            // Permissions that suffice already cost no write to the inode.
             if there.mode() & READ_BY_OTHERS & mode != READ_BY_OTHERS & mode {
                 stored.data.file().set_permissions(Permissions::from_mode(mode))?;
             }

@@ -1,4 +1,4 @@
-//! What the disk holds of an open file, and the record that goes with it.
+//! The part of an open file that is on disk, and the record that goes with it.
 
 use crate::{
     Checksum,
@@ -24,7 +24,7 @@ use std::{
 /// Permissions of files that only this server reads.
 const OWNER_ONLY: u32 = 0o600;
 
-/// What the disk holds of a file.
+/// The part of a file that is on disk.
 pub(crate) struct StoredEntry {
     pub(crate) data: Arc<dyn DataFile>,
     /// The same, when it was not on disk from the start.
@@ -126,7 +126,7 @@ impl StoredEntry {
         self.sums.lock()
     }
 
-    /// What the index knows the files by.
+    /// Identifies the files in the index.
     pub(crate) fn generation(&self) -> Generation {
         Generation { inode: self.data.identity().inode, created: self.record().cinfo.created }
     }
@@ -160,6 +160,7 @@ impl StoredEntry {
         if !self.is_whole() {
             return Ok(None);
         }
+        // Before the permissions change: if the process fails in between, the file counts as published and is closed.
         self.is_published.store(true, Ordering::Release);
         let opened = open()?;
         self.is_published_here.store(true, Ordering::Release);
@@ -185,6 +186,7 @@ impl StoredEntry {
     /// Closes the file to others before blocks are taken back. Blocking.
     fn unpublish(&self) {
         self.is_published_here.store(false, Ordering::Release);
+        // Only a file that may be public costs a change of permissions.
         if self.is_published.swap(false, Ordering::AcqRel)
             && let Err(error) = self.data.file().set_permissions(Permissions::from_mode(OWNER_ONLY))
         {
@@ -215,10 +217,12 @@ impl StoredEntry {
         may_be_kept: impl Fn() -> bool,
     ) -> Option<(u64, u64)> {
         let mut record = self.record();
+        // Asked under the lock: the file may have been retired during the write.
         if !may_be_kept() {
             return None;
         }
         let before = self.map.written_bytes();
+        // The sums come before the bits: a reader that finds a block finds its sum.
         record.cinfo.note_fill(verified, forebay_net::clock::now_unix());
         let indices = || self.map.geometry().blocks_of(blocks).map(BlockIndex);
         {
@@ -253,7 +257,10 @@ impl StoredEntry {
     /// Takes back blocks whose bytes on disk cannot be used: they are missing from now on. Waits for a sync under way, which
     /// may have them among those it records. Blocking.
     pub(crate) fn forget(&self, blocks: impl IntoIterator<Item = BlockIndex>) {
-        let (_turn, _showing) = (self.sync_turn(), self.publishing());
+        // In this order everywhere: first the sync, then the publication, then the record.
+        let _turn = self.sync_turn();
+        let _showing = self.publishing();
+        // Before the blocks are missing: no other process may read a hole as data.
         self.unpublish();
         let mut record = self.record();
         record.adler32.give_up();
@@ -298,7 +305,7 @@ mod tests {
     use forebay_types::{BlockSize, Lfn};
 
     #[test]
-    fn a_disk_that_takes_its_time_to_open_a_file_to_others_holds_up_nobody_but_who_takes_blocks_back() {
+    fn a_slow_publication_delays_only_the_removal_of_blocks() {
         let root = tempfile::tempdir().unwrap();
         let disk = LocalDisk::open(root.path()).unwrap();
         let key = CacheKey::fixed(&Lfn::parse("/f").unwrap()).unwrap();
@@ -316,7 +323,7 @@ mod tests {
             });
             assert_eq!(shown.unwrap(), Some(()));
         });
-        assert_eq!(mode(), OWNER_ONLY, "who takes blocks back comes behind, and closes it");
+        assert_eq!(mode(), OWNER_ONLY, "taking blocks back waits for the publication, and closes the file");
         assert_eq!(stored.publish(open_to_all).unwrap(), None, "it is not whole any more");
     }
 }

@@ -46,7 +46,8 @@ impl OriginMetadata {
     pub(crate) async fn stat(&self, target: &OriginTarget, since: Since) -> Result<(FileStat, Validator), Error> {
         let Some(key) = &target.key else { return Ok(target.origin.stat_with_validator(&target.path).await?) };
         let ask = || {
-            let (target, key) = (target.clone(), key.clone());
+            let target = target.clone();
+            let key = key.clone();
             async move {
                 let answer = target.origin.stat_with_validator(&target.path).await;
                 answer.inspect_err(|error| {
@@ -83,7 +84,8 @@ impl OriginMetadata {
     ) -> Result<Option<Checksum>, Error> {
         let Some(key) = &target.key else { return Ok(None) };
         let ask = || {
-            let (target, algorithm) = (target.clone(), algorithm.map(str::to_owned));
+            let target = target.clone();
+            let algorithm = algorithm.map(str::to_owned);
             async move { target.origin.checksum(&target.path, algorithm.as_deref()).await }
         };
         match self.checksums.join(&(key.clone(), target.asked_as()), since, ask).await.ok_or(BROKE_OFF)? {

@@ -1,7 +1,8 @@
 //! Asks an origin whether it would give a file to the client that wants it, before the cache does.
 //!
 //! Where that is wanted, a copy is given out only to clients whom its origin would give the file, as their own credentials show.
-//! What the origin has said is remembered for minutes, refusals for seconds, and nothing beyond the end of the credentials.
+//! Grants of the origin are remembered for minutes, refusals for seconds, and nothing beyond the end of the
+//! credentials.
 
 use crate::{
     Error,
@@ -19,16 +20,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a client wants of a file.
+/// The access that a client requests.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Want {
     /// To know of it.
     Stat,
-    /// Its contents.
     Read,
 }
 
-/// What origins have said to whom.
+/// Answers of origins about clients.
 #[derive(Default)]
 pub(crate) struct OriginPermissions {
     known: Arc<Mutex<Known>>,
@@ -41,7 +41,6 @@ type Question = (CredentialsName, Endpoint, Lfn, String, Want);
 /// The grant of the origin with what came along, or its refusal.
 type Answer = Result<OriginGrant, OriginError>;
 
-/// What is remembered.
 type Known = BTreeMap<Question, Remembered>;
 
 #[derive(Clone, Debug)]
@@ -66,8 +65,8 @@ const KNOWN_MAX: usize = 50_000;
 const TEXT_LEN_MAX: usize = 256;
 
 impl OriginPermissions {
-    /// Whether the origin would let the client have what it wants; tells what came along when it was asked just now. Of a file
-    /// that `is_here`, the answer is waited for a bounded time only.
+    /// Whether the origin would let the client have the access; returns its answer if it was asked just now. For a
+    /// file that `is_here`, the wait is bounded.
     ///
     /// # Errors
     /// The origin's refusal, or why it cannot be asked: then nothing is given out.
@@ -87,13 +86,16 @@ impl OriginPermissions {
         if let Some(known) = remembered(&lock(&self.known), &question) {
             return known.map(|()| None).map_err(Error::from);
         }
+        // A copy that is here must not make every open wait for a dead origin.
         if is_here && metadata.is_resting(&target.server) {
             let reason = "it did not answer a moment ago".to_owned();
             return Err(OriginError::Unreachable { endpoint: target.server.clone(), reason }.into());
         }
         let ask = || {
-            let (origin, path) = (Arc::clone(&target.origin), path.clone());
-            let (known, question) = (Arc::clone(&self.known), question.clone());
+            let origin = Arc::clone(&target.origin);
+            let path = path.clone();
+            let known = Arc::clone(&self.known);
+            let question = question.clone();
             async move {
                 let asked = Arc::new(LastCheck::begun_now());
                 let answer = match want {
@@ -106,6 +108,7 @@ impl OriginPermissions {
             }
         };
         let asking = self.under_way.join(&question, None, ask);
+        // Without a copy there is nothing to give out early: the open waits as long as the origin client does.
         if !is_here {
             return Ok(Some(asking.await.ok_or(BROKE_OFF)??));
         }
@@ -113,11 +116,12 @@ impl OriginPermissions {
         let answer = tokio::time::timeout(time_max, asking).await.unwrap_or_else(|_| {
             Some(Err(OriginError::TimedOut {
                 endpoint: target.server.clone(),
-                doing: "asking for leave",
+                doing: "authorizing a client",
                 seconds: time_max.as_secs(),
             }))
         });
         let answer = answer.ok_or(BROKE_OFF)?;
+        // Only failures to answer rest the origin: a refusal is an answer.
         metadata.note_answer(&target.server, answer.as_ref().is_err_and(OriginError::is_retryable));
         Ok(Some(answer?))
     }
@@ -125,7 +129,8 @@ impl OriginPermissions {
 
 /// The recent answer of the origin. A client that may read a file may also stat it.
 fn remembered(known: &Known, question: &Question) -> Option<Result<(), OriginError>> {
-    let (now, now_unix) = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix());
+    let now = forebay_net::clock::monotonic();
+    let now_unix = forebay_net::clock::now_unix();
     let current = |question: &Question| {
         let known = known.get(question).filter(|known| known.until > now && known.ends > now_unix);
         known.map(|known| known.refusal.clone().map_or(Ok(()), Err))
@@ -145,6 +150,7 @@ fn note(known: &Mutex<Known>, question: Question, ends: i64, refusal: Option<&Or
             Some(OriginError::Refused { endpoint: endpoint.clone(), kind: *kind, text })
         }
         Some(error @ OriginError::Authentication { .. }) => Some(error.clone()),
+        // The origin did not decide: the next open asks again.
         Some(_) => return,
     };
     let until = now + if refusal.is_some() { REFUSAL_TIME } else { GRANT_TIME };

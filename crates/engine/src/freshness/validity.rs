@@ -1,6 +1,7 @@
 //! Comparing copies with their origins before they are served.
 //!
-//! What follows from what is found is decided by `forebay_cache::ValidityPolicy`. A check that fails changes nothing on disk.
+//! The consequences of a result are decided by `forebay_cache::ValidityPolicy`. A check that fails changes nothing on
+//! disk.
 
 use crate::{
     Error,
@@ -23,7 +24,7 @@ pub(crate) enum Asking {
     Never,
 }
 
-/// What a check has found.
+/// Result of a check.
 enum Found {
     Unchanged,
     Changed,
@@ -56,9 +57,11 @@ pub(crate) async fn admit(
         return Ok(());
     }
     let due = Due::new(target, file.last_check().unix());
+    // A check that began after this open is as fresh as one of its own.
     if !due.must_ask() || file.last_check().is_since(began) {
         return Ok(());
     }
+    // Only cached files are wanted: an outdated copy counts as not cached.
     if asking == Asking::Never {
         let not_cached = || Error::NotCached { lfn: file.lfn().clone() };
         return if due.may_be_served_unchecked() { Ok(()) } else { Err(not_cached()) };
@@ -71,6 +74,7 @@ pub(crate) async fn admit(
     match (due.verdict(&found), found) {
         (Verdict::Serve, _) => {
             metrics.add_check(CheckResult::Unchanged);
+            // The time of the question, not of the answer: the file may have changed in between.
             file.note_checked(due.now, began);
             Ok(())
         }
@@ -87,7 +91,7 @@ pub(crate) async fn admit(
         (Verdict::Drop, Found::Gone(error)) => {
             metrics.add_check(CheckResult::Gone);
             // A redirector also says so while the server that has the file is away: then the copy waits for its return.
-            // One client's answer tells nothing of what the others may have.
+            // One client's answer does not show what the others may have.
             let is_its_server = file.mark().is_none_or(|mark| mark.endpoint == *error.endpoint());
             if is_its_server && !target.is_as_client() {
                 file.retire(DropReason::Gone);
@@ -102,7 +106,8 @@ pub(crate) async fn admit(
     }
 }
 
-/// What is known of a file that is on disk but not open: from the disk as long as that may be served, else from the origin.
+/// The attributes of a file that is on disk but not open: from the disk as long as that may be served, else from the
+/// origin.
 ///
 /// # Errors
 /// As for [`admit`].
@@ -113,6 +118,7 @@ pub(crate) async fn stat_closed(
     began: Instant,
 ) -> Result<FileStat, Error> {
     let due = Due::new(target, copy.last_check);
+    // The common case: the copy on disk answers without the origin.
     if !due.must_ask() {
         return Ok(copy.stat);
     }
@@ -120,6 +126,7 @@ pub(crate) async fn stat_closed(
     let question = async {
         let (stat, validator) = metadata.stat(target, Some(began)).await?;
         told = Some(stat);
+        // A directory under the name is a change, whatever its size.
         let is_same = stat.kind == FileKind::File && copy.remembered.compare(stat.size, &validator) == Likeness::Same;
         Ok(if is_same { Found::Unchanged } else { Found::Changed })
     };
@@ -133,7 +140,7 @@ pub(crate) async fn stat_closed(
     }
 }
 
-/// What no answer leads to.
+/// No answer leads here.
 const NO_VERDICT: Error = Error::Internal { what: "a check without a verdict" };
 
 impl<'a> Due<'a> {
@@ -165,6 +172,7 @@ impl<'a> Due<'a> {
         question: impl Future<Output = Result<Found, Error>>,
     ) -> Result<Found, Error> {
         let server = &self.target.server;
+        // Served unchecked rather than after another timeout; once per rest time the origin is asked again.
         if self.may_be_served_unchecked() && metadata.is_resting(server) {
             let reason = "it did not answer a moment ago".to_owned();
             return Ok(Found::Failed(OriginError::Unreachable { endpoint: server.clone(), reason }));
@@ -174,6 +182,7 @@ impl<'a> Due<'a> {
             Ok(Ok(found)) => found,
             Ok(Err(Error::Origin(error))) if error.is_not_found() => Found::Gone(error),
             Ok(Err(Error::Origin(error))) => Found::Failed(error),
+            // Faults of this server are not failures of the origin: they must not count as a failed check.
             Ok(Err(error)) => return Err(error),
             Err(_) => Found::Failed(OriginError::TimedOut {
                 endpoint: server.clone(),
@@ -244,10 +253,11 @@ impl Comparison<'_> {
     async fn likeness_by_stat(&self, since: Since) -> Result<Likeness, Error> {
         let (stat, validator) = self.metadata.stat(self.target, since).await?;
         let is_file = stat.kind == FileKind::File;
+        // A name that is a directory now has another content.
         Ok(if is_file { self.file.remembered().compare(stat.size, &validator) } else { Likeness::Different })
     }
 
-    /// Compares by checksum what size and time of change do not tell apart.
+    /// Compares by checksum if size and time of change do not decide.
     ///
     /// The checksum is requested before or after the identity of the file, whichever makes the two disagree at the next check
     /// if the file changes in between.
@@ -262,6 +272,8 @@ impl Comparison<'_> {
         match (known, told) {
             (Some(known), Some(told)) if known.algorithm == told.algorithm => {
                 let is_unchanged = known.value == told.value;
+                // The time of change differs although the content is the same: noted, so that the next check need not compare
+                // checksums again.
                 if is_unchanged && let Some(identity) = &identity {
                     file.note_identity(identity);
                 }

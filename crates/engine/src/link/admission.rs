@@ -25,7 +25,7 @@ pub(crate) struct Admission {
     is_stopping: AtomicBool,
 }
 
-/// What bytes are fetched for before anybody asks for them.
+/// Purposes of bytes that no reader has requested.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Purpose {
     /// A reader is about to come to them.
@@ -94,19 +94,22 @@ impl Admission {
         purpose: Purpose,
         bytes: u64,
     ) -> Result<(Permit, Reservation), NotReadAhead> {
+        // First: after the stop no memory or room is taken at all.
         if self.is_stopping() {
             return Err(NotReadAhead::Stopping);
         }
         if !add_within(&self.ahead_bytes, bytes, self.ahead_bytes_max) {
             return Err(NotReadAhead::Memory);
         }
-        // What is fetched in spare time does not keep readers from being read ahead of.
+        // Prefetches in idle time do not take the room of those for readers that are about to come.
         let link_bytes_max = self.link_bytes_max(link, purpose, bytes);
         if !add_within(link.bytes_under_way(purpose), bytes, link_bytes_max) {
+            // Given back: the memory was counted before the link refused.
             self.ahead_bytes.fetch_sub(bytes, Relaxed);
             return Err(NotReadAhead::Origin);
         }
         let permit = Permit { admission: Arc::clone(self), link: Arc::clone(link), bytes, purpose };
+        // After the permit exists: its drop gives back both counts if no memory is free.
         let reservation = budget.try_reserve_spare(bytes).ok_or(NotReadAhead::Memory)?;
         Ok((permit, reservation))
     }
@@ -134,6 +137,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.admission.ahead_bytes.fetch_sub(self.bytes, Relaxed);
         self.link.bytes_under_way(self.purpose).fetch_sub(self.bytes, Relaxed);
+        // Prefetchers wait for room made by others of their kind only.
         if self.purpose == Purpose::Idle {
             self.link.note_idle_ended();
         }

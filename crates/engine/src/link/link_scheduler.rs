@@ -31,7 +31,7 @@ pub(crate) struct Link {
     ahead_bytes: AtomicU64,
     /// Those of them that are fetched in spare time are counted here instead.
     idle_bytes: AtomicU64,
-    /// Told when a fill of these has ended.
+    /// Notified when a fill of these has ended.
     idle_ended: Notify,
     pub(crate) turns: Turns,
     metrics: OriginMetrics,
@@ -62,6 +62,8 @@ impl Links {
         if let Some(link) = links.get(server) {
             return Arc::clone(link);
         }
+        // Cleared rather than evicted one by one: links in use are held by their files, the others are measured
+        // again.
         if links.len() >= LINKS_MAX {
             links.clear();
         }
@@ -80,14 +82,15 @@ impl Links {
 }
 
 impl Link {
-    /// What is known of the link.
+    /// Latency and rate as measured so far.
     pub(crate) fn estimate(&self) -> LinkEstimate {
         *self.estimate.lock()
     }
 
     /// Starts measuring an answer that was asked for just now.
     pub(crate) fn measure(&self) -> Delivery<'_> {
-        let (asked, delivered_before) = (forebay_net::clock::monotonic(), self.delivered.load(Relaxed));
+        let asked = forebay_net::clock::monotonic();
+        let delivered_before = self.delivered.load(Relaxed);
         Delivery { link: self, asked, delivered_before, has_begun: false }
     }
 
@@ -128,6 +131,7 @@ impl Delivery<'_> {
     /// Notes bytes of the answer.
     pub(crate) fn note_bytes(&mut self, bytes: u64) {
         self.link.delivered.fetch_add(bytes, Relaxed);
+        // The first byte measures the latency; later ones only the rate.
         if !self.has_begun {
             self.has_begun = true;
             let latency = forebay_net::clock::monotonic().saturating_duration_since(self.asked);
@@ -202,8 +206,10 @@ impl Turns {
 
     /// Waits for the turn of a fill of `bytes` over a link of this `latency`. `None` when too many wait already, or are refused meanwhile.
     pub(crate) async fn turn(&self, bytes: u64, latency: Duration) -> Option<Turn<'_>> {
+        // Counted before the wait: a refusal during the wait is noticed after it.
         let refusals = self.refusals.load(Relaxed);
         let waiting = self.wait(bytes)?;
+        // All fills pass through here, one by one; on a quiet link each gives the place back at once.
         let alone = self.one.acquire().await.ok()?;
         if self.refusals.load(Relaxed) != refusals {
             return None;
@@ -219,6 +225,7 @@ impl Turns {
     /// Resolves when no reader waits for bytes.
     pub(crate) async fn no_demand(&self) {
         while self.demands.load(Relaxed) > 0 {
+            // Registered before the second look: a demand that ends in between wakes this prefetcher.
             let mut over = pin!(self.demands_over.notified());
             over.as_mut().enable();
             if self.demands.load(Relaxed) > 0 {
@@ -247,6 +254,7 @@ impl Turns {
 
 impl Drop for Demand<'_> {
     fn drop(&mut self) {
+        // Noted before the count drops: a fill that sees no demand must also see how recent it was.
         *self.0.last_demand.lock() = Some(forebay_net::clock::monotonic());
         if self.0.demands.fetch_sub(1, Relaxed) == 1 {
             self.0.demands_over.notify_waiters();
@@ -269,7 +277,8 @@ mod tests {
     async fn a_rate_is_that_of_all_answers_together() {
         let links = Links::new(Metrics::new());
         let link = links.of(&Endpoint::new("origin", 1094));
-        let (mut one, mut other) = (link.measure(), link.measure());
+        let mut one = link.measure();
+        let mut other = link.measure();
         tokio::time::sleep(Duration::from_millis(100)).await;
         one.note_bytes(1000);
         other.note_bytes(1000);
@@ -288,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_after_the_other_while_somebody_waits_and_for_a_moment_after() {
+    async fn turns_are_taken_one_by_one_during_a_demand_and_shortly_after() {
         let turns = Turns::new();
         let demand = turns.demand();
         let first = turns.turn(1, LATENCY).await.unwrap();
@@ -301,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_at_once_when_nobody_waits() {
+    async fn turns_are_taken_at_once_without_a_demand() {
         let turns = Turns::new();
         drop(turns.demand());
         tokio::time::sleep(3 * LATENCY).await;
@@ -310,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_is_refused_when_another_turn_has_failed() {
+    async fn waiting_fills_are_refused_after_a_failed_turn() {
         let turns = Turns::new();
         let _demand = turns.demand();
         let first = turns.turn(1, LATENCY).await.unwrap();
@@ -319,7 +328,7 @@ mod tests {
         turns.refuse_waiting();
         drop(first);
         assert!(waiting.await.is_none());
-        assert!(turns.turn(1, LATENCY).await.is_some(), "who comes later tries again");
+        assert!(turns.turn(1, LATENCY).await.is_some(), "a later fill tries again");
     }
 
     #[tokio::test(start_paused = true)]

@@ -37,6 +37,7 @@ impl AsRef<[u8]> for Accounted {
 impl MemoryBudget {
     pub(crate) fn new(bytes: u64) -> Self {
         let total_units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).max(1);
+        // The semaphore has its own limit, which is lower than `u32::MAX` on 32-bit machines.
         let units = usize::try_from(total_units).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
         Self { units: Arc::new(Semaphore::new(units)), total_units }
     }
@@ -52,10 +53,12 @@ impl MemoryBudget {
     pub(crate) fn try_reserve_spare(&self, bytes: u64) -> Option<Reservation> {
         let free = (self.units.available_permits() as u64).saturating_mul(UNIT);
         let kept_free = u64::from(self.total_units) / 2 * UNIT;
+        // Both conditions: half of an odd total rounds down, and more than the free bytes never fits.
         (free.saturating_sub(bytes) >= kept_free && free >= bytes).then(|| self.try_reserve(bytes)).flatten()
     }
 
-    /// Reserves memory for `bytes`, waiting in line until it is free. What is larger than the whole budget counts as the
+    /// Reserves memory for `bytes`, waiting in line until it is free. A request larger than the whole budget counts
+    /// as the
     /// whole budget: it is served alone. `None` only when the engine is gone.
     pub(crate) async fn reserve(&self, bytes: u64) -> Option<Reservation> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total_units);
@@ -74,6 +77,7 @@ impl Reservation {
     /// Ties a share of the reservation to bytes that have arrived.
     pub(crate) fn attach(&mut self, bytes: Bytes) -> Bytes {
         let units = usize::try_from((bytes.len() as u64).div_ceil(UNIT)).unwrap_or(usize::MAX);
+        // Rounding each chunk up may need more units than were reserved: the last chunks take the rest.
         let permit = self.permit.split(units.min(self.permit.num_permits()));
         Bytes::from_owner(Accounted { bytes, _permit: permit })
     }
@@ -104,7 +108,7 @@ mod tests {
         assert!(budget.try_reserve(1).is_none());
         drop(held);
         assert!(budget.try_reserve((1 << 20) + 1).is_none());
-        let _all = budget.reserve(5 << 20).await.expect("nobody holds any");
+        let _all = budget.reserve(5 << 20).await.expect("no other reservation exists");
         assert_eq!(budget.used_bytes(), 1 << 20);
     }
 }

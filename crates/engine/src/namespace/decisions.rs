@@ -9,7 +9,7 @@ use std::{fmt, time::Duration};
 /// Decisions about opens, apart from where their paths lead. They are replaced together with the name space.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionOptions {
-    /// What becomes of opens of files of origins.
+    /// Caching rules for opens of files of origins.
     pub rules: Rules,
     /// When a file that is there in part counts as cached.
     pub cached: CachedCriteria,
@@ -60,8 +60,10 @@ impl Decisions {
 
     /// Remembers an origin's answer, if it is that there is no such file.
     pub(crate) fn note_answer(&self, key: &CacheKey, error: &OriginError) {
+        // Only a refusal by the origin itself: a lost connection does not show that the file is missing.
         let OriginError::Refused { endpoint, kind, text } = error else { return };
         if error.is_not_found() {
+            // Shortened: the text comes from outside, and is kept for every missing name.
             let text = text.chars().take(TEXT_LEN_MAX).collect();
             let answer = OriginError::Refused { endpoint: endpoint.clone(), kind: *kind, text };
             self.negatives().note(key.as_str(), answer, forebay_net::clock::monotonic());

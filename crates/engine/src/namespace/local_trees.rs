@@ -31,6 +31,7 @@ impl LocalTree {
 
     /// Opens a regular file for reading. Blocking.
     pub(crate) fn open_file(&self, lfn: &Lfn) -> Result<(Arc<File>, FileStat), Error> {
+        // Non-blocking: the open of a FIFO would wait for a writer.
         let file = self.resolve(lfn, OFlags::RDONLY | OFlags::NONBLOCK)?;
         let stat = stat_of(&fstat(&file).map_err(|errno| error_of(errno, lfn, "looking at"))?);
         match stat.kind {
@@ -40,8 +41,9 @@ impl LocalTree {
         }
     }
 
-    /// What is known of a path. Blocking.
+    /// The attributes of a path. Blocking.
     pub(crate) fn stat(&self, lfn: &Lfn) -> Result<FileStat, Error> {
+        // A path descriptor: a stat needs no permission to read the file.
         let file = self.resolve(lfn, OFlags::PATH)?;
         Ok(stat_of(&fstat(&file).map_err(|errno| error_of(errno, lfn, "looking at"))?))
     }
@@ -54,6 +56,7 @@ impl LocalTree {
         for entry in Dir::read_from(&directory).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let Ok(name) = entry.file_name().to_str() else { continue };
+            // A line feed would end the entry early in the answer.
             if name == "." || name == ".." || name.contains('\n') {
                 continue;
             }
@@ -61,6 +64,7 @@ impl LocalTree {
                 ListDetail::Names => None,
                 ListDetail::Stats | ListDetail::Checksums => match statat(&directory, name, AtFlags::empty()) {
                     Ok(stat) => Some(stat_of(&stat)),
+                    // The entry has been removed since the listing began, or is a broken link.
                     Err(_) => continue,
                 },
             };
@@ -80,6 +84,7 @@ impl LocalTree {
         let mut offset = 0;
         while offset < stat.size {
             let len = file.read_at(&mut buffer, offset).map_err(|error| disk_error(&error, lfn, "reading"))?;
+            // The file has become shorter under way: its end is where the disk says.
             let Some(piece) = buffer.get(..len).filter(|piece| !piece.is_empty()) else { break };
             digest.update(piece);
             offset += len as u64;
@@ -98,6 +103,7 @@ impl LocalTree {
             "" => ".",
             path => path,
         };
+        // The kernel checks each component: a link cannot lead outside, even if it is changed during the open.
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         openat2(&self.root, relative, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
             .map_err(|errno| error_of(errno, lfn, "opening"))

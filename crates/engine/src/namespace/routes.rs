@@ -16,10 +16,9 @@ use std::{borrow::Cow, collections::HashMap, fmt, path::PathBuf, sync::Arc};
 /// Makes the client of an origin that a path names.
 pub type OriginFactory = Arc<dyn Fn(&Endpoint) -> Arc<dyn Origin> + Send + Sync>;
 
-/// What is done with opens for writing and changes of the name space.
+/// Treatment of opens for writing and changes of the name space.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Writes {
-    /// They are refused.
     #[default]
     Refuse,
     /// The client is sent to the origin.
@@ -31,7 +30,6 @@ pub enum Writes {
 pub enum ExportSource {
     /// An origin (or a list of them), cached.
     Origin {
-        /// Its client.
         origin: Arc<dyn Origin>,
         /// The server to which writers are redirected.
         server: Endpoint,
@@ -47,7 +45,6 @@ pub struct Export {
     pub prefix: Lfn,
     /// Where the files come from.
     pub source: ExportSource,
-    /// What happens to writes.
     pub writes: Writes,
     /// How copies of its files are kept valid.
     pub validity: ValidityPolicy,
@@ -62,18 +59,10 @@ pub struct Export {
 pub enum RouteError {
     /// Two exports have the same prefix.
     #[error("two exports have the path {prefix}: remove one of them")]
-    Overlap {
-        /// The prefix.
-        prefix: Lfn,
-    },
+    Overlap { prefix: Lfn },
     /// An exported directory cannot be used.
     #[error("the exported directory {} cannot be used: {source}", directory.display())]
-    Directory {
-        /// The directory.
-        directory: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Directory { directory: PathBuf, source: std::io::Error },
 }
 
 /// The whole name space: exports by prefix, and the origins that paths may name.
@@ -118,7 +107,7 @@ pub(crate) struct OriginTarget {
     pub(crate) writes: Writes,
     pub(crate) validity: ValidityPolicy,
     pub(crate) decisions: Arc<Decisions>,
-    /// What the rules say of the open.
+    /// Result of the caching rules for the open.
     pub(crate) caching: CachingDecision,
     /// Whether the client named the origin.
     pub(crate) is_forwarded: bool,
@@ -139,6 +128,7 @@ impl Routes {
     pub fn new(exports: Vec<Export>, forwarding: AllowList, factory: OriginFactory) -> Result<Self, RouteError> {
         let mut routes: Vec<Route> = Vec::with_capacity(exports.len());
         for export in exports {
+            // Longest first below would hide the second one: the administrator has to know.
             if routes.iter().any(|route| route.prefix == export.prefix) {
                 return Err(RouteError::Overlap { prefix: export.prefix });
             }
@@ -157,6 +147,7 @@ impl Routes {
                 service: export.service,
             });
         }
+        // The longest prefix wins, so it is looked at first.
         routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.as_str().len()));
         let decisions = Arc::new(Decisions::new(DecisionOptions::default()));
         Ok(Self { exports: routes, forwarding, factory, decisions, named: Mutex::new(HashMap::new()) })
@@ -184,6 +175,7 @@ impl Routes {
 
     /// Finds where `request` leads: to the origin it names, else to the export with the longest prefix.
     pub(crate) fn resolve(&self, request: &OpenRequest, delegation: &Delegation) -> Result<Target, Error> {
+        // First: a path that names an origin is never below an export.
         match ForwardedPath::parse(request.lfn.as_str()) {
             Ok(Some(forwarded)) => {
                 return self.forward(&forwarded.origin, forwarded.lfn, &request.origin_parameters, delegation);
@@ -229,6 +221,7 @@ impl Routes {
     }
 
     fn forward(&self, endpoint: &Endpoint, lfn: Lfn, cgi: &str, delegation: &Delegation) -> Result<Target, Error> {
+        // Before a client is made: names that are not allowed must not cost memory.
         if !self.forwarding.allows(endpoint) {
             return Err(Error::ForwardingDenied { origin: endpoint.clone() });
         }
@@ -255,6 +248,7 @@ impl Routes {
         if let Some(origin) = named.get(endpoint) {
             return Arc::clone(origin);
         }
+        // Clients choose the names: the table must not grow without limit.
         if named.len() >= NAMED_ORIGINS_MAX {
             named.clear();
         }
@@ -278,6 +272,7 @@ fn asked_for(
 ) -> (DelegatedCredentials, Option<DelegatedCredentials>) {
     let acts_for_clients = origin.acts_for_clients();
     let credentials = delegation.credentials();
+    // The server's own requests need no authorization by the origin.
     let is_to_ask = !matches!(delegation, Delegation::Operator) && (authorizes_at_origin || acts_for_clients);
     let authorize_as = is_to_ask.then(|| credentials.clone().insisting());
     (if acts_for_clients { credentials } else { DelegatedCredentials::default() }, authorize_as)

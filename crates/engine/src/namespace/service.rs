@@ -7,13 +7,13 @@ use forebay_cache::FillPolicy;
 pub struct Service {
     /// Whether clients that see the cache's file system read complete files on their own.
     pub direct: bool,
-    /// What becomes of opens of files that are not complete.
+    /// Treatment of opens of files that are not complete.
     pub miss: Miss,
     /// How much of a file is fetched, unless a rule says otherwise; `None` for what counts for the whole cache.
     pub fill: Option<FillPolicy>,
 }
 
-/// What becomes of an open of a file that is not complete in the cache.
+/// Treatment of an open of a file that is not complete in the cache.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Miss {
     /// The client reads it through the cache.

@@ -43,6 +43,7 @@ struct Zones {
 impl AccessTracker {
     /// Notes reads that the cache may not answer as a whole. Called when they are planned.
     pub(crate) fn note_read(self: &Arc<Self>, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
+        // A complete file has nothing to fetch ahead, nor has one that is not kept.
         if !file.read_ahead().settings().enabled || file.stored().is_none_or(|stored| stored.map.is_complete()) {
             return;
         }
@@ -55,6 +56,7 @@ impl AccessTracker {
         if !self.zones.touch(range) {
             return;
         }
+        // Tried only: a hit never waits; the next one in the zone reports instead.
         let Some(recogniser) = self.recogniser.try_lock() else { return };
         self.follow(file, recogniser, |recogniser, bounds| recogniser.handle_hit(range, bounds));
     }
@@ -71,6 +73,7 @@ impl AccessTracker {
         file.read_ahead().note_reading_on(expected);
         let Some(bounds) = file.read_ahead().bounds(expected) else {
             file.context().metrics.add_not_read_ahead(NotReadAhead::Wasteful);
+            // Without zones hits cost one load until reading ahead is tried again.
             self.zones.set(std::iter::empty());
             return;
         };
@@ -79,6 +82,7 @@ impl AccessTracker {
             if let Some((from, _)) = fetch(file, *range, Purpose::ReadAhead, usize::MAX).refused {
                 let end = advice.last().map_or_else(|| range.end(), |last| last.end());
                 recogniser.handle_refusal(ByteRange::between(from, end));
+                // The rest of the advice would be refused for the same reason.
                 break;
             }
         }
@@ -99,6 +103,7 @@ impl AccessTracker {
             Some(recogniser) if !self.closed.is_set() => self.fetch_idle(file, recogniser),
             _ => Step::Done,
         };
+        // Under the recogniser's lock: a read that comes now starts a new prefetcher.
         if matches!(step, Step::Done) {
             self.end_idle_prefetch();
         }
@@ -123,6 +128,7 @@ impl AccessTracker {
 
     /// The file is closed: nothing is fetched on for its reader any more.
     pub(crate) fn close(&self) {
+        // Locked, so that no prefetch is begun after this returns.
         let _recogniser = self.recogniser.lock();
         self.closed.set();
     }
@@ -155,6 +161,7 @@ impl Zones {
             end.store(zone.end(), Relaxed);
             count += 1;
         }
+        // Last: a hit in between sees old bounds or a shorter list, and reports a read later.
         self.count.store(count, Relaxed);
     }
 }

@@ -20,7 +20,7 @@ use forebay_types::{BlockIndex, ByteRange};
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 /// How long a check right after a start waits for the index to be open: milliseconds, unless its disk hangs. Without it
-/// nothing can be told of a block.
+/// without it no block can be judged.
 const INDEX_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A block that cannot be used.
@@ -40,6 +40,7 @@ pub(crate) fn start(file: &Arc<CachedFile>, checks: &mut Checks, blocks: ByteRan
     let mut start = blocks.start();
     while start < blocks.end() {
         if let Some(check) = covering(checks, start) {
+            // Blocks of a check under way are skipped: each is read once.
             start = check.blocks.end();
             continue;
         }
@@ -60,11 +61,13 @@ struct Ending<'a> {
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         if let Some(stored) = self.file.stored() {
+            // A panic must not leave blocks that wait for a check for ever.
             let undecided: Vec<BlockIndex> = untrusted(stored, self.check.blocks).collect();
             if !undecided.is_empty() {
                 stored.forget(undecided);
             }
         }
+        // Out of the table before the waiters wake up: they plan again and must not find it.
         self.file.claims().checks().remove(&self.check.blocks.start());
         self.check.ended.set();
     }
@@ -78,7 +81,8 @@ async fn run(file: Arc<CachedFile>, check: Arc<Check>) {
     }
     // The semaphore is never closed: there is always a place in the end.
     let _place = context.check_places.acquire().await;
-    let (checked, blocks) = (Arc::clone(&file), check.blocks);
+    let checked = Arc::clone(&file);
+    let blocks = check.blocks;
     if context.options.workers.run(move || check_blocks(&checked, blocks)).await.is_err() {
         tracing::error!(lfn = file.lfn().as_str(), %blocks, "a check of blocks on disk broke off");
     }
@@ -98,6 +102,7 @@ fn check_blocks(file: &Arc<CachedFile>, blocks: ByteRange) {
             Err(reason) => bad.push(Bad { index, reason }),
         }
     }
+    // Together at the end: one record is written for all damaged blocks of the run.
     if !bad.is_empty() {
         drop_blocks(file, stored, &bad);
     }
@@ -116,6 +121,7 @@ fn check_block(
     index: BlockIndex,
     buffer: &mut [u8],
 ) -> Result<BlockCheck, Reason> {
+    // Without an index nothing can be compared: the block is used as it is.
     let Some(known) = known_sum(file, stored, index) else { return Ok(BlockCheck::Skipped) };
     let range = stored.map.geometry().range_of(index);
     let (found, result) = judge(of_block(stored.data.as_ref(), range, buffer), known)?;
@@ -137,6 +143,7 @@ pub(crate) fn judge(found: io::Result<u32>, known: Option<u32>) -> Result<(u32, 
 
 /// The sum of a block, from memory or from the index. The outer `None`: there is no index that would know.
 fn known_sum(file: &CachedFile, stored: &StoredEntry, index: BlockIndex) -> Option<Option<u32>> {
+    // The outer lock is not held here: the index may read from its disk.
     if !stored.sums().is_loaded(index) {
         let chunk = sum_chunk_of(index);
         let in_index = file.stored_sums(stored, chunk)?;
@@ -154,17 +161,21 @@ fn drop_blocks(file: &Arc<CachedFile>, stored: &StoredEntry, bad: &[Bad]) {
             file.note_read_failure();
         }
     }
+    // Forgotten before the sync: the record that it writes no longer names them.
     stored.forget(bad.iter().map(|bad| bad.index));
     file_sync::sync(file);
 }
 
 /// Counts and logs a block of the data file at `path` that cannot be used.
 pub(crate) fn report(metrics: &Metrics, path: &Path, geometry: Geometry, index: BlockIndex, reason: &Reason) {
-    let (path, block, offset) = (path.display(), index.0, geometry.range_of(index).start());
+    let path = path.display();
+    let block = index.0;
+    let offset = geometry.range_of(index).start();
     match reason {
         Reason::Mismatch { expected, found } => {
             metrics.add_block_checks(BlockCheck::Damaged, 1);
-            let (expected, found) = (format!("{expected:08x}"), format!("{found:08x}"));
+            let expected = format!("{expected:08x}");
+            let found = format!("{found:08x}");
             tracing::error!(%path, block, offset, expected, found, "a block on disk is damaged: it is fetched again");
         }
         Reason::Unreadable(error) => {

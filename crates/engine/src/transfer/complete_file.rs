@@ -26,6 +26,7 @@ const RETRY: Duration = Duration::from_millis(100);
 
 /// Starts completing a file in the background, if its settings say so and no task does it yet.
 pub(crate) fn start_if_due(file: &Arc<CachedFile>) {
+    // The swap comes last: only a completion that is due may take the flag.
     if is_due(file) && !file.read_ahead().is_completing.swap(true, Ordering::AcqRel) {
         tokio::spawn(run(Arc::clone(file)));
     }
@@ -63,6 +64,7 @@ async fn attend(file: &Arc<CachedFile>) -> Result<Completed, Error> {
     let is_wanted = || {
         let goes_on = file.is_open() || file.read_ahead().settings().fill == FillPolicy::ToEnd;
         if file.is_open() {
+            // Given back: a client has the file open again, so the place is free for others.
             lingering = None;
         } else if goes_on && lingering.is_none() {
             lingering = file.context().admission.linger();
@@ -92,7 +94,8 @@ pub(crate) enum Completed {
     NotWanted,
 }
 
-/// Fetches what is missing of a file, front to back, as long as it `is_wanted`; tells `progress` the bytes in the cache and the
+/// Fetches what is missing of a file, front to back, as long as it `is_wanted`; reports to `progress` the bytes in
+/// the cache and the
 /// size of the file.
 ///
 /// # Errors
@@ -106,6 +109,7 @@ pub(crate) async fn complete(
     let mut pass = Pass::new(stored);
     loop {
         progress(present_bytes(file, stored), file.size());
+        // Looked at before the errors: a file that became complete in spite of them is complete.
         if stored.map.is_complete() {
             return Ok(Completed::Whole);
         }
@@ -144,6 +148,7 @@ impl Pass {
                     self.under_way.push_back(fill);
                     return Ok(true);
                 }
+                // The disk takes nothing now: waiting would not end.
                 (None, Some((_, NotReadAhead::Disk))) => return Err(not_kept(file)),
                 (None, Some(_)) => return Ok(false),
                 (None, None) => self.offset = looked_at.end(),
@@ -158,6 +163,7 @@ impl Pass {
         if let Some(fill) = self.under_way.pop_front() {
             return fill.result().await;
         }
+        // Memory or the link is full, and none of the own fills frees any: tried again.
         if self.offset < file.size() {
             tokio::time::sleep(RETRY).await;
             return Ok(());
@@ -165,9 +171,11 @@ impl Pass {
         let others = file.claims().fills().values().next().cloned();
         match others {
             Some(fill) => {
+                // Deferred bytes of another's fill are wanted too: the file is to be whole.
                 fill.want_all();
                 fill.ended().await;
             }
+            // A whole pass has brought nothing: the blocks are fetched and not kept, again and again.
             None if stored.map.written_count() == self.written_before => return Err(not_kept(file)),
             None => *self = Self::new(stored),
         }

@@ -33,6 +33,7 @@ struct Ending<'a> {
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
+        // Released before the end is reported: a reader that wakes up may claim the blocks again.
         self.file.claims().release(self.fill);
         if let Some(permit) = self.permit.take() {
             let blocks = self.fill.blocks();
@@ -54,12 +55,14 @@ async fn drive(
     let mut writer = Writer::new(file, fill, origin.as_ref());
     let (urgent, rest) = fill.stages();
     let mut received = fetch(file, fill, origin.as_ref(), &urgent, &mut reservation, stored, &mut writer).await;
+    // The urgent bytes are here: the reader no longer waits for the link.
     drop(demand);
     let mut cut = None;
     if received.is_ok() && !rest.is_empty() {
         match turn_for_rest(file, fill).await {
             Ok(turn) => {
                 received = fetch(file, fill, origin.as_ref(), &rest, &mut reservation, stored, &mut writer).await;
+                // The origin has failed: fills that wait for their turn would fail one by one.
                 if turn.is_some() && received.as_ref().is_err_and(Error::is_retryable) {
                     file.read_ahead().link().turns.refuse_waiting();
                 }
@@ -72,6 +75,7 @@ async fn drive(
     }
     // After a failure too: what has come is kept, and no write is under way when the blocks are given free.
     writer.finish(stored).await;
+    // Only blocks cut by the link count as not kept for that reason.
     if cut == Some(Cut::Link) {
         file.note_cut(fill.blocks());
     }
@@ -90,17 +94,20 @@ enum Cut {
 /// Waits until the deferred bytes of a fill may be requested: the link has room for them, or a reader wants them.
 async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
     let is_stopping = || file.context().admission.is_stopping();
+    // During a shutdown only bytes that a reader waits for are fetched.
     if is_stopping() {
         return Err(Cut::Useless);
     }
     let turn = tokio::select! {
         biased;
+        // First in the biased order: a reader's request ends the wait even if the file is retired.
         () = fill.rest_wanted() => None,
         () = file.retired() => return Err(Cut::Useless),
         turn = file.read_ahead().link().turn(fill.blocks().len()) => Some(turn),
     };
     let is_useless = file.is_retired() || file.is_disk_paused();
     match turn {
+        // Asked again: the wait may have been long.
         _ if is_stopping() => Err(Cut::Useless),
         None => Ok(None),
         Some(_) if is_useless => Err(Cut::Useless),
@@ -122,6 +129,7 @@ async fn fetch(
     let ranges: Vec<ByteRange> = stage.iter().map(|(_, range)| *range).collect();
     let streams = stage.iter().zip(origin.read_many(&ranges)).map(|((part, range), chunks)| (*part, *range, chunks));
     receive(fill, streams, reservation, stored, writer, &mut delivery).await?;
+    // After success only: a broken answer would measure too low a rate.
     delivery.end();
     Ok(())
 }
@@ -136,6 +144,7 @@ async fn receive(
     delivery: &mut Delivery<'_>,
 ) -> Result<(), Error> {
     for (part_index, range, mut chunks) in streams.collect::<Vec<_>>() {
+        // The writer is polled in between: blocks are written while later ones arrive.
         while let Some(chunk) = writer.next(stored, &mut chunks).await {
             let Chunk { bytes, page_sums } = chunk?;
             delivery.note_bytes(bytes.len() as u64);

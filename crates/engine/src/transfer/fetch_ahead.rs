@@ -9,7 +9,7 @@ use forebay_telemetry::NotReadAhead;
 use forebay_types::ByteRange;
 use std::sync::Arc;
 
-/// What became of a wish to fetch a range ahead.
+/// Result of a request to fetch a range ahead.
 #[derive(Default)]
 pub(crate) struct Fetched {
     /// The fills that were started.
@@ -22,11 +22,13 @@ pub(crate) struct Fetched {
 pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, fills_max: usize) -> Fetched {
     let context = file.context();
     let mut fetched = Fetched::default();
+    // Bytes that cannot be kept are not fetched ahead: the reader would fetch them again.
     if file.is_retired() || file.is_disk_paused() {
         fetched.refused = Some((range.start(), NotReadAhead::Disk));
         return fetched;
     }
     let read_ahead = file.read_ahead();
+    // Locked across admission and start: no block is claimed twice.
     let mut fills = file.claims().fills();
     let missing = missing_in(file, &fills, &file.claims().checks(), range);
     for blocks in missing.into_iter().take(fills_max) {
@@ -36,6 +38,7 @@ pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, 
                 fetched.fills.push(start_fill(file, &mut fills, Fill::new(blocks, blocks), reservation, Some(permit)));
             }
             Err(reason) => {
+                // Completions and idle prefetches try again by themselves: their refusals are not counted.
                 if purpose == Purpose::ReadAhead {
                     context.metrics.add_not_read_ahead(reason);
                 }

@@ -12,7 +12,7 @@ use std::{collections::VecDeque, sync::Arc};
 /// Bytes of one fill in spare time: a read that comes meanwhile finds most of the link free soon.
 pub(crate) const FILL_LEN: u64 = 512 << 10;
 
-/// What became of a wish to fetch on.
+/// Result of a request to continue fetching.
 pub(crate) enum Step {
     /// These were begun; none, when all of it is here.
     Begun(Vec<Arc<Fill>>),
@@ -26,6 +26,7 @@ pub(crate) enum Step {
 pub(crate) async fn run(file: Arc<CachedFile>, tracker: Arc<AccessTracker>) {
     tokio::select! {
         biased;
+        // First in the biased order: a closed file ends the prefetch at once.
         () = tracker.closed() => (),
         () = fetch_on(&file, &tracker) => (),
     }
@@ -41,10 +42,12 @@ async fn fetch_on(file: &Arc<CachedFile>, tracker: &AccessTracker) {
             }
             Step::Full => match under_way.pop_front() {
                 Some(oldest) => oldest.result().await.is_ok(),
+                // Nothing of its own is under way: the step has waited for room already.
                 None => true,
             },
             Step::Done => return,
         };
+        // A failed fill may mean a failed origin: the next read decides whether to try again.
         if !went_well {
             return tracker.end_idle_prefetch();
         }

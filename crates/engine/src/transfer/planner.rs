@@ -24,12 +24,14 @@ type Missing = (ByteRange, ByteRange);
 /// Bytes that may be fetched in excess of one request, to make its blocks whole, before they count as a burden.
 const SURPLUS_MAX: u64 = 128 << 10;
 
-/// How many times what is wanted of a fill its surplus must be to be a burden. What is fetched and not kept is fetched again by
+/// How many times the wanted bytes of a fill its surplus must be to be a burden. Bytes that are fetched and not kept
+/// are fetched again by
 /// the next reader; below this, the rest of the blocks is cheaper.
 const BURDEN_RATIO: u64 = 2;
 
 /// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.
 pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque<ReadStep>> {
+    // In this order everywhere: fills, then checks.
     let mut fills = file.claims().fills();
     let mut checks = file.claims().checks();
     start_checks(file, &fills, &mut checks, ranges);
@@ -39,6 +41,7 @@ pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque
 
 /// Starts checks of blocks in any of `ranges` that are on disk and not trusted yet.
 fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, ranges: &[ByteRange]) {
+    // The common case: every block is trusted, and nothing has to be planned here.
     if !file.stored().is_some_and(|stored| stored.map.has_untrusted()) {
         return;
     }
@@ -54,6 +57,7 @@ fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, rang
 /// Starts fills for what is missing in any of `ranges`; adjacent blocks share one.
 fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, ranges: &[ByteRange]) -> Vec<FillId> {
     let context = file.context();
+    // Such bytes could not be kept: the read bypasses the cache.
     if file.is_retired() || file.is_disk_paused() {
         return Vec::new();
     }
@@ -63,8 +67,10 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
             missing.push((blocks, wanted));
         }
     }
+    // In order of their bytes, so that blocks of neighbouring ranges can be merged.
     missing.sort_by_key(|(blocks, wanted)| (blocks.start(), wanted.start()));
-    let (mut started, is_full) = (Vec::new(), !missing.is_empty() && context.purge_ledger.is_full());
+    let mut started = Vec::new();
+    let is_full = !missing.is_empty() && context.purge_ledger.is_full();
     let runs = merged(missing, context.options.fill_len_max);
     let surplus: u64 = runs.iter().map(|(blocks, wanted)| surplus_of(*blocks, *wanted)).sum();
     for (blocks, wanted) in runs {
@@ -73,10 +79,12 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
             context.metrics.add_not_kept(NotKept::DiskFull, block_count);
             continue;
         }
+        // Never waits: the claims are locked. Without memory the bytes bypass the cache one by one.
         let Some(reservation) = context.budget.try_reserve(blocks.len()) else {
             context.metrics.add_not_kept(NotKept::Budget, block_count);
             continue;
         };
+        // Judged by the whole request: a single read with little surplus is cheap to complete.
         let is_burden = surplus > SURPLUS_MAX && surplus_of(blocks, wanted) > wanted.len() * BURDEN_RATIO;
         let make = if is_burden { Fill::deferring_surplus } else { Fill::new };
         start_fill(file, fills, make(blocks, wanted), reservation, None);
@@ -105,7 +113,7 @@ pub(crate) fn start_fill(
     fill
 }
 
-/// What of `range` is neither here nor under way, in whole blocks, in pieces for one fill each.
+/// The parts of `range` that are neither here nor under way, in whole blocks, in pieces for one fill each.
 pub(crate) fn missing_in(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<ByteRange> {
     let blocks_to_fetch = |piece| match piece {
         forebay_cache::Piece::Fill { blocks, .. } => Some(blocks),
@@ -116,7 +124,8 @@ pub(crate) fn missing_in(file: &CachedFile, fills: &Fills, checks: &Checks, rang
 
 fn planned(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<forebay_cache::Piece> {
     let fill_len_max = file.context().options.fill_len_max;
-    let (geometry, admission) = (file.geometry(), PlanLimits { fill_len_max, check_len_max: CHECK_LEN_MAX });
+    let geometry = file.geometry();
+    let admission = PlanLimits { fill_len_max, check_len_max: CHECK_LEN_MAX };
     plan_read(range, geometry, admission, |index| {
         // Fills first: a block that its own read's fill has just written is still missed by that read.
         let offset = geometry.range_of(index).start();

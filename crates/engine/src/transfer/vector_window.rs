@@ -17,10 +17,10 @@ pub(crate) struct VectorWindow {
     state: Mutex<State>,
 }
 
-/// What is planned of one read, from its start on.
+/// The plan of one read, from its start on.
 pub(crate) struct Planned {
     pub(crate) pieces: VecDeque<ReadStep>,
-    /// Up to where.
+    /// The plan reaches up to this offset of the file.
     pub(crate) end: u64,
 }
 
@@ -42,10 +42,11 @@ impl VectorWindow {
         Arc::new(vector)
     }
 
-    /// What is planned of the read at `position`, which begins.
+    /// The plan of the read at `position`, which begins.
     pub(crate) fn begin(&self, position: usize) -> Option<Planned> {
         let mut state = self.state();
         while let Some((planned_position, _)) = state.planned.front() {
+            // It belongs to a later read, which has not begun.
             if *planned_position > position {
                 break;
             }
@@ -55,6 +56,7 @@ impl VectorWindow {
                 return Some(planned);
             }
         }
+        // The read plans itself from now on: it must not be planned here as well.
         state.next = state.next.max(position + 1);
         None
     }
@@ -65,6 +67,7 @@ impl VectorWindow {
         let window = file.read_window();
         let mut state = self.state();
         let ahead = bytes_before.saturating_add(state.bytes);
+        // Refilled at half of the window, so that several reads are planned together.
         if state.next >= self.ranges.len() || ahead > window / 2 {
             return;
         }

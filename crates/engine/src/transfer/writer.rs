@@ -40,6 +40,7 @@ impl<'a> Writer<'a> {
         chunks: &mut Chunks,
     ) -> Option<Result<Chunk, OriginError>> {
         loop {
+            // Without a write there is nothing to wait for but the next chunk.
             let Some((range, write)) = &mut self.writing else { return chunks.next().await };
             let range = *range;
             tokio::select! {
@@ -57,6 +58,7 @@ impl<'a> Writer<'a> {
     /// Notes that the part has arrived up to `end`, and which blocks that completes.
     pub(crate) fn arrived(&mut self, part_index: usize, end: u64) {
         if part_index == 0 {
+            // The block that is split between the two parts is complete only with the second one.
             let from = self.split_block.map_or(self.seen, |block| self.seen.max(block.end()));
             let complete = ByteRange::between(from, self.complete_up_to(end));
             if !complete.is_empty() {
@@ -72,6 +74,7 @@ impl<'a> Writer<'a> {
 
     /// Where the last block ends that is complete when bytes up to `end` have arrived.
     fn complete_up_to(&self, end: u64) -> u64 {
+        // The last block may be shorter than the others.
         if end == self.fill.blocks().end() {
             end
         } else {
@@ -81,12 +84,14 @@ impl<'a> Writer<'a> {
 
     /// Starts writing what is ready, unless a write is under way, the disk is paused or the file is not cached any longer.
     pub(crate) fn start(&mut self, stored: &StoredEntry) {
+        // One write at a time: blocks that complete meanwhile go into the next, larger one.
         if self.writing.is_some() || self.file.is_disk_paused() || self.file.is_retired() {
             return;
         }
         self.ready.sort_by_key(|range| range.start());
         let Some(range) = take_first_run(&mut self.ready) else { return };
-        let (data, bytes) = (Arc::clone(&stored.data), self.fill.collect(range));
+        let data = Arc::clone(&stored.data);
+        let bytes = self.fill.collect(range);
         assert_eq!(bytes.iter().map(|chunk| chunk.len() as u64).sum::<u64>(), range.len(), "blocks are written whole");
         let geometry = self.file.geometry();
         let blocks: Vec<ByteRange> =

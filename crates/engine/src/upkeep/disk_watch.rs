@@ -28,7 +28,7 @@ pub(crate) async fn run(context: Arc<FileContext>, table: Arc<OpenFiles>) {
     }
 }
 
-/// What is shown of a disk.
+/// The metrics of a disk.
 fn gauges(volume: &VolumeInfo) -> DiskGauges {
     DiskGauges {
         path: volume.path.display().to_string(),
@@ -52,6 +52,7 @@ struct DiskWatch {
 impl DiskWatch {
     fn start_probes(&self) {
         for volume in self.disk.due_probes() {
+            // Not awaited: a probe of a dead disk may hang, and the others are probed in the meantime.
             let disk = Arc::clone(&self.disk);
             // It runs detached, for as long as the disk takes; its outcome shows in the disk's state.
             drop(self.context.options.workers.start(move || {
@@ -71,6 +72,7 @@ impl DiskWatch {
             // A measurement may hang on the disk that is gone.
             self.measuring = None;
         }
+        // A disk has come back, perhaps with other contents.
         if self.offline.difference(&offline).next().is_some() {
             self.context.forget_trust();
         }
@@ -86,12 +88,14 @@ impl DiskWatch {
 
     /// Has the disks measured, unless they are being measured.
     fn measure(&mut self) {
+        // A measurement may hang with its disk: no second one is started after it.
         if self.measuring.as_ref().is_some_and(|measuring| !measuring.is_finished()) {
             return;
         }
         let context = Arc::clone(&self.context);
         let disk = Arc::clone(&self.disk);
         self.measuring = Some(self.context.options.workers.start(move || {
+            // Measured first, locked afterwards: no reader of the list waits for a disk.
             let volumes = disk.volumes();
             *context.volumes() = volumes;
         }));

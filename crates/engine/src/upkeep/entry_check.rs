@@ -34,7 +34,6 @@ struct Opened {
     sums: BlockSums,
 }
 
-/// Examines entries.
 #[derive(Clone)]
 pub(crate) struct EntryCheck {
     pub(crate) context: Arc<FileContext>,
@@ -52,9 +51,10 @@ impl EntryCheck {
         pace: Option<&mut RateLimiter>,
     ) -> Option<Examined> {
         let context = &self.context;
-        // What is noted of blocks and not committed yet is to be compared as well.
+        // Notes of blocks that are not committed yet have to be compared as well.
         context.catalog.as_ref()?.commit_of(key).await;
-        let (check, opening) = (self.clone(), key.clone());
+        let check = self.clone();
+        let opening = key.clone();
         let Opened { entry, generation, sums } =
             context.options.workers.run(move || check.open_for_examination(&opening)).await.ok()??;
         let examination = Examination::new(entry, sums, algorithms, behind);
@@ -64,6 +64,7 @@ impl EntryCheck {
         let examined = Examined { key: key.clone(), generation, findings };
         self.learn(&examined);
         let bad = examined.findings.bad();
+        // Most entries have no bad block: nothing is reserved or rewritten for them.
         if !bad.is_empty() {
             self.repair(key, generation, bad).await;
         }
@@ -112,10 +113,12 @@ impl EntryCheck {
         }
         // An open in the meantime waits, and finds it without its damaged blocks. A file that is being opened now has them checked.
         let leaving = self.open_files.reserve_for_removal([key.clone()]);
+        // In use: its open, which has no file yet, has the blocks checked.
         if leaving.keys().is_empty() {
             return;
         }
-        let (check, key) = (self.clone(), key.clone());
+        let check = self.clone();
+        let key = key.clone();
         let repaired = self.context.options.workers.run(move || {
             let _leaving = leaving;
             check.repair_on_disk(&key, generation, &bad)
@@ -131,6 +134,7 @@ impl EntryCheck {
         let context = &self.context;
         let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return Ok(()) };
         let Some(mut entry) = disk.open_entry(key)? else { return Ok(()) };
+        // Another copy has taken its place: the findings are about the old one.
         if generation_of(entry.data.as_ref(), &entry.cinfo) != generation {
             return Ok(());
         }
@@ -146,6 +150,7 @@ impl EntryCheck {
             sums.load(sum_chunk_of(index), stored);
             let found = of_block(entry.data.as_ref(), entry.cinfo.geometry.range_of(index), &mut buffer);
             let verdict = block_check::judge(found, sums.get(index));
+            // Written again since the examination: an intact block stays.
             if let Err(reason) = verdict {
                 block_check::report(&context.metrics, &path, entry.cinfo.geometry, index, &reason);
                 entry.cinfo.blocks.remove(index);
@@ -162,6 +167,7 @@ async fn check_again(file: &Arc<CachedFile>, generation: Generation, bad: &[Bloc
     let Some(stored) = file.stored().filter(|stored| stored.generation() == generation) else { return };
     let geometry = stored.map.geometry();
     for index in bad {
+        // Distrusted before the check begins, which looks only at such blocks.
         stored.map.distrust(*index);
         let check = {
             let mut checks = file.claims().checks();

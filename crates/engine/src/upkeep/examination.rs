@@ -39,14 +39,14 @@ pub(crate) struct Examination {
     findings: Findings,
 }
 
-/// What an examination has found.
+/// Findings of an examination.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// Bytes that were read.
     pub(crate) bytes: u64,
     /// Blocks that are what was written.
     pub(crate) intact: u64,
-    /// Blocks without a sum, with the one that they have now.
+    /// Blocks without a sum, with the one computed now.
     pub(crate) learned: Vec<(BlockIndex, u32)>,
     /// Blocks that are not what was written.
     pub(crate) damaged: Vec<BlockIndex>,
@@ -69,6 +69,7 @@ impl Examination {
     /// An examination of `entry`, whose blocks have the sums `sums`, that also makes `algorithms` if the file is complete.
     pub(crate) fn new(entry: Entry, sums: BlockSums, algorithms: &[ChecksumAlgorithm], behind: Behind) -> Self {
         let Entry { data, cinfo, .. } = entry;
+        // The CRC-32C is made of the sums of the blocks: no second pass over the bytes.
         let wanted = |algorithm: &&ChecksumAlgorithm| cinfo.is_complete() && **algorithm != ChecksumAlgorithm::Crc32c;
         let digests = algorithms.iter().filter(wanted).map(|algorithm| Digest::new(*algorithm)).collect();
         let wants_crc32c = cinfo.is_complete() && algorithms.contains(&ChecksumAlgorithm::Crc32c);
@@ -89,6 +90,7 @@ impl Examination {
     /// Reads to the end of the entry on the workers, at a pace if there is one. `None` when the work breaks off.
     pub(crate) async fn run(mut self, workers: &Workers, mut pace: Option<&mut RateLimiter>) -> Option<Findings> {
         while let Some(slice) = self.next_slice() {
+            // Waited before the read: the disk stays within the rate even at the first slice.
             if let Some(pace) = &mut pace {
                 let wait = pace.wait_for(slice.len().get(), forebay_net::clock::monotonic());
                 tokio::time::sleep(wait).await;
@@ -118,10 +120,11 @@ impl Examination {
         Some(Slice { first, end, len: NonZeroU64::new(len)? })
     }
 
-    /// Reads blocks. Blocking.
+    /// Reads the blocks of a slice. Blocking.
     fn read(&mut self, slice: &Slice) {
         let start = self.geometry.range_of(BlockIndex(slice.first)).start();
         let range = ByteRange::at(start, slice.len().get());
+        // Asked before the read: pages that a client has brought in stay.
         let was_cached =
             self.behind == Behind::Stays || forebay_net::probe_cached(self.data.file(), range.start(), range.len());
         let mut buffer = vec![0; READ_LEN];
@@ -143,6 +146,7 @@ impl Examination {
             digests.iter_mut().for_each(|digest| digest.update(piece));
         });
         self.findings.bytes += range.len();
+        // The digests are of no use any more, which `finish` sees by this entry.
         if read.is_err() {
             self.findings.unreadable.push(index);
             return;
@@ -153,6 +157,7 @@ impl Examination {
             None => self.findings.learned.push((index, found)),
         }
         if let Some((whole_block, sum)) = &mut self.crc32c {
+            // Only the last block may be shorter: the others use a table made once.
             let is_whole = range.len() == self.geometry.block_size();
             *sum = if is_whole {
                 whole_block.append(*sum, found)
@@ -163,6 +168,7 @@ impl Examination {
     }
 
     fn finish(mut self) -> Findings {
+        // A checksum over damaged bytes would be recorded as the file's own.
         if self.findings.damaged.is_empty() && self.findings.unreadable.is_empty() {
             let computed = self.digests.iter().map(|digest| (digest.algorithm(), digest.value()));
             let crc32c = self.crc32c.iter().map(|(_, sum)| (ChecksumAlgorithm::Crc32c, format!("{sum:08x}")));

@@ -45,7 +45,7 @@ pub(crate) type TargetOf = Box<dyn Fn(&CacheKey) -> Option<OriginTarget> + Send 
 struct Memory {
     /// Origins, by label, that have no checksum of this kind.
     without: BTreeSet<(String, ChecksumAlgorithm)>,
-    /// What was computed of files that were dropped because their origin told another checksum.
+    /// Checksums computed of files that were dropped because their origin reported another one.
     dropped: BTreeMap<CacheKey, String>,
 }
 
@@ -62,6 +62,7 @@ impl FileChecksums {
         while let Some(CompletedFile { key, generation, checksums }) = completed.recv().await {
             if let Some(checksums) = checksums {
                 if self.is_to_be_asked(&key, &checksums) {
+                    // At the same rate as reads: each comparison is a request to the origin.
                     tokio::time::sleep(pace.wait_for(FILE_LEN_MIN, forebay_net::clock::monotonic())).await;
                     self.settle(&key, generation, &checksums).await;
                 }
@@ -89,8 +90,10 @@ impl FileChecksums {
             let Some(comparison) = self.compare(key, generation, &target, ours).await else { continue };
             self.check.context.metrics.add_checksum_comparison(comparison);
             match comparison {
+                // One algorithm that agrees is enough: each further one is a request.
                 ChecksumComparison::Equal => return,
                 ChecksumComparison::Different => return self.drop_wrong(key, generation).await,
+                // The origin contradicts itself in this algorithm: another one may still decide.
                 ChecksumComparison::Disputed => {}
             }
         }
@@ -127,7 +130,7 @@ impl FileChecksums {
         let theirs = match target.origin.checksum(&target.path, Some(algorithm.as_str())).await {
             Ok(theirs) => theirs,
             Err(error) => {
-                tracing::debug!(%key, %error, "the origin tells no checksum to compare with");
+                tracing::debug!(%key, %error, "the origin reports no checksum to compare with");
                 let mut memory = self.memory.lock();
                 if is_without(&error) && memory.without.len() < REMEMBERED_MAX {
                     memory.without.insert(at_origin);
@@ -135,6 +138,7 @@ impl FileChecksums {
                 return None;
             }
         };
+        // The server answered with another algorithm: nothing can be compared.
         if !theirs.algorithm.eq_ignore_ascii_case(algorithm.as_str()) {
             return None;
         }
@@ -142,13 +146,16 @@ impl FileChecksums {
             self.memory.lock().dropped.remove(key);
             return Some(ChecksumComparison::Equal);
         }
+        // The copy was replaced while the origin was asked: the answer may be about the new one.
         if !self.is_still(key, generation).await {
             return None;
         }
         let mut memory = self.memory.lock();
-        let (expected, found) = (theirs.value.as_str(), ours.value.as_str());
+        let expected = theirs.value.as_str();
+        let found = ours.value.as_str();
+        // The second copy has the same checksum as the first: dropping it again would fetch the same bytes for ever.
         if memory.dropped.get(key).is_some_and(|before| before == &ours.to_string()) {
-            tracing::error!(%key, %algorithm, expected, found, "fetched anew a file is the same again: the checksum that its origin tells is wrong, the file is kept");
+            tracing::error!(%key, %algorithm, expected, found, "a file fetched again is the same as before: the checksum that its origin reports is wrong, the file is kept");
             return Some(ChecksumComparison::Disputed);
         }
         tracing::error!(%key, %algorithm, expected, found, "a file is not what its origin says: it is dropped");
@@ -179,10 +186,12 @@ impl FileChecksums {
         }
         // An open in the meantime waits, and fetches it again. A file that is being opened now is left to the next comparison.
         let leaving = self.check.open_files.reserve_for_removal([key.clone()]);
+        // In use: the next comparison or scrub finds it again.
         if leaving.keys().is_empty() {
             return;
         }
-        let (context, key) = (Arc::clone(&self.check.context), key.clone());
+        let context = Arc::clone(&self.check.context);
+        let key = key.clone();
         let removing = self.check.context.options.workers.run(move || {
             let _leaving = leaving;
             let Some(disk) = &context.disk else { return };
@@ -205,7 +214,7 @@ impl FileChecksums {
     }
 }
 
-/// Whether an error says that the origin never tells such a checksum, whatever the file.
+/// Whether an error says that the origin never reports such a checksum, whatever the file.
 const fn is_without(error: &OriginError) -> bool {
     let is_refused = matches!(error.refusal(), Some(RefusalKind::InvalidArgument | RefusalKind::Unsupported));
     is_refused || matches!(error, OriginError::Protocol { .. })

@@ -41,16 +41,18 @@ impl Leases {
         let now = forebay_net::clock::monotonic();
         let until = now + duration;
         let mut leases = self.lock();
+        // Compared by identity: another content under the same name needs a lease of its own.
         if let Some(lease) = leases.get_mut(key).filter(|lease| Arc::ptr_eq(&lease.file, &file)) {
             lease.until = until;
             drop(leases);
+            // The lease holds one attachment already: the caller's is given back, outside of the lock.
             file.detach(Duration::ZERO);
             return Ok(());
         }
         if leases.len() >= LEASES_MAX && !leases.contains_key(key) {
             return Err(file);
         }
-        // What was kept under the name is another content; it is let go outside of the lock.
+        // Another content was kept under the name; it is let go outside of the lock.
         let replaced = leases.insert(key.clone(), Lease { file, began: now, until });
         drop(leases);
         drop(replaced);
@@ -64,6 +66,7 @@ impl Leases {
         let keys: Vec<_> = leases.iter().filter(|(_, lease)| lease.until <= now).map(|(key, _)| key.clone()).collect();
         let over: Vec<_> = keys.iter().filter_map(|key| leases.remove(key)).collect();
         drop(leases);
+        // Outside of the lock: a detach locks the file's record.
         drop(over);
     }
 

@@ -43,12 +43,15 @@ impl Purge {
     pub(crate) async fn run(self: Arc<Self>) {
         let ledger = self.ledger();
         self.measure().await;
+        // Without the entries every purge would remove nothing and report that space is missing.
         while !self.knows_entries() {
             tokio::time::sleep(INDEX_PAUSE).await;
         }
         let mut ticks = tokio::time::interval(ledger.options.interval);
+        // Delayed, not made up for: purges after a long one would follow without a pause.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut was_met, mut expired_since) = (true, None);
+        let mut was_met = true;
+        let mut expired_since = None;
         loop {
             tokio::select! {
                 biased;
@@ -67,12 +70,14 @@ impl Purge {
             let goals = self.goals(&disks);
             let is_met = goals.is_empty() || self.purge(&goals).await.unmet.is_zero();
             if !is_met {
+                // Logged once until it is met again.
                 if was_met {
                     tracing::warn!(
                         "the purge makes less room than is wanted: what is left is in use, pinned or guaranteed"
                     );
                 }
                 self.measure().await;
+                // Writers keep asking for space: without a pause the purge would run in a loop.
                 tokio::time::sleep(UNMET_PAUSE).await;
             }
             was_met = is_met;
@@ -91,6 +96,7 @@ impl Purge {
     /// Measures the disks, and how much room there is before the next purge.
     pub(crate) async fn measure(&self) -> Vec<DiskSpace> {
         let Some(disk) = self.context.disk.clone() else { return Vec::new() };
+        // Read before the measurement: see `DiskHeadroom::set`.
         let added = self.ledger().headroom.added();
         let measured = self.context.options.workers.run(move || spaces(disk.as_ref())).await;
         let disks = measured.unwrap_or_default();
@@ -114,6 +120,7 @@ impl Purge {
     fn goals(&self, disks: &[DiskSpace]) -> Vec<Goal> {
         let ledger = self.ledger().ledger();
         let goals = plan_purge(&self.ledger().options.rules, disks, &ledger);
+        // The flag is taken in any case: it must not start another purge after this one.
         if self.ledger().take_is_disk_full() && goals.is_empty() { plan_purge_of_full_disk(&ledger) } else { goals }
     }
 
@@ -121,11 +128,14 @@ impl Purge {
     pub(crate) async fn purge(&self, goals: &[Goal]) -> PurgeReport {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
+        // Pins that have ended count from now on, so that their entries can be picked.
         self.ledger().ledger().end_pins(forebay_net::clock::now_unix());
-        let (mut run, mut refused) = (PurgeRun::new(goals), 0);
+        let mut run = PurgeRun::new(goals);
+        let mut refused = 0;
         self.learn().await;
         loop {
             let slice: Vec<Victim> = {
+                // Locked per slice: writes account their growth in between.
                 let mut ledger = self.ledger().ledger();
                 std::iter::from_fn(|| run.next(&mut ledger)).take(SLICE).collect()
             };
@@ -136,8 +146,10 @@ impl Purge {
         }
         let report = self.finish(run, refused, begun);
         if report.files > 0 {
+            // Writes to disks that paused for lack of space may start again.
             self.context.pauses.end_of_full();
         }
+        // Before the measurement: the freed space has to be visible in it.
         self.settle().await;
         self.measure().await;
         let wanted: Vec<&str> = goals.iter().map(|goal| goal.reason.as_str()).collect();
@@ -145,8 +157,8 @@ impl Purge {
         report
     }
 
-    /// Has the ledger told of everything that is known: entries newer than the index's last commit have no number by which
-    /// they could be picked, and what has grown since is larger than it was told.
+    /// Has everything that is known reported to the ledger: entries newer than the index's last commit have no number
+    /// by which they could be picked, and files have grown since their last report.
     async fn learn(&self) {
         if let Some(catalog) = &self.context.catalog {
             catalog.commit().await;
@@ -161,7 +173,9 @@ impl Purge {
         let now = forebay_net::clock::now_unix();
         self.ledger().ledger().end_pins(now);
         let now_ms = milliseconds(now);
-        let (mut run, mut refused, mut from) = (PurgeRun::new(&[]), 0, Some(0));
+        let mut run = PurgeRun::new(&[]);
+        let mut refused = 0;
+        let mut from = Some(0);
         let mut reasons = BTreeSet::new();
         while let Some(start) = from {
             let (expired, next) = self.ledger().ledger().expired(now_ms, start, EXPIRY_SCAN);
@@ -184,7 +198,9 @@ impl Purge {
 
     /// Removes a slice; how many of it stayed.
     async fn remove_slice(&self, run: &mut PurgeRun, slice: Vec<Victim>) -> u64 {
-        let (removing, leaving, victims) = (Arc::clone(&self.context), Arc::clone(&self.open_files), slice.clone());
+        let removing = Arc::clone(&self.context);
+        let leaving = Arc::clone(&self.open_files);
+        let victims = slice.clone();
         let removed = self.context.options.workers.run(move || removal::remove(&removing, &leaving, victims)).await;
         // After a panic nothing is known: they stay, and are tried again later.
         let removed = removed.unwrap_or_else(|_| removal::Removed { gone: Vec::new(), stay: slice });
@@ -208,7 +224,8 @@ impl Purge {
     }
 
     fn finish(&self, run: PurgeRun, refused: u64, begun: std::time::Instant) -> PurgeReport {
-        let (files, freed) = (run.removed_count(), run.freed());
+        let files = run.removed_count();
+        let freed = run.freed();
         let unmet = run.finish(&mut self.ledger().ledger(), milliseconds(forebay_net::clock::now_unix()));
         let duration = forebay_net::clock::monotonic().saturating_duration_since(begun);
         let unmet = unmet.iter().map(|goal| goal.to_free).sum::<Footprint>();
@@ -231,7 +248,7 @@ impl Purge {
     }
 }
 
-/// The room on each disk that tells. Blocking.
+/// The space on each disk that reports it. Blocking.
 fn spaces(disk: &dyn Disk) -> Vec<DiskSpace> {
     let told = |volume: VolumeInfo| {
         let space = volume.space?;

@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, sync::Arc};
 /// of them lie in one directory.
 pub(crate) const SLICE: usize = 64;
 
-/// What became of the victims of a slice.
+/// Victims of a slice by outcome.
 pub(crate) struct Removed {
     pub(crate) gone: Vec<Victim>,
     /// In use, or not removable.
@@ -23,12 +23,14 @@ pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec
     let Some(index) = catalog.index() else { return stay(victims) };
     let Some(named) = names(&index, &victims) else { return stay(victims) };
     let leaving = table.reserve_for_removal(named.iter().filter_map(|(_, key)| key.clone()));
+    // After the reservation: no client is sent to the file from then on.
     let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(context, key)).cloned().collect();
     let results = disk.remove_entries(&keys);
     let mut went: BTreeSet<&CacheKey> = BTreeSet::new();
     for (key, result) in keys.iter().zip(results) {
         match result {
             Ok(()) => {
+                // After the removal: the accounts must not forget bytes that are still on disk.
                 context.purge_ledger.note_gone(key);
                 catalog.note(key, Change::removed());
                 went.insert(key);
@@ -55,7 +57,7 @@ pub(crate) fn is_left_by_others(context: &FileContext, key: &CacheKey) -> bool {
     let Some(disk) = &context.disk else { return true };
     let lease = i64::try_from(options.direct_lease.as_secs()).unwrap_or(i64::MAX);
     let closed = disk.close_to_others(key, forebay_net::clock::now_unix().saturating_sub(lease));
-    // What can not even be looked at can not be read either.
+    // A file whose times cannot be read cannot be read by others either.
     closed.unwrap_or(true)
 }
 

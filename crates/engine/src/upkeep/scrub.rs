@@ -36,11 +36,11 @@ pub struct ScrubState {
     pub learned_blocks: u64,
 }
 
-/// What is known of the scrub.
+/// State and schedule of the scrub.
 pub(crate) struct Scrubber {
     checksums: Arc<FileChecksums>,
     state: Mutex<ScrubState>,
-    /// What the index knows of the times: see [`ScrubProgress`].
+    /// Copy of the index's value: see [`ScrubProgress`].
     ready_since: OnceLock<i64>,
     wanted: Notify,
 }
@@ -77,10 +77,12 @@ impl Scrubber {
     /// One is under way from now on; false when one was already.
     fn begin(&self) -> bool {
         let mut state = self.state();
+        // A request during a scrub is met by the scrub under way.
         if state.is_running {
             return false;
         }
-        let (started, finished) = (Some(forebay_net::clock::now_unix()), state.finished);
+        let started = Some(forebay_net::clock::now_unix());
+        let finished = state.finished;
         *state = ScrubState { is_running: true, started, finished, ..ScrubState::default() };
         true
     }
@@ -89,6 +91,7 @@ impl Scrubber {
     fn end(&self, is_whole: bool) -> ScrubState {
         let mut state = self.state();
         state.is_running = false;
+        // A scrub that broke off is not the last one: the next is due at the same time as before.
         if is_whole {
             state.finished = Some(forebay_net::clock::now_unix());
         }
@@ -119,6 +122,7 @@ impl Scrubber {
         let Some(interval) = self.context().options.integrity.scrub_interval else { return false };
         let now = forebay_net::clock::now_unix();
         let interval_seconds = i64::try_from(interval.as_secs()).unwrap_or(i64::MAX);
+        // Before the first scrub the time counts from the first start of the index.
         let counted_from = self.state().finished.or_else(|| self.ready_since.get().copied());
         counted_from.is_some_and(|from| from.saturating_add(interval_seconds) <= now)
     }
@@ -133,6 +137,7 @@ impl Scrubber {
         self.state().finished = progress.finished;
         let ready_since =
             *self.ready_since.get_or_init(|| progress.ready_since.unwrap_or_else(forebay_net::clock::now_unix));
+        // Stored at the first start only.
         if progress.ready_since != Some(ready_since) {
             self.set_progress(progress.last).await;
         }
@@ -159,7 +164,8 @@ impl Scrubber {
     }
 
     async fn set_progress(&self, last: Option<EntryId>) {
-        let (finished, ready_since) = (self.state().finished, self.ready_since.get().copied());
+        let finished = self.state().finished;
+        let ready_since = self.ready_since.get().copied();
         let progress = ScrubProgress { last, finished, ready_since };
         if let Some(catalog) = &self.context().catalog {
             // If it is not stored, the next scrub begins at the first entry.

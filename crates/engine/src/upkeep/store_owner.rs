@@ -92,7 +92,7 @@ impl OwnRecords {
         gravest
     }
 
-    /// Removes them. Blocking.
+    /// Removes the records of this process. Blocking.
     fn remove(&self) {
         for (root, record) in &self.0 {
             if let Err(error) = record.remove(root) {

@@ -39,7 +39,8 @@ pub(crate) async fn run(table: Arc<OpenFiles>, interval: Duration, workers: Work
             // One batch at a time: a disk that hangs keeps nothing waiting but itself.
             let batch = batches.entry(volume).or_default();
             if batch.is_empty() {
-                let (table, workers) = (Arc::clone(&table), workers.clone());
+                let table = Arc::clone(&table);
+                let workers = workers.clone();
                 batch.spawn(async move {
                     sync_all(files.clone(), &workers).await;
                     files.iter().for_each(|file| table.remove_if_idle(file));
@@ -105,7 +106,8 @@ async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
 /// nothing from a batch.
 fn batches(files: Vec<Arc<CachedFile>>) -> Vec<Vec<Arc<CachedFile>>> {
     let gains = |file: &Arc<CachedFile>| {
-        let (disk, stored) = (file.context().disk.as_ref(), file.stored());
+        let disk = file.context().disk.as_ref();
+        let stored = file.stored();
         disk.zip(stored).is_some_and(|(disk, stored)| disk.gains_from_batch_sync(stored.data.as_ref()))
     };
     let has_data = |file: &Arc<CachedFile>| file.stored().is_some_and(|stored| stored.map.unsynced_count() > 0);

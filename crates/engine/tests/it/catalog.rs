@@ -1,4 +1,4 @@
-//! What the engine knows of entries from its index.
+//! The engine's knowledge of entries from its index.
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 use crate::house;
@@ -29,7 +29,7 @@ async fn entry(house: &House, path: &str) -> Option<EntryInfo> {
     house.engine.entry(&key(path)).await.unwrap()
 }
 
-/// Waits until the index tells of an entry what is wanted.
+/// Waits until the record of an entry in the index meets a condition.
 async fn entry_when(house: &House, path: &str, is_it: impl Fn(&EntryInfo) -> bool) -> EntryInfo {
     loop {
         if let Some(entry) = entry(house, path).await.filter(&is_it) {
@@ -145,7 +145,7 @@ fn a_lost_or_damaged_index_is_made_again_from_the_disk() {
             assert_eq!(ready(&house).await, (3, 3 * MIB));
             let after = entry(&house, "/a/g").await.unwrap();
             assert_eq!(EntryInfo { id: before.id, last_use: before.last_use, ..after.clone() }, told_by_disk);
-            // The record's file tells when it was written, which is a moment later.
+            // The record's file shows when it was written, which is a moment later.
             assert!((before.last_use..before.last_use + 60).contains(&after.last_use));
             assert_eq!(house.origin.opens(), 0);
             house.engine.shutdown().await;
@@ -259,7 +259,8 @@ fn a_commit_that_nobody_waits_for_any_more_is_accounted() {
         let root = tempfile::tempdir().unwrap();
         let house = slow_house(root.path()).await;
         for n in 0..FILES {
-            let (path, wait_max) = (format!("/f{n}"), Duration::from_millis(10));
+            let path = format!("/f{n}");
+            let wait_max = Duration::from_millis(10);
             check(&house.open(&path).await, ByteRange::at(0, 1)).await;
             pass(100).await;
             assert!(tokio::time::timeout(wait_max, house.engine.entry(&key(&path))).await.is_err());

@@ -97,7 +97,7 @@ fn completing_stops_with_the_last_client_and_resumes_with_the_next() {
         until_quiet(&house).await;
         let asked = asked_bytes(&house);
         assert!((BLOCK..SIZE / 2).contains(&asked), "{asked}");
-        assert_eq!(open_data_files(root.path()), 0, "nobody keeps the file open");
+        assert_eq!(open_data_files(root.path()), 0, "no task keeps the file open");
         let _handle = house.open("/f").await;
         until_quiet(&house).await;
         assert_eq!(asked_bytes(&house), SIZE, "nothing is fetched again");
@@ -153,7 +153,7 @@ fn a_restart_ends_a_completion_and_the_next_open_resumes_it() {
         drop(first);
         let second = house(root.path(), None, FillPolicy::ToEnd);
         until_quiet(&second).await;
-        assert_eq!(asked_bytes(&second), 0, "nothing happens before somebody opens the file");
+        assert_eq!(asked_bytes(&second), 0, "nothing happens before a client opens the file");
         drop(second.open("/f").await);
         until_quiet(&second).await;
         assert_eq!(asked_first + asked_bytes(&second), SIZE);

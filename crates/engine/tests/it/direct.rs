@@ -85,7 +85,7 @@ fn an_incomplete_file_is_served() {
             check(&handle, ByteRange::at(0, 1000)).await;
             let data = root.path().join("root:/memory:1094/d/f");
             if let Ok(metadata) = fs::metadata(&data) {
-                assert_eq!(metadata.permissions().mode() & 0o077, 0, "nobody reads a part of it");
+                assert_eq!(metadata.permissions().mode() & 0o077, 0, "no other process reads a part of it");
             }
         }
         house.engine.shutdown().await;
@@ -195,7 +195,8 @@ fn who_comes_too_early_is_sent_to_the_origin_while_the_cache_fetches_the_file() 
     run(async {
         let service = Service { miss: Miss::Redirect, ..Service::default() };
         let house = house_of(root.path(), Duration::ZERO, service);
-        let (mut named, mut redirects) = (None, 0);
+        let mut named = None;
+        let mut redirects = 0;
         for _ in 0..10 {
             if let Opening::Redirect(redirect) = open(&house, Redirects::ToUrls).await {
                 named = redirect.url;
@@ -229,7 +230,8 @@ fn who_cannot_be_sent_to_the_origin_reads_through_the_cache() {
             let handle = served(&house, redirects).await;
             check(&handle, ByteRange::at(0, 1000)).await;
         }
-        let (back, able) = (request("//root://memory//d/g?tried=memory&triedrc=ioerr"), Redirects::ToUrls);
+        let back = request("//root://memory//d/g?tried=memory&triedrc=ioerr");
+        let able = Redirects::ToUrls;
         let opened = house.engine.open_or_redirect(&back, &caller(), able).await;
         assert!(matches!(opened, Ok(Opening::File(_))), "it has been there");
         drop(opened);

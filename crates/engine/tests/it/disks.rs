@@ -16,7 +16,8 @@ const MIB: u64 = 1 << 20;
 
 /// An engine on two disks, and the faults of each.
 fn house_of_two(root: &Path, size: u64) -> (House, Vec<Arc<DiskFaults>>) {
-    let (mut specs, mut faults) = (Vec::new(), Vec::new());
+    let mut specs = Vec::new();
+    let mut faults = Vec::new();
     for number in ["0", "1"] {
         let (disk, its_faults) = FaultyDisk::open(&root.join(number)).expect("a fresh directory is a store");
         faults.push(its_faults);
@@ -25,7 +26,8 @@ fn house_of_two(root: &Path, size: u64) -> (House, Vec<Arc<DiskFaults>>) {
     }
     let set =
         DiskSet::open(specs, HealthLimits::default(), forebay_net::clock::monotonic).expect("both disks are good");
-    let (origin, first) = (MemoryOrigin::new(size), Arc::clone(&faults[0]));
+    let origin = MemoryOrigin::new(size);
+    let first = Arc::clone(&faults[0]);
     (House::build_on(Arc::new(set), first, origin, options(), DecisionOptions::default()), faults)
 }
 

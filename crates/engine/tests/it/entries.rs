@@ -106,7 +106,7 @@ fn a_record_claims_page_checksums_only_when_all_bytes_came_with_them() {
             let handle = house.open("/f").await;
             let mut read = handle.read_many(&[WHOLE]).pop().unwrap();
             read.next().await.unwrap().unwrap();
-            // As when the origin is lost, and the file opened anew at a server without page reads.
+            // As when the origin is lost, and the file opened again at a server without page reads.
             house.origin.script(|script| script.verifies_pages = verifies_to_the_end);
             house.origin.let_through(u64::MAX);
             until(|| handle.hit(WHOLE).is_some()).await;

@@ -1,4 +1,4 @@
-//! What a disk gives back is compared with what was written to it.
+//! Bytes that a disk returns are compared with those written to it.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
@@ -59,7 +59,7 @@ fn blocks_found_on_disk_are_checked_once_and_given_from_there() {
         keep(root.path()).await;
         let house = restart(root.path()).await;
         let handle = house.open("/f").await;
-        assert!(handle.hit(ByteRange::at(0, 1)).is_none(), "nobody has looked at it yet");
+        assert!(handle.hit(ByteRange::at(0, 1)).is_none(), "it is not checked yet");
         let ranges = [ByteRange::at(5, 10), ByteRange::at(2 * BLOCK, BLOCK), ByteRange::at(0, MIB)];
         for read in handle.read_many(&ranges) {
             collect(read).await.unwrap();
@@ -122,7 +122,7 @@ fn an_on_disk_checksum_error_is_a_refetch_and_not_a_client_error() {
         flip(&root.path().join("f"), 3 * BLOCK + 5);
         let house = restart(root.path()).await;
         let handle = house.open("/f").await;
-        // Several readers at once, of one range and of several: nobody sees it, and it is fetched once.
+        // Several readers at once, of one range and of several: none of them sees it, and it is fetched once.
         let part = ByteRange::between(2 * BLOCK + 1, 5 * BLOCK);
         let vector = async {
             for read in handle.read_many(&[ByteRange::at(3 * BLOCK, 10), ByteRange::at(0, 10)]) {
@@ -200,7 +200,7 @@ fn holes_and_ends_that_are_gone_are_fetched_again() {
         data.set_len(5 * BLOCK).unwrap();
         let house = restart(root.path()).await;
         check(&house.open("/f").await, WHOLE).await;
-        assert_eq!(house.bytes(Outcome::Missed), MIB, "data that is too short is no entry");
+        assert_eq!(house.bytes(Outcome::Missed), MIB, "data that is too short does not make an entry");
     });
 }
 

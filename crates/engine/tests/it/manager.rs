@@ -1,4 +1,4 @@
-//! A manager beside the engine that fills the store.
+//! A manager in front of the engine that fills the store.
 
 use crate::house::{House, caller, check, options, request, run, until};
 use forebay_cache::{AllowList, CacheKey, ValidityCheck, ValidityPolicy};
@@ -98,7 +98,7 @@ fn what_the_filler_has_opened_to_others_is_left_to_clients_for_a_lease() {
         let manager = manager(root.path(), None, ValidityCheck::Never);
         last_used_long_ago(&path);
         assert_eq!(sent(&manager, NAMED, Redirects::ToFiles).await.unwrap(), path.display().to_string());
-        assert_eq!(house.engine.evict(&key(), false).await.unwrap(), Evicted::Open, "somebody may read it");
+        assert_eq!(house.engine.evict(&key(), false).await.unwrap(), Evicted::Open, "a client may read it");
         house.engine.purge_to(0.0).await.unwrap();
         assert!(path.exists());
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644, "still open to others");

@@ -1,4 +1,4 @@
-//! What an origin would refuse, the cache refuses: asked with the client's own credentials, once in a while.
+//! The cache refuses what an origin would refuse: it asks with the client's own credentials, once in a while.
 
 use crate::house::{caller, check, options, request, run};
 use forebay_auth::{Credentials, Token};
@@ -18,7 +18,7 @@ use std::{
     },
 };
 
-/// An origin that gives its files to nobody but those who show it a certain token.
+/// An origin that gives its files only to clients that show it a certain token.
 struct Guarded {
     files: MemoryOrigin,
     wanted: Arc<Credentials>,
@@ -29,7 +29,8 @@ struct Guarded {
 
 impl Guarded {
     fn new(acts_for_clients: bool) -> Arc<Self> {
-        let (asked, is_away) = (AtomicU64::new(0), AtomicBool::new(false));
+        let asked = AtomicU64::new(0);
+        let is_away = AtomicBool::new(false);
         Arc::new(Self {
             files: MemoryOrigin::new(1 << 20),
             wanted: credentials("good"),
@@ -139,7 +140,8 @@ fn is_refusal(error: &Error) -> bool {
 #[test]
 fn hits_are_given_to_those_whom_the_origin_would_give_the_file() {
     for acts_for_clients in [false, true] {
-        let (root, origin) = (tempfile::tempdir().unwrap(), Guarded::new(acts_for_clients));
+        let root = tempfile::tempdir().unwrap();
+        let origin = Guarded::new(acts_for_clients);
         run(async {
             let engine = engine(root.path(), &origin, options());
             let good = client(Some(credentials("good")));
@@ -168,7 +170,8 @@ fn hits_are_given_to_those_whom_the_origin_would_give_the_file() {
 
 #[test]
 fn an_origin_is_asked_once_for_many_opens_and_a_leave_outlives_its_absence() {
-    let (root, origin) = (tempfile::tempdir().unwrap(), Guarded::new(false));
+    let root = tempfile::tempdir().unwrap();
+    let origin = Guarded::new(false);
     run(async {
         let engine = engine(root.path(), &origin, options());
         let good = client(Some(credentials("good")));
@@ -180,7 +183,7 @@ fn an_origin_is_asked_once_for_many_opens_and_a_leave_outlives_its_absence() {
         check(&open(&engine, "/f", &good).await.unwrap(), ByteRange::at(0, 1000)).await;
         let other = client(Some(credentials("other")));
         let error = open(&engine, "/f", &other).await.err().unwrap();
-        assert!(matches!(error, Error::Origin(OriginError::Unreachable { .. })), "nobody can say that it may: {error}");
+        assert!(matches!(error, Error::Origin(OriginError::Unreachable { .. })), "no origin can authorize it: {error}");
         let asked = origin.asked.load(SeqCst);
         assert!(open(&engine, "/f", &other).await.is_err());
         assert_eq!(origin.asked.load(SeqCst), asked, "not every hit waits for a dead server");
@@ -190,7 +193,8 @@ fn an_origin_is_asked_once_for_many_opens_and_a_leave_outlives_its_absence() {
 
 #[test]
 fn who_operates_the_server_needs_no_leave() {
-    let (root, origin) = (tempfile::tempdir().unwrap(), Guarded::new(false));
+    let root = tempfile::tempdir().unwrap();
+    let origin = Guarded::new(false);
     run(async {
         let engine = engine(root.path(), &origin, options());
         check(&open(&engine, "/f", &caller()).await.unwrap(), ByteRange::at(0, 1000)).await;

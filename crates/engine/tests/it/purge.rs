@@ -1,4 +1,4 @@
-//! The cache within its bounds: what is removed, what stays, and that nobody reads a wrong byte meanwhile.
+//! The cache within its bounds: what is removed, what stays, and that no client reads a wrong byte meanwhile.
 
 use crate::house::{BLOCK, House, check, open_data_files, options, request, run, until};
 use forebay_cache::{Budget, CacheKey, Expiry, Mark, Marks, PathPattern, PurgeRules, Quota};
@@ -103,7 +103,9 @@ fn the_longest_unused_files_go_when_the_budget_is_short() {
 fn the_budget_holds_under_readers_and_every_byte_is_right() {
     run(async {
         let root = tempfile::tempdir().unwrap();
-        let (total, high, low) = (16 * TAKES, 12 * TAKES, 8 * TAKES);
+        let total = 16 * TAKES;
+        let high = 12 * TAKES;
+        let low = 8 * TAKES;
         let house = Arc::new(house(root.path(), rules(total, high, low)));
         let held = house.open("/held").await;
         check(&held, WHOLE).await;
@@ -116,7 +118,7 @@ fn the_budget_holds_under_readers_and_every_byte_is_right() {
                         let number = (reader * 7 + round * 5) % 24;
                         let handle = house.open(&format!("/d{}/{number}", number % 3)).await;
                         check(&handle, ByteRange::at((round % 16) * BLOCK, MIB - (round % 16) * BLOCK)).await;
-                        // What is in flight comes on top; nothing is kept beyond the budget.
+                        // Bytes in flight come on top; nothing is kept beyond the budget.
                         assert!(used_bytes(&house).await <= total + 8 * TAKES);
                     }
                 })
@@ -169,7 +171,7 @@ fn files_expire_by_path_and_by_the_organization_that_fetched_them() {
             let handle = house.engine.open(&request(name), &client).await.unwrap();
             check(&handle, WHOLE).await;
         }
-        // Who comes later does not make it theirs.
+        // A later client does not make it theirs.
         let late = member_of(Some("cms"));
         drop(house.engine.open(&request("/user/b"), &late).await.unwrap());
         let open = house.engine.open(&request("/user/open"), &late).await.unwrap();

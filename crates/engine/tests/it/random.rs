@@ -65,7 +65,7 @@ impl Dice {
     }
 }
 
-/// Tells the seed when the test fails.
+/// Prints the seed when the test fails.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -153,7 +153,7 @@ async fn crash(house: Arc<House>, dice: &mut Dice) {
 /// Turns faults on and off until it is over; then there are none.
 async fn make_faults(house: Arc<House>, mut dice: Dice, is_over: Arc<AtomicBool>) {
     let endpoint = MemoryOrigin::endpoint();
-    let lost = OriginError::Lost { endpoint, doing: "reading", reason: "told to".to_owned() };
+    let lost = OriginError::Lost { endpoint, doing: "reading", reason: "injected".to_owned() };
     while !is_over.load(SeqCst) {
         house.faults.full.store(dice.one_in(4), SeqCst);
         house.faults.create_fails.store(dice.one_in(8), SeqCst);
@@ -232,7 +232,8 @@ fn check_store(root: &Path) {
     for path in FILES {
         let data_path = root.join(path.trim_start_matches('/'));
         let Ok(record) = fs::read(format!("{}.cinfo", data_path.display())) else { continue };
-        let (cinfo, data) = (Cinfo::decode(&record).unwrap(), fs::read(&data_path).unwrap());
+        let cinfo = Cinfo::decode(&record).unwrap();
+        let data = fs::read(&data_path).unwrap();
         for index in (0..cinfo.geometry.block_count()).map(BlockIndex).filter(|index| cinfo.blocks.contains(*index)) {
             let block = cinfo.geometry.range_of(index);
             let from = usize::try_from(block.start()).unwrap();

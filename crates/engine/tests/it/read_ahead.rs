@@ -108,7 +108,7 @@ fn a_vector_that_is_longer_than_the_window_keeps_the_link_busy() {
     });
 }
 
-/// A while that a client spends otherwise. Time passes on the paused clock only when everybody waits for it.
+/// A while that a client spends otherwise. Time passes on the paused clock only when all tasks wait for it.
 async fn pass(time: Duration) {
     // sleep: on the paused clock it takes no time, and everything that is due meanwhile is done.
     tokio::time::sleep(time).await;
@@ -139,7 +139,8 @@ fn a_job_that_works_on_what_it_has_read_finds_the_next_of_it_fetched() {
             let root = tempfile::tempdir().unwrap();
             let house = far_house(&root, SIZE, settings);
             waited.push(seconds_waited_by_a_job(&house, 10).await);
-            let (asked, fetched) = (asked_bytes(&house), ahead(&house, ReadAheadEvent::Fetched));
+            let asked = asked_bytes(&house);
+            let fetched = ahead(&house, ReadAheadEvent::Fetched);
             assert_eq!(fetched > 0, settings.enabled);
             assert!(asked <= 80 * MIB + settings.window_max, "{asked}");
             pass(Duration::from_secs(60)).await;
@@ -170,7 +171,7 @@ fn jobs_share_the_spare_time_of_a_link() {
         assert!(asked_bytes(&house) <= 3 * 40 * MIB, "{}", asked_bytes(&house));
         for job in &jobs {
             let rest = ByteRange::between(8 * MIB, 39 * MIB);
-            assert!(job.hit(rest).is_some(), "{} is fetched as far as its reader may be read ahead of", job.lfn());
+            assert!(job.hit(rest).is_some(), "{} is fetched up to the limit of reading ahead", job.lfn());
         }
     });
 }
@@ -180,7 +181,8 @@ fn spare_time_ends_where_others_wait() {
     run_virtual(async {
         let root = tempfile::tempdir().unwrap();
         let house = far_house(&root, 256 * MIB, ReadAheadSettings::default());
-        let (job, other) = (house.open("/f").await, house.open("/g").await);
+        let job = house.open("/f").await;
+        let other = house.open("/g").await;
         let other = tokio::spawn(async move { check(&other, ByteRange::at(0, 64 * MIB)).await });
         until(|| !house.origin.asked().is_empty()).await;
         for index in 0..2 {
@@ -204,7 +206,8 @@ fn a_random_reader_costs_no_more_than_its_blocks() {
         let root = tempfile::tempdir().unwrap();
         let house = far_house(&root, SIZE, ReadAheadSettings::default());
         let handle = house.open("/f").await;
-        let (mut random, mut blocks) = (88_172_645_463_325_252_u64, std::collections::BTreeSet::new());
+        let mut random = 88_172_645_463_325_252_u64;
+        let mut blocks = std::collections::BTreeSet::new();
         for _ in 0..500 {
             random ^= random << 13;
             random ^= random >> 7;
@@ -229,7 +232,8 @@ fn vectors_that_repeat_are_fetched_ahead() {
         for settings in [off(), ReadAheadSettings::default()] {
             let root = tempfile::tempdir().unwrap();
             let house = far_house(&root, SIZE, settings);
-            let (handle, began) = (house.open("/f").await, Instant::now());
+            let handle = house.open("/f").await;
+            let began = Instant::now();
             for index in 0..50 {
                 read_vector(&handle, &elements(index)).await;
             }
@@ -249,7 +253,8 @@ fn strides_are_fetched_ahead() {
     run_virtual(async {
         let root = tempfile::tempdir().unwrap();
         let house = far_house(&root, 256 * MIB, ReadAheadSettings::default());
-        let (handle, began) = (house.open("/f").await, Instant::now());
+        let handle = house.open("/f").await;
+        let began = Instant::now();
         for index in 0..200 {
             read(&handle, ByteRange::at(index * MIB, 50 * KIB)).await;
         }

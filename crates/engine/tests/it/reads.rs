@@ -266,7 +266,9 @@ fn readers_who_wait_for_memory_hold_none_that_others_wait_for() {
             forebay_engine::Options { budget_bytes: 1536 * KIB, disk_pause: std::time::Duration::ZERO, ..options() };
         let house = House::build_with(root.path(), MemoryOrigin::new(4 * MIB), options);
         house.faults.full.store(true, SeqCst);
-        let (first, second, third) = (house.open("/1").await, house.open("/2").await, house.open("/3").await);
+        let first = house.open("/1").await;
+        let second = house.open("/2").await;
+        let third = house.open("/3").await;
         let mut held = Vec::new();
         let mut holder = first.read_many(&[ByteRange::at(0, 576 * KIB)]).pop().unwrap();
         while let Some(segment) = holder.next().await {

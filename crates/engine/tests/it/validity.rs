@@ -1,4 +1,5 @@
-//! Copies are compared with their origin as the policy says, by one question for all who ask, and nobody reads a mixture.
+//! Copies are compared with their origin as the policy says, by one question for all clients, and no client reads a
+//! mixture.
 
 use crate::house::{BLOCK, House, caller, collect, options, request, run, until};
 use forebay_cache::{CachedCriteria, ValidityCheck, ValidityPolicy};
@@ -28,7 +29,7 @@ fn house(root: &Path, decisions: DecisionOptions) -> House {
 
 /// An origin that does not answer.
 fn unreachable() -> OriginError {
-    OriginError::Unreachable { endpoint: MemoryOrigin::endpoint(), reason: "told so".to_owned() }
+    OriginError::Unreachable { endpoint: MemoryOrigin::endpoint(), reason: "injected".to_owned() }
 }
 
 async fn try_open(house: &House, path: &str) -> Result<Handle, Error> {
@@ -84,7 +85,7 @@ fn many_opens_of_a_file_that_is_due_share_a_question() {
                 tokio::spawn(async move { engine.open(&request("/f"), &caller()).await })
             })
             .collect();
-        // The file is open: each of them comes as far as its question in one turn.
+        // The file is open: each of them reaches its question in one turn.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -92,7 +93,7 @@ fn many_opens_of_a_file_that_is_due_share_a_question() {
         for open in opens {
             assert!(open.await.unwrap().is_ok());
         }
-        // The first one's had been asked before the others began: for them it may tell what is no longer so.
+        // The first one's had been asked before the others began: for them its answer may be outdated.
         assert_eq!((house.origin.opens(), house.origin.stats()), (1, 2));
         assert_eq!(house.engine.metrics().checks(CheckResult::Unchanged), 100);
         drop(opened);
@@ -183,7 +184,7 @@ fn a_file_that_changed_while_it_was_filled_is_replaced_at_the_next_open() {
         house.origin.let_through(u64::MAX);
         let second = house.open("/f").await;
         assert!(read(&second, WHOLE).await.unwrap() == content(1, WHOLE));
-        assert!(collect(filling).await.is_ok(), "who had it open goes on with what was opened");
+        assert!(collect(filling).await.is_ok(), "a client that had it open continues with the opened content");
         assert!(read(&second, WHOLE).await.unwrap() == content(1, WHOLE));
         assert_eq!(house.engine.metrics().checks(CheckResult::Changed), 1);
     });
@@ -206,7 +207,7 @@ fn a_changed_file_is_opened_anew_once_the_old_one_is_closed_at_its_origin() {
         until(|| !root.path().join("f").exists()).await;
         house.origin.let_through(u64::MAX);
         let second = second.await.unwrap().unwrap();
-        assert!(read(&second, WHOLE).await.unwrap() == content(1, WHOLE), "the content that the check has told of");
+        assert!(read(&second, WHOLE).await.unwrap() == content(1, WHOLE), "the content that the check has reported");
         assert!(collect(filling).await.is_ok());
     });
 }
@@ -226,7 +227,10 @@ fn a_file_that_is_gone_is_not_served_and_leaves_the_disk() {
         until(|| !root.path().join("f").exists()).await;
         assert!(try_open(&house, "/f").await.is_err());
         assert!(house.engine.stat(&request("/f"), &caller()).await.is_err());
-        assert!(read(&kept_open, WHOLE).await.unwrap() == content(0, WHOLE), "who has it open goes on reading");
+        assert!(
+            read(&kept_open, WHOLE).await.unwrap() == content(0, WHOLE),
+            "a client that has it open continues to read"
+        );
     });
 }
 
@@ -454,7 +458,8 @@ fn a_redirector_that_does_not_find_a_file_costs_no_copy() {
         let house = house(root.path(), DecisionOptions { negative_time: Duration::ZERO, ..each_open() });
         keep(&house, "/f").await;
         house.origin.script(|script| {
-            let (kind, text) = (RefusalKind::NotFound, "no server has it now".to_owned());
+            let kind = RefusalKind::NotFound;
+            let text = "no server has it now".to_owned();
             let endpoint = "redirector:1094".parse().unwrap();
             script.stat_error = Some(OriginError::Refused { endpoint, kind, text });
         });

@@ -58,7 +58,8 @@ impl House {
         options: Options,
         decisions: DecisionOptions,
     ) -> Self {
-        let (validity, service) = (decisions.forwarding_validity, decisions.forwarding_service);
+        let validity = decisions.forwarding_validity;
+        let service = decisions.forwarding_service;
         let source = ExportSource::Origin { origin: Arc::new(origin.clone()), server: MemoryOrigin::endpoint() };
         let export = Export {
             prefix: Lfn::parse("/").expect("a root"),
@@ -132,7 +133,7 @@ pub(crate) fn segment_bytes(segment: Segment) -> Vec<u8> {
 
 /// Data files below `root` that this process has open.
 pub(crate) fn open_data_files(root: &Path) -> usize {
-    let links = std::fs::read_dir("/proc/self/fd").expect("Linux tells what is open");
+    let links = std::fs::read_dir("/proc/self/fd").expect("Linux lists the open files");
     let files = links.filter_map(|link| std::fs::read_link(link.ok()?.path()).ok());
     files.filter(|file| file.starts_with(root) && !file.starts_with(root.join(".forebay")) && !file.is_dir()).count()
 }
@@ -152,7 +153,7 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
     runtime.block_on(bounded).expect("the test ends within a minute");
 }
 
-/// Runs a future on one thread with a virtual clock: time passes when everybody waits for it.
+/// Runs a future on one thread with a virtual clock: time passes when all tasks wait for it.
 pub(crate) fn run_virtual(test: impl Future<Output = ()>) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
