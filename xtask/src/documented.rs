@@ -1,5 +1,5 @@
 //! The types, traits, functions and constants that a crate offers are documented. Fields, variants and methods are free: many
-//! need no more than a good name, and clippy asks for `# Errors`.
+//! need no more than a good name.
 
 use crate::{finding::Finding, imports::is_test, sources::Source};
 use syn::{
@@ -56,6 +56,12 @@ impl<'ast> Visit<'ast> for Undocumented {
         visit::visit_item(self, item);
     }
 
+    fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
+        if matches!(item.vis, Visibility::Public(_)) {
+            visit::visit_item_trait(self, item);
+        }
+    }
+
     fn visit_trait_item_fn(&mut self, method: &'ast TraitItemFn) {
         if !method.attrs.iter().any(|attribute| attribute.path().is_ident("doc")) {
             self.found.push((method.sig.ident.span().start().line, method.sig.ident.to_string()));
@@ -74,9 +80,13 @@ mod tests {
 
     #[test]
     fn public_items_need_a_doc() {
-        for text in
-            ["pub fn f() {}", "pub struct S;", "pub enum E {}", "pub const LIMIT: u8 = 1;", "trait T { fn f(&self); }"]
-        {
+        for text in [
+            "pub fn f() {}",
+            "pub struct S;",
+            "pub enum E {}",
+            "pub const LIMIT: u8 = 1;",
+            "/// Doc of it.\npub trait T { fn f(&self); }",
+        ] {
             assert_eq!(names(text).len(), 1, "{text}");
         }
     }
@@ -86,7 +96,7 @@ mod tests {
         for text in [
             "/// Doc of it.\npub struct S { pub field: u8 }",
             "/// Doc of it.\npub enum E { Variant }",
-            "pub(crate) fn f() {} fn g() {}",
+            "pub(crate) fn f() {} trait T { fn f(&self); }",
             "struct S; impl S { pub fn len(&self) -> usize { 0 } }",
             "#[cfg(test)] mod tests { pub fn f() {} }",
             "struct S; impl Default for S { fn default() -> Self { S } }",

@@ -12,8 +12,32 @@ struct House {
 }
 
 /// Every crate that is divided into floors.
-const HOUSES: &[House] =
-    &[House { crate_folder: "crates/server", floors: &[&["base"], &["answers"], &["requests"], &["connection"]] }];
+const HOUSES: &[House] = &[
+    House {
+        crate_folder: "crates/engine",
+        floors: &[
+            &["base"],
+            &["catalog", "link", "namespace"],
+            &["accounting"],
+            &["entries"],
+            &["freshness", "transfer"],
+            &["manager", "upkeep"],
+            &["api"],
+        ],
+    },
+    House { crate_folder: "crates/server", floors: &[&["base"], &["answers"], &["requests"], &["connection"]] },
+    House {
+        crate_folder: "crates/config",
+        floors: &[
+            &["base"],
+            &["value", "config"],
+            &["file", "old_keys"],
+            &["convert", "documents", "flags"],
+            &["settings"],
+            &["environment"],
+        ],
+    },
+];
 
 /// Files that may use one another in a circle.
 const CYCLE_FILES_MAX: usize = 3;

@@ -64,6 +64,7 @@ fn tidy() -> Result<bool> {
     let limits = language::read_limits(Path::new(&metadata.workspace_root))?;
     findings.extend(language::check(&sources, &limits));
     findings.extend(reasons::check(&sources));
+    findings.extend(layers::check(&sources));
     findings.extend(manifest::check(&metadata.packages, &sources));
     findings.sort();
     for finding in &findings {

@@ -20,7 +20,7 @@ pub use api::{
     engine::{Engine, Space, WritePolicy},
     entry_queries::ENTRIES_PER_PAGE_MAX,
     handle::Handle,
-    opening::{Opening, Redirect, Redirects},
+    opening::Opening,
     read::Read,
 };
 pub use base::{
@@ -29,7 +29,7 @@ pub use base::{
     error::Error,
     integrity_options::{CheckPolicy, IntegrityOptions},
     open_request::{OpenRequest, Tried},
-    options::{Options, PurgeOptions, ReadAheadOptions},
+    options::{ManagerOptions, Options, Ping, PurgeOptions, ReadAheadOptions},
     presence::Presence,
     segment::Segment,
     workers::Workers,
@@ -38,9 +38,10 @@ pub use catalog::{entry_info::EntryInfo, state::IndexState};
 pub use forebay_origin::{Checksum, ListDetail};
 pub use forebay_store::VolumeInfo;
 pub use forebay_telemetry::Client;
-pub use manager::{ManagerOptions, Ping, filler::FillerState};
+pub use manager::filler::FillerState;
 pub use namespace::{
     decisions::DecisionOptions,
+    redirect::{Redirect, Redirects},
     routes::{Export, ExportSource, OriginFactory, RouteError, Routes, Writes},
     service::{Miss, Service},
 };

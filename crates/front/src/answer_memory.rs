@@ -173,7 +173,6 @@ mod tests {
         assert!(second.await.is_some());
     }
 
-    /// Polls `future` once.
     async fn polled_once<T>(mut future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
         std::future::poll_fn(|context| {
             std::task::Poll::Ready(match future.as_mut().poll(context) {

@@ -67,7 +67,10 @@ impl DirectAccess {
     /// The path of the probe file on `client`; `None` for clients that do not see the store.
     #[must_use]
     pub fn probe_path(&self, client: IpAddr) -> Option<String> {
-        let probe = self.probe.get().filter(|_| self.is_for(client))?;
+        if !self.is_for(client) {
+            return None;
+        }
+        let probe = self.probe.get()?;
         self.path_on_clients(&probe.path)
     }
 

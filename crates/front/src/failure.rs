@@ -11,7 +11,6 @@ pub struct Failure {
     pub kind: FailureKind,
     /// For a person to read.
     pub text: Cow<'static, str>,
-    /// For the metrics.
     pub side: Side,
 }
 

@@ -25,6 +25,7 @@ pub struct Attempt {
     gsi: Option<GsiServer>,
 }
 
+/// The result of one message of a client.
 pub enum Step {
     /// Send this to the client, and pass its next message to the attempt.
     Continue(Box<Attempt>, Vec<u8>),

@@ -1,7 +1,7 @@
 //! How files are opened and looked up: the rules come first, then the cache, then the origin.
 
 use crate::{
-    Caller, Client, Engine, Error, Handle, Miss, OpenRequest,
+    Caller, Client, Engine, Error, Handle, OpenRequest, Redirect, Redirects,
     api::{
         direct_open::DirectOpen,
         opened::{Opened, Source},
@@ -21,7 +21,7 @@ use crate::{
 };
 use forebay_cache::{Action, CacheKey, CachingDecision, Decision, Subject};
 use forebay_telemetry::{Decided, OpenPurpose};
-use forebay_types::{Endpoint, FileStat};
+use forebay_types::FileStat;
 use parking_lot::Mutex;
 use std::{
     path::PathBuf,
@@ -38,37 +38,6 @@ pub enum Opening {
     Redirect(Redirect),
     /// To a file of this machine, which the client is to read itself.
     Direct(PathBuf),
-}
-
-/// Where a client finds a file instead.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Redirect {
-    pub server: Endpoint,
-    /// The file's URL when its path there is not the one that the client has asked for.
-    pub url: Option<String>,
-}
-
-/// Which redirects a client can follow. A client that can follow none is served from the origin, and nothing is kept.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Redirects {
-    Never,
-    /// To the same path at another server.
-    ToServers,
-    ToUrls,
-    /// To any URL, and to files of the cache, which it sees.
-    ToFiles,
-    /// The same, in answer to reads too.
-    ToFilesAmidReads,
-}
-
-impl Redirects {
-    pub(crate) const fn reach_files(self) -> bool {
-        matches!(self, Self::ToFiles | Self::ToFilesAmidReads)
-    }
-
-    const fn reach_urls(self) -> bool {
-        matches!(self, Self::ToUrls) || self.reach_files()
-    }
 }
 
 impl Engine {
@@ -347,27 +316,6 @@ impl Engine {
             }
             None => Ok(()),
         }
-    }
-}
-
-impl OriginTarget {
-    /// Whether clients that can follow are sent to the origin as long as the file is not complete here.
-    pub(crate) fn leaves_misses(&self) -> bool {
-        self.service.miss == Miss::Redirect && self.caching.action == Action::Cache
-    }
-
-    /// Where the client finds the file at its origin, when it can follow.
-    pub(crate) fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
-        // Checked first: the common client can follow no redirect, and no URL is formatted for it.
-        if redirects == Redirects::Never {
-            return None;
-        }
-        // Below an export the path at the origin is the one that the client has asked for.
-        if !self.is_forwarded {
-            return Some(Redirect { server: self.server.clone(), url: None });
-        }
-        let url = redirects.reach_urls().then(|| format!("root://{}/{}", self.server, self.path.lfn))?;
-        Some(Redirect { server: self.server.clone(), url: Some(url) })
     }
 }
 

@@ -1,14 +1,13 @@
 //! How the engine is set up.
 
-use crate::{
-    base::{integrity_options::IntegrityOptions, workers::Workers},
-    manager::ManagerOptions,
-};
+use crate::base::{integrity_options::IntegrityOptions, workers::Workers};
 use forebay_cache::{PurgeRules, ReadAheadSettings};
 use forebay_index::{IndexPlace, VolatileIndex};
+use forebay_origin::BoxFuture;
 use forebay_telemetry::Observers;
-use forebay_types::BlockSize;
-use std::{sync::Arc, time::Duration};
+use forebay_types::{BlockSize, Endpoint};
+use std::{path::PathBuf, sync::Arc, time::Duration};
+use tokio::net::TcpStream;
 
 /// Set-up of the engine. The defaults suit a cache node with a few GiB of memory.
 #[derive(Clone, Debug)]
@@ -109,4 +108,19 @@ impl Default for ReadAheadOptions {
     fn default() -> Self {
         Self { settings: ReadAheadSettings::default(), origin_bytes_max: 64 << 20, memory_percent: 25 }
     }
+}
+
+/// Connects to a server within a time limit and checks that it answers; `None` when it does not. Reading from the connection
+/// ends when the server stops. The crate of the server's protocol provides it.
+pub type Ping = fn(Endpoint, Duration) -> BoxFuture<'static, Option<TcpStream>>;
+
+/// Settings of a manager.
+#[derive(Clone, Debug)]
+pub struct ManagerOptions {
+    /// The directories of the store.
+    pub roots: Vec<PathBuf>,
+    /// Where the filler is; `None` to believe the record that it keeps in the store.
+    pub filler: Option<Endpoint>,
+    /// Checks whether the filler answers.
+    pub ping: Ping,
 }

@@ -4,32 +4,14 @@
 pub(crate) mod dispatch;
 pub(crate) mod filler;
 
-use crate::Workers;
-use forebay_origin::BoxFuture;
-use forebay_store::SharedView;
-use forebay_types::Endpoint;
-use parking_lot::Mutex;
-use std::{
-    path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
+use crate::base::{
+    options::{ManagerOptions, Ping},
+    workers::Workers,
 };
-use tokio::{net::TcpStream, sync::Semaphore};
-
-/// Connects to a server within a time limit and checks that it answers; `None` when it does not. Reading from the connection
-/// ends when the server stops. The crate of the server's protocol provides it.
-pub type Ping = fn(Endpoint, Duration) -> BoxFuture<'static, Option<TcpStream>>;
-
-/// Settings of a manager.
-#[derive(Clone, Debug)]
-pub struct ManagerOptions {
-    /// The directories of the store.
-    pub roots: Vec<PathBuf>,
-    /// Where the filler is; `None` to believe the record that it keeps in the store.
-    pub filler: Option<Endpoint>,
-    /// Checks whether the filler answers.
-    pub ping: Ping,
-}
+use forebay_store::SharedView;
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Instant};
+use tokio::sync::Semaphore;
 
 /// A data manager.
 pub(crate) struct Manager {
@@ -60,5 +42,9 @@ impl Manager {
             workers,
             warned: Mutex::new(None),
         }
+    }
+
+    pub(crate) fn filler_state(&self) -> filler::FillerState {
+        self.filler.state()
     }
 }

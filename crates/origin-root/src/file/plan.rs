@@ -27,7 +27,6 @@ pub(crate) enum Ability {
     Pages,
     /// Reads, and vector reads within these limits.
     Vectors(VectorLimits),
-    /// Reads only.
     Ranges,
 }
 

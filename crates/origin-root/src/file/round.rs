@@ -50,7 +50,6 @@ pub(super) struct Round<'a> {
     metrics: &'a OriginMetrics,
     jobs: &'a mut [Job],
     assembly: Assembly,
-    /// To be sent.
     queue: VecDeque<(Planned, Instant)>,
     /// To be sent again when the server's pause is over.
     paused: Vec<(Instant, (Planned, Instant))>,

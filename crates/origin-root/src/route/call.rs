@@ -22,7 +22,6 @@ use tokio::{
 /// Bytes of a whole answer, all its frames together: a directory of some 300 000 entries.
 const ANSWER_LEN_MAX: u32 = 64 << 20;
 
-/// A server's answer.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// The bodies of all frames, joined.

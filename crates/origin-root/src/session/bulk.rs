@@ -161,7 +161,7 @@ async fn fill(reader: &mut SocketReader, buffer: &mut BytesMut, len: usize, len_
         if buffer.len() < len_min {
             reader.readable().await?;
         } else if buffer.len() >= PIECE_LEN_ENOUGH {
-            // What has arrived is worth a delivery of its own; waiting would only delay the reader.
+            // The bytes that have arrived are worth a delivery of their own; waiting would only delay the reader.
             return Ok(());
         } else {
             match tokio::time::timeout(PIECE_WAIT_MAX, reader.readable()).await {

@@ -33,7 +33,6 @@ pub(crate) const OUTSTANDING_MAX: usize = 4096;
 /// Facts about a server, from the set-up of the session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct ServerFacts {
-    /// It redirects.
     pub(crate) is_manager: bool,
     pub(crate) is_tls: bool,
     /// It runs on this machine.

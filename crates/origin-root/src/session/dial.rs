@@ -23,7 +23,6 @@ const LOGIN_CGI: &str = concat!("xrd.appname=forebay&xrd.rn=v", env!("CARGO_PKG_
 /// Redirects to a URL are followed. Not announced: reading files on the server's own disk, changing servers during a read.
 const ABILITIES: Abilities = Abilities::FULL_URL;
 
-/// Makes connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Dialer {
     pub(crate) options: PoolOptions,

@@ -46,14 +46,12 @@ pub(crate) enum Sink {
     Reply { len_max: u32 },
     /// Like [`Sink::Reply`]; when the caller has left, the file that was opened is closed.
     Opened,
-    /// File bytes.
     Bytes {
         /// Offset of the next byte.
         next: u64,
         /// Bytes that may still come.
         remaining: u32,
     },
-    /// Pages with checksums.
     Pages {
         /// Offset of the next byte.
         next: u64,

@@ -28,7 +28,7 @@ pub struct Pool {
     slots: Mutex<HashMap<Contact, Arc<Slot>>>,
 }
 
-/// Sessions are told apart by this: one that may be in clear never serves callers that insist on TLS, and one that was opened
+/// The key of a session: one that may be in clear never serves callers that insist on TLS, and one that was opened
 /// with some credentials never callers with others.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Contact {

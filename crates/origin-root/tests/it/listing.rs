@@ -65,7 +65,7 @@ async fn a_cluster_is_listed_whole_and_each_name_told_once() {
     })
     .await
     .unwrap();
-    // IPv4 addresses in the form in which servers tell them.
+    // IPv4 addresses in the form in which servers send them.
     let tell = |server: &ScriptedOrigin| format!("Sr[::127.0.0.1]:{}", server.endpoint().port());
     let told = [tell(&first), tell(&second), tell(&without), format!("Sr{}", dead_endpoint().await)].join(" ");
     let door = ScriptedOrigin::start(Facts::redirector(), move |seen| match seen.code {

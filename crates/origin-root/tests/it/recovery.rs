@@ -39,7 +39,7 @@ async fn a_connection_lost_in_mid_read_is_replaced_and_reading_goes_on() {
         let origin = origin_of(&[&server]);
         let file = open(&origin).await;
         read_right(&file, WHOLE).await;
-        assert_eq!(server.count(RequestCode::OPEN), 2, "opened anew once");
+        assert_eq!(server.count(RequestCode::OPEN), 2, "opened again once");
         let seen = server.seen();
         let last = seen.iter().rfind(|seen| seen.code == RequestCode::PGREAD).unwrap();
         let delivered = last.ranges[0].start();
