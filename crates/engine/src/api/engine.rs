@@ -124,7 +124,7 @@ impl Engine {
             }
         };
         if tokio::time::timeout(FILLS_END_TIME_MAX, fills_ended).await.is_err() {
-            tracing::warn!("fills were still under way at the end: what they have not written is fetched again later");
+            tracing::warn!("fills were still running at shutdown: bytes not written yet are fetched again later");
         }
 
         for task in self.inner.take_tasks() {

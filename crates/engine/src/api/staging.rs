@@ -50,7 +50,7 @@ impl Engine {
             }
             if let Err(error) = engine.complete(&request, &caller, &|_, _| ()).await {
                 // At debug level: the client was answered long ago.
-                tracing::debug!(lfn = request.lfn.as_str(), %error, "a file that a client wants to be here is not fetched");
+                tracing::debug!(lfn = request.lfn.as_str(), %error, "a file requested by a client could not be staged");
             }
         });
         Ok(())

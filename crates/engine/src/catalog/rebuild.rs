@@ -65,10 +65,10 @@ impl Catalog {
         }
         match &walk {
             Some(Walk { root, changed_since: None, .. }) => {
-                tracing::info!(disk = %root.display(), "making the index again from what is on the disk");
+                tracing::info!(disk = %root.display(), "rebuilding the index from the disk");
             }
             Some(Walk { root, .. }) => {
-                tracing::info!(disk = %root.display(), "looking for what came just before the last end");
+                tracing::info!(disk = %root.display(), "looking for entries added just before the last shutdown");
             }
             None => {}
         }
@@ -77,7 +77,7 @@ impl Catalog {
 
     /// Begins walks over all disks: the index has missed something.
     pub(super) async fn begin_anew(self: &Arc<Self>) -> Option<Walk> {
-        tracing::warn!("more became of entries than could be noted: the index is made again");
+        tracing::warn!("more entries changed than could be noted: rebuilding the index");
         // The walk has to be begun later: the lost mark is set again.
         if self.ask(forebay_index::Index::forget_walks).await.is_none() {
             self.notes().note_lost();
@@ -165,7 +165,7 @@ impl Catalog {
         let Walk { volume, root, files, orphans, unusable, changed_since, .. } = walk;
         // The disk was walked over before: its mark does not change.
         if changed_since.is_some() {
-            tracing::info!(disk = %root.display(), files, "looked for what came just before the last end");
+            tracing::info!(disk = %root.display(), files, "looked for entries added just before the last shutdown");
             return;
         }
         tracing::info!(disk = %root.display(), files, orphans, unusable, "the index has every entry on the disk");
@@ -174,7 +174,7 @@ impl Catalog {
 
     fn note_walk_failure(&self, root: &std::path::Path, error: &StoreError) {
         self.metrics.add_disk_error(DiskOperation::Read);
-        tracing::warn!(disk = %root.display(), %error, "the disk cannot be walked over: tried again in a minute");
+        tracing::warn!(disk = %root.display(), %error, "the disk cannot be scanned: retrying in a minute");
     }
 }
 

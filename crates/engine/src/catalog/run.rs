@@ -57,8 +57,8 @@ impl Catalog {
             .await?;
         match found {
             Found::Existing => {}
-            Found::Fresh => tracing::info!("beginning a new index"),
-            Found::Replaced { reason } => tracing::warn!(reason, "the index is of no use: beginning a new one"),
+            Found::Fresh => tracing::info!("creating a new index"),
+            Found::Replaced { reason } => tracing::warn!(reason, "the index cannot be used: creating a new one"),
         }
         // No commit may come between a record that is read and its report to the observer.
         let _turn = self.committing.lock().await;

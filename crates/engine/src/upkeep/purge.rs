@@ -73,7 +73,7 @@ impl Purge {
                 // Logged once until it is met again.
                 if was_met {
                     tracing::warn!(
-                        "the purge makes less room than is wanted: what is left is in use, pinned or guaranteed"
+                        "the purge frees less space than required: the remaining entries are in use, pinned or guaranteed"
                     );
                 }
                 self.measure().await;

@@ -148,14 +148,14 @@ impl Scrubber {
 
     async fn scrub_once(&self, after: Option<CacheKey>) {
         self.begin();
-        tracing::info!("a scrub has begun");
+        tracing::info!("scrub started");
         let is_whole = self.scrub(after).await;
         let ScrubState { files, bytes, bad_blocks, learned_blocks, .. } = self.end(is_whole);
         if is_whole {
             self.set_progress(None).await;
-            tracing::info!(files, bytes, bad_blocks, learned_blocks, "a scrub has come to its end");
+            tracing::info!(files, bytes, bad_blocks, learned_blocks, "scrub finished");
         } else {
-            tracing::warn!("a scrub was broken off: there is no index to go by");
+            tracing::warn!("scrub aborted: the index is not available");
         }
     }
 

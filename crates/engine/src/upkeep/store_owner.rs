@@ -71,8 +71,10 @@ impl StoreOwner {
         let removed = workers.run(move || records.remove());
         match tokio::time::timeout(REMOVAL_TIME_MAX, removed).await {
             Ok(Ok(())) => {}
-            Ok(Err(_)) => tracing::error!("removing the record of who fills the store broke off"),
-            Err(_) => tracing::warn!("the disk does not answer: the record of who fills the store is left, and ages"),
+            Ok(Err(_)) => tracing::error!("removing the record of the process that fills the store was aborted"),
+            Err(_) => tracing::warn!(
+                "the disk does not answer: the record of the process that fills the store stays until it expires"
+            ),
         }
     }
 }
@@ -96,7 +98,10 @@ impl OwnRecords {
     fn remove(&self) {
         for (root, record) in &self.0 {
             if let Err(error) = record.remove(root) {
-                tracing::warn!(reason = with_cause(&error), "the record of who fills the store is left: it ages");
+                tracing::warn!(
+                    reason = with_cause(&error),
+                    "cannot remove the record of the process that fills the store: it expires later"
+                );
             }
         }
     }
