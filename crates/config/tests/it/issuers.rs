@@ -39,8 +39,8 @@ fn keys_are_fetched_if_they_are_not_in_a_file() {
 fn wrong_values_are_refused_with_their_place() {
     for (text, problem) in [
         ("keys = \"/k\"", "issuer.url is missing"),
-        ("url = \"http://i\"", "only https:// is trusted"),
-        ("url = \"http://i\"\nplain_http = true", "only https:// is trusted"),
+        ("url = \"http://i\"", "only https:// is allowed"),
+        ("url = \"http://i\"\nplain_http = true", "only https:// is allowed"),
         ("url = \"https://i i\"", "not an issuer"),
         ("url = \"https://i\"\nleeway = \"1h\"", "write 1ms to 5min"),
         ("url = \"https://i\"\ngrace = \"8d\"", "write 1ms to 7d"),
