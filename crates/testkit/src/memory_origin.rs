@@ -57,6 +57,8 @@ pub struct Script {
     pub chunk_len: usize,
     /// The adler32 of its file; no checksum at all without.
     pub adler32: Option<String>,
+    /// The answer to the next question for a checksum, before those by `adler32`.
+    pub stale_adler32: Option<String>,
     /// Whether its bytes were compared with page checksums.
     pub verifies_pages: bool,
     /// Time before the first byte of each answer.
@@ -97,6 +99,7 @@ impl MemoryOrigin {
             panics: false,
             chunk_len: 10_000,
             adler32: None,
+            stale_adler32: None,
             verifies_pages: true,
             latency: Duration::ZERO,
             bytes_per_s: None,
@@ -234,9 +237,12 @@ impl Origin for MemoryOrigin {
             *lock(&self.state.checksums) += 1;
             // The sender lives as long as this origin: waiting cannot fail.
             let _ = self.state.checksums_gate.subscribe().wait_for(|answered| *answered).await;
-            let told = lock(&self.state.script).adler32.clone();
-            let told = told.filter(|_| algorithm.is_none_or(|name| name == "adler32"));
-            let checksum = told.map(|value| Checksum { algorithm: "adler32".to_owned(), value });
+            let known = {
+                let mut script = lock(&self.state.script);
+                script.stale_adler32.take().or_else(|| script.adler32.clone())
+            };
+            let known = known.filter(|_| algorithm.is_none_or(|name| name == "adler32"));
+            let checksum = known.map(|value| Checksum { algorithm: "adler32".to_owned(), value });
             let (endpoint, text) = (Self::endpoint(), "no such checksum".to_owned());
             checksum.ok_or(OriginError::Refused { endpoint, kind: RefusalKind::Unsupported, text })
         })

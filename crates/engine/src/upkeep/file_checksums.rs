@@ -127,20 +127,11 @@ impl FileChecksums {
         if self.memory.lock().without.contains(&at_origin) {
             return None;
         }
-        let theirs = match target.origin.checksum(&target.path, Some(algorithm.as_str())).await {
-            Ok(theirs) => theirs,
-            Err(error) => {
-                tracing::debug!(%key, %error, "the origin reports no checksum to compare with");
-                let mut memory = self.memory.lock();
-                if is_without(&error) && memory.without.len() < REMEMBERED_MAX {
-                    memory.without.insert(at_origin);
-                }
-                return None;
-            }
-        };
-        // The server answered with another algorithm: nothing can be compared.
-        if !theirs.algorithm.eq_ignore_ascii_case(algorithm.as_str()) {
-            return None;
+        let mut theirs = self.ask(key, target, algorithm, &at_origin).await?;
+        if !same_value(&theirs.value, &ours.value) {
+            // An xrootd answers with a computation that is under way for the path (5.5.3), even if that began before the file
+            // changed. A second question is answered by a new one.
+            theirs = self.ask(key, target, algorithm, &at_origin).await?;
         }
         if same_value(&theirs.value, &ours.value) {
             self.memory.lock().dropped.remove(key);
@@ -163,6 +154,28 @@ impl FileChecksums {
             memory.dropped.insert(key.clone(), ours.to_string());
         }
         Some(ChecksumComparison::Different)
+    }
+
+    /// The origin's checksum of a file in `algorithm`; `None` if it has none, or does not answer now.
+    async fn ask(
+        &self,
+        key: &CacheKey,
+        target: &OriginTarget,
+        algorithm: ChecksumAlgorithm,
+        at_origin: &(String, ChecksumAlgorithm),
+    ) -> Option<Checksum> {
+        match target.origin.checksum(&target.path, Some(algorithm.as_str())).await {
+            // The server may answer with another algorithm: then nothing can be compared.
+            Ok(theirs) => theirs.algorithm.eq_ignore_ascii_case(algorithm.as_str()).then_some(theirs),
+            Err(error) => {
+                tracing::debug!(%key, %error, "the origin reports no checksum to compare with");
+                let mut memory = self.memory.lock();
+                if is_without(&error) && memory.without.len() < REMEMBERED_MAX {
+                    memory.without.insert(at_origin.clone());
+                }
+                None
+            }
+        }
     }
 
     /// Whether the cache has this very copy of a file.

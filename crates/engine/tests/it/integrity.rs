@@ -308,6 +308,21 @@ fn a_file_that_is_not_what_its_origin_says_is_dropped_once() {
 }
 
 #[test]
+fn a_checksum_of_the_content_before_a_change_drops_nothing() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = restart(root.path()).await;
+        house.origin.script(|script| {
+            (script.stale_adler32, script.adler32) = (Some("00000bad".to_owned()), Some(adler32()));
+        });
+        check(&house.open("/f").await, WHOLE).await;
+        until(|| house.engine.metrics().checksum_comparisons(ChecksumComparison::Equal) == 1).await;
+        assert_eq!(house.origin.checksums(), 2, "the answer that differs is asked for again");
+        assert!(root.path().join("f").exists());
+    });
+}
+
+#[test]
 fn a_new_copy_is_not_blamed_for_the_checksums_of_the_one_before() {
     run(async {
         let root = tempfile::tempdir().unwrap();
