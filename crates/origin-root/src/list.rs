@@ -78,6 +78,7 @@ async fn list_cluster(
         match listed {
             Ok(entries) => {
                 answers += 1;
+                // Several servers of a cluster may hold the same name: it is listed once.
                 merged.extend(entries.into_iter().map(|entry| (entry.name.clone(), entry)));
             }
             // Redirectors name servers that may hold the directory; not all of them do.
@@ -89,6 +90,7 @@ async fn list_cluster(
         }
     }
     match last_error {
+        // Without any answer an empty listing would pass for an empty directory.
         Some(error) if answers == 0 => Err(error),
         _ => Ok(merged.into_values().collect()),
     }
@@ -102,6 +104,7 @@ async fn list_member(
     limits: CallLimits,
 ) -> Result<Vec<DirEntry>, OriginError> {
     let question = Question::List(options(detail));
+    // One attempt only: a failure leaves out the names of this server, not the listing.
     let arrival = router.ask(member, path, question, limits).await.map_err(|Failure { error, .. }| error)?;
     entries(router, path, detail, arrival, limits).await
 }
@@ -122,6 +125,8 @@ async fn locate(
         let locations = Location::parse_all(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
         for Location { kind, endpoint, .. } in locations {
             let endpoint = reachable(&endpoint);
+            // Managers may name one another: each is asked once. The limit bounds the work that a wrong answer can
+            // cause.
             if seen.len() >= CLUSTER_SERVERS_MAX || !seen.insert(endpoint.clone()) {
                 continue;
             }
@@ -158,6 +163,7 @@ async fn entries(
             if entry.stat.is_some() {
                 return Ok(Some(entry));
             }
+            // A name that makes no valid path cannot be requested by clients either.
             let Ok(lfn) = child else { return Ok(None) };
             match router.ask(&endpoint, &OriginPath { lfn, ..path }, Question::Stat, limits).await {
                 Ok(arrival) => entry.stat = parse_stat(&arrival.body).ok(),
@@ -192,6 +198,7 @@ where
         }
         match running.join_next().await {
             None => return Ok(results.into_values().collect()),
+            // An error drops the set, which aborts the other tasks.
             Some(Ok((index, result))) => drop(results.insert(index, result?)),
             // These tasks are never aborted, and a panic has been logged.
             Some(Err(error)) => tracing::error!(%error, "a part of a listing failed"),

@@ -59,6 +59,7 @@ impl RootOrigin {
         refusal: OriginError,
     ) -> Result<Arrival, OriginError> {
         let Arrival { connection, .. } = self.ask(path, Question::Stat).await?;
+        // Not redirected: the server that refused holds the file itself.
         if connection.endpoint() == refusal.endpoint() {
             return Err(refusal);
         }
@@ -106,6 +107,8 @@ impl Origin for RootOrigin {
     ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
         Box::pin(async move {
             let Arrival { body, connection, .. } = match self.ask(path, Question::Checksum(algorithm)).await {
+                // Managers of XRootD 5.5.3 without `xrootd.chksum` in their configuration refuse instead of
+                // redirecting.
                 Err(error) if error.refusal() == Some(RefusalKind::Unsupported) => {
                     self.ask_data_server(path, Question::Checksum(algorithm), error).await?
                 }
@@ -113,6 +116,7 @@ impl Origin for RootOrigin {
             };
             let response::Checksum { algorithm: told, value } =
                 response::Checksum::parse(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
+            // A value of another algorithm must not pass for the requested one.
             if algorithm.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&told)) {
                 return Err(protocol(&connection, "a checksum of another algorithm than requested"));
             }

@@ -49,6 +49,8 @@ impl DelegatedCredentials {
 
     /// Uses the credentials of `other` from now on, unless they end earlier.
     pub fn renew(&self, other: &Self) {
+        // A client that hands over nothing must not remove credentials that are still valid. Those of `other` are read before
+        // the lock is taken: both may share a cell.
         let (Some(current), Some(newer)) = (&self.current, other.credentials()) else { return };
         let mut current = current.write();
         // Of credentials without a known end, those that were accepted last are the better guess.
@@ -65,6 +67,7 @@ impl PartialEq for DelegatedCredentials {
     fn eq(&self, other: &Self) -> bool {
         let is_same = match (&self.current, &other.current) {
             (None, None) => true,
+            // By identity: clones share a cell, and its content changes with each renewal.
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
         };

@@ -35,6 +35,7 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
             Ok(Poll::Ready(done)) => Some(done),
             Err(_) => None,
         };
+        // Dropped here: otherwise `drop` would start a task for work that has ended.
         self.work = None;
         Poll::Ready(done)
     }

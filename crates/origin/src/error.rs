@@ -15,7 +15,7 @@ pub enum OriginError {
     /// No answer within the time limit.
     #[error("origin {endpoint} did not answer within {seconds} s while {doing}")]
     TimedOut { endpoint: Endpoint, doing: &'static str, seconds: u64 },
-    /// The origin answered with an error of its own; `text` holds its words.
+    /// The origin answered with an error of its own; `text` is its text.
     #[error("{text} (origin {endpoint})")]
     Refused { endpoint: Endpoint, kind: RefusalKind, text: String },
     /// Bytes did not match their checksum, also when asked for again.
@@ -48,7 +48,7 @@ impl OriginError {
         Side::Origin
     }
 
-    /// The server concerned.
+    /// The server that failed; for a redirect loop, the first server asked.
     #[must_use]
     pub const fn endpoint(&self) -> &Endpoint {
         match self {
@@ -91,6 +91,7 @@ impl OriginError {
             | Self::Corrupt { .. }
             | Self::ShortRead { .. } => true,
             Self::Refused { kind, .. } => kind.is_retryable(),
+            // The same server would give the same result.
             Self::Changed { .. }
             | Self::RedirectLoop { .. }
             | Self::Tls { .. }

@@ -1,4 +1,4 @@
-//! What the engine needs of an origin, whatever its protocol.
+//! The interface between the engine and its origins, independent of their protocols.
 //!
 //! [`Origin`] and [`OriginFile`] are implemented by one crate for each protocol (`forebay-origin-root`) and by the test kit.
 //! [`OriginError`] names failures in terms that no protocol owns. [`SingleFlight`] and [`SharedValue`] let many callers share

@@ -1,4 +1,4 @@
-//! What the engine needs of an origin.
+//! The traits of origins and of files open there.
 
 use crate::{DelegatedCredentials, OriginError};
 use bytes::Bytes;
@@ -136,6 +136,7 @@ impl Chunks {
         // returns. That budget still bounds how much the task takes at a time, see `poll_next`.
         let mut driver: BoxFuture<'static, ()> = Box::pin(unconstrained(driver));
         let is_pending = driver.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        // A driver that has ended already must not be polled again.
         self.driver = is_pending.then_some(driver);
         self
     }
@@ -146,14 +147,17 @@ impl Chunks {
     }
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, OriginError>>> {
+        // Bytes that have arrived are delivered before the driver continues.
         if let Poll::Ready(chunk) = self.receiver.poll_recv(context) {
             return Poll::Ready(chunk);
         }
         if let Some(driver) = &mut self.driver
             && driver.as_mut().poll(context).is_ready()
         {
+            // A future that has ended must not be polled again.
             self.driver = None;
         }
+        // The driver may have delivered bytes just now: they need not wait for another poll.
         self.receiver.poll_recv(context)
     }
 }
@@ -168,7 +172,7 @@ pub struct OriginPath {
     pub delegation: DelegatedCredentials,
 }
 
-/// Tells one content of a file from another.
+/// Distinguishes one content of a file from another.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct FileIdentity {
     pub size: u64,
@@ -178,7 +182,7 @@ pub struct FileIdentity {
     pub endpoint: Endpoint,
 }
 
-/// How much a directory listing tells of each entry. Each level includes the ones before it.
+/// How much a directory listing contains of each entry. Each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ListDetail {
     Names,

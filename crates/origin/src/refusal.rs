@@ -77,6 +77,7 @@ impl RefusalKind {
             | Self::ServerError => true,
             Self::NotFound
             | Self::Denied
+            // Another server may accept these two, the same one will not.
             | Self::NotAuthenticated
             | Self::TlsRequired
             | Self::InvalidArgument

@@ -64,12 +64,14 @@ where
                     let (table, name) = (Arc::clone(self), key.clone());
                     // Off the table before the callers wake: those that come from now on ask again.
                     let leave = move |_: Option<&T>| drop(table.under_way.lock().remove(&name));
+                    // Only created here: it is polled after the lock is released.
                     let (attempt, question) = Attempt::start(ask(), leave);
                     under_way.insert(key.clone(), attempt);
                     break question;
                 };
                 Arc::clone(attempt)
             };
+            // Awaited outside of the lock, which other keys need.
             let answer = attempt.outcome().await;
             if since.is_none_or(|since| attempt.started >= since) {
                 return answer;
@@ -118,6 +120,7 @@ where
                     return Some(Ok(value.clone()));
                 }
                 let Some(attempt) = &state.under_way else {
+                    // Owned by the attempt, which must store its value even if all callers have left.
                     let shared = Arc::clone(self);
                     let leave = move |outcome: Option<&Result<V, E>>| shared.note_ended(outcome);
                     let (attempt, making) = Attempt::start(make(), leave);
@@ -138,6 +141,7 @@ where
     fn note_ended(&self, outcome: Option<&Result<V, E>>) {
         let mut state = self.state.lock();
         state.under_way = None;
+        // A failure leaves the last value in place: an unusable one may still be good for other callers.
         if let Some(Ok(value)) = outcome {
             state.value = Some(value.clone());
         }
@@ -177,6 +181,7 @@ impl<T: Clone + Send + Sync + 'static> Attempt<T> {
 impl<T, F: FnOnce(Option<&T>)> Drop for Landing<T, F> {
     fn drop(&mut self) {
         if let Some(leave) = self.leave.take() {
+            // Before the callers wake: they must not find an attempt that has ended.
             leave(self.attempt.outcome.get());
         }
         self.attempt.ended.close();

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// How one origin is used. The defaults suit origins on the same site and across an ocean.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Options {
-    /// Longest silence of a connection that owes an answer of which no byte has come: 60 s, as stock clients allow.
+    /// Longest silence of a connection that owes an answer of which no byte has arrived: 60 s, as stock clients allow.
     pub first_byte_timeout: Duration,
     /// Longest silence of a connection in the middle of an answer: 30 s.
     pub stall_timeout: Duration,
@@ -17,8 +17,8 @@ pub struct Options {
     pub wait_max: Duration,
     /// Tries of an open, stat, listing or checksum; each server of the list is tried at least once: 5.
     pub attempts: u32,
-    /// Tries of a read of an open file without a byte of progress: 10, about 24 s with an origin that is away, which is
-    /// time to restart.
+    /// Tries of a read of an open file without a byte of progress: 10, about 24 s with an unreachable origin: time
+    /// to restart it.
     pub read_attempts: u32,
     /// Pause before the second round over the servers: 250 ms. It doubles with every round.
     pub back_off_min: Duration,

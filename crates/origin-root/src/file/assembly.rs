@@ -62,17 +62,21 @@ impl Assembly {
     pub(crate) fn take(&mut self, number: usize, offset: u64, chunk: Chunk, jobs: &mut [Job]) -> Result<(), Misplaced> {
         let part = self.parts.get_mut(number).ok_or(Misplaced)?;
         let len = u64::try_from(chunk.bytes.len()).map_err(|_| Misplaced)?;
+        // A gap or a surplus would put bytes at wrong offsets: nothing of such a chunk is used.
         if offset != part.missing.start() || len > part.missing.len() {
             return Err(Misplaced);
         }
         part.missing = ByteRange::between(part.missing.start() + len, part.missing.end());
         let queue = self.queues.get_mut(part.job).ok_or(Misplaced)?;
         let job = jobs.get_mut(part.job).ok_or(Misplaced)?;
+        // Readers get bytes in order of offset. The memory for held bytes was reserved by the reader before the
+        // request.
         if queue.front() != Some(&number) {
             part.held.push(chunk);
             return Ok(());
         }
         job.deliver(chunk);
+        // Later parts may have arrived before this one was complete.
         while let Some(front) = queue.front().and_then(|&front| self.parts.get_mut(front)) {
             front.held.drain(..).for_each(|chunk| job.deliver(chunk));
             if !front.missing.is_empty() {

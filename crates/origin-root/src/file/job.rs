@@ -49,6 +49,7 @@ impl Job {
 
     /// Notes a failure; the first one counts.
     pub(crate) fn fail(&mut self, error: OriginError) {
+        // The first failure is the cause: after a lost connection all further requests of the job fail, too.
         self.failure.get_or_insert(error);
     }
 
@@ -59,6 +60,7 @@ impl Job {
 
     /// Ends the stream of bytes with an error.
     pub(crate) fn end_with(self, error: OriginError) {
+        // A reader that has left does not need the error.
         let _ = self.sender.send(Err(error));
     }
 }

@@ -43,6 +43,7 @@ impl OpenHandle {
         let (arrival, server_index) = servers.ask(path, question, attempts, limits).await?;
         let Arrival { body, connection, is_behind_redirector } = arrival;
         let reply = OpenReply::parse(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
+        // Made before the stat is known: if that fails, dropping it closes the file at the server.
         let mut opened = Self {
             identity: FileIdentity {
                 size: 0,
@@ -63,6 +64,7 @@ impl OpenHandle {
                     Answer::Body(body) => {
                         parse_stat(&body).map_err(|error| protocol(&opened.connection, &error.to_string()))?
                     }
+                    // A handle is valid at this server only, so a redirect leads nowhere.
                     Answer::Redirect(_) => {
                         let reason = "an open file was redirected".to_owned();
                         return Err(lost(&opened.connection, "asking for a stat", reason));
@@ -78,6 +80,7 @@ impl OpenHandle {
 
 impl Drop for OpenHandle {
     fn drop(&mut self) {
+        // Not awaited: a drop cannot wait, and no caller needs the answer.
         self.connection.close_file(self.handle);
     }
 }

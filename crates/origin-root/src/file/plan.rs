@@ -30,7 +30,6 @@ pub(crate) enum Ability {
     Ranges,
 }
 
-/// The kind of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
     Pages,
@@ -54,6 +53,7 @@ pub(crate) fn is_scattered(jobs: &[Job]) -> bool {
 /// Plans the requests for all that the jobs still miss, in the order of the jobs.
 pub(crate) fn plan(jobs: &[Job], ability: Ability, assembly: &mut Assembly) -> VecDeque<Planned> {
     let vector_limits = match ability {
+        // With fewer than two small ranges a vector read saves no request.
         Ability::Vectors(limits) if is_scattered(jobs) => Some(limits),
         _ => None,
     };
@@ -96,6 +96,7 @@ impl Vector {
     fn take(&mut self) -> Option<Planned> {
         self.len = 0;
         let parts = std::mem::take(&mut self.parts);
+        // A single element is delivered whole, while the bytes of a read are delivered as they arrive.
         let form = if parts.len() > 1 { Form::Vector } else { Form::Range };
         (!parts.is_empty()).then_some(Planned { form, parts })
     }

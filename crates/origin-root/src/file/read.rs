@@ -46,6 +46,7 @@ impl Reading {
         while self.is_wanted() {
             match self.file.handle(self.bad.as_ref(), self.deadline).await {
                 Ok(opened) => self.round(opened).await,
+                // The open has used a retry budget of its own: another round would only repeat it.
                 Err(error) => return self.end_with(&error),
             }
         }
@@ -87,6 +88,7 @@ impl Reading {
 
     /// Ends finished and hopeless jobs after a round, and waits until it is time for the next one.
     async fn judge(&mut self, opened: Arc<OpenHandle>, missing_before: u64) {
+        // Progress restarts the budget: a slow origin that continues to deliver is not given up.
         if missing_len(&self.jobs) < missing_before {
             self.failures = 0;
             self.deadline = Instant::now() + self.options.deadline;
@@ -94,6 +96,7 @@ impl Reading {
         self.failures += 1;
         let Some(error) = end_hopeless(&mut self.jobs, self.failures, &self.file) else { return };
         let pause = pause_before(self.failures, &error, &self.options);
+        // Another attempt would end with a time-out at once: the reader gets the actual error instead.
         if Instant::now() + pause >= self.deadline {
             return self.end_with(&error);
         }
@@ -113,6 +116,7 @@ async fn run_round(file: &FileState, opened: &OpenHandle, options: &Options, job
     let ability = if options.page_reads && connection.does_page_reads() {
         Ability::Pages
     } else if is_scattered(jobs) && connection.does_vector_reads() {
+        // Limits are requested once per session, and only when a read needs them.
         let limits = CallLimits::from_now(options);
         Ability::Vectors(*connection.vector_limits().get_or_init(|| ask_vector_limits(connection, limits)).await)
     } else {
@@ -133,6 +137,7 @@ fn end_hopeless(jobs: &mut Vec<Job>, failures: u32, file: &FileState) -> Option<
                 jobs.push(job);
             }
             Some(error) => job.end_with(error),
+            // It is complete, or its reader has left: `is_wanted` removes it.
             None => jobs.push(job),
         }
     }
@@ -142,6 +147,7 @@ fn end_hopeless(jobs: &mut Vec<Job>, failures: u32, file: &FileState) -> Option<
 /// How often a read that fails like this is attempted without a byte of progress.
 fn attempts_max(error: &OriginError, file: &FileState) -> u32 {
     let options = &file.servers.router.options;
+    // A redirector counts as one more server: it may name another replica.
     let has_redirector = file.current().is_behind_redirector;
     let servers = file.servers.count().saturating_add(u32::from(has_redirector));
     match error {
@@ -164,7 +170,9 @@ fn attempts_max(error: &OriginError, file: &FileState) -> u32 {
 
 fn pause_before(failures: u32, error: &OriginError, options: &Options) -> Duration {
     let doublings = match error {
+        // A server that refuses needs time from the first failure on.
         OriginError::Refused { .. } => failures.saturating_sub(1),
+        // A lost connection need not be the server's fault: the second attempt follows at once.
         _ if failures < 2 => return Duration::ZERO,
         _ => failures - 2,
     };
@@ -187,9 +195,11 @@ async fn ask_vector_limits(connection: &Arc<Connection>, limits: CallLimits) -> 
     };
     let values = ConfigValues::parse(&body).ok();
     let number = |index, name| values.and_then(|values| values.value(index, name)?.parse::<u32>().ok());
+    // A server that does not report a limit has that of the reference server.
     let element_len = number(0, ELEMENT_LEN).filter(|&len| len > 0).unwrap_or(VECTOR_ELEMENT_LEN_MAX);
     let elements = number(1, ELEMENTS).filter(|&count| count > 0).unwrap_or(VECTOR_ELEMENTS_MAX);
     VectorLimits {
+        // Never above the limits of the protocol, whatever the server reports.
         elements_max: usize::try_from(elements.min(VECTOR_ELEMENTS_MAX)).unwrap_or(1),
         element_len_max: u64::from(element_len.min(VECTOR_ELEMENT_LEN_MAX)),
     }

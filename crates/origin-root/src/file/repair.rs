@@ -44,6 +44,7 @@ pub(super) async fn repair(
     let offset = *offset;
     let end = offset.saturating_add(to_u64(bytes.len()));
     tracing::warn!(endpoint = %opened.connection.endpoint(), offset, pages = ?bad_pages, "pages arrived damaged");
+    // Each page alone: the pages between damaged ones arrived intact.
     for &page_start in bad_pages {
         let page_end = (page_start - page_start % PAGE_LEN).saturating_add(PAGE_LEN).min(end);
         let range = ByteRange::between(page_start, page_end);
@@ -54,6 +55,7 @@ pub(super) async fn repair(
         let target = position.and_then(|position| bytes.get_mut(position..)?.get_mut(..page.len()));
         let target = target.filter(|target| !target.is_empty());
         target.ok_or_else(|| protocol(&opened.connection, "no page in reply to a page read"))?.copy_from_slice(&page);
+        // Readers take these checksums as verified: that of the damaged page must not remain.
         let sum =
             usize::try_from(page_start / PAGE_LEN - offset / PAGE_LEN).ok().and_then(|page| page_sums.get_mut(page));
         if let Some(sum) = sum {
@@ -75,12 +77,15 @@ async fn read_page(opened: &OpenHandle, range: ByteRange, page: &mut BytesMut) -
     };
     let tickets =
         connection.submit(vec![submission], &sender).await.map_err(|reason| lost(connection, DOING, reason))?;
+    // The time limit of the caller drops this future: the answer must be abandoned then.
     let _owed = Owed { connection, tickets };
+    // Only the session may keep a sender, so that `recv` ends when the session drops the request.
     drop(sender);
     while let Some((_, event)) = events.recv().await {
         match event {
             Event::Data { bytes, bad_pages, .. } => {
                 if let Some(&offset) = bad_pages.first() {
+                    // Damaged twice: another server of the list may deliver it intact.
                     return Err(OriginError::Corrupt { endpoint: connection.endpoint().clone(), offset });
                 }
                 page.unsplit(bytes);
@@ -95,6 +100,7 @@ async fn read_page(opened: &OpenHandle, range: ByteRange, page: &mut BytesMut) -
                 });
             }
             Event::Reply { status: Status::ERROR, body } => return Err(refused(connection, &body)),
+            // The answer follows later, as an unsolicited message.
             Event::Reply { status: Status::WAITRESP, .. } => {}
             Event::Reply { status, .. } => {
                 return Err(lost(connection, DOING, format!("it was answered with {status}")));

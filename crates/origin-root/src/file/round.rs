@@ -100,15 +100,18 @@ impl<'a> Round<'a> {
 
     /// Makes the requests and delivers the answers, until nothing is missing or nothing more can come.
     pub(super) async fn run(mut self) {
+        // A quarter of the shorter limit: silence is detected at most that much too late.
         let tick = self.options.first_byte_timeout.min(self.options.stall_timeout) / 4;
         let mut timer = pin!(sleep_until(Instant::now() + tick));
         loop {
             self.send_what_fits().await;
+            // Watching one reader is enough: when it leaves, the next iteration watches another one.
             let Some(watched) = self.jobs.iter().find(|job| job.is_running()) else { return };
             tokio::select! {
                 event = self.events.recv() => {
                     let Some((tag, event)) = event else { return };
                     self.handle_event(tag, event).await;
+                    // The pause may end before the next tick.
                     if let Some(first) = self.paused.iter().map(|(until, _)| *until).min()
                         && first < timer.deadline()
                     {
@@ -132,7 +135,9 @@ impl<'a> Round<'a> {
         let mut batch = Vec::new();
         while len <= WINDOW_LEN_MAX && self.under_way.len() + batch.len() < WINDOW_REQUESTS_MAX {
             let Some((planned, asked_at)) = self.queue.pop_front() else { break };
+            // Its readers may have left, or its jobs failed, while it was queued.
             if self.is_wanted(&planned) {
+                // After a pause or a refusal only the rest of a part is requested.
                 let request_len = planned.parts.iter().map(|&part| self.assembly.missing(part).len()).sum();
                 len += request_len;
                 self.last_tag += 1;
@@ -143,6 +148,7 @@ impl<'a> Round<'a> {
             return;
         }
         let submissions = batch.iter().map(|(tag, planned, _, _)| self.submission(*tag, planned)).collect();
+        // The session's outstanding requests may be used up by other reads: that wait is limited, too.
         let deadline = Instant::now() + self.options.deadline;
         let submitted = timeout_at(deadline, self.opened.connection.submit(submissions, &self.sender)).await;
         let now = Instant::now();
@@ -236,6 +242,7 @@ impl<'a> Round<'a> {
         self.metrics.add_bytes(u64::try_from(arrived.bytes.len()).unwrap_or(u64::MAX));
         let mut error = None;
         if !bad_pages.is_empty() {
+            // Repaired before delivery: damaged bytes never reach a reader.
             error = repair(self.opened, &mut arrived, bad_pages, self.options).await.err();
         }
         let Arrived { offset, bytes, page_sums } = arrived;
@@ -272,7 +279,9 @@ impl<'a> Round<'a> {
             }
             Event::Reply { status: Status::WAIT, body } => match pause(connection, &body) {
                 Ok(pause) => {
+                    // The server may ask for any time: the limit keeps a single `wait` from using up the deadline.
                     let until = Instant::now() + pause.min(self.options.wait_max);
+                    // Counted from the first request: repeated pauses must not extend the deadline.
                     if until < asked_at + self.options.deadline {
                         return self.paused.push((until, (planned, asked_at)));
                     }
@@ -281,6 +290,7 @@ impl<'a> Round<'a> {
                 Err(error) => error,
             },
             Event::Reply { status: Status::REDIRECT, .. } => {
+                // Redirects during reads were not offered at login. As after a lost session, the file is opened again.
                 lost(connection, DOING, "it redirects an open file".to_owned())
             }
             Event::Reply { status, .. } => protocol(connection, &format!("an answer of status {status} to a read")),
@@ -312,12 +322,14 @@ impl<'a> Round<'a> {
     fn ask_otherwise(&mut self, planned: &Planned, error: &OriginError, asked_at: Instant) -> bool {
         let is_unknown = matches!(error.refusal(), Some(RefusalKind::Unsupported | RefusalKind::InvalidRequest));
         match planned.form {
+            // For the rest of the session: otherwise each read would cost a refused request.
             Form::Pages if is_unknown => self.opened.connection.forget_page_reads(),
             Form::Vector if is_unknown => self.opened.connection.forget_vector_reads(),
             // A single bad element fails a vector read as a whole.
             Form::Vector => {}
             Form::Pages | Form::Range => return false,
         }
+        // Some elements may have arrived before the error.
         let ranges = planned.parts.iter().filter(|&&part| !self.assembly.missing(part).is_empty());
         self.queue.extend(ranges.map(|&part| (Planned { form: Form::Range, parts: vec![part] }, asked_at)));
         true
@@ -327,6 +339,7 @@ impl<'a> Round<'a> {
         self.metrics.add_error();
         for &part in &planned.parts {
             if let Some(job) = self.assembly.job_of(part).and_then(|job| self.jobs.get_mut(job)) {
+                // A request may serve several jobs: each ends, or is retried, on its own.
                 job.fail(error.clone());
             }
         }
@@ -362,6 +375,8 @@ impl<'a> Round<'a> {
         let last_activity = self.opened.connection.last_activity();
         let Options { first_byte_timeout, stall_timeout, deadline, .. } = *self.options;
         let is_late = |request: &&UnderWay| request.progress_at.max(request.asked_at) + deadline <= now;
+        // An answer queued after a long one on a slow link is not late: any byte on the session counts. After
+        // `waitresp` only the deadline applies.
         let is_silent = |request: &&UnderWay| {
             let limit = if request.has_begun { stall_timeout } else { first_byte_timeout };
             !request.is_deferred && request.progress_at.max(last_activity) + limit <= now
@@ -370,10 +385,12 @@ impl<'a> Round<'a> {
             let limit = if silent.has_begun { stall_timeout } else { first_byte_timeout };
             let error = timed_out(&self.opened.connection, DOING, limit);
             self.metrics.add_error();
+            // All jobs, not only those of the silent request: the session is closed for all of them.
             self.jobs.iter_mut().filter(|job| job.is_open()).for_each(|job| job.fail(error.clone()));
             self.opened.connection.break_with("the server went silent");
             return;
         }
+        // A late answer alone does not close the session: other answers still arrive on it.
         let late: Vec<Planned> = self.under_way.values().filter(is_late).map(|late| late.planned.clone()).collect();
         let error = timed_out(&self.opened.connection, DOING, deadline);
         late.iter().for_each(|planned| self.fail(planned, &error));
@@ -393,6 +410,7 @@ fn place(assembly: &mut Assembly, jobs: &mut [Job], planned: &Planned, offset: u
     let len = u64::try_from(chunk.bytes.len()).unwrap_or(u64::MAX);
     let part = match planned.form {
         Form::Pages | Form::Range => planned.parts.first(),
+        // Elements arrive in any order, each of them whole.
         Form::Vector => planned.parts.iter().find(|&&part| assembly.missing(part) == ByteRange::at(offset, len)),
     };
     part.is_some_and(|&part| assembly.take(part, offset, chunk, jobs).is_ok())

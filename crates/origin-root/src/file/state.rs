@@ -79,6 +79,7 @@ impl FileState {
         };
         match timeout_at(deadline, self.opened.get_or_make(is_usable, open)).await {
             Ok(Some(opened)) => opened,
+            // The attempt panicked: the reads that share it fail, and their tasks continue.
             Ok(None) => Err(lost("an internal error")),
             Err(_) => Err(lost("no connection before the deadline")),
         }
@@ -92,9 +93,11 @@ impl FileState {
         let budget = RetryBudget { attempts: options.read_attempts, deadline };
         let mut attempts = self.servers.attempts(current.server_index, budget);
         if let Some(error) = elsewhere {
+            // The redirector is given the failed server as tried, so that it names another one.
             let behind_redirector = current.is_behind_redirector.then(|| current.identity.endpoint.clone());
             attempts.avoid(Failure { error, behind_redirector });
         }
+        // The deadline of the read: opening the file again is a part of it.
         let limits = CallLimits { deadline, ..CallLimits::from_now(options) };
         let opened = OpenHandle::open(&self.servers, &self.path, attempts, limits).await?;
         tracing::debug!(endpoint = %opened.identity.endpoint, "a file was opened again at its origin");

@@ -30,7 +30,6 @@ pub(crate) enum Answer {
     Redirect(Bytes),
 }
 
-/// The limits of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallLimits {
     /// Longest silence of the connection while the answer is owed.
@@ -59,7 +58,7 @@ impl CallLimits {
 /// Dropping the future gives the answer up; a file that is opened by a late answer is closed.
 ///
 /// # Errors
-/// `Refused` with the server's own words, `Lost`, `TimedOut`, or `Protocol`.
+/// `Refused` with the server's text, `Lost`, `TimedOut`, or `Protocol`.
 pub(crate) async fn call(
     connection: &Arc<Connection>,
     request: &Request<'_>,
@@ -71,12 +70,14 @@ pub(crate) async fn call(
         if Instant::now() >= limits.deadline {
             return Err(timed_out(connection, doing, limits.total));
         }
+        // Sending waits while the session has as many outstanding requests as it may.
         let sent = timeout_at(limits.deadline, Call::send(connection, request, doing)).await;
         let call = sent.map_err(|_| timed_out(connection, doing, limits.total))??;
         match call.answer(limits).await? {
             Outcome::Answer(answer) => return Ok(answer),
             Outcome::AskAgain(pause) => {
                 let pause = pause.min(limits.wait_max);
+                // The server could not be asked again in time: the caller gets the error now.
                 if Instant::now() + pause >= limits.deadline {
                     return Err(timed_out(connection, doing, limits.total));
                 }
@@ -91,7 +92,6 @@ enum Outcome {
     AskAgain(Duration),
 }
 
-/// A request under way.
 struct Call<'a> {
     connection: &'a Arc<Connection>,
     doing: &'static str,
@@ -127,8 +127,10 @@ impl<'a> Call<'a> {
             };
             self.is_answered = !matches!(status, Status::OKSOFAR | Status::WAITRESP);
             match status {
+                // Most answers have one frame: their body is not copied.
                 Status::OK if collected.is_empty() => return Ok(Outcome::Answer(Answer::Body(body))),
                 Status::OK | Status::OKSOFAR => {
+                    // Each frame is within the limit already; their sum must be, too.
                     if collected.len().saturating_add(body.len()) > ANSWER_LEN_MAX as usize {
                         return Err(protocol(self.connection, "the answer is too long"));
                     }
@@ -155,6 +157,7 @@ impl<'a> Call<'a> {
             let wake_at = silence_ends.map_or(limits.deadline, |at| at.min(limits.deadline));
             match timeout_at(wake_at, self.events.recv()).await {
                 Ok(Some((_, Event::Lost(reason)))) => {
+                    // A broken session owes nothing: there is no answer to abandon.
                     self.is_answered = true;
                     return Err(lost(self.connection, self.doing, reason));
                 }
@@ -164,6 +167,7 @@ impl<'a> Call<'a> {
                     return Err(timed_out(self.connection, self.doing, limits.total));
                 }
                 Err(_) => {
+                    // Bytes of other answers may have arrived since the timer was set: then the wait continues.
                     let silence_ends = silent_since.map(|since| since.max(self.connection.last_activity()));
                     if silence_ends.is_some_and(|since| Instant::now() >= since + limits.silence) {
                         self.connection.break_with("the server went silent");
@@ -182,6 +186,8 @@ impl Drop for Call<'_> {
             return;
         }
         self.connection.abandon(self.ticket);
+        // Closed first: a file opened by an answer that arrives later is closed by the task that reads the socket, one
+        // opened before is closed here.
         self.events.close();
         while let Ok((_, event)) = self.events.try_recv() {
             if let Event::Reply { status: Status::OK, body } = event

@@ -25,7 +25,6 @@ use zeroize::Zeroizing;
 /// All characters that a JSON web token cannot have are escaped: some of them separate parameters of opaque data.
 const NOT_IN_TOKENS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// A question about a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Question<'a> {
     /// Open for reading; with `refresh`, a redirector must not answer from memory.
@@ -97,10 +96,12 @@ impl Router {
                 let behind_redirector = is_behind_redirector.then(|| hop.endpoint.clone());
                 Failure { error, behind_redirector }
             };
+            // Chosen for each hop by the server's name: redirects lead to servers with other credentials.
             let credentials = self.credentials(&hop.endpoint, &hop.path.delegation);
             let connecting = self.pool.connection(&hop.endpoint, hop.tls, &credentials, limits.deadline);
             let connection = connecting.await.map_err(fail)?;
             self.metrics.add_request(question.kind());
+            // Sent with each request: servers check the token of a login only once.
             let argument = match connection.token_to_send(&credentials) {
                 Some(token) => question.argument(&with_token(&hop.path, token)),
                 None => question.argument(&hop.path),
@@ -113,6 +114,7 @@ impl Router {
             let redirect =
                 Redirect::parse(&redirect).map_err(|error| fail(protocol(&connection, &error.to_string())))?;
             let next = hop.follow(redirect).map_err(|what| fail(protocol(&connection, &what)))?;
+            // The same server with other opaque data is not a loop: doors put one-time ids there.
             let is_limit = visited.len() >= usize::try_from(self.options.redirect_limit).unwrap_or(usize::MAX);
             if is_limit || next == hop || visited.contains(&next) {
                 let limit = self.options.redirect_limit;
@@ -151,6 +153,7 @@ impl Question<'_> {
         let argument = argument.as_bytes();
         match *self {
             Self::Open { refresh } => {
+                // The stat in the answer to the open saves a round trip.
                 let options = OpenOptions::READ.with(OpenOptions::RETURN_STAT).with(OpenOptions::ASYNC);
                 let options = if refresh { options.with(OpenOptions::REFRESH) } else { options };
                 Request::Open(request::Open { mode: 0, options, options_extended: 0, path: argument })
@@ -158,6 +161,7 @@ impl Question<'_> {
             Self::Stat => Request::Stat(request::Stat { target: Target::Path(argument), vfs: false }),
             Self::List(options) => Request::Dirlist(request::Dirlist { options, path: argument }),
             Self::Locate => {
+                // Names rather than addresses: credentials and certificates are matched by name.
                 let options = LocateOptions::PREFER_NAMES.with(LocateOptions::UNIQUE_HOSTS);
                 let options = options.with(LocateOptions::FOR_DIRLIST);
                 Request::Locate(request::Locate { options, path: argument })

@@ -40,6 +40,7 @@ impl Hop {
                 };
                 let path =
                     OriginPath { lfn, cgi: merge_cgi(&self.path.cgi, &cgi), delegation: self.path.delegation.clone() };
+                // Never weaker than before: a redirect must not remove the encryption.
                 let tls = if tls { TlsUse::Always } else { self.tls };
                 Ok(Self { endpoint: reachable(&endpoint), path, tls })
             }

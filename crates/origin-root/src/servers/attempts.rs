@@ -102,6 +102,7 @@ impl<'a> Attempts<'a> {
     /// See [`Attempts::after`].
     pub(crate) fn plan(&mut self, Failure { error, behind_redirector }: Failure) -> Result<Duration, OriginError> {
         self.failures += 1;
+        // A list longer than the number of attempts must not leave servers unasked.
         let attempts = self.budget.attempts.max(u32::try_from(self.servers.len()).unwrap_or(ATTEMPTS_MAX));
         if self.failures >= attempts.min(ATTEMPTS_MAX) {
             return Err(error);
@@ -113,10 +114,12 @@ impl<'a> Attempts<'a> {
             && self.tried.len() < TRIED_MAX
             && !self.tried.iter().any(|(host, _)| host == server.host())
         {
+            // The redirector itself has not failed: it is asked again without a pause.
             self.tried.push((server.host().to_owned(), tried_reason(&error)));
             return Ok(Duration::ZERO);
         }
         if !error.is_retryable() {
+            // Another server may accept what this one refuses; a second round would only repeat the answers.
             let was_last = self.in_round + 1 >= self.servers.len();
             if was_last || !concerns_one_server(&error) {
                 return Err(error);
@@ -134,6 +137,7 @@ impl<'a> Attempts<'a> {
 
     /// Moves on to the next server; the pause before it is asked, once all have been asked.
     fn next_server(&mut self) -> Duration {
+        // Another redirector has not named these servers yet, and in the next round they may have recovered.
         self.tried.clear();
         self.in_round += 1;
         self.current = (self.current + 1) % self.servers.len().max(1);
@@ -153,6 +157,7 @@ impl<'a> Attempts<'a> {
         let alive = order
             .into_iter()
             .find(|&index| self.servers.get(index).is_some_and(|server| !self.circuit.is_open(server, now)));
+        // With all servers unreachable lately, one must be asked nevertheless.
         self.current = alive.unwrap_or(self.current);
     }
 }

@@ -41,6 +41,7 @@ impl Servers {
     pub(crate) async fn manager(&self, path: &OriginPath, limits: CallLimits) -> Option<Endpoint> {
         let (circuit, now) = (self.router.pool.circuit(), Instant::now());
         let (alive, dead): (Vec<_>, Vec<_>) = self.list.iter().partition(|server| !circuit.is_open(server, now));
+        // Servers that could not be reached lately come last: each may cost a whole connect timeout.
         for server in alive.into_iter().chain(dead) {
             let credentials = self.router.credentials(server, &path.delegation);
             let connection =
@@ -49,6 +50,7 @@ impl Servers {
                 return connection.facts().is_manager.then(|| server.clone());
             }
         }
+        // Not an error yet: the caller asks all servers again, with retries, and reports their failure.
         None
     }
 
@@ -66,6 +68,7 @@ impl Servers {
         loop {
             let server = self.list.get(attempts.index()).unwrap_or_else(|| self.first());
             let path = OriginPath { cgi: attempts.cgi(&path.cgi), ..path.clone() };
+            // Otherwise the redirector may name the failed server again from memory.
             let question = if attempts.is_asking_again() { question.refreshed() } else { question };
             match self.router.ask(server, &path, question, limits).await {
                 Ok(arrival) => return Ok((arrival, attempts.index())),

@@ -25,6 +25,7 @@ pub(super) fn with_room(len: usize) -> BytesMut {
     if !(BUFFERED_LEN_MIN..=BUFFER_LEN).contains(&len) {
         return BytesMut::with_capacity(len);
     }
+    // A statement of its own: the lock must be released before memory is allocated.
     let free = FREE.lock().pop();
     free.unwrap_or_else(|| BytesMut::with_capacity(BUFFER_LEN))
 }

@@ -37,6 +37,7 @@ pub(super) async fn read_bytes(
     header: ResponseHeader,
 ) -> Result<bool, ReadError> {
     let Sink::Bytes { next, remaining } = &mut owed.sink else { return Err(ReadError::Protocol(MISFIT)) };
+    // After surplus bytes the rest of the stream cannot be trusted: the error closes the session.
     *remaining = remaining.checked_sub(header.body_len).ok_or(ReadError::Protocol(TOO_MANY))?;
     let range = ByteRange::at(*next, u64::from(header.body_len));
     *next = range.end();
@@ -51,6 +52,7 @@ pub(super) async fn read_bytes(
         let mut buffer = buffers::with_room(rest_len);
         while rest_len > 0 {
             fill(reader, &mut buffer, rest_len, 1).await?;
+            // `split` leaves the rest of the memory for the following bytes; a full buffer is passed on whole.
             let bytes = if buffer.len() == rest_len { std::mem::take(&mut buffer) } else { buffer.split() };
             rest_len = rest_len.saturating_sub(bytes.len());
             offset = send_data(owed, offset, bytes, Sums::default());
@@ -77,6 +79,7 @@ pub(super) async fn read_pages(
     let data_len = page::data_len(frame.offset, u64::from(frame.data_len));
     let data_len = data_len.ok_or(ReadError::Protocol("half a page"))?;
     let Sink::Pages { next, remaining } = &mut owed.sink else { return Err(ReadError::Protocol(MISFIT)) };
+    // A final frame without data may carry any offset.
     if data_len > 0 && frame.offset != *next {
         return Err(ReadError::Protocol("pages at another offset than requested"));
     }
@@ -85,6 +88,7 @@ pub(super) async fn read_pages(
     *next = range.end();
     for piece in range.cut_at_multiples(PIECE_LEN) {
         if !owed.is_wanted() {
+            // As in `read_bytes`, with the checksums between the pages.
             reader.discard(page::encoded_len(ByteRange::between(piece.start(), range.end()))).await?;
             break;
         }
@@ -103,6 +107,7 @@ async fn read_piece_of_pages(reader: &mut SocketReader, owed: &Owed, piece: Byte
     while !rest.is_empty() {
         let rest_len = to_usize(page::encoded_len(rest));
         let first_len = page::pages(rest).next().map_or(0, |first| to_usize(page::encoded_len(first)));
+        // At least a whole page: a part of one cannot be verified.
         fill(reader, &mut buffer, rest_len, first_len).await?;
         let whole_len = if buffer.len() < rest_len { pages::whole_len(rest.start(), buffer.len()) } else { rest_len };
         let is_last = whole_len == rest_len;
@@ -130,6 +135,7 @@ pub(super) async fn read_elements(
         due.remove(position.ok_or(ReadError::Protocol("an element that was not requested"))?);
         let len = to_usize(u64::from(element.len));
         if owed.is_wanted() {
+            // The length was compared with the request above, so a peer cannot cause a large allocation.
             let mut bytes = BytesMut::with_capacity(len);
             reader.append(&mut bytes, len).await?;
             send_data(owed, element.offset, bytes, Sums::default());

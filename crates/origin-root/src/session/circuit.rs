@@ -23,6 +23,7 @@ impl Circuit {
     /// Notes that `endpoint` could not be reached.
     pub(crate) fn trip(&self, endpoint: &Endpoint, now: Instant) {
         let mut open_until = self.open_until.lock();
+        // Expired entries do no harm before the table is full.
         if open_until.len() >= ENTRIES_MAX {
             open_until.retain(|_, until| *until > now);
         }

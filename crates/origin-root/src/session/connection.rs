@@ -134,12 +134,10 @@ impl Connection {
         &self.vector_limits
     }
 
-    /// Why the session is broken, if it is.
     pub(crate) fn broken(&self) -> Option<String> {
         self.link.pending.broken()
     }
 
-    /// When bytes last arrived.
     pub(crate) fn last_activity(&self) -> Instant {
         self.link.activity.last()
     }
@@ -160,7 +158,9 @@ impl Connection {
     /// Why the session is broken.
     pub(crate) async fn submit(&self, requests: Vec<Submission<'_>>, events: &Events) -> Result<Vec<Ticket>, String> {
         let count = u32::try_from(requests.len()).map_err(|_| "too many requests at once".to_owned())?;
+        // All permits at once: callers that collected theirs one by one could wait for each other for ever.
         let mut all = Arc::clone(&self.permits).acquire_many_owned(count).await.map_err(|_| self.reason())?;
+        // Split, because each permit is released with the answer to its own request.
         let permits = std::iter::from_fn(|| all.split(1)).collect();
         self.submit_now(requests, permits, events)
     }
@@ -182,6 +182,7 @@ impl Connection {
             tickets.push(ticket);
         }
         if let Err(reason) = self.link.send(&frames, SocketWriter::send) {
+            // The requests are in the table already: breaking the session removes them.
             self.break_with(&reason);
             return Err(self.reason());
         }
@@ -202,6 +203,7 @@ impl Connection {
 
     /// Ends the session: all waiting callers get the reason, and the socket is closed.
     pub(crate) fn break_with(&self, reason: &str) {
+        // Wakes the callers that wait for a permit: no answer will release one any more.
         self.permits.close();
         self.link.break_with(reason);
     }
@@ -235,9 +237,12 @@ impl Link {
     }
 
     pub(super) fn break_with(&self, reason: &str) {
+        // First: no request can be entered from here on, and callers get this reason rather than that of the closed
+        // socket.
         self.pending.break_all(reason);
         // Files that are open here may keep the session for long; the socket must not stay open that long.
         self.writer.close();
+        // One of them may be the calling task. It has nothing left to do and ends by itself.
         for task in self.tasks.lock().drain(..) {
             task.abort();
         }
@@ -274,6 +279,8 @@ impl Link {
 
     pub(super) fn close_file(&self, handle: FileHandle) {
         let sink = Sink::Reply { len_max: forebay_proto::limits::TEXT_BODY_LEN_MAX };
+        // Without a permit, because a drop cannot wait for one: `ABANDONED_MAX` limits these requests. A broken
+        // session has closed its files with the socket.
         let Ok(ticket) = self.pending.enter(0, sink, None, None) else { return };
         let mut frame = Vec::new();
         Request::Close(request::Close { handle }).encode(ticket.stream_id, &mut frame);

@@ -42,7 +42,7 @@ impl Dialer {
     /// Opens a session with `endpoint` within the connect timeout.
     ///
     /// # Errors
-    /// `Unreachable` when there is no server or it does not answer in time, `Refused` with its own words, `Tls` when the
+    /// `Unreachable` when there is no server or it does not answer in time, `Refused` with its text, `Tls` when the
     /// connection is not safe, `Authentication` when it does not accept our credentials, `Protocol` when it wants something
     /// that this release cannot do.
     pub(crate) async fn dial(
@@ -56,6 +56,7 @@ impl Dialer {
         let facts = ServerFacts {
             is_manager: peer.is_manager(),
             is_tls: stream.tls().is_some(),
+            // An IPv4 address may be mapped to IPv6: `::ffff:127.0.0.1` is this machine as well.
             is_loopback: address.ip().to_canonical().is_loopback(),
         };
         let (page_reads, version) = (peer.supports_page_reads(), stream.tls().map(|facts| facts.version));
@@ -77,6 +78,7 @@ impl Dialer {
         credentials: &Arc<Credentials>,
     ) -> Result<LoggedIn, OriginError> {
         let limit = self.options.connect_timeout;
+        // One limit for name resolution, TCP, TLS and login together.
         let deadline = Instant::now() + limit;
         let socket = forebay_net::connect(endpoint, limit).await.map_err(|error| {
             let reason = match error {
@@ -88,6 +90,7 @@ impl Dialer {
         })?;
         let tls = match (tls, &self.tls) {
             (TlsUse::Always, None) => return Err(without_tls(endpoint)),
+            // Servers without TLS can still be used; one that requires it is reported by `refusal`.
             (TlsUse::WhenDemanded, None) => TlsUse::Never,
             (tls, _) => tls,
         };
@@ -145,6 +148,7 @@ impl Dialer {
     async fn start_tls(&self, endpoint: &Endpoint, stream: &mut Stream) -> Result<(), OriginError> {
         let connector = self.tls.as_ref().ok_or_else(|| without_tls(endpoint))?;
         stream.connect_tls(connector, endpoint.host()).await.map(drop).map_err(|error| match error {
+            // A broken connection may be retried; a certificate that is not accepted stays the same.
             TlsError::Connection(_) | TlsError::TimedOut { .. } => unreachable(endpoint, &error),
             error => OriginError::Tls { endpoint: endpoint.clone(), reason: error.to_string() },
         })

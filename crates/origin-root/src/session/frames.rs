@@ -42,6 +42,7 @@ async fn read_frame(reader: &mut SocketReader, link: &Link) -> Result<(), ReadEr
     if header.status != Status::ATTN {
         return read_answer(reader, link, header).await;
     }
+    // Too short for a deferred answer: another unsolicited message, none of which are needed here.
     let Some(inner_len) = header.body_len.checked_sub(DEFERRED_PREFIX_LEN) else {
         return Ok(reader.discard(u64::from(header.body_len)).await?);
     };
@@ -94,6 +95,7 @@ async fn read_reply(
 ) -> Result<bool, ReadError> {
     let status = header.status;
     let is_last = !matches!(status, Status::OKSOFAR | Status::WAITRESP);
+    // Only complete answers may be long: errors, redirects and waits are short texts.
     let len_max = match owed.sink {
         Sink::Reply { len_max } if matches!(status, Status::OK | Status::OKSOFAR) => len_max,
         _ => limits::TEXT_BODY_LEN_MAX,
@@ -102,6 +104,7 @@ async fn read_reply(
         return Err(ReadError::Protocol("an answer that is too long"));
     }
     let is_opened = status == Status::OK && owed.sink == Sink::Opened;
+    // A successful open is read even without a caller: its handle is needed to close the file.
     if !owed.is_wanted() && !is_opened {
         reader.discard(u64::from(header.body_len)).await?;
         return Ok(is_last);
@@ -111,6 +114,7 @@ async fn read_reply(
     let mut body = BytesMut::with_capacity(len.min(REPLY_LEN_TRUSTED));
     reader.append(&mut body, len).await?;
     let body = body.freeze();
+    // The caller may have left while the body arrived.
     if !owed.send(Event::Reply { status, body: body.clone() })
         && is_opened
         && let Some(handle) = body.first_chunk()
@@ -120,5 +124,5 @@ async fn read_reply(
     Ok(is_last)
 }
 
-/// Memory reserved for a reply before any of it has come.
+/// Memory reserved for a reply before any of it has arrived.
 const REPLY_LEN_TRUSTED: usize = 64 << 10;

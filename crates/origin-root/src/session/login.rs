@@ -82,6 +82,7 @@ fn step(mut login: ClientLogin, question: AuthQuestion) -> (ClientLogin, Result<
         AuthQuestion::Protocols(_) => login.begin_next(now),
         AuthQuestion::Challenge(challenge) => login.answer(&challenge, now),
         AuthQuestion::Refusal { text, .. } => {
+            // If no protocol is accepted, the error lists the reason for each.
             login.note_refusal(&text);
             login.begin_next(now)
         }

@@ -31,11 +31,13 @@ pub(super) fn unpack(encoded: &mut BytesMut, offset: u64) -> Sums {
         encoded.get(from..).and_then(|rest| rest.split_first_chunk::<CHECKSUM_BYTES>())
     {
         let checksum = u32::from_be_bytes(*checksum);
+        // The first page may begin within a page of the file, and the last one may be short.
         let page_len = usize::try_from(PAGE_LEN - at % PAGE_LEN).unwrap_or(usize::MAX).min(data_max.len());
         let data = data_max.get(..page_len).unwrap_or_default();
         if crc32c(data) != checksum {
             sums.bad_pages.push(at);
         }
+        // Of damaged pages, too: `repair` finds the checksum by the position of its page.
         sums.page_sums.push(checksum);
         let start = from.saturating_add(CHECKSUM_BYTES);
         encoded.copy_within(start..start.saturating_add(page_len), to);

@@ -39,7 +39,7 @@ pub(crate) enum Event {
 /// Where events of one or several requests go, each with the tag of its request.
 pub(crate) type Events = UnboundedSender<(usize, Event)>;
 
-/// The form of the answer to a request, and how much of it has come.
+/// The form of the answer to a request, and how much of it has arrived.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Sink {
     /// Frames with bodies of at most `len_max` bytes, delivered whole.
@@ -132,6 +132,7 @@ impl Pending {
         if let Some(reason) = &table.broken {
             return Err(reason.clone());
         }
+        // Stream ids are used again: the serial number keeps a late `abandon` from another request.
         table.last_serial += 1;
         let serial = table.last_serial;
         let stream_id = table.free_id().ok_or_else(|| "every stream id is in use".to_owned())?;
@@ -144,6 +145,7 @@ impl Pending {
     pub(crate) fn begin_frame(&self, stream_id: StreamId) -> Option<Owed> {
         let mut table = self.table.lock();
         let entry = table.entries.get_mut(&stream_id)?;
+        // Taken, so that the table is not locked while the frame is read.
         let sink = entry.sink.take()?;
         let ticket = Ticket { stream_id, serial: entry.serial };
         Some(Owed { ticket, sink, tag: entry.tag, events: entry.events.clone() })
@@ -151,12 +153,13 @@ impl Pending {
 
     /// Puts an answer back whose last frame has not come.
     pub(crate) fn end_frame(&self, owed: Owed) {
+        // The session may have been broken while the frame was read.
         if let Some(entry) = self.table.lock().entries.get_mut(&owed.ticket.stream_id) {
             entry.sink = Some(owed.sink);
         }
     }
 
-    /// Removes an answer whose last frame has come; its id may be used again.
+    /// Removes an answer whose last frame has arrived; its id may be used again.
     pub(crate) fn finish(&self, ticket: Ticket) {
         let mut table = self.table.lock();
         if let Some(entry) = table.entries.remove(&ticket.stream_id) {
@@ -182,8 +185,10 @@ impl Pending {
 
     /// Breaks the session: all waiting callers get the reason, and no request can be entered again.
     pub(crate) fn break_all(&self, reason: &str) {
+        // Events are sent after the lock is released: callers that wake need it at once.
         let entries = {
             let mut table = self.table.lock();
+            // The first reason is the cause; later ones follow from it.
             table.broken.get_or_insert_with(|| reason.to_owned());
             table.abandoned = 0;
             std::mem::take(&mut table.entries)
@@ -196,7 +201,6 @@ impl Pending {
         }
     }
 
-    /// Why the session is broken, if it is.
     pub(crate) fn broken(&self) -> Option<String> {
         self.table.lock().broken.clone()
     }

@@ -26,6 +26,7 @@ pub fn ping(endpoint: Endpoint, limit: Duration) -> BoxFuture<'static, Option<Tc
         stream.write_all(&HANDSHAKE).await.ok()?;
         let mut reply = [0; REPLY_LEN];
         stream.read_exact(&mut reply).await.ok()?;
+        // Stream id 0, status 0 and 8 bytes: the answer of any server, whatever its version and role.
         let is_answer = reply.starts_with(&[0; 4]) && reply.get(4..8) == Some(REPLY_BODY_LEN.as_slice());
         is_answer.then_some(stream)
     };

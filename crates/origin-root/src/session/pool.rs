@@ -23,7 +23,7 @@ pub struct Pool {
     dialer: Dialer,
     circuit: Circuit,
     source: Arc<dyn CredentialSource>,
-    /// Shown for a client that has handed over nothing.
+    /// For a client without credentials.
     nobody: Arc<Credentials>,
     slots: Mutex<HashMap<Contact, Arc<Slot>>>,
 }
@@ -43,14 +43,14 @@ struct Slot {
 }
 
 impl Pool {
-    /// A pool without TLS, which proves nothing to servers.
+    /// A pool without TLS and without credentials.
     #[must_use]
     pub fn new(options: PoolOptions) -> Arc<Self> {
         let source = Anonymous(Arc::new(Credentials::of_nobody(&options.username)));
         Self::secured(options, None, Arc::new(source))
     }
 
-    /// A pool that encrypts with `tls` where that is demanded, and proves to servers what `source` gives.
+    /// A pool that encrypts with `tls` where required, and authenticates with the credentials of `source`.
     #[must_use]
     pub fn secured(options: PoolOptions, tls: Option<TlsConnector>, source: Arc<dyn CredentialSource>) -> Arc<Self> {
         let circuit = Circuit::new(options.circuit_time);
@@ -141,6 +141,7 @@ impl Pool {
         if let Some(slot) = slots.get(&contact) {
             return Arc::clone(slot);
         }
+        // The sweep ends with the last slot, so the first one starts it again.
         if slots.is_empty() {
             tokio::spawn(sweep(Arc::downgrade(self), self.dialer.options.idle_timeout));
         }
@@ -167,7 +168,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// Proves nothing to any server.
+/// The same credentials for all servers: a user name, which proves nothing.
 #[derive(Debug)]
 struct Anonymous(Arc<Credentials>);
 
@@ -196,6 +197,7 @@ impl Slot {
         });
         let mut last_use = self.last_use.lock();
         if is_used || self.is_connecting() {
+            // The idle time begins when the last file is closed and the last answer has arrived.
             *last_use = Instant::now();
         }
         last_use.elapsed() >= idle_time
@@ -211,6 +213,7 @@ impl Slot {
 async fn sweep(pool: Weak<Pool>, idle_time: Duration) {
     loop {
         sleep(idle_time / 2).await;
+        // A weak reference: this task must not keep the pool alive.
         let Some(pool) = pool.upgrade() else { return };
         if !pool.close_idle(idle_time) {
             return;

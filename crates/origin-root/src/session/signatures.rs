@@ -38,6 +38,7 @@ pub(super) fn with_signatures(mut frames: &[u8], signer: &mut RequestSigner) -> 
                 crypto: CRYPTO_SHA256,
                 signature: &signature.sealed,
             };
+            // A signature has the stream id of the request that it precedes.
             Request::Sigver(sigver).encode(StreamId([stream0, stream1]), &mut signed);
         }
         signed.extend_from_slice(header);

@@ -97,6 +97,7 @@ impl SocketReader {
     /// # Errors
     /// When the connection ends or breaks.
     pub(super) fn append_now(&mut self, target: &mut BytesMut, len_max: usize) -> io::Result<Option<usize>> {
+        // Bytes that were read ahead with a header come first.
         if !self.buffer.is_empty() {
             let len = self.buffer.len().min(len_max);
             target.put(self.buffer.split_to(len));
@@ -123,6 +124,7 @@ impl SocketReader {
         let mut scratch = BytesMut::new();
         while missing_len > 0 {
             scratch.clear();
+            // In steps: an abandoned answer may be longer than the memory it is worth.
             let wanted_len = usize::try_from(missing_len.min(SCRATCH_LEN)).unwrap_or(usize::MAX);
             scratch.reserve(wanted_len);
             let got_len = self.append_some(&mut scratch, wanted_len).await?;

@@ -44,11 +44,13 @@ impl SocketWriter {
         let mut locked = self.queue.lock();
         let Queue { socket, bytes: queue, is_full, .. } = &mut *locked;
         let socket = socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        // Frames that the socket takes at once are not copied.
         if queue.is_empty() {
             let sent_len = socket.try_send(frames)?;
             queue.extend_from_slice(frames.get(sent_len..).unwrap_or_default());
         } else {
             queue.extend_from_slice(frames);
+            // The queue holds frames that linger: they are sent now, before these.
             if !*is_full {
                 let sent_len = socket.try_send(queue)?;
                 queue.advance(sent_len);
