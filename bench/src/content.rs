@@ -1,4 +1,4 @@
-//! What the files of the benchmark hold: every byte is a function of the file's name and the byte's offset.
+//! The content of the benchmark's files: every byte is a function of the file's name and the byte's offset.
 //!
 //! Content is a row of 64-bit little-endian words, each greater than the one before by a large odd number. No two words
 //! of a file are equal, neighbours share no bytes, and both filling and comparing compile to vector additions.
@@ -20,9 +20,8 @@ pub(crate) struct Content {
 pub(crate) struct WrongByte {
     /// Offset in the file.
     pub(crate) offset: u64,
-    /// What the file holds there.
+    /// The byte that the file holds there.
     pub(crate) expected: u8,
-    /// What was received.
     pub(crate) found: u8,
 }
 

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Written at once.
+/// Bytes of one write.
 const CHUNK_LEN: u64 = 1 << 20;
 
 /// Writes a file of `len` bytes whose content follows from its name.

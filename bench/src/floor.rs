@@ -20,7 +20,7 @@ use std::path::Path;
 pub(crate) enum FloorMode {
     /// One `send` of the header and of bytes that lie in memory: the same ones each time, from the file's beginning.
     PingPong,
-    /// `pread` behind the header, one `send`.
+    /// `pread` after the header, one `send`.
     Copy,
     /// Header with `MSG_MORE`, then `sendfile`.
     Sendfile,
@@ -99,7 +99,7 @@ fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>) -> Result<impl Iterator
     Ok(events.iter().filter_map(|event| usize::try_from(event.data.u64()).ok()))
 }
 
-/// A connected client. Its socket blocks: the load generator always reads what it has asked for.
+/// A connected client. Its socket blocks: the load generator always reads what it has requested.
 struct Peer {
     stream: TcpStream,
     /// The part of a frame that has arrived.
@@ -131,7 +131,7 @@ impl Peer {
     }
 }
 
-/// What answers are made of.
+/// The source of answers.
 struct Answers {
     file: File,
     /// The beginning of the file, for answers from memory.
@@ -200,7 +200,7 @@ impl Answers {
     }
 }
 
-/// What answers from memory are made of.
+/// The beginning of the file, sent as the answer from memory.
 fn beginning_of(file: &File) -> Result<Vec<u8>> {
     let mut memory = Vec::new();
     file.take(MEMORY_LEN_MAX).read_to_end(&mut memory).context("cannot read the file")?;
@@ -218,7 +218,7 @@ fn send_range(stream: &TcpStream, file: &File, offset: u64, len: usize) -> Resul
     Ok(())
 }
 
-/// What a frame asks for: its stream id, offset and length.
+/// The fields of a request frame: stream id, offset and length.
 pub(crate) fn parse(frame: &[u8; FRAME_LEN]) -> Result<(StreamId, u64, u32)> {
     let (header, args) = frame.split_first_chunk().context("a frame holds a header")?;
     let header = RequestHeader::decode(header)?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 pub(crate) struct JobsArgs {
     /// The server, as `root://HOST:PORT` or `HOST:PORT`.
     server: String,
-    /// Absolute paths of files made by `make-file`; each job chooses one by chance for each visit.
+    /// Absolute paths of files made by `make-file`; each job chooses a random one for each visit.
     #[arg(required = true)]
     paths: Vec<String>,
     /// Length of each file.
@@ -33,7 +33,7 @@ pub(crate) struct JobsArgs {
     /// Longest range; how long each is, and where, is chance.
     #[arg(long, default_value = "128KiB")]
     range_size: ByteSize,
-    /// Ask for ranges by vector reads of up to this many, by chance, instead of one by one.
+    /// Read ranges by vector reads of a random number, up to this many, instead of one by one.
     #[arg(long)]
     vector: Option<u32>,
     /// The same seed makes the same choices.
@@ -48,7 +48,7 @@ pub(crate) struct JobsArgs {
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 enum Row<'a> {
-    /// What was asked for.
+    /// Arguments of the run.
     Run {
         server: SocketAddr,
         files: usize,
@@ -79,7 +79,6 @@ const VECTOR_RANGE_LEN_MAX: u64 = (2 << 20) - 16;
 /// Longest file that chance reaches all of.
 const FILE_LEN_MAX: u64 = u32::MAX as u64;
 
-/// Longest single read.
 const RANGE_LEN_MAX: u64 = 1 << 30;
 
 /// Runs the jobs and writes their rows.
@@ -122,7 +121,7 @@ impl JobsArgs {
     }
 }
 
-/// The address behind a server's name.
+/// The address of a server's name.
 fn resolve(server: &str) -> Result<SocketAddr> {
     let name = server.strip_prefix("root://").unwrap_or(server).trim_end_matches('/');
     let mut found = name.to_socket_addrs().with_context(|| format!("{server} is no HOST:PORT"))?;

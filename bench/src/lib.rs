@@ -1,4 +1,4 @@
-//! What the programs of the benchmark share: emulated networks, and a sign to end.
+//! Code that the benchmark's programs share: emulated networks, and a sign to end.
 
 pub mod interrupt;
 pub mod wan;

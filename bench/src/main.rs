@@ -1,4 +1,4 @@
-//! Measures Forebay beside XCache and the plain XRootD file server, with a load generator that verifies every byte.
+//! Compares Forebay with XCache and the plain XRootD file server, using a load generator that verifies every byte.
 
 mod compare;
 mod content;
@@ -52,7 +52,7 @@ enum Command {
     },
     /// Fill a store with small files that are complete, for measuring what their number costs.
     MakeStore {
-        /// The store's directory.
+        /// Directory of the store.
         path: PathBuf,
         /// How many files; each has 4 KiB, and is read by its path /bench/DDDDDD/NNNNNNNNN.root.
         #[arg(long, default_value_t = 1_000_000)]
@@ -62,11 +62,11 @@ enum Command {
     Load(LoadArgs),
     /// Start XCache, the plain server and Forebay side by side, measure them in turn and print a table.
     Compare(Box<CompareOptions>),
-    /// Measure each server with thousands of idle connections beside busy ones.
+    /// Measure each server with thousands of idle connections while other connections are busy.
     Scale(ScaleArgs),
-    /// Have hundreds of jobs at a time visit files by chance, on each server, cold and warm.
+    /// Have hundreds of jobs at a time visit random files, on each server, cold and warm.
     Stress(StressArgs),
-    /// Run jobs that visit files by chance against one server, and tell what they did second by second as lines of JSON.
+    /// Run jobs that visit random files against one server, and print their results second by second as lines of JSON.
     Jobs(JobsArgs),
     /// Measure cold reads over long paths: two network namespaces and a relay between them. Needs root.
     Path(Box<PathOptions>),
@@ -81,7 +81,7 @@ enum Command {
     /// Answer reads of one file with the least possible work.
     #[command(hide = true)]
     Floor {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
         /// How bytes get to the socket.
         mode: FloorMode,
@@ -91,13 +91,13 @@ enum Command {
     /// Pass reads of one file on to its origin, and keep what comes, with the least possible work.
     #[command(hide = true)]
     RelayFloor {
-        /// The origin.
+        /// Address of the origin.
         origin: SocketAddr,
         /// The file's path there.
         path: String,
         /// The file's length in bytes.
         len: u64,
-        /// Where its bytes are kept.
+        /// The file that its bytes are written to.
         store: PathBuf,
     },
 }
@@ -121,10 +121,10 @@ struct LoadArgs {
     /// Length of the files.
     #[arg(long)]
     file_size: ByteSize,
-    /// What to do.
+    /// Operation to repeat on each connection.
     #[arg(long, value_enum, default_value = "read")]
     operation: OperationKind,
-    /// In which order to read.
+    /// Order of reads within the file.
     #[arg(long, value_enum, default_value = "random")]
     order: Order,
     /// Bytes per read, or per element of a readv.
@@ -133,7 +133,7 @@ struct LoadArgs {
     /// Elements of a readv.
     #[arg(long, default_value_t = 64)]
     elements: u16,
-    /// Connections.
+    /// Number of connections to open.
     #[arg(long, default_value_t = 1)]
     connections: u16,
     /// Requests under way on each connection.

@@ -11,7 +11,7 @@ pub(crate) struct Place {
     /// Installation of XRootD to measure instead of the one in the search path.
     #[arg(long)]
     xrootd_prefix: Option<PathBuf>,
-    /// The program `forebay`. [default: beside this program]
+    /// The program `forebay`. [default: in the directory of this program]
     #[arg(long)]
     forebay: Option<PathBuf>,
     /// Where to put files and caches; others must be able to reach it, and it holds several times what is read.

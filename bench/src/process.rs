@@ -17,17 +17,17 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a server may take to end by itself.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whom the reference server runs as when we are root, which it refuses to be: `daemon`, on every Linux.
+/// The user of the reference server when we are root, which it refuses to be: `daemon`, on every Linux.
 const DAEMON_ID: u32 = 1;
 
-/// What to start.
+/// A program with its arguments and environment.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     /// Found as the shell does.
     pub(crate) path: PathBuf,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// Whether it must run as somebody else when we are root.
+    /// Whether it must run as another user when we are root.
     pub(crate) refuses_root: bool,
 }
 
@@ -41,8 +41,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `program`, which logs to `log`, and waits until it is ready. `ready` looks at the log so far and tells the
-    /// address once there is an answer from it.
+    /// Starts `program`, which logs to `log`, and waits until it is ready. `ready` looks at the log so far and returns
+    /// the address once there is an answer from it.
     pub(crate) fn start(
         name: &'static str,
         program: &Program,
@@ -60,12 +60,11 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its process number.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -107,13 +106,13 @@ impl Drop for Server {
     }
 }
 
-/// The address behind `prefix` on the first whole line of a server's `log` that begins with it.
+/// The address after `prefix` on the first whole line of a server's `log` that begins with it.
 pub(crate) fn ready_address(log: &str, prefix: &str) -> Option<SocketAddr> {
     let (lines, _) = log.rsplit_once('\n')?;
     lines.lines().find_map(|line| line.strip_prefix(prefix)?.trim_end_matches('/').parse().ok())
 }
 
-/// Whether we are root, and so must start the reference server as somebody else.
+/// Whether we are root, and so must start the reference server as another user.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,4 +1,4 @@
-//! Thousands of idle connections beside a thousand busy ones: what they cost in memory, and what the busy ones feel of them.
+//! Thousands of idle connections and a thousand busy ones: the memory they cost, and the effect on the busy ones.
 
 use crate::compare::memory::Memory;
 use crate::compare::record::{Machine, keep_texts};
@@ -19,13 +19,13 @@ use std::time::Duration;
 /// How many connections, and for how long.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ScaleArgs {
-    /// Servers to measure.
+    /// Servers to measure, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "plain,xcache,forebay")]
     servers: Vec<ServerKind>,
     /// Connections that are idle.
     #[arg(long, default_value_t = 10_000)]
     idle: u16,
-    /// Connections that read.
+    /// Number of connections that read.
     #[arg(long, default_value_t = 1_000)]
     active: u16,
     /// Bytes that each of them reads at a time.
@@ -44,11 +44,11 @@ pub(crate) struct ScaleArgs {
     place: Place,
 }
 
-/// What was found on one server.
+/// The results of one server.
 struct Found {
     server: ServerKind,
     /// Resident bytes with no idle connection, then with all of them: logged in, with the file open, having read, rested,
-    /// beside the active ones at the most, and after all have gone.
+    /// together with the active ones at the most, and after all have gone.
     resident: [u64; STAGES.len()],
     alone: Active,
     beside: Active,

@@ -1,4 +1,4 @@
-//! The stress test: hundreds of jobs at a time that visit files by chance, on each server, cold and warm.
+//! The stress test: hundreds of jobs at a time that visit random files, on each server, cold and warm.
 
 use crate::compare::memory::Memory;
 use crate::compare::record::{Machine, keep_texts};
@@ -16,10 +16,10 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What to put under stress, and how much of it.
+/// The servers and jobs of a stress run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StressArgs {
-    /// Servers to measure.
+    /// Servers to measure, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "plain,xcache,forebay")]
     servers: Vec<ServerKind>,
     /// Whether the caches hold the files; the plain server is measured once.
@@ -44,20 +44,20 @@ pub(crate) struct StressArgs {
     place: Place,
 }
 
-/// What a cache holds at first.
+/// Content of a cache at the start.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 enum Store {
-    /// Nothing.
+    /// A store without files.
     Cold,
-    /// All files.
+    /// A store that holds all files.
     Warm,
 }
 
-/// What one server did.
+/// The result of one server.
 struct Line {
     server: ServerKind,
     store: Option<Store>,
-    /// What was measured, or why nothing was.
+    /// The measurement, or why there is none.
     outcome: Result<Measured, String>,
 }
 
@@ -69,7 +69,7 @@ struct Measured {
     origin_bytes: u64,
 }
 
-/// How long the end of a process may come behind the end of its connections.
+/// How long the end of a process may come after the end of its connections.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Measures the servers in turn, prints the table and keeps the run.
@@ -116,7 +116,7 @@ impl StressTest<'_> {
         )
     }
 
-    /// Measures one server that is started for it. The inner error tells what it did instead of answering.
+    /// Measures one server that is started for it. The inner error describes what it did instead of answering.
     fn measure(&self, kind: ServerKind, store: Option<Store>) -> Result<Result<Measured, String>> {
         let dir = tempfile::Builder::new().prefix("stress-").tempdir_in(self.scene.dir())?;
         std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;

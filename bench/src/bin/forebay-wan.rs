@@ -29,7 +29,7 @@ struct Cli {
 enum Subject {
     /// List the paths that have names.
     Presets {
-        /// As JSON.
+        /// Print the presets as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -37,9 +37,9 @@ enum Subject {
     Up(UpArgs),
     /// Run a command on a host of a lab that is up.
     In {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// What `up --json` has written; the commands that `up` runs know it.
+        /// The file that `up --json` wrote. Set in the environment of commands that `up` runs.
         #[arg(long, env = LAB_VARIABLE)]
         lab: PathBuf,
         /// The command, after `--`.
@@ -92,7 +92,7 @@ struct UpArgs {
 /// Where commands find the description of the lab that they run in.
 const LAB_VARIABLE: &str = "FOREBAY_WAN";
 
-/// How long a command may take to end when this program is told to.
+/// How long a command may take to end after a request to stop.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time between two looks at the command, and at whether to end.
@@ -181,7 +181,7 @@ fn stop(child: &mut Child) -> Result<ExitStatus> {
     Ok(child.wait()?)
 }
 
-/// The code of a command, as a shell tells it.
+/// The exit code of a command, as a shell reports it.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
@@ -218,12 +218,12 @@ fn tell_traffic(lab: &Lab) {
 /// The description of a lab, while it is up.
 struct Kept {
     path: PathBuf,
-    /// Where nobody asked for a file of their own.
+    /// Set if the command line names no file.
     _dir: Option<tempfile::TempDir>,
 }
 
 impl Kept {
-    /// Whoever sees the file sees all of it.
+    /// Writes the file atomically, so that no reader sees a part of it.
     fn write(path: Option<PathBuf>, description: &Description) -> Result<Self> {
         let (path, dir) = match path {
             Some(path) => (std::path::absolute(path)?, None),
@@ -239,7 +239,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        // Somebody else may have removed it.
+        // Another process may have removed it.
         std::fs::remove_file(&self.path).ok();
     }
 }

@@ -19,13 +19,12 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What one server did in one round of one row.
+/// The result of one server in one round of one row.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     /// Name of the row.
     pub(crate) row: String,
     pub(crate) server: ServerKind,
-    /// Counted from 1.
     pub(crate) round: u32,
     pub(crate) report: LoadReport,
     /// Processor time of the server, all threads.
@@ -34,7 +33,7 @@ pub(crate) struct Sample {
     pub(crate) origin_bytes: u64,
 }
 
-/// What came of the attempt to take a sample.
+/// The result of an attempt to take a sample.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Measured(Sample),
@@ -42,12 +41,11 @@ pub(crate) enum Outcome {
     NoPart,
     /// The server's process ended while it was measured.
     Ended {
-        /// What the client saw.
+        /// The error that the client saw.
         why: String,
     },
 }
 
-/// Takes samples.
 #[derive(Debug)]
 pub(crate) struct Measure<'a> {
     pub(crate) scene: &'a Scene,
@@ -56,13 +54,13 @@ pub(crate) struct Measure<'a> {
     pub(crate) cancelled: &'a AtomicBool,
 }
 
-/// What was measured.
+/// The client's report, the server's CPU time, and the bytes that the origin read.
 type Measured = (LoadReport, Duration, u64);
 
 /// A run before the measured one lasts this share of its time: connections and processors find their pace.
 const SETTLE_DIVISOR: u32 = 8;
 
-/// How long the end of a process may come behind the end of its connections.
+/// How long the end of a process may come after the end of its connections.
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A server that uses less than this in this time is at rest.
@@ -132,7 +130,7 @@ impl Measure<'_> {
     }
 
     /// Logs in at a server that is started for it: Debian's XRootD 5.5.3 crashes after some thousand logins over TLS. The inner error
-    /// tells that the server has ended meanwhile.
+    /// reports that the server has ended meanwhile.
     fn logins(&self, way: LoginWay, kind: ServerKind) -> Result<Result<Measured>> {
         let dir = tempfile::Builder::new().prefix("logins-").tempdir_in(self.scene.dir())?;
         std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
@@ -152,7 +150,7 @@ impl Measure<'_> {
         Ok((report, Usage::of(server.pid())?.cpu_since(&before), 0))
     }
 
-    /// Reads cold through a cache that is started for it. The inner error tells that the cache has ended meanwhile.
+    /// Reads cold through a cache that is started for it. The inner error reports that the cache has ended meanwhile.
     fn cold_cache(&self, client: ColdClient, kind: ServerKind) -> Result<Result<Measured>> {
         let dir = tempfile::Builder::new().prefix("cold-").tempdir_in(self.scene.dir())?;
         std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
@@ -195,7 +193,8 @@ impl Measure<'_> {
         Ok((report, cpu, file.len))
     }
 
-    /// Reads cold files once. What a cache with a store at `store` spends until all of it is on disk counts.
+    /// Reads cold files once. The figures include the work that a cache with a store at `store` does until all of it is
+    /// on disk.
     fn cold(&self, client: ColdClient, server: &Server, store: Option<&Path>) -> Result<Measured> {
         let files = &self.scene.files;
         let (before, origin_before) = (Usage::of(server.pid())?, self.scene.origin_usage()?);

@@ -5,7 +5,6 @@ use anyhow::{Context as _, Result};
 /// Memory of a process when it was looked at, without what the kernel keeps for its sockets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Memory {
-    /// Resident bytes.
     pub(crate) resident: u64,
     /// The most that were resident since the peak was reset, or since its start.
     pub(crate) peak: u64,
@@ -19,7 +18,7 @@ impl Memory {
         parse(&status).with_context(|| format!("{path} makes no sense"))
     }
 
-    /// Lets the peak of process `pid` begin anew.
+    /// Resets the peak of process `pid`.
     pub(crate) fn reset_peak(pid: u32) -> Result<()> {
         let path = format!("/proc/{pid}/clear_refs");
         std::fs::write(&path, "5").with_context(|| format!("cannot write {path}"))

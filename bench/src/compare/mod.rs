@@ -24,13 +24,13 @@ use std::time::Duration;
 /// All columns of the table.
 const SERVERS_DEFAULT: &str = "xcache,plain,forebay,floor-ping-pong,floor-copy,floor-sendfile,floor-relay";
 
-/// What to compare, and how long.
+/// The comparison's rows, servers and durations.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareOptions {
     /// Names of rows, or beginnings of names; all rows by default.
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
-    /// Servers to measure.
+    /// Servers to compare, separated by commas.
     #[arg(long, value_enum, value_delimiter = ',', default_value = SERVERS_DEFAULT)]
     servers: Vec<ServerKind>,
     /// Rounds; each measures every row on every server. [default: 5, quick: 1]
@@ -60,7 +60,7 @@ pub(crate) struct CompareOptions {
     /// Part of all opens that the server `forebay-traced` traces.
     #[arg(long, default_value = scene::TRACED)]
     trace_sample: String,
-    /// One short round on small files that is not kept: shows that everything works, not how fast it is.
+    /// One short round on small files that is not recorded: shows that everything works, not how fast it is.
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -169,7 +169,7 @@ pub(crate) fn absolute(path: &Path) -> Result<PathBuf> {
     path.canonicalize().with_context(|| format!("cannot find {}", path.display()))
 }
 
-/// The servers in another order each round, so that none is always measured behind the same other.
+/// The servers in another order each round, so that none is always measured after the same other.
 fn rotated(servers: &[ServerKind], round: u32) -> impl Iterator<Item = ServerKind> {
     let first = usize::try_from(round).unwrap_or(0) % servers.len().max(1);
     servers.iter().copied().cycle().skip(first).take(servers.len())

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a run was made on and with.
+/// The machine, the programs and the arguments of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SetUp {
     #[serde(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct Machine {
     command: Vec<String>,
 }
 
-/// An argument as it is kept: where files lie on a machine is nobody else's business.
+/// An argument as it is recorded: without the directories of this machine, which are private.
 fn without_directories(argument: String) -> String {
     let path = Path::new(&argument);
     let name = path.file_name().filter(|_| path.is_absolute()).and_then(|name| name.to_str());
@@ -44,7 +44,8 @@ fn without_directories(argument: String) -> String {
 }
 
 impl Machine {
-    /// Looks at the machine and the programs. What cannot be found out is `unknown`: it does not stop a run.
+    /// Looks at the machine and the programs. A property that cannot be determined is `unknown`: it does not stop a
+    /// run.
     pub(crate) fn find(programs: &Programs) -> Self {
         let forebay = Program {
             path: programs.forebay.clone(),
@@ -69,7 +70,7 @@ impl Machine {
         }
     }
 
-    /// The directory that a run of today on this machine is kept in: a new one below `runs`.
+    /// The directory of the records of a run of today on this machine: a new one below `runs`.
     pub(crate) fn run_dir(&self, runs: &Path) -> PathBuf {
         let name = format!("{}-{}", self.date, self.host);
         let again = (2..).map(|count| format!("{name}-{count}"));
@@ -142,7 +143,7 @@ fn raw(samples: &[Sample]) -> String {
 
 const UNKNOWN: &str = "unknown";
 
-/// The first line of a file that begins with `key`, behind the colon that follows it.
+/// The first line of a file that begins with `key`, after the colon that follows it.
 fn line_of(path: &str, key: &str) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(key));
@@ -153,7 +154,7 @@ fn bare(path: &str, args: &[&str]) -> Program {
     Program { path: path.into(), args: args.iter().map(Into::into).collect(), env: Vec::new(), refuses_root: false }
 }
 
-/// What a program prints, on whichever of its outputs; `unknown` when it fails.
+/// The output of a program, on either of its streams; `unknown` when it fails.
 fn said(program: &Program) -> String {
     let mut command = Command::new(&program.path);
     let output = command.args(&program.args).envs(program.env.clone()).stdin(Stdio::null()).output();

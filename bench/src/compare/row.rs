@@ -9,10 +9,10 @@ use anyhow::{Result, ensure};
 pub(crate) struct Row {
     /// Short name, by which it is chosen.
     pub(crate) name: String,
-    /// What it measures, for people.
+    /// The title that tables print.
     pub(crate) title: String,
     pub(crate) kind: RowKind,
-    /// What server time is told in.
+    /// The unit of server time.
     pub(crate) unit: CpuUnit,
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum RowKind {
 }
 
 impl RowKind {
-    /// What the servers do for security.
+    /// The security mechanism of the servers.
     pub(crate) const fn security(self) -> Security {
         match self {
             Self::Warm(warm) => warm.security(),
@@ -51,7 +51,7 @@ pub(crate) enum LoginWay {
     CertificateWithAttribute,
     /// After a whole TLS handshake.
     Tls,
-    /// After a TLS handshake that goes on with an earlier session.
+    /// After a TLS handshake that resumes an earlier session.
     TlsResumed,
     /// After a whole TLS handshake, with a token.
     Token,
@@ -67,10 +67,9 @@ impl LoginWay {
     }
 }
 
-/// What a server does for security.
+/// A security mechanism of a server.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Security {
-    /// Nothing.
     None,
     /// It encrypts for clients that ask for it.
     Tls,
@@ -89,7 +88,7 @@ pub(crate) struct WarmRow {
     pub(crate) tls: bool,
 }
 
-/// Who reads a file that is not in the cache.
+/// The client that reads a file that is not in the cache.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ColdClient {
     /// The reference client's copy program.
@@ -107,12 +106,10 @@ pub(crate) enum ColdClient {
     FirstByte,
 }
 
-/// What server time is divided by.
+/// The divisor of server time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CpuUnit {
-    /// Microseconds per operation.
     PerOperation,
-    /// Seconds per GiB.
     PerGib,
 }
 
@@ -127,8 +124,8 @@ impl CpuUnit {
 }
 
 impl Row {
-    /// Whether a server takes part that is no floor; all do in cold rows. The two reference servers log clients in by the same code, and do not
-    /// resume sessions of TLS by themselves; when they are told to, version 5.5.3 mixes connections up.
+    /// Whether a server that is not a floor takes part; all do in cold rows. The two reference servers log clients in by
+    /// the same code, and do not resume TLS sessions by default; when configured to, version 5.5.3 mixes connections up.
     pub(crate) const fn asks(&self, server: ServerKind) -> bool {
         let is_file_server = matches!(server, ServerKind::Plain) || server.is_forebay();
         match self.kind {
@@ -166,7 +163,7 @@ pub(crate) const COLD_MEDIUM_CONNECTIONS: u16 = 16;
 /// Cold files that are read one after the other, at most.
 pub(crate) const COLD_ONE_BY_ONE_MAX: usize = 1_000;
 
-/// Bytes of each read that is to tell when the first byte comes.
+/// Bytes of each read that measures when the first byte arrives.
 pub(crate) const COLD_FIRST_BYTE_LEN: u32 = 4 << 10;
 /// How many of them; few enough that hardly two are in one block.
 pub(crate) const COLD_FIRST_BYTES: u64 = 400;
@@ -209,7 +206,7 @@ pub(crate) fn all() -> Vec<Row> {
     rows
 }
 
-/// What security costs.
+/// Rows that measure the cost of security.
 fn secured() -> Vec<Row> {
     let logins = [
         ("login-plain", "login, no security", LoginWay::Plain),

@@ -1,4 +1,4 @@
-//! What a comparison plays on: the files, the running servers, and caches that hold all of it.
+//! The set-up of a comparison: the files, the running servers, and caches that hold all of it.
 
 use super::row::{LOGIN_CLIENTS, LoginWay, Security, WarmRow};
 use super::secured::Guard;
@@ -37,7 +37,7 @@ const WARM_PASSES_MAX: u32 = 3;
 /// How long a cache may take to bring to disk what it has delivered.
 const STORE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The files of a comparison, as they are asked for.
+/// The files of a comparison, as requests name them.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     /// The file that is read.
@@ -61,7 +61,7 @@ pub(crate) struct FileSizes {
     pub(crate) cold_medium_files: u32,
 }
 
-/// The part of all opens that a traced server traces, unless it is told otherwise.
+/// The part of all opens that a traced server traces by default.
 pub(crate) const TRACED: &str = "1/1";
 
 /// Files and servers. All of it goes with this value.
@@ -71,7 +71,7 @@ pub(crate) struct Scene {
     pub(crate) files: Files,
     /// Servers that run through all rounds.
     servers: Vec<(ServerKind, Security, Server)>,
-    /// What servers are configured with that do something for security.
+    /// Certificates, keys and tokens of the servers that use security.
     grid: Option<Grid>,
     /// Of the tuned XCache; its defaults unless they are set.
     pub(crate) tuned: XcacheSettings,
@@ -219,12 +219,12 @@ impl Scene {
         found.map(|(_, _, server)| server).with_context(|| format!("{} was not started", kind.as_str()))
     }
 
-    /// How clients get in to read in a row on a warm cache.
+    /// How clients log in to read in a row on a warm cache.
     pub(crate) fn reader(&self, row: &WarmRow) -> Result<Entry> {
         if row.tls { self.grid()?.encrypted(false) } else { Ok(Entry::default()) }
     }
 
-    /// How the clients of a row of logins get in.
+    /// How the clients of a row of logins log in.
     pub(crate) fn clients(&self, way: LoginWay) -> Result<Vec<Entry>> {
         let grid = self.grid()?;
         let entry = |client| match way {
@@ -243,7 +243,7 @@ impl Scene {
         self.grid.as_ref().context("certificates are made where they are needed")
     }
 
-    /// What the origin has used so far.
+    /// Resources that the origin has used since its start.
     pub(crate) fn origin_usage(&self) -> Result<Usage> {
         Usage::of(self.server(ServerKind::Plain, Security::None)?.pid())
     }
@@ -253,12 +253,11 @@ impl Scene {
         self.root().join(self.files.large.path.trim_start_matches('/'))
     }
 
-    /// What the origin exports a directory of.
+    /// The parent of the directory that the origin exports.
     fn root(&self) -> PathBuf {
         self.dir.path().join("origin")
     }
 
-    /// Where everything lies.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -305,7 +304,7 @@ fn stored_bytes(dir: &Path) -> Result<u64> {
         let entry = entry?;
         // A file that goes while we look occupies nothing.
         let Ok(metadata) = entry.metadata() else { continue };
-        // What a cache keeps for itself is none of what it was given: an index may be larger than what is still to come.
+        // A cache's own files do not count as data: an index may be larger than the data that is still to come.
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }

@@ -10,10 +10,9 @@ use anyhow::Result;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What a server does for security, and with which files.
+/// The security of a server, with the files it needs.
 #[derive(Clone, Copy)]
 pub(crate) enum Guard<'a> {
-    /// Nothing.
     None,
     /// It encrypts for clients that ask for it.
     Tls(&'a Grid),
@@ -70,7 +69,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// What the reference server finds in its environment.
+    /// The environment variables of the reference server.
     pub(crate) fn xrootd_env(self) -> Vec<(OsString, OsString)> {
         let Some(grid) = self.grid() else { return Vec::new() };
         let set = |name: &str, path: PathBuf| (name.into(), path.into_os_string());

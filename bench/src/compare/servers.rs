@@ -20,7 +20,7 @@ pub(crate) enum ServerKind {
     XcacheTuned,
     /// The reference file server, which is also the origin of both caches.
     Plain,
-    /// Forebay.
+    /// Forebay with its defaults.
     Forebay,
     /// Forebay, with a trace of reads.
     ForebayTraced,
@@ -79,10 +79,10 @@ pub(crate) const EXPORT: &str = "bench";
 /// Memory for buffers that each cache may use.
 const MEMORY: (&str, &str) = ("1g", "1GiB");
 
-/// What Forebay may keep: more than any run reads, however full the file system is.
+/// Forebay's storage budget: more than any run reads, however full the file system is.
 const BUDGET: &str = "1TiB";
 
-/// What of an XCache's settings is not its default.
+/// The settings of an XCache that differ from its defaults.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct XcacheSettings {
     /// Blocks that may be fetched ahead of one file's readers at a time.
@@ -102,12 +102,11 @@ impl XcacheSettings {
 pub(crate) struct Programs {
     /// Installation of XRootD to use instead of the distribution's.
     pub(crate) xrootd_prefix: Option<PathBuf>,
-    /// The program `forebay`.
     pub(crate) forebay: PathBuf,
 }
 
 impl Programs {
-    /// Finds the programs: Forebay, when it `needs_forebay`, beside this program unless it is told where. Servers are started in
+    /// Finds the programs: Forebay, if `needs_forebay`, next to this program if no path is given. Servers are started in
     /// directories of their own, so all paths are absolute.
     pub(crate) fn find(xrootd_prefix: Option<&Path>, forebay: Option<&Path>, needs_forebay: bool) -> Result<Self> {
         let mut forebay = match forebay {
@@ -174,7 +173,8 @@ impl Programs {
         config: &str,
     ) -> Result<Server> {
         make_server_dir(run_dir)?;
-        // The reference server tells nowhere which port it was given, so it is told one that was free a moment ago.
+        // The reference server does not report the port that it was assigned, so it gets one that was free a moment
+        // ago.
         let port = TcpListener::bind((host, 0))?.local_addr()?.port();
         let config_path = run_dir.join("xrootd.cfg");
         let dir = run_dir.display();
@@ -189,7 +189,8 @@ impl Programs {
         Server::start(name, &program, &run_dir.join("log"), |_| Load::answers(address, &entry).then_some(address))
     }
 
-    /// Starts Forebay in front of `origin`, with its store in `run_dir`; it traces a part of all opens, if told to, such as `1/10`.
+    /// Starts Forebay in front of `origin`, with its store in `run_dir`; it traces a part of all opens if one is given,
+    /// such as `1/10`.
     pub(crate) fn start_forebay(
         &self,
         origin: SocketAddr,

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const GIB: f64 = (1_u64 << 30) as f64;
 pub(crate) const MIB: f64 = (1_u64 << 20) as f64;
 
-/// What stands in a cell without a measurement.
+/// The text of a cell without a measurement.
 pub(crate) const NOTHING: &str = "–";
 
 impl Sample {
@@ -21,7 +21,7 @@ impl Sample {
         }
     }
 
-    /// Operations per second, or MiB per second for rows that are told in GiB.
+    /// Operations per second, or MiB per second for rows whose unit is GiB.
     #[expect(clippy::cast_precision_loss, reason = "counts of one run are far below 2^52")]
     pub(crate) fn rate(&self, unit: CpuUnit) -> f64 {
         match unit {

@@ -1,10 +1,10 @@
-//! What a process has used so far, from /proc.
+//! Resources that a process has used since its start, from /proc.
 
 use anyhow::{Context as _, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a process had used when it was looked at.
+/// Resources that a process had used at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     /// Nanoseconds that each of its threads has run.
@@ -66,7 +66,7 @@ fn threads(pid: u32) -> Result<BTreeMap<u32, u64>> {
     Ok(threads)
 }
 
-/// User and system time from the text of /proc/PID/stat. Fields are counted behind the program's name, which may hold
+/// User and system time from the text of /proc/PID/stat. Fields are counted after the program's name, which may hold
 /// anything.
 fn process_time(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;

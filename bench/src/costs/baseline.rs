@@ -6,23 +6,22 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// What one operation costs the server.
+/// The cost of one operation for the server.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Cost {
     /// Instructions in user space.
     pub(crate) instructions: u64,
-    /// System calls.
     pub(crate) system_calls: f64,
 }
 
-/// What the figures depend on besides the code.
+/// The programs that the figures depend on besides the code.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tools {
-    /// What `rustc --version` tells.
+    /// Output of `rustc --version`.
     pub(crate) rustc: String,
-    /// What `valgrind --version` tells.
+    /// Output of `valgrind --version`.
     pub(crate) valgrind: String,
     /// The processor's name: copying and checksums choose their instructions by what it can do.
     pub(crate) processor: String,
@@ -58,7 +57,8 @@ impl Baseline {
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// What is wrong with `costs`, a sentence each: figures that have grown too much, and rows that are not kept yet.
+    /// The complaints about `costs`, a sentence each: figures that have grown too much, and rows that the baseline
+    /// lacks.
     pub(crate) fn complaints(&self, costs: &[(&str, Cost)]) -> Vec<String> {
         costs.iter().flat_map(|&(row, new)| self.complaints_of(row, new)).collect()
     }

@@ -12,20 +12,19 @@ use std::process::{Command, Stdio};
 
 /// Counts what a server does.
 pub(crate) trait Instrument {
-    /// What is counted.
     type Count: Count;
 
     /// Ends a slice and begins the next one: what server `pid` did since the last call. It must not be doing anything.
     fn cut(&mut self, pid: u32) -> Result<Self::Count>;
 }
 
-/// What has happened in a slice of a server's life.
+/// Events in a slice of a server's life.
 pub(crate) trait Count {
-    /// What the threads did that wait for sockets. They serve requests; others serve time, such as the index and syncs, and
+    /// Events of the threads that wait for sockets. They serve requests; others run on timers, such as index and syncs, and
     /// a request that has to go to another thread shows in the calls that wake it.
     fn served(&self) -> u64;
 
-    /// What all threads did.
+    /// Events of all threads.
     fn total(&self) -> u64;
 }
 
@@ -99,7 +98,6 @@ impl Count for Instructions {
     }
 }
 
-/// Counts system calls.
 #[derive(Debug)]
 pub(crate) struct Strace {
     out: PathBuf,
@@ -110,7 +108,7 @@ impl Strace {
     /// Strace, and `program` as it runs within it; files go to `dir`.
     pub(crate) fn wrap(program: Program, dir: &Path) -> (Self, Program) {
         let out = dir.join("strace.out");
-        // As a process beside the server (-D), which so keeps the number that it was started with.
+        // As a process next to the server (-D), which so keeps the number that it was started with.
         let args = ["-D", "-f", "-qq", "-s", "0", "-e", "signal=none", "-o"];
         let args = args.map(Into::into).into_iter().chain([out.clone().into_os_string()]);
         let program = within("strace", args.collect(), program);
@@ -171,7 +169,8 @@ impl Count for SystemCalls {
     }
 }
 
-/// Thread and system call that begins on a line of strace's: `THREAD call(arguments…`; another line tells the end of one.
+/// Thread and system call that begins on a line of strace's: `THREAD call(arguments…`; another line reports the end of
+/// one.
 fn begun_call(line: &str) -> Option<(&str, &str)> {
     let (thread, call) = line.split_once(' ')?;
     let (name, _) = call.trim_start().split_once('(')?;

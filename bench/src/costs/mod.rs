@@ -1,4 +1,4 @@
-//! What one operation on a warm cache costs the server in instructions and system calls, compared with a baseline.
+//! The cost of one operation on a warm cache, in the server's instructions and system calls, compared with a baseline.
 //!
 //! Nothing is timed, so the figures are the same on a busy machine. The program measured is the one that users run: it runs
 //! within callgrind, then within strace, and a client outside of them sends requests one by one.
@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// What to count, and what to compare it with.
+/// The operations to count, and the baseline to compare with.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CostsOptions {
     /// Rows; all of them by default.
@@ -28,13 +28,13 @@ pub(crate) struct CostsOptions {
     /// Keep the figures as the new baseline instead of comparing them.
     #[arg(long)]
     accept: bool,
-    /// Tell as many functions of each row, the most expensive ones, and each system call.
+    /// Print this many functions of each row, the most expensive ones, and each system call.
     #[arg(long, default_value_t = 0)]
     functions: usize,
     /// File with the baseline. [default: bench/costs.toml]
     #[arg(long)]
     baseline: Option<PathBuf>,
-    /// The program `forebay`. [default: beside this program]
+    /// The program `forebay`. [default: in the directory of this program]
     #[arg(long)]
     forebay: Option<PathBuf>,
     /// Where to put files and the cache: on a file system of a disk, as caches are.
@@ -42,7 +42,7 @@ pub(crate) struct CostsOptions {
     work_dir: Option<PathBuf>,
 }
 
-/// What was counted of a row.
+/// The counts of one row.
 #[derive(Debug)]
 struct Counted {
     row: Row,
@@ -102,8 +102,8 @@ fn forebay(options: &CostsOptions) -> Result<PathBuf> {
     forebay.canonicalize().context("build it with `cargo build --release -p forebay`")
 }
 
-/// Counts `rows` on three servers and takes of each row what lies in the middle: what a server pays for memory also depends on
-/// how its allocator has divided it by chance.
+/// Counts `rows` on three servers and takes the median of each row: the cost of memory also depends on
+/// how the allocator happens to have divided it.
 fn usual(rows: &[Row], count: impl Fn(&[Row]) -> Result<Vec<Counted>>) -> Result<Vec<Counted>> {
     let mut servers = [count(rows)?.into_iter(), count(rows)?.into_iter(), count(rows)?.into_iter()];
     let middle = |_: &Row| {

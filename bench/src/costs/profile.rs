@@ -1,4 +1,4 @@
-//! What callgrind writes: instructions by function.
+//! The output of callgrind: instructions by function.
 
 use anyhow::{Context as _, Result, bail};
 use std::cmp::Reverse;
@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, HashMap};
 pub(crate) struct Profile(BTreeMap<String, u64>);
 
 impl Profile {
-    /// All of them.
     pub(crate) fn total(&self) -> u64 {
         self.0.values().sum()
     }
@@ -50,7 +49,7 @@ impl Profile {
             } else if line.starts_with("calls=") {
                 is_call = true;
             } else if line.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '+' | '-' | '*')) {
-                // The line behind a call tells what the callee has spent, which is counted there.
+                // The line after a call holds the cost of the callee, which is counted there.
                 if !std::mem::take(&mut is_call) {
                     let spent = line.split_whitespace().nth(1).and_then(|field| field.parse::<u64>().ok());
                     let number = function.context("a cost belongs to a function")?;

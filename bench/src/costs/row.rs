@@ -1,4 +1,4 @@
-//! What is counted: one operation of each kind that a warm cache answers.
+//! The rows that are counted: one operation of each kind that a warm cache answers.
 
 use crate::load::{Operation, Order};
 use anyhow::{Result, bail};
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// Short name, by which it is chosen and kept.
+    /// Short name, for the command line and the baseline.
     pub(crate) name: &'static str,
     pub(crate) operation: Operation,
     pub(crate) order: Order,

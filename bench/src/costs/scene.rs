@@ -1,4 +1,4 @@
-//! What costs are counted on: files, an origin, and a cache that holds all of them within an instrument.
+//! The set-up of a count: files, an origin, and a cache that holds all of them within an instrument.
 
 use super::instrument::{Count as _, Instrument};
 use super::row::Row;
@@ -121,7 +121,7 @@ pub(crate) struct Watched<'a, I> {
 }
 
 impl<I: Instrument> Watched<'_, I> {
-    /// What the operations of one slice of `row` cost: the cheapest of several slices.
+    /// The cost of the operations of one slice of `row`: the cheapest of several slices.
     ///
     /// Nothing is sent before every thread of the server sleeps, so that it does the same for each request however quick
     /// the machine is.

@@ -17,7 +17,7 @@ pub(super) struct Holder {
     pub(super) key: PKey<Private>,
 }
 
-/// What sort of certificate is made.
+/// The kind of certificate to make.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     Authority,

@@ -8,7 +8,7 @@ use openssl::pkey::{PKey, Private};
 use openssl::rsa::Rsa;
 use openssl::sign::Signer;
 
-/// Somebody with a key.
+/// A name with a key that signs certificates.
 pub(super) struct Issuer {
     key: PKey<Private>,
 }

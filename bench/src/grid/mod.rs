@@ -1,4 +1,4 @@
-//! A small grid, made anew for each comparison: whom servers trust that ask for proof, and what clients prove themselves with.
+//! A small grid, made for each comparison: authorities that secured servers trust, and credentials of clients.
 
 mod certificates;
 mod issuer;
@@ -31,7 +31,7 @@ pub(crate) struct Grid {
 /// The virtual organization of all clients.
 pub(crate) const ORGANIZATION: &str = "benchvo";
 
-/// Who signs tokens, and whom they are for.
+/// The issuer of tokens, and their audience.
 pub(crate) const ISSUER: &str = "https://issuer.bench.test/";
 pub(crate) const AUDIENCE: &str = "https://wlcg.cern.ch/jwt/v1/any";
 
@@ -88,7 +88,7 @@ impl Grid {
         let trust = Arc::new(trust);
         let settings = |credential| {
             let settings = GsiClientSettings::new(Arc::new(credential), Arc::clone(&trust), TrustRules::default());
-            // What the reference server of version 5 sends.
+            // Reference servers of version 5 send weak groups.
             Arc::new(settings.allow_weak_groups(true))
         };
         let user = Credential::from_pem(&user.certificate.to_pem()?, &user.key.private_key_to_pem_pkcs8()?)?;
@@ -113,7 +113,7 @@ impl Grid {
         self.dir.join(name)
     }
 
-    /// A client that comes encrypted, and is asked for nothing.
+    /// A client over TLS that needs no credentials.
     pub(crate) fn encrypted(&self, resumes: bool) -> Result<Entry> {
         Ok(Entry { tls: Some(TlsClient::new(&self.path(CA_FILE), resumes)?), proof: None })
     }
@@ -136,7 +136,7 @@ impl Grid {
         Ok(Entry { proof: Some(Proof::Token(token)), ..self.encrypted(false)? })
     }
 
-    /// What the reference server's token library reads: who issues tokens, and the issuer's keys.
+    /// Configures the reference server's token library: the issuer of tokens, and its keys.
     fn set_up_token_library(&self) -> Result<()> {
         let text = format!(
             "[Global]\naudience = {AUDIENCE}\n\n[Issuer bench]\nissuer = {ISSUER}\nbase_path = /\ndefault_user = bench\n"
@@ -161,18 +161,18 @@ impl Grid {
 
 /// Certificates of authorities under their hashed names.
 pub(crate) const CA_DIR: &str = "certificates";
-/// The authority.
+/// The certificate of the authority.
 pub(crate) const CA_FILE: &str = "authority.pem";
 /// The host's certificate and key.
 pub(crate) const HOST_CERTIFICATE: &str = "host.pem";
 pub(crate) const HOST_KEY: &str = "host.key";
-/// Who may sign attributes of the organization.
+/// Directory that lists the signers of the organization's attributes.
 pub(crate) const VOMS_DIR: &str = "vomsdir";
-/// The shared secret.
+/// The key that servers and clients share.
 pub(crate) const KEYTAB: &str = "sss.keytab";
 /// The token issuer's keys.
 pub(crate) const TOKEN_KEYS: &str = "keys.json";
-/// What the reference server's token library is configured with, and its cache.
+/// The configuration of the reference server's token library, and its cache.
 pub(crate) const TOKEN_LIBRARY: &str = "scitokens.cfg";
 pub(crate) const TOKEN_CACHE: &str = "cache";
 
@@ -202,7 +202,7 @@ fn make_secret(path: &Path) -> Result<Keytab> {
     Ok(Keytab::parse(line.as_bytes())?)
 }
 
-/// Writes a file that nobody else can read; for servers, also those that refuse root.
+/// Writes a file that only its owner can read; for servers, also those that refuse root.
 fn write_secret(path: &Path, bytes: &[u8], is_for_servers: bool) -> Result<()> {
     std::fs::write(path, bytes)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;

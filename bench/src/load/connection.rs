@@ -21,11 +21,10 @@ const SET_UP_TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) struct Completed {
     /// The slot that is free now.
     pub(super) slot: usize,
-    /// Its last request.
+    /// The operation's last request.
     pub(super) step: Step,
     /// Bytes of data that came.
     pub(super) bytes: u64,
-    /// When it began.
     pub(super) started: Instant,
 }
 
@@ -100,7 +99,7 @@ impl Connection {
         Ok(len)
     }
 
-    /// Goes on with what was received, until an operation is complete or nothing more is to be done.
+    /// Continues with the received bytes, until an operation is complete or no input is left.
     pub(super) fn next_completed(&mut self, job: &mut Job) -> Result<Option<Completed>> {
         while let Some((index, reply)) = self.finished.pop() {
             let slot = self.slots.get_mut(index).context("an answer belongs to a slot")?;
@@ -113,7 +112,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Sends what there is to send. What the socket does not take goes with a later flush: requests are under way then,
+    /// Sends the pending bytes. Bytes that the socket does not take go with a later flush: requests are under way then,
     /// so an answer will wake this connection.
     pub(super) fn flush(&mut self) -> Result<()> {
         while !self.out.is_empty() {

@@ -1,4 +1,4 @@
-//! What a connection does over and over: the requests of an operation, and what follows each answer.
+//! The repeated work of a connection: the requests of an operation, and the step after each answer.
 
 use super::slot::{Reply, Slot, Step};
 use super::visits::Visits;
@@ -13,13 +13,13 @@ use std::rc::Rc;
 /// A file of the load.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct LoadFile {
-    /// Its absolute path, as the server is asked for it.
+    /// Its absolute path, as requests name it.
     pub(crate) path: String,
     /// Its length in bytes.
     pub(crate) len: u64,
 }
 
-/// What a connection does over and over.
+/// The repeated work of a connection.
 #[derive(Debug)]
 pub(super) enum Job {
     /// Reads from one open file.
@@ -30,20 +30,20 @@ pub(super) enum Job {
     PageRead { handle: FileHandle, offsets: Offsets },
     /// Opens and closes one file after the other.
     Files { queue: FileQueue, while_open: WhileOpen },
-    /// Visits files by chance; each request is an operation.
+    /// Visits random files; each request is an operation.
     Visits(Visits),
 }
 
-/// What is done with a file between open and close.
+/// The requests on a file between open and close.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WhileOpen {
-    /// Its stat is asked for by name.
+    /// Its stat is requested by name.
     Stat,
     /// It is read as a whole.
     Read,
 }
 
-/// Files of which each connection takes the next one; behind the last one comes the first one again.
+/// Files of which each connection takes the next one; after the last one comes the first one again.
 #[derive(Clone, Debug)]
 pub(super) struct FileQueue {
     files: Rc<[LoadFile]>,
@@ -66,12 +66,12 @@ impl FileQueue {
     }
 }
 
-/// What a complete answer means for the operation it belongs to.
+/// The effect of a complete answer on its operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Turn {
     /// The operation is complete.
     Complete,
-    /// The next request of the same operation is to be sent.
+    /// The next request of the same operation follows.
     Continued,
 }
 
@@ -105,7 +105,7 @@ impl Job {
         Ok(())
     }
 
-    /// Goes on with the operation in `slot` after `reply`; a further request goes to `out`.
+    /// Continues the operation in `slot` after `reply`; a further request goes to `out`.
     pub(super) fn advance(
         &mut self,
         slot: &mut Slot,

@@ -53,7 +53,7 @@ impl Latencies {
     }
 }
 
-/// The bucket of a latency: itself while small, then its exponent and the bits behind its leading one.
+/// The bucket of a latency: itself while small, then its exponent and the bits after its leading one.
 fn bucket_of(nanoseconds: u64) -> usize {
     let exponent = nanoseconds.checked_ilog2().unwrap_or(0);
     let shift = exponent.saturating_sub(STEP_BITS);

@@ -17,19 +17,18 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// How a client gets in.
+/// How a client connects and logs in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entry {
     /// Encryption from before the login on, where it is wanted.
     pub(crate) tls: Option<TlsClient>,
-    /// Who it is, for servers that ask.
+    /// The credentials, for servers that require them.
     pub(crate) proof: Option<Proof>,
 }
 
-/// What a client proves itself with.
+/// Credentials of a client.
 #[derive(Clone, Debug)]
 pub(crate) enum Proof {
-    /// A proxy certificate.
     Certificate(Arc<GsiClientSettings>),
     /// A token, which each server takes over TLS only.
     Token(Token),
@@ -97,7 +96,7 @@ pub(super) fn log_in(socket: TcpStream, entry: &Entry) -> Result<Transport> {
     Ok(opening.transport)
 }
 
-/// What a client says of its version: one that can do TLS.
+/// The version that a client claims: one that can do TLS.
 const CLIENT_VERSION: u8 = 5;
 
 impl Opening {

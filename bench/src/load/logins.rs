@@ -1,4 +1,4 @@
-//! A load of logins: clients that connect, log in and leave, over and over.
+//! A load of logins: clients that connect, log in and disconnect in a loop.
 
 use super::LoadReport;
 use super::connection::connect;
@@ -11,21 +11,22 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Clients that log in over and over, each on a thread of its own: what they compute takes much longer than what they wait for.
+/// Clients that log in repeatedly, each on a thread of its own: they compute much longer than they wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Logins {
     /// Where they log in.
     pub(crate) server: SocketAddr,
-    /// How each of them gets in.
+    /// How each of them connects and logs in.
     pub(crate) entries: Vec<Entry>,
 }
 
-/// Logins that may fail for one client in one run; they are told and not counted. XRootD 5.5.3 over TLS takes, once in some
-/// thousand times, what a connection sends for something that belongs to an earlier one.
+/// Logins that may fail for one client in one run; they are reported and not counted. XRootD 5.5.3 over TLS mistakes,
+/// once in some thousand logins, the bytes of a connection for those of an earlier one.
 const FAILURES_MAX: u32 = 3;
 
 impl Logins {
-    /// Logs in for `time`, or fails when `cancelled` becomes true. What is under way at the end is completed and counted.
+    /// Logs in for `time`, or fails when `cancelled` becomes true. Logins under way at the end are completed and
+    /// counted.
     pub(crate) fn run(&self, time: Duration, cancelled: &AtomicBool) -> Result<LoadReport> {
         ensure!(!self.entries.is_empty(), "nobody is to log in");
         let start = clock::monotonic();

@@ -54,10 +54,9 @@ const RECEIVE_LEN: usize = 256 << 10;
 /// A load that gets no answer for this long has failed.
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What to do to which server.
+/// The load, and the server that it is put on.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadOptions {
-    /// Who is asked.
     pub(crate) server: SocketAddr,
     /// Files to use: reads use the first, opens go from one to the next.
     pub(crate) files: Vec<LoadFile>,
@@ -67,7 +66,7 @@ pub(crate) struct LoadOptions {
     pub(crate) connections: u16,
     /// Requests under way on each connection, from 1 to [`PIPELINE_MAX`].
     pub(crate) pipeline: u16,
-    /// How clients get in. Without one the server is a floor server: it knows reads and nothing else, no session and no open.
+    /// How clients log in. If unset, the server is a floor server: it knows only reads, no session and no open.
     pub(crate) entry: Option<Entry>,
 }
 
@@ -80,14 +79,12 @@ pub(crate) enum Bound {
     Operations(u64),
 }
 
-/// What a run did.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct LoadReport {
-    /// Operations completed.
     pub(crate) operations: u64,
     /// Bytes of data received, all of them compared.
     pub(crate) bytes: u64,
-    /// Duration in seconds.
     pub(crate) wall_s: f64,
     /// Latency that half of the operations did not exceed, in microseconds.
     pub(crate) p50_us: f64,
@@ -168,7 +165,7 @@ impl Load {
     }
 }
 
-/// Opens a session with `server` and in it `file`, for who goes on by itself.
+/// Opens a session with `server` and `file` in it, for callers that send their own requests.
 pub(crate) fn open_session(server: SocketAddr, file: &LoadFile) -> Result<(TcpStream, FileHandle)> {
     let mut connection = Connection::log_in(server, &Entry::default(), 1, Content::of_path(&file.path))?;
     let handle = connection.open(file)?;

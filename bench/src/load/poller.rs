@@ -12,17 +12,12 @@ const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 64;
 
-/// How to wait.
+/// The way to wait for answers.
 pub(super) enum Poller {
     /// There is one connection: reading from it blocks, which costs a system call less per operation.
     Single,
-    /// There are many.
-    Epoll {
-        /// The epoll instance.
-        epoll: OwnedFd,
-        /// Room for events.
-        events: Vec<epoll::Event>,
-    },
+    /// There are many connections.
+    Epoll { epoll: OwnedFd, events: Vec<epoll::Event> },
 }
 
 impl Poller {
@@ -42,8 +37,8 @@ impl Poller {
         Ok(Self::Epoll { epoll, events: Vec::with_capacity(EVENTS_MAX) })
     }
 
-    /// Waits, calls `serve` with the index of each connection that can be read, and tells whether any call said that it
-    /// got something.
+    /// Waits, calls `serve` with the index of each connection that can be read, and returns whether any call
+    /// said that it got something.
     pub(super) fn wait(&mut self, mut serve: impl FnMut(usize) -> Result<bool>) -> Result<bool> {
         let Self::Epoll { epoll, events } = self else { return serve(0) };
         let timeout = Timespec::try_from(WAIT_MAX).context("the wait fits into a timespec")?;

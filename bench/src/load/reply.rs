@@ -14,7 +14,7 @@ use forebay_proto::{NegativeLength, ResponseError, ResponseHeader, Status};
 /// Longest text that an answer may hold: errors, stats and open replies are far shorter.
 const TEXT_LEN_MAX: u32 = 64 << 10;
 
-/// What an unsolicited message has in front of the answer in it: what it is, and the answer's own header.
+/// The prefix of the answer in an unsolicited message: the kind of message, and the answer's own header.
 const DEFERRED_START_LEN: usize = DEFERRED_PREFIX_LEN as usize;
 
 const STATUS_BODY_LEN: usize = page::STATUS_BODY_LEN as usize;
@@ -241,7 +241,7 @@ impl ReplyReader {
         }
     }
 
-    /// Goes on to the next part of the frame, or ends the frame and, with its last frame, the answer.
+    /// Continues with the next part of the frame, or ends the frame and, with its last frame, the answer.
     fn end_frame_if_complete(
         &mut self,
         slots: &mut [Slot],

@@ -8,7 +8,7 @@ use forebay_proto::response::OpenReply;
 use forebay_types::FileStat;
 use std::time::Instant;
 
-/// What a slot waits for.
+/// The request that a slot has under way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Step {
     /// Nothing: the slot is free.
@@ -36,16 +36,14 @@ impl Step {
     }
 }
 
-/// A complete answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
-    /// All bytes asked for, compared.
+    /// All requested bytes, compared.
     Data {
-        /// Bytes of data.
         len: u64,
     },
     Opened(OpenReply),
-    /// The same is to be asked again after so many seconds.
+    /// The server asks to repeat the request after so many seconds.
     PutOff {
         seconds: u32,
     },
@@ -57,11 +55,11 @@ pub(super) enum Reply {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) step: Step,
-    /// What the file asked for holds.
+    /// The expected content of the requested file.
     pub(super) content: Content,
-    /// Offset of the range asked for; of no meaning for vector reads.
+    /// Offset of the requested range; without meaning for vector reads.
     pub(super) offset: u64,
-    /// Bytes asked for, of all ranges together.
+    /// Bytes requested, of all ranges together.
     pub(super) asked_bytes: u64,
     /// Bytes received of them.
     pub(super) received_bytes: u64,

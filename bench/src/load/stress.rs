@@ -1,4 +1,4 @@
-//! Many jobs at a time that visit files by chance, as the jobs of a cluster do.
+//! Many jobs at a time that visit random files, as the jobs of a cluster do.
 
 use super::connection::Connection;
 use super::job::{Job, LoadFile};
@@ -16,10 +16,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What to do to which server.
+/// The jobs, and the server that they run against.
 #[derive(Clone, Debug)]
 pub(crate) struct StressOptions {
-    /// Who is asked.
     pub(crate) server: SocketAddr,
     /// The list that each job chooses from.
     pub(crate) files: Vec<LoadFile>,
@@ -27,7 +26,7 @@ pub(crate) struct StressOptions {
     pub(crate) jobs: u16,
     /// Files that each job visits.
     pub(crate) visits: u32,
-    /// What a job does in a file.
+    /// The reads of a visit.
     pub(crate) shape: VisitShape,
     /// The same seed makes the same visits.
     pub(crate) seed: u64,
@@ -38,7 +37,7 @@ pub(crate) struct Stress {
     /// Those that are left.
     members: Vec<Option<Member>>,
     jobs: usize,
-    /// Jobs that did not get in, by number.
+    /// Jobs that could not log in, by number.
     refused: Vec<(usize, String)>,
     poller: Poller,
     buffer: Vec<u8>,
@@ -49,18 +48,18 @@ struct Member {
     number: usize,
     connection: Connection,
     job: Job,
-    /// When it is to send the next request, if it was told to wait.
+    /// Time of the next request, if the server deferred it.
     put_off: Option<Instant>,
 }
 
-/// Time between two looks at jobs that were told to wait.
+/// Interval between checks of deferred jobs.
 const PUT_OFF_LOOK: Duration = Duration::from_millis(100);
 
 /// Jobs that log in at the same time: over a long path, one after the other takes minutes.
 const LOGINS_AT_A_TIME: usize = 32;
 
 impl Stress {
-    /// Connects and logs in. A job that does not get in has failed.
+    /// Connects and logs in. A job that cannot log in has failed.
     pub(crate) fn prepare(options: &StressOptions) -> Result<Self> {
         ensure!(!options.files.is_empty(), "there is no file to visit");
         ensure!((1..=CONNECTIONS_MAX).contains(&options.jobs), "jobs must be 1 to {CONNECTIONS_MAX}");
@@ -81,8 +80,8 @@ impl Stress {
         Ok(Self { members, jobs: options.jobs.into(), refused, poller, buffer: vec![0; RECEIVE_LEN] })
     }
 
-    /// Runs until all jobs are done. A job whose connection breaks or whose request is refused is counted and left out; one that
-    /// is told to open its file later does so.
+    /// Runs until all jobs are done. A job whose connection breaks or whose request is refused is counted and left out;
+    /// one whose open is deferred by the server repeats it later.
     ///
     /// # Errors
     /// A wrong byte, or an interruption.
@@ -165,7 +164,7 @@ impl Member {
     }
 }
 
-/// Goes on with a member, and leaves it out when it is done or has failed. Whether something was received.
+/// Advances a member, and leaves it out when it is done or has failed. Returns whether something was received.
 fn go_on(
     member: &mut Option<Member>,
     tally: &mut Tally,
@@ -189,7 +188,7 @@ fn go_on(
     }
 }
 
-/// Logs `count` clients in, and tells of each how that went.
+/// Logs `count` clients in, and returns the result of each.
 fn log_in_all(server: SocketAddr, count: usize) -> Result<Vec<Result<Connection>>> {
     let log_in = || Connection::log_in(server, &Entry::default(), 1, Content::of_path(""));
     let share = count.div_ceil(LOGINS_AT_A_TIME);

@@ -7,12 +7,11 @@ use forebay_net::clock;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// What a stress did.
+/// The results of a stress run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StressReport {
     /// Files opened, read and closed.
     pub(crate) visits: u64,
-    /// Reads answered.
     pub(crate) reads: u64,
     /// Bytes received, all of them compared.
     pub(crate) bytes: u64,
@@ -28,9 +27,9 @@ pub(crate) struct StressReport {
     pub(crate) open_p99_us: f64,
     /// Jobs that did not come to their end.
     pub(crate) errors: u64,
-    /// What the first of them said.
+    /// The message of the first of them.
     pub(crate) first_error: Option<String>,
-    /// By number.
+    /// Indexed by job number.
     #[serde(skip)]
     pub(crate) jobs: Vec<JobReport>,
     /// The first one begins with the run.
@@ -38,14 +37,13 @@ pub(crate) struct StressReport {
     pub(crate) seconds: Vec<SecondReport>,
 }
 
-/// What one job did.
+/// The results of one job.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct JobReport {
     /// How long it ran, in seconds; logging in came before.
     pub(crate) wall_s: f64,
     /// Files opened, read and closed.
     pub(crate) visits: u64,
-    /// Reads answered.
     pub(crate) reads: u64,
     /// Bytes received, all of them compared.
     pub(crate) bytes: u64,
@@ -53,16 +51,15 @@ pub(crate) struct JobReport {
     pub(crate) error: Option<String>,
 }
 
-/// What all jobs did in one second.
+/// The results of all jobs in one second.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub(crate) struct SecondReport {
     /// Bytes that came, headers included.
     pub(crate) received_bytes: u64,
-    /// Files opened.
     pub(crate) opens: u64,
-    /// Reads answered.
+    /// Number of reads answered.
     pub(crate) reads: u64,
-    /// Files closed.
+    /// Files opened, read and closed.
     pub(crate) visits: u64,
     /// Jobs that came to their end.
     pub(crate) jobs_done: u64,
@@ -95,12 +92,10 @@ impl Tally {
         }
     }
 
-    /// When it began.
     pub(super) const fn start(&self) -> Instant {
         self.start
     }
 
-    /// Bytes have come.
     pub(super) fn receive(&mut self, bytes: usize, now: Instant) {
         self.second(now).received_bytes += bytes as u64;
     }

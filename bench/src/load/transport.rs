@@ -8,7 +8,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A client's side of TLS: whom it trusts, and whether it goes on with earlier sessions. Clones share the sessions.
+/// A client's side of TLS: the authorities it trusts, and whether it resumes earlier sessions. Clones share the
+/// sessions.
 #[derive(Clone)]
 pub(crate) struct TlsClient {
     connector: SslConnector,
@@ -16,7 +17,6 @@ pub(crate) struct TlsClient {
     session: Option<Arc<Mutex<Option<SslSession>>>>,
 }
 
-/// Where bytes go.
 #[derive(Debug)]
 pub(super) enum Transport {
     Plain(TcpStream),
@@ -27,7 +27,7 @@ pub(super) enum Transport {
 pub(crate) const SERVER_NAME: &str = "localhost";
 
 impl TlsClient {
-    /// Trusts the authorities in `ca_file`. `resumes`: each connection goes on with the session of an earlier one.
+    /// Trusts the authorities in `ca_file`. `resumes`: each connection resumes the session of an earlier one.
     pub(crate) fn new(ca_file: &Path, resumes: bool) -> Result<Self> {
         let mut builder = SslConnector::builder(SslMethod::tls_client())?;
         builder.set_ca_file(ca_file).with_context(|| format!("cannot use {}", ca_file.display()))?;
@@ -89,10 +89,11 @@ impl Transport {
         }
     }
 
-    /// Ends the connection. Nobody says farewell, after which XRootD 5.5.3 now and then resets other connections.
+    /// Closes the connection without a TLS close notification: after one, XRootD 5.5.3 sometimes resets other
+    /// connections.
     pub(super) fn close(self) {
         if let Self::Tls(mut stream) = self {
-            // Otherwise OpenSSL would not go on with the session later.
+            // Otherwise OpenSSL would not resume the session later.
             stream.set_shutdown(ShutdownState::SENT | ShutdownState::RECEIVED);
         }
     }

@@ -1,4 +1,4 @@
-//! What a stressing job does: visits files of a list by chance, one after the other.
+//! The visits of a stressing job: it reads random files of a list, one after the other.
 
 use super::job::{LoadFile, close, open, read, read_vector};
 use super::slot::{Reply, Slot};
@@ -10,18 +10,17 @@ use forebay_proto::{FileHandle, StreamId};
 use serde::Serialize;
 use std::{rc::Rc, time::Duration};
 
-/// What is read in a visit.
+/// The reads of a visit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub(crate) struct VisitShape {
     /// Most ranges of one visit.
     pub(crate) ranges_max: u32,
-    /// Longest range.
     pub(crate) range_len_max: u32,
-    /// Most ranges that are asked for at once, in vector reads of at least one; `None` for single reads.
+    /// Most ranges of one request, in vector reads of at least one; `None` for single reads.
     pub(crate) vector_max: Option<u32>,
 }
 
-/// Opens a file by chance, reads ranges of it by chance, closes it, and begins anew. The same seed makes the same choices.
+/// Opens a random file, reads random ranges of it, closes it, and starts over. The same seed makes the same choices.
 #[derive(Debug)]
 pub(super) struct Visits {
     files: Rc<[LoadFile]>,
@@ -34,12 +33,11 @@ pub(super) struct Visits {
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Between two visits.
     Outside,
     Opening {
         file: usize,
     },
-    /// Told to open the file later.
+    /// The server deferred the open.
     PutOff {
         file: usize,
         seconds: u32,
@@ -118,7 +116,7 @@ impl Visits {
         Ok(())
     }
 
-    /// After how long the next request is to be sent, when the server has said so.
+    /// Time until the next request, if the server has deferred it.
     pub(super) fn put_off(&self) -> Option<Duration> {
         match self.state {
             State::PutOff { seconds, .. } => Some(Duration::from_secs(seconds.into())),
@@ -148,7 +146,7 @@ impl Visits {
     }
 }
 
-/// A range by chance, of `len_min` to `len_max` bytes, anywhere in a file that is at least that long.
+/// A random range of `len_min` to `len_max` bytes, anywhere in a file that is at least that long.
 fn range(random: &mut Random, file_len: u64, len_min: u64, len_max: u64) -> Result<(u64, u32)> {
     let len = len_min + random.below(len_max - len_min + 1);
     Ok((random.below(file_len - len + 1), u32::try_from(len)?))

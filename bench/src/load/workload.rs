@@ -1,4 +1,4 @@
-//! What a load does: which operation, in which order over the file.
+//! The operations of a load, and their order over the file.
 
 use forebay_bench::wan::Random;
 use serde::Serialize;
@@ -11,22 +11,15 @@ const RANDOM_STEP: u64 = 4096;
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum Operation {
     /// One `read` of `len` bytes.
-    Read {
-        /// Bytes asked for.
-        len: u32,
-    },
+    Read { len: u32 },
     /// One `readv` of `elements` ranges of `len` bytes each, spread over the file in ascending order.
     ReadVector {
-        /// Ranges per request.
         elements: u16,
         /// Bytes of each range.
         len: u32,
     },
     /// One `pgread` of `len` bytes; the checksum of every page is compared.
-    PageRead {
-        /// Bytes asked for.
-        len: u32,
-    },
+    PageRead { len: u32 },
     /// `open`, `stat` by name and `close`, one after the other.
     OpenStatClose,
     /// `open`, one `read` of the whole file and `close`, one after the other.

@@ -18,17 +18,16 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// What one way did in one round of one task.
+/// The result of one way in one round of one task.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     /// Round-trip time of the path in milliseconds.
     pub(crate) rtt_ms: u64,
     pub(crate) task: Task,
     pub(crate) way: Way,
-    /// Counted from 1.
     pub(crate) round: u32,
     pub(crate) report: LoadReport,
-    /// Bytes that the origin has read for it, until it was asked for nothing more.
+    /// Bytes that the origin has read for it, until requests to the origin ended.
     pub(crate) origin_bytes: u64,
 }
 
@@ -49,12 +48,12 @@ pub(crate) struct Measure<'a> {
     pub(crate) scene: &'a Scene,
     pub(crate) files: &'a Files,
     pub(crate) rtt_ms: u64,
-    /// Operations of a task that is told in milliseconds.
+    /// Operations of a task whose unit is milliseconds.
     pub(crate) operations: u32,
     pub(crate) cancelled: &'a AtomicBool,
 }
 
-/// Round-trip times without a byte read after which an origin is asked for nothing more.
+/// Round-trip times without a byte read after which requests to an origin have ended.
 const QUIET_ROUND_TRIPS: u64 = 4;
 
 const QUIET_TIMEOUT: Duration = Duration::from_secs(30);

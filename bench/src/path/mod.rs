@@ -16,13 +16,13 @@ use row::{Task, Way};
 use scene::{FAR, Files, NEAR, Scene};
 use serde::Serialize;
 
-/// What to measure over which paths.
+/// The tasks, and the paths to measure them over.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub(crate) struct PathOptions {
     /// Round-trip times in milliseconds.
     #[arg(long, value_delimiter = ',', default_value = "10,50,150")]
     rtt: Vec<u64>,
-    /// What the path carries in each direction, in Mbit/s.
+    /// Rate of the path in each direction, in Mbit/s.
     #[arg(long, default_value_t = 1_000)]
     mbit: u64,
     /// Bytes that may wait at the narrowest point; what comes to a full queue is lost.
@@ -34,7 +34,7 @@ pub(crate) struct PathOptions {
     /// Most bytes that TCP buffers for one connection, in each direction.
     #[arg(long, default_value = "64MiB", value_parser = bytes)]
     tcp_buffer: u64,
-    /// What to do; everything by default.
+    /// Tasks to measure; all by default.
     #[arg(long, value_enum, value_delimiter = ',')]
     #[serde(skip)]
     tasks: Vec<Task>,
@@ -51,7 +51,7 @@ pub(crate) struct PathOptions {
     /// How many files of 1 MiB are read.
     #[arg(long, default_value_t = 2_000)]
     files: u32,
-    /// Reads of each row that is told in milliseconds.
+    /// Reads of each row whose unit is milliseconds.
     #[arg(long, default_value_t = 100)]
     operations: u32,
     #[command(flatten)]

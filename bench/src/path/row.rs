@@ -5,7 +5,7 @@ use crate::load::{Operation, Order};
 use anyhow::{Result, ensure};
 use std::borrow::Cow;
 
-/// What is done over the path.
+/// A task to do over the path.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, clap::ValueEnum)]
 pub(crate) enum Task {
     /// `xrdcp` of the large file.
@@ -69,7 +69,7 @@ impl Way {
     }
 }
 
-/// What a task is told in.
+/// The unit of a task's result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Unit {
     MibPerSecond,
@@ -112,7 +112,7 @@ impl Task {
         }
     }
 
-    /// What it is, for people.
+    /// The title that tables print.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Copy => "xrdcp",
@@ -131,7 +131,7 @@ impl Task {
         }
     }
 
-    /// What the load generator does; `None` for the task of the reference client.
+    /// The load of the load generator; `None` for the task of the reference client.
     pub(crate) const fn load(self) -> Option<LoadPlan> {
         match self {
             Self::Copy => None,

@@ -1,4 +1,4 @@
-//! What is measured on: the files, a path, the origin at its far end and the caches at its near end.
+//! The set-up of a measurement: the files, a path, the origin at its far end and the caches at its near end.
 
 use super::row::Way;
 use crate::compare::secured::Guard;
@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The hosts.
+/// Names of the two hosts.
 pub(super) const NEAR: &str = "near";
 pub(super) const FAR: &str = "far";
 
@@ -22,7 +22,7 @@ pub(super) const FAR: &str = "far";
 const FILE_LEN: u64 = 1 << 20;
 const SMALL_FILE_LEN: u64 = 4 << 10;
 
-/// The files of a run, as they are asked for.
+/// The files of a run, as requests name them.
 #[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) large: LoadFile,
@@ -92,7 +92,7 @@ impl Scene {
         self.origin.address()
     }
 
-    /// What the origin has used so far.
+    /// Resources that the origin has used since its start.
     pub(crate) fn origin_usage(&self) -> Result<Usage> {
         Usage::of(self.origin.pid())
     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What to measure.
+/// The paths and durations of an accuracy measurement.
 #[derive(Clone, Debug)]
 pub struct AccuracyOptions {
     /// Paths between hosts `near` and `far`; all presets and two paths with losses when there is none.
@@ -21,12 +21,12 @@ pub struct AccuracyOptions {
     pub seconds: f64,
 }
 
-/// What was measured of one path.
+/// The measured properties of one path.
 #[derive(Debug, Serialize)]
 pub struct Accuracy {
-    /// The path as it was asked for.
+    /// The path as the options give it.
     pub path: String,
-    /// Its round trip.
+    /// Its configured round trip.
     pub rtt_ms: f64,
     /// Most that a round trip may differ.
     pub jitter_ms: f64,
@@ -40,19 +40,18 @@ pub struct Accuracy {
     pub round_trips: RoundTrips,
     /// By how much their median differs from the round trip, in percent.
     pub rtt_error_percent: f64,
-    /// One TCP stream.
     pub stream: Stream,
-    /// What it should carry once slow start is over.
+    /// The rate that it should reach once slow start is over.
     pub expected_mbit: f64,
-    /// What that follows from: the line, the window, or losses.
+    /// The limit that determines that rate: the line, the window, or losses.
     pub bound: Bound,
     /// By how much the second half of the stream differs from it, in percent.
     pub mbit_error_percent: f64,
-    /// What has gone there and back.
+    /// Packets that have gone there and back.
     pub traffic: [Traffic; 2],
 }
 
-/// What a stream is held back by.
+/// The limit of a stream's rate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -73,7 +72,7 @@ const MATHIS: f64 = 1.224_744_871_391_589;
 /// A stream runs for this many round trips at least: slow start takes a dozen.
 const STREAM_ROUND_TRIPS: f64 = 40.0;
 
-/// Where packets are lost, it takes a hundred losses until their number tells something.
+/// Where packets are lost, their number is significant only after a hundred losses.
 const LOSSY_STREAM_ROUND_TRIPS: f64 = 3_000.0;
 
 /// Echo requests take about this long on one path.
@@ -81,7 +80,7 @@ const PING_SECONDS: f64 = 4.0;
 const PINGS_MIN: f64 = 10.0;
 const PINGS_MAX: f64 = 400.0;
 
-/// Measures one path after the other, and tells `done` of each.
+/// Measures one path after the other, and calls `done` with each result.
 ///
 /// # Errors
 /// When a lab cannot be set up.
@@ -135,7 +134,7 @@ fn measure_one(path: PathPlan, seconds: f64) -> Result<Accuracy> {
     })
 }
 
-/// What a stream carries on such a path when nothing else holds it back.
+/// The rate of a stream on such a path when nothing else limits it.
 #[expect(clippy::cast_precision_loss, reason = "buffers are far below 2^52 bytes")]
 fn expectation(mbit: f64, loss: f64, rtt_s: f64, tuning: &Tuning) -> (f64, Bound) {
     let bits_per_rtt = |bytes: f64| bytes * 8.0 / 1e6 / rtt_s.max(1e-9);

@@ -20,12 +20,12 @@ pub(super) struct Device {
     packets: Packets,
 }
 
-/// How packets come.
+/// The form in which packets arrive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Packets {
     /// TCP segments in pieces of up to 64 KiB.
     Pieces,
-    /// One by one.
+    /// One packet at a time.
     Single,
 }
 
@@ -48,7 +48,7 @@ impl Device {
         Ok(Self { file, packets })
     }
 
-    /// Takes a packet from the system, or tells that there is none.
+    /// Takes a packet from the system, or fails with `WouldBlock` when there is none.
     pub(super) fn read(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
         (&self.file).read(buffer)
     }

@@ -49,7 +49,7 @@ impl Host {
     /// Makes a namespace whose only interface is loopback.
     pub(super) fn make(tuning: &Tuning) -> Result<Self> {
         let outside = std::fs::read_link(OWN).context("cannot tell the network namespace of this process")?;
-        // Whoever may not come back must not go.
+        // A thread that could not return to its namespace must not leave it.
         enter(&File::open(OWN)?).context(PERMISSION)?;
         let mut command = Command::new("unshare");
         command.arg("--net").arg(std::env::current_exe()?).args(keeper::arguments(&outside));
@@ -125,7 +125,7 @@ impl Drop for Return {
     }
 }
 
-/// Moves this thread into the namespace behind `path`, for good.
+/// Moves this thread into the namespace at `path`, for good.
 ///
 /// # Errors
 /// When there is none, or this user may not.

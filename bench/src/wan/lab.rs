@@ -20,7 +20,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Lab {
     plan: Plan,
-    // In this order: packets are moved until nobody is left to send any.
+    // Dropped in this order: the relays move packets until no host is left to send any.
     hosts: BTreeMap<String, Host>,
     relays: Vec<Relay>,
 }
@@ -28,15 +28,14 @@ pub struct Lab {
 /// A lab for other programs.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Description {
-    /// By their names.
     pub hosts: BTreeMap<String, HostDescription>,
-    /// In the order in which they were asked for.
+    /// In the order of the plan.
     pub paths: Vec<PathDescription>,
     /// How TCP finds its rate.
     pub congestion_control: String,
     /// Most bytes that TCP buffers for one connection, in each direction.
     pub tcp_buffer_bytes: u64,
-    /// What chance follows from.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
@@ -52,11 +51,11 @@ pub struct HostDescription {
 /// A path for other programs.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct PathDescription {
-    /// Both ends.
+    /// The hosts at its ends.
     pub ends: [EndDescription; 2],
     /// The preset that it follows.
     pub preset: String,
-    /// What it is like.
+    /// Delay, rate, loss and buffer.
     #[serde(flatten)]
     pub shape: PathShape,
     /// Bytes that the line carries in a second, headers and frames included.
@@ -66,7 +65,7 @@ pub struct PathDescription {
 /// An end of a path.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct EndDescription {
-    /// The host.
+    /// Name of the host.
     pub host: String,
     /// Its address on this path: by it, the other end reaches the host.
     pub address: Ipv4Addr,
@@ -99,7 +98,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// What other programs need to know of it.
+    /// The description that other programs need to use it.
     #[must_use]
     pub fn description(&self) -> Description {
         let hosts = self
@@ -128,13 +127,12 @@ impl Lab {
         }
     }
 
-    /// What has gone over each path, there and back.
+    /// The traffic of each path, there and back.
     #[must_use]
     pub fn traffic(&self) -> Vec<[Traffic; 2]> {
         self.relays.iter().map(Relay::traffic).collect()
     }
 
-    /// Its paths.
     #[must_use]
     pub fn paths(&self) -> &[PathPlan] {
         &self.plan.paths
@@ -178,7 +176,7 @@ impl Lab {
         if rtt > MEASURED_RTT_MAX {
             return Relay::start(&devices, links(shape.link()), Duration::ZERO);
         }
-        // What the quickest round trip takes besides the way is taken off the way.
+        // The time of the quickest round trip beyond the path's delay is subtracted from that delay.
         let measured = Relay::start(&devices, links(shape.link().delay_only()), Duration::ZERO)?;
         let round_trips = ping(self.host(near)?, Self::addresses(index), rtt, MEASURED_ROUND_TRIPS)?;
         drop(measured);

@@ -3,7 +3,7 @@
 use super::random::Random;
 use std::time::{Duration, Instant};
 
-/// What one direction of a path is like.
+/// Delay, rate, loss and buffer of one direction of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LinkShape {
     /// Time that a packet is on its way once it has left the line.
@@ -29,7 +29,7 @@ pub(super) struct Link {
     random: Random,
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Fate {
     /// It comes out then.

@@ -1,4 +1,4 @@
-//! What a lab is to be, as a file or the command line says it.
+//! The plan of a lab, as a file or the command line describes it.
 
 use super::host::Tuning;
 use super::preset::{PathShape, Preset};
@@ -19,7 +19,7 @@ const HOST_NAME_LEN_MAX: usize = 64;
 /// A lab: hosts, and the paths between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// At least one.
+    /// Holds at least one.
     pub paths: Vec<PathPlan>,
     /// How all hosts are tuned.
     pub tuning: Tuning,
@@ -34,7 +34,7 @@ pub struct PathPlan {
     pub ends: [String; 2],
     /// The preset that it follows.
     pub preset: String,
-    /// What it is like, after changes.
+    /// The preset's properties after changes.
     pub shape: PathShape,
 }
 
@@ -60,7 +60,7 @@ struct FilePath {
     buffer: Option<String>,
 }
 
-/// What is different from the preset.
+/// The differences from the preset.
 #[derive(Debug, Default)]
 struct Changes {
     rtt_ms: Option<f64>,

@@ -4,14 +4,14 @@ use super::link::{LinkShape, SEGMENT_DATA_LEN, SEGMENT_LINE_LEN};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a path is like; both directions alike.
+/// The properties of a path; both directions are alike.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct PathShape {
     /// Time that a packet takes there and back when nothing waits.
     pub rtt_ms: f64,
     /// Most that a round trip is shorter or longer than that.
     pub jitter_ms: f64,
-    /// Data that one TCP connection can carry at most, in Mbit/s. The line carries headers and frames besides.
+    /// Data that one TCP connection can carry at most, in Mbit/s. The line carries headers and frames in addition.
     pub mbit: f64,
     /// The share of packets that is lost on the way, from 0 to 1.
     pub loss: f64,
@@ -81,7 +81,7 @@ impl Preset {
 }
 
 impl PathShape {
-    /// What the line carries in a round trip, and at least in 10 ms.
+    /// Bytes that the line carries in a round trip, and at least in 10 ms.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limits keep it below 2^40")]
     pub fn fair_buffer_bytes(&self) -> u64 {

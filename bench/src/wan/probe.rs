@@ -1,4 +1,4 @@
-//! What a path does, seen from its ends: round trips of small packets, and one TCP stream.
+//! Measurements of a path from its ends: round trips of small packets, and one TCP stream.
 
 use super::host::Host;
 use super::lab::Lab;
@@ -17,17 +17,14 @@ pub struct RoundTrips {
     pub sent: u32,
     /// Packets of which no answer came.
     pub lost: u32,
-    /// The shortest.
     pub min_ms: f64,
-    /// Half took longer.
     pub median_ms: f64,
     /// One in twenty took longer.
     pub p95_ms: f64,
-    /// The longest.
     pub max_ms: f64,
 }
 
-/// What one TCP stream carried.
+/// The result of one TCP stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stream {
     /// How long it ran.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Longest packet, with the header before it.
 const PACKET_LEN_MAX: usize = (64 << 10) + 64;
 
-/// Buffers that are kept for packets to come.
+/// Free buffers that are kept for later packets.
 const SPARE_BUFFERS_MAX: usize = 256;
 
 /// The last part of a wait is spent awake, as long as waking up usually takes, but at most this long.
@@ -33,7 +33,7 @@ const TIMER_SLACK_NS: u64 = 1;
 const NICE: i32 = -15;
 const REAL_TIME_PRIORITY: &str = "10";
 
-/// What has gone one way so far.
+/// Packets that have gone one way since the start.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Traffic {
     /// Packets that arrived; a piece of many segments counts as one.
@@ -63,8 +63,8 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// Moves packets from the first of `devices` to the second through the first of `links`, and back through the second. What it
-    /// takes a packet to get from the system to the relay and back is `passage`: it counts as a part of the way.
+    /// Moves packets from the first of `devices` to the second through the first of `links`, and back through the second.
+    /// The time from the system to the relay and back is `passage`: it counts as a part of the delay.
     pub(super) fn start(devices: &[Arc<Device>; 2], links: [Link; 2], passage: Duration) -> Result<Self> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let counters = <[Arc<Counters>; 2]>::default();
@@ -90,7 +90,7 @@ impl Relay {
         Ok(Self { stop, threads, counters })
     }
 
-    /// What has gone there, and back.
+    /// The traffic there, and back.
     pub(super) fn traffic(&self) -> [Traffic; 2] {
         self.counters.each_ref().map(|counters| Traffic {
             packets: counters.packets.load(Ordering::Relaxed),
@@ -103,7 +103,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // The counter of an eventfd that nobody reads has room for this one.
+        // The counter of an eventfd that is never read has room for this one.
         rustix::io::write(&*self.stop, &1_u64.to_ne_bytes()).ok();
         for thread in self.threads.drain(..) {
             if let Ok(Err(error)) = thread.join() {
@@ -180,7 +180,7 @@ impl Direction {
         Ok(true)
     }
 
-    /// Waits for a packet of either side, or for the end, which it tells.
+    /// Waits for a packet of either side or for a request to stop, and returns whether to stop.
     fn is_told_to_stop(&mut self) -> Result<bool> {
         let due = self.under_way.front().map(|(due, _)| *due);
         let asleep_until = due.and_then(|due| due.checked_sub(self.usual_lateness));
@@ -212,7 +212,8 @@ impl Direction {
     }
 }
 
-/// Has this thread run as soon as it can. Neither way is open to everybody; without one the path trembles more.
+/// Gives this thread real-time priority, or a better nice value if that fails. Both need privileges; without them
+/// packets are late more often.
 fn come_first() {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut command = Command::new("chrt");

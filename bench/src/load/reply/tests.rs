@@ -26,7 +26,7 @@ fn waiting(step: Step, offset: u64, len: u64) -> Slot {
     slot
 }
 
-/// Hands over `wire` in two parts cut at `at`, and tells what was finished.
+/// Passes `wire` on in two parts cut at `at`, and returns the slots that were finished.
 fn feed(slots: &mut [Slot], wire: &[u8], at: usize) -> Result<Vec<usize>, ReplyError> {
     let mut finished = Vec::new();
     let mut reader = ReplyReader::new();
