@@ -98,7 +98,7 @@ def test_origin_without_a_trusted_certificate_is_refused(
     server = cache(f"roots://{origin.address}", attempts=1)
     with pytest.raises(ClientFailed):
         fetch("xrdcp", ground, server.file_url(PATH))
-    with pytest.raises(ClientFailed, match=r"CN=Stranger CA|CN=localhost.*no CA in"):
+    with pytest.raises(ClientFailed, match=r"CN=Stranger CA|CN=localhost.*its CA is not in"):
         fetch("forebay-get", ground, f"roots://{origin.address}/{PATH}", grid.environment())
 
 
@@ -144,7 +144,7 @@ def test_wrong_files_are_refused_where_they_are_written(ground: Ground, data: Pa
     readable.key.chmod(0o644)
     for tls, words in (
         ({"certificate": "/nonexistent"}, ":15: /nonexistent cannot be read"),
-        ({"certificate": str(host.certificate), "key": str(other.key)}, "does not hold the key of the certificate"),
+        ({"certificate": str(host.certificate), "key": str(other.key)}, "does not contain the key of the certificate"),
         ({"certificate": str(host.certificate), "key": str(readable.key)}, "accessible to all users"),
         ({"ca_dir": "/nonexistent"}, "/nonexistent is not a CA directory"),
     ):
