@@ -80,7 +80,7 @@ def test_certificates_that_prove_nothing_are_refused_with_a_reason(
         "authority": grid.stranger.proxy(grid.stranger.user("Eve")),
         "path length": grid.issuer.proxy(shallow),
         "expired": grid.issuer.proxy(carl, days="-1"),
-        "authenticate": None,
+        "authentication": None,
     }
     server = guarded(TO_THE_GRID, methods=["tls"])
     for reason, credential in credentials.items():
