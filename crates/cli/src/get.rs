@@ -22,7 +22,7 @@ use transfer::transfer;
 /// Copy a file from a server, resuming an interrupted copy, and verify its checksum
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
-    /// root://HOST[:PORT]//path, or roots:// for TLS (default port: 1094)
+    /// `root://HOST[:PORT]//path`, or `roots://` for TLS (default port: 1094)
     url: String,
     /// Target: a file name, a directory, or `-` for standard output [default: the file's name in the current directory]
     #[arg(short, long, value_name = "FILE")]

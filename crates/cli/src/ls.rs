@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 #[derive(Debug, clap::Args)]
 pub(crate) struct LsArgs {
     /// A pattern of cached files, such as '/store/**.root' [default: all]; or a directory of any server,
-    /// root://HOST[:PORT]//path, or roots:// for TLS (default port: 1094)
+    /// `root://HOST[:PORT]//path`, or `roots://` for TLS (default port: 1094)
     #[arg(value_name = "PATTERN|URL")]
     what: Option<String>,
     /// For a URL: also print type, size and modification time (UTC)

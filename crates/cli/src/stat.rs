@@ -11,7 +11,7 @@ use std::io::{self, Write};
 /// Show the metadata of a file or directory on a server
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatArgs {
-    /// root://HOST[:PORT]//path, or roots:// for TLS (default port: 1094)
+    /// `root://HOST[:PORT]//path`, or `roots://` for TLS (default port: 1094)
     url: String,
 }
 

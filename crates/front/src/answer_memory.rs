@@ -22,7 +22,7 @@ impl Default for MemoryPool {
     }
 }
 
-/// Memory of one connection: up to [`CONNECTION_BYTES_MAX`] as long as the pool has any, else one answer after the other. So
+/// Memory of one connection: up to `CONNECTION_BYTES_MAX` as long as the pool has any, else one answer after the other. So
 /// clients that do not take their answers delay no other client.
 #[derive(Clone, Debug)]
 pub struct ConnectionMemory {

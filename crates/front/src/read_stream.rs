@@ -231,7 +231,7 @@ impl<R> AsRef<[u8]> for WithMemory<R> {
     }
 }
 
-/// Reads a range of a file by a thread that may block, within [`DISK_READ_TIME_MAX`].
+/// Reads a range of a file by a thread that may block, within `DISK_READ_TIME_MAX`.
 ///
 /// # Errors
 /// When the disk fails, or takes too long.

@@ -9,7 +9,7 @@ pub type Clock = fn() -> Instant;
 /// Opens a disk, at the start and whenever it may have come back.
 pub type Opener = Box<dyn Fn(VolumeId) -> Result<Arc<dyn Disk>, StoreError> + Send + Sync>;
 
-/// One disk of a [`DiskSet`].
+/// One disk of a [`DiskSet`](crate::DiskSet).
 pub struct VolumeSpec {
     pub path: PathBuf,
     /// Its share of new files, relative to the other disks', for the same room.
