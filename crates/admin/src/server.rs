@@ -7,7 +7,7 @@ use crate::{
 use forebay_engine::Engine;
 use forebay_telemetry::Readiness;
 
-/// What operations work with.
+/// The parts of the server that operations use.
 pub(crate) struct Server {
     pub(crate) engine: Engine,
     pub(crate) readiness: Readiness,

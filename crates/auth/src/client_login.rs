@@ -71,6 +71,9 @@ struct Current {
 
 impl ClientLogin {
     /// A login at a server that has sent `list`.
+    ///
+    /// # Errors
+    /// When the list cannot be understood.
     pub fn new(list: &[u8], credentials: Arc<Credentials>, place: LoginPlace) -> Result<Self, LoginError> {
         let names = String::from_utf8_lossy(list);
         let names: Vec<_> = names.split("&P=").skip(1).filter_map(|item| item.split(',').next()).collect();
@@ -80,6 +83,9 @@ impl ClientLogin {
     }
 
     /// The first message of the next protocol that we have something for.
+    ///
+    /// # Errors
+    /// When there is none left.
     pub fn begin_next(&mut self, now: UnixTime) -> Result<AuthMessage, LoginError> {
         while let Some(offer) = self.offers.next() {
             match self.begin(&offer, now) {

@@ -63,6 +63,9 @@ impl Credentials {
     }
 
     /// The same with a certificate or proxy.
+    ///
+    /// # Errors
+    /// When the crypto library fails.
     pub fn with_certificate(self, gsi: Arc<GsiClientSettings>) -> Result<Self, ErrorStack> {
         let chain = gsi.credential().chain().to_pem()?;
         let ends = gsi.credential().valid_until();

@@ -28,6 +28,8 @@ pub enum FqanError {
 
 impl Fqan {
     /// Reads the text form.
+    ///
+    /// # Errors
     pub fn parse(text: &str) -> Result<Self, FqanError> {
         if text.len() > FQAN_LEN_MAX {
             return Err(FqanError::TooLong);

@@ -124,6 +124,9 @@ pub fn write_offers(offers: &[Offer]) -> Result<String, OffersError> {
 }
 
 /// The protocols of a server's list that are spoken here, in its order. A NUL ends the list.
+///
+/// # Errors
+/// When it is too long or of another form.
 pub fn parse_offers(list: &[u8]) -> Result<Vec<Offer>, OffersError> {
     let list = list.split(|&byte| byte == 0).next().unwrap_or_default();
     if list.len() > OFFERS_LEN_MAX {
@@ -175,6 +178,9 @@ pub struct TooManyBindings {
 
 impl Bindings {
     /// A list of bindings; capitals in host patterns do not count.
+    ///
+    /// # Errors
+    /// When there are too many.
     pub fn new(mut bindings: Vec<Binding>) -> Result<Self, TooManyBindings> {
         if bindings.len() > BINDINGS_MAX {
             return Err(TooManyBindings { count: bindings.len() });

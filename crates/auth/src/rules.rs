@@ -69,6 +69,9 @@ pub struct TooManyGrants {
 
 impl Grants {
     /// A list of rules.
+    ///
+    /// # Errors
+    /// When there are too many.
     pub fn new(rules: Vec<Grant>) -> Result<Self, TooManyGrants> {
         if rules.len() > GRANTS_MAX {
             return Err(TooManyGrants { count: rules.len() });

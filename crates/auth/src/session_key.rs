@@ -84,6 +84,9 @@ pub enum SessionKeyError {
 
 impl SessionKey {
     /// Takes the first bytes of `secret` as the key, as all peers do.
+    ///
+    /// # Errors
+    /// When the secret is too short.
     pub fn new(cipher: SessionCipher, secret: &[u8], init_vector: InitVector) -> Result<Self, SessionKeyError> {
         let key_len = cipher.key_len();
         let error = SessionKeyError::SecretTooShort { secret_len: secret.len(), key_len };

@@ -247,6 +247,9 @@ impl RequestSigner {
     }
 
     /// The signature to send before a request; `None` when it needs none.
+    ///
+    /// # Errors
+    /// When the crypto library fails.
     pub fn sign(
         &mut self,
         header: &[u8; HEADER_LEN],

@@ -36,6 +36,9 @@ struct OriginPattern {
 impl AllowList {
     /// The list of `patterns`, each `HOST`, `HOST:PORT` or `HOST:*`. In `HOST`, `*` stands for any run of characters,
     /// dots included; in a leading `*.` it stands for one character at least. No port means 1094.
+    ///
+    /// # Errors
+    /// Names the first pattern of another form.
     pub fn parse<T: AsRef<str>>(patterns: &[T]) -> Result<Self, AllowListError> {
         if patterns.len() > PATTERNS_MAX {
             return Err(AllowListError::TooMany { count: patterns.len() });

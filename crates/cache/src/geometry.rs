@@ -27,6 +27,9 @@ pub enum GeometryError {
 
 impl Geometry {
     /// The geometry of a file of `file_size` bytes in blocks of `block_size` bytes.
+    ///
+    /// # Errors
+    /// When a number does not fit the record on disk.
     pub const fn new(block_size: u64, file_size: u64) -> Result<Self, GeometryError> {
         if block_size == 0 || block_size > i64::MAX as u64 {
             return Err(GeometryError::BlockSize(block_size));
@@ -42,6 +45,9 @@ impl Geometry {
     }
 
     /// The geometry of a new file.
+    ///
+    /// # Errors
+    /// When the file is too large for the block size.
     pub const fn of_new_file(block_size: BlockSize, file_size: u64) -> Result<Self, GeometryError> {
         Self::new(block_size.bytes(), file_size)
     }

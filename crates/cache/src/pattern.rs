@@ -43,6 +43,8 @@ struct Retry {
 }
 
 impl PathPattern {
+    /// # Errors
+    /// See [`PathPatternError`].
     pub fn parse(pattern: &str) -> Result<Self, PathPatternError> {
         if !pattern.starts_with('/') && !pattern.starts_with("**") {
             return Err(PathPatternError::Start { pattern: pattern.to_owned() });

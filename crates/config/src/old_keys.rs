@@ -16,7 +16,7 @@ pub(crate) struct OldKey {
     pub(crate) now: Now,
 }
 
-/// What the present release does with the value of an old key.
+/// The treatment of the value of an old key.
 #[derive(Debug)]
 pub(crate) enum Now {
     /// The value is used for this key of the same table.

@@ -44,6 +44,8 @@ pub struct ScrubProgress {
 const OPERATION: &str = "reading";
 
 impl Index {
+    /// # Errors
+    /// When the index cannot be read.
     pub fn get(&self, key: &CacheKey) -> Result<Option<Record>, IndexError> {
         self.read(|transaction| {
             let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
@@ -53,6 +55,9 @@ impl Index {
     }
 
     /// The key and the record of entry number `id`.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
     pub fn get_id(&self, id: EntryId) -> Result<Option<(CacheKey, Record)>, IndexError> {
         self.read(|transaction| {
             let keys = transaction.open_table(KEYS).map_err(Error::store(OPERATION))?;
@@ -64,6 +69,9 @@ impl Index {
     }
 
     /// The keys of entries; `None` for a number that no entry has any more.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
     pub fn keys(&self, ids: &[EntryId]) -> Result<Vec<Option<CacheKey>>, IndexError> {
         self.read(|transaction| {
             let keys = transaction.open_table(KEYS).map_err(Error::store(OPERATION))?;
@@ -76,6 +84,9 @@ impl Index {
     }
 
     /// The checksums of chunk `chunk` of the blocks of entry number `id`; none are known when there is no such chunk.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
     pub fn block_sums(&self, id: EntryId, chunk: u32) -> Result<BlockSums, IndexError> {
         self.read(|transaction| {
             let table = transaction.open_table(SUMS).map_err(Error::store(OPERATION))?;
@@ -85,6 +96,9 @@ impl Index {
     }
 
     /// Up to `limit` entries after `after` in the order of their keys, from the first one without it.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
     pub fn page(&self, after: Option<&CacheKey>, limit: usize) -> Result<Vec<(CacheKey, Record)>, IndexError> {
         self.read(|transaction| {
             let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
@@ -100,6 +114,8 @@ impl Index {
         })
     }
 
+    /// # Errors
+    /// When the index cannot be read.
     pub fn count(&self) -> Result<u64, IndexError> {
         self.read(|transaction| {
             let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
@@ -134,21 +150,33 @@ impl Index {
 
     /// Whether every entry on disk number `volume`, with its root at `root`, has a record: false until
     /// [`Self::set_walked`].
+    ///
+    /// # Errors
+    /// When the index cannot be read.
     pub fn is_walked(&self, volume: u16, root: &Path) -> Result<bool, IndexError> {
         self.guarded(|| Ok(self.meta(&walked_name(volume))? == Some(mark_of(root))))
     }
 
     /// Notes that a walk over a disk has ended.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
     pub fn set_walked(&self, volume: u16, root: &Path) -> Result<(), IndexError> {
         self.write(|writer| writer.set_meta(&walked_name(volume), mark_of(root)))
     }
 
     /// Notes that entries may be missing: every disk is to be walked again.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
     pub fn forget_walks(&self) -> Result<(), IndexError> {
         self.write(|writer| writer.clear_meta(META_WALKED))
     }
 
     /// How far the last scrub has come.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
     pub fn scrub_progress(&self) -> Result<ScrubProgress, IndexError> {
         self.guarded(|| {
             let last = self.meta(META_SCRUB_LAST)?.filter(|&id| id != 0).map(EntryId);
@@ -158,6 +186,9 @@ impl Index {
     }
 
     /// Notes how far a scrub has come.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
     pub fn set_scrub_progress(&self, progress: ScrubProgress) -> Result<(), IndexError> {
         self.write(|writer| {
             writer.set_meta(META_SCRUB_LAST, progress.last.map_or(0, |id| id.0))?;
@@ -172,6 +203,9 @@ impl Index {
 
     /// Takes the index into use. When it was not let go before, what was noted last has not been committed: then entries may
     /// have come since [`Self::missed_since`].
+    ///
+    /// # Errors
+    /// When the index cannot be read or written.
     pub fn begin_use(&self) -> Result<(), IndexError> {
         self.guarded(|| {
             let was_in_use = self.meta(META_IN_USE)? == Some(1);
@@ -186,16 +220,25 @@ impl Index {
     }
 
     /// Lets the index go: everything that was noted is committed.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
     pub fn end_use(&self) -> Result<(), IndexError> {
         self.write(|writer| writer.set_meta(META_IN_USE, 0))
     }
 
     /// Since when entries may have come that are not in the index, in seconds of the Unix epoch.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
     pub fn missed_since(&self) -> Result<Option<i64>, IndexError> {
         self.guarded(|| Ok(self.meta(META_MISSED_SINCE)?.map(u64::cast_signed)))
     }
 
     /// Notes that what was missed has been found.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
     pub fn forget_missed(&self) -> Result<(), IndexError> {
         self.write(|writer| writer.clear_meta(META_MISSED_SINCE))
     }

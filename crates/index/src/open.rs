@@ -59,11 +59,17 @@ impl Index {
     }
 
     /// Moves the file of an index aside that turned out to be damaged, so that the next [`Index::open`] begins a new one.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
     pub fn discard(path: &Path) -> Result<(), IndexError> {
         move_aside(path)
     }
 
     /// Opens the index that `backend` holds.
+    ///
+    /// # Errors
+    /// When it holds something else, or fails.
     pub fn with_backend(backend: impl StorageBackend, options: IndexOptions) -> Result<(Self, Found), IndexError> {
         // The store below panics on some damages instead of reporting them.
         catch_unwind(AssertUnwindSafe(|| open_backend(backend, options)))

@@ -7,9 +7,15 @@ use std::{fmt, path::PathBuf};
 /// Where an index is kept. All methods block.
 pub trait IndexPlace: fmt::Debug + Send + Sync {
     /// Opens the index, or begins a new one.
+    ///
+    /// # Errors
+    /// See [`Index::open`].
     fn open(&self) -> Result<(Index, Found), IndexError>;
 
     /// Puts an index aside that turned out to be damaged, after it was closed: the next [`Self::open`] begins a new one.
+    ///
+    /// # Errors
+    /// When that cannot be done.
     fn discard(&self) -> Result<(), IndexError>;
 }
 

@@ -96,6 +96,8 @@ pub struct NegativeLength {
 }
 
 impl RequestHeader {
+    /// # Errors
+    /// When the length is negative.
     pub fn decode(bytes: &[u8; REQUEST_HEADER_LEN]) -> Result<Self, NegativeLength> {
         let [id0, id1, code0, code1, params @ .., len0, len1, len2, len3] = *bytes;
         let stream_id = StreamId([id0, id1]);
@@ -126,6 +128,8 @@ pub struct ResponseHeader {
 }
 
 impl ResponseHeader {
+    /// # Errors
+    /// When the length is negative.
     pub fn decode(bytes: &[u8; RESPONSE_HEADER_LEN]) -> Result<Self, NegativeLength> {
         let [id0, id1, status0, status1, len @ ..] = *bytes;
         let stream_id = StreamId([id0, id1]);

@@ -45,6 +45,9 @@ fn count_panics() {
 }
 
 /// Simulates one seed; the failure has the violations that were found.
+///
+/// # Errors
+/// The invariant that did not hold.
 pub fn run(seed: u64) -> Result<Summary, Failure> {
     count_panics();
     PANICS.set(0);

@@ -25,6 +25,9 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError>;
 
     /// As [`Self::create_entry`], unless there is an entry, or what may be one: then that is left alone, and `None` is returned.
+    ///
+    /// # Errors
+    /// As for [`Self::create_entry`], and [`Self::open_entry`].
     fn create_entry_if_free(
         &self,
         key: &CacheKey,
@@ -74,6 +77,9 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>>;
 
     /// Removes the entry of `key`, the record first. A missing entry is not an error.
+    ///
+    /// # Errors
+    /// When the disk fails.
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError>;
 
     /// Removes the entries of `keys`, each record first, and directories that this leaves empty; what became of each, in the
@@ -84,6 +90,9 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Makes the removals of [`Self::remove_entries`] durable, so that creating one of these entries again need not.
+    ///
+    /// # Errors
+    /// When the disk fails.
     fn settle_removals(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -92,15 +101,24 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// epoch), or was sent there: then it stays as it is, and this is false. True if no other process could read it anyway.
     ///
     /// A process that sends others there sets the time of access first and checks the permissions then: so one of both notices the other.
+    ///
+    /// # Errors
+    /// When the disk fails.
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
         let _ = (key, since);
         Ok(true)
     }
 
     /// Notes that the entry of `key` was used at `now` (seconds of the Unix epoch), for the choice of what to purge.
+    ///
+    /// # Errors
+    /// When there is no such entry, or the disk fails.
     fn touch(&self, key: &CacheKey, now: i64) -> Result<(), StoreError>;
 
     /// The room of the file system, as of now.
+    ///
+    /// # Errors
+    /// When the disk does not report it.
     fn space(&self) -> Result<Space, StoreError>;
 
     /// Where the data file of `key` is, for clients that see the same file system.
@@ -134,9 +152,15 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
 
     /// Begins a walk over the entries of `volume`: all of them, or those in directories in which something was created or
     /// removed since a time in seconds of the Unix epoch.
+    ///
+    /// # Errors
+    /// When the disk fails.
     fn scan(&self, volume: VolumeId, changed_since: Option<i64>) -> Result<Box<dyn Scan>, StoreError>;
 
     /// Writes, syncs and reads back a small file on `volume`; a disk of several is back in use when that succeeds.
+    ///
+    /// # Errors
+    /// When the disk fails.
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError>;
 }
 
@@ -163,6 +187,9 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
     fn write_vectored_at(&self, offset: u64, chunks: &[Bytes]) -> io::Result<()>;
 
     /// Fills `buffer` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// When the disk fails, or the file ends before.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
     /// Makes everything written before this call durable.

@@ -43,6 +43,9 @@ impl DiskSet {
     ///
     /// # Panics
     /// When there are no disks, or more than 256.
+    ///
+    /// # Errors
+    /// When no disk can be opened.
     pub fn open(specs: Vec<VolumeSpec>, limits: HealthLimits, clock: Clock) -> Result<Self, StoreError> {
         assert!((1..=VOLUMES_MAX).contains(&specs.len()), "a set of {} disks", specs.len());
         let mut first_error = None;

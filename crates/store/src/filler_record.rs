@@ -60,6 +60,9 @@ impl FillerRecord {
     }
 
     /// Reads the record of the store below `root`; `None` when there is none that can be understood.
+    ///
+    /// # Errors
+    /// When the disk fails.
     pub fn read(root: &Path) -> Result<Option<Self>, StoreError> {
         let path = root.join(RECORD);
         let mut text = Vec::new();
@@ -73,6 +76,9 @@ impl FillerRecord {
 
     /// Refuses the store below `root` to this process at `now_ms` while a process on another machine fills it. On one machine the
     /// lock of the store decides, which ends with its holder.
+    ///
+    /// # Errors
+    /// [`StoreError::Filled`]. An unreadable record is ignored.
     pub fn refuse_second(root: &Path, now_ms: i64) -> Result<(), StoreError> {
         match Self::read(root) {
             // Host names may be equal on several machines; the id of a boot is not.
@@ -120,6 +126,9 @@ impl FillerRecord {
     }
 
     /// Removes this record from the store below `root`, if it is there.
+    ///
+    /// # Errors
+    /// When the disk fails.
     pub fn remove(&self, root: &Path) -> Result<(), StoreError> {
         // Another run may have taken the store over: its record stays.
         if Self::read(root)?.is_none_or(|record| record.instance != self.instance) {

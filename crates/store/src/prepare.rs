@@ -43,6 +43,9 @@ pub(crate) struct Prepared {
 
 /// Checks that `root` can be a store: it is created if need be, and must be a directory that can be written to. The
 /// store may be in use.
+///
+/// # Errors
+/// Says what is wrong.
 pub fn check(root: &Path) -> Result<StoreReport, StoreError> {
     prepare(root, Permissions::default()).map(|prepared| prepared.report)
 }

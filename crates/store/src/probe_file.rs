@@ -31,6 +31,9 @@ pub struct ProbeFile {
 
 impl ProbeFile {
     /// The probe file of the store at `root`; `None` when there is none, or none that is well-formed. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
     pub fn find(root: &Path) -> io::Result<Option<Self>> {
         let path = root.join(NAME);
         let flags = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
@@ -46,6 +49,9 @@ impl ProbeFile {
     }
 
     /// The probe file of the store at `root`, created unless there is a good one. The store must be this process's own. Blocking.
+    ///
+    /// # Errors
+    /// When it cannot be read or made.
     pub fn keep(root: &Path) -> io::Result<Self> {
         let found = match Self::find(root)? {
             Some(found) => found,

@@ -39,12 +39,21 @@ pub trait Faults: fmt::Debug + Send + Sync + 'static {
     fn write_records(&self, disk: &LocalDisk, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>>;
 
     /// Writes to a data file, or fails after a part.
+    ///
+    /// # Errors
+    /// The fault, or the error of the disk.
     fn write(&self, data: &Arc<dyn DataFile>, offset: u64, chunks: &[Bytes]) -> io::Result<()>;
 
     /// Syncs a data file, or fails.
+    ///
+    /// # Errors
+    /// The fault, or the error of the disk.
     fn sync(&self, data: &Arc<dyn DataFile>) -> io::Result<()>;
 
     /// Stands in for a sync of the whole file system.
+    ///
+    /// # Errors
+    /// The fault, or the error of the disk.
     fn sync_all(&self) -> io::Result<()>;
 
     /// Whether to report a gain as [`Disk::gains_from_batch_sync`] does.

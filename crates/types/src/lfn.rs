@@ -31,6 +31,9 @@ pub enum LfnError {
 
 impl Lfn {
     /// Parses a path, squeezing `//` and `/./`; a trailing slash is dropped except in `/` itself.
+    ///
+    /// # Errors
+    /// See [`LfnError`].
     pub fn parse(path: &str) -> Result<Self, LfnError> {
         if path.is_empty() {
             return Err(LfnError::Missing);
@@ -89,6 +92,9 @@ pub struct RequestPath {
 
 impl RequestPath {
     /// Parses a request's payload: at most one trailing NUL is dropped, the first `?` ends the path.
+    ///
+    /// # Errors
+    /// See [`LfnError`].
     pub fn parse(payload: &[u8]) -> Result<Self, LfnError> {
         let payload = payload.strip_suffix(b"\0").unwrap_or(payload);
         let text = std::str::from_utf8(payload).map_err(|_| LfnError::NotUtf8)?;

@@ -142,6 +142,9 @@ impl GsiClient {
     }
 
     /// Takes a challenge. Costs milliseconds of computing; much more the first time that a server's group is seen.
+    ///
+    /// # Errors
+    /// Why the server is refused, or what went wrong.
     pub fn handle(&mut self, message: &[u8], now: UnixTime) -> Result<ClientStep, GsiError> {
         if now.seconds_since(self.started_at) > HANDSHAKE_S_MAX {
             return Err(GsiError::TooSlow);
@@ -157,6 +160,9 @@ impl GsiClient {
     }
 
     /// The server has accepted: gives the key that both sides share, for signed requests.
+    ///
+    /// # Errors
+    /// When the server has not proved who it is.
     pub fn finish(self) -> Result<SessionKey, GsiError> {
         match self.state {
             State::Shown(shown) => Ok(shown.session_key),

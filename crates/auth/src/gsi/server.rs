@@ -97,6 +97,9 @@ impl GsiServer {
     }
 
     /// Takes the client's next message. Costs milliseconds of computing, and a tenth of a second when it asks for a proxy.
+    ///
+    /// # Errors
+    /// Why the client is refused.
     pub fn handle(&mut self, message: &[u8], now: UnixTime) -> Result<ServerStep, GsiError> {
         let message = Buffer::parse(message)?;
         match (std::mem::replace(&mut self.state, State::Over), message.step()) {

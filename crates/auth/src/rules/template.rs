@@ -82,6 +82,9 @@ impl<'a> Names<'a> {
 
 impl PathTemplate {
     /// Reads `/path/with/{user}`; squeezes slashes as paths of requests are squeezed.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
     pub fn parse(text: &str) -> Result<Self, PathTemplateError> {
         let excerpt = || text.chars().take(80).collect::<String>();
         let error = |problem| PathTemplateError::Path { text: excerpt(), problem };

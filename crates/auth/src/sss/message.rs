@@ -136,6 +136,9 @@ impl SssParams {
     }
 
     /// Reads the text in a server's list.
+    ///
+    /// # Errors
+    /// When it is of another form.
     pub fn parse(text: &str) -> Result<Self, SssError> {
         let rest = text.strip_prefix("0.").ok_or(SssError::Params)?;
         let (lifetime, keytab) = rest.split_once(':').ok_or(SssError::Params)?;
@@ -149,6 +152,9 @@ impl SssParams {
 
 /// The message of a client that is `user`, sealed with `key` at `now`. It is good for the server's lifetime only, and on the
 /// connection from `local` only, which must be as the server sees it.
+///
+/// # Errors
+/// When the crypto library fails.
 pub fn sss_message(
     key: &SssKey,
     user: &str,
@@ -170,6 +176,9 @@ pub fn sss_message(
 }
 
 /// Verifies a client's message, which none of those `seen` may be. `login` is the name that the client logged in with, should it ask.
+///
+/// # Errors
+/// Says why it was refused; nothing of it that is secret.
 pub fn verify_sss_message(
     message: &[u8],
     keytab: &Keytab,

@@ -13,12 +13,18 @@ const SCHEME: &[u8] = b"bearer";
 
 impl Token {
     /// The token of an `Authorization` header; `None` when the header is of another scheme.
+    ///
+    /// # Errors
+    /// When the value of the header is not a token.
     pub fn from_header(value: &[u8]) -> Result<Option<Self>, TokenTextError> {
         without_scheme(value).map(Self::parse).transpose()
     }
 
     /// The token in opaque data (`authz=Bearer%20…&…`; the scheme may be missing); `None` when there is none. Of several,
     /// the first counts.
+    ///
+    /// # Errors
+    /// When the parameter is not a token.
     pub fn from_opaque(opaque: &str) -> Result<Option<Self>, TokenTextError> {
         let Some(value) = opaque.split('&').find_map(authz_value) else { return Ok(None) };
         let decoded: Zeroizing<Vec<u8>> = Zeroizing::new(percent_decode_str(value).collect());

@@ -50,6 +50,9 @@ pub fn discovery_urls(issuer: &str) -> Vec<String> {
 ///
 /// Keys are trusted over https only; an issuer that is itself named with http, which a configuration must allow, may keep them
 /// there.
+///
+/// # Errors
+/// Says why the document was refused.
 pub fn parse_discovery(json: &[u8], issuer: &str) -> Result<String, DiscoveryError> {
     if json.len() > DISCOVERY_LEN_MAX {
         return Err(DiscoveryError::TooLong { len: json.len() });

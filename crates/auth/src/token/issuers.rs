@@ -201,6 +201,9 @@ impl Issuers {
     }
 
     /// Verifies `token`, which a client at `host` gave, at the time `now`.
+    ///
+    /// # Errors
+    /// Says why it was refused. Callers fetch keys when [`TokenError::asks_for_keys`], and not too often.
     pub fn verify(&self, token: &Token, host: &str, now: UnixTime) -> Result<Identity, TokenError> {
         let jwt = Jwt::parse(token)?;
         let claims: Claims = jwt.claims()?;

@@ -23,6 +23,9 @@ pub enum TokenTextError {
 
 impl Token {
     /// Takes the text of a token; white space around it is dropped.
+    ///
+    /// # Errors
+    /// When the text can be no token.
     pub fn parse(text: &[u8]) -> Result<Self, TokenTextError> {
         let text = text.trim_ascii();
         if text.is_empty() {

@@ -55,6 +55,9 @@ impl ZtnParams {
     }
 
     /// Reads the text in a server's list. Options before the version are left alone, as the stock client does.
+    ///
+    /// # Errors
+    /// When it is of another form.
     pub fn parse(text: &str) -> Result<Self, ZtnError> {
         let mut fields = text.split(':');
         let _options_and_version: u64 = fields.next().and_then(|field| field.parse().ok()).ok_or(ZtnError::Params)?;
@@ -87,6 +90,9 @@ pub fn ztn_message(token: &Token, server: ZtnParams) -> Result<Zeroizing<Vec<u8>
 }
 
 /// The token in a client's message. Stock clients pad it.
+///
+/// # Errors
+/// Says why the message was refused.
 pub fn parse_ztn_message(message: &[u8]) -> Result<Token, ZtnError> {
     let (header, rest) = message.split_first_chunk::<HEADER_LEN>().ok_or(ZtnError::Truncated)?;
     let [n0, n1, n2, n3, version, op, _, _, len_high, len_low] = *header;

@@ -103,6 +103,9 @@ impl Certificate {
     }
 
     /// Takes a certificate that the crypto library has read.
+    ///
+    /// # Errors
+    /// See [`Certificate::from_der`].
     pub fn from_x509(x509: X509) -> Result<Self, CertificateError> {
         let der = x509.to_der()?;
         if der.len() > CERTIFICATE_LEN_MAX {
@@ -171,6 +174,8 @@ impl Certificate {
         &self.der
     }
 
+    /// # Errors
+    /// When the crypto library fails.
     pub fn public_key(&self) -> Result<PKey<Public>, ErrorStack> {
         self.x509.public_key()
     }

@@ -62,6 +62,9 @@ impl Chain {
     }
 
     /// Takes certificates of the crypto library, in whatever order they stand.
+    ///
+    /// # Errors
+    /// See [`Chain::from_pem`].
     pub fn from_x509(certificates: Vec<X509>) -> Result<Self, ChainError> {
         if certificates.len() > CHAIN_CERTIFICATES_MAX {
             return Err(ChainError::TooMany);
@@ -70,6 +73,9 @@ impl Chain {
     }
 
     /// Takes certificates in whatever order they stand.
+    ///
+    /// # Errors
+    /// See [`Chain::from_pem`].
     pub fn from_certificates(mut certificates: Vec<Certificate>) -> Result<Self, ChainError> {
         if certificates.len() > CHAIN_CERTIFICATES_MAX {
             return Err(ChainError::TooMany);
@@ -157,6 +163,9 @@ impl Chain {
     }
 
     /// The proxies and the end entity as PEM text, the leaf first, as sent to a peer.
+    ///
+    /// # Errors
+    /// When the crypto library fails.
     pub fn to_pem(&self) -> Result<Vec<u8>, ErrorStack> {
         let mut pem = Vec::new();
         for certificate in self.certificates.iter().take(self.end_entity + 1) {

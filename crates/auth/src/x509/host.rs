@@ -21,6 +21,9 @@ pub struct HostError {
 /// The alternative names decide, if there are any: DNS names, `*` standing for one whole first label of three or more; for an
 /// address the IP addresses. Only a certificate without alternative names may name the host in its last common name, by itself
 /// or after `service/`.
+///
+/// # Errors
+/// When it is not.
 pub fn check_host(certificate: &Certificate, host: &str) -> Result<(), HostError> {
     let host = host.strip_suffix('.').unwrap_or(host);
     let address = host.parse::<IpAddr>().ok();

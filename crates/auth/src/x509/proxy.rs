@@ -106,6 +106,9 @@ pub struct ProxyRequest {
 
 impl ProxyRequest {
     /// Makes a key, and the request for a proxy of the one whom `chain` stands for. Costs a tenth of a second of computing.
+    ///
+    /// # Errors
+    /// When the crypto library fails.
     pub fn new(chain: &Chain) -> Result<Self, ProxyError> {
         let key = PKey::from_rsa(Rsa::generate(PROXY_BITS)?)?;
         let mut request = X509Req::builder()?;

@@ -152,6 +152,9 @@ impl TrustAnchors {
     }
 
     /// Adds the signing policy of one or several authorities.
+    ///
+    /// # Errors
+    /// When it is not understood.
     pub fn add_signing_policy(&mut self, bytes: &[u8]) -> Result<SigningPolicy, SigningPolicyError> {
         let policy = SigningPolicy::parse(bytes)?;
         self.keep_signing_policy(policy.clone());
@@ -171,6 +174,9 @@ impl TrustAnchors {
     /// Whether the chain leads to a trusted authority by the rules, at the time `now`.
     ///
     /// Costs one check of a signature for each certificate, and one more for each revocation list that is used: 0.1 ms or so.
+    ///
+    /// # Errors
+    /// Why it is not trusted.
     pub fn verify(&self, chain: &Chain, rules: &TrustRules, now: UnixTime) -> Result<(), TrustError> {
         if chain.is_limited() && !rules.allow_limited {
             return Err(TrustError::Limited { subject: chain.subject().to_owned() });

@@ -32,6 +32,9 @@ pub enum CinfoVersion {
 
 impl CinfoVersion {
     /// The version that `bytes` claim.
+    ///
+    /// # Errors
+    /// When there is none, or another one.
     pub fn of(bytes: &[u8]) -> Result<Self, CinfoError> {
         Fields::new(bytes).version()
     }

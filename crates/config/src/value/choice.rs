@@ -57,7 +57,7 @@ pub(crate) struct Probe;
 /// Whether clients read complete files from the file system themselves.
 pub(crate) struct Visibility;
 
-/// What proves the identity of this cache to an origin.
+/// The proof of identity that this cache shows to an origin.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum CredentialMethod {
     None,

@@ -19,7 +19,7 @@ impl Engine {
         let catalog = self.context().catalog.as_ref().ok_or(Error::NoIndex)?;
         // Bounded: a page is collected in memory before it is sent.
         let page = catalog.page(after.cloned(), limit.min(ENTRIES_PER_PAGE_MAX)).await.ok_or(Error::NoIndex)?;
-        Ok(page.into_iter().map(|(key, record)| self.told(key, record)).collect())
+        Ok(page.into_iter().map(|(key, record)| self.entry_info(key, record)).collect())
     }
 
     /// An entry; `None` when there is none of this key.
@@ -29,7 +29,7 @@ impl Engine {
     pub async fn entry(&self, key: &CacheKey) -> Result<Option<EntryInfo>, Error> {
         let catalog = self.context().catalog.as_ref().ok_or(Error::NoIndex)?;
         let record = catalog.record(key).await.ok_or(Error::NoIndex)?;
-        Ok(record.map(|record| self.told(key.clone(), record)))
+        Ok(record.map(|record| self.entry_info(key.clone(), record)))
     }
 
     /// How the index is.
@@ -38,7 +38,7 @@ impl Engine {
         self.context().catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state())
     }
 
-    fn told(&self, key: CacheKey, record: forebay_index::Record) -> EntryInfo {
+    fn entry_info(&self, key: CacheKey, record: forebay_index::Record) -> EntryInfo {
         // Looked up per entry without a lock across the page: the answer is a snapshot anyway.
         let is_open = self.open_files().find(&key).is_some_and(|file| file.is_open());
         EntryInfo::new(key, record, is_open)

@@ -132,7 +132,7 @@ async fn watch_answers(manager: &Arc<Manager>) {
 
 /// Waits until the server ends the connection, or for `deadline`.
 async fn until_end_of(mut stream: TcpStream, deadline: Instant) {
-    // What it says besides is of no interest; the next ping notices that it has ended.
+    // Further bytes from it are of no interest; the next ping notices that it has ended.
     let _ = timeout_at(deadline, stream.read(&mut [0; 1])).await;
 }
 

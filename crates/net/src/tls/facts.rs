@@ -47,7 +47,7 @@ impl PeerCertificate {
         let (Some(leaf), Some(trust)) = (ssl.peer_certificate(), trust) else { return Self::None };
         if let Some(objection) = Objection::of(ssl) {
             return match objection.to_error(trust, "") {
-                TlsError::Distrusted { subject, reason } => Self::Refused(format!("{subject}: {}", told(&reason))),
+                TlsError::Distrusted { subject, reason } => Self::Refused(format!("{subject}: {}", for_peer(&reason))),
                 error => Self::Refused(error.to_string()),
             };
         }
@@ -67,7 +67,7 @@ impl PeerCertificate {
 }
 
 /// The reason in the form sent to the peer: without names of local files.
-fn told(reason: &DistrustReason) -> String {
+fn for_peer(reason: &DistrustReason) -> String {
     match reason {
         DistrustReason::UnknownCa { .. } => "no trusted certification authority has issued it".to_owned(),
         DistrustReason::NoRevocationList { .. } => {

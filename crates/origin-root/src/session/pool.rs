@@ -24,7 +24,7 @@ pub struct Pool {
     circuit: Circuit,
     source: Arc<dyn CredentialSource>,
     /// For a client without credentials.
-    nobody: Arc<Credentials>,
+    without_delegation: Arc<Credentials>,
     slots: Mutex<HashMap<Contact, Arc<Slot>>>,
 }
 
@@ -54,8 +54,8 @@ impl Pool {
     #[must_use]
     pub fn secured(options: PoolOptions, tls: Option<TlsConnector>, source: Arc<dyn CredentialSource>) -> Arc<Self> {
         let circuit = Circuit::new(options.circuit_time);
-        let nobody = Arc::new(Credentials::of_client());
-        Arc::new(Self { circuit, dialer: Dialer { options, tls }, source, nobody, slots: Mutex::default() })
+        let without_delegation = Arc::new(Credentials::of_client());
+        Arc::new(Self { circuit, dialer: Dialer { options, tls }, source, without_delegation, slots: Mutex::default() })
     }
 
     /// The credentials that are shown to `endpoint` for a request under `delegation`.
@@ -68,12 +68,12 @@ impl Pool {
         delegation: &DelegatedCredentials,
         is_home: bool,
     ) -> Arc<Credentials> {
-        let of_client = || delegation.credentials().unwrap_or_else(|| Arc::clone(&self.nobody));
+        let of_client = || delegation.credentials().unwrap_or_else(|| Arc::clone(&self.without_delegation));
         match self.source.towards(endpoint) {
             CredentialUse::OfClient => of_client(),
             CredentialUse::Own(own) if !delegation.is_insisting() => own,
             CredentialUse::Own(own) if is_home || own.prove_something() => of_client(),
-            CredentialUse::Own(_) => Arc::clone(&self.nobody),
+            CredentialUse::Own(_) => Arc::clone(&self.without_delegation),
         }
     }
 

@@ -125,6 +125,9 @@ impl DirlistDecoder {
     }
 
     /// Ends the listing: adds an entry that nothing ended.
+    ///
+    /// # Errors
+    /// When a name lacks its stat.
     pub fn finish(mut self, entries: &mut Vec<DirEntry>) -> Result<(), ResponseError> {
         if !self.partial_line.is_empty() {
             self.handle_line(entries)?;

@@ -14,6 +14,8 @@ pub struct ErrorBody {
 }
 
 impl ErrorBody {
+    /// # Errors
+    /// When it is too short for a code.
     pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
         let mut reader = Reader::new(body);
         let code = ErrorCode(reader.u32().ok_or(ResponseError::Truncated { what: "error" })?);

@@ -47,6 +47,8 @@ impl Checksum {
 pub struct ConfigValues<'a>(&'a str);
 
 impl<'a> ConfigValues<'a> {
+    /// # Errors
+    /// When it is not UTF-8.
     pub fn parse(body: &'a [u8]) -> Result<Self, ResponseError> {
         let text = std::str::from_utf8(until_nul(body));
         text.map(Self).map_err(|_| ResponseError::Malformed { what: "configuration values" })

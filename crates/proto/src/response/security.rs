@@ -24,6 +24,9 @@ pub struct SigningRequirements {
 
 impl SigningRequirements {
     /// Finds the record in the body of a reply to the protocol request; `None` when the server requires nothing.
+    ///
+    /// # Errors
+    /// When a record is cut off.
     pub fn parse(protocol_reply: &[u8]) -> Result<Option<Self>, ResponseError> {
         let truncated = ResponseError::Truncated { what: "signing requirements" };
         let mut reader = Reader::new(protocol_reply);

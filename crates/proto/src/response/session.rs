@@ -17,6 +17,8 @@ pub struct HandshakeReply {
 }
 
 impl HandshakeReply {
+    /// # Errors
+    /// When it is too short.
     pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
         let mut reader = Reader::new(body);
         let (version, role) = reader.u32().zip(reader.u32()).ok_or(ResponseError::Truncated { what: "handshake" })?;
@@ -34,6 +36,9 @@ pub struct ProtocolReply {
 
 impl ProtocolReply {
     /// Parses the body of the reply. Records on signing and interfaces after the flags are ignored.
+    ///
+    /// # Errors
+    /// When it is too short.
     pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
         let mut reader = Reader::new(body);
         let fields = reader.u32().zip(reader.u32());

@@ -82,6 +82,9 @@ pub struct VfsStat {
 
 impl VfsStat {
     /// Parses the reply to a stat of a space.
+    ///
+    /// # Errors
+    /// When it holds fewer than six numbers.
     pub fn parse(text: &[u8]) -> Result<Self, ResponseError> {
         let parse = || {
             let text = std::str::from_utf8(until_nul(text)).ok()?;

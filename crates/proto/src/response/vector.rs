@@ -16,6 +16,9 @@ pub const fn element_header(element: &ReadElement) -> [u8; 16] {
 }
 
 /// Parses the header of an element, for a client that reads the data after it as it comes.
+///
+/// # Errors
+/// When the length or the offset is negative.
 pub fn parse_element_header(bytes: &[u8; 16]) -> Result<ReadElement, ResponseError> {
     take(&mut Reader::new(bytes))
 }

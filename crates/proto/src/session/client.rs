@@ -193,6 +193,9 @@ impl ClientSession {
     }
 
     /// Looks at the first reply in `input`; appends what is to be sent next to `out`.
+    ///
+    /// # Errors
+    /// When the session cannot be set up: close the connection.
     pub fn handle_input(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, ClientError> {
         if self.phase == Phase::Ready {
             return Ok(Progress::Ready { consumed: 0 });

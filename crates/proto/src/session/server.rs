@@ -158,6 +158,9 @@ impl ServerSession {
     }
 
     /// Looks at the first bytes of `input`; appends what the session answers by itself to `out`.
+    ///
+    /// # Errors
+    /// When the connection cannot continue: send `out`, then close.
     pub fn handle_input<'a>(&mut self, input: &'a [u8], out: &mut Vec<u8>) -> Result<Input<'a>, Fatal> {
         if let Some(drain) = self.drain.take() {
             return Ok(self.handle_drain(drain, 0, input, out));

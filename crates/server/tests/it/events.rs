@@ -1,4 +1,4 @@
-//! What subscribers hear of the files that clients open.
+//! Events of the files that clients open, as subscribers get them.
 
 use crate::site::{Site, element, open, run};
 use forebay_origin::OriginError;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct OriginCredentials {
     rules: Vec<Held>,
-    nobody: Arc<Credentials>,
+    no_credentials: Arc<Credentials>,
     authorities: Option<ReloadingFile<Authorities>>,
     trust: TrustRules,
     keeps_those_of_clients: bool,
@@ -60,14 +60,14 @@ impl OriginCredentials {
         let has_authorities = options.keeps_those_of_clients && options.ca_dir.is_dir();
         let authorities =
             (uses_certificates || has_authorities).then(|| Authorities::watch(&options.ca_dir)).transpose()?;
-        let nobody = Arc::new(Credentials::of_nobody(&options.user));
+        let no_credentials = Arc::new(Credentials::of_nobody(&options.user));
         let rules = options.rules.into_iter().map(|mut rule| {
             rule.hosts.iter_mut().for_each(|pattern| pattern.make_ascii_lowercase());
-            Held { current: RwLock::new(Arc::clone(&nobody)), rule, state: Mutex::default() }
+            Held { current: RwLock::new(Arc::clone(&no_credentials)), rule, state: Mutex::default() }
         });
         let (rules, trust) = (rules.collect(), options.trust);
         let credentials =
-            Self { rules, nobody, authorities, trust, keeps_those_of_clients: options.keeps_those_of_clients };
+            Self { rules, no_credentials, authorities, trust, keeps_those_of_clients: options.keeps_those_of_clients };
         credentials.refresh_with(now, true);
         Ok(credentials)
     }
@@ -75,9 +75,9 @@ impl OriginCredentials {
     /// No credentials for any origin.
     #[must_use]
     pub fn none(user: &str) -> Self {
-        let nobody = Arc::new(Credentials::of_nobody(user));
+        let no_credentials = Arc::new(Credentials::of_nobody(user));
         let trust = TrustRules::default();
-        Self { rules: Vec::new(), nobody, authorities: None, trust, keeps_those_of_clients: false }
+        Self { rules: Vec::new(), no_credentials, authorities: None, trust, keeps_those_of_clients: false }
     }
 
     /// Reloads changed files, and renews proxies before they expire. Blocks like [`OriginCredentials::open`].
@@ -126,8 +126,9 @@ impl OriginCredentials {
     }
 
     fn gsi_settings(&self, credential: &Arc<Credential>, rule: Option<&CredentialRule>) -> Arc<GsiClientSettings> {
-        let nobody = || Arc::new(TrustAnchors::new());
-        let anchors = self.authorities.as_ref().map_or_else(nobody, |watched| Arc::clone(&watched.get().anchors));
+        let no_credentials = || Arc::new(TrustAnchors::new());
+        let anchors =
+            self.authorities.as_ref().map_or_else(no_credentials, |watched| Arc::clone(&watched.get().anchors));
         let settings = GsiClientSettings::new(Arc::clone(credential), anchors, self.trust);
         let allows = |switch: fn(&CredentialRule) -> bool| rule.is_some_and(switch);
         let settings = settings.allow_weak_groups(allows(|rule| rule.allows_weak_groups));
@@ -139,7 +140,7 @@ impl CredentialSource for OriginCredentials {
     fn towards(&self, server: &Endpoint) -> CredentialUse {
         let host = server.host().trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
         match self.rules.iter().find(|held| held.rule.is_for(&host)) {
-            None => CredentialUse::Own(Arc::clone(&self.nobody)),
+            None => CredentialUse::Own(Arc::clone(&self.no_credentials)),
             Some(held) if held.rule.proof == OriginProof::OfClient => CredentialUse::OfClient,
             Some(held) => CredentialUse::Own(held.current()),
         }
