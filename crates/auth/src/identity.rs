@@ -1,61 +1,35 @@
 //! The identity of a client, and its proof.
 
 use crate::{Fqan, Scope, UnixTime};
+use forebay_types::named_enum;
 use std::fmt;
 
-/// How an identity was established.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Method {
-    None,
-    /// By the address the client comes from.
-    Host,
-    /// A user name that the client reports, without proof.
-    Unix,
-    /// By a secret shared with the client.
-    Sss,
-    /// By a certificate in the GSI handshake.
-    Gsi,
-    /// By a certificate in the TLS handshake.
-    Tls,
-    /// By a token, given at login or with a request.
-    Token,
+named_enum! {
+    /// How an identity was established, the weakest way first.
+    pub enum Method {
+        None = "none",
+        /// By the address the client comes from.
+        Host = "host",
+        /// A user name that the client reports, without proof.
+        Unix = "unix",
+        /// By a secret shared with the client.
+        Sss = "sss",
+        /// By a certificate in the GSI handshake.
+        Gsi = "gsi",
+        /// By a certificate in the TLS handshake.
+        Tls = "tls",
+        /// By a token, given at login or with a request.
+        Token = "token",
+    }
 }
 
 impl Method {
-    /// All methods, the weakest first.
-    pub const ALL: [Self; 7] = [Self::None, Self::Host, Self::Unix, Self::Sss, Self::Gsi, Self::Tls, Self::Token];
-
-    /// The name used in the configuration, in logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Host => "host",
-            Self::Unix => "unix",
-            Self::Sss => "sss",
-            Self::Gsi => "gsi",
-            Self::Tls => "tls",
-            Self::Token => "token",
-        }
-    }
-
-    /// The method of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.as_str() == name)
-    }
-
     /// Whether what the identity says of its user was proven by a secret that others do not have.
     pub const fn is_proof(self) -> bool {
         match self {
             Self::None | Self::Host | Self::Unix => false,
             Self::Sss | Self::Gsi | Self::Tls | Self::Token => true,
         }
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
     }
 }
 

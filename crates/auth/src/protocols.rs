@@ -1,7 +1,6 @@
 //! The list of security protocols that a server sends at login, per client.
 
-use forebay_types::glob_matches;
-use std::fmt;
+use forebay_types::{glob_matches, named_enum};
 
 /// Longest list in bytes: stock clients keep it in 4096, with a NUL.
 pub const OFFERS_LEN_MAX: usize = 4095;
@@ -18,42 +17,22 @@ const NAME_LEN_MAX: usize = 7;
 /// Prefix of each protocol of a list.
 const MARK: &str = "&P=";
 
-/// A security protocol that is spoken here.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum SecurityProtocol {
-    /// Certificates, in a handshake of its own.
-    Gsi,
-    /// Certificates, in the TLS handshake: no part of a login, and never on a list.
-    Tls,
-    /// Tokens, over TLS only.
-    Ztn,
-    Sss,
-    Unix,
-    Host,
+named_enum! {
+    /// A security protocol that is spoken here, the strongest first.
+    pub enum SecurityProtocol {
+        /// Certificates, in a handshake of its own.
+        Gsi = "gsi",
+        /// Certificates, in the TLS handshake: no part of a login, and never on a list.
+        Tls = "tls",
+        /// Tokens, over TLS only.
+        Ztn = "ztn",
+        Sss = "sss",
+        Unix = "unix",
+        Host = "host",
+    }
 }
 
 impl SecurityProtocol {
-    /// All protocols, the strongest first.
-    pub const ALL: [Self; 6] = [Self::Gsi, Self::Tls, Self::Ztn, Self::Sss, Self::Unix, Self::Host];
-
-    /// The name on the wire and in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Gsi => "gsi",
-            Self::Tls => "tls",
-            Self::Ztn => "ztn",
-            Self::Sss => "sss",
-            Self::Unix => "unix",
-            Self::Host => "host",
-        }
-    }
-
-    /// The protocol of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|protocol| protocol.as_str() == name)
-    }
-
     /// The protocol that credentials are of: its name, filled up with NULs.
     #[must_use]
     pub fn from_credential_type(padded: [u8; 4]) -> Option<Self> {
@@ -79,12 +58,6 @@ impl SecurityProtocol {
     /// Whether it is spoken at login.
     pub const fn is_of_login(self) -> bool {
         !matches!(self, Self::Tls)
-    }
-}
-
-impl fmt::Display for SecurityProtocol {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
     }
 }
 

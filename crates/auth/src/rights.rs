@@ -1,52 +1,24 @@
 //! Rights on a path.
 
+use forebay_types::named_enum;
 use std::fmt;
 
-/// An operation on a path that a rule may allow.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Right {
-    /// Read the contents of files.
-    Read,
-    List,
-    /// Query existence, size, kind and times.
-    Stat,
-    /// Change what the cache does with files: fetch, pin, remove copies.
-    Admin,
+named_enum! {
+    /// An operation on a path that a rule may allow.
+    pub enum Right {
+        /// Read the contents of files.
+        Read = "read",
+        List = "list",
+        /// Query existence, size, kind and times.
+        Stat = "stat",
+        /// Change what the cache does with files: fetch, pin, remove copies.
+        Admin = "admin",
+    }
 }
 
 impl Right {
-    /// All rights, in display order.
-    pub const ALL: [Self; 4] = [Self::Read, Self::List, Self::Stat, Self::Admin];
-
-    /// The name used in the configuration, in logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::List => "list",
-            Self::Stat => "stat",
-            Self::Admin => "admin",
-        }
-    }
-
-    /// The right of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|right| right.as_str() == name)
-    }
-
     const fn bit(self) -> u8 {
-        match self {
-            Self::Read => 1,
-            Self::List => 2,
-            Self::Stat => 4,
-            Self::Admin => 8,
-        }
-    }
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
+        1 << self as u8
     }
 }
 

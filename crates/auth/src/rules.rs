@@ -13,7 +13,7 @@ pub use template::{PathTemplate, PathTemplateError};
 
 use crate::{Identity, Right, Rights, UnixTime};
 use condition::Membership;
-use forebay_types::Lfn;
+use forebay_types::{Lfn, named_enum};
 use std::collections::HashSet;
 use template::Names;
 
@@ -39,23 +39,15 @@ pub struct Grant {
     pub scopes: ScopeUse,
 }
 
-/// The use of token scopes by a rule.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum ScopeUse {
-    /// Those who bring scopes may do what rule and scopes both allow; those who bring none, what the rule allows.
-    #[default]
-    Narrow,
-    /// The rule is only for those who bring scopes: these say what may be done, as far as the rule allows it.
-    Grant,
-}
-
-impl ScopeUse {
-    /// The name used in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Narrow => "narrow",
-            Self::Grant => "grant",
-        }
+named_enum! {
+    /// The use of token scopes by a rule.
+    #[derive(Default)]
+    pub enum ScopeUse {
+        /// Those who bring scopes may do what rule and scopes both allow; those who bring none, what the rule allows.
+        #[default]
+        Narrow = "narrow",
+        /// The rule is only for those who bring scopes: it allows what both allow.
+        Grant = "grant",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Labels of metrics: enums with a fixed set of values, and one value per label.
 
-use forebay_types::{Outcome, PurgeReason, Side};
+use forebay_types::{Outcome, PurgeReason, Side, named_enum};
 
 /// An enum whose variants are the values of a metric's label.
 pub(crate) trait Label: Copy + 'static {
@@ -32,11 +32,11 @@ impl<T, const N: usize> PerLabel<T, N> {
     }
 }
 
-/// Implements [`Label`] for an enum that has `as_str`; `all` are its variants in the order of declaration.
+/// Implements [`Label`] for enums declared by [`named_enum`].
 macro_rules! implement_label {
-    ($name:ident, $all:expr) => {
+    ($($name:ident)+) => {$(
         impl Label for $name {
-            const ALL: &'static [Self] = $all;
+            const ALL: &'static [Self] = &Self::ALL;
 
             fn index(self) -> usize {
                 self as usize
@@ -46,34 +46,21 @@ macro_rules! implement_label {
                 self.as_str()
             }
         }
-    };
+    )+};
 }
 
 macro_rules! labels {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)+ })+) => { $(
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)+
+    ($($(#[$doc:meta])* $name:ident { $($variants:tt)+ })+) => { $(
+        named_enum! {
+            $(#[$doc])*
+            pub enum $name { $($variants)+ }
         }
 
-        impl $name {
-            /// The name used in logs and metrics.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text,)+
-                }
-            }
-        }
-
-        implement_label!($name, &[$(Self::$variant),+]);
+        implement_label!($name);
     )+ };
 }
 
-implement_label!(Outcome, &Self::ALL);
-implement_label!(PurgeReason, &Self::ALL);
-implement_label!(Side, &[Self::Client, Self::Origin, Self::Disk, Self::Authorization, Self::Internal]);
+implement_label!(Outcome PurgeReason Side);
 
 labels! {
     /// The kind of a request, from a client or to an origin.

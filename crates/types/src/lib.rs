@@ -8,6 +8,7 @@ mod checksum;
 mod endpoint;
 mod glob;
 mod lfn;
+mod named_enum;
 mod outcome;
 mod purge_reason;
 mod range;

@@ -2,8 +2,7 @@
 
 use super::template::Names;
 use crate::{Fqan, Identity, Method};
-use forebay_types::glob_matches;
-use std::fmt;
+use forebay_types::{glob_matches, named_enum};
 
 /// Conditions on the client: all that are given must hold; without any, the rule is for all clients.
 ///
@@ -29,42 +28,22 @@ pub struct Conditions {
     pub host: Option<String>,
 }
 
-/// A condition that did not hold.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Unmet {
-    /// The identity was established in another way.
-    Method,
-    /// The rule requires a proof, and does not name the method.
-    Proof,
-    /// The user has another name, or none.
-    User,
-    /// The subject has another name, or none.
-    Subject,
-    Issuer,
-    /// No attribute or group has this organization, group and role.
-    Group,
-    /// The client comes from another host.
-    Host,
-}
-
-impl Unmet {
-    /// The condition, as it is named in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Method => "method",
-            Self::Proof => "proof",
-            Self::User => "user",
-            Self::Subject => "subject",
-            Self::Issuer => "issuer",
-            Self::Group => "vo, group or role",
-            Self::Host => "host",
-        }
-    }
-}
-
-impl fmt::Display for Unmet {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
+named_enum! {
+    /// A condition that did not hold, as it is named in the configuration.
+    pub enum Unmet {
+        /// The identity was established in another way.
+        Method = "method",
+        /// The rule requires a proof, and does not name the method.
+        Proof = "proof",
+        /// The user has another name, or none.
+        User = "user",
+        /// The subject has another name, or none.
+        Subject = "subject",
+        Issuer = "issuer",
+        /// No attribute or group has this organization, group and role.
+        Group = "vo, group or role",
+        /// The client comes from another host.
+        Host = "host",
     }
 }
 

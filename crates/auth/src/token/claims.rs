@@ -3,31 +3,24 @@
 use super::Token;
 use super::jwt::Jwt;
 use crate::{Fqan, Right, Scope, UnixTime};
-use forebay_types::Lfn;
+use forebay_types::{Lfn, named_enum};
 use serde::Deserialize;
 
 /// Most scopes and groups that are read from a token; further ones are ignored.
 const SCOPES_MAX: usize = 256;
 const GROUPS_MAX: usize = 256;
 
-/// Which rules the claims of a token follow.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum TokenProfile {
-    /// WLCG Common JWT Profiles 1.x.
-    Wlcg,
-    /// SciTokens 2.0, and 1.0 with an audience.
-    SciTokens,
+named_enum! {
+    /// Which rules the claims of a token follow.
+    pub enum TokenProfile {
+        /// WLCG Common JWT Profiles 1.x.
+        Wlcg = "wlcg",
+        /// SciTokens 2.0, and 1.0 with an audience.
+        SciTokens = "scitokens",
+    }
 }
 
 impl TokenProfile {
-    /// The name used in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Wlcg => "wlcg",
-            Self::SciTokens => "scitokens",
-        }
-    }
-
     /// The audience that stands for every service.
     pub(super) const fn any_audience(self) -> &'static str {
         match self {
