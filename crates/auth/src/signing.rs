@@ -4,6 +4,7 @@
 //! request of its own directly before the one that it signs. Both sides derive from the server's announcement what needs one.
 
 use crate::session_key::{SessionKey, SessionKeyError};
+use forebay_types::named_enum;
 use openssl::memcmp;
 use openssl::sha::Sha256;
 
@@ -19,43 +20,25 @@ pub const SIGNATURE_LEN_MAX: usize = 64;
 /// Numbers of requests begin here.
 const FIRST_REQUEST: u16 = 3000;
 
-/// How much is signed.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub enum SigningLevel {
-    #[default]
-    None,
-    /// Requests that change or remove files.
-    Compatible,
-    Standard,
-    /// Every use of an open file but reading, too.
-    Intense,
-    Pedantic,
+named_enum! {
+    /// How much is signed. The order is that of the numbers on the wire.
+    #[derive(Default, Ord, PartialOrd)]
+    pub enum SigningLevel {
+        #[default]
+        None = "none",
+        /// Requests that change or remove files.
+        Compatible = "compatible",
+        Standard = "standard",
+        /// Every use of an open file but reading, too.
+        Intense = "intense",
+        Pedantic = "pedantic",
+    }
 }
 
 impl SigningLevel {
-    /// All levels, in the order of their numbers on the wire.
-    pub const ALL: [Self; 5] = [Self::None, Self::Compatible, Self::Standard, Self::Intense, Self::Pedantic];
-
-    /// The name used in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Compatible => "compatible",
-            Self::Standard => "standard",
-            Self::Intense => "intense",
-            Self::Pedantic => "pedantic",
-        }
-    }
-
     /// The number on the wire.
     pub const fn to_wire(self) -> u8 {
-        match self {
-            Self::None => 0,
-            Self::Compatible => 1,
-            Self::Standard => 2,
-            Self::Intense => 3,
-            Self::Pedantic => 4,
-        }
+        self as u8
     }
 
     /// The level of a number on the wire; those above the last are as the last.
@@ -93,8 +76,8 @@ const OPTION_FORCE: u8 = 0x02;
 impl SigningPolicy {
     /// A policy of a server of ours.
     #[must_use]
-    pub const fn new(level: SigningLevel, is_forced: bool) -> Self {
-        Self { level, signs_data: false, is_forced, overrides: Vec::new() }
+    pub const fn new(level: SigningLevel) -> Self {
+        Self { level, signs_data: false, is_forced: false, overrides: Vec::new() }
     }
 
     /// The policy that a server announces: its options, its level, and pairs of request and need that differ from the level.
@@ -112,17 +95,6 @@ impl SigningPolicy {
             is_forced: options & OPTION_FORCE != 0,
             overrides: overrides.collect(),
         }
-    }
-
-    /// The options of the announcement.
-    pub const fn options_to_wire(&self) -> u8 {
-        (if self.signs_data { OPTION_DATA } else { 0 }) | (if self.is_forced { OPTION_FORCE } else { 0 })
-    }
-
-    /// How much is signed.
-    #[must_use]
-    pub const fn level(&self) -> SigningLevel {
-        self.level
     }
 
     /// Whether the request of this header must be signed.
@@ -274,15 +246,15 @@ impl RequestSigner {
 #[derive(Debug)]
 pub struct SignatureChecker {
     policy: SigningPolicy,
-    key: Option<SessionKey>,
+    key: SessionKey,
     last: u64,
     pending: Option<RequestSignature>,
 }
 
 impl SignatureChecker {
-    /// Checks as `policy` wants, with the key of the handshake if there was one that made one.
+    /// Checks as `policy` wants, with the key of the handshake.
     #[must_use]
-    pub const fn new(policy: SigningPolicy, key: Option<SessionKey>) -> Self {
+    pub const fn new(policy: SigningPolicy, key: SessionKey) -> Self {
         Self { policy, key, last: 0, pending: None }
     }
 
@@ -291,9 +263,6 @@ impl SignatureChecker {
     /// # Errors
     /// When it is too long, or repeated: close the connection.
     pub fn handle_signature(&mut self, signature: RequestSignature) -> Result<(), SigningError> {
-        if !self.is_at_work() {
-            return Ok(());
-        }
         if signature.sealed.len() > SIGNATURE_LEN_MAX {
             return Err(SigningError::TooLong { len: signature.sealed.len() });
         }
@@ -316,7 +285,7 @@ impl SignatureChecker {
     /// When it needs a signature that is missing or wrong: close the connection.
     pub fn check(&mut self, header: &[u8; HEADER_LEN], payload: &[u8]) -> Result<(), SigningError> {
         let signature = self.pending.take();
-        if !self.is_at_work() || !self.policy.needs_signature(header) {
+        if !self.policy.needs_signature(header) {
             return Ok(());
         }
         let request = request_of(header);
@@ -329,16 +298,8 @@ impl SignatureChecker {
             return Err(SigningError::Mismatch { request });
         }
         let digest = digest(signature.sequence, header, if signature.leaves_out_payload { &[] } else { payload });
-        let is_good = match &self.key {
-            Some(key) => key.open(&signature.sealed).is_ok_and(|opened| is_same(&opened, &digest)),
-            None => is_same(&signature.sealed, &digest),
-        };
+        let is_good = self.key.open(&signature.sealed).is_ok_and(|opened| is_same(&opened, &digest));
         if is_good { Ok(()) } else { Err(SigningError::Mismatch { request }) }
-    }
-
-    /// Without a key, clients sign only when they are forced to.
-    const fn is_at_work(&self) -> bool {
-        self.key.is_some() || self.policy.is_forced
     }
 }
 
@@ -376,7 +337,7 @@ mod tests {
     }
 
     fn levels(header: &[u8; HEADER_LEN]) -> String {
-        let is_needed = |level| SigningPolicy::new(level, false).needs_signature(header);
+        let is_needed = |level| SigningPolicy::new(level).needs_signature(header);
         SigningLevel::ALL.into_iter().map(|level| if is_needed(level) { 'N' } else { '-' }).collect()
     }
 
@@ -410,73 +371,70 @@ mod tests {
     #[test]
     fn announcements_may_differ_from_their_level() {
         let policy = SigningPolicy::from_wire(0x03, 2, &[(10, 0), (17, 2), (1, 1)]);
-        assert_eq!((policy.level(), policy.options_to_wire()), (SigningLevel::Standard, 3));
+        assert_eq!((policy.level, policy.signs_data, policy.is_forced), (SigningLevel::Standard, true, true));
         assert!(!policy.needs_signature(&header(OPEN)));
         assert!(policy.needs_signature(&header(3017)));
         assert!(!policy.needs_signature(&header(QUERY)));
         assert!(policy.needs_signature(&with(QUERY, 4, &16_u16.to_be_bytes())));
-        assert_eq!(SigningPolicy::from_wire(0, 9, &[]).level(), SigningLevel::Pedantic);
+        assert_eq!(SigningPolicy::from_wire(0, 9, &[]).level, SigningLevel::Pedantic);
         for level in SigningLevel::ALL {
             assert_eq!(SigningLevel::from_wire(level.to_wire()), level);
         }
     }
 
-    /// A client and a server that agree on `policy`.
-    fn pair(policy: &SigningPolicy, theirs: Option<u8>, ours: Option<u8>) -> (RequestSigner, SignatureChecker) {
-        let signer = RequestSigner::new(policy.clone(), theirs.map(key));
-        (signer, SignatureChecker::new(policy.clone(), ours.map(key)))
-    }
-
-    fn pedantic() -> SigningPolicy {
-        SigningPolicy::new(SigningLevel::Pedantic, false)
+    /// A pedantic server, and a client of it that has `theirs` as the key.
+    fn pair(theirs: u8, ours: u8) -> (RequestSigner, SignatureChecker) {
+        let policy = SigningPolicy::new(SigningLevel::Pedantic);
+        (RequestSigner::new(policy.clone(), Some(key(theirs))), SignatureChecker::new(policy, key(ours)))
     }
 
     #[test]
     fn signed_requests_pass() {
-        let forced = SigningPolicy::new(SigningLevel::Pedantic, true);
-        for (policy, keys) in [(pedantic(), Some(1)), (forced.clone(), Some(1)), (forced, None)] {
-            let (mut signer, mut checker) = pair(&policy, keys, keys);
-            for (request, payload) in [(OPEN, b"/a".as_slice()), (3013, b""), (WRITE, b"data"), (3017, b"/b")] {
-                let signature = signer.sign(&header(request), payload).unwrap().unwrap();
-                assert_eq!(signature.leaves_out_payload, request == WRITE);
-                assert_eq!(signature.sealed.len(), if keys.is_some() { 64 } else { 32 });
-                checker.handle_signature(signature).unwrap();
-                checker.check(&header(request), payload).unwrap();
-            }
+        let (mut signer, mut checker) = pair(1, 1);
+        let mut keyless = RequestSigner::new(SigningPolicy::from_wire(OPTION_FORCE, 4, &[]), None);
+        for (request, payload) in [(OPEN, b"/a".as_slice()), (3013, b""), (WRITE, b"data"), (3017, b"/b")] {
+            let signature = signer.sign(&header(request), payload).unwrap().unwrap();
+            assert_eq!((signature.leaves_out_payload, signature.sealed.len()), (request == WRITE, 64));
+            let forced = keyless.sign(&header(request), payload).unwrap().unwrap();
+            let signed_payload = if request == WRITE { b"" } else { payload };
+            assert_eq!((forced.leaves_out_payload, forced.sequence), (request == WRITE, signature.sequence));
+            assert_eq!(forced.sealed, digest(forced.sequence, &header(request), signed_payload));
+            checker.handle_signature(signature).unwrap();
+            checker.check(&header(request), payload).unwrap();
         }
     }
 
     #[test]
     fn without_key_or_force_nothing_is_signed() {
-        let (mut signer, mut checker) = pair(&pedantic(), None, None);
+        let mut signer = RequestSigner::new(SigningPolicy::new(SigningLevel::Pedantic), None);
         assert_eq!(signer.sign(&header(OPEN), b"/a").unwrap(), None);
-        checker.check(&header(OPEN), b"/a").unwrap();
     }
 
     #[test]
     fn changed_requests_and_foreign_signatures_are_refused() {
         let check = |ours: u8, request: u16, payload: &[u8], change: fn(&mut RequestSignature)| {
-            let (mut signer, mut checker) = pair(&pedantic(), Some(1), Some(ours));
+            let (mut signer, mut checker) = pair(1, ours);
             let mut signature = signer.sign(&header(OPEN), b"/a").unwrap().unwrap();
             change(&mut signature);
             checker.handle_signature(signature).unwrap();
             checker.check(&header(request), payload)
         };
         assert!(check(1, OPEN, b"/a", |_| ()).is_ok());
-        assert!(matches!(check(1, OPEN, b"/b", |_| ()), Err(SigningError::Mismatch { request: OPEN })));
-        assert!(matches!(check(2, OPEN, b"/a", |_| ()), Err(SigningError::Mismatch { .. })));
-        assert!(matches!(check(1, OPEN, b"/a", |sent| sent.sequence += 1), Err(SigningError::Mismatch { .. })));
-        assert!(matches!(check(1, OPEN, b"/a", |sent| sent.sealed.clear()), Err(SigningError::Mismatch { .. })));
-        assert!(matches!(
+        for refused in [
+            check(1, OPEN, b"/b", |_| ()),
+            check(2, OPEN, b"/a", |_| ()),
+            check(1, OPEN, b"/a", |sent| sent.sequence += 1),
+            check(1, OPEN, b"/a", |sent| sent.sealed.clear()),
             check(1, OPEN, b"/a", |sent| sent.leaves_out_payload = true),
-            Err(SigningError::Mismatch { .. })
-        ));
+        ] {
+            assert!(matches!(refused, Err(SigningError::Mismatch { request: OPEN })), "{refused:?}");
+        }
         assert!(matches!(check(1, RM, b"/a", |_| ()), Err(SigningError::OtherRequest { signed: OPEN, request: RM })));
     }
 
     #[test]
     fn what_is_not_there_may_be_said_to_be_left_out() {
-        let (mut signer, mut checker) = pair(&pedantic(), Some(1), Some(1));
+        let (mut signer, mut checker) = pair(1, 1);
         let mut signature = signer.sign(&header(CLOSE), b"").unwrap().unwrap();
         signature.leaves_out_payload = true;
         checker.handle_signature(signature).unwrap();
@@ -485,7 +443,7 @@ mod tests {
 
     #[test]
     fn missing_and_repeated_signatures_are_refused() {
-        let (mut signer, mut checker) = pair(&pedantic(), Some(1), Some(1));
+        let (mut signer, mut checker) = pair(1, 1);
         assert!(matches!(checker.check(&header(OPEN), b"/a"), Err(SigningError::Missing { request: OPEN })));
         let signature = signer.sign(&header(OPEN), b"/a").unwrap().unwrap();
         checker.handle_signature(signature.clone()).unwrap();
@@ -497,8 +455,7 @@ mod tests {
 
     #[test]
     fn superfluous_signatures_are_dropped() {
-        let policy = SigningPolicy::new(SigningLevel::Standard, false);
-        let mut checker = SignatureChecker::new(policy, Some(key(1)));
+        let mut checker = SignatureChecker::new(SigningPolicy::new(SigningLevel::Standard), key(1));
         let nonsense = RequestSignature { request: 3017, sequence: 1, leaves_out_payload: false, sealed: vec![0; 64] };
         checker.handle_signature(nonsense.clone()).unwrap();
         checker.check(&header(3017), b"/a").unwrap();

@@ -4,7 +4,6 @@ use crate::SessionKeyError;
 use crate::gsi::buffer::BufferError;
 use crate::gsi::exchange::ExchangeError;
 use crate::x509::{ChainError, HostError, TrustError};
-use forebay_types::Side;
 use openssl::error::ErrorStack;
 
 /// Why a handshake failed. The text is for the log, and good enough for the peer: it holds no secret.
@@ -62,42 +61,4 @@ pub enum GsiError {
     Early,
     #[error("the crypto library failed in the handshake")]
     Library(#[from] ErrorStack),
-}
-
-impl GsiError {
-    /// The side at fault; `peer` is the side of the peer.
-    #[must_use]
-    pub const fn side(&self, peer: Side) -> Side {
-        match self {
-            Self::Library(_)
-            | Self::Exchange(ExchangeError::Library(_))
-            | Self::Trust(TrustError::Library(_))
-            | Self::SessionKey(SessionKeyError::Library(_) | SessionKeyError::SecretTooShort { .. }) => Side::Internal,
-            Self::Buffer(_)
-            | Self::Step { .. }
-            | Self::Missing(_)
-            | Self::Offer(_)
-            | Self::Version { .. }
-            | Self::Cipher(_)
-            | Self::Exchange(_)
-            | Self::Tag
-            | Self::OtherKey
-            | Self::Signature
-            | Self::KeyKind
-            | Self::Chain(_)
-            | Self::Trust(_)
-            | Self::ServerProxy { .. }
-            | Self::Host(_)
-            | Self::SessionKey(_)
-            | Self::TooSlow
-            | Self::Repeated
-            | Self::Sealed
-            | Self::Early => peer,
-        }
-    }
-
-    /// Whether the same handshake may succeed a moment later.
-    pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::TooSlow | Self::Library(_))
-    }
 }

@@ -4,7 +4,6 @@ use super::cipher;
 use super::keytab::{Keytab, NAME_LEN_MAX, SssKey};
 use super::seen::SssSeen;
 use crate::{Fqan, Identity, Method, UnixTime};
-use forebay_types::Side;
 use openssl::error::ErrorStack;
 use openssl::rand::rand_bytes;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -110,22 +109,6 @@ pub enum SssError {
     Params,
     #[error("the crypto library gave no random bytes")]
     Library(#[from] ErrorStack),
-}
-
-impl SssError {
-    /// The side at fault.
-    #[must_use]
-    pub const fn side(&self) -> Side {
-        match self {
-            Self::Library(_) | Self::TooMany => Side::Internal,
-            _ => Side::Authorization,
-        }
-    }
-
-    /// Whether the same may work when it is tried again.
-    pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Library(_) | Self::TooMany)
-    }
 }
 
 impl SssParams {

@@ -1,4 +1,4 @@
-//! Tokens that come with a request: in the header of HTTP, or in the opaque data of a path.
+//! Tokens that come with a request, in the opaque data of a path.
 
 use super::{Token, TokenTextError};
 use percent_encoding::percent_decode_str;
@@ -12,14 +12,6 @@ const AUTHZ: &str = "authz";
 const SCHEME: &[u8] = b"bearer";
 
 impl Token {
-    /// The token of an `Authorization` header; `None` when the header is of another scheme.
-    ///
-    /// # Errors
-    /// When the value of the header is not a token.
-    pub fn from_header(value: &[u8]) -> Result<Option<Self>, TokenTextError> {
-        without_scheme(value).map(Self::parse).transpose()
-    }
-
     /// The token in opaque data (`authz=Bearer%20…&…`; the scheme may be missing); `None` when there is none. Of several,
     /// the first counts.
     ///
@@ -58,18 +50,6 @@ mod tests {
 
     fn in_opaque(opaque: &str) -> Result<Option<String>, TokenTextError> {
         Token::from_opaque(opaque).map(|token| token.map(|token| token.expose().to_owned()))
-    }
-
-    #[test]
-    fn headers_carry_tokens_behind_their_scheme() {
-        let token = |value: &[u8]| Token::from_header(value).map(|token| token.map(|token| token.expose().to_owned()));
-        assert_eq!(token(b"Bearer a.b.c"), Ok(Some("a.b.c".to_owned())));
-        assert_eq!(token(b"bearer  a.b.c "), Ok(Some("a.b.c".to_owned())));
-        assert_eq!(token(b"Basic YTpi"), Ok(None));
-        assert_eq!(token(b"Bearera.b.c"), Ok(None));
-        assert_eq!(token(b"Bearer "), Err(TokenTextError::Empty));
-        assert_eq!(token(b"Bearer a b"), Err(TokenTextError::BadByte));
-        assert_eq!(token(b""), Ok(None));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::claims::{Claims, TokenProfile};
 use super::jwt::{Jwt, JwtError, shown};
 use super::{KeySet, Token};
 use crate::{Identity, Method, UnixTime};
-use forebay_types::{Lfn, Side};
+use forebay_types::Lfn;
 
 /// Most issuers of a list.
 pub const ISSUERS_MAX: usize = 256;
@@ -85,18 +85,7 @@ pub enum TokenError {
 }
 
 impl TokenError {
-    /// Whose side the error is on.
-    #[must_use]
-    pub const fn side(&self) -> Side {
-        Side::Authorization
-    }
-
-    /// Whether the same token may be accepted later, once keys were fetched or time has passed.
-    pub const fn is_retryable(&self) -> bool {
-        self.asks_for_keys().is_some() || matches!(self, Self::NotYet { .. })
-    }
-
-    /// Whether newer keys of the issuer might mend it: `Some` with what is missing.
+    /// Whether newer keys of the issuer may help: `Some` with what is missing.
     #[must_use]
     pub const fn asks_for_keys(&self) -> Option<MissingKeys> {
         match self {

@@ -26,7 +26,7 @@ pub(crate) fn checker(
     let stays_clear = !session.is_tls() && !session.is_tls_due();
     // TLS protects the requests already.
     let key = key.filter(|_| stays_clear && level != SigningLevel::None)?;
-    Some(Box::new(SignatureChecker::new(SigningPolicy::new(level, false), Some(key))))
+    Some(Box::new(SignatureChecker::new(SigningPolicy::new(level), key)))
 }
 
 impl ConnectionContext {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn pedantic() -> SigningPolicy {
-        SigningPolicy::new(SigningLevel::Pedantic, false)
+        SigningPolicy::new(SigningLevel::Pedantic)
     }
 
     fn encoded(request: &Request<'_>) -> Vec<u8> {
@@ -126,7 +126,7 @@ mod tests {
     impl Pair {
         fn new() -> Self {
             let signer = RequestSigner::new(pedantic(), Some(key()));
-            Self { signer, checker: SignatureChecker::new(pedantic(), Some(key())) }
+            Self { signer, checker: SignatureChecker::new(pedantic(), key()) }
         }
 
         fn signature(&mut self, request: &Request<'_>) -> RequestSignature {

@@ -4,7 +4,7 @@ use super::IssuerDiscovery;
 use bytes::Bytes;
 use forebay_auth::{DISCOVERY_LEN_MAX, DiscoveryError, KeySet, KeySetError, discovery_urls, max_age, parse_discovery};
 use forebay_net::{ConnectError, Stream, TlsConnector, TlsError, connect};
-use forebay_types::{Endpoint, Side};
+use forebay_types::Endpoint;
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::{
     HeaderMap, Request, Uri,
@@ -65,20 +65,6 @@ pub enum FetchError {
     Keys { url: String, source: KeySetError },
     #[error("the documents of {issuer} were not received within {FETCH_TIME_MAX:?}")]
     TimedOut { issuer: String },
-}
-
-impl FetchError {
-    /// Whose side the error is on: without keys no token can be verified.
-    #[must_use]
-    pub const fn side(&self) -> Side {
-        Side::Authorization
-    }
-
-    /// Whether a retry can help. Issuers fix their documents, so only invalid addresses are permanent errors.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        !matches!(self, Self::Url { .. })
-    }
 }
 
 /// Where a document is.
