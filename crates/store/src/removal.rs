@@ -5,7 +5,7 @@ use crate::{
     tree::{Place, Tree},
 };
 use forebay_cache::CacheKey;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, unlinkat};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -35,10 +35,10 @@ impl UnsyncedRemovals {
     /// Remembers keys whose record is about to be removed from `directory`.
     pub(crate) fn note(&self, tree: &Tree, directory: &str, keys: &[(usize, &CacheKey)]) -> Result<(), StoreError> {
         // Bounds the memory. Syncing all at once is cheaper than forgetting, which would need a sync per key.
-        if self.removals().keys.len().saturating_add(keys.len()) > UNSYNCED_MAX {
+        if self.removals.lock().keys.len().saturating_add(keys.len()) > UNSYNCED_MAX {
             self.settle(tree)?;
         }
-        let mut removals = self.removals();
+        let mut removals = self.removals.lock();
         removals.last += 1;
         let number = removals.last;
         // Hashes suffice: two keys with the same one cost a needless sync, never a missing one.
@@ -49,32 +49,28 @@ impl UnsyncedRemovals {
 
     /// Whether the removal of this key's record may not be on disk yet.
     pub(crate) fn has(&self, key: &CacheKey) -> bool {
-        self.removals().keys.contains_key(&hash_of(key))
+        self.removals.lock().keys.contains_key(&hash_of(key))
     }
 
     /// Whether the removal of this key's record may not be on disk yet; the caller syncs the directory now.
     pub(crate) fn take(&self, key: &CacheKey) -> bool {
-        self.removals().keys.remove(&hash_of(key)).is_some()
+        self.removals.lock().keys.remove(&hash_of(key)).is_some()
     }
 
     /// Syncs the directories of all removals so far.
     pub(crate) fn settle(&self, tree: &Tree) -> Result<(), StoreError> {
         // The lock is not held during the syncs; removals that are noted meanwhile have higher numbers and stay.
         let (last, directories) = {
-            let removals = self.removals();
+            let removals = self.removals.lock();
             (removals.last, removals.directories.keys().cloned().collect::<Vec<_>>())
         };
         for directory in directories {
             sync_directory(tree, &directory)?;
         }
-        let mut removals = self.removals();
+        let mut removals = self.removals.lock();
         removals.keys.retain(|_, number| *number > last);
         removals.directories.retain(|_, number| *number > last);
         Ok(())
-    }
-
-    fn removals(&self) -> MutexGuard<'_, Removals> {
-        self.removals.lock()
     }
 }
 

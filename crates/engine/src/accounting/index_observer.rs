@@ -6,15 +6,15 @@ use forebay_index::{Applied, Record};
 
 impl IndexObserver for PurgeLedger {
     fn begin(&self) {
-        *self.ledger() = Ledger::new(&self.options.rules);
+        *self.ledger.lock() = Ledger::new(&self.options.rules);
     }
 
     fn found(&self, key: &CacheKey, record: &Record) {
-        insert(&mut self.ledger(), key, record);
+        insert(&mut self.ledger.lock(), key, record);
     }
 
     fn changed(&self, applied: &Applied) {
-        let mut ledger = self.ledger();
+        let mut ledger = self.ledger.lock();
         let before = applied.before.as_ref();
         // Another id under the same key is another entry: the old one leaves the ledger before the new one enters it.
         if let Some(before) = before.filter(|before| applied.after.as_ref().is_none_or(|after| after.id != before.id)) {

@@ -6,7 +6,7 @@
 use crate::{accounting::disk_headroom::DiskHeadroom, base::options::PurgeOptions};
 use forebay_cache::{CacheKey, Footprint, Ledger};
 use forebay_store::VolumeId;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
 use tokio::sync::Notify;
 
@@ -46,21 +46,21 @@ impl PurgeLedger {
 
     /// Accounts a new entry on `volume`.
     pub(crate) fn note_created(&self, key: &CacheKey, volume: VolumeId) {
-        let is_over_quota = self.ledger().grew(key, volume.0, None, 0);
+        let is_over_quota = self.ledger.lock().grew(key, volume.0, None, 0);
         self.note_growth(Footprint::of_entry(0), is_over_quota);
     }
 
     /// Accounts that of an entry on `volume` `present` bytes are there now, and `before` were.
     pub(crate) fn note_grown(&self, key: &CacheKey, volume: VolumeId, before: u64, present: u64) {
         let growth = Footprint::of_entry(present) - Footprint::of_entry(before);
-        let is_over_quota = self.ledger().grew(key, volume.0, Some(before), present);
+        let is_over_quota = self.ledger.lock().grew(key, volume.0, Some(before), present);
         // The inode was counted when the entry was created.
         self.note_growth(Footprint { inodes: 0, ..growth }, is_over_quota);
     }
 
     /// Accounts that the files of an entry are gone.
     pub(crate) fn note_gone(&self, key: &CacheKey) {
-        self.ledger().gone(key);
+        self.ledger.lock().gone(key);
     }
 
     /// Notes that a write has found the disk full: room is made at once, whatever the marks say.
@@ -78,9 +78,5 @@ impl PurgeLedger {
         if self.headroom.add(growth) || is_over_quota {
             self.due.notify_one();
         }
-    }
-
-    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock()
     }
 }

@@ -71,10 +71,9 @@ impl Engine {
 impl Handle {
     /// Whether the client may be sent to the file instead of being answered a read: it can follow, and the file is complete by all that is known
     /// without a look. Takes no lock and allocates nothing; where the client cannot follow it is one load.
-    #[must_use]
     pub fn may_switch(&self) -> bool {
         self.opened().switching.is_allowed()
-            && self.cached().and_then(|file| file.stored()).is_some_and(|stored| stored.seems_whole())
+            && self.cached().and_then(|file| file.stored.as_ref()).is_some_and(|stored| stored.seems_whole())
     }
 
     /// The path of the file, if the client is to read it directly from now on; `None` if it has to be served. The handle stays usable.
@@ -88,7 +87,7 @@ impl Handle {
         }
         let path = file.readable_path().await?;
         let key = file.key()?;
-        let context = file.context();
+        let context = &file.context;
         let leases = opened.switching.leases.as_ref()?;
         // The handle stays open, so the lease needs an attachment of its own.
         file.attach_again();

@@ -77,7 +77,6 @@ const FILLS_END_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Starts the engine inside a tokio runtime. Without a disk nothing is kept, whatever is exported.
-    #[must_use]
     pub fn start(options: Options, disk: Option<Arc<dyn Disk>>, routes: Routes, metrics: Metrics) -> Self {
         let make_manager =
             |set: ManagerOptions| Arc::new(Manager::new(set, options.direct_mode, options.workers.clone()));
@@ -120,7 +119,7 @@ impl Engine {
         let files = self.inner.open_files.files();
         let fills_ended = async {
             for file in &files {
-                file.claims().all_released().await;
+                file.claims.all_released().await;
             }
         };
         if tokio::time::timeout(FILLS_END_TIME_MAX, fills_ended).await.is_err() {
@@ -146,25 +145,21 @@ impl Engine {
         }
     }
 
-    #[must_use]
     pub fn metrics(&self) -> &Metrics {
         &self.inner.context.metrics
     }
 
     /// The subscribers to what happens to files.
-    #[must_use]
     pub fn events(&self) -> &Observers {
         &self.inner.context.options.events
     }
 
     /// Whether anything is cached; otherwise only directories are exported.
-    #[must_use]
     pub fn is_cache(&self) -> bool {
         self.routes().is_cache()
     }
 
     /// Whether files of origins are kept here.
-    #[must_use]
     pub fn keeps_files(&self) -> bool {
         self.is_cache() && self.inner.manager.is_none()
     }
@@ -294,9 +289,8 @@ impl Engine {
     }
 
     /// The disks of the cache, in the order of their numbers, as they were found a moment ago.
-    #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        self.inner.context.volumes().clone()
+        self.inner.context.volumes.lock().clone()
     }
 
     /// Where a name leads, in whose name it is asked.

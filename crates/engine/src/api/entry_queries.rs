@@ -33,7 +33,6 @@ impl Engine {
     }
 
     /// How the index is.
-    #[must_use]
     pub fn index_state(&self) -> IndexState {
         self.context().catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state())
     }

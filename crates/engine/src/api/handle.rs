@@ -25,7 +25,6 @@ impl Handle {
     }
 
     /// The attributes of the file, as of its open.
-    #[must_use]
     pub fn stat(&self) -> FileStat {
         match &self.opened.source {
             Source::Cached(file) => file.stat(),
@@ -34,7 +33,6 @@ impl Handle {
     }
 
     /// Size in bytes, as of its open.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.opened.source.size()
     }
@@ -43,7 +41,6 @@ impl Handle {
     ///
     /// `range` is not empty and ends at the file's size at the latest. Takes no lock and allocates nothing, except
     /// for the few hits that start a prefetch.
-    #[must_use]
     pub fn hit(&self, range: ByteRange) -> Option<&Arc<File>> {
         let file = match &self.opened.source {
             Source::Cached(cached) => {
@@ -62,13 +59,11 @@ impl Handle {
     ///
     /// Each range ends at the file's size at the latest. Reads of one file that belong to one request are started
     /// together, so that adjacent missing blocks become one origin request.
-    #[must_use]
     pub fn read_many(&self, ranges: &[ByteRange]) -> Vec<Read> {
         Read::start(&self.opened, ranges)
     }
 
     /// The path, as the client has asked for it.
-    #[must_use]
     pub fn lfn(&self) -> &Lfn {
         self.opened.lfn()
     }
@@ -82,13 +77,11 @@ impl Handle {
     }
 
     /// The client that has it open.
-    #[must_use]
     pub fn client(&self) -> &Client {
         self.opened.client()
     }
 
     /// The number of the open, as in its events.
-    #[must_use]
     pub fn number(&self) -> u64 {
         self.opened.number
     }
@@ -99,13 +92,11 @@ impl Handle {
     }
 
     /// The observer of the reads, if a subscriber wants them: the front that answers a read reports it.
-    #[must_use]
     pub fn reads(&self) -> Option<&dyn ReadEvents> {
         self.opened.reads.as_deref()
     }
 
     /// Bytes given through this handle so far under `outcome`.
-    #[must_use]
     pub fn bytes(&self, outcome: Outcome) -> u64 {
         self.opened.bytes(outcome)
     }

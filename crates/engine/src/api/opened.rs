@@ -120,14 +120,14 @@ impl Opened {
     pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) {
         // Before the tracker: bytes used ahead count as used also when the tracker finds the recogniser locked and
         // skips the hit.
-        file.read_ahead().note_read(range);
+        file.read_ahead.note_read(range);
         self.tracker.note_hit(file, range);
     }
 
     /// Notes reads that have been planned.
     pub(crate) fn note_reads(&self, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
         for range in ranges {
-            file.read_ahead().note_read(*range);
+            file.read_ahead.note_read(*range);
         }
         self.tracker.note_read(file, ranges);
         // After each planned read: the share of the file that starts a completion may have been reached by it.

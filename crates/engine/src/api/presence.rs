@@ -16,7 +16,7 @@ impl Engine {
         let Some(key) = &target.key else { return Ok(Presence::No) };
         // An open file first: what it has written may not be in the index yet.
         let open = self.open_files().find(key);
-        if open.is_some_and(|file| file.stored().is_some_and(|stored| stored.is_on_disk())) {
+        if open.is_some_and(|file| file.stored.as_ref().is_some_and(|stored| stored.is_on_disk())) {
             return Ok(Presence::Have);
         }
         Ok(self.context().catalog.as_ref().map_or(Presence::No, |catalog| catalog.presence(key)))

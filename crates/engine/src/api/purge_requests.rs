@@ -26,7 +26,7 @@ impl Engine {
         // Checked before the measurement: without an index no victim can be picked.
         context.catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
         let disks = self.purge().measure().await;
-        let goals = plan_purge_to(share, &purge_ledger.options.rules, &disks, &purge_ledger.ledger());
+        let goals = plan_purge_to(share, &purge_ledger.options.rules, &disks, &purge_ledger.ledger.lock());
         Ok(self.purge().purge(&goals).await)
     }
 
@@ -61,7 +61,7 @@ impl Engine {
         let evicted = match self.open_files().retire(key, force) {
             Retired::InUse => Evicted::Open,
             Retired::Now(file) => {
-                let bytes = file.stored().map_or(0, |stored| stored.map.written_bytes());
+                let bytes = file.stored.as_ref().map_or(0, |stored| stored.map.written_bytes());
                 // Waits for the disk: the answer means that the space is free.
                 file.discarded().await;
                 Evicted::Removed { bytes }
@@ -101,7 +101,7 @@ impl Engine {
         let purge_ledger = &context.purge_ledger;
         // Measured before the ledger is locked: a slow disk must not hold up writes.
         let disks = self.purge().measure().await;
-        let ledger = purge_ledger.ledger();
+        let ledger = purge_ledger.ledger.lock();
         let rules = &purge_ledger.options.rules;
         let quotas = (0..).zip(&rules.quotas).map(|(number, quota)| QuotaUse {
             path: quota.path.as_str().to_owned(),

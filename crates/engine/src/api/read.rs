@@ -65,7 +65,6 @@ impl Read {
     }
 
     /// The handle it reads from.
-    #[must_use]
     pub fn handle(&self) -> Handle {
         Handle::of(Arc::clone(&self.handle))
     }
@@ -130,7 +129,7 @@ impl Read {
                     let outcome = *outcome;
                     let range = ByteRange::between(position, range.end());
                     // The driver counts the demand of the reader that started the fill; a fill that is read ahead has none.
-                    let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead().link().turns.demand());
+                    let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead.link().turns.demand());
                     match fill.take(range).await? {
                         Supply::Memory(bytes) => {
                             // The chunk may end within the range; the step stays until its last byte is taken.
@@ -176,7 +175,7 @@ impl Read {
         if matches!(self.pieces.front(), Some(ReadStep::Bypass(Bypass { stream: None, .. }))) {
             return;
         }
-        let window = file.read_window();
+        let window = file.context.options.read_window;
         let ahead = self.planned.saturating_sub(self.rest.start());
         // Refilled at half of the window, so that planning takes the lock of the claims rarely.
         if self.planned < self.rest.end() && ahead <= window / 2 {
@@ -194,7 +193,7 @@ impl Read {
     /// Waits until the first block of the piece in front, whose rest is `range`, has been checked, and plans the piece again:
     /// by then the block is as good as written by us, or missing.
     async fn next_checked(&mut self, file: &Arc<CachedFile>, range: ByteRange) {
-        let check = covering(&file.claims().checks(), range.start()).cloned();
+        let check = covering(&file.claims.checks.lock(), range.start()).cloned();
         // The check may have ended since the planning; then it is not in the table and the piece is planned again at
         // once.
         if let Some(check) = check {
@@ -256,7 +255,7 @@ impl Read {
         let Some(ReadStep::Bypass(Bypass { range, stream: None })) = self.pieces.front() else { return Ok(()) };
         let range = *range;
         // Without waiting if possible: the fast path takes no turn in the queue.
-        let reservation = match file.budget().try_reserve(range.len()) {
+        let reservation = match file.context.budget.try_reserve(range.len()) {
             Some(reservation) => reservation,
             None => {
                 // A read that waits for memory holds none: others may wait for just that.
@@ -278,7 +277,7 @@ impl Read {
             let ReadStep::Bypass(bypass) = piece else { return };
             if bypass.stream.is_none() {
                 // Never waits for memory: the piece in front has its own, so the read advances without these.
-                let Some(reservation) = file.budget().try_reserve(bypass.range.len()) else { return };
+                let Some(reservation) = file.context.budget.try_reserve(bypass.range.len()) else { return };
                 bypass.stream = Some((origin.read(bypass.range), reservation));
             }
         }
@@ -287,6 +286,6 @@ impl Read {
 
 /// Waits in line for memory, for a bounded time: a request of several ranges may hold some for its later ones.
 async fn wait_for_memory(file: &CachedFile, bytes: u64) -> Result<Reservation, Error> {
-    let reserved = tokio::time::timeout(MEMORY_WAIT_MAX, file.budget().reserve(bytes)).await;
+    let reserved = tokio::time::timeout(MEMORY_WAIT_MAX, file.context.budget.reserve(bytes)).await;
     reserved.ok().flatten().ok_or(Error::OutOfMemory { seconds: MEMORY_WAIT_MAX.as_secs() })
 }

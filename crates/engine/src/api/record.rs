@@ -19,8 +19,8 @@ impl Engine {
 }
 
 fn of_open_file(file: &CachedFile) -> Option<Cinfo> {
-    let stored = file.stored()?;
-    let mut cinfo = stored.record().cinfo.clone();
+    let stored = file.stored.as_ref()?;
+    let mut cinfo = stored.record.lock().cinfo.clone();
     // Written, not only synced: administrators want to see the blocks that readers get.
     cinfo.blocks = stored.map.snapshot_written();
     Some(cinfo)

@@ -38,9 +38,9 @@ fn unreadable(opened: &Opened, error: &io::Error) -> Error {
 
 /// Takes the blocks of `range` back: they are missing from now on. Their disk learns of it.
 async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::Error) {
-    let context = file.context();
+    let context = &file.context;
     // A file that is not kept has no blocks to take back.
-    let (Some(stored), Some(volume)) = (file.stored(), file.volume()) else { return };
+    let (Some(stored), Some(volume)) = (file.stored.as_ref(), file.volume()) else { return };
     // Counted before the blocks are taken back: a disk that hangs there is to be judged by this failure.
     file.note_read_failure();
     if let Some(disk) = &context.disk {
@@ -55,7 +55,7 @@ async fn drop_unreadable(file: &Arc<CachedFile>, range: ByteRange, error: &io::E
     let forgetting = {
         let file = Arc::clone(file);
         // On a worker: taking blocks back waits for a sync under way.
-        context.options.workers.run(move || file.stored().map(|stored| stored.forget(blocks)))
+        context.options.workers.run(move || file.stored.as_ref().map(|stored| stored.forget(blocks)))
     };
     // Read before the wait: a file that was retired before is discarded already, which would end the wait at once.
     let was_retired = file.is_retired();

@@ -15,8 +15,7 @@ impl Engine {
     }
 
     /// How the scrub is.
-    #[must_use]
     pub fn scrub_state(&self) -> ScrubState {
-        *self.scrubber().state()
+        *self.scrubber().state.lock()
     }
 }

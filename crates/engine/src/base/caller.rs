@@ -25,7 +25,6 @@ pub enum Delegation {
 
 impl Caller {
     /// A request of the server itself, under the name that the access log shows.
-    #[must_use]
     pub fn operator(user: &str) -> Arc<Self> {
         // The server acts on its own machine.
         let client = Client { user: user.to_owned(), host: "localhost".to_owned(), ..Client::default() };

@@ -24,7 +24,6 @@ impl ChecksumAlgorithm {
     pub const ALL: [Self; 3] = [Self::Adler32, Self::Crc32c, Self::Md5];
 
     /// The name used in requests and in the configuration.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Adler32 => "adler32",

@@ -104,7 +104,6 @@ pub enum Error {
 
 impl Error {
     /// Whose side the error is on.
-    #[must_use]
     pub const fn side(&self) -> Side {
         match self {
             Self::Path(_) | Self::NotFound { .. } | Self::IsDirectory { .. } | Self::NotDirectory { .. } => {
@@ -123,7 +122,6 @@ impl Error {
     }
 
     /// Whether the same request may succeed when it is made again.
-    #[must_use]
     pub const fn is_retryable(&self) -> bool {
         match self {
             // The origin's own answer decides: a refusal stays one, a lost connection does not.

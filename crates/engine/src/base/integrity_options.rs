@@ -46,7 +46,6 @@ pub enum CheckPolicy {
 
 impl CheckPolicy {
     /// The name used in the configuration.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::FirstRead => "first-read",

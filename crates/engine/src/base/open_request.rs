@@ -34,7 +34,6 @@ const ONLY_IF_CACHED: &str = "only-if-cached";
 
 impl OpenRequest {
     /// A request without parameters.
-    #[must_use]
     pub fn of(lfn: Lfn) -> Self {
         Self {
             lfn,

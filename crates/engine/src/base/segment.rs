@@ -18,7 +18,6 @@ pub enum Segment {
 }
 
 impl Segment {
-    #[must_use]
     pub const fn len(&self) -> u64 {
         match self {
             Self::File { range, .. } => range.len(),
@@ -27,7 +26,6 @@ impl Segment {
     }
 
     /// Whether the segment holds no byte.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

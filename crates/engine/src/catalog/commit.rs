@@ -28,7 +28,7 @@ impl Catalog {
         let committed = DetachOnDrop::new(async move {
             // A commit under way may be about it.
             let _turn = catalog.committing.lock().await;
-            while catalog.notes().concern(&key) && catalog.commit_some(BTreeMap::new()).await {}
+            while catalog.notes.lock().concern(&key) && catalog.commit_some(BTreeMap::new()).await {}
         });
         committed.await;
     }
@@ -42,7 +42,7 @@ impl Catalog {
             // Before the results of the walk: they were read from the disk before these notes were made.
             catalog.commit_noted().await;
             // Later notes are committed later, and win.
-            for noted in catalog.notes().end_slice() {
+            for noted in catalog.notes.lock().end_slice() {
                 walked.remove(&noted);
             }
             if !walked.is_empty() {
@@ -53,14 +53,14 @@ impl Catalog {
     }
 
     async fn commit_noted(self: &Arc<Self>) {
-        while !self.notes().is_empty() && self.commit_some(BTreeMap::new()).await {}
+        while !self.notes.lock().is_empty() && self.commit_some(BTreeMap::new()).await {}
     }
 
     /// Commits `changes`, or a part of the notes when there are none; false when there is no index that does.
     async fn commit_some(self: &Arc<Self>, changes: BTreeMap<CacheKey, Change>) -> bool {
         let Some(index) = self.index() else { return false };
         // An empty map stands for the notes: a walk without results is never committed.
-        let changes = if changes.is_empty() { self.notes().take(COMMIT_ENTRIES_MAX) } else { Arc::new(changes) };
+        let changes = if changes.is_empty() { self.notes.lock().take(COMMIT_ENTRIES_MAX) } else { Arc::new(changes) };
         let now = forebay_net::clock::now_unix();
         let catalog = Arc::clone(self);
         let open = Arc::clone(&index);
@@ -76,9 +76,9 @@ impl Catalog {
         match applied.await {
             Ok(Ok(applied)) => {
                 // Only now do the notes let go of the keys: they are known to the index by then.
-                self.notes().note_committed();
+                self.notes.lock().note_committed();
                 let files = {
-                    let mut state = self.state();
+                    let mut state = self.state.lock();
                     applied.iter().for_each(|change| state.note(change));
                     state.files()
                 };
@@ -92,7 +92,7 @@ impl Catalog {
             Err(_) => self.give_up(&index, &broke_off()),
         }
         // Put back, not dropped: they are committed when the index is open again.
-        self.notes().put_back();
+        self.notes.lock().put_back();
         false
     }
 }

@@ -1,7 +1,7 @@
 //! Which keys the index has, in memory: a hint by which it is decided whether the disk or the origin is asked first.
 
 use forebay_cache::{CacheKey, placement_hash};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::HashSet;
 
 /// Hashes of the keys that the index has: 9 to 18 bytes each.
@@ -12,26 +12,22 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn clear(&self) {
-        *self.hashes() = HashSet::new();
+        *self.hashes.lock() = HashSet::new();
     }
 
     /// Notes whether the index has `key`.
     pub(super) fn note(&self, key: &CacheKey, is_there: bool) {
         let hash = hash_of(key);
         if is_there {
-            self.hashes().insert(hash);
+            self.hashes.lock().insert(hash);
         } else {
-            self.hashes().remove(&hash);
+            self.hashes.lock().remove(&hash);
         }
     }
 
     /// Whether the index has `key`; wrong for keys that share a hash.
     pub(super) fn has(&self, key: &CacheKey) -> bool {
-        self.hashes().contains(&hash_of(key))
-    }
-
-    fn hashes(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.hashes.lock()
+        self.hashes.lock().contains(&hash_of(key))
     }
 }
 

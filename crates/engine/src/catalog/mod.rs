@@ -29,7 +29,7 @@ use forebay_cache::CacheKey;
 use forebay_index::{Change, DiskFacts, Facts, Generation, Index, IndexError, IndexPlace, Record};
 use forebay_store::Disk;
 use forebay_telemetry::Metrics;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The engine's view of the index.
@@ -81,7 +81,7 @@ impl Catalog {
     /// Notes what became of an entry. Never waits; beyond a limit the note is lost, and the index made again from the disk.
     pub(crate) fn note(&self, key: &CacheKey, change: Change) {
         // Counted here; whether the index has to be made again is decided by the task that commits.
-        if !self.notes().add(key, change) {
+        if !self.notes.lock().add(key, change) {
             self.metrics.add_index_error();
         }
     }
@@ -90,14 +90,14 @@ impl Catalog {
     /// were put on the disk by another process.
     pub(crate) fn may_have(&self, key: &CacheKey) -> bool {
         // A commit makes keys known before the notes let go of them: in this order none is missed on its way.
-        !self.state().has_all() || self.notes().concern(key) || self.known.has(key)
+        !self.state.lock().has_all() || self.notes.lock().concern(key) || self.known.has(key)
     }
 
     /// Whether there is an entry of `key`, by memory alone.
     pub(crate) fn presence(&self, key: &CacheKey) -> Presence {
         // In the same order as above: a commit makes keys known before the notes let go of them.
-        let has_all = self.state().has_all();
-        let is_noted = self.notes().concern(key);
+        let has_all = self.state.lock().has_all();
+        let is_noted = self.notes.lock().concern(key);
         match (is_noted, self.known.has(key)) {
             // The note may be of its removal as well as of its creation: the next commit settles that.
             (true, _) => Presence::Maybe,
@@ -110,12 +110,12 @@ impl Catalog {
 
     /// The index, when it is open.
     pub(crate) fn index(&self) -> Option<Arc<Index>> {
-        self.state().index.clone()
+        self.state.lock().index.clone()
     }
 
     /// How the index is.
     pub(crate) fn index_state(&self) -> IndexState {
-        self.state().tell()
+        self.state.lock().tell()
     }
 
     /// The record of an entry, if it has one, with all that was noted of it; `None` while the index is not open.
@@ -154,18 +154,10 @@ impl Catalog {
         }
     }
 
-    fn notes(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
     /// Takes a failed index out of use, unless that is done already: it is opened again later.
     fn give_up(&self, failed: &Arc<Index>, error: &IndexError) {
         self.metrics.add_index_error();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Only the index that failed: another task may have opened a new one in the meantime.
         if state.index.as_ref().is_some_and(|index| Arc::ptr_eq(index, failed)) {
             tracing::error!(

@@ -59,7 +59,7 @@ impl Catalog {
         // A walk over recent changes only finds the entries of the last seconds before a crash: the index counts as
         // complete.
         let is_complete = walk.as_ref().is_none_or(|walk| walk.changed_since.is_some());
-        self.state().serve(is_complete, walk.is_none());
+        self.state.lock().serve(is_complete, walk.is_none());
         if self.index().is_some() {
             self.metrics.set_index_phase(if is_complete { IndexPhase::Ready } else { IndexPhase::Rebuilding });
         }
@@ -80,7 +80,7 @@ impl Catalog {
         tracing::warn!("more entries changed than could be noted: rebuilding the index");
         // The walk has to be begun later: the lost mark is set again.
         if self.ask(forebay_index::Index::forget_walks).await.is_none() {
-            self.notes().note_lost();
+            self.notes.lock().note_lost();
             return None;
         }
         self.begin_walk(None).await
@@ -131,17 +131,17 @@ impl Catalog {
     pub(super) async fn walk_on(self: &Arc<Self>, walk: Walk) -> WalkedTo {
         let began = forebay_net::clock::monotonic();
         // Before the disk is read: notes during the slice are newer than its results.
-        self.notes().begin_slice();
+        self.notes.lock().begin_slice();
         let (mut walk, found) = match self.workers.run(move || walk.slice()).await {
             Ok((walk, Ok(found))) => (walk, found),
             Ok((walk, Err(error))) => {
                 // Also after a failure: the record of notes would grow until the next slice.
-                self.notes().end_slice();
+                self.notes.lock().end_slice();
                 self.note_walk_failure(&walk.root, &error);
                 return WalkedTo::Failure;
             }
             Err(_) => {
-                self.notes().end_slice();
+                self.notes.lock().end_slice();
                 return WalkedTo::Failure;
             }
         };

@@ -26,7 +26,7 @@ pub(crate) async fn run(catalog: Arc<Catalog>) {
             Ok(()) => catalog.serve().await,
             Err(error) => {
                 catalog.metrics.add_index_error();
-                catalog.state().fail(error.is_damage());
+                catalog.state.lock().fail(error.is_damage());
                 catalog.metrics.set_index_phase(IndexPhase::Off);
                 tracing::error!(reason = crate::base::error::with_cause(&error), "the index cannot be opened");
             }
@@ -40,7 +40,7 @@ impl Catalog {
     /// Opens the index and reads it.
     async fn open(self: &Arc<Self>) -> Result<(), IndexError> {
         self.metrics.set_index_phase(IndexPhase::Loading);
-        let is_damaged = self.state().take_is_damaged();
+        let is_damaged = self.state.lock().take_is_damaged();
         let place = Arc::clone(&self.place);
         let (index, found) = self
             .on_worker(move || {
@@ -63,9 +63,9 @@ impl Catalog {
         // No commit may come between a record that is read and its report to the observer.
         let _turn = self.committing.lock().await;
         let index = Arc::new(index);
-        self.state().begin(Arc::clone(&index));
+        self.state.lock().begin(Arc::clone(&index));
         self.load(&index).await?;
-        let files = self.state().files();
+        let files = self.state.lock().files();
         self.metrics.set_index_entries(files);
         tracing::info!(files, "the index is open");
         Ok(())
@@ -87,7 +87,7 @@ impl Catalog {
                 for (key, record) in &page {
                     catalog.observer.found(key, record);
                     catalog.known.note(key, true);
-                    catalog.state().add(record);
+                    catalog.state.lock().add(record);
                 }
                 Ok(page.into_iter().next_back().map(|(key, _)| key))
             });
@@ -118,7 +118,7 @@ impl Catalog {
             self.commit().await;
             ticks_to_look = ticks_to_look.saturating_sub(1);
             // Taken at every tick: it resets the mark, so it is asked even if a look is due anyway.
-            let has_lost = self.notes().take_has_lost();
+            let has_lost = self.notes.lock().take_has_lost();
             if has_lost || ticks_to_look == 0 {
                 ticks_to_look = LOOK_TICKS;
                 walk = if has_lost { self.begin_anew().await } else { self.begin_walk(None).await };
@@ -132,12 +132,12 @@ impl Catalog {
         let index = {
             // Taken out under the lock: a late note finds no index and waits in vain, but commits nothing to a closed
             // one.
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let index = state.index.take();
             state.fail(false);
             index
         };
-        let is_all_committed = self.notes().is_empty();
+        let is_all_committed = self.notes.lock().is_empty();
         // With notes left over the index does not count as closed: the next start looks for what is missing.
         let closed = self.workers.run(move || match index {
             Some(index) if is_all_committed => index.end_use(),

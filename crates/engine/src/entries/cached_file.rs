@@ -14,7 +14,6 @@ use crate::{
         lazy_data_file::NotCreated,
         stored_entry::{Record, StoredEntry},
     },
-    link::memory_budget::MemoryBudget,
     namespace::routes::OriginTarget,
 };
 use forebay_cache::{CacheKey, Geometry};
@@ -38,19 +37,19 @@ use std::{
 
 /// A file of an origin, shared by all clients that have it open.
 pub(crate) struct CachedFile {
-    context: Arc<FileContext>,
-    target: OriginTarget,
-    geometry: Geometry,
+    pub(crate) context: Arc<FileContext>,
+    pub(crate) target: OriginTarget,
+    pub(crate) geometry: Geometry,
     /// For stats, in seconds of the Unix epoch.
     mtime: i64,
     /// As of its open at the origin; empty if it was found on disk.
-    validator: Validator,
-    stored: Option<StoredEntry>,
+    pub(crate) validator: Validator,
+    pub(crate) stored: Option<StoredEntry>,
     origin_file: Mutex<Arc<SharedValue<Arc<dyn OriginFile>, Error>>>,
-    claims: Claims,
+    pub(crate) claims: Claims,
     account: Account,
-    last_check: LastCheck,
-    read_ahead: FileReadAhead,
+    pub(crate) last_check: LastCheck,
+    pub(crate) read_ahead: FileReadAhead,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
     /// The organization of the first client that belongs to one.
@@ -130,43 +129,6 @@ impl CachedFile {
         self.geometry.file_size()
     }
 
-    /// The origin's, as of its open there; empty if the file was found on disk.
-    pub(crate) const fn validator(&self) -> &Validator {
-        &self.validator
-    }
-
-    pub(crate) const fn last_check(&self) -> &LastCheck {
-        &self.last_check
-    }
-
-    pub(crate) const fn geometry(&self) -> Geometry {
-        self.geometry
-    }
-
-    pub(crate) const fn stored(&self) -> Option<&StoredEntry> {
-        self.stored.as_ref()
-    }
-
-    pub(crate) const fn claims(&self) -> &Claims {
-        &self.claims
-    }
-
-    pub(crate) const fn read_ahead(&self) -> &FileReadAhead {
-        &self.read_ahead
-    }
-
-    pub(crate) fn budget(&self) -> &MemoryBudget {
-        &self.context.budget
-    }
-
-    pub(crate) fn context(&self) -> &Arc<FileContext> {
-        &self.context
-    }
-
-    pub(crate) fn read_window(&self) -> u64 {
-        self.context.options.read_window
-    }
-
     /// The disk it is kept on.
     pub(crate) fn volume(&self) -> Option<VolumeId> {
         self.stored.as_ref().map(|stored| stored.data.volume())
@@ -177,11 +139,6 @@ impl CachedFile {
         let is_paused =
             |stored: &StoredEntry| !stored.data.is_writable() || self.context.is_paused(stored.data.volume());
         self.stored.as_ref().is_none_or(is_paused)
-    }
-
-    /// Whether clients that see the cache's file system read it on their own.
-    pub(crate) const fn is_direct(&self) -> bool {
-        self.target.service.direct
     }
 
     pub(crate) fn stat(&self) -> FileStat {
@@ -294,7 +251,7 @@ impl CachedFile {
     /// Has the checksums stored that were noted since the last call.
     pub(crate) fn store_sums(&self, stored: &StoredEntry) {
         let (Some(catalog), Some(key)) = (&self.context.catalog, self.key()) else { return };
-        let sums = stored.sums().take_changed();
+        let sums = stored.sums.lock().take_changed();
         // Nothing new: most syncs have no sums to note.
         if !sums.is_empty() {
             let block_sums = sums.into_iter().map(|(index, sum)| (index.0, Some(sum))).collect();
@@ -305,7 +262,7 @@ impl CachedFile {
     /// Remembers which blocks are trusted, so that they are not checked again when the file is opened again.
     pub(crate) fn remember_trust(&self) {
         if let Some(stored) = self.stored.as_ref().filter(|stored| stored.is_on_disk() && !self.is_retired()) {
-            self.context.trust().remember(stored.data_file_id(), &stored.map);
+            self.context.trust.lock().remember(stored.data_file_id(), &stored.map);
         }
     }
 
@@ -321,8 +278,8 @@ impl CachedFile {
 
     /// Notes that what is missing of `blocks` will not be fetched to make them whole.
     pub(crate) fn note_cut(&self, blocks: ByteRange) {
-        let is_written = |index| self.stored().is_some_and(|stored| stored.map.is_written(BlockIndex(index)));
-        let cut = self.geometry().blocks_of(blocks).filter(|index| !is_written(*index)).count();
+        let is_written = |index| self.stored.as_ref().is_some_and(|stored| stored.map.is_written(BlockIndex(index)));
+        let cut = self.geometry.blocks_of(blocks).filter(|index| !is_written(*index)).count();
         self.context.metrics.add_not_kept(NotKept::Link, cut as u64);
     }
 
@@ -364,7 +321,7 @@ impl CachedFile {
     /// One more client has the file open. Called under the table's lock.
     pub(crate) fn attach(&self) {
         // The record is locked before the count changes, so that a close in parallel does not end the new access period.
-        let mut record = self.stored.as_ref().map(StoredEntry::record);
+        let mut record = self.stored.as_ref().map(|stored| stored.record.lock());
         let is_first = self.users.fetch_add(1, Ordering::AcqRel) == 0;
         let Some(record) = &mut record else { return };
         if is_first {
@@ -381,7 +338,7 @@ impl CachedFile {
     /// Keeps an open file open once more, without counting a further open.
     pub(crate) fn attach_again(&self) {
         // Locked for the same reason as in `attach`, although nothing is changed in the record.
-        let _record = self.stored.as_ref().map(StoredEntry::record);
+        let _record = self.stored.as_ref().map(|stored| stored.record.lock());
         self.users.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -399,7 +356,7 @@ impl CachedFile {
 
     /// A client has closed the file after `open_for`; returns how many had it open until now.
     pub(crate) fn detach(&self, open_for: Duration) -> u64 {
-        let mut record = self.stored.as_ref().map(StoredEntry::record);
+        let mut record = self.stored.as_ref().map(|stored| stored.record.lock());
         let users_before = self.users.fetch_sub(1, Ordering::AcqRel);
         // The bytes fetched ahead and not read by now were fetched in vain.
         if users_before == 1 {
@@ -439,7 +396,7 @@ impl CachedFile {
     pub(crate) fn is_idle(&self) -> bool {
         // The record comes last: the last client changes it when it leaves.
         let is_done = |stored: &StoredEntry| {
-            let record = stored.record();
+            let record = stored.record.lock();
             record.is_clean() || record.failed_syncs >= SYNC_ATTEMPTS_MAX
         };
         if self.is_retired() {
@@ -518,7 +475,7 @@ impl CachedFile {
         // A creation under way would otherwise put the entry back after its removal.
         stored.seal_and_wait();
         // Notes of the entry made until now come before the note of its end, and none comes after it.
-        drop(stored.noting());
+        drop(stored.noting.lock());
         if let Err(error) = disk.remove_entry(key) {
             self.context.note_store_failure(DiskOperation::Remove, self.volume(), &error);
             // Still accounted and still in the index: its bytes are on disk as before.

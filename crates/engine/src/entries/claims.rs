@@ -2,15 +2,16 @@
 
 use crate::{base::latch::Latch, entries::fill::Fill};
 use forebay_types::ByteRange;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The fills and the checks of one file that are under way. A block is in at most one of them.
 #[derive(Default)]
 pub(crate) struct Claims {
-    fills: Mutex<Fills>,
-    /// Locked after the fills where both are needed.
-    checks: Mutex<Checks>,
+    /// Blocks found missing are claimed before the lock is released.
+    pub(crate) fills: Mutex<Fills>,
+    /// Blocks found to need a check are claimed before the lock is released. Locked after the fills where both are needed.
+    pub(crate) checks: Mutex<Checks>,
 }
 
 /// Checks of one file that are under way, by the offset of their first block. A block is in at most one of them.
@@ -31,7 +32,7 @@ pub(crate) type Fills = BTreeMap<u64, Arc<Fill>>;
 impl Claims {
     /// Gives the blocks of a fill free that has ended.
     pub(crate) fn release(&self, fill: &Arc<Fill>) {
-        let mut fills = self.fills();
+        let mut fills = self.fills.lock();
         // The offset may belong to another fill by now: only the caller's own is removed.
         if fills.get(&fill.blocks().start()).is_some_and(|current| Arc::ptr_eq(current, fill)) {
             fills.remove(&fill.blocks().start());
@@ -42,7 +43,7 @@ impl Claims {
     pub(crate) async fn all_released(&self) {
         loop {
             // The lock is released before the wait: the fill needs it to end.
-            let fill = self.fills().values().next().cloned();
+            let fill = self.fills.lock().values().next().cloned();
             match fill {
                 // A fill gives its blocks free before it ends.
                 Some(fill) => fill.ended().await,
@@ -52,17 +53,7 @@ impl Claims {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.fills().is_empty() && self.checks().is_empty()
-    }
-
-    /// The checks, locked: blocks found to need a check are claimed before the lock is released.
-    pub(crate) fn checks(&self) -> MutexGuard<'_, Checks> {
-        self.checks.lock()
-    }
-
-    /// The fills, locked: blocks found missing are claimed before the lock is released.
-    pub(crate) fn fills(&self) -> MutexGuard<'_, Fills> {
-        self.fills.lock()
+        self.fills.lock().is_empty() && self.checks.lock().is_empty()
     }
 }
 

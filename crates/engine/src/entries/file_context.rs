@@ -17,7 +17,7 @@ use forebay_index::Change;
 use forebay_index::Generation;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
 use forebay_telemetry::{DiskOperation, Metrics};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -35,10 +35,11 @@ pub(crate) struct FileContext {
     pub(crate) metrics: Metrics,
     pub(crate) pauses: Pauses,
     /// State of the disks at the last measurement.
-    volumes: Mutex<Vec<VolumeInfo>>,
+    pub(crate) volumes: Mutex<Vec<VolumeInfo>>,
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
-    trust: Mutex<VerifiedBlocks>,
+    /// Which blocks of files that are not open are known to be intact.
+    pub(crate) trust: Mutex<VerifiedBlocks>,
     /// Files that have become complete, to get their checksums.
     pub(crate) completed: mpsc::Sender<CompletedFile>,
 }
@@ -108,17 +109,12 @@ impl FileContext {
 
     /// Forgets which blocks of closed files are intact: a disk has come back, perhaps with other contents.
     pub(crate) fn forget_trust(&self) {
-        *self.trust() = VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES);
+        *self.trust.lock() = VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES);
     }
 
     /// Has all blocks of a file checked when it is opened again.
     pub(crate) fn forget_trust_of(&self, file: DataFileId) {
-        self.trust().forget(file);
-    }
-
-    /// Which blocks of files that are not open are known to be intact.
-    pub(crate) fn trust(&self) -> MutexGuard<'_, VerifiedBlocks> {
-        self.trust.lock()
+        self.trust.lock().forget(file);
     }
 
     /// Notes an entry for the index as it is on disk by now, last used at `last_use` (seconds of the Unix epoch).
@@ -137,11 +133,6 @@ impl FileContext {
             catalog.note_learnt(key, disk.generation, learnt(mark));
         }
         catalog.note_seen(key, disk);
-    }
-
-    /// State of the disks at the last measurement.
-    pub(crate) fn volumes(&self) -> MutexGuard<'_, Vec<VolumeInfo>> {
-        self.volumes.lock()
     }
 
     /// Whether nothing is to be written to a disk for now: it failed a moment ago, or is known to take nothing.

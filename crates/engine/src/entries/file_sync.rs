@@ -27,7 +27,7 @@ pub(crate) fn sync(file: &Arc<CachedFile>) {
 pub(crate) fn sync_batch(files: &[Arc<CachedFile>]) {
     let syncings = files.iter().filter_map(Syncing::begin).collect();
     let syncings = sync_data(syncings);
-    let Some(disk) = syncings.first().and_then(|syncing| syncing.file.context().disk.clone()) else { return };
+    let Some(disk) = syncings.first().and_then(|syncing| syncing.file.context.disk.clone()) else { return };
     let new_records: Vec<NewRecord<'_>> = syncings.iter().map(Syncing::new_record).collect();
     let written = disk.write_cinfos(&new_records);
     drop(new_records);
@@ -38,7 +38,7 @@ pub(crate) fn sync_batch(files: &[Arc<CachedFile>]) {
 
 /// Makes the data durable of those that have some that is not; those that have failed are out.
 fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
-    let Some(disk) = syncings.first().and_then(|syncing| syncing.file.context().disk.clone()) else {
+    let Some(disk) = syncings.first().and_then(|syncing| syncing.file.context.disk.clone()) else {
         return Vec::new();
     };
     let (unsynced, mut done): (Vec<_>, Vec<_>) =
@@ -52,13 +52,13 @@ fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
         let stored = syncing.stored;
         match result {
             Ok(()) => {
-                file.context().metrics.add_disk_sync();
+                file.context.metrics.add_disk_sync();
                 done.push(syncing);
             }
             Err(error) => {
                 // After a failed sync the kernel may have dropped the pages: a second sync would report success
                 // without the data.
-                file.context().note_disk_failure(DiskOperation::Sync, file.volume(), &error);
+                file.context.note_disk_failure(DiskOperation::Sync, file.volume(), &error);
                 file.retire(DropReason::Damaged);
                 stored.forget_unsynced();
             }
@@ -69,7 +69,7 @@ fn sync_data(syncings: Vec<Syncing<'_>>) -> Vec<Syncing<'_>> {
 
 /// A file on a disk that is offline is about to be closed: there is nothing to record, and no disk to take it.
 fn is_disk_online(file: &CachedFile) -> bool {
-    let disk = file.context().disk.as_ref().zip(file.volume());
+    let disk = file.context.disk.as_ref().zip(file.volume());
     disk.is_some_and(|(disk, volume)| disk.is_online(volume))
 }
 
@@ -90,16 +90,16 @@ impl<'a> Syncing<'a> {
     /// Waits for a sync of the file under way. `None` when there is nothing to sync. Later changes make the file
     /// dirty again.
     fn begin(file: &'a Arc<CachedFile>) -> Option<Self> {
-        let stored = file.stored()?;
+        let stored = file.stored.as_ref()?;
         let key = file.key()?;
         // Held until the record is written: two syncs of one file would write their records in any order.
-        let turn = stored.sync_turn();
-        let _noting = stored.noting();
+        let turn = stored.sync_turn.lock();
+        let _noting = stored.noting.lock();
         // Asked under the lock that retiring waits for: no note follows the note of the end.
         if file.is_retired() || !is_disk_online(file) {
             return None;
         }
-        let mut record = stored.record();
+        let mut record = stored.record.lock();
         // Taken before the blocks are read: a change in between makes the file dirty again.
         record.dirty_since.take()?;
         if !stored.is_on_disk() {
@@ -132,7 +132,7 @@ impl<'a> Syncing<'a> {
             // The entry was removed or replaced under way: a retired file has no record to write.
             Err(StoreError::Superseded { .. }) if self.file.is_retired() => self.is_done = true,
             Err(error) => {
-                self.file.context().note_store_failure(DiskOperation::Cinfo, self.file.volume(), &error);
+                self.file.context.note_store_failure(DiskOperation::Cinfo, self.file.volume(), &error);
                 if error.concerns_one_entry() {
                     self.file.retire(DropReason::Damaged);
                 }
@@ -143,24 +143,24 @@ impl<'a> Syncing<'a> {
     /// Notes that the record is on disk, unless the file was retired while it was on its way there.
     fn note_recorded(&self) {
         let Self { file, key, stored, cinfo, mark, .. } = self;
-        let _noting = stored.noting();
+        let _noting = stored.noting.lock();
         // Its end may be in the index already: a note of the entry would bring it back.
         if file.is_retired() {
             return;
         }
-        stored.record().names_blocks = cinfo.blocks.last().is_some();
+        stored.record.lock().names_blocks = cinfo.blocks.last().is_some();
         let is_complete_now = stored.note_synced(&cinfo.blocks);
         // An open file is in use: its entry must not be purged as if the last open were its last use.
         let last_use = if file.is_open() { forebay_net::clock::now_unix() } else { cinfo.last_access() };
-        file.context().note_entry(key, stored.data.as_ref(), cinfo, mark.as_ref(), last_use);
-        if let (Some(catalog), Some(owner)) = (&file.context().catalog, file.owner()) {
+        file.context.note_entry(key, stored.data.as_ref(), cinfo, mark.as_ref(), last_use);
+        if let (Some(catalog), Some(owner)) = (&file.context.catalog, file.owner()) {
             catalog.note(key, Change::owned(owner.to_owned()));
         }
         if is_complete_now {
             note_complete(file, stored, key);
         }
         // Only after the record is on disk: a crash must not leave a readable file whose blocks are not recorded.
-        if file.context().options.publishes_complete && stored.is_to_be_published() {
+        if file.context.options.publishes_complete && stored.is_to_be_published() {
             file.publish();
         }
     }
@@ -168,7 +168,7 @@ impl<'a> Syncing<'a> {
 
 impl Drop for Syncing<'_> {
     fn drop(&mut self) {
-        let mut record = self.stored.record();
+        let mut record = self.stored.record.lock();
         record.is_syncing = false;
         if self.is_done {
             record.failed_syncs = 0;
@@ -181,7 +181,7 @@ impl Drop for Syncing<'_> {
 
 /// Sees to the checksums of a file that is complete and on disk as a whole since a moment.
 fn note_complete(file: &CachedFile, stored: &StoredEntry, key: &CacheKey) {
-    let context = file.context();
+    let context = &file.context;
     let algorithms = &context.options.integrity.checksums;
     if algorithms.is_empty() {
         return;

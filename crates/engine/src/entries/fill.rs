@@ -8,7 +8,7 @@ use bytes::Bytes;
 use forebay_cache::{Crc32cAppend, crc32c_append};
 use forebay_origin::Chunk as Arrival;
 use forebay_types::ByteRange;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use tokio::sync::Notify;
 
@@ -111,7 +111,7 @@ impl Fill {
 
     /// How the fill has ended, if it has.
     pub(crate) fn outcome(&self) -> Option<Result<(), Error>> {
-        self.state().end.clone()
+        self.state.lock().end.clone()
     }
 
     /// Waits until the fill has ended, and returns its result.
@@ -131,7 +131,7 @@ impl Fill {
     }
 
     fn take_now(&self, range: ByteRange) -> Option<Result<Supply, Error>> {
-        let state = self.state();
+        let state = self.state.lock();
         let part = state.parts.iter().find(|part| part.range.contains(range.start()))?;
         // Checked before the end: bytes that arrived before a failure are good.
         if part.arrived > range.start() {
@@ -148,7 +148,7 @@ impl Fill {
 
     /// The ranges asked for, in order: from the first wanted bytes to the end, then what lies before.
     pub(crate) fn requests(&self) -> Vec<ByteRange> {
-        self.state().parts.iter().map(|part| part.range).collect()
+        self.state.lock().parts.iter().map(|part| part.range).collect()
     }
 
     /// The requests to send at once, and those to send when the link has room or a reader requests the bytes.
@@ -189,12 +189,12 @@ impl Fill {
 
     /// Gives up the deferred bytes. Bytes that have arrived stay available.
     pub(crate) fn cut(&self) {
-        self.state().is_cut = true;
+        self.state.lock().is_cut = true;
     }
 
     /// Appends bytes to a part; returns the end of what has arrived.
     pub(crate) fn add(&self, part_index: usize, arrival: Arrival) -> Result<u64, Error> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let part = state.parts.get_mut(part_index).ok_or(Error::Internal { what: "a fill has no such part" })?;
         let range = ByteRange::at(part.arrived, arrival.bytes.len() as u64);
         if range.end() > part.range.end() {
@@ -210,19 +210,19 @@ impl Fill {
 
     /// Whether a part is there up to `end`.
     pub(crate) fn has_arrived(&self, part_index: usize, end: u64) -> bool {
-        self.state().parts.get(part_index).is_some_and(|part| part.arrived == end)
+        self.state.lock().parts.get(part_index).is_some_and(|part| part.arrived == end)
     }
 
     /// The bytes of `range`, all of which have arrived, in pieces.
     pub(crate) fn collect(&self, range: ByteRange) -> Vec<Bytes> {
-        let state = self.state();
+        let state = self.state.lock();
         state.chunks().filter_map(|chunk| chunk.within(range)).collect()
     }
 
     /// The CRC-32C of each of `blocks`, which follow each other and have all arrived; `None` for those that did not come as
     /// pages with checksums.
     pub(crate) fn sums(&self, blocks: &[ByteRange]) -> Vec<Option<u32>> {
-        let state = self.state();
+        let state = self.state.lock();
         let start = blocks.first().map_or(0, |block| block.start());
         let chunks = state.chunks().filter(|chunk| chunk.range.end() > start);
         let mut pages = chunks.flat_map(|chunk| chunk.arrival.pages(chunk.range.start())).peekable();
@@ -248,19 +248,15 @@ impl Fill {
 
     /// Drops the chunks from memory that are on disk as a whole.
     pub(crate) fn release_memory(&self, is_on_disk: impl Fn(ByteRange) -> bool) {
-        for part in &mut self.state().parts {
+        for part in &mut self.state.lock().parts {
             part.chunks.retain(|chunk| !is_on_disk(chunk.range));
         }
     }
 
     /// Ends the fill and wakes its readers with the outcome.
     pub(crate) fn end(&self, result: Result<(), Error>) {
-        self.state().end = Some(result);
+        self.state.lock().end = Some(result);
         self.changed.notify_waiters();
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

@@ -14,8 +14,8 @@ impl CachedFile {
         if identity.size != self.size() {
             return false;
         }
-        let Some(stored) = self.stored() else { return true };
-        let mut record = stored.record();
+        let Some(stored) = self.stored.as_ref() else { return true };
+        let mut record = stored.record.lock();
         if let Some(mark) = &record.mark {
             // A replica has the same content until a check shows otherwise; at its own server the file must prove it.
             return if mark.endpoint == identity.endpoint {
@@ -33,7 +33,7 @@ impl CachedFile {
     /// Whether `identity` is that of a replica at another server than the one that the file was taken from. Of a file that is
     /// not kept that is not known, and nothing is lost when it is opened again.
     pub(crate) fn is_replica(&self, identity: &FileIdentity) -> bool {
-        if self.stored().is_none() {
+        if self.stored.as_ref().is_none() {
             return false;
         }
         let is_elsewhere = |mark: &OriginMark| {
@@ -45,31 +45,31 @@ impl CachedFile {
 
     /// Notes that the file was its origin's at `unix` (seconds of the Unix epoch), and at `at` or later.
     pub(crate) fn note_checked(&self, unix: i64, at: Instant) {
-        self.last_check().set(unix, at);
+        self.last_check.set(unix, at);
         self.change_mark(|mark| mark.checked = Some(unix));
     }
 
     /// The properties that distinguish the file from another one under its name.
     pub(crate) fn remembered(&self) -> Remembered {
         let size = self.size();
-        let Some(stored) = self.stored() else {
+        let Some(stored) = self.stored.as_ref() else {
             // Without blocks on disk nothing can be older than the time of change shows.
-            return Remembered { size, validator: self.validator().clone(), created: i64::MAX };
+            return Remembered { size, validator: self.validator.clone(), created: i64::MAX };
         };
-        let record = stored.record();
+        let record = stored.record.lock();
         let validator = record.mark.as_ref().map(|mark| mark.validator.clone()).unwrap_or_default();
         Remembered { size, validator, created: record.cinfo.created }
     }
 
     /// The file's mark of its origin, if one is known.
     pub(crate) fn mark(&self) -> Option<OriginMark> {
-        self.stored().and_then(|stored| stored.record().mark.clone())
+        self.stored.as_ref().and_then(|stored| stored.record.lock().mark.clone())
     }
 
     /// Notes where the file is at its origin, and when it was changed there.
     pub(crate) fn note_identity(&self, identity: &FileIdentity) {
-        let Some(stored) = self.stored() else { return };
-        let mut record = stored.record();
+        let Some(stored) = self.stored.as_ref() else { return };
+        let mut record = stored.record.lock();
         let known = record.mark.take();
         let checksum = identity.validator.checksum();
         // An origin that reports no checksum now has not withdrawn the one known before.
@@ -90,8 +90,8 @@ impl CachedFile {
     }
 
     fn change_mark(&self, change: impl FnOnce(&mut OriginMark)) {
-        let Some(stored) = self.stored() else { return };
-        let mut record = stored.record();
+        let Some(stored) = self.stored.as_ref() else { return };
+        let mut record = stored.record.lock();
         if let Some(mark) = &mut record.mark {
             change(mark);
             record.note_change();

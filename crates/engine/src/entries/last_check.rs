@@ -34,7 +34,7 @@ impl LastCheck {
     /// Taken from the record on disk: an entry is created when its file was opened at the origin.
     pub(crate) fn of(stored: Option<&StoredEntry>) -> Self {
         let unix = stored.map_or(i64::MIN, |stored| {
-            let record = stored.record();
+            let record = stored.record.lock();
             last_check_of(&record.cinfo, record.mark.as_ref())
         });
         Self(Mutex::new(Checked { unix, at: None }))

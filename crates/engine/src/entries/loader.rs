@@ -66,7 +66,7 @@ pub(crate) async fn load(
         Creation::Refused => unkept(&context, target, opened)?,
         Creation::Made(stored) => {
             let geometry = stored.map.geometry();
-            let mtime = mtime.unwrap_or(stored.record().cinfo.created);
+            let mtime = mtime.unwrap_or(stored.record.lock().cinfo.created);
             CachedFile::new(context, target, geometry, mtime, Some(*stored), Some(opened))
         }
     };
@@ -89,7 +89,7 @@ fn stored_on_disk(context: &FileContext, entry: Entry) -> StoredEntry {
     let stored = StoredEntry::new(entry, trust);
     // Only blocks that are not trusted yet can profit from what is remembered.
     if stored.map.has_untrusted() {
-        context.trust().recall(stored.data_file_id(), &stored.map);
+        context.trust.lock().recall(stored.data_file_id(), &stored.map);
     }
     stored
 }

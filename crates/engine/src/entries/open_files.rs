@@ -7,7 +7,7 @@ use crate::{
 use forebay_cache::CacheKey;
 use forebay_origin::SharedValue;
 use forebay_telemetry::DropReason;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
     future::Future,
@@ -81,11 +81,11 @@ impl OpenFiles {
             if file.is_retired() {
                 // Its disk entry has to be gone first: the new load would find the old blocks.
                 file.discarded().await;
-                remove_exactly(&mut self.slots(), &file);
+                remove_exactly(&mut self.slots.lock(), &file);
                 continue;
             }
             // Under the table's lock, so that a file is never attached to while it is taken out.
-            let slots = self.slots();
+            let slots = self.slots.lock();
             // The slot may have been taken out or replaced while the admission waited: then all begins again.
             if slots.get(key).is_some_and(|current| Arc::ptr_eq(current, &slot)) {
                 file.attach();
@@ -96,13 +96,13 @@ impl OpenFiles {
 
     /// The file of `key`, if it is in the table and loaded.
     pub(crate) fn find(&self, key: &CacheKey) -> Option<Arc<CachedFile>> {
-        let slot = self.slots().get(key).cloned()?;
+        let slot = self.slots.lock().get(key).cloned()?;
         slot.get().filter(|file| !file.is_retired())
     }
 
     /// Every loaded file. Slots whose load was given up by all waiting clients are dropped on the way.
     pub(crate) fn files(&self) -> Vec<Arc<CachedFile>> {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         // A slot that only the table owns and that has no file belongs to a load that was given up.
         slots.retain(|_, slot| slot.get().is_some() || Arc::strong_count(slot) > 1);
         slots.values().filter_map(|slot| slot.get()).collect()
@@ -110,7 +110,7 @@ impl OpenFiles {
 
     /// Takes a file out, unless a client has it open or is about to, or a part of it is not synced yet.
     pub(crate) fn remove_if_idle(&self, file: &Arc<CachedFile>) {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         // A second owner is an open that waits in the slot and is about to attach.
         let is_awaited = file.key().and_then(|key| slots.get(key)).is_some_and(|slot| Arc::strong_count(slot) > 1);
         if !is_awaited && file.is_idle() {
@@ -124,8 +124,8 @@ impl OpenFiles {
     /// Reserves entries for removal: all of `keys` except those that a client has open or opens, that are filled, not synced yet, or
     /// are being removed already.
     pub(crate) fn reserve_for_removal(self: &Arc<Self>, keys: impl IntoIterator<Item = CacheKey>) -> RemovalGuard {
-        let mut slots = self.slots();
-        let mut reserved = self.reserved();
+        let mut slots = self.slots.lock();
+        let mut reserved = self.reserved.lock();
         let mut taken = Vec::new();
         for key in keys {
             let is_unused = slots
@@ -143,8 +143,8 @@ impl OpenFiles {
 
     /// Opens may come again: entries are gone.
     pub(crate) fn release(&self, keys: &[CacheKey]) {
-        let slots = self.slots();
-        let mut reserved = self.reserved();
+        let slots = self.slots.lock();
+        let mut reserved = self.reserved.lock();
         for key in keys {
             reserved.remove(key);
         }
@@ -155,7 +155,7 @@ impl OpenFiles {
 
     /// Retires the loaded file of `key`, unless a client has it open or is about to; `force` retires it anyway.
     pub(crate) fn retire(&self, key: &CacheKey, force: bool) -> Retired {
-        let slots = self.slots();
+        let slots = self.slots.lock();
         let Some(slot) = slots.get(key) else { return Retired::NotThere };
         let Some(file) = slot.get().filter(|file| force || (Arc::strong_count(slot) == 1 && !file.is_open())) else {
             return Retired::InUse;
@@ -166,7 +166,7 @@ impl OpenFiles {
 
     /// Forgets every file, so that their descriptors are closed.
     pub(crate) fn clear(&self) {
-        self.slots().clear();
+        self.slots.lock().clear();
     }
 
     /// The slot of `key`, as soon as there is room for it.
@@ -181,7 +181,7 @@ impl OpenFiles {
             }
             if tokio::time::timeout_at(deadline, room).await.is_err() {
                 // The reason decides the error: a removal that hangs is not a full table.
-                if self.reserved().contains(key) {
+                if self.reserved.lock().contains(key) {
                     return Err(Error::BeingRemoved { seconds: self.wait_max.as_secs() });
                 }
                 return Err(Error::TooManyOpen { limit: self.files_max });
@@ -191,9 +191,9 @@ impl OpenFiles {
 
     /// The slot of `key`; `None` when its entry is being removed, or it is not there and there is no room for it.
     fn slot(&self, key: &CacheKey) -> Option<Slot> {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         // Checked before the table: a reserved key has no slot until its entry is gone.
-        if self.reserved().contains(key) {
+        if self.reserved.lock().contains(key) {
             return None;
         }
         let has_room = slots.len() < self.files_max;
@@ -205,21 +205,13 @@ impl OpenFiles {
 
     /// Frees the slot of a failed load, unless another client is about to try again in it.
     fn forget_failed(&self, key: &CacheKey, slot: &Slot) {
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         // Two owners: the table and the caller. (The load let go of it when it ended.)
         let unused = slot.get().is_none() && Arc::strong_count(slot) <= 2;
         if unused && slots.get(key).is_some_and(|current| Arc::ptr_eq(current, slot)) {
             slots.remove(key);
             self.room.notify_waiters();
         }
-    }
-
-    fn reserved(&self) -> MutexGuard<'_, BTreeSet<CacheKey>> {
-        self.reserved.lock()
-    }
-
-    fn slots(&self) -> MutexGuard<'_, BTreeMap<CacheKey, Slot>> {
-        self.slots.lock()
     }
 }
 

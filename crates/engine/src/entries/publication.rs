@@ -40,11 +40,11 @@ impl CachedFile {
     /// trusted, or the disk does not say in time.
     pub(crate) async fn readable_path(self: &Arc<Self>) -> Option<PathBuf> {
         // Cheap and without the disk: most files that are asked for here are not complete.
-        if self.is_retired() || !self.stored()?.is_whole() {
+        if self.is_retired() || !self.stored.as_ref()?.is_whole() {
             return None;
         }
         let file = Arc::clone(self);
-        let opened = self.context().options.workers.run(move || file.open_to_others(Access::Now));
+        let opened = self.context.options.workers.run(move || file.open_to_others(Access::Now));
         match tokio::time::timeout(DISK_TIME_MAX, opened).await {
             Ok(Ok(Ok(path))) => path,
             Ok(Ok(Err(error))) => {
@@ -57,7 +57,7 @@ impl CachedFile {
 
     /// Opens a file that is whole to others before anybody asks, where that is wanted of it. Blocking.
     pub(crate) fn publish(&self) {
-        if !self.is_direct() {
+        if !self.target.service.direct {
             return;
         }
         if let Err(error) = self.open_to_others(Access::AsItIs) {
@@ -67,8 +67,8 @@ impl CachedFile {
 
     /// Returns the path that other processes read. Blocking.
     fn open_to_others(&self, access: Access) -> io::Result<Option<PathBuf>> {
-        let (Some(stored), Some(key)) = (self.stored(), self.key()) else { return Ok(None) };
-        let volumes = self.context().volumes();
+        let (Some(stored), Some(key)) = (self.stored.as_ref(), self.key()) else { return Ok(None) };
+        let volumes = self.context.volumes.lock();
         let volume = volumes.iter().find(|volume| volume.id == stored.data.volume()).map(|volume| volume.path.clone());
         // The list is shared with the disk watch: it is not held during the look at the disk.
         drop(volumes);
@@ -82,7 +82,7 @@ impl CachedFile {
         if !is_it || !is_name_good {
             return Ok(None);
         }
-        let mode = self.context().options.direct_mode;
+        let mode = self.context.options.direct_mode;
         stored.publish(|| {
             // Permissions that suffice already cost no write to the inode.
             if there.mode() & READ_BY_OTHERS & mode != READ_BY_OTHERS & mode {

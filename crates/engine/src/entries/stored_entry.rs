@@ -9,7 +9,7 @@ use forebay_cache::{AdlerPieces, BlockMap, BlockSet, BlockSums, Cinfo, DataFileI
 use forebay_index::Generation;
 use forebay_store::{DataFile, Entry, FileIdentity, OriginMark};
 use forebay_types::{BlockIndex, ByteRange};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     fs::Permissions,
     io,
@@ -30,10 +30,16 @@ pub(crate) struct StoredEntry {
     /// The same, when it was not on disk from the start.
     lazy_data: Option<Arc<LazyDataFile>>,
     pub(crate) map: BlockMap,
-    sums: Mutex<BlockSums>,
-    record: Mutex<Record>,
-    sync_turn: Mutex<()>,
-    noting: Mutex<()>,
+    /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
+    pub(crate) sums: Mutex<BlockSums>,
+    pub(crate) record: Mutex<Record>,
+    /// Held by the sync under way.
+    pub(crate) sync_turn: Mutex<()>,
+    /// Held while the entry is noted for the index, if the file is not retired by then. Retiring waits for this once, and
+    /// notes the end of the entry after it.
+    pub(crate) noting: Mutex<()>,
+    /// Held while the file is opened or closed to others, and until the blocks are taken back for which it is closed. Comes
+    /// before the record.
     publishing: Mutex<()>,
     /// Whether it is known that every block is on disk.
     is_complete_on_disk: AtomicBool,
@@ -117,24 +123,15 @@ impl StoredEntry {
         }
     }
 
-    pub(crate) fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock()
-    }
-
-    /// The checksums of the blocks. Locked for moments only, never across a look at the disk.
-    pub(crate) fn sums(&self) -> MutexGuard<'_, BlockSums> {
-        self.sums.lock()
-    }
-
     /// Identifies the files in the index.
     pub(crate) fn generation(&self) -> Generation {
-        Generation { inode: self.data.identity().inode, created: self.record().cinfo.created }
+        Generation { inode: self.data.identity().inode, created: self.record.lock().cinfo.created }
     }
 
     /// Names the data file.
     pub(crate) fn data_file_id(&self) -> DataFileId {
         let FileIdentity { device, inode } = self.data.identity();
-        DataFileId { device, inode, created: self.record().cinfo.created }
+        DataFileId { device, inode, created: self.record.lock().cinfo.created }
     }
 
     /// Notes that `blocks` are on disk; true when these are all, for the first time.
@@ -156,7 +153,7 @@ impl StoredEntry {
     /// Has `open` open the file to others, unless it is not whole any more. Blocking.
     pub(crate) fn publish<T>(&self, open: impl FnOnce() -> io::Result<T>) -> io::Result<Option<T>> {
         // No block is taken back in the meantime. The record is not locked: opens and closes of the file would wait for the disk.
-        let _showing = self.publishing();
+        let _showing = self.publishing.lock();
         if !self.is_whole() {
             return Ok(None);
         }
@@ -177,12 +174,6 @@ impl StoredEntry {
         self.is_published.store(true, Ordering::Release);
     }
 
-    /// Held while the file is opened or closed to others, and until the blocks are taken back for which it is closed. Comes before the
-    /// record.
-    fn publishing(&self) -> MutexGuard<'_, ()> {
-        self.publishing.lock()
-    }
-
     /// Closes the file to others before blocks are taken back. Blocking.
     fn unpublish(&self) {
         self.is_published_here.store(false, Ordering::Release);
@@ -192,17 +183,6 @@ impl StoredEntry {
         {
             tracing::error!(%error, "a file that clients read on their own cannot be closed to them");
         }
-    }
-
-    /// Waits for a sync under way; only the holder of the guard syncs. Blocking.
-    pub(crate) fn sync_turn(&self) -> MutexGuard<'_, ()> {
-        self.sync_turn.lock()
-    }
-
-    /// Held while the entry is noted for the index, if the file is not retired by then. Retiring waits for
-    /// this once, and notes the end of the entry after it.
-    pub(crate) fn noting(&self) -> MutexGuard<'_, ()> {
-        self.noting.lock()
     }
 
     /// Notes blocks that were written, with their checksums in the same order, if `may_be_kept` still says so under the record's lock.
@@ -216,7 +196,7 @@ impl StoredEntry {
         verified: bool,
         may_be_kept: impl Fn() -> bool,
     ) -> Option<(u64, u64)> {
-        let mut record = self.record();
+        let mut record = self.record.lock();
         // Asked under the lock: the file may have been retired during the write.
         if !may_be_kept() {
             return None;
@@ -226,7 +206,7 @@ impl StoredEntry {
         record.cinfo.note_fill(verified, forebay_net::clock::now_unix());
         let indices = || self.map.geometry().blocks_of(blocks).map(BlockIndex);
         {
-            let mut known = self.sums();
+            let mut known = self.sums.lock();
             indices().zip(&sums.blocks).for_each(|(index, sum)| known.set(index, *sum));
         }
         if let Some(sum) = sums.adler32 {
@@ -244,8 +224,8 @@ impl StoredEntry {
         let geometry = self.map.geometry();
         let checksum = |algorithm: &ChecksumAlgorithm| {
             let sum = match algorithm {
-                ChecksumAlgorithm::Adler32 => self.record().adler32.sum(geometry.file_size()),
-                ChecksumAlgorithm::Crc32c => self.sums().of_file(geometry),
+                ChecksumAlgorithm::Adler32 => self.record.lock().adler32.sum(geometry.file_size()),
+                ChecksumAlgorithm::Crc32c => self.sums.lock().of_file(geometry),
                 // It cannot be made of the sums of parts: the file has to be read.
                 ChecksumAlgorithm::Md5 => None,
             };
@@ -258,11 +238,11 @@ impl StoredEntry {
     /// may have them among those it records. Blocking.
     pub(crate) fn forget(&self, blocks: impl IntoIterator<Item = BlockIndex>) {
         // In this order everywhere: first the sync, then the publication, then the record.
-        let _turn = self.sync_turn();
-        let _showing = self.publishing();
+        let _turn = self.sync_turn.lock();
+        let _showing = self.publishing.lock();
         // Before the blocks are missing: no other process may read a hole as data.
         self.unpublish();
-        let mut record = self.record();
+        let mut record = self.record.lock();
         record.adler32.give_up();
         blocks.into_iter().for_each(|index| self.map.forget(index));
         record.note_change();
@@ -270,17 +250,17 @@ impl StoredEntry {
 
     /// Takes back the blocks that are not known to be on disk, after a failed sync. Blocking.
     pub(crate) fn forget_unsynced(&self) {
-        let _showing = self.publishing();
+        let _showing = self.publishing.lock();
         self.unpublish();
         // Not between a check and its blocks.
-        let mut record = self.record();
+        let mut record = self.record.lock();
         record.adler32.give_up();
         self.map.forget_unsynced();
     }
 
     /// Takes back all blocks: their disk is gone. The file is not written any more, so a client that still sees it may read it.
     pub(crate) fn forget_all(&self) {
-        let mut record = self.record();
+        let mut record = self.record.lock();
         record.adler32.give_up();
         self.map.forget_all();
     }
@@ -317,7 +297,7 @@ mod tests {
         let open_to_all = || stored.data.file().set_permissions(Permissions::from_mode(0o644));
         std::thread::scope(|scope| {
             let shown = stored.publish(|| {
-                drop(stored.record());
+                drop(stored.record.lock());
                 scope.spawn(|| stored.forget([BlockIndex(0)]));
                 open_to_all()
             });

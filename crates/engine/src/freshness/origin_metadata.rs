@@ -5,7 +5,7 @@ use forebay_auth::CredentialsName;
 use forebay_cache::CacheKey;
 use forebay_origin::{Checksum, FileIdentity, OriginError, SingleFlight};
 use forebay_types::{Endpoint, FileStat, Validator};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -97,13 +97,13 @@ impl OriginMetadata {
 
     /// Whether an origin did not answer a moment ago.
     pub(crate) fn is_resting(&self, server: &Endpoint) -> bool {
-        let since = self.resting().get(server).copied();
+        let since = self.resting.lock().get(server).copied();
         since.is_some_and(|since| forebay_net::clock::monotonic().saturating_duration_since(since) < REST_TIME)
     }
 
     /// Notes whether an origin failed to answer.
     pub(crate) fn note_answer(&self, server: &Endpoint, has_failed: bool) {
-        let mut resting = self.resting();
+        let mut resting = self.resting.lock();
         if !has_failed {
             resting.remove(server);
             return;
@@ -112,9 +112,5 @@ impl OriginMetadata {
             resting.clear();
         }
         resting.insert(server.clone(), forebay_net::clock::monotonic());
-    }
-
-    fn resting(&self) -> MutexGuard<'_, BTreeMap<Endpoint, Instant>> {
-        self.resting.lock()
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 use forebay_auth::CredentialsName;
 use forebay_origin::{OriginError, SingleFlight};
 use forebay_types::{Endpoint, Lfn};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -83,7 +83,7 @@ impl OriginPermissions {
         let name = credentials.as_ref().map(|credentials| *credentials.name()).unwrap_or_default();
         let ends = credentials.and_then(|credentials| credentials.valid_until()).map_or(i64::MAX, |end| end.0);
         let question = (name, target.server.clone(), path.lfn.clone(), path.cgi.clone(), want);
-        if let Some(known) = remembered(&lock(&self.known), &question) {
+        if let Some(known) = remembered(&self.known.lock(), &question) {
             return known.map(|()| None).map_err(Error::from);
         }
         // A copy that is here must not make every open wait for a dead origin.
@@ -154,7 +154,7 @@ fn note(known: &Mutex<Known>, question: Question, ends: i64, refusal: Option<&Or
         Some(_) => return,
     };
     let until = now + if refusal.is_some() { REFUSAL_TIME } else { GRANT_TIME };
-    let mut known = lock(known);
+    let mut known = known.lock();
     let is_full = known.len() >= KNOWN_MAX;
     if is_full {
         known.retain(|_, known| known.until > now);
@@ -164,8 +164,4 @@ fn note(known: &Mutex<Known>, question: Question, ends: i64, refusal: Option<&Or
         known.clear();
     }
     known.insert(question, Remembered { until, ends, refusal });
-}
-
-fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
-    known.lock()
 }

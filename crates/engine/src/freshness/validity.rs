@@ -56,9 +56,9 @@ pub(crate) async fn admit(
     if target.validity.check == ValidityCheck::Never {
         return Ok(());
     }
-    let due = Due::new(target, file.last_check().unix());
+    let due = Due::new(target, file.last_check.unix());
     // A check that began after this open is as fresh as one of its own.
-    if !due.must_ask() || file.last_check().is_since(began) {
+    if !due.must_ask() || file.last_check.is_since(began) {
         return Ok(());
     }
     // Only cached files are wanted: an outdated copy counts as not cached.
@@ -66,7 +66,7 @@ pub(crate) async fn admit(
         let not_cached = || Error::NotCached { lfn: file.lfn().clone() };
         return if due.may_be_served_unchecked() { Ok(()) } else { Err(not_cached()) };
     }
-    let metrics = &file.context().metrics;
+    let metrics = &file.context.metrics;
     // Without a key nothing is stored that could be compared.
     let Some(key) = &target.key else { return Ok(()) };
     let comparison = Comparison { file, target, key, metadata, since: Some(began) };

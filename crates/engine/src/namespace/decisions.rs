@@ -3,7 +3,7 @@
 use crate::Service;
 use forebay_cache::{CacheKey, CachedCriteria, NegativeAnswers, Rules, ValidityPolicy};
 use forebay_origin::OriginError;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{fmt, time::Duration};
 
 /// Decisions about opens, apart from where their paths lead. They are replaced together with the name space.
@@ -55,7 +55,7 @@ impl Decisions {
 
     /// The origin's answer if it was asked for this file a moment ago and has none.
     pub(crate) fn missing(&self, key: &CacheKey) -> Option<OriginError> {
-        self.negatives().get(key.as_str(), forebay_net::clock::monotonic())
+        self.negatives.lock().get(key.as_str(), forebay_net::clock::monotonic())
     }
 
     /// Remembers an origin's answer, if it is that there is no such file.
@@ -66,17 +66,13 @@ impl Decisions {
             // Shortened: the text comes from outside, and is kept for every missing name.
             let text = text.chars().take(TEXT_LEN_MAX).collect();
             let answer = OriginError::Refused { endpoint: endpoint.clone(), kind: *kind, text };
-            self.negatives().note(key.as_str(), answer, forebay_net::clock::monotonic());
+            self.negatives.lock().note(key.as_str(), answer, forebay_net::clock::monotonic());
         }
     }
 
     /// Forgets that there is no such file: a client is about to write it.
     pub(crate) fn forget_missing(&self, key: &CacheKey) {
-        self.negatives().forget(key.as_str());
-    }
-
-    fn negatives(&self) -> MutexGuard<'_, NegativeAnswers<OriginError>> {
-        self.negatives.lock()
+        self.negatives.lock().forget(key.as_str());
     }
 }
 

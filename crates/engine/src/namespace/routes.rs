@@ -154,7 +154,6 @@ impl Routes {
     }
 
     /// The same name space with other decisions about opens.
-    #[must_use]
     pub fn with_decisions(self, options: DecisionOptions) -> Self {
         Self { decisions: Arc::new(Decisions::new(options)), ..self }
     }

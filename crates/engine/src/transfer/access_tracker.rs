@@ -44,7 +44,7 @@ impl AccessTracker {
     /// Notes reads that the cache may not answer as a whole. Called when they are planned.
     pub(crate) fn note_read(self: &Arc<Self>, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
         // A complete file has nothing to fetch ahead, nor has one that is not kept.
-        if !file.read_ahead().settings().enabled || file.stored().is_none_or(|stored| stored.map.is_complete()) {
+        if !file.read_ahead.settings().enabled || file.stored.as_ref().is_none_or(|stored| stored.map.is_complete()) {
             return;
         }
         let recogniser = self.recogniser.lock();
@@ -67,12 +67,12 @@ impl AccessTracker {
         mut recogniser: MutexGuard<'_, Option<Box<Recogniser>>>,
         step: impl FnOnce(&mut Recogniser, ReadAheadBounds) -> Vec<ByteRange>,
     ) {
-        let recogniser = recogniser.get_or_insert_with(|| Box::new(Recogniser::new(file.geometry())));
+        let recogniser = recogniser.get_or_insert_with(|| Box::new(Recogniser::new(file.geometry)));
         // Other readers of the file are assumed to have as much left to read.
         let expected = recogniser.expected().saturating_mul(file.users().max(1));
-        file.read_ahead().note_reading_on(expected);
-        let Some(bounds) = file.read_ahead().bounds(expected) else {
-            file.context().metrics.add_not_read_ahead(NotReadAhead::Wasteful);
+        file.read_ahead.note_reading_on(expected);
+        let Some(bounds) = file.read_ahead.bounds(expected) else {
+            file.context.metrics.add_not_read_ahead(NotReadAhead::Wasteful);
             // Without zones hits cost one load until reading ahead is tried again.
             self.zones.set(std::iter::empty());
             return;
@@ -87,7 +87,7 @@ impl AccessTracker {
             }
         }
         self.zones.set(recogniser.zones());
-        let is_useless = || file.read_ahead().is_completing() || file.is_retired() || file.is_disk_paused();
+        let is_useless = || file.read_ahead.is_completing() || file.is_retired() || file.is_disk_paused();
         if recogniser.has_spare(bounds) && !is_useless() && !self.is_fetching_on.swap(true, Relaxed) {
             tokio::spawn(idle_prefetch::run(Arc::clone(file), Arc::clone(self)));
         }
@@ -112,7 +112,7 @@ impl AccessTracker {
 
     fn fetch_idle(&self, file: &Arc<CachedFile>, recogniser: &mut Recogniser) -> Step {
         let expected = recogniser.expected().saturating_mul(file.users().max(1));
-        let Some(bounds) = file.read_ahead().bounds(expected) else { return Step::Done };
+        let Some(bounds) = file.read_ahead.bounds(expected) else { return Step::Done };
         let Some(range) = recogniser.handle_spare_time(bounds, FILL_LEN) else { return Step::Done };
         let fetched = fetch(file, range, Purpose::Idle, usize::MAX);
         if let Some((from, _)) = fetched.refused {

@@ -60,7 +60,7 @@ struct Ending<'a> {
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        if let Some(stored) = self.file.stored() {
+        if let Some(stored) = self.file.stored.as_ref() {
             // A panic must not leave blocks that wait for a check for ever.
             let undecided: Vec<BlockIndex> = untrusted(stored, self.check.blocks).collect();
             if !undecided.is_empty() {
@@ -68,14 +68,14 @@ impl Drop for Ending<'_> {
             }
         }
         // Out of the table before the waiters wake up: they plan again and must not find it.
-        self.file.claims().checks().remove(&self.check.blocks.start());
+        self.file.claims.checks.lock().remove(&self.check.blocks.start());
         self.check.ended.set();
     }
 }
 
 async fn run(file: Arc<CachedFile>, check: Arc<Check>) {
     let _ending = Ending { file: &file, check: &check };
-    let context = file.context();
+    let context = &file.context;
     if let Some(catalog) = &context.catalog {
         catalog.settled(INDEX_WAIT_MAX).await;
     }
@@ -90,14 +90,14 @@ async fn run(file: Arc<CachedFile>, check: Arc<Check>) {
 
 /// Compares blocks with their sums and decides what becomes of each. Blocking.
 fn check_blocks(file: &Arc<CachedFile>, blocks: ByteRange) {
-    let Some(stored) = file.stored() else { return };
+    let Some(stored) = file.stored.as_ref() else { return };
     let mut buffer = vec![0; READ_LEN];
     let mut bad = Vec::new();
     for index in untrusted(stored, blocks) {
         match check_block(file, stored, index, &mut buffer) {
             Ok(result) => {
                 stored.map.set_trusted(index);
-                file.context().metrics.add_block_checks(result, 1);
+                file.context.metrics.add_block_checks(result, 1);
             }
             Err(reason) => bad.push(Bad { index, reason }),
         }
@@ -126,7 +126,7 @@ fn check_block(
     let range = stored.map.geometry().range_of(index);
     let (found, result) = judge(of_block(stored.data.as_ref(), range, buffer), known)?;
     if result == BlockCheck::Learned {
-        stored.sums().set(index, found);
+        stored.sums.lock().set(index, found);
     }
     Ok(result)
 }
@@ -144,19 +144,19 @@ pub(crate) fn judge(found: io::Result<u32>, known: Option<u32>) -> Result<(u32, 
 /// The sum of a block, from memory or from the index. The outer `None`: there is no index that would know.
 fn known_sum(file: &CachedFile, stored: &StoredEntry, index: BlockIndex) -> Option<Option<u32>> {
     // The outer lock is not held here: the index may read from its disk.
-    if !stored.sums().is_loaded(index) {
+    if !stored.sums.lock().is_loaded(index) {
         let chunk = sum_chunk_of(index);
         let in_index = file.stored_sums(stored, chunk)?;
-        stored.sums().load(chunk, in_index);
+        stored.sums.lock().load(chunk, in_index);
     }
-    Some(stored.sums().get(index))
+    Some(stored.sums.lock().get(index))
 }
 
 /// Takes damaged blocks out of the map and, before anybody writes them again, out of the cinfo. Blocking.
 fn drop_blocks(file: &Arc<CachedFile>, stored: &StoredEntry, bad: &[Bad]) {
     let path = file.path_on_disk();
     for Bad { index, reason } in bad {
-        report(&file.context().metrics, &path, stored.map.geometry(), *index, reason);
+        report(&file.context.metrics, &path, stored.map.geometry(), *index, reason);
         if let Reason::Unreadable(_) = reason {
             file.note_read_failure();
         }

@@ -27,20 +27,20 @@ const RETRY: Duration = Duration::from_millis(100);
 /// Starts completing a file in the background, if its settings say so and no task does it yet.
 pub(crate) fn start_if_due(file: &Arc<CachedFile>) {
     // The swap comes last: only a completion that is due may take the flag.
-    if is_due(file) && !file.read_ahead().is_completing.swap(true, Ordering::AcqRel) {
+    if is_due(file) && !file.read_ahead.is_completing.swap(true, Ordering::AcqRel) {
         tokio::spawn(run(Arc::clone(file)));
     }
 }
 
 /// Whether a file that a client has open is to be completed.
 fn is_due(file: &CachedFile) -> bool {
-    let settings = file.read_ahead().settings();
-    let Some(stored) = file.stored() else { return false };
-    settings.is_to_be_completed(stored.map.written_count(), file.geometry().block_count())
+    let settings = file.read_ahead.settings();
+    let Some(stored) = file.stored.as_ref() else { return false };
+    settings.is_to_be_completed(stored.map.written_count(), file.geometry.block_count())
         && !stored.map.is_complete()
         && !file.is_retired()
         && !file.is_disk_paused()
-        && !file.context().admission.is_stopping()
+        && !file.context.admission.is_stopping()
 }
 
 /// Completes a file as long as its settings want that.
@@ -52,7 +52,7 @@ async fn run(file: Arc<CachedFile>) {
         };
         // A client may have come while the last one left.
         let is_to_go_on = outcome == Ok(Completed::NotWanted) && file.is_open() && is_due(&file);
-        if !is_to_go_on || file.read_ahead().is_completing.swap(true, Ordering::AcqRel) {
+        if !is_to_go_on || file.read_ahead.is_completing.swap(true, Ordering::AcqRel) {
             return;
         }
     }
@@ -62,12 +62,12 @@ async fn run(file: Arc<CachedFile>) {
 async fn attend(file: &Arc<CachedFile>) -> Result<Completed, Error> {
     let mut lingering = None;
     let is_wanted = || {
-        let goes_on = file.is_open() || file.read_ahead().settings().fill == FillPolicy::ToEnd;
+        let goes_on = file.is_open() || file.read_ahead.settings().fill == FillPolicy::ToEnd;
         if file.is_open() {
             // Given back: a client has the file open again, so the place is free for others.
             lingering = None;
         } else if goes_on && lingering.is_none() {
-            lingering = file.context().admission.linger();
+            lingering = file.context.admission.linger();
         }
         goes_on && (file.is_open() || lingering.is_some())
     };
@@ -81,7 +81,7 @@ struct Running<'a>(&'a CachedFile);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.read_ahead().is_completing.store(false, Ordering::Release);
+        self.0.read_ahead.is_completing.store(false, Ordering::Release);
     }
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn complete(
     mut is_wanted: impl FnMut() -> bool,
     progress: &(dyn Fn(u64, u64) + Send + Sync),
 ) -> Result<Completed, Error> {
-    let stored = file.stored().ok_or_else(|| Error::Unsupported { what: format!("keeping {}", file.lfn()) })?;
+    let stored = file.stored.as_ref().ok_or_else(|| Error::Unsupported { what: format!("keeping {}", file.lfn()) })?;
     let mut pass = Pass::new(stored);
     loop {
         progress(present_bytes(file, stored), file.size());
@@ -168,7 +168,7 @@ impl Pass {
             tokio::time::sleep(RETRY).await;
             return Ok(());
         }
-        let others = file.claims().fills().values().next().cloned();
+        let others = file.claims.fills.lock().values().next().cloned();
         match others {
             Some(fill) => {
                 // Deferred bytes of another's fill are wanted too: the file is to be whole.
@@ -185,7 +185,7 @@ impl Pass {
 
 /// Whether a file can be completed at all at this moment.
 fn check(file: &CachedFile) -> Result<(), Error> {
-    if file.context().admission.is_stopping() {
+    if file.context.admission.is_stopping() {
         return Err(Error::ShuttingDown);
     }
     if file.is_retired() {
@@ -202,5 +202,5 @@ fn present_bytes(file: &CachedFile, stored: &StoredEntry) -> u64 {
     if stored.map.is_complete() {
         return file.size();
     }
-    stored.map.written_count().saturating_mul(file.geometry().block_size()).min(file.size())
+    stored.map.written_count().saturating_mul(file.geometry.block_size()).min(file.size())
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// bytes.
 pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation, permit: Option<Permit>) {
     let broken_off = Err(Error::Internal { what: "a fill broke off" });
-    let demand = permit.is_none().then(|| file.read_ahead().link().turns.demand());
+    let demand = permit.is_none().then(|| file.read_ahead.link().turns.demand());
     let mut ending = Ending { file: &file, fill: &fill, permit, result: broken_off };
     ending.result = drive(&file, &fill, reservation, demand).await.map_err(|error| file.note_failure(error));
 }
@@ -34,11 +34,11 @@ struct Ending<'a> {
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         // Released before the end is reported: a reader that wakes up may claim the blocks again.
-        self.file.claims().release(self.fill);
+        self.file.claims.release(self.fill);
         if let Some(permit) = self.permit.take() {
             let blocks = self.fill.blocks();
-            let is_stored = self.file.stored().is_some_and(|stored| stored.map.holds(blocks));
-            self.file.read_ahead().note_ended(permit, blocks, is_stored);
+            let is_stored = self.file.stored.as_ref().is_some_and(|stored| stored.map.holds(blocks));
+            self.file.read_ahead.note_ended(permit, blocks, is_stored);
         }
         self.fill.end(self.result.clone());
     }
@@ -50,7 +50,7 @@ async fn drive(
     mut reservation: Reservation,
     demand: Option<Demand<'_>>,
 ) -> Result<(), Error> {
-    let stored = file.stored().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
+    let stored = file.stored.as_ref().ok_or(Error::Internal { what: "a fill of a file that is not kept" })?;
     let origin = file.origin_file().await?;
     let mut writer = Writer::new(file, fill, origin.as_ref());
     let (urgent, rest) = fill.stages();
@@ -64,7 +64,7 @@ async fn drive(
                 received = fetch(file, fill, origin.as_ref(), &rest, &mut reservation, stored, &mut writer).await;
                 // The origin has failed: fills that wait for their turn would fail one by one.
                 if turn.is_some() && received.as_ref().is_err_and(Error::is_retryable) {
-                    file.read_ahead().link().turns.refuse_waiting();
+                    file.read_ahead.link().turns.refuse_waiting();
                 }
             }
             Err(why) => {
@@ -93,7 +93,7 @@ enum Cut {
 
 /// Waits until the deferred bytes of a fill may be requested: the link has room for them, or a reader wants them.
 async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<Turn<'a>>, Cut> {
-    let is_stopping = || file.context().admission.is_stopping();
+    let is_stopping = || file.context.admission.is_stopping();
     // During a shutdown only bytes that a reader waits for are fetched.
     if is_stopping() {
         return Err(Cut::Useless);
@@ -103,7 +103,7 @@ async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<T
         // First in the biased order: a reader's request ends the wait even if the file is retired.
         () = fill.rest_wanted() => None,
         () = file.retired() => return Err(Cut::Useless),
-        turn = file.read_ahead().link().turn(fill.blocks().len()) => Some(turn),
+        turn = file.read_ahead.link().turn(fill.blocks().len()) => Some(turn),
     };
     let is_useless = file.is_retired() || file.is_disk_paused();
     match turn {
@@ -125,7 +125,7 @@ async fn fetch(
     stored: &StoredEntry,
     writer: &mut Writer<'_>,
 ) -> Result<(), Error> {
-    let mut delivery = file.read_ahead().link().measure();
+    let mut delivery = file.read_ahead.link().measure();
     let ranges: Vec<ByteRange> = stage.iter().map(|(_, range)| *range).collect();
     let streams = stage.iter().zip(origin.read_many(&ranges)).map(|((part, range), chunks)| (*part, *range, chunks));
     receive(fill, streams, reservation, stored, writer, &mut delivery).await?;

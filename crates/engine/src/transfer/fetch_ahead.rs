@@ -20,17 +20,17 @@ pub(crate) struct Fetched {
 
 /// Starts fills of what is missing in `range`, in order, at most `fills_max` of them and as long as they are admitted.
 pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, fills_max: usize) -> Fetched {
-    let context = file.context();
+    let context = &file.context;
     let mut fetched = Fetched::default();
     // Bytes that cannot be kept are not fetched ahead: the reader would fetch them again.
     if file.is_retired() || file.is_disk_paused() {
         fetched.refused = Some((range.start(), NotReadAhead::Disk));
         return fetched;
     }
-    let read_ahead = file.read_ahead();
+    let read_ahead = &file.read_ahead;
     // Locked across admission and start: no block is claimed twice.
-    let mut fills = file.claims().fills();
-    let missing = missing_in(file, &fills, &file.claims().checks(), range);
+    let mut fills = file.claims.fills.lock();
+    let missing = missing_in(file, &fills, &file.claims.checks.lock(), range);
     for blocks in missing.into_iter().take(fills_max) {
         match context.admission.admit(&context.budget, read_ahead.link(), purpose, blocks.len()) {
             Ok((permit, reservation)) => {

@@ -56,7 +56,7 @@ async fn fetch_on(file: &Arc<CachedFile>, tracker: &AccessTracker) {
 
 /// Fetches the next bytes once no reader waits for any. A prefetcher without a fill under way waits until others make room.
 async fn step(file: &Arc<CachedFile>, tracker: &AccessTracker, may_wait: bool) -> Step {
-    let link = file.read_ahead().link();
+    let link = file.read_ahead.link();
     let _turn = link.turns.idle_turn().await;
     loop {
         link.turns.no_demand().await;

@@ -32,8 +32,8 @@ const BURDEN_RATIO: u64 = 2;
 /// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.
 pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque<ReadStep>> {
     // In this order everywhere: fills, then checks.
-    let mut fills = file.claims().fills();
-    let mut checks = file.claims().checks();
+    let mut fills = file.claims.fills.lock();
+    let mut checks = file.claims.checks.lock();
     start_checks(file, &fills, &mut checks, ranges);
     let started = start_fills(file, &mut fills, &checks, ranges);
     ranges.iter().map(|range| pieces(file, &fills, &checks, &started, *range)).collect()
@@ -42,7 +42,7 @@ pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque
 /// Starts checks of blocks in any of `ranges` that are on disk and not trusted yet.
 fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, ranges: &[ByteRange]) {
     // The common case: every block is trusted, and nothing has to be planned here.
-    if !file.stored().is_some_and(|stored| stored.map.has_untrusted()) {
+    if !file.stored.as_ref().is_some_and(|stored| stored.map.has_untrusted()) {
         return;
     }
     for range in ranges {
@@ -56,7 +56,7 @@ fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, rang
 
 /// Starts fills for what is missing in any of `ranges`; adjacent blocks share one.
 fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, ranges: &[ByteRange]) -> Vec<FillId> {
-    let context = file.context();
+    let context = &file.context;
     // Such bytes could not be kept: the read bypasses the cache.
     if file.is_retired() || file.is_disk_paused() {
         return Vec::new();
@@ -74,7 +74,7 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
     let runs = merged(missing, context.options.fill_len_max);
     let surplus: u64 = runs.iter().map(|(blocks, wanted)| surplus_of(*blocks, *wanted)).sum();
     for (blocks, wanted) in runs {
-        let block_count = file.geometry().blocks_of(blocks).count() as u64;
+        let block_count = file.geometry.blocks_of(blocks).count() as u64;
         if is_full {
             context.metrics.add_not_kept(NotKept::DiskFull, block_count);
             continue;
@@ -106,7 +106,7 @@ pub(crate) fn start_fill(
     reservation: Reservation,
     permit: Option<Permit>,
 ) -> Arc<Fill> {
-    file.context().metrics.add_fills_started(file.geometry().blocks_of(fill.blocks()).count() as u64);
+    file.context.metrics.add_fills_started(file.geometry.blocks_of(fill.blocks()).count() as u64);
     let fill = Arc::new(fill);
     fills.insert(fill.blocks().start(), Arc::clone(&fill));
     tokio::spawn(driver::run(Arc::clone(file), Arc::clone(&fill), reservation, permit));
@@ -123,8 +123,8 @@ pub(crate) fn missing_in(file: &CachedFile, fills: &Fills, checks: &Checks, rang
 }
 
 fn planned(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) -> Vec<forebay_cache::Piece> {
-    let fill_len_max = file.context().options.fill_len_max;
-    let geometry = file.geometry();
+    let fill_len_max = file.context.options.fill_len_max;
+    let geometry = file.geometry;
     let admission = PlanLimits { fill_len_max, check_len_max: CHECK_LEN_MAX };
     plan_read(range, geometry, admission, |index| {
         // Fills first: a block that its own read's fill has just written is still missed by that read.
@@ -134,7 +134,7 @@ fn planned(file: &CachedFile, fills: &Fills, checks: &Checks, range: ByteRange) 
             Some((start, _)) => BlockState::InFlight(FillId(*start)),
             // A check has the last word on its blocks: what it finds missing is off the record when it ends, and not before.
             None if covering(checks, offset).is_some() => BlockState::Unchecked,
-            None => file.stored().map_or(BlockState::Missing, |stored| state_on_disk(&stored.map, index)),
+            None => file.stored.as_ref().map_or(BlockState::Missing, |stored| state_on_disk(&stored.map, index)),
         }
     })
 }
@@ -158,7 +158,7 @@ fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], ran
             forebay_cache::Piece::Join { fill: id, range } => {
                 let outcome = if own.contains(&id) { Outcome::Missed } else { Outcome::Coalesced };
                 if outcome == Outcome::Coalesced {
-                    file.context().metrics.add_fills_coalesced(file.geometry().blocks_of(range).count() as u64);
+                    file.context.metrics.add_fills_coalesced(file.geometry.blocks_of(range).count() as u64);
                 }
                 if let Some(fill) = fills.get(&id.0) {
                     // Now, not when the read comes to it: it may have many such pieces.

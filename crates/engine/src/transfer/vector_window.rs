@@ -8,7 +8,7 @@ use crate::{
     transfer::{planner::plan, read_step::ReadStep},
 };
 use forebay_types::ByteRange;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc};
 
 /// The reads of one request, delivered in their order.
@@ -44,7 +44,7 @@ impl VectorWindow {
 
     /// The plan of the read at `position`, which begins.
     pub(crate) fn begin(&self, position: usize) -> Option<Planned> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while let Some((planned_position, _)) = state.planned.front() {
             // It belongs to a later read, which has not begun.
             if *planned_position > position {
@@ -64,8 +64,8 @@ impl VectorWindow {
     /// Plans reads that have not begun, when less than half of the window is planned: of the read that is delivered these are
     /// `bytes_before`.
     pub(crate) fn plan_ahead(&self, file: &Arc<CachedFile>, bytes_before: u64) {
-        let window = file.read_window();
-        let mut state = self.state();
+        let window = file.context.options.read_window;
+        let mut state = self.state.lock();
         let ahead = bytes_before.saturating_add(state.bytes);
         // Refilled at half of the window, so that several reads are planned together.
         if state.next >= self.ranges.len() || ahead > window / 2 {
@@ -81,10 +81,6 @@ impl VectorWindow {
 
     fn start_of(&self, position: usize) -> u64 {
         self.ranges.get(position).map_or(0, |range| range.start())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

@@ -27,7 +27,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn new(file: &'a Arc<CachedFile>, fill: &'a Arc<Fill>, origin: &'a dyn OriginFile) -> Self {
         let first = fill.requests().first().map_or(0, |range| range.start());
         let head = ByteRange::between(fill.blocks().start(), first);
-        let geometry = file.geometry();
+        let geometry = file.geometry;
         let split_block = (!head.is_empty())
             .then(|| ByteRange::between(fill.blocks().start(), geometry.range_of(geometry.index_of(first)).end()));
         Self { file, fill, ready: Vec::new(), writing: None, split_block, seen: fill.blocks().start(), origin }
@@ -78,7 +78,7 @@ impl<'a> Writer<'a> {
         if end == self.fill.blocks().end() {
             end
         } else {
-            end / self.file.geometry().block_size() * self.file.geometry().block_size()
+            end / self.file.geometry.block_size() * self.file.geometry.block_size()
         }
     }
 
@@ -93,11 +93,11 @@ impl<'a> Writer<'a> {
         let data = Arc::clone(&stored.data);
         let bytes = self.fill.collect(range);
         assert_eq!(bytes.iter().map(|chunk| chunk.len() as u64).sum::<u64>(), range.len(), "blocks are written whole");
-        let geometry = self.file.geometry();
+        let geometry = self.file.geometry;
         let blocks: Vec<ByteRange> =
             geometry.blocks_of(range).map(|index| geometry.range_of(BlockIndex(index))).collect();
         let known_sums = self.fill.sums(&blocks);
-        let options = &self.file.context().options;
+        let options = &self.file.context.options;
         let with_adler32 = options.integrity.checksums.contains(&ChecksumAlgorithm::Adler32);
         let write = options.workers.start(move || {
             let sums = WrittenSums::new(&blocks, &known_sums, &bytes, with_adler32);
@@ -130,7 +130,7 @@ impl<'a> Writer<'a> {
     }
 
     fn block_count(&self, range: ByteRange) -> u64 {
-        self.file.geometry().blocks_of(range).count() as u64
+        self.file.geometry.blocks_of(range).count() as u64
     }
 }
 

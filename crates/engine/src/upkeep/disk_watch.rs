@@ -15,7 +15,7 @@ pub(crate) async fn run(context: Arc<FileContext>, table: Arc<OpenFiles>) {
     let Some(disk) = context.disk.clone() else { return };
     let watched = Arc::downgrade(&context);
     context.metrics.watch_disks(move || {
-        watched.upgrade().map_or_else(Vec::new, |context| context.volumes().iter().map(gauges).collect())
+        watched.upgrade().map_or_else(Vec::new, |context| context.volumes.lock().iter().map(gauges).collect())
     });
     let mut watch = DiskWatch { context, table, disk, offline: BTreeSet::new(), measuring: None };
     let mut ticks = tokio::time::interval(TICK);
@@ -66,7 +66,7 @@ impl DiskWatch {
     /// Lets go of open files on disks that have gone offline: what they hold is read from the origin, and the next open finds
     /// them missing.
     fn lose_files(&mut self) {
-        let ids: Vec<VolumeId> = self.context.volumes().iter().map(|volume| volume.id).collect();
+        let ids: Vec<VolumeId> = self.context.volumes.lock().iter().map(|volume| volume.id).collect();
         let offline: BTreeSet<VolumeId> = ids.into_iter().filter(|id| !self.disk.is_online(*id)).collect();
         if offline.difference(&self.offline).next().is_some() {
             // A measurement may hang on the disk that is gone.
@@ -97,7 +97,7 @@ impl DiskWatch {
         self.measuring = Some(self.context.options.workers.start(move || {
             // Measured first, locked afterwards: no reader of the list waits for a disk.
             let volumes = disk.volumes();
-            *context.volumes() = volumes;
+            *context.volumes.lock() = volumes;
         }));
     }
 }

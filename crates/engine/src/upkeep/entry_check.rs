@@ -164,13 +164,13 @@ impl EntryCheck {
 
 /// Has blocks of an open file checked as if they had just been found.
 async fn check_again(file: &Arc<CachedFile>, generation: Generation, bad: &[BlockIndex]) {
-    let Some(stored) = file.stored().filter(|stored| stored.generation() == generation) else { return };
+    let Some(stored) = file.stored.as_ref().filter(|stored| stored.generation() == generation) else { return };
     let geometry = stored.map.geometry();
     for index in bad {
         // Distrusted before the check begins, which looks only at such blocks.
         stored.map.distrust(*index);
         let check = {
-            let mut checks = file.claims().checks();
+            let mut checks = file.claims.checks.lock();
             block_check::start(file, &mut checks, geometry.range_of(*index));
             covering(&checks, geometry.range_of(*index).start()).cloned()
         };

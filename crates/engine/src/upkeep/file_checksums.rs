@@ -181,7 +181,7 @@ impl FileChecksums {
     /// Whether the cache has this very copy of a file.
     async fn is_still(&self, key: &CacheKey, generation: Generation) -> bool {
         if let Some(file) = self.check.open_files.find(key) {
-            return file.stored().is_some_and(|stored| stored.generation() == generation);
+            return file.stored.as_ref().is_some_and(|stored| stored.generation() == generation);
         }
         let Some(disk) = self.check.context.disk.clone() else { return false };
         let key = key.clone();
@@ -192,7 +192,7 @@ impl FileChecksums {
     /// Takes a copy of a file out of the cache that is not what its origin says.
     async fn drop_wrong(&self, key: &CacheKey, generation: Generation) {
         if let Some(file) = self.check.open_files.find(key) {
-            if file.stored().is_some_and(|stored| stored.generation() == generation) {
+            if file.stored.as_ref().is_some_and(|stored| stored.generation() == generation) {
                 file.retire(DropReason::Mismatch);
             }
             return;

@@ -5,7 +5,7 @@
 
 use crate::entries::cached_file::CachedFile;
 use forebay_cache::CacheKey;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
     sync::Arc,
@@ -40,7 +40,7 @@ impl Leases {
     ) -> Result<(), Arc<CachedFile>> {
         let now = forebay_net::clock::monotonic();
         let until = now + duration;
-        let mut leases = self.lock();
+        let mut leases = self.0.lock();
         // Compared by identity: another content under the same name needs a lease of its own.
         if let Some(lease) = leases.get_mut(key).filter(|lease| Arc::ptr_eq(&lease.file, &file)) {
             lease.until = until;
@@ -62,7 +62,7 @@ impl Leases {
     /// Lets go of files whose time is over.
     fn end(&self) {
         let now = forebay_net::clock::monotonic();
-        let mut leases = self.lock();
+        let mut leases = self.0.lock();
         let keys: Vec<_> = leases.iter().filter(|(_, lease)| lease.until <= now).map(|(key, _)| key.clone()).collect();
         let over: Vec<_> = keys.iter().filter_map(|key| leases.remove(key)).collect();
         drop(leases);
@@ -72,12 +72,8 @@ impl Leases {
 
     /// Lets go of all files.
     pub(crate) fn clear(&self) {
-        let all = std::mem::take(&mut *self.lock());
+        let all = std::mem::take(&mut *self.0.lock());
         drop(all);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<CacheKey, Lease>> {
-        self.0.lock()
     }
 }
 

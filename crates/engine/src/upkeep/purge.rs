@@ -1,7 +1,7 @@
 //! The task that purges, by time and when a write meets a mark.
 
 use crate::{
-    accounting::{index_observer::milliseconds, purge_ledger::PurgeLedger, report::PurgeReport},
+    accounting::{index_observer::milliseconds, report::PurgeReport},
     catalog::state::IndexState,
     entries::{file_context::FileContext, open_files::OpenFiles},
     upkeep::removal::{self, SLICE},
@@ -41,7 +41,7 @@ impl Purge {
 
     /// Purges by time, and when a write reaches a limit, until the engine stops.
     pub(crate) async fn run(self: Arc<Self>) {
-        let ledger = self.ledger();
+        let ledger = &self.context.purge_ledger;
         self.measure().await;
         // Without the entries every purge would remove nothing and report that space is missing.
         while !self.knows_entries() {
@@ -84,10 +84,6 @@ impl Purge {
         }
     }
 
-    fn ledger(&self) -> &PurgeLedger {
-        &self.context.purge_ledger
-    }
-
     fn knows_entries(&self) -> bool {
         let state = self.context.catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state());
         !matches!(state, IndexState::Off | IndexState::Loading)
@@ -97,13 +93,13 @@ impl Purge {
     pub(crate) async fn measure(&self) -> Vec<DiskSpace> {
         let Some(disk) = self.context.disk.clone() else { return Vec::new() };
         // Read before the measurement: see `DiskHeadroom::set`.
-        let added = self.ledger().headroom.added();
+        let added = self.context.purge_ledger.headroom.added();
         let measured = self.context.options.workers.run(move || spaces(disk.as_ref())).await;
         let disks = measured.unwrap_or_default();
         let level = {
-            let ledger = self.ledger().ledger();
-            let room = headroom(&self.ledger().options.rules, &disks, &ledger);
-            self.ledger().headroom.set(added, &room);
+            let ledger = self.context.purge_ledger.ledger.lock();
+            let room = headroom(&self.context.purge_ledger.options.rules, &disks, &ledger);
+            self.context.purge_ledger.headroom.set(added, &room);
             let used = ledger.usage();
             CacheLevel {
                 used_bytes: used.bytes,
@@ -118,10 +114,14 @@ impl Purge {
     }
 
     fn goals(&self, disks: &[DiskSpace]) -> Vec<Goal> {
-        let ledger = self.ledger().ledger();
-        let goals = plan_purge(&self.ledger().options.rules, disks, &ledger);
+        let ledger = self.context.purge_ledger.ledger.lock();
+        let goals = plan_purge(&self.context.purge_ledger.options.rules, disks, &ledger);
         // The flag is taken in any case: it must not start another purge after this one.
-        if self.ledger().take_is_disk_full() && goals.is_empty() { plan_purge_of_full_disk(&ledger) } else { goals }
+        if self.context.purge_ledger.take_is_disk_full() && goals.is_empty() {
+            plan_purge_of_full_disk(&ledger)
+        } else {
+            goals
+        }
     }
 
     /// Removes entries until the goals are met, or nothing more may go.
@@ -129,14 +129,14 @@ impl Purge {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
         // Pins that have ended count from now on, so that their entries can be picked.
-        self.ledger().ledger().end_pins(forebay_net::clock::now_unix());
+        self.context.purge_ledger.ledger.lock().end_pins(forebay_net::clock::now_unix());
         let mut run = PurgeRun::new(goals);
         let mut refused = 0;
         self.learn().await;
         loop {
             let slice: Vec<Victim> = {
                 // Locked per slice: writes account their growth in between.
-                let mut ledger = self.ledger().ledger();
+                let mut ledger = self.context.purge_ledger.ledger.lock();
                 std::iter::from_fn(|| run.next(&mut ledger)).take(SLICE).collect()
             };
             if slice.is_empty() {
@@ -171,18 +171,18 @@ impl Purge {
         let begun = forebay_net::clock::monotonic();
         self.learn().await;
         let now = forebay_net::clock::now_unix();
-        self.ledger().ledger().end_pins(now);
+        self.context.purge_ledger.ledger.lock().end_pins(now);
         let now_ms = milliseconds(now);
         let mut run = PurgeRun::new(&[]);
         let mut refused = 0;
         let mut from = Some(0);
         let mut reasons = BTreeSet::new();
         while let Some(start) = from {
-            let (expired, next) = self.ledger().ledger().expired(now_ms, start, EXPIRY_SCAN);
+            let (expired, next) = self.context.purge_ledger.ledger.lock().expired(now_ms, start, EXPIRY_SCAN);
             from = next;
             for ids in expired.chunks(SLICE) {
                 let slice: Vec<Victim> = {
-                    let mut ledger = self.ledger().ledger();
+                    let mut ledger = self.context.purge_ledger.ledger.lock();
                     ids.iter().filter_map(|id| run.next_expired(*id, now_ms, &mut ledger)).collect()
                 };
                 reasons.extend(slice.iter().map(|victim| victim.reason.as_str()));
@@ -204,7 +204,7 @@ impl Purge {
         let removed = self.context.options.workers.run(move || removal::remove(&removing, &leaving, victims)).await;
         // After a panic nothing is known: they stay, and are tried again later.
         let removed = removed.unwrap_or_else(|_| removal::Removed { gone: Vec::new(), stay: slice });
-        let mut ledger = self.ledger().ledger();
+        let mut ledger = self.context.purge_ledger.ledger.lock();
         for victim in &removed.gone {
             run.removed(victim, &mut ledger);
             self.context.metrics.add_purged(victim.reason, victim.footprint.bytes);
@@ -226,7 +226,8 @@ impl Purge {
     fn finish(&self, run: PurgeRun, refused: u64, begun: std::time::Instant) -> PurgeReport {
         let files = run.removed_count();
         let freed = run.freed();
-        let unmet = run.finish(&mut self.ledger().ledger(), milliseconds(forebay_net::clock::now_unix()));
+        let unmet =
+            run.finish(&mut self.context.purge_ledger.ledger.lock(), milliseconds(forebay_net::clock::now_unix()));
         let duration = forebay_net::clock::monotonic().saturating_duration_since(begun);
         let unmet = unmet.iter().map(|goal| goal.to_free).sum::<Footprint>();
         self.context.metrics.observe_purge(duration, unmet.is_zero());

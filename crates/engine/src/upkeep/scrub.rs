@@ -10,7 +10,7 @@ use crate::{
 };
 use forebay_cache::{CacheKey, EntryId, RateLimiter};
 use forebay_index::{Record, ScrubProgress};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
@@ -39,7 +39,7 @@ pub struct ScrubState {
 /// State and schedule of the scrub.
 pub(crate) struct Scrubber {
     checksums: Arc<FileChecksums>,
-    state: Mutex<ScrubState>,
+    pub(crate) state: Mutex<ScrubState>,
     /// Copy of the index's value: see [`ScrubProgress`].
     ready_since: OnceLock<i64>,
     wanted: Notify,
@@ -70,13 +70,9 @@ impl Scrubber {
         &self.checksums.check.context
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, ScrubState> {
-        self.state.lock()
-    }
-
     /// One is under way from now on; false when one was already.
     fn begin(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // A request during a scrub is met by the scrub under way.
         if state.is_running {
             return false;
@@ -89,7 +85,7 @@ impl Scrubber {
 
     /// It has ended; `is_whole` when it has read everything.
     fn end(&self, is_whole: bool) -> ScrubState {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.is_running = false;
         // A scrub that broke off is not the last one: the next is due at the same time as before.
         if is_whole {
@@ -102,7 +98,7 @@ impl Scrubber {
     pub(crate) async fn run(self: Arc<Self>) {
         if let Some(resumed) = self.resume().await {
             // One that was requested in the meantime reads everything.
-            let after = if self.state().is_running { None } else { resumed };
+            let after = if self.state.lock().is_running { None } else { resumed };
             self.scrub_once(after).await;
         }
         loop {
@@ -111,7 +107,7 @@ impl Scrubber {
                 () = self.wanted.notified() => {}
                 () = tokio::time::sleep(TICK) => {}
             }
-            let is_running = self.state().is_running;
+            let is_running = self.state.lock().is_running;
             if is_running || self.is_due() {
                 self.scrub_once(None).await;
             }
@@ -123,7 +119,7 @@ impl Scrubber {
         let now = forebay_net::clock::now_unix();
         let interval_seconds = i64::try_from(interval.as_secs()).unwrap_or(i64::MAX);
         // Before the first scrub the time counts from the first start of the index.
-        let counted_from = self.state().finished.or_else(|| self.ready_since.get().copied());
+        let counted_from = self.state.lock().finished.or_else(|| self.ready_since.get().copied());
         counted_from.is_some_and(|from| from.saturating_add(interval_seconds) <= now)
     }
 
@@ -134,7 +130,7 @@ impl Scrubber {
             tokio::time::sleep(INDEX_POLL).await;
         }
         let progress = self.progress().await.unwrap_or_default();
-        self.state().finished = progress.finished;
+        self.state.lock().finished = progress.finished;
         let ready_since =
             *self.ready_since.get_or_init(|| progress.ready_since.unwrap_or_else(forebay_net::clock::now_unix));
         // Stored at the first start only.
@@ -164,7 +160,7 @@ impl Scrubber {
     }
 
     async fn set_progress(&self, last: Option<EntryId>) {
-        let finished = self.state().finished;
+        let finished = self.state.lock().finished;
         let ready_since = self.ready_since.get().copied();
         let progress = ScrubProgress { last, finished, ready_since };
         if let Some(catalog) = &self.context().catalog {
@@ -195,7 +191,7 @@ impl Scrubber {
     }
 
     fn count(&self, Examined { findings, .. }: &Examined) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.files += 1;
         state.bytes += findings.bytes;
         state.bad_blocks += findings.bad().len() as u64;

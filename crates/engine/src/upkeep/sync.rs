@@ -77,9 +77,9 @@ pub(crate) async fn flush(table: &OpenFiles, workers: &Workers) {
 }
 
 fn is_due(file: &CachedFile, interval: Duration) -> bool {
-    let Some(stored) = file.stored() else { return false };
+    let Some(stored) = file.stored.as_ref() else { return false };
     let (dirty_since, has_failed) = {
-        let record = stored.record();
+        let record = stored.record.lock();
         (record.dirty_since, record.failed_syncs > 0)
     };
     let Some(dirty_since) = dirty_since else { return false };
@@ -106,11 +106,11 @@ async fn sync_all(files: Vec<Arc<CachedFile>>, workers: &Workers) {
 /// nothing from a batch.
 fn batches(files: Vec<Arc<CachedFile>>) -> Vec<Vec<Arc<CachedFile>>> {
     let gains = |file: &Arc<CachedFile>| {
-        let disk = file.context().disk.as_ref();
-        let stored = file.stored();
+        let disk = file.context.disk.as_ref();
+        let stored = file.stored.as_ref();
         disk.zip(stored).is_some_and(|(disk, stored)| disk.gains_from_batch_sync(stored.data.as_ref()))
     };
-    let has_data = |file: &Arc<CachedFile>| file.stored().is_some_and(|stored| stored.map.unsynced_count() > 0);
+    let has_data = |file: &Arc<CachedFile>| file.stored.as_ref().is_some_and(|stored| stored.map.unsynced_count() > 0);
     let (gaining, alone): (Vec<_>, Vec<_>) = files.into_iter().partition(gains);
     let (with_data, without): (Vec<_>, Vec<_>) = gaining.into_iter().partition(has_data);
     let len_of = |files: &[_]| if files.len() <= SYNCS_MAX { 1 } else { BATCH_MAX };

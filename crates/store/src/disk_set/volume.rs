@@ -5,7 +5,7 @@ use crate::{
     error::fault_of,
 };
 use forebay_cache::{CacheKey, DiskHealth, Fault, Health, HealthLimits, placement_hash};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, RwLock};
 use std::{
     collections::BTreeMap,
     fmt, io,
@@ -76,7 +76,7 @@ impl Volume {
     }
 
     pub(crate) fn health(&self) -> Health {
-        self.watch().health.health((self.clock)())
+        self.watch.lock().health.health((self.clock)())
     }
 
     pub(crate) fn disk(&self) -> Option<Arc<dyn Disk>> {
@@ -177,7 +177,7 @@ impl Volume {
 
     pub(crate) fn info(&self) -> VolumeInfo {
         let space = self.measure();
-        let watch = self.watch();
+        let watch = self.watch.lock();
         VolumeInfo {
             id: self.id,
             path: self.spec.path.clone(),
@@ -193,11 +193,11 @@ impl Volume {
     pub(crate) fn begin_probe(&self) -> bool {
         let now = (self.clock)();
         // A thread in a hanging system call cannot report: the probe timer looks at its deadline instead.
-        let hangs = self.watch().under_way.values().any(|&due| due <= now);
+        let hangs = self.watch.lock().under_way.values().any(|&due| due <= now);
         if hangs {
             self.note(|health, now| health.failed(now, Fault::Hung), None);
         }
-        self.watch().health.begin_probe(now)
+        self.watch.lock().health.begin_probe(now)
     }
 
     /// Tries the disk, and opens it first if need be.
@@ -251,7 +251,7 @@ impl Volume {
 
     fn begin(&self, patience: Duration) -> Operation<'_> {
         let began = (self.clock)();
-        let mut watch = self.watch();
+        let mut watch = self.watch.lock();
         let number = watch.next_operation;
         watch.next_operation += 1;
         // Noted before the call: if it hangs, nothing runs after it.
@@ -263,7 +263,7 @@ impl Volume {
     fn note(&self, change: impl FnOnce(&mut DiskHealth, Instant), error: Option<&dyn std::error::Error>) {
         let now = (self.clock)();
         let (before, after) = {
-            let mut watch = self.watch();
+            let mut watch = self.watch.lock();
             if error.is_some() {
                 watch.errors = watch.errors.saturating_add(1);
             }
@@ -296,15 +296,11 @@ impl Volume {
             }
         }
     }
-
-    fn watch(&self) -> MutexGuard<'_, Watch> {
-        self.watch.lock()
-    }
 }
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
-        self.volume.watch().under_way.remove(&self.number);
+        self.volume.watch.lock().under_way.remove(&self.number);
     }
 }
 
