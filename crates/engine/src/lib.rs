@@ -15,7 +15,7 @@ mod namespace;
 mod transfer;
 mod upkeep;
 
-pub use accounting::report::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage};
+pub use accounting::purge_ledger::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage};
 pub use api::{
     engine::{Engine, Space, WritePolicy},
     entry_queries::ENTRIES_PER_PAGE_MAX,
@@ -24,25 +24,24 @@ pub use api::{
     read::Read,
 };
 pub use base::{
-    caller::{Caller, Delegation},
     digest::{ChecksumAlgorithm, ChecksumAlgorithmError},
     error::Error,
-    integrity_options::{CheckPolicy, IntegrityOptions},
-    open_request::{OpenRequest, Tried},
-    options::{ManagerOptions, Options, Ping, PurgeOptions, ReadAheadOptions},
-    presence::Presence,
+    open_request::{Caller, Delegation, OpenRequest, Tried},
+    options::{CheckPolicy, IntegrityOptions, ManagerOptions, Options, Ping, PurgeOptions, ReadAheadOptions},
     segment::Segment,
     workers::Workers,
 };
-pub use catalog::{entry_info::EntryInfo, state::IndexState};
+pub use catalog::{
+    entry_info::EntryInfo,
+    state::{IndexState, Presence},
+};
 pub use forebay_origin::{Checksum, ListDetail};
 pub use forebay_store::VolumeInfo;
 pub use forebay_telemetry::Client;
 pub use manager::filler::FillerState;
 pub use namespace::{
-    decisions::DecisionOptions,
+    decisions::{DecisionOptions, Miss, Service},
     redirect::{Redirect, Redirects},
     routes::{Export, ExportSource, OriginFactory, RouteError, Routes, Writes},
-    service::{Miss, Service},
 };
 pub use upkeep::scrub::ScrubState;

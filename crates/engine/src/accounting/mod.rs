@@ -1,6 +1,4 @@
 //! The disk space that entries take.
 
 pub(crate) mod disk_headroom;
-pub(crate) mod index_observer;
 pub(crate) mod purge_ledger;
-pub(crate) mod report;

@@ -3,11 +3,15 @@
 //! The decisions are the cache crate's: the [`Ledger`] knows the entries and their order of removal, [`forebay_cache::plan_purge`]
 //! the amount to remove. This account is updated by the index and by every write, and wakes the purge when space is short.
 
-use crate::{accounting::disk_headroom::DiskHeadroom, base::options::PurgeOptions};
-use forebay_cache::{CacheKey, Footprint, Ledger};
+use crate::{accounting::disk_headroom::DiskHeadroom, base::options::PurgeOptions, catalog::IndexObserver};
+use forebay_cache::{CacheKey, Footprint, Headroom, Ledger};
+use forebay_index::{Applied, Record};
 use forebay_store::VolumeId;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel};
+use std::{
+    sync::atomic::{AtomicBool, Ordering::AcqRel},
+    time::Duration,
+};
 use tokio::sync::Notify;
 
 /// Accounts what entries take, and purges.
@@ -79,4 +83,120 @@ impl PurgeLedger {
             self.due.notify_one();
         }
     }
+}
+
+/// Result of a purge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PurgeReport {
+    pub files: u64,
+    pub freed: Footprint,
+    /// Victims that stayed: in use, or not removable.
+    pub refused: u64,
+    /// Space that the goals required and that could not be freed.
+    pub unmet: Footprint,
+    pub duration: Duration,
+}
+
+/// Result of a request to remove an entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Evicted {
+    Removed {
+        /// Bytes of the entry that were on disk.
+        bytes: u64,
+    },
+    NotCached,
+    /// It stays: a client has it open, or opens it.
+    Open,
+    /// It stays: it is pinned.
+    Pinned,
+}
+
+/// Space that the cache uses, and its limits.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Usage {
+    pub used: Footprint,
+    pub files: u64,
+    pub pinned: u64,
+    /// Space left before a purge is due and before nothing is kept; the largest numbers if nothing limits them.
+    pub headroom: Headroom,
+    pub disks: Vec<DiskUse>,
+    /// By quota, in the order of the configuration.
+    pub quotas: Vec<QuotaUse>,
+}
+
+/// Space used by the entries of one disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct DiskUse {
+    pub volume: VolumeId,
+    pub used: Footprint,
+}
+
+/// Space used by the entries of one quota.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct QuotaUse {
+    pub path: String,
+    pub used: Footprint,
+    /// Guaranteed to the entries of the quota.
+    pub min_bytes: u64,
+    /// Limit of the quota, if it has one.
+    pub max_bytes: Option<u64>,
+}
+
+impl IndexObserver for PurgeLedger {
+    fn begin(&self) {
+        *self.ledger.lock() = Ledger::new(&self.options.rules);
+    }
+
+    fn found(&self, key: &CacheKey, record: &Record) {
+        insert(&mut self.ledger.lock(), key, record);
+    }
+
+    fn changed(&self, applied: &Applied) {
+        let mut ledger = self.ledger.lock();
+        let before = applied.before.as_ref();
+        // Another id under the same key is another entry: the old one leaves the ledger before the new one enters it.
+        if let Some(before) = before.filter(|before| applied.after.as_ref().is_none_or(|after| after.id != before.id)) {
+            ledger.removed(before.id);
+        }
+        let Some(after) = &applied.after else { return };
+        match before.filter(|before| before.id == after.id) {
+            Some(before) => {
+                ledger.resized(after.id, &applied.key, after.disk.present_bytes);
+                // A record counts at least one use, its creation, which the ledger has noted with the insertion.
+                let uses = after.disk.uses.saturating_sub(before.disk.uses.max(1));
+                if uses > 0 || after.disk.last_use > before.disk.last_use {
+                    ledger.used(after.id, milliseconds(after.disk.last_use), uses);
+                }
+                if before.owner != after.owner {
+                    ledger.owned(after.id, &applied.key, after.owner.as_deref());
+                }
+                if before.pinned_until != after.pinned_until {
+                    pin(&mut ledger, after);
+                }
+            }
+            None => insert(&mut ledger, &applied.key, after),
+        }
+    }
+}
+
+fn insert(ledger: &mut Ledger, key: &CacheKey, record: &Record) {
+    let disk = &record.disk;
+    ledger.insert(record.id, key, disk.volume, disk.present_bytes, milliseconds(disk.last_use), disk.uses);
+    if record.owner.is_some() {
+        ledger.owned(record.id, key, record.owner.as_deref());
+    }
+    pin(ledger, record);
+}
+
+fn pin(ledger: &mut Ledger, record: &Record) {
+    match record.pinned_until {
+        // An old pin ends when the next purge begins.
+        Some(until) => ledger.pin(record.id, until),
+        None => ledger.unpin(record.id),
+    }
+}
+
+/// Saturates: a damaged record may hold any time.
+pub(crate) const fn milliseconds(seconds: i64) -> i64 {
+    seconds.saturating_mul(1000)
 }

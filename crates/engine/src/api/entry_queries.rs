@@ -1,10 +1,12 @@
 //! Queries about entries.
 
 use crate::{
-    Engine, Error,
+    Delegation, Engine, Error, OpenRequest, Presence,
     catalog::{entry_info::EntryInfo, state::IndexState},
+    entries::{cached_file::CachedFile, loader::open_entry},
+    namespace::routes::Target,
 };
-use forebay_cache::CacheKey;
+use forebay_cache::{CacheKey, Cinfo};
 
 /// Largest number of entries in one page.
 pub const ENTRIES_PER_PAGE_MAX: usize = 10_000;
@@ -42,4 +44,45 @@ impl Engine {
         let is_open = self.open_files().find(&key).is_some_and(|file| file.is_open());
         EntryInfo::new(key, record, is_open)
     }
+}
+
+impl Engine {
+    /// Whether the cache has the file of a name, or a part of it. Answered from memory, in microseconds: neither the disk nor
+    /// an origin is asked, so files of exported directories are [`Presence::Maybe`].
+    ///
+    /// # Errors
+    /// When no export covers the name, or it names an origin that is not allowed.
+    pub fn has(&self, request: &OpenRequest) -> Result<Presence, Error> {
+        let target = match self.target(request, &Delegation::Operator)? {
+            Target::Local { .. } => return Ok(Presence::Maybe),
+            Target::Origin(target) => target,
+        };
+        let Some(key) = &target.key else { return Ok(Presence::No) };
+        // An open file first: what it has written may not be in the index yet.
+        let open = self.open_files().find(key);
+        if open.is_some_and(|file| file.stored.as_ref().is_some_and(|stored| stored.is_on_disk())) {
+            return Ok(Presence::Have);
+        }
+        Ok(self.context().catalog.as_ref().map_or(Presence::No, |catalog| catalog.presence(key)))
+    }
+}
+
+impl Engine {
+    /// The record of an entry as it is now, with blocks that are not yet synced; `None` when there is no such entry.
+    /// A lookup does not count as a use of the entry. A disk that fails holds nothing.
+    pub async fn record(&self, key: &CacheKey) -> Option<Cinfo> {
+        // An open file first: its record in memory is newer than the one on disk.
+        if let Some(cinfo) = self.open_files().find(key).and_then(|file| of_open_file(&file)) {
+            return Some(cinfo);
+        }
+        open_entry(self.context(), key.clone(), false).await.map(|entry| entry.cinfo)
+    }
+}
+
+fn of_open_file(file: &CachedFile) -> Option<Cinfo> {
+    let stored = file.stored.as_ref()?;
+    let mut cinfo = stored.record.lock().cinfo.clone();
+    // Written, not only synced: administrators want to see the blocks that readers get.
+    cinfo.blocks = stored.map.snapshot_written();
+    Some(cinfo)
 }

@@ -1,13 +1,17 @@
-//! An open file as a front holds it.
+//! An open file as a front holds it: its caller, its source, and the bytes it delivered.
 
 use crate::{
-    Client, Read,
-    api::opened::{Opened, Source},
+    Caller, Read,
+    api::direct_open::Switching,
     entries::cached_file::CachedFile,
+    transfer::{access_tracker::AccessTracker, complete_file},
 };
-use forebay_telemetry::ReadEvents;
-use forebay_types::{ByteRange, FileStat, Lfn, Outcome, Side};
-use std::{fs::File, sync::Arc};
+use forebay_telemetry::{
+    Client, CloseEvent, FailedEvent, FileEvents as _, Metrics, Observers, OpenEvent, OpenHandle, OpenPurpose,
+    ReadEvents,
+};
+use forebay_types::{ByteRange, Endpoint, FileStat, Lfn, Outcome, Side};
+use std::{fs::File, sync::Arc, time::Instant};
 
 /// An open file. Cheap to clone; dropping the last clone closes it and writes its line of the access log.
 #[derive(Clone)]
@@ -99,5 +103,150 @@ impl Handle {
     /// Bytes given through this handle so far under `outcome`.
     pub fn bytes(&self, outcome: Outcome) -> u64 {
         self.opened.bytes(outcome)
+    }
+}
+
+/// One open of a file, shared by a handle's clones and the reads it has started. Its drop is the close.
+pub(crate) struct Opened {
+    pub(crate) source: Source,
+    account: OpenHandle,
+    tracker: Arc<AccessTracker>,
+    pub(crate) switching: Switching,
+    lfn: Lfn,
+    caller: Arc<Caller>,
+    opened: Instant,
+    events: Observers,
+    /// Its number among the events.
+    pub(crate) number: u64,
+    /// The observer of its reads, if a subscriber wants them.
+    pub(crate) reads: Option<Box<dyn ReadEvents>>,
+}
+
+/// The source of a handle's bytes.
+pub(crate) enum Source {
+    /// A file of an origin, through the cache.
+    Cached(Arc<CachedFile>),
+    /// A file of an exported directory.
+    Local { file: Arc<File>, stat: FileStat },
+}
+
+impl Source {
+    fn origin(&self) -> Option<&Endpoint> {
+        match self {
+            Self::Cached(file) => Some(file.server()),
+            Self::Local { .. } => None,
+        }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        match self {
+            Self::Cached(file) => file.size(),
+            Self::Local { stat, .. } => stat.size,
+        }
+    }
+}
+
+impl Opened {
+    /// A file that was just opened.
+    pub(crate) fn new(
+        source: Source,
+        lfn: Lfn,
+        caller: &Arc<Caller>,
+        purpose: OpenPurpose,
+        (metrics, events): (&Metrics, &Observers),
+        switching: Switching,
+    ) -> Self {
+        let number = events.next_open();
+        let at = forebay_net::clock::monotonic();
+        let client = &caller.client;
+        let origin = source.origin();
+        let size = source.size();
+        let reads = events.opened(&OpenEvent { open: number, at, client, lfn: &lfn, origin, size, purpose });
+        Self {
+            account: metrics.open_handle(),
+            tracker: Arc::default(),
+            caller: Arc::clone(caller),
+            events: events.clone(),
+            opened: at,
+            source,
+            switching,
+            lfn,
+            number,
+            reads,
+        }
+    }
+
+    /// Bytes accounted so far under `outcome`.
+    pub(crate) fn bytes(&self, outcome: Outcome) -> u64 {
+        self.account.bytes(outcome)
+    }
+
+    pub(crate) const fn lfn(&self) -> &Lfn {
+        &self.lfn
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.caller.client
+    }
+
+    /// Reports a failed read.
+    pub(crate) fn report_failure(&self, side: Side, kind: &'static str, reason: &str) {
+        let at = forebay_net::clock::monotonic();
+        let open = Some(self.number);
+        let duration = None;
+        let client = &self.caller.client;
+        let lfn = &self.lfn;
+        self.events.failed(&FailedEvent { at, client, lfn, open, side, kind, reason, duration });
+    }
+
+    /// Accounts bytes once: for the handle, the file's history, and the metrics.
+    pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
+        self.account.account(outcome, bytes);
+        if let Source::Cached(file) = &self.source {
+            file.account(outcome, bytes);
+        }
+    }
+}
+
+// The reads of a file predict those to come.
+impl Opened {
+    pub(crate) fn note_hit(&self, file: &Arc<CachedFile>, range: ByteRange) {
+        // Before the tracker: bytes used ahead count as used also when the tracker finds the recogniser locked and
+        // skips the hit.
+        file.read_ahead.note_read(range);
+        self.tracker.note_hit(file, range);
+    }
+
+    /// Notes reads that have been planned.
+    pub(crate) fn note_reads(&self, file: &Arc<CachedFile>, ranges: &[ByteRange]) {
+        for range in ranges {
+            file.read_ahead.note_read(*range);
+        }
+        self.tracker.note_read(file, ranges);
+        // After each planned read: the share of the file that starts a completion may have been reached by it.
+        complete_file::start_if_due(file);
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // First: no prefetch starts for a reader that is gone.
+        self.tracker.close();
+        let at = forebay_net::clock::monotonic();
+        let duration = at.saturating_duration_since(self.opened);
+        let opens = match &self.source {
+            // The close of the file yields the number of clients that had it open, which the event reports.
+            Source::Cached(file) => file.detach(duration),
+            Source::Local { .. } => 1,
+        };
+        let client = &self.caller.client;
+        let lfn = &self.lfn;
+        let origin = self.source.origin();
+        let account = &self.account;
+        let event = CloseEvent { open: self.number, at, client, lfn, origin, account, duration, opens };
+        if let Some(reads) = &self.reads {
+            reads.closed(&event);
+        }
+        self.events.closed(&event);
     }
 }

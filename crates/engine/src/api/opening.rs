@@ -3,9 +3,8 @@
 use crate::{
     Caller, Client, Engine, Error, Handle, OpenRequest, Redirect, Redirects,
     api::{
-        direct_open::DirectOpen,
-        opened::{Opened, Source},
-        switching::Switching,
+        direct_open::{DirectOpen, Switching},
+        handle::{Opened, Source},
     },
     entries::{
         cached_file::CachedFile,

@@ -1,13 +1,10 @@
 //! Building blocks without knowledge of files.
 
-pub(crate) mod caller;
 pub(crate) mod digest;
 pub(crate) mod error;
-pub(crate) mod integrity_options;
 pub(crate) mod latch;
 pub(crate) mod open_request;
 pub(crate) mod options;
 pub(crate) mod pause;
-pub(crate) mod presence;
 pub(crate) mod segment;
 pub(crate) mod workers;

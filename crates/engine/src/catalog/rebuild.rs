@@ -5,7 +5,7 @@
 
 use crate::catalog::{
     Catalog,
-    facts::{disk_facts, learnt},
+    entry_info::{disk_facts, learnt},
 };
 use forebay_cache::{CacheKey, EntryId};
 use forebay_index::{Change, Facts};

@@ -4,15 +4,13 @@ use crate::{
     Error, Segment,
     base::latch::Latch,
     entries::{
-        account::Account,
         block_sums::WrittenSums,
         claims::Claims,
         file_context::FileContext,
         file_read_ahead::FileReadAhead,
-        from_origin::FromOrigin,
-        last_check::LastCheck,
+        from_origin::{FromOrigin, LastCheck},
         lazy_data_file::NotCreated,
-        stored_entry::{Record, StoredEntry},
+        stored_entry::{Account, Record, StoredEntry},
     },
     namespace::routes::OriginTarget,
 };

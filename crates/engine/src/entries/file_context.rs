@@ -5,9 +5,8 @@ use crate::{
     accounting::purge_ledger::PurgeLedger,
     base::{error::with_cause, options::Options, pause::Pauses},
     catalog::{
-        Catalog,
-        facts::{disk_facts, learnt},
-        index_observer::IndexObserver,
+        Catalog, IndexObserver,
+        entry_info::{disk_facts, learnt},
     },
     entries::claims::CHECKS_MAX,
     link::{admission::Admission, memory_budget::MemoryBudget},

@@ -4,7 +4,7 @@
 //! that were written before that sync began.
 
 use crate::{
-    catalog::facts::facts_of,
+    catalog::entry_info::facts_of,
     entries::{cached_file::CachedFile, file_context::CompletedFile, stored_entry::StoredEntry},
 };
 use forebay_cache::{CacheKey, Cinfo};

@@ -1,9 +1,12 @@
-//! Files that were opened at their origin.
+//! Files that were opened at their origin, and when they were last found to be there.
 
-use crate::entries::last_check::LastCheck;
+use crate::entries::stored_entry::StoredEntry;
+use forebay_cache::Cinfo;
 use forebay_origin::OriginFile;
+use forebay_store::OriginMark;
 use forebay_types::FileStat;
-use std::sync::Arc;
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Instant};
 
 /// A file that was opened at its origin.
 pub(crate) struct FromOrigin {
@@ -33,4 +36,60 @@ impl OriginGrant {
             Self::Stat(_) => None,
         }
     }
+}
+
+/// When a file was last found to be its origin's.
+pub(crate) struct LastCheck(Mutex<Checked>);
+
+#[derive(Clone, Copy)]
+struct Checked {
+    /// In seconds of the Unix epoch.
+    unix: i64,
+    /// `None` when that was before this process had it open.
+    at: Option<Instant>,
+}
+
+impl Clone for LastCheck {
+    fn clone(&self) -> Self {
+        Self(Mutex::new(*self.0.lock()))
+    }
+}
+
+impl LastCheck {
+    /// The origin is asked for the file from now on: what it answers may be as old as this.
+    pub(crate) fn begun_now() -> Self {
+        let unix = forebay_net::clock::now_unix();
+        let at = forebay_net::clock::monotonic();
+        Self(Mutex::new(Checked { unix, at: Some(at) }))
+    }
+
+    /// Taken from the record on disk: an entry is created when its file was opened at the origin.
+    pub(crate) fn of(stored: Option<&StoredEntry>) -> Self {
+        let unix = stored.map_or(i64::MIN, |stored| {
+            let record = stored.record.lock();
+            last_check_of(&record.cinfo, record.mark.as_ref())
+        });
+        Self(Mutex::new(Checked { unix, at: None }))
+    }
+
+    /// In seconds of the Unix epoch.
+    pub(crate) fn unix(&self) -> i64 {
+        self.0.lock().unix
+    }
+
+    /// Whether it was since `began`.
+    pub(crate) fn is_since(&self, began: Instant) -> bool {
+        // Without an instant the check belongs to an earlier process, and no open of this one began before it.
+        self.0.lock().at.is_some_and(|at| at >= began)
+    }
+
+    /// Notes a check at `unix` (seconds of the Unix epoch), which began at `at`.
+    pub(crate) fn set(&self, unix: i64, at: Instant) {
+        *self.0.lock() = Checked { unix, at: Some(at) };
+    }
+}
+
+/// When an entry was last found to be its origin's file, in seconds of the Unix epoch: at the latest when it was created.
+pub(crate) fn last_check_of(cinfo: &Cinfo, mark: Option<&OriginMark>) -> i64 {
+    mark.and_then(|mark| mark.checked).unwrap_or(cinfo.created)
 }

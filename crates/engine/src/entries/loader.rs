@@ -5,8 +5,7 @@ use crate::{
     entries::{
         cached_file::{CachedFile, file_stat},
         file_context::FileContext,
-        from_origin::{FromOrigin, OriginGrant},
-        last_check::{LastCheck, last_check_of},
+        from_origin::{FromOrigin, LastCheck, OriginGrant, last_check_of},
         lazy_data_file::LazyDataFile,
         stored_entry::StoredEntry,
     },

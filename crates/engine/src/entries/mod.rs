@@ -1,6 +1,5 @@
 //! Files of the cache: those that are open, and those that lie on disk.
 
-pub(crate) mod account;
 pub(crate) mod block_sums;
 pub(crate) mod cached_file;
 pub(crate) mod claims;
@@ -10,10 +9,8 @@ pub(crate) mod file_sync;
 pub(crate) mod fill;
 pub(crate) mod from_origin;
 pub(crate) mod identity;
-pub(crate) mod last_check;
 pub(crate) mod lazy_data_file;
 pub(crate) mod loader;
 pub(crate) mod open_files;
 pub(crate) mod publication;
-pub(crate) mod removal_guard;
 pub(crate) mod stored_entry;

@@ -1,9 +1,6 @@
 //! The table of files that are open, or wait for their last sync.
 
-use crate::{
-    Error,
-    entries::{cached_file::CachedFile, removal_guard::RemovalGuard},
-};
+use crate::{Error, entries::cached_file::CachedFile};
 use forebay_cache::CacheKey;
 use forebay_origin::SharedValue;
 use forebay_telemetry::DropReason;
@@ -219,5 +216,28 @@ fn remove_exactly(slots: &mut BTreeMap<CacheKey, Slot>, file: &Arc<CachedFile>) 
     let Some(key) = file.key() else { return };
     if slots.get(key).and_then(|slot| slot.get()).is_some_and(|current| Arc::ptr_eq(&current, file)) {
         slots.remove(key);
+    }
+}
+
+/// Keys whose entries are being removed; opens of them wait until this is dropped.
+pub(crate) struct RemovalGuard {
+    open_files: Arc<OpenFiles>,
+    keys: Vec<CacheKey>,
+}
+
+impl RemovalGuard {
+    pub(crate) const fn new(open_files: Arc<OpenFiles>, keys: Vec<CacheKey>) -> Self {
+        Self { open_files, keys }
+    }
+
+    /// Keys that may be removed: those in use are not among them.
+    pub(crate) fn keys(&self) -> &[CacheKey] {
+        &self.keys
+    }
+}
+
+impl Drop for RemovalGuard {
+    fn drop(&mut self) {
+        self.open_files.release(&self.keys);
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     Error,
-    entries::{from_origin::OriginGrant, last_check::LastCheck},
+    entries::from_origin::{LastCheck, OriginGrant},
     freshness::origin_metadata::{BROKE_OFF, OriginMetadata},
     namespace::routes::OriginTarget,
 };

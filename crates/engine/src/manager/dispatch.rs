@@ -1,7 +1,7 @@
 //! Where a manager sends a client.
 
 use crate::{
-    Error, OpenRequest, Redirect, Redirects, entries::last_check::last_check_of, manager::Manager,
+    Error, OpenRequest, Redirect, Redirects, entries::from_origin::last_check_of, manager::Manager,
     namespace::routes::OriginTarget,
 };
 use forebay_cache::{CacheKey, Verdict};

@@ -1,7 +1,6 @@
-//! Decisions about opens, apart from where their paths lead.
+//! Decisions about opens, apart from where their paths lead, and how clients get at files.
 
-use crate::Service;
-use forebay_cache::{CacheKey, CachedCriteria, NegativeAnswers, Rules, ValidityPolicy};
+use forebay_cache::{CacheKey, CachedCriteria, FillPolicy, NegativeAnswers, Rules, ValidityPolicy};
 use forebay_origin::OriginError;
 use parking_lot::Mutex;
 use std::{fmt, time::Duration};
@@ -80,4 +79,25 @@ impl fmt::Debug for Decisions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.options.fmt(f)
     }
+}
+
+/// How clients get at the files of an export, or of the origins that they name.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Service {
+    /// Whether clients that see the cache's file system read complete files on their own.
+    pub direct: bool,
+    /// Treatment of opens of files that are not complete.
+    pub miss: Miss,
+    /// How much of a file is fetched, unless a rule says otherwise; `None` for what counts for the whole cache.
+    pub fill: Option<FillPolicy>,
+}
+
+/// Treatment of an open of a file that is not complete in the cache.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Miss {
+    /// The client reads it through the cache.
+    #[default]
+    Proxy,
+    /// The client is sent to the origin, and the cache fetches the whole file by itself. A client that cannot follow reads through the cache.
+    Redirect,
 }

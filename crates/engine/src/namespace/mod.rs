@@ -4,4 +4,3 @@ pub(crate) mod decisions;
 pub(crate) mod local_trees;
 pub(crate) mod redirect;
 pub(crate) mod routes;
-pub(crate) mod service;

@@ -1,6 +1,6 @@
 //! Where clients are sent instead of being served.
 
-use crate::namespace::{routes::OriginTarget, service::Miss};
+use crate::namespace::{decisions::Miss, routes::OriginTarget};
 use forebay_cache::Action;
 use forebay_types::Endpoint;
 

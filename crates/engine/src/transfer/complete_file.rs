@@ -4,7 +4,7 @@ use crate::{
     Error,
     entries::{cached_file::CachedFile, fill::Fill, stored_entry::StoredEntry},
     link::admission::Purpose,
-    transfer::fetch_ahead::fetch,
+    transfer::planner::fetch,
 };
 use forebay_cache::FillPolicy;
 use forebay_telemetry::NotReadAhead;

@@ -7,14 +7,15 @@ use crate::{
         claims::{Checks, Fills, covering},
         fill::Fill,
     },
-    link::{admission::Permit, memory_budget::Reservation},
-    transfer::{
-        block_check, driver,
-        read_step::{ReadStep, bypassed},
+    link::{
+        admission::{Permit, Purpose},
+        memory_budget::Reservation,
     },
+    transfer::{block_check, driver},
 };
 use forebay_cache::{BlockMap, BlockState, CHECK_LEN_MAX, FillId, PlanLimits, plan_read};
-use forebay_telemetry::NotKept;
+use forebay_origin::Chunks;
+use forebay_telemetry::{NotKept, NotReadAhead};
 use forebay_types::{BlockIndex, ByteRange, Outcome};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -193,6 +194,85 @@ fn merged(missing: Vec<Missing>, len_max: u64) -> Vec<Missing> {
     runs
 }
 
+/// How a part of a read is obtained.
+pub(crate) enum ReadStep {
+    /// On disk when it was planned.
+    Disk(ByteRange),
+    /// On disk, and not checked yet when it was planned.
+    Check(ByteRange),
+    /// By a fill, this read's own or another's.
+    Fill { fill: Arc<Fill>, range: ByteRange, outcome: Outcome },
+    /// Straight from the origin, not kept.
+    Bypass(Bypass),
+}
+
+/// A range that is asked for without keeping it.
+pub(crate) struct Bypass {
+    pub(crate) range: ByteRange,
+    /// Its bytes and the memory for them, once it is under way.
+    pub(crate) stream: Option<(Chunks, Reservation)>,
+}
+
+/// Longest range asked for at once when it is not kept, in bytes.
+const BYPASS_LEN_MAX: u64 = 1 << 20;
+
+impl Bypass {
+    pub(crate) const fn new(range: ByteRange) -> Self {
+        Self { range, stream: None }
+    }
+}
+
+/// `wanted` as pieces that are not kept.
+pub(crate) fn bypassed(wanted: ByteRange) -> impl Iterator<Item = ReadStep> {
+    let mut rest = wanted;
+    std::iter::from_fn(move || {
+        let piece = rest.clipped_to(rest.start().saturating_add(BYPASS_LEN_MAX));
+        rest = ByteRange::between(piece.end(), rest.end());
+        (!piece.is_empty()).then(|| ReadStep::Bypass(Bypass::new(piece)))
+    })
+}
+
+/// Result of a request to fetch a range ahead.
+#[derive(Default)]
+pub(crate) struct Fetched {
+    /// The fills that were started.
+    pub(crate) fills: Vec<Arc<Fill>>,
+    /// From where on nothing was started, and why.
+    pub(crate) refused: Option<(u64, NotReadAhead)>,
+}
+
+/// Starts fills of what is missing in `range`, in order, at most `fills_max` of them and as long as they are admitted.
+pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, fills_max: usize) -> Fetched {
+    let context = &file.context;
+    let mut fetched = Fetched::default();
+    // Bytes that cannot be kept are not fetched ahead: the reader would fetch them again.
+    if file.is_retired() || file.is_disk_paused() {
+        fetched.refused = Some((range.start(), NotReadAhead::Disk));
+        return fetched;
+    }
+    let read_ahead = &file.read_ahead;
+    // Locked across admission and start: no block is claimed twice.
+    let mut fills = file.claims.fills.lock();
+    let missing = missing_in(file, &fills, &file.claims.checks.lock(), range);
+    for blocks in missing.into_iter().take(fills_max) {
+        match context.admission.admit(&context.budget, read_ahead.link(), purpose, blocks.len()) {
+            Ok((permit, reservation)) => {
+                read_ahead.note_fetched(purpose, blocks);
+                fetched.fills.push(start_fill(file, &mut fills, Fill::new(blocks, blocks), reservation, Some(permit)));
+            }
+            Err(reason) => {
+                // Completions and idle prefetches try again by themselves: their refusals are not counted.
+                if purpose == Purpose::ReadAhead {
+                    context.metrics.add_not_read_ahead(reason);
+                }
+                fetched.refused = Some((blocks.start(), reason));
+                break;
+            }
+        }
+    }
+    fetched
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,5 +290,11 @@ mod tests {
         let joined =
             merged(vec![(ByteRange::at(0, 8), ByteRange::at(2, 1)), (ByteRange::at(8, 8), ByteRange::at(9, 2))], 100);
         assert_eq!(joined, [(ByteRange::at(0, 16), ByteRange::between(2, 11))]);
+    }
+
+    #[test]
+    fn bypassed_bytes_are_asked_for_in_bounded_pieces() {
+        assert_eq!(bypassed(ByteRange::at(5, (1 << 20) + 1)).count(), 2);
+        assert_eq!(bypassed(ByteRange::at(5, 0)).count(), 0);
     }
 }

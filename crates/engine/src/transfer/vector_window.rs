@@ -5,7 +5,7 @@
 
 use crate::{
     entries::cached_file::CachedFile,
-    transfer::{planner::plan, read_step::ReadStep},
+    transfer::planner::{ReadStep, plan},
 };
 use forebay_types::ByteRange;
 use parking_lot::Mutex;

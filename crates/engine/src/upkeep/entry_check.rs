@@ -2,7 +2,7 @@
 
 use crate::{
     base::digest::ChecksumAlgorithm,
-    catalog::facts::facts_of,
+    catalog::entry_info::facts_of,
     entries::{
         block_sums::{READ_LEN, of_block},
         cached_file::CachedFile,

@@ -6,7 +6,6 @@ pub(crate) mod examination;
 pub(crate) mod file_checksums;
 pub(crate) mod leases;
 pub(crate) mod purge;
-pub(crate) mod removal;
 pub(crate) mod scrub;
 pub(crate) mod store_owner;
 pub(crate) mod sync;

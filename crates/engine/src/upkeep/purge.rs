@@ -1,14 +1,14 @@
 //! The task that purges, by time and when a write meets a mark.
 
 use crate::{
-    accounting::{index_observer::milliseconds, report::PurgeReport},
+    accounting::purge_ledger::{PurgeReport, milliseconds},
     catalog::state::IndexState,
     entries::{file_context::FileContext, open_files::OpenFiles},
-    upkeep::removal::{self, SLICE},
 };
 use forebay_cache::{
-    DiskSpace, Extent, Footprint, Goal, PurgeRun, Victim, headroom, plan_purge, plan_purge_of_full_disk,
+    CacheKey, DiskSpace, Extent, Footprint, Goal, PurgeRun, Victim, headroom, plan_purge, plan_purge_of_full_disk,
 };
+use forebay_index::{Change, Index};
 use forebay_store::{Disk, VolumeInfo};
 use forebay_telemetry::{CacheLevel, DiskOperation};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -201,9 +201,9 @@ impl Purge {
         let removing = Arc::clone(&self.context);
         let leaving = Arc::clone(&self.open_files);
         let victims = slice.clone();
-        let removed = self.context.options.workers.run(move || removal::remove(&removing, &leaving, victims)).await;
+        let removed = self.context.options.workers.run(move || remove(&removing, &leaving, victims)).await;
         // After a panic nothing is known: they stay, and are tried again later.
-        let removed = removed.unwrap_or_else(|_| removal::Removed { gone: Vec::new(), stay: slice });
+        let removed = removed.unwrap_or_else(|_| Removed { gone: Vec::new(), stay: slice });
         let mut ledger = self.context.purge_ledger.ledger.lock();
         for victim in &removed.gone {
             run.removed(victim, &mut ledger);
@@ -261,4 +261,70 @@ fn spaces(disk: &dyn Disk) -> Vec<DiskSpace> {
         })
     };
     disk.volumes().into_iter().filter_map(told).collect()
+}
+
+/// Victims that are removed in one go, on one worker: some milliseconds, so that reads are not held up, and enough that many
+/// of them lie in one directory.
+pub(crate) const SLICE: usize = 64;
+
+/// Victims of a slice by outcome.
+pub(crate) struct Removed {
+    pub(crate) gone: Vec<Victim>,
+    /// In use, or not removable.
+    pub(crate) stay: Vec<Victim>,
+}
+
+/// Removes the victims that are not in use. Blocking.
+pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec<Victim>) -> Removed {
+    let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return stay(victims) };
+    let Some(index) = catalog.index() else { return stay(victims) };
+    let Some(named) = names(&index, &victims) else { return stay(victims) };
+    let leaving = table.reserve_for_removal(named.iter().filter_map(|(_, key)| key.clone()));
+    // After the reservation: no client is sent to the file from then on.
+    let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(context, key)).cloned().collect();
+    let results = disk.remove_entries(&keys);
+    let mut went: BTreeSet<&CacheKey> = BTreeSet::new();
+    for (key, result) in keys.iter().zip(results) {
+        match result {
+            Ok(()) => {
+                // After the removal: the accounts must not forget bytes that are still on disk.
+                context.purge_ledger.note_gone(key);
+                catalog.note(key, Change::removed());
+                went.insert(key);
+            }
+            Err(error) => context.note_store_failure(DiskOperation::Remove, None, &error),
+        }
+    }
+    let mut removed = Removed { gone: Vec::new(), stay: Vec::new() };
+    for (victim, key) in named {
+        // A victim without a key in the index is gone already.
+        let is_gone = key.is_none_or(|key| went.contains(&key));
+        if is_gone { removed.gone.push(victim) } else { removed.stay.push(victim) }
+    }
+    removed
+}
+
+/// Whether no client is known to read the file of an entry directly; from now on none is sent there either.
+/// Blocking.
+pub(crate) fn is_left_by_others(context: &FileContext, key: &CacheKey) -> bool {
+    let options = &context.options;
+    if !options.honours_access_times {
+        return true;
+    }
+    let Some(disk) = &context.disk else { return true };
+    let lease = i64::try_from(options.direct_lease.as_secs()).unwrap_or(i64::MAX);
+    let closed = disk.close_to_others(key, forebay_net::clock::now_unix().saturating_sub(lease));
+    // A file whose times cannot be read cannot be read by others either.
+    closed.unwrap_or(true)
+}
+
+/// The victims with their keys; `None` when the index cannot be read.
+fn names(index: &Index, victims: &[Victim]) -> Option<Vec<(Victim, Option<CacheKey>)>> {
+    let ids: Vec<_> = victims.iter().map(|victim| victim.id).collect();
+    let keys = index.keys(&ids).ok()?;
+    Some(victims.iter().copied().zip(keys).collect())
+}
+
+const fn stay(victims: Vec<Victim>) -> Removed {
+    Removed { gone: Vec::new(), stay: victims }
 }

@@ -1,11 +1,11 @@
-//! Requests of administrators to the purge.
+//! Requests of administrators to the purge and to the scrub.
 
 use crate::{
-    Engine, Error,
-    accounting::report::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage},
+    Engine, Error, ScrubState,
+    accounting::purge_ledger::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage},
     entries::open_files::Retired,
     namespace::local_trees::disk_error,
-    upkeep::removal::is_left_by_others,
+    upkeep::purge::is_left_by_others,
 };
 use forebay_cache::{CacheKey, Footprint, headroom, plan_purge_to};
 use forebay_index::Change;
@@ -169,4 +169,22 @@ fn remove_entry(disk: &dyn Disk, key: &CacheKey) -> Result<Evicted, StoreError> 
     let bytes = entry.cinfo.present_bytes();
     disk.remove_entry(key)?;
     Ok(Evicted::Removed { bytes })
+}
+
+impl Engine {
+    /// Begins a scrub, unless one is under way.
+    ///
+    /// # Errors
+    /// When the index is not in use: it names what is to be read.
+    pub fn start_scrub(&self) -> Result<(), Error> {
+        // Refused now rather than never run: the scrub goes through the index.
+        self.context().catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
+        self.scrubber().request();
+        Ok(())
+    }
+
+    /// How the scrub is.
+    pub fn scrub_state(&self) -> ScrubState {
+        *self.scrubber().state.lock()
+    }
 }
