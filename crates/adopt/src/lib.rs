@@ -4,9 +4,13 @@
 //! [`translate`] generates a configuration file from them, with a [`Note`] for each. Files and environment come from a
 //! [`Machine`]: nothing here opens a file.
 
+#[cfg(test)]
+extern crate self as forebay_adopt;
+
 mod reader;
 #[cfg(test)]
-mod testing;
+#[path = "../tests/it/sandbox.rs"]
+mod sandbox;
 mod translation;
 
 pub use reader::{

@@ -96,8 +96,8 @@ pub(crate) fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
     Ok(if wants_attention { ExitCode::from(EXIT_ATTENTION) } else { ExitCode::SUCCESS })
 }
 
-const UNPROTECTED: &str = "not written: the directives marked `unprotected` control access or encrypt, and this release of \
-     Forebay supports neither. If a firewall protects the site, use --accept-unprotected";
+const UNPROTECTED: &str = "not written: the directives marked `unprotected` control access or encrypt, and are not converted. To write \
+     the file without them, and to add the settings that the report names, use --accept-unprotected";
 
 /// Checks the cache directory; returns whether it has defects.
 fn check(args: &AdoptArgs, translation: &Translation, out: &mut impl Write) -> anyhow::Result<bool> {

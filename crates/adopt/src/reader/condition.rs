@@ -1,26 +1,17 @@
-//! What follows `if`: hosts, `defined`, `exec`, `named`.
+//! Conditions of `if`: hosts, `defined`, `exec`, `named`.
 
 use super::{Instance, variables::Variables};
 
-/// A condition that cannot be understood.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub(super) enum ConditionError {
-    #[error("nothing follows `{0}`")]
-    Missing(String),
-    #[error("`{0}` may not stand there")]
-    Unexpected(String),
-}
-
-/// The kinds of tests, in the order in which they may stand. Only the first kind may stand repeatedly.
+/// The kinds of tests, in their order.
 const KEYWORDS: [&str; 3] = ["defined", "exec", "named"];
 
-/// Whether the condition `[HOST...] [defined ?VAR...] [&& exec PROGRAM...] [&& named NAME...]` holds. No `&&` stands
-/// behind the hosts. As in xrootd, nothing is looked at behind the first part that does not hold.
-pub(super) fn holds(words: &[String], instance: &Instance, variables: &Variables<'_>) -> Result<bool, ConditionError> {
+/// Whether the condition `[HOST...] [defined ?VAR...] [&& exec PROGRAM...] [&& named NAME...]` holds. There is no `&&` after
+/// the hosts. As in xrootd, the parts after the first one that does not hold are not examined.
+pub(super) fn holds(words: &[String], instance: &Instance, variables: &Variables<'_>) -> Result<bool, String> {
     let hosts = words.iter().take_while(|word| rank(word).is_none()).count();
     let (hosts, tests) = words.split_at(hosts);
     if words.is_empty() {
-        return Err(ConditionError::Missing("if".to_owned()));
+        return Err(missing("if"));
     }
     if !hosts.is_empty() && !hosts.iter().any(|pattern| host_matches(&instance.host, pattern)) {
         return Ok(false);
@@ -30,14 +21,15 @@ pub(super) fn holds(words: &[String], instance: &Instance, variables: &Variables
     }
     let mut least = 0;
     for test in tests.split(|word| word == "&&") {
-        let (keyword, names) = test.split_first().ok_or_else(|| ConditionError::Missing("&&".to_owned()))?;
+        let (keyword, names) = test.split_first().ok_or_else(|| missing("&&"))?;
         let rank = rank(keyword).filter(|&rank| rank >= least);
-        least = match rank.ok_or_else(|| ConditionError::Unexpected(keyword.clone()))? {
+        // Only the first kind may be repeated.
+        least = match rank.ok_or_else(|| unexpected(keyword))? {
             0 => 0,
             rank => rank + 1,
         };
         if names.is_empty() {
-            return Err(ConditionError::Missing(keyword.clone()));
+            return Err(missing(keyword));
         }
         let is_true = match keyword.as_str() {
             "defined" => is_any_defined(names, variables)?,
@@ -51,14 +43,22 @@ pub(super) fn holds(words: &[String], instance: &Instance, variables: &Variables
     Ok(true)
 }
 
+fn missing(word: &str) -> String {
+    format!("nothing follows `{word}`")
+}
+
+fn unexpected(word: &str) -> String {
+    format!("`{word}` may not stand there")
+}
+
 fn rank(word: &str) -> Option<usize> {
     KEYWORDS.iter().position(|keyword| *keyword == word)
 }
 
 /// Whether one of `?NAME` (a variable) or `?~NAME` (one of the environment) is defined.
-fn is_any_defined(names: &[String], variables: &Variables<'_>) -> Result<bool, ConditionError> {
+fn is_any_defined(names: &[String], variables: &Variables<'_>) -> Result<bool, String> {
     names.iter().try_fold(false, |is_defined, name| {
-        let name = name.strip_prefix('?').ok_or_else(|| ConditionError::Unexpected(name.clone()))?;
+        let name = name.strip_prefix('?').ok_or_else(|| unexpected(name))?;
         let is_this = match name.strip_prefix('~') {
             Some(name) => variables.environment(name).is_some(),
             None => variables.variable(name).is_some(),
@@ -79,10 +79,10 @@ pub(super) fn host_matches(host: &str, pattern: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Sandbox;
+    use crate::sandbox::Sandbox;
 
-    fn evaluate(text: &str) -> Result<bool, ConditionError> {
-        let sandbox = Sandbox::default().with_environment("HOME", "/root");
+    fn evaluate(text: &str) -> Result<bool, String> {
+        let sandbox = Sandbox::default().with("$HOME", "/root");
         let mut variables = Variables::new(&sandbox);
         variables.assign(false, &["a".to_owned(), "=1".to_owned()]).unwrap();
         let instance = Instance { host: "xc1.site.org".into(), name: "atlas".into(), program: "xrootd".into() };

@@ -1,7 +1,20 @@
 //! A configuration as it is read: its machine, its instance, its directives and their faults.
 
-use super::place::Place;
-use std::fmt;
+use std::{fmt, sync::Arc};
+
+/// A line of a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Place {
+    pub file: Arc<str>,
+    /// The first one has number 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
 
 /// The files and the environment of a configuration.
 pub trait Machine: fmt::Debug {

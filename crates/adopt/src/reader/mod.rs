@@ -3,16 +3,14 @@
 mod condition;
 mod configuration;
 mod lines;
-mod place;
 mod variables;
 
-pub use configuration::{Directive, Found, Instance, Machine, Problem};
-pub use place::Place;
+pub use configuration::{Directive, Found, Instance, Machine, Place, Problem};
 
 use condition::holds;
 use lines::{Line, lines};
 use std::{collections::VecDeque, fmt, sync::Arc};
-use variables::{Assigned, Variables};
+use variables::Variables;
 
 /// Most files of a configuration.
 const FILES_MAX: usize = 256;
@@ -88,14 +86,6 @@ struct Reader<'r> {
     problems: Vec<Problem>,
 }
 
-/// Input after a line.
-#[derive(Debug)]
-enum Next {
-    Line,
-    /// These files, instead of the rest of this one.
-    Files(Vec<String>),
-}
-
 impl Reader<'_> {
     fn read_all(&mut self, path: &str) {
         let start = Place { file: path.into(), line: 0 };
@@ -130,15 +120,16 @@ impl Reader<'_> {
                 self.refuse(&line.place, format!("more than {DIRECTIVES_MAX} directives or {PROBLEMS_MAX} problems"));
                 return Some(Vec::new());
             }
-            if let Next::Files(paths) = self.read_line(&line) {
+            if let Some(paths) = self.read_line(&line) {
                 return Some(paths.into_iter().map(|path| (path, line.place.clone())).collect());
             }
         }
         None
     }
 
-    fn read_line(&mut self, line: &Line) -> Next {
-        let Some((first, rest)) = line.words.split_first() else { return Next::Line };
+    /// Returns the files that replace the rest of this one, if the line is a `continue`.
+    fn read_line(&mut self, line: &Line) -> Option<Vec<String>> {
+        let (first, rest) = line.words.split_first()?;
         match first.as_str() {
             "else" => self.read_else(&line.place, rest),
             "fi" if self.branch == Branch::Outside => self.refuse(&line.place, "no `if` precedes this `fi`"),
@@ -159,7 +150,7 @@ impl Reader<'_> {
                 self.read_directive(&line.place, &words);
             }
         }
-        Next::Line
+        None
     }
 
     fn read_directive(&mut self, place: &Place, words: &[String]) {
@@ -201,41 +192,41 @@ impl Reader<'_> {
     fn read_assignment(&mut self, line: &Line, first: &str, rest: &[String]) {
         match self.variables.assign(first == "setenv", rest) {
             // The value may be a secret, and is not reported.
-            Ok(Assigned::Environment(name)) => {
+            Ok(Some(name)) => {
                 let (place, name) = (line.place.clone(), format!("setenv {name}"));
                 self.directives.push(Directive { place, name, words: Vec::new() });
             }
-            Ok(Assigned::Option | Assigned::Variable) => {}
+            Ok(None) => {}
             Err(error) => self.refuse(&line.place, error),
         }
     }
 
     /// `continue [?]PATH [*SUFFIX...] [if CONDITION]`: continues with a file, or with the files of a directory in the order
     /// of their names, and does not return. A `?` permits an absent file.
-    fn read_continue(&mut self, place: &Place, words: &[String]) -> Next {
+    fn read_continue(&mut self, place: &Place, words: &[String]) -> Option<Vec<String>> {
         let words = self.replaced(place, words);
         let condition = words.iter().position(|word| word == "if");
         let (named, condition) = words.split_at(condition.unwrap_or(words.len()));
         if condition.get(1..).is_some_and(|condition| !self.holds(place, condition)) {
-            return Next::Line;
+            return None;
         }
-        let Some((path, suffixes)) = named.split_first() else { return Next::Line };
+        let (path, suffixes) = named.split_first()?;
         let (path, is_optional) = path.strip_prefix('?').map_or((path.as_str(), false), |path| (path, true));
         let suffixes: Option<Vec<_>> = suffixes.iter().map(|suffix| suffix.strip_prefix('*')).collect();
         let Some(suffixes) = suffixes else {
             self.refuse(place, "only *SUFFIX and `if` may follow the path of a `continue`");
-            return Next::Line;
+            return None;
         };
         match self.machine.find(path) {
-            Ok(Found::Nothing) if is_optional => Next::Line,
+            Ok(Found::Nothing) if is_optional => None,
             Ok(Found::Directory(mut names)) => {
                 names.retain(|name| !name.starts_with('.'));
                 names.retain(|name| suffixes.is_empty() || suffixes.iter().any(|suffix| name.ends_with(suffix)));
                 names.sort();
                 let directory = path.trim_end_matches('/');
-                Next::Files(names.into_iter().map(|name| format!("{directory}/{name}")).collect())
+                Some(names.into_iter().map(|name| format!("{directory}/{name}")).collect())
             }
-            Ok(Found::File(_) | Found::Nothing) | Err(_) => Next::Files(vec![path.to_owned()]),
+            Ok(Found::File(_) | Found::Nothing) | Err(_) => Some(vec![path.to_owned()]),
         }
     }
 

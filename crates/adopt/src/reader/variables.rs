@@ -10,23 +10,6 @@ const VALUE_LEN_MAX: usize = 4096;
 /// Longest name of a variable in bytes, as in xrootd.
 const NAME_LEN_MAX: usize = 63;
 
-/// What is wrong with the use of a variable.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub(super) enum VariableError {
-    #[error("the variable {0} is not defined")]
-    Undefined(String),
-    #[error("`{0}` is no use of a variable: a bracket is open, or a letter is not allowed in a name")]
-    Malformed(String),
-    #[error("`{0}` is no assignment: write NAME = VALUE")]
-    Assignment(String),
-    #[error("{0} may not be set by setenv: its name begins with XRD")]
-    Reserved(String),
-    #[error("a value is longer than {VALUE_LEN_MAX} bytes")]
-    TooLong,
-    #[error("more than {VARIABLES_MAX} variables")]
-    TooMany,
-}
-
 /// The variables of a configuration, and the environment it makes.
 #[derive(Debug)]
 pub(super) struct Variables<'m> {
@@ -35,22 +18,12 @@ pub(super) struct Variables<'m> {
     exported: BTreeMap<String, String>,
 }
 
-/// An assignment that was carried out.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Assigned {
-    /// An option of `set`: how much of the file xrootd repeats in its log.
-    Option,
-    Variable,
-    /// A variable of the environment, by name.
-    Environment(String),
-}
-
 impl<'m> Variables<'m> {
     pub(super) fn new(machine: &'m dyn Machine) -> Self {
         Self { machine, set: BTreeMap::new(), exported: BTreeMap::new() }
     }
 
-    /// The value of a variable that `set` has given one.
+    /// The value of a variable set by `set`.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.set.get(name).map(String::as_str)
     }
@@ -60,13 +33,14 @@ impl<'m> Variables<'m> {
         self.exported.get(name).cloned().or_else(|| self.machine.environment(name))
     }
 
-    /// Carries out `set WORDS` or `setenv WORDS`: `NAME = VALUE` with or without blanks. A value that begins with `$`
-    /// is a variable of the environment for `set`, and one of ours for `setenv`; what follows it is passed over.
-    pub(super) fn assign(&mut self, is_environment: bool, words: &[String]) -> Result<Assigned, VariableError> {
-        let malformed = || VariableError::Assignment(words.join(" "));
+    /// Executes `set WORDS` or `setenv WORDS`: `NAME = VALUE` with or without blanks; returns the name of a variable of the
+    /// environment. A value that begins with `$` is a variable of the environment for `set`, and one of ours for `setenv`;
+    /// the rest of it is ignored.
+    pub(super) fn assign(&mut self, is_environment: bool, words: &[String]) -> Result<Option<String>, String> {
+        let malformed = || format!("`{}` is not an assignment: write NAME = VALUE", words.join(" "));
         let first = words.first().ok_or_else(malformed)?;
         if !is_environment && matches!(first.as_str(), "-q" | "-v" | "-V") {
-            return Ok(Assigned::Option);
+            return Ok(None);
         }
         let mut rest = words.iter().skip(1);
         let (name, mut text) = match first.split_once('=') {
@@ -83,21 +57,21 @@ impl<'m> Variables<'m> {
             return Err(malformed());
         }
         if is_environment && name.starts_with("XRD") {
-            return Err(VariableError::Reserved(name.to_owned()));
+            return Err(format!("{name} may not be set by setenv: its name begins with XRD"));
         }
         let value = self.value(is_environment, text)?;
         if value.len() > VALUE_LEN_MAX {
-            return Err(VariableError::TooLong);
+            return Err(too_long());
         }
         if self.set.len() + self.exported.len() >= VARIABLES_MAX {
-            return Err(VariableError::TooMany);
+            return Err(format!("more than {VARIABLES_MAX} variables"));
         }
         let table = if is_environment { &mut self.exported } else { &mut self.set };
         table.insert(name.to_owned(), value);
-        Ok(if is_environment { Assigned::Environment(name.to_owned()) } else { Assigned::Variable })
+        Ok(is_environment.then(|| name.to_owned()))
     }
 
-    fn value(&self, is_environment: bool, text: &str) -> Result<String, VariableError> {
+    fn value(&self, is_environment: bool, text: &str) -> Result<String, String> {
         let Some(name) = text.strip_prefix('$') else { return Ok(text.to_owned()) };
         let close = closing(name);
         let name = match close.and_then(|close| name.get(1..)?.split_once(close)) {
@@ -105,25 +79,28 @@ impl<'m> Variables<'m> {
             None => name.trim_start_matches(['(', '{', '[']),
         };
         if name.is_empty() {
-            return Err(VariableError::Malformed(text.to_owned()));
+            return Err(malformed(text));
         }
         let value = if is_environment { self.variable(name).map(str::to_owned) } else { self.environment(name) };
         match value {
             Some(value) => Ok(value),
             None if close == Some(']') => Ok(String::new()),
-            None => Err(VariableError::Undefined(name.to_owned())),
+            None => Err(undefined(name)),
         }
     }
 
     /// A word with its variables replaced: `$NAME`, `$(NAME)`, `${NAME}`, and `$[NAME]`, which may be undefined. A
-    /// backslash protects the letter behind it. Names in use have letters and digits only: `$A_B` is `$A` and `_B`.
-    pub(super) fn replace(&self, word: &str) -> Result<String, VariableError> {
+    /// backslash protects the next letter. Names in use have letters and digits only: `$A_B` is `$A` and `_B`.
+    pub(super) fn replace(&self, word: &str) -> Result<String, String> {
         let mut result = String::new();
         let mut rest = word;
-        while let Some((before, found, behind)) = split_at_any(rest, ['$', '\\']) {
+        while let Some(at) = rest.find(['$', '\\']) {
+            let (before, found) = rest.split_at(at);
             result.push_str(before);
-            let mut letters = behind.chars();
-            rest = if found == '\\' {
+            let mut letters = found.chars();
+            let is_escape = letters.next() == Some('\\');
+            let behind = letters.as_str();
+            rest = if is_escape {
                 result.extend(letters.next());
                 letters.as_str()
             } else if behind.starts_with(|c: char| c.is_ascii_alphanumeric() || "({[".contains(c)) {
@@ -133,30 +110,41 @@ impl<'m> Variables<'m> {
                 behind
             };
             if result.len() > VALUE_LEN_MAX {
-                return Err(VariableError::TooLong);
+                return Err(too_long());
             }
         }
         result.push_str(rest);
         Ok(result)
     }
 
-    /// Appends the value of the variable that `text` begins with, and returns the text behind it.
-    fn replace_one<'t>(&self, text: &'t str, result: &mut String) -> Result<&'t str, VariableError> {
-        let malformed = || VariableError::Malformed(format!("${text}"));
+    /// Appends the value of the variable that `text` begins with, and returns the text after it.
+    fn replace_one<'t>(&self, text: &'t str, result: &mut String) -> Result<&'t str, String> {
         let close = closing(text);
         let name = if close.is_some() { text.get(1..).unwrap_or_default() } else { text };
         let end = name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len());
         let (name, mut rest) = name.split_at(end);
         if let Some(close) = close {
-            rest = rest.strip_prefix(close).ok_or_else(malformed)?;
+            rest = rest.strip_prefix(close).ok_or_else(|| malformed(&format!("${text}")))?;
         }
         match self.variable(name) {
             Some(value) => result.push_str(value),
             None if close == Some(']') => {}
-            None => return Err(VariableError::Undefined(name.to_owned())),
+            None => return Err(undefined(name)),
         }
         Ok(rest)
     }
+}
+
+fn malformed(text: &str) -> String {
+    format!("`{text}` is not a use of a variable: a bracket is open, or a letter is not allowed in a name")
+}
+
+fn undefined(name: &str) -> String {
+    format!("the variable {name} is not defined")
+}
+
+fn too_long() -> String {
+    format!("a value is longer than {VALUE_LEN_MAX} bytes")
 }
 
 /// The bracket that closes the one `text` begins with.
@@ -164,26 +152,19 @@ fn closing(text: &str) -> Option<char> {
     [('(', ')'), ('{', '}'), ('[', ']')].into_iter().find(|(open, _)| text.starts_with(*open)).map(|(_, close)| close)
 }
 
-/// `text` before the first of `letters`, that letter, and the text behind it.
-fn split_at_any(text: &str, letters: [char; 2]) -> Option<(&str, char, &str)> {
-    let (at, letter) = text.char_indices().find(|(_, c)| letters.contains(c))?;
-    let (before, rest) = text.split_at(at);
-    Some((before, letter, rest.get(letter.len_utf8()..).unwrap_or_default()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Sandbox;
+    use crate::sandbox::Sandbox;
 
-    fn assign(variables: &mut Variables<'_>, is_environment: bool, text: &str) -> Result<Assigned, VariableError> {
+    fn assign(variables: &mut Variables<'_>, is_environment: bool, text: &str) -> Result<Option<String>, String> {
         let words: Vec<_> = text.split(' ').map(str::to_owned).collect();
         variables.assign(is_environment, &words)
     }
 
     #[test]
     fn values_are_assigned_in_every_spelling() {
-        let sandbox = Sandbox::default().with_environment("HOME", "/root");
+        let sandbox = Sandbox::default().with("$HOME", "/root");
         let mut variables = Variables::new(&sandbox);
         for (text, value) in [
             ("a = one", "one"),
@@ -196,10 +177,10 @@ mod tests {
             ("a = ${HOME}/behind", "/root"),
             ("a = $[NONE]", ""),
         ] {
-            assert_eq!(assign(&mut variables, false, text), Ok(Assigned::Variable), "{text}");
+            assert_eq!(assign(&mut variables, false, text), Ok(None), "{text}");
             assert_eq!(variables.variable("a"), Some(value), "{text}");
         }
-        assert_eq!(assign(&mut variables, false, "-v"), Ok(Assigned::Option));
+        assert_eq!(assign(&mut variables, false, "-v"), Ok(None));
     }
 
     #[test]
@@ -212,9 +193,12 @@ mod tests {
         }
         assert!(assign(&mut variables, false, &format!("{} = c", "n".repeat(63))).is_ok());
         assert!(assign(&mut variables, false, &format!("a = {}", "v".repeat(VALUE_LEN_MAX))).is_ok());
-        let too_long = format!("a = {}", "v".repeat(VALUE_LEN_MAX + 1));
-        assert_eq!(assign(&mut variables, false, &too_long), Err(VariableError::TooLong));
-        assert_eq!(assign(&mut variables, true, "XRDX = 1"), Err(VariableError::Reserved("XRDX".into())));
+        let longer = format!("a = {}", "v".repeat(VALUE_LEN_MAX + 1));
+        assert_eq!(assign(&mut variables, false, &longer), Err(too_long()));
+        assert_eq!(
+            assign(&mut variables, true, "XRDX = 1"),
+            Err("XRDX may not be set by setenv: its name begins with XRD".into())
+        );
     }
 
     #[test]
@@ -222,10 +206,10 @@ mod tests {
         let sandbox = Sandbox::default();
         let mut variables = Variables::new(&sandbox);
         assign(&mut variables, false, "a = one").unwrap();
-        assert_eq!(assign(&mut variables, true, "B = $a"), Ok(Assigned::Environment("B".into())));
+        assert_eq!(assign(&mut variables, true, "B = $a"), Ok(Some("B".into())));
         assert_eq!(variables.variable("B"), None);
         assert_eq!(variables.environment("B").as_deref(), Some("one"));
-        assert_eq!(assign(&mut variables, false, "c = $B"), Ok(Assigned::Variable));
+        assert_eq!(assign(&mut variables, false, "c = $B"), Ok(None));
         assert_eq!(variables.variable("c"), Some("one"));
     }
 
@@ -255,10 +239,10 @@ mod tests {
         let mut variables = Variables::new(&sandbox);
         assign(&mut variables, false, &format!("a = {}", "v".repeat(VALUE_LEN_MAX / 2))).unwrap();
         assert!(variables.replace("$a$a").is_ok());
-        assert_eq!(variables.replace("$a$a$a"), Err(VariableError::TooLong));
+        assert_eq!(variables.replace("$a$a$a"), Err(too_long()));
         for index in 1..VARIABLES_MAX {
             assign(&mut variables, false, &format!("b{index} = c")).unwrap();
         }
-        assert_eq!(assign(&mut variables, false, "last = c"), Err(VariableError::TooMany));
+        assert_eq!(assign(&mut variables, false, "last = c"), Err("more than 1024 variables".into()));
     }
 }

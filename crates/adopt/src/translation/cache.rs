@@ -4,8 +4,11 @@ use super::{
     document::size_value,
     item::Item,
     lists::{path_pattern, read_list},
-    note::Verdict,
-    site::{Notes, Site, Written},
+    note::{
+        Fate::{Honoured, NotHonoured, NotNeeded},
+        Verdict,
+    },
+    site::Site,
     values::size,
 };
 use std::ops::RangeInclusive;
@@ -15,7 +18,7 @@ pub(super) const BLOCK_SIZES: RangeInclusive<u64> = 4 << 10..=512 << 20;
 pub(super) const MEMORIES: RangeInclusive<u64> = 16 << 20..=1 << 40;
 
 /// Most blocks of a file that XCache reads ahead.
-pub(super) const PREFETCH_MAX: u64 = 4096;
+pub(super) const PREFETCHES: RangeInclusive<u64> = 0..=4096;
 
 /// The space that XCache uses by default.
 const PUBLIC: &str = "public";
@@ -33,46 +36,46 @@ pub(super) fn switch(word: &str) -> Option<bool> {
 }
 
 /// Reads the directive `pfc.spaces [data SPACE] [meta SPACE]`.
-pub(super) fn take_spaces(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
+pub(super) fn take_spaces(item: &mut Item<'_>, _: &mut Site) -> Verdict {
     if item.words.iter().all(|space| *space == PUBLIC) {
-        return Verdict::not_needed("XCache's default");
+        return NotNeeded.because("XCache's default");
     }
-    Verdict::not_honoured(SPACES)
+    NotHonoured.because(SPACES)
 }
 
 /// Reads the directive `oss.space NAME PATH`.
-pub(super) fn take_space(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
+pub(super) fn take_space(item: &mut Item<'_>, _: &mut Site) -> Verdict {
     match item.words {
         [] | [_] => Verdict::malformed(),
-        [PUBLIC, ..] => Verdict::not_honoured(SPACES),
-        _ => Verdict::honoured("links into the space are followed"),
+        [PUBLIC, ..] => NotHonoured.because(SPACES),
+        _ => Honoured.because("links into the space are followed"),
     }
 }
 
 /// Reads the directive `oss.localroot PATH`.
-pub(super) fn take_local_root(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+pub(super) fn take_local_root(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     let path = item.first().starts_with('/').then(|| item.first().to_owned());
-    item.take(path, &mut site.local_root, notes)
+    item.take(path, &mut site.local_root)
 }
 
 /// Reads the directive `ofs.osslib [OPTIONS] LIBRARY`.
-pub(super) fn take_storage(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
+pub(super) fn take_storage(item: &mut Item<'_>, _: &mut Site) -> Verdict {
     if item.names_proxy() {
-        return Verdict::honoured("Forebay itself sends requests to origins");
+        return Honoured.because("Forebay itself sends requests to origins");
     }
-    Verdict::not_honoured("storage plug-ins are not loaded")
+    NotHonoured.because("storage plug-ins are not loaded")
 }
 
 /// Reads the directive `ofs.ckslib DIGEST LIBRARY`.
-pub(super) fn take_checksum_library(item: Item<'_>, _: &mut Site, _: &mut Notes) -> Verdict {
+pub(super) fn take_checksum_library(item: &mut Item<'_>, _: &mut Site) -> Verdict {
     if item.names_proxy() {
-        return Verdict::honoured("checksums are requested from the origin");
+        return Honoured.because("checksums are requested from the origin");
     }
-    Verdict::not_honoured("checksums are requested from the origin: xrootd plug-ins are not loaded")
+    NotHonoured.because("checksums are requested from the origin: xrootd plug-ins are not loaded")
 }
 
 /// Reads the directive `pfc.cschk [off] [[no]cache] [[no]net] [[no]tls] [uvkeep {T|lru}]`.
-pub(super) fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+pub(super) fn take_checksums(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     let mut is_net = true;
     for word in item.words {
         match *word {
@@ -81,52 +84,51 @@ pub(super) fn take_checksums(item: Item<'_>, site: &mut Site, notes: &mut Notes)
             _ => {}
         }
     }
-    site.write("origin.page_reads", is_net.to_string(), item.note, notes);
+    site.write("origin.page_reads", is_net.to_string(), item);
     if item.words.contains(&"tls") {
-        return Verdict::not_honoured("data of origins without page checksums is transferred without TLS");
+        return NotHonoured.because("data of origins without page checksums is transferred without TLS");
     }
     if item.words.contains(&"cache") {
-        return Verdict::honoured("page checksum files are not read");
+        return Honoured.because("page checksum files are not read");
     }
-    Verdict::honoured("")
+    Honoured.because("")
 }
 
 /// Reads the directive `pfc.onlyifcached [minsize SIZE] [minfrac F]`.
-pub(super) fn take_cached(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+pub(super) fn take_cached(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     let bytes = item.after("minsize").map(size);
     let fraction = item.after("minfrac").map(|text| text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part)));
     if bytes == Some(None) || fraction == Some(None) {
         return Verdict::malformed();
     }
     if let Some(bytes) = bytes.flatten() {
-        site.write("decision.cached_size_min", size_value(bytes), item.note, notes);
+        site.write("decision.cached_size_min", size_value(bytes), item);
     }
     if let Some(fraction) = fraction.flatten() {
-        site.write("decision.cached_fraction_min", format!("{fraction:?}"), item.note, notes);
+        site.write("decision.cached_fraction_min", format!("{fraction:?}"), item);
     }
-    Verdict::honoured("")
+    Honoured.because("")
 }
 
 /// `pfc.decisionlib LIBRARY [PARAMETERS]`: the list of patterns of files that are not cached.
-pub(super) fn take_decision(item: Item<'_>, site: &mut Site, _: &mut Notes) -> Verdict {
+pub(super) fn take_decision(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     if item.first().contains("AllowDecision") {
-        return Verdict::not_needed("all files are cached, as without it");
+        return NotNeeded.because("all files are cached, as without it");
     }
     if !item.first().contains("BlacklistDecision") {
-        return Verdict::not_honoured("XCache plug-ins are not loaded: write equivalent rules");
+        return NotHonoured.because("XCache plug-ins are not loaded: write equivalent rules");
     }
     let path = item.rest().first().copied().unwrap_or_default();
     let shells = match read_list(path, item.machine) {
         Ok(shells) => shells,
-        Err(reason) => return Verdict::not_honoured(reason),
+        Err(reason) => return NotHonoured.because(reason),
     };
     let patterns: Vec<_> = shells.iter().filter_map(|shell| path_pattern(shell)).collect();
     let odd = shells.iter().find(|shell| path_pattern(shell).is_none());
-    site.uncached.push(Written { value: patterns, note: item.note });
+    site.uncached.push(item.written(patterns));
     match odd {
-        Some(shell) => Verdict::not_honoured(format!(
-            "rules cover the list except for patterns such as `{shell}`: add rules for them"
-        )),
-        None => Verdict::honoured(format!("{} patterns of {path}", shells.len())),
+        Some(shell) => NotHonoured
+            .because(format!("rules cover the list except for patterns such as `{shell}`: add rules for them")),
+        None => Honoured.because(format!("{} patterns of {path}", shells.len())),
     }
 }

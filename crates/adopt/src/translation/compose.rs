@@ -1,15 +1,17 @@
 //! From the settings of a cache to the file.
 
 use super::{
-    Translation,
-    document::{Document, Table, size_value, string, strings},
-    note::{Fate, Note, Verdict},
-    site::{Export, FixedOrigin, Notes, Site, Written},
+    document::{Document, size_value, string, strings},
+    note::{
+        Fate::{self, Honoured, NotHonoured, NotNeeded},
+        Note, Notes,
+    },
+    site::{Export, FixedOrigin, Origin, Site, Written},
     usage::{Amount, rest_of},
     values::time_text,
 };
 use crate::reader::Instance;
-use std::time::Duration;
+use std::fmt::Display;
 
 /// xrootd's default export.
 const EXPORT_DEFAULT: &str = "/tmp";
@@ -24,41 +26,14 @@ const BLOCK_UNIT: u64 = 4096;
 const RAM_DEFAULT: u64 = 1 << 30;
 const BLOCKS_IN_MEMORY: u64 = 4;
 
-/// Composes the file, unless there are reasons against it.
-pub(super) fn compose(site: &Site, mut notes: Notes, instance: &Instance, source: &str) -> Translation {
-    let refusals = refusals(site);
-    let mut document = Document::default();
-    if refusals.is_empty() {
-        settle(site, &mut notes);
-        head(&mut document, instance, source);
-        document.add(server(site, &notes));
-        document.add(store(site, &notes));
-        document.add(memory(site, &notes));
-        document.add(purge(site, &notes));
-        for table in quotas(site, &notes) {
-            document.add(table);
-        }
-        for table in exports(site, &notes) {
-            document.add(table);
-        }
-        document.add(forwarding(site, &notes));
-        document.add(decision(site, &notes));
-        for table in rules(site, &notes) {
-            document.add(table);
-        }
-        document.add(read_ahead(site, &notes));
-        document.add(origin(site, &notes));
-        tail(&mut document, &notes);
-    }
-    let file = refusals.is_empty().then(|| document.to_string());
-    let store = site.local_root.value().cloned();
-    Translation { file, refusals, notes: notes.into_vec(), store }
-}
+/// The cache keys of forwarded files include the origin.
+const FORWARDED: &str = "clients may name root:// origins as before, but files that XCache cached for them are not found: XCache \
+     does not record the origin, and mixes up files of the same name. They stay on disk until they are purged";
 
 /// Reasons why this configuration cannot be adopted.
-fn refusals(site: &Site) -> Vec<String> {
+pub(super) fn refusals(site: &Site) -> Vec<String> {
     let mut refusals = Vec::new();
-    if site.cache.0.is_none() {
+    if site.cache.is_none() {
         refusals.push(
             "this instance has no disk cache: no `pss.cachelib` names XCache's library. If the file configures several \
              instances, select one with --instance (and --host)"
@@ -66,266 +41,243 @@ fn refusals(site: &Site) -> Vec<String> {
         );
         return refusals;
     }
-    if site.local_root.0.is_none() {
+    if site.local_root.is_none() {
         refusals.push("`oss.localroot` is missing: XCache would store its files below /".to_owned());
     }
-    match site.origin.value() {
+    match site.origin.as_ref().map(|origin| (&origin.value.fixed, origin.value.is_forwarding)) {
         None => refusals.push("`pss.origin` is missing: the source of files is unknown".to_owned()),
-        Some(origin) => match &origin.fixed {
-            Some(FixedOrigin::Unserved(url)) if !origin.is_forwarding => {
-                refusals.push(format!("the origin is {url}: this release supports only root:// origins without TLS"));
-            }
-            _ => {}
-        },
+        Some((Some(FixedOrigin::Unserved(url)), false)) => {
+            refusals.push(format!("the origin is {url}: only root:// origins are converted"));
+        }
+        _ => {}
     }
     refusals
 }
 
 /// Settles directives that depend on others.
-fn settle(site: &Site, notes: &mut Notes) {
-    let origin = site.origin.value().cloned().unwrap_or_default();
-    if !origin.is_forwarding {
-        for permit in &site.permits {
-            notes.decide(permit.note, Verdict::not_needed("forwarding is off"));
+pub(super) fn settle(site: &Site, notes: &mut Notes) {
+    if let Some(Written { value: origin, note }) = &site.origin {
+        if origin.is_forwarding {
+            notes.decide(*note, NotHonoured.because(FORWARDED));
         }
-    }
-    if let (true, Some(written)) = (origin.is_forwarding, &site.origin.0) {
-        notes.decide(written.note, Verdict::not_honoured(FORWARDED));
-    }
-    if let (Some(FixedOrigin::Unserved(url)), Some(written)) = (&origin.fixed, &site.origin.0) {
-        let text = format!("forwarding only: this release does not support {url}; names without an origin are refused");
-        notes.decide(written.note, Verdict::not_honoured(text));
-    }
-    if origin.fixed.is_none() {
-        for export in &site.exports {
-            notes.decide(export.note, Verdict::not_needed("clients name the origin in each path"));
+        if let Some(FixedOrigin::Unserved(url)) = &origin.fixed {
+            let text = format!("forwarding only: {url} is not converted; names without an origin are refused");
+            notes.decide(*note, NotHonoured.because(text));
         }
-    }
-    if let Some(block_size) = &site.block_size.0
-        && block_size.value % BLOCK_UNIT != 0
-    {
-        notes.decide(block_size.note, Verdict::honoured("rounded up to a multiple of 4KiB, as by XCache"));
-    }
-}
-
-/// The cache keys of forwarded files include the origin.
-const FORWARDED: &str = "clients may name root:// origins as before, but files that XCache cached for them are not found: XCache \
-     does not record the origin, and mixes up files of the same name. They stay on disk until they are purged";
-
-fn head(document: &mut Document, instance: &Instance, source: &str) {
-    document.head(format!(
-        "Generated by `forebay adopt` from {source} for {} `{}` on {}.",
-        instance.program, instance.name, instance.host
-    ));
-    document
-        .head("Each setting follows the directive it comes from. Directives without a setting are listed at the end.");
-}
-
-fn server(site: &Site, notes: &Notes) -> Table {
-    let mut table = Table::new("[server]");
-    let listen = |port: u16| strings([format!("[::]:{port}")]);
-    match &site.port.0 {
-        Some(port) => table.set("listen", listen(port.value), [notes.get(port.note)]),
-        None => table.set_because(
-            "listen",
-            listen(forebay_types::XROOTD_PORT),
-            "No xrd.port: the default (check the option -p of xrootd).",
-        ),
-    }
-    add_plain(
-        &mut table,
-        "server",
-        &["site_name", "idle_time_max", "login_time_max", "checksum_algorithms"],
-        site,
-        notes,
-    );
-    table
-}
-
-fn store(site: &Site, notes: &Notes) -> Table {
-    let mut table = Table::new("[store]");
-    if let Some(root) = &site.local_root.0 {
-        table.set("path", string(&root.value), [notes.get(root.note)]);
-    }
-    match &site.block_size.0 {
-        Some(size) => table.set("block_size", size_value(round_up(size.value)), [notes.get(size.note)]),
-        None => table.set_because("block_size", size_value(BLOCK_SIZE_DEFAULT), "No pfc.blocksize: XCache's default."),
-    }
-    table
-}
-
-fn memory(site: &Site, notes: &Notes) -> Table {
-    let mut table = Table::new("[memory]");
-    let block_size = round_up(site.block_size.value().copied().unwrap_or(BLOCK_SIZE_DEFAULT));
-    let least = block_size.saturating_mul(BLOCKS_IN_MEMORY);
-    let ram = site.ram.value().copied().unwrap_or(RAM_DEFAULT);
-    match &site.ram.0 {
-        _ if ram < least => {
-            table.set_because("budget", size_value(least), "More than pfc.ram: four blocks must fit.");
-        }
-        Some(ram) => table.set("budget", size_value(ram.value), [notes.get(ram.note)]),
-        None => table.set_because("budget", size_value(ram), "No pfc.ram: XCache's default."),
-    }
-    table
-}
-
-fn purge(site: &Site, notes: &Notes) -> Table {
-    let mut table = Table::new("[purge]");
-    let Some(Written { value: usage, note }) = &site.usage.0 else { return table };
-    let mut from = Some(notes.get(*note));
-    let mut set = |key: &str, value: String| table.set(key, value, from.take());
-    match usage.files {
-        Some((Amount::Bytes(nominal), Amount::Bytes(max))) => {
-            set("budget", size_value(max));
-            set("high", string("100%"));
-            set("low", size_value(nominal.min(max)));
-            if let Amount::Part(high) = usage.high {
-                set("free_min", amount_value(Amount::Part(rest_of(high))));
+        if origin.fixed.is_none() {
+            for export in &site.exports {
+                notes.decide(export.note, NotNeeded.because("clients name the origin in each path"));
             }
         }
-        _ => {
-            set("high", amount_value(usage.high));
-            set("low", amount_value(usage.low));
+    }
+    if !site.is_forwarding() {
+        for permit in &site.permits {
+            notes.decide(permit.note, NotNeeded.because("forwarding is off"));
         }
     }
-    if let Some(age) = usage.age_max {
-        set("age_max", time_value(&age));
-    }
-    table
-}
-
-fn quotas(site: &Site, notes: &Notes) -> Vec<Table> {
-    let mut tables = Vec::new();
-    for Written { value: quotas, note } in &site.quotas {
-        for (index, quota) in quotas.iter().enumerate() {
-            let mut table = Table::new("[[quota]]");
-            table.set("path", string(&quota.path), (index == 0).then(|| notes.get(*note)));
-            table.set("max", size_value(quota.bytes), None);
-            tables.push(table);
-        }
-    }
-    tables
-}
-
-fn amount_value(amount: Amount) -> String {
-    match amount {
-        Amount::Bytes(bytes) => size_value(bytes),
-        Amount::Part(share) => string(&share.to_string()),
+    if let Some(block_size) = &site.block_size
+        && block_size.value % BLOCK_UNIT != 0
+    {
+        notes.decide(block_size.note, Honoured.because("rounded up to a multiple of 4KiB, as by XCache"));
     }
 }
 
-fn exports(site: &Site, notes: &Notes) -> Vec<Table> {
-    let Some(Written { value: origin, note }) = &site.origin.0 else { return Vec::new() };
-    let (key, files) = match &origin.fixed {
-        Some(FixedOrigin::Server(server)) => ("origins", strings([format!("root://{server}")])),
-        Some(FixedOrigin::Directory(directory)) => ("directory", string(directory)),
-        Some(FixedOrigin::Unserved(_)) | None => return Vec::new(),
-    };
-    let mut tables = Vec::new();
-    let mut add = |path: &str, is_read_only: bool, written: Option<&Written<Export>>| {
-        let mut table = Table::new("[[export]]");
-        match written {
-            Some(export) => table.set("path", string(path), [notes.get(export.note)]),
-            None => table.set_because("path", string(path), "No all.export: xrootd's default."),
-        }
-        table.set(key, &files, [notes.get(*note)]);
-        if let (Some(Written { value: true, note }), false, "origins") = (&site.is_write_through.0, is_read_only, key) {
-            table.set("writes", string("redirect"), [notes.get(*note)]);
-        }
-        tables.push(table);
-    };
-    for export in &site.exports {
-        add(&export.value.path, export.value.is_read_only, Some(export));
-    }
-    if site.exports.is_empty() {
-        add(EXPORT_DEFAULT, true, None);
-    }
-    tables
-}
-
-fn forwarding(site: &Site, notes: &Notes) -> Table {
-    let mut table = Table::new("[forwarding]");
-    let Some(Written { value: origin, note }) = &site.origin.0 else { return table };
-    if !origin.is_forwarding {
-        return table;
-    }
-    if site.permits.is_empty() {
-        table.set("allow", strings(["*:*"]), [notes.get(*note)]);
-    } else {
-        let hosts = site.permits.iter().map(|permit| format!("{}:*", permit.value));
-        table.set("allow", strings(hosts), site.permits.iter().map(|permit| notes.get(permit.note)));
-    }
-    table
-}
-
-fn decision(site: &Site, notes: &Notes) -> Table {
-    let mut table = Table::new("[decision]");
-    add_plain(&mut table, "decision", &["cached_size_min", "cached_fraction_min"], site, notes);
-    table
-}
-
-fn rules(site: &Site, notes: &Notes) -> Vec<Table> {
-    let is_forwarding = site.origin.value().is_some_and(|origin| origin.is_forwarding);
-    let mut tables = Vec::new();
-    for Written { value: patterns, note } in &site.uncached {
-        let forwarded = |pattern: &String| is_forwarding.then(|| format!("/root:/*{pattern}"));
-        let paths = patterns.iter().flat_map(|pattern| [Some(pattern.clone()), forwarded(pattern)]).flatten();
-        for (index, path) in paths.enumerate() {
-            let mut table = Table::new("[[rule]]");
-            let from = (index == 0).then(|| notes.get(*note));
-            table.set("path", string(&path), from);
-            table.set("action", string("bypass"), None);
-            tables.push(table);
-        }
-    }
-    tables
-}
-
-/// XCache prefetches whole files while they are open, or nothing.
-fn read_ahead(site: &Site, notes: &Notes) -> Table {
-    let mut table = Table::new("[read_ahead]");
-    match &site.prefetch.0 {
-        Some(Written { value: 0, note }) => table.set("enabled", "false", [notes.get(*note)]),
-        Some(Written { note, .. }) => table.set("fill", string("while-open"), [notes.get(*note)]),
-        None => table.set_because("fill", string("while-open"), "No pfc.prefetch: XCache fetches whole files."),
-    }
-    table
-}
-
-fn origin(site: &Site, notes: &Notes) -> Table {
-    let mut table = Table::new("[origin]");
+/// Composes the file; directives are settled. `source` names the file that they come from.
+pub(super) fn compose(site: &Site, notes: &Notes, instance: &Instance, source: &str) -> String {
+    let mut composer = Composer { site, notes, file: Document::default() };
+    let Instance { host, name, program } = instance;
+    composer.file.comment(&format!("Generated by `forebay adopt` from {source} for {program} `{name}` on {host}."));
+    let order = "Each setting follows the directive it comes from. Directives without a setting are listed at the end.";
+    composer.file.comment(order);
+    composer.server();
+    composer.store_and_memory();
+    composer.purge();
+    composer.exports();
+    composer.forwarding();
+    composer.file.table("[decision]");
+    composer.set_plain("decision", &["cached_size_min", "cached_fraction_min"]);
+    composer.rules();
+    composer.read_ahead();
+    composer.file.table("[origin]");
     let timeouts = ["connect_timeout", "first_byte_timeout", "deadline", "circuit_time", "idle_timeout"];
-    add_plain(&mut table, "origin", &timeouts, site, notes);
-    add_plain(&mut table, "origin", &["attempts", "page_reads"], site, notes);
-    table
+    composer.set_plain("origin", &timeouts);
+    composer.set_plain("origin", &["attempts", "page_reads"]);
+    composer.unset();
+    composer.file.text
 }
 
-/// Adds those of the settings `keys` that directives set.
-fn add_plain(table: &mut Table, name: &str, keys: &[&str], site: &Site, notes: &Notes) {
-    for key in keys {
-        if let Some(written) = site.plain(&format!("{name}.{key}")) {
-            table.set(key, &written.value, [notes.get(written.note)]);
+struct Composer<'a> {
+    site: &'a Site,
+    notes: &'a Notes,
+    file: Document,
+}
+
+impl Composer<'_> {
+    /// Adds `key = value` after comments with the directives that set it. `value` is TOML.
+    fn set(&mut self, key: &str, value: impl Display, from: impl IntoIterator<Item = usize>) {
+        let comments = from.into_iter().map(|note| {
+            let Note { place, directive, text, .. } = self.notes.get(note);
+            let colon = if text.is_empty() { "" } else { ": " };
+            format!("{directive} ({place}){colon}{text}")
+        });
+        self.file.set(key, value, comments);
+    }
+
+    /// Adds `key = value` after a comment with the directive that set it, or with the reason `otherwise`.
+    fn set_or(&mut self, key: &str, value: impl Display, from: Option<usize>, otherwise: &str) {
+        match from {
+            Some(note) => self.set(key, value, [note]),
+            None => self.file.set(key, value, [otherwise.to_owned()]),
         }
     }
-}
 
-fn time_value(time: &Duration) -> String {
-    string(&time_text(*time))
+    /// Adds those of the settings `keys` that directives set.
+    fn set_plain(&mut self, table: &str, keys: &[&str]) {
+        for key in keys {
+            if let Some(written) = self.site.plain.get(format!("{table}.{key}").as_str()) {
+                self.set(key, &written.value, [written.note]);
+            }
+        }
+    }
+
+    fn server(&mut self) {
+        self.file.table("[server]");
+        let port = self.site.port.as_ref();
+        let number = port.map_or(forebay_types::XROOTD_PORT, |port| port.value);
+        let otherwise = "No xrd.port: the default (check the option -p of xrootd).";
+        self.set_or("listen", strings([format!("[::]:{number}")]), port.map(|port| port.note), otherwise);
+        self.set_plain("server", &["site_name", "idle_time_max", "login_time_max", "checksum_algorithms"]);
+    }
+
+    fn store_and_memory(&mut self) {
+        let Site { local_root, block_size, ram, .. } = self.site;
+        self.file.table("[store]");
+        if let Some(root) = local_root {
+            self.set("path", string(&root.value), [root.note]);
+        }
+        let bytes = block_size.as_ref().map_or(BLOCK_SIZE_DEFAULT, |size| round_up(size.value));
+        let from = block_size.as_ref().map(|size| size.note);
+        self.set_or("block_size", size_value(bytes), from, "No pfc.blocksize: XCache's default.");
+        self.file.table("[memory]");
+        let least = bytes.saturating_mul(BLOCKS_IN_MEMORY);
+        let budget = ram.as_ref().map_or(RAM_DEFAULT, |ram| ram.value);
+        if budget < least {
+            self.set_or("budget", size_value(least), None, "More than pfc.ram: four blocks must fit.");
+        } else {
+            let from = ram.as_ref().map(|ram| ram.note);
+            self.set_or("budget", size_value(budget), from, "No pfc.ram: XCache's default.");
+        }
+    }
+
+    fn purge(&mut self) {
+        self.file.table("[purge]");
+        if let Some(Written { value: usage, note }) = &self.site.usage {
+            let mut settings = match usage.files {
+                Some((Amount::Bytes(nominal), Amount::Bytes(max))) => {
+                    vec![("budget", size_value(max)), ("high", string("100%")), ("low", size_value(nominal.min(max)))]
+                }
+                _ => vec![("high", usage.high.toml()), ("low", usage.low.toml())],
+            };
+            if let (Some((Amount::Bytes(_), Amount::Bytes(_))), Amount::Part(high)) = (usage.files, usage.high) {
+                settings.push(("free_min", Amount::Part(rest_of(high)).toml()));
+            }
+            if let Some(age) = usage.age_max {
+                settings.push(("age_max", string(&time_text(age))));
+            }
+            let mut from = Some(*note);
+            for (key, value) in settings {
+                self.set(key, value, from.take());
+            }
+        }
+        if let Some(Written { value: quotas, note }) = &self.site.quotas {
+            let mut from = Some(*note);
+            for quota in quotas {
+                self.file.table("[[quota]]");
+                self.set("path", string(&quota.path), from.take());
+                self.set("max", size_value(quota.bytes), None);
+            }
+        }
+    }
+
+    fn exports(&mut self) {
+        let Some(Written { value: origin, note }) = &self.site.origin else { return };
+        let (key, files) = match &origin.fixed {
+            Some(FixedOrigin::Server(server)) => ("origins", strings([format!("root://{server}")])),
+            Some(FixedOrigin::Directory(directory)) => ("directory", string(directory)),
+            Some(FixedOrigin::Unserved(_)) | None => return,
+        };
+        let exports = &self.site.exports;
+        let all = exports
+            .iter()
+            .map(|Written { value: Export { path, is_read_only }, note }| (path.as_str(), *is_read_only, Some(*note)));
+        for (path, is_read_only, from) in all.chain(exports.is_empty().then_some((EXPORT_DEFAULT, true, None))) {
+            self.file.table("[[export]]");
+            self.set_or("path", string(path), from, "No all.export: xrootd's default.");
+            self.set(key, &files, [*note]);
+            if let (Some(Written { value: true, note }), false, "origins") =
+                (&self.site.is_write_through, is_read_only, key)
+            {
+                self.set("writes", string("redirect"), [*note]);
+            }
+        }
+    }
+
+    fn forwarding(&mut self) {
+        let Some(Written { value: Origin { is_forwarding: true, .. }, note }) = &self.site.origin else { return };
+        self.file.table("[forwarding]");
+        let permits = &self.site.permits;
+        if permits.is_empty() {
+            self.set("allow", strings(["*:*"]), [*note]);
+        } else {
+            let hosts = strings(permits.iter().map(|permit| format!("{}:*", permit.value)));
+            self.set("allow", hosts, permits.iter().map(|permit| permit.note));
+        }
+    }
+
+    fn rules(&mut self) {
+        for Written { value: patterns, note } in &self.site.uncached {
+            let mut from = Some(*note);
+            for pattern in patterns {
+                let forwarded = self.site.is_forwarding().then(|| format!("/root:/*{pattern}"));
+                for path in std::iter::once(pattern).chain(&forwarded) {
+                    self.file.table("[[rule]]");
+                    self.set("path", string(path), from.take());
+                    self.set("action", string("bypass"), None);
+                }
+            }
+        }
+    }
+
+    /// XCache prefetches whole files while they are open, or nothing.
+    fn read_ahead(&mut self) {
+        self.file.table("[read_ahead]");
+        let prefetch = self.site.prefetch.as_ref();
+        if let Some(Written { value: 0, note }) = prefetch {
+            return self.set("enabled", "false", [*note]);
+        }
+        let from = prefetch.map(|prefetch| prefetch.note);
+        self.set_or("fill", string("while-open"), from, "No pfc.prefetch: XCache fetches whole files.");
+    }
+
+    /// Lists the directives without a setting.
+    fn unset(&mut self) {
+        let mut is_begun = false;
+        for fate in Fate::ALL.into_iter().rev().filter(|fate| *fate != Honoured) {
+            let mut listed = self.notes.0.iter().filter(|note| note.fate == fate).peekable();
+            if listed.peek().is_none() {
+                continue;
+            }
+            if !std::mem::replace(&mut is_begun, true) {
+                self.file.push("");
+            }
+            self.file.comment(&format!("{}:", fate.as_str()));
+            for Note { place, directive, text, .. } in listed {
+                self.file.comment(&format!("- {directive} ({place}): {text}"));
+            }
+        }
+    }
 }
 
 fn round_up(block_size: u64) -> u64 {
     block_size.checked_next_multiple_of(BLOCK_UNIT).unwrap_or(block_size)
-}
-
-/// Lists the directives without a setting at the end of the file.
-fn tail(document: &mut Document, notes: &Notes) {
-    for fate in Fate::ALL.into_iter().rev().filter(|fate| *fate != Fate::Honoured) {
-        let listed: Vec<&Note> = notes.iter().filter(|note| note.fate == fate).collect();
-        if !listed.is_empty() {
-            document.tail(format!("{}:", fate.as_str()));
-        }
-        for Note { place, directive, text, .. } in listed {
-            document.tail(format!("- {directive} ({place}): {text}"));
-        }
-    }
 }

@@ -8,7 +8,7 @@ use super::{
         Verdict,
     },
     proxy, server,
-    site::{Form, Notes, Site},
+    site::{Form, Site},
     usage,
 };
 
@@ -20,7 +20,7 @@ enum Converter {
     /// The first argument is the value of a setting (`table.key`).
     Setting(&'static str, Form),
     /// The function reads the arguments.
-    Read(fn(Item<'_>, &mut Site, &mut Notes) -> Verdict),
+    Read(fn(&mut Item<'_>, &mut Site) -> Verdict),
 }
 
 /// Directives of a family that are translated in the same way.
@@ -41,16 +41,16 @@ const fn unprotected(names: &'static [&'static str], text: &'static str) -> Line
     Line(names, Converter::Fixed(Unprotected, text))
 }
 
-const fn read(name: &'static [&'static str], reader: fn(Item<'_>, &mut Site, &mut Notes) -> Verdict) -> Line {
+const fn read(name: &'static [&'static str], reader: fn(&mut Item<'_>, &mut Site) -> Verdict) -> Line {
     Line(name, Converter::Read(reader))
 }
 
 /// Translates a directive, if it is known.
-pub(super) fn translate(family: &str, item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Option<Verdict> {
+pub(super) fn translate(family: &str, item: &mut Item<'_>, site: &mut Site) -> Option<Verdict> {
     Some(match look_up(family, item.name)? {
-        Converter::Fixed(fate, text) => Verdict { fate, text: text.to_owned() },
-        Converter::Setting(key, form) => site.set(key, form, item.first(), item.note, notes),
-        Converter::Read(reader) => reader(item, site, notes),
+        Converter::Fixed(fate, text) => fate.because(text),
+        Converter::Setting(key, form) => site.set(key, form, item.first(), item),
+        Converter::Read(reader) => reader(item, site),
     })
 }
 
@@ -72,14 +72,15 @@ const EXPORTS: &str = "exports have all settings they need";
 const PROXY: &str = "Forebay is a caching proxy";
 const NO_HTTP: &str = "this release does not serve HTTP clients";
 const NO_STAGING: &str = "nothing is staged: missing files are fetched from the origin";
-const NO_TLS: &str = "this release does not encrypt connections";
+const NO_TLS: &str = "TLS is not converted: see [tls]";
 const PATHS: &str = "Forebay has no files outside of its store; systemd manages its process";
 const PACKETS: &str = "this release does not mark packets";
 const PROGRAM: &str = "no program is notified of client activity; the log has a line per file";
 const UNTHROTTLED: &str = "clients are not throttled; server.requests_outstanding_max limits each connection";
 const UNAUTHENTICATED: &str =
-    "this release does not authenticate clients: all clients that reach the port read everything";
-const UNAUTHORIZED: &str = "this release refuses no client: all clients that reach the port read everything";
+    "not converted: write [authentication] and [[grant]]; without them all clients that reach the port read everything";
+const UNAUTHORIZED: &str =
+    "not converted: write a [[grant]]; without one all clients that reach the port read everything";
 const THIRD_PARTY: &str = "this release does not serve third-party copies";
 const CLUSTERS: &str =
     "this release does not join a cluster: direct clients to Forebay, or list it at the redirector manually";
@@ -109,14 +110,10 @@ const FAMILIES: [(&str, &[&[Line]]); 18] = [
 ];
 
 const PFC: &[Line] = &[
-    read(&["blocksize"], |item, site, notes| item.take_size(cache::BLOCK_SIZES, &mut site.block_size, notes)),
-    read(&["ram"], |item, site, notes| item.take_size(cache::MEMORIES, &mut site.ram, notes)),
-    read(&["writethrough"], |item, site, notes| {
-        item.take(cache::switch(item.first()), &mut site.is_write_through, notes)
-    }),
-    read(&["prefetch", "nramprefetch"], |item, site, notes| {
-        item.take_number(item.first(), 0..=cache::PREFETCH_MAX, &mut site.prefetch, notes)
-    }),
+    read(&["blocksize"], |item, site| item.take_size(&cache::BLOCK_SIZES, &mut site.block_size)),
+    read(&["ram"], |item, site| item.take_size(&cache::MEMORIES, &mut site.ram)),
+    read(&["writethrough"], |item, site| item.take(cache::switch(item.first()), &mut site.is_write_through)),
+    read(&["prefetch", "nramprefetch"], |item, site| item.take_number(&cache::PREFETCHES, &mut site.prefetch)),
     read(&["diskusage"], usage::take_usage),
     read(&["onlyifcached"], cache::take_cached),
     read(&["decisionlib"], cache::take_decision),
@@ -150,9 +147,9 @@ const PSS: &[Line] = &[
     not_needed(&["defaults", "path"], EXPORTS),
     not_needed(&["trace", "debug"], LOGGING),
     not_honoured(&["reproxy"], THIRD_PARTY),
-    not_honoured(&["dca"], "clients are not redirected to the files on disk: all bytes pass through Forebay"),
+    not_honoured(&["dca"], "not converted: see export.direct and [direct]"),
     not_honoured(&["inetmode"], "the addresses of an origin are tried in the order of the resolver"),
-    not_honoured(&["persona"], "origins see Forebay, not its clients"),
+    not_honoured(&["persona"], "not converted: write a [[credential]] with method = \"client\""),
     not_honoured(&["ccmlib"], PLUGIN),
     not_honoured(&["namelib", "localroot", "hostarena"], RENAMED),
 ];
@@ -228,7 +225,7 @@ const XROOTD: &[Line] = &[
     not_honoured(&["monitor", "mongstream", "mongstrm"], MONITORING),
     not_needed(&["prep"], NO_STAGING),
     not_honoured(&["fsoverload"], "clients are not redirected under high load: they wait"),
-    not_honoured(&["redirect"], "clients are not redirected"),
+    not_honoured(&["redirect"], "not converted: see rule.action and export.miss"),
     not_honoured(&["redirlib", "gpflib", "rdlib"], PLUGIN),
     not_honoured(&["diglib"], "/=/ is not served; the admin listener reports the state of the server"),
     not_honoured(&["pmark"], PACKETS),

@@ -1,20 +1,20 @@
 //! A directive under translation.
 
 use super::{
-    note::{NoteId, Verdict},
-    site::{Notes, Setting},
-    values::size,
+    note::{Fate::Honoured, Fate::NotNeeded, Notes, Verdict},
+    site::{Setting, Written},
+    values::{limited, size},
 };
 use crate::reader::Machine;
 use forebay_types::ByteSize;
 use std::ops::RangeInclusive;
 
 /// A directive: the part of its name after the dot, and its words without a trailing comment.
-#[derive(Clone, Copy, Debug)]
 pub(super) struct Item<'d> {
     pub(super) name: &'d str,
     pub(super) words: &'d [&'d str],
-    pub(super) note: NoteId,
+    pub(super) note: usize,
+    pub(super) notes: &'d mut Notes,
     pub(super) machine: &'d dyn Machine,
 }
 
@@ -40,48 +40,46 @@ impl<'d> Item<'d> {
         self.words.iter().any(|word| word.contains("XrdPss"))
     }
 
-    /// Takes the first word as a size. A value out of range is replaced by the limit.
-    pub(super) fn take_size(
-        &self,
-        range: RangeInclusive<u64>,
-        setting: &mut Setting<u64>,
-        notes: &mut Notes,
-    ) -> Verdict {
-        self.take_within(size(self.first()), range, setting, notes, |bytes| ByteSize(*bytes).to_string())
+    /// A value set by this directive.
+    pub(super) fn written<T>(&self, value: T) -> Written<T> {
+        Written { value, note: self.note }
     }
 
-    /// Takes `text` as a number. A value out of range is replaced by the limit.
-    pub(super) fn take_number(
-        &self,
-        text: &str,
-        range: RangeInclusive<u64>,
-        setting: &mut Setting<u64>,
-        notes: &mut Notes,
-    ) -> Verdict {
-        self.take_within(text.parse().ok(), range, setting, notes, u64::to_string)
-    }
-
-    fn take_within<T: Clone + Ord>(
-        &self,
-        value: Option<T>,
-        range: RangeInclusive<T>,
-        setting: &mut Setting<T>,
-        notes: &mut Notes,
-        shown: impl FnOnce(&T) -> String,
-    ) -> Verdict {
-        let Some(value) = value else { return Verdict::malformed() };
-        if range.contains(&value) {
-            return self.take(Some(value), setting, notes);
+    /// Notes that this directive overrides an earlier one.
+    pub(super) fn overrides<T>(&mut self, earlier: Option<Written<T>>) {
+        if let Some(earlier) = earlier {
+            let text = format!("overridden at {}", self.notes.get(self.note).place);
+            self.notes.decide(earlier.note, NotNeeded.because(text));
         }
-        let (limit, bound) = if value < *range.start() { (range.start(), "minimum") } else { (range.end(), "maximum") };
-        setting.write(limit.clone(), self.note, notes);
-        Verdict::honoured(format!("the {bound} is {}", shown(limit)))
     }
 
     /// Takes `value`, if there is one.
-    pub(super) fn take<T>(&self, value: Option<T>, setting: &mut Setting<T>, notes: &mut Notes) -> Verdict {
+    pub(super) fn take<T>(&mut self, value: Option<T>, setting: &mut Setting<T>) -> Verdict {
         let Some(value) = value else { return Verdict::malformed() };
-        setting.write(value, self.note, notes);
-        Verdict::honoured("")
+        let earlier = setting.replace(self.written(value));
+        self.overrides(earlier);
+        Honoured.because("")
+    }
+
+    /// Takes the first word as a size. A value out of range is replaced by the limit.
+    pub(super) fn take_size(&mut self, range: &RangeInclusive<u64>, setting: &mut Setting<u64>) -> Verdict {
+        self.take_within(size(self.first()), range, setting, |bytes| ByteSize(bytes).to_string())
+    }
+
+    /// Takes the first word as a number. A value out of range is replaced by the limit.
+    pub(super) fn take_number(&mut self, range: &RangeInclusive<u64>, setting: &mut Setting<u64>) -> Verdict {
+        self.take_within(self.first().parse().ok(), range, setting, |number| number.to_string())
+    }
+
+    fn take_within(
+        &mut self,
+        value: Option<u64>,
+        range: &RangeInclusive<u64>,
+        setting: &mut Setting<u64>,
+        shown: impl FnOnce(u64) -> String,
+    ) -> Verdict {
+        let Some((value, bound)) = value.map(|value| limited(value, range)) else { return Verdict::malformed() };
+        self.take(Some(value), setting);
+        Honoured.because(bound.map_or_else(String::new, |bound| format!("{bound} is {}", shown(value))))
     }
 }

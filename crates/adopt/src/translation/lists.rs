@@ -50,19 +50,19 @@ const STARS_MAX: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Sandbox;
+    use crate::sandbox::Sandbox;
 
     #[test]
     fn lists_are_read_line_by_line() {
-        let sandbox = Sandbox::default().with_file("/l", "\n /a \n\n/b*\r\n");
+        let sandbox = Sandbox::default().with("/l", "\n /a \n\n/b*\r\n");
         assert_eq!(read_list("/l", &sandbox).unwrap(), ["/a", "/b*"]);
         for path in ["/none", "/"] {
             assert!(read_list(path, &sandbox).is_err(), "{path}");
         }
-        let long = |lines| Sandbox::default().with_file("/l", &"/a\n".repeat(lines));
+        let long = |lines| Sandbox::default().with("/l", &"/a\n".repeat(lines));
         assert_eq!(read_list("/l", &long(ENTRIES_MAX)).unwrap().len(), ENTRIES_MAX);
         assert!(read_list("/l", &long(ENTRIES_MAX + 1)).is_err());
-        assert!(read_list("/l", &Sandbox::default().with_file("/l", &" ".repeat(LIST_LEN_MAX + 1))).is_err());
+        assert!(read_list("/l", &Sandbox::default().with("/l", &" ".repeat(LIST_LEN_MAX + 1))).is_err());
     }
 
     #[test]

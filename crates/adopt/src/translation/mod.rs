@@ -17,8 +17,8 @@ pub use note::{Fate, Note};
 
 use crate::reader::{Directive, Instance, Machine};
 use item::Item;
-use note::Verdict;
-use site::{Notes, Site};
+use note::Notes;
+use site::Site;
 
 /// A configuration of Forebay.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -54,12 +54,17 @@ pub fn translate(directives: &[Directive], instance: &Instance, source: &str, ma
             server::environment(variable)
         } else {
             let (family, name) = directive.name.split_once('.').unwrap_or(("", &directive.name));
-            directives::translate(family, Item { name, words: &words, note, machine }, &mut site, &mut notes)
-                .unwrap_or_else(|| Verdict { fate: Fate::Unknown, text: unknown(family).to_owned() })
+            let item = &mut Item { name, words: &words, note, notes: &mut notes, machine };
+            directives::translate(family, item, &mut site).unwrap_or_else(|| Fate::Unknown.because(unknown(family)))
         };
         notes.decide(note, verdict);
     }
-    compose::compose(&site, notes, instance, source)
+    let refusals = compose::refusals(&site);
+    let file = refusals.is_empty().then(|| {
+        compose::settle(&site, &mut notes);
+        compose::compose(&site, &notes, instance, source)
+    });
+    Translation { file, refusals, notes: notes.0, store: site.local_root.map(|root| root.value) }
 }
 
 fn unknown(family: &str) -> &'static str {

@@ -1,9 +1,9 @@
 //! The fate of each directive.
 
-use crate::reader::Place;
+use crate::reader::{Directive, Place};
 
 /// The fate of a directive.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
     /// A setting has the same effect.
     Honoured,
@@ -11,7 +11,7 @@ pub enum Fate {
     NotNeeded,
     /// It cannot be honoured, with a visible effect.
     NotHonoured,
-    /// It restricted access or protected data, which this release cannot do.
+    /// It restricts access or protects data, and is not translated.
     Unprotected,
     /// It is not known; xrootd may ignore it as well.
     Unknown,
@@ -35,10 +35,12 @@ impl Fate {
     /// Whether an administrator should check it before the configuration is used.
     #[must_use]
     pub const fn wants_attention(self) -> bool {
-        match self {
-            Self::Honoured | Self::NotNeeded => false,
-            Self::NotHonoured | Self::Unprotected | Self::Unknown => true,
-        }
+        !matches!(self, Self::Honoured | Self::NotNeeded)
+    }
+
+    /// The decision for this fate, with its reason.
+    pub(super) fn because(self, text: impl Into<String>) -> Verdict {
+        Verdict { fate: self, text: text.into() }
     }
 }
 
@@ -53,36 +55,40 @@ pub struct Note {
     pub text: String,
 }
 
-/// Index of a note.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct NoteId(pub(super) usize);
-
 /// The decision on a directive.
-#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Verdict {
-    pub(super) fate: Fate,
-    pub(super) text: String,
+    fate: Fate,
+    text: String,
 }
 
 impl Verdict {
-    pub(super) fn honoured(text: impl Into<String>) -> Self {
-        Self { fate: Fate::Honoured, text: text.into() }
-    }
-
-    pub(super) fn not_needed(text: impl Into<String>) -> Self {
-        Self { fate: Fate::NotNeeded, text: text.into() }
-    }
-
-    pub(super) fn not_honoured(text: impl Into<String>) -> Self {
-        Self { fate: Fate::NotHonoured, text: text.into() }
-    }
-
-    pub(super) fn unprotected(text: impl Into<String>) -> Self {
-        Self { fate: Fate::Unprotected, text: text.into() }
-    }
-
     /// For arguments that xrootd would not accept.
     pub(super) fn malformed() -> Self {
-        Self::not_honoured("invalid arguments; the default is used")
+        Fate::NotHonoured.because("invalid arguments; the default is used")
+    }
+}
+
+/// The notes of all directives, in their order. Others refer to a note by its index.
+#[derive(Debug, Default)]
+pub(super) struct Notes(pub(super) Vec<Note>);
+
+impl Notes {
+    /// Starts the note of a directive.
+    pub(super) fn begin(&mut self, directive: &Directive) -> usize {
+        let (place, directive) = (directive.place.clone(), directive.to_string());
+        self.0.push(Note { place, directive, fate: Fate::Unknown, text: String::new() });
+        self.0.len() - 1
+    }
+
+    pub(super) fn decide(&mut self, note: usize, verdict: Verdict) {
+        if let Some(note) = self.0.get_mut(note) {
+            (note.fate, note.text) = (verdict.fate, verdict.text);
+        }
+    }
+
+    /// # Panics
+    /// With an index of other notes.
+    pub(super) fn get(&self, note: usize) -> &Note {
+        self.0.get(note).expect("indices come from begin")
     }
 }

@@ -2,8 +2,11 @@
 
 use super::{
     item::Item,
-    note::Verdict,
-    site::{FixedOrigin, Form, Notes, Origin, Site, Written},
+    note::{
+        Fate::{Honoured, NotHonoured, NotNeeded},
+        Verdict,
+    },
+    site::{FixedOrigin, Form, Origin, Site},
 };
 use forebay_types::Endpoint;
 
@@ -14,15 +17,15 @@ const CACHE_LIBRARIES: [&str; 3] = ["default", "libXrdPfc", "libXrdFileCache"];
 const SERVED_SCHEMES: [&str; 2] = ["root", "xroot"];
 
 /// Reads the directive `pss.cachelib LIBRARY`.
-pub(super) fn take_cache(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+pub(super) fn take_cache(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     if !CACHE_LIBRARIES.iter().any(|library| item.first().contains(library)) {
-        return Verdict::not_honoured("a cache other than XCache");
+        return NotHonoured.because("a cache other than XCache");
     }
-    item.take(Some(()), &mut site.cache, notes)
+    item.take(Some(()), &mut site.cache)
 }
 
 /// Reads the directive `pss.origin [=[SCHEME,...]] [DESTINATION]`.
-pub(super) fn take_origin(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+pub(super) fn take_origin(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     let is_forwarding = item.first().starts_with('=');
     let destination = if is_forwarding { item.rest() } else { item.words };
     let fixed = match destination {
@@ -35,18 +38,18 @@ pub(super) fn take_origin(item: Item<'_>, site: &mut Site, notes: &mut Notes) ->
     if fixed.is_none() && !is_forwarding {
         return Verdict::malformed();
     }
-    site.origin.write(Origin { is_forwarding, fixed }, item.note, notes);
+    item.take(Some(Origin { is_forwarding, fixed }), &mut site.origin);
     if let Some(schemes) = item.first().strip_prefix('=') {
         let schemes = schemes.split(',').filter(|scheme| !scheme.is_empty() && !SERVED_SCHEMES.contains(scheme));
         let schemes: Vec<_> = schemes.collect();
         if !schemes.is_empty() {
-            return Verdict::honoured(format!("this release forwards only root://, not {}", schemes.join(", ")));
+            return Honoured.because(format!("this release forwards only root://, not {}", schemes.join(", ")));
         }
     }
     if destination.first().is_some_and(|host| host.contains('+')) {
-        return Verdict::honoured("the addresses of the name are tried in order");
+        return Honoured.because("the addresses of the name are tried in order");
     }
-    Verdict::honoured("")
+    Honoured.because("")
 }
 
 /// `HOST[+][:PORT]`, `HOST PORT`, `SCHEME://HOST[:PORT]`, or a directory.
@@ -67,31 +70,31 @@ fn read_destination(text: &str, port: Option<&str>) -> Option<FixedOrigin> {
 }
 
 /// `pss.permit [/] [*] HOST`: a slash is for paths, a star for object names, neither for both.
-pub(super) fn take_permit(item: Item<'_>, site: &mut Site, _: &mut Notes) -> Verdict {
+pub(super) fn take_permit(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     let kinds = item.words.iter().take_while(|word| matches!(**word, "/" | "*" | "/*")).count();
     let (kinds, hosts) = item.words.split_at(kinds);
     let Some(host) = hosts.first() else { return Verdict::malformed() };
     if kinds == ["*"] {
-        return Verdict::not_needed("applies to object names, which are not served");
+        return NotNeeded.because("applies to object names, which are not served");
     }
     if host.starts_with('@') || host.contains('/') {
-        return Verdict::not_honoured("netgroups are not supported: write their hosts in forwarding.allow");
+        return NotHonoured.because("netgroups are not supported: write their hosts in forwarding.allow");
     }
-    site.permits.push(Written { value: (*host).to_owned(), note: item.note });
-    Verdict::honoured("")
+    site.permits.push(item.written((*host).to_owned()));
+    Honoured.because("")
 }
 
 /// `pss.setopt NAME VALUE`: options of the client library.
-pub(super) fn take_option(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+pub(super) fn take_option(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     let [name, value, ..] = item.words else { return Verdict::malformed() };
     let name = name.to_ascii_lowercase();
     if let Some((_, key, form)) = OPTIONS.iter().find(|(known, _, _)| *known == name) {
-        return site.set(key, *form, value, item.note, notes);
+        return site.set(key, *form, value, item);
     }
     let reason = OPTIONS_NOT_NEEDED.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason);
     reason.map_or_else(
-        || Verdict::not_honoured("no setting for this option of the client library; see origin.* in the reference"),
-        Verdict::not_needed,
+        || NotHonoured.because("no setting for this option of the client library; see origin.* in the reference"),
+        |reason| NotNeeded.because(reason),
     )
 }
 

@@ -1,10 +1,14 @@
 //! `pfc.diskusage` and the list of quotas: the size of the cache.
 
 use super::{
+    document::{size_value, string},
     item::Item,
     lists::read_list,
-    note::Verdict,
-    site::{Notes, Site, Written},
+    note::{
+        Fate::{Honoured, NotHonoured},
+        Verdict,
+    },
+    site::Site,
     values::{size, time},
 };
 use forebay_types::Share;
@@ -30,6 +34,15 @@ pub(super) enum Amount {
     Bytes(u64),
 }
 
+impl Amount {
+    pub(super) fn toml(self) -> String {
+        match self {
+            Self::Bytes(bytes) => size_value(bytes),
+            Self::Part(share) => string(&share.to_string()),
+        }
+    }
+}
+
 /// Maximum size of files below a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Quota {
@@ -38,25 +51,25 @@ pub(super) struct Quota {
 }
 
 /// Reads the directive `pfc.diskusage LOW HIGH [files BASE NOMINAL MAX] [purgeinterval T] [purgecoldfiles AGE PERIOD]`.
-pub(super) fn take_usage(item: Item<'_>, site: &mut Site, notes: &mut Notes) -> Verdict {
+pub(super) fn take_usage(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     let Some(usage) = read_usage(item) else { return Verdict::malformed() };
     let verdict = match (usage.files, usage.high) {
-        (None, _) => Verdict::honoured(""),
-        (Some((_, Amount::Part(_))), _) => Verdict::not_honoured(
+        (None, _) => Honoured.because(""),
+        (Some((_, Amount::Part(_))), _) => NotHonoured.because(
             "the limits of the file system are honoured; those of the cache itself are fractions, which are not: write \
              purge.budget in bytes",
         ),
-        (Some(_), Amount::Part(_)) => Verdict::honoured("`files` sets a budget for the cache, and space to keep free"),
-        (Some(_), Amount::Bytes(_)) => Verdict::not_honoured(
+        (Some(_), Amount::Part(_)) => Honoured.because("`files` sets a budget for the cache, and space to keep free"),
+        (Some(_), Amount::Bytes(_)) => NotHonoured.because(
             "the limits of the cache itself are honoured; for those of the file system write purge.free_min: its size minus the \
              high mark",
         ),
     };
-    site.usage.write(usage, item.note, notes);
+    item.take(Some(usage), &mut site.usage);
     verdict
 }
 
-fn read_usage(item: Item<'_>) -> Option<Usage> {
+fn read_usage(item: &Item<'_>) -> Option<Usage> {
     let [low, high, rest @ ..] = item.words else { return None };
     let (low, high) = (amount(low)?, amount(high)?);
     let after = |key: &str| rest.iter().position(|word| *word == key).and_then(|at| rest.get(at + 1..));
@@ -96,14 +109,14 @@ pub(super) fn rest_of(share: Share) -> Share {
 const WHOLE: u32 = 10_000;
 
 /// `pfc.purgelib LIBRARY [FILE]`: lines of `DIRECTORY SIZE`.
-pub(super) fn take_quotas(item: Item<'_>, site: &mut Site, _: &mut Notes) -> Verdict {
+pub(super) fn take_quotas(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     if !item.first().contains("PurgeQuota") {
-        return Verdict::not_honoured("XCache plug-ins are not loaded: use quotas if possible");
+        return NotHonoured.because("XCache plug-ins are not loaded: use quotas if possible");
     }
     let path = item.rest().first().copied().unwrap_or_default();
     let lines = match read_list(path, item.machine) {
         Ok(lines) => lines,
-        Err(reason) => return Verdict::not_honoured(reason),
+        Err(reason) => return NotHonoured.because(reason),
     };
     let mut quotas = Vec::new();
     for line in lines.iter().filter(|line| !line.starts_with('#')) {
@@ -111,13 +124,13 @@ pub(super) fn take_quotas(item: Item<'_>, site: &mut Site, _: &mut Notes) -> Ver
             Some(Quota { path: path.to_owned(), bytes: size(bytes.trim()).filter(|_| path.starts_with('/'))? })
         });
         let Some(quota) = quota else {
-            return Verdict::not_honoured(format!("`{line}` in {path} is not a quota"));
+            return NotHonoured.because(format!("`{line}` in {path} is not a quota"));
         };
         quotas.push(quota);
     }
     let count = quotas.len();
-    site.quotas = vec![Written { value: quotas, note: item.note }];
-    Verdict::honoured(format!("{count} quotas of {path}"))
+    site.quotas = Some(item.written(quotas));
+    Honoured.because(format!("{count} quotas of {path}"))
 }
 
 #[cfg(test)]

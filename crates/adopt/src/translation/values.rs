@@ -1,6 +1,6 @@
 //! Sizes, times and fractions as xrootd reads them.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// A number of bytes: digits, a decimal point perhaps, and one of `k`, `m`, `g`, `t` (powers of 1024) or nothing.
 pub(super) fn size(text: &str) -> Option<u64> {
@@ -52,6 +52,17 @@ pub(super) fn time_text(time: Duration) -> String {
         }
     }
     format!("{seconds}s")
+}
+
+/// The value within the limits, and which of them replaced it.
+pub(super) fn limited<T: Clone + Ord>(value: T, range: &RangeInclusive<T>) -> (T, Option<&'static str>) {
+    if value < *range.start() {
+        (range.start().clone(), Some("the minimum"))
+    } else if value > *range.end() {
+        (range.end().clone(), Some("the maximum"))
+    } else {
+        (value, None)
+    }
 }
 
 #[cfg(test)]

@@ -5,4 +5,5 @@ mod proxy;
 mod reader;
 mod sandbox;
 mod server;
+mod translated;
 mod usage;

@@ -1,6 +1,6 @@
 //! `pss.*`.
 
-use crate::sandbox::{settings, translated, translated_whole};
+use crate::translated::{settings, translated, translated_whole};
 use forebay_adopt::Fate;
 
 #[test]

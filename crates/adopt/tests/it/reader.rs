@@ -13,7 +13,7 @@ fn try_read(sandbox: &Sandbox) -> Result<Vec<String>, Vec<String>> {
 }
 
 fn read_text(text: &str) -> Result<Vec<String>, Vec<String>> {
-    try_read(&Sandbox::default().with_file("a.cfg", text))
+    try_read(&Sandbox::default().with("a.cfg", text))
 }
 
 #[test]
@@ -67,16 +67,13 @@ fn ifs_do_not_nest_and_end() {
 #[test]
 fn a_file_goes_on_with_others_and_is_left_for_good() {
     let sandbox = Sandbox::default()
-        .with_file(
-            "a.cfg",
-            "set v = 1\na $v\ncontinue ?/none\ncontinue /b if exec cmsd\ncontinue /d/ *.cfg *.conf\nend\n",
-        )
-        .with_file("/d/20.conf", "b $v\n")
-        .with_file("/d/10.cfg", "c\n")
-        .with_file("/d/15.txt", "d\n")
-        .with_file("/d/.5.cfg", "e\n");
+        .with("a.cfg", "set v = 1\na $v\ncontinue ?/none\ncontinue /b if exec cmsd\ncontinue /d/ *.cfg *.conf\nend\n")
+        .with("/d/20.conf", "b $v\n")
+        .with("/d/10.cfg", "c\n")
+        .with("/d/15.txt", "d\n")
+        .with("/d/.5.cfg", "e\n");
     assert_eq!(try_read(&sandbox).unwrap(), ["a.cfg:2 a 1", "/d/10.cfg:1 c", "/d/20.conf:1 b 1"]);
-    let sandbox = Sandbox::default().with_file("a.cfg", "continue /b\nend\n").with_file("/b", "b\n");
+    let sandbox = Sandbox::default().with("a.cfg", "continue /b\nend\n").with("/b", "b\n");
     assert_eq!(try_read(&sandbox).unwrap(), ["/b:1 b"]);
 }
 

@@ -1,6 +1,6 @@
 //! `xrd.*`, `xrootd.*` and `all.*`.
 
-use crate::sandbox::{settings, translated, translated_whole};
+use crate::translated::{settings, translated, translated_whole};
 use forebay_adopt::Fate;
 
 fn fate(text: &str) -> Fate {

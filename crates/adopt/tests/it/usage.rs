@@ -1,6 +1,6 @@
 //! `pfc.diskusage`.
 
-use crate::sandbox::{settings, translated};
+use crate::translated::{settings, translated};
 use forebay_adopt::Fate;
 
 #[test]
