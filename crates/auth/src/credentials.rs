@@ -2,7 +2,7 @@
 
 use crate::gsi::GsiClientSettings;
 use crate::{SecurityProtocol, SssKey, Token, UnixTime};
-use forebay_types::Endpoint;
+use forebay_types::OriginId;
 use openssl::error::ErrorStack;
 use openssl::sha::Sha256;
 use std::fmt;
@@ -35,7 +35,7 @@ pub enum CredentialUse {
 /// Selects the credentials for servers, always the newest. Called for each request: must not block.
 pub trait CredentialSource: Send + Sync + fmt::Debug {
     /// The credentials for `server`.
-    fn towards(&self, server: &Endpoint) -> CredentialUse;
+    fn towards(&self, server: &OriginId) -> CredentialUse;
 }
 
 impl Credentials {

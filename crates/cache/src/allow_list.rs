@@ -1,6 +1,6 @@
 //! The list of origins that clients may name.
 
-use forebay_types::{Endpoint, XROOTD_PORT, canonical_host, glob_matches};
+use forebay_types::{OriginId, Scheme, XROOTD_PORT, canonical_host, glob_matches};
 use std::str::FromStr;
 
 /// Most patterns of a list, and most bytes of a pattern: each forwarded open walks the list.
@@ -48,7 +48,7 @@ impl AllowList {
     }
 
     /// Whether clients may name `origin`.
-    pub fn allows(&self, origin: &Endpoint) -> bool {
+    pub fn allows(&self, origin: &OriginId) -> bool {
         self.patterns.iter().any(|pattern| pattern.matches(origin))
     }
 
@@ -58,10 +58,13 @@ impl AllowList {
 }
 
 impl OriginPattern {
-    fn matches(&self, origin: &Endpoint) -> bool {
-        self.port.is_none_or(|port| port == origin.port())
-            && (!self.host.starts_with("*.") || !origin.host().starts_with('.'))
-            && glob_matches(self.host.as_bytes(), origin.host().as_bytes())
+    fn matches(&self, origin: &OriginId) -> bool {
+        let host = origin.endpoint.host();
+        // Patterns without a scheme are those of `root` origins.
+        origin.scheme == Scheme::Root
+            && self.port.is_none_or(|port| port == origin.endpoint.port())
+            && (!self.host.starts_with("*.") || !host.starts_with('.'))
+            && glob_matches(self.host.as_bytes(), host.as_bytes())
     }
 }
 
@@ -142,6 +145,8 @@ mod tests {
             ("*.example.org", "a.example.org."),
             ("*a*b", "xaxbbx"),
             ("192.0.2.*", "[::1]"),
+            ("*:*", "http://origin:1094"),
+            ("origin", "roots://origin"),
         ] {
             assert!(!allows(pattern, origin), "{pattern} {origin}");
         }

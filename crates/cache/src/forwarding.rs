@@ -1,17 +1,14 @@
 //! Paths that name their origin.
 
-use forebay_types::{Endpoint, EndpointError, Lfn, LfnError};
+use forebay_types::{Endpoint, EndpointError, Lfn, LfnError, OriginId, Scheme};
 use std::borrow::Cow;
-
-/// First component of the names of forwarded files.
-pub(crate) const FORWARDING_TOP: &str = "root:";
 
 /// A file at an origin that the client named.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ForwardedPath {
     /// The origin in its canonical spelling. It is also what is connected to: two spellings never share a name and lead to
     /// different servers.
-    pub origin: Endpoint,
+    pub origin: OriginId,
     /// The file's name there.
     pub lfn: Lfn,
 }
@@ -62,21 +59,34 @@ impl ForwardedPath {
         let (authority, path) = authority_and_path.split_at(path_start);
         let origin = authority.parse::<Endpoint>()?.canonical();
         let origin = origin.ok_or_else(|| EndpointError { text: authority.to_owned() })?;
-        Ok(Some(Self { origin, lfn: Lfn::parse(path)? }))
+        Ok(Some(Self { origin: origin.into(), lfn: Lfn::parse(path)? }))
     }
 }
 
 /// The one name of the file `lfn` at `origin`: its cache key, and the path that `[[rule]]` and `[[grant]]` match.
 ///
-/// It is `/root:/HOST:PORT/path` with the canonical spelling of the origin, the port always written.
+/// It is `/SCHEME:/HOST:PORT[,BASE]/path` with the canonical spelling of the server, the port always written, and commas for the
+/// slashes of the base: neither servers nor bases have one, so different origins never share a name.
 #[must_use]
-pub fn forwarded_name(origin: &Endpoint, lfn: &Lfn) -> String {
+pub fn forwarded_name(origin: &OriginId, lfn: &Lfn) -> String {
     spelled_name(&origin.canonical().unwrap_or_else(|| origin.clone()), lfn)
 }
 
 /// As [`forwarded_name`], with the origin as it is spelled.
-pub(crate) fn spelled_name(origin: &Endpoint, lfn: &Lfn) -> String {
-    format!("/{FORWARDING_TOP}/{origin}{lfn}")
+pub(crate) fn spelled_name(origin: &OriginId, lfn: &Lfn) -> String {
+    format!("/{}:/{}{}{lfn}", origin.scheme.as_str(), origin.endpoint, origin.base().replace('/', ","))
+}
+
+/// The origin and the path of a [`spelled_name`]; `None` if it is not one.
+pub(crate) fn parse_name(name: &str) -> Option<(OriginId, Lfn)> {
+    let (scheme, rest) = name.strip_prefix('/')?.split_once(":/")?;
+    let (origin, path) = rest.split_at_checked(rest.find('/')?)?;
+    Some((format!("{scheme}://{}", origin.replace(',', "/")).parse().ok()?, Lfn::parse(path).ok()?))
+}
+
+/// Whether `component`, directly below the store's root, holds the files of forwarded names.
+pub(crate) fn is_forwarding_top(component: &str) -> bool {
+    component.strip_suffix(':').is_some_and(|top| Scheme::ALL.iter().any(|scheme| scheme.as_str() == top))
 }
 
 /// The name by which rules know the file that a client asks for as `lfn`: [`forwarded_name`] if that names an origin, else the

@@ -1,7 +1,7 @@
 //! Cache keys: the names of entries.
 
-use crate::forwarding::{FORWARDING_TOP, forwarded_name, spelled_name};
-use forebay_types::{Endpoint, LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn};
+use crate::forwarding::{forwarded_name, is_forwarding_top, parse_name, spelled_name};
+use forebay_types::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, OriginId};
 use std::fmt;
 
 /// What follows an entry's name in the name of its cinfo.
@@ -63,7 +63,7 @@ impl CacheKey {
     /// See [`KeyRefusal`]; names that look like [`Self::forwarded`] keys are reserved.
     pub fn fixed(lfn: &Lfn) -> Result<Self, KeyRefusal> {
         let top = lfn.as_str().split('/').nth(1).unwrap_or_default();
-        if RESERVED_TOP.contains(&top) || top == FORWARDING_TOP {
+        if RESERVED_TOP.contains(&top) || is_forwarding_top(top) {
             return Err(KeyRefusal::Reserved);
         }
         Self::checked(lfn, lfn.as_str().to_owned())
@@ -73,7 +73,7 @@ impl CacheKey {
     ///
     /// # Errors
     /// See [`KeyRefusal`].
-    pub fn forwarded(origin: &Endpoint, lfn: &Lfn) -> Result<Self, KeyRefusal> {
+    pub fn forwarded(origin: &OriginId, lfn: &Lfn) -> Result<Self, KeyRefusal> {
         Self::checked(lfn, forwarded_name(origin, lfn))
     }
 
@@ -94,14 +94,9 @@ impl CacheKey {
     /// The key whose [`Self::as_str`] is `text`, or `None` when no key looks like this.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        let forwarded = text.strip_prefix('/').and_then(|rest| rest.strip_prefix(FORWARDING_TOP)?.strip_prefix('/'));
-        let key = match forwarded {
-            Some(rest) => {
-                let (origin, path) = rest.split_at_checked(rest.find('/')?)?;
-                let lfn = Lfn::parse(path).ok()?;
-                // Stores hold keys of other spellings from before names were canonical: they can be listed and purged.
-                Self::checked(&lfn, spelled_name(&origin.parse().ok()?, &lfn))
-            }
+        let key = match parse_name(text) {
+            // Stores hold keys of other spellings from before names were canonical: they can be listed and purged.
+            Some((origin, lfn)) => Self::checked(&lfn, spelled_name(&origin, &lfn)),
             None => Self::fixed(&Lfn::parse(text).ok()?),
         };
         key.ok().filter(|key| key.as_str() == text)
@@ -157,6 +152,34 @@ mod tests {
         }
     }
 
+    /// Never change the texts: they are on disks.
+    #[test]
+    fn every_origin_has_keys_of_its_own_from_which_it_can_be_read() {
+        let path = lfn("/a/b");
+        for (id, text) in [
+            ("origin:1094", "/root:/origin:1094/a/b"),
+            ("[2001:db8::1]:11", "/root:/[2001:db8::1]:11/a/b"),
+            ("roots://origin:1094", "/roots:/origin:1094/a/b"),
+            ("http://origin:1094", "/http:/origin:1094/a/b"),
+            ("https://origin:1094", "/https:/origin:1094/a/b"),
+            ("https://origin:1094/a", "/https:/origin:1094,a/a/b"),
+            ("https://origin:1094/a/b", "/https:/origin:1094,a,b/a/b"),
+            ("s3://[2001:db8::1]:9000/bucket", "/s3:/[2001:db8::1]:9000,bucket/a/b"),
+        ] {
+            let origin: OriginId = id.parse().unwrap();
+            let key = CacheKey::forwarded(&origin, &path).unwrap();
+            assert_eq!((origin.to_string().as_str(), key.as_str()), (id, text));
+            assert_eq!(parse_name(text), Some((origin, path.clone())));
+            assert_eq!(CacheKey::from_text(text), Some(key));
+            assert_eq!(CacheKey::fixed(&lfn(text)), Err(KeyRefusal::Reserved));
+        }
+        for text in
+            ["/https:/o/a", "/https:/o:1,/a", "/https:/o:1,../a", "/root:/o:1,b/a", "/s3:/o,b:1/a", "/ftp:/o:1/a/"]
+        {
+            assert_eq!(CacheKey::from_text(text), None, "{text}");
+        }
+    }
+
     #[test]
     fn keys_are_read_back_from_their_text() {
         for text in
@@ -201,7 +224,7 @@ mod tests {
         assert!(CacheKey::fixed(&lfn(&path_of(3900))).is_ok());
         let long = format!("{}/{}", "/dd".repeat(1300), "n".repeat(180));
         assert!(CacheKey::fixed(&lfn(&long)).is_ok());
-        let origin = Endpoint::new("an-origin-with-a-long-name.example.org", 1094);
+        let origin = "an-origin-with-a-long-name.example.org".parse().unwrap();
         assert_eq!(CacheKey::forwarded(&origin, &lfn(&long)), Err(KeyRefusal::TooLong));
     }
 }

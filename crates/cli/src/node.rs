@@ -161,7 +161,8 @@ impl Origins {
     fn routes(&self, settings: &Settings) -> anyhow::Result<Routes> {
         let Config { exports, forwarding, decisions, .. } = &settings.config;
         let origins = self.clone();
-        let factory: OriginFactory = Arc::new(move |server| origins.client(vec![server.clone()], TlsUse::WhenDemanded));
+        let factory: OriginFactory =
+            Arc::new(move |server| origins.client(vec![server.endpoint.clone()], TlsUse::WhenDemanded));
         let routes = exports.iter().map(|export| self.export(export)).collect();
         let routes = Routes::new(routes, forwarding.clone(), factory).map_err(|error| match &error {
             RouteError::Overlap { prefix } => blame(settings, |export| export.path == *prefix, "path", &error),
@@ -179,7 +180,7 @@ impl Origins {
             ExportFiles::Directory(directory) => ExportSource::Directory(directory.clone()),
             ExportFiles::Origins { first, others, tls } => {
                 let servers = std::iter::once(first).chain(others).cloned().collect();
-                ExportSource::Origin { origin: self.client(servers, *tls), server: first.clone() }
+                ExportSource::Origin { origin: self.client(servers, *tls), server: first.clone().into() }
             }
         };
         Export {

@@ -52,7 +52,7 @@ impl Scene {
 
 fn routes() -> Routes {
     let origin = Arc::new(MemoryOrigin::new(FILE_LEN));
-    let source = ExportSource::Origin { origin: Arc::clone(&origin) as _, server: MemoryOrigin::endpoint() };
+    let source = ExportSource::Origin { origin: Arc::clone(&origin) as _, server: MemoryOrigin::endpoint().into() };
     let prefix = Lfn::parse("/").expect("a root");
     let export = Export {
         prefix,

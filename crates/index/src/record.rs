@@ -1,7 +1,7 @@
 //! The record of an entry.
 
 use forebay_cache::EntryId;
-use forebay_types::{Checksum, Endpoint, Validator};
+use forebay_types::{Checksum, OriginId, Validator};
 
 /// Longest text in a record, in bytes. A longer one is left out: no origin has such names.
 pub const TEXT_LEN_MAX: usize = 1024;
@@ -51,7 +51,7 @@ pub struct DiskFacts {
 /// A file at its origin. Its size is that of the entry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OriginFacts {
-    pub endpoint: Endpoint,
+    pub origin: OriginId,
     pub validator: Validator,
 }
 
@@ -83,7 +83,7 @@ impl Record {
     /// Leaves out what is beyond the limits of a record on disk.
     pub(crate) fn keep_within_limits(&mut self) {
         let fits = |text: &String| text.len() <= TEXT_LEN_MAX;
-        self.origin = self.origin.take().filter(|origin| fits(&origin.endpoint.to_string()));
+        self.origin = self.origin.take().filter(|origin| fits(&origin.origin.to_string()));
         self.owner = self.owner.take().filter(fits);
         self.checksums.retain(|sum| fits(&sum.algorithm) && fits(&sum.value));
         self.checksums.truncate(CHECKSUMS_MAX);

@@ -66,7 +66,7 @@ impl Record {
         to.i64(self.pinned_until.unwrap_or(0));
         to.i64(mtime);
         if let Some(origin) = &self.origin {
-            to.text(&origin.endpoint.to_string());
+            to.text(&origin.origin.to_string());
         }
         for text in [tag.as_ref(), self.owner.as_ref()].into_iter().flatten() {
             to.text(text);
@@ -102,7 +102,7 @@ impl Record {
         let validated = from.i64()?;
         let pinned_until = from.i64()?;
         let mtime = from.i64()?;
-        let endpoint = if has(HAS_ORIGIN) { Some(from.text()?.parse().map_err(|_| from.damaged())?) } else { None };
+        let server = if has(HAS_ORIGIN) { Some(from.text()?.parse().map_err(|_| from.damaged())?) } else { None };
         let tag = if has(HAS_TAG) { Some(from.text()?) } else { None };
         let owner = if has(HAS_OWNER) { Some(from.text()?) } else { None };
         let checksums = (0..from.u8()?)
@@ -119,7 +119,7 @@ impl Record {
         Ok(Self {
             id,
             disk,
-            origin: endpoint.map(|endpoint| OriginFacts { endpoint, validator }),
+            origin: server.map(|origin| OriginFacts { origin, validator }),
             validated: has(IS_VALIDATED).then_some(validated),
             pinned_until: has(IS_PINNED).then_some(pinned_until),
             owner,
@@ -152,7 +152,7 @@ mod tests {
                 uses: 42,
             },
             origin: Some(OriginFacts {
-                endpoint: Endpoint::new("origin.example", 1094),
+                origin: Endpoint::new("origin.example", 1094).into(),
                 validator: Validator::of_mtime(1_600_000_000).with_checksum(Some(Checksum::new("adler32", "0a0b0c0d"))),
             }),
             validated: Some(1_700_000_050),

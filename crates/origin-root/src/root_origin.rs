@@ -34,7 +34,7 @@ impl RootOrigin {
     pub fn new(servers: Vec<Endpoint>, options: Options, pool: Arc<Pool>, metrics: &Metrics) -> Self {
         assert!(!servers.is_empty(), "an origin has at least one server");
         let label = servers.first().map(ToString::to_string).unwrap_or_default();
-        let metrics = servers.first().map(|first| metrics.origin(first)).unwrap_or_default();
+        let metrics = servers.first().map(|first| metrics.origin(&first.clone().into())).unwrap_or_default();
         let router = Router { pool, options: Arc::new(options), metrics, home: servers.as_slice().into() };
         Self { servers: Servers::new(servers, router), label }
     }

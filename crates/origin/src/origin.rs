@@ -2,7 +2,7 @@
 
 use crate::{DelegatedCredentials, OriginError};
 use bytes::Bytes;
-use forebay_types::{ByteRange, Checksum, DirEntry, Endpoint, FileStat, Lfn, Validator};
+use forebay_types::{ByteRange, Checksum, DirEntry, FileStat, Lfn, OriginId, Validator};
 use std::{
     future::{Future, poll_fn},
     pin::Pin,
@@ -179,7 +179,7 @@ pub struct FileIdentity {
     /// Servers of `root://` give a time of change only.
     pub validator: Validator,
     /// The server that holds the file, after all redirects.
-    pub endpoint: Endpoint,
+    pub origin: OriginId,
 }
 
 /// How much a directory listing contains of each entry. Each level includes the ones before it.

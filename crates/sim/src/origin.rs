@@ -121,7 +121,7 @@ impl OriginFile for SimFile {
         FileIdentity {
             size: self.size,
             validator: Validator::of_mtime(self.content.mtime()),
-            endpoint: SimOrigin::endpoint(),
+            origin: SimOrigin::endpoint().into(),
         }
     }
 

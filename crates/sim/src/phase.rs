@@ -168,7 +168,7 @@ fn start_engine(
     dice: Dice,
 ) -> anyhow::Result<Engine> {
     let origin: Arc<dyn forebay_origin::Origin> = Arc::new(SimOrigin::new(world.clone(), dice));
-    let source = ExportSource::Origin { origin: Arc::clone(&origin), server: SimOrigin::endpoint() };
+    let source = ExportSource::Origin { origin: Arc::clone(&origin), server: SimOrigin::endpoint().into() };
     let export = Export {
         prefix: Lfn::parse("/")?,
         source,

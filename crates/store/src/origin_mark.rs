@@ -1,6 +1,6 @@
 //! The identity of the origin's file when its entry was created or last compared with it.
 
-use forebay_types::{Checksum, Endpoint, EndpointError, Validator, ValidatorError};
+use forebay_types::{Checksum, OriginId, OriginIdError, Validator, ValidatorError};
 use std::{fmt, str::FromStr};
 
 /// The identity of the origin's file when its entry was created or last compared with it: what shows that it has changed.
@@ -13,10 +13,10 @@ use std::{fmt, str::FromStr};
 /// - `v3 SERVER CHECKED [VALIDATOR] SUM`: the text form of a [`Validator`], which has spaces between its parts, and in eight
 ///   hexadecimal digits the CRC32C of everything before the last space
 ///
-/// SERVER is `HOST:PORT` of a `root://` server.
+/// SERVER is the text of an [`OriginId`]: for a `root://` server `HOST:PORT`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OriginMark {
-    pub endpoint: Endpoint,
+    pub origin: OriginId,
     pub validator: Validator,
     /// When the entry was last compared and found to be the origin's file, in seconds of the Unix epoch.
     pub checked: Option<i64>,
@@ -28,7 +28,7 @@ pub enum OriginMarkError {
     #[error("not a mark of a known version")]
     Form,
     #[error("not a server")]
-    Endpoint(#[from] EndpointError),
+    Origin(#[from] OriginIdError),
     #[error("not a time")]
     Time(#[from] std::num::ParseIntError),
     #[error(transparent)]
@@ -39,8 +39,8 @@ pub enum OriginMarkError {
 
 impl OriginMark {
     /// The mark of a file that has not been compared since.
-    pub const fn new(endpoint: Endpoint, validator: Validator) -> Self {
-        Self { endpoint, validator, checked: None }
+    pub const fn new(origin: OriginId, validator: Validator) -> Self {
+        Self { origin, validator, checked: None }
     }
 
     /// Reads what follows `v3 ` in `text`.
@@ -51,9 +51,9 @@ impl OriginMark {
             return Err(OriginMarkError::Sum);
         }
         let mut words = rest[..rest.len() - sum.len() - 1].splitn(3, ' ');
-        let (Some(endpoint), Some(checked)) = (words.next(), words.next()) else { return Err(OriginMarkError::Form) };
+        let (Some(origin), Some(checked)) = (words.next(), words.next()) else { return Err(OriginMarkError::Form) };
         Ok(Self {
-            endpoint: endpoint.parse()?,
+            origin: origin.parse()?,
             checked: parse_checked(checked)?,
             validator: words.next().unwrap_or_default().parse()?,
         })
@@ -62,18 +62,18 @@ impl OriginMark {
 
 impl fmt::Display for OriginMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { endpoint, validator, checked } = self;
+        let Self { origin, validator, checked } = self;
         let time = checked.map_or_else(|| "-".to_owned(), |checked| checked.to_string());
         // The previous release reads versions 1 and 2 only.
         let (Some(mtime), None) = (validator.mtime(), validator.etag()) else {
             let between = if validator.is_empty() { "" } else { " " };
-            let text = format!("v3 {endpoint} {time}{between}{validator}");
+            let text = format!("v3 {origin} {time}{between}{validator}");
             return write!(f, "{text} {}", seal(&text));
         };
         match (checked, validator.checksum()) {
-            (None, None) => write!(f, "v1 {endpoint} {mtime}"),
-            (_, None) => write!(f, "v2 {endpoint} {mtime} {time} -"),
-            (_, Some(sum)) => write!(f, "v2 {endpoint} {mtime} {time} {}:{}", sum.algorithm, sum.value),
+            (None, None) => write!(f, "v1 {origin} {mtime}"),
+            (_, None) => write!(f, "v2 {origin} {mtime} {time} -"),
+            (_, Some(sum)) => write!(f, "v2 {origin} {mtime} {time} {}:{}", sum.algorithm, sum.value),
         }
     }
 }
@@ -87,11 +87,11 @@ impl FromStr for OriginMark {
         }
         let words: Vec<&str> = text.split(' ').collect();
         match words.as_slice() {
-            ["v1", endpoint, mtime] => Ok(Self::new(endpoint.parse()?, Validator::of_mtime(mtime.parse()?))),
-            ["v2", endpoint, mtime, checked, checksum] => {
+            ["v1", origin, mtime] => Ok(Self::new(origin.parse()?, Validator::of_mtime(mtime.parse()?))),
+            ["v2", origin, mtime, checked, checksum] => {
                 let mtime = Validator::of_mtime(mtime.parse()?);
                 Ok(Self {
-                    endpoint: endpoint.parse()?,
+                    origin: origin.parse()?,
                     checked: parse_checked(checked)?,
                     validator: if *checksum == "-" {
                         mtime
@@ -125,10 +125,11 @@ fn parse_checksum(text: &str) -> Result<Checksum, OriginMarkError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_types::Endpoint;
     use proptest::{option, prelude::*, sample::select};
 
     fn mark(validator: &str, checked: Option<i64>) -> OriginMark {
-        OriginMark { checked, ..OriginMark::new(Endpoint::new("origin", 1094), validator.parse().unwrap()) }
+        OriginMark { checked, ..OriginMark::new(Endpoint::new("origin", 1094).into(), validator.parse().unwrap()) }
     }
 
     /// Never change the texts: they are on disks.
@@ -152,6 +153,8 @@ mod tests {
             assert_eq!(text.parse(), Ok(mark.clone()), "{text}");
             assert_eq!(mark.to_string(), text);
         }
+        let https = OriginMark::new("https://origin:443/b".parse().unwrap(), Validator::of_mtime(5));
+        assert_eq!((https.to_string().parse(), https.to_string()), (Ok(https), "v1 https://origin:443/b 5".to_owned()));
         assert_eq!(mark("etag:\"a\"", None).to_string(), "v3 origin:1094 - etag:\"a\" aead2055");
     }
 
@@ -173,7 +176,7 @@ mod tests {
         ] {
             assert_eq!(text.parse::<OriginMark>(), Err(OriginMarkError::Form), "{text}");
         }
-        assert!(matches!("v1 a/b 5".parse::<OriginMark>(), Err(OriginMarkError::Endpoint(_))));
+        assert!(matches!("v1 a/b 5".parse::<OriginMark>(), Err(OriginMarkError::Origin(_))));
         assert!(matches!("v1 origin:1094 soon".parse::<OriginMark>(), Err(OriginMarkError::Time(_))));
         assert!(matches!("v2 origin:1094 1 soon -".parse::<OriginMark>(), Err(OriginMarkError::Time(_))));
         assert_eq!("v3 origin:1094 - etag:\"a\" 00000000".parse::<OriginMark>(), Err(OriginMarkError::Sum));
@@ -212,7 +215,7 @@ mod tests {
             }
             let checksum = checksum.map(|(algorithm, value)| Checksum::new(algorithm, value));
             let validator = validator.with_checksum(checksum);
-            let mark = OriginMark { checked, ..OriginMark::new(Endpoint::new(host, port), validator) };
+            let mark = OriginMark { checked, ..OriginMark::new(Endpoint::new(host, port).into(), validator) };
             prop_assert_eq!(mark.to_string().parse(), Ok(mark));
         }
 

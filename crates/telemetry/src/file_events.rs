@@ -4,7 +4,7 @@
 //! [`Observers`] of the process. Events borrow their facts: a subscriber copies what it keeps.
 
 use crate::{AccessLog, OpenHandle};
-use forebay_types::{ByteRange, Endpoint, Lfn, Outcome, Side};
+use forebay_types::{ByteRange, Lfn, OriginId, Outcome, Side};
 use std::{
     fmt,
     net::SocketAddr,
@@ -52,7 +52,7 @@ pub struct OpenEvent<'a> {
     /// The path, as the client has asked for it.
     pub lfn: &'a Lfn,
     /// `None` for a local export.
-    pub origin: Option<&'a Endpoint>,
+    pub origin: Option<&'a OriginId>,
     pub size: u64,
     pub purpose: OpenPurpose,
 }
@@ -86,7 +86,7 @@ pub struct CloseEvent<'a> {
     pub client: &'a Client,
     pub lfn: &'a Lfn,
     /// `None` for a local export.
-    pub origin: Option<&'a Endpoint>,
+    pub origin: Option<&'a OriginId>,
     /// Holds the bytes that the client has got, by outcome.
     pub account: &'a OpenHandle,
     /// Time from open to close.

@@ -181,7 +181,7 @@ mod tests {
             at: now(),
             client: &client(),
             lfn: &lfn(),
-            origin: Some(&Endpoint::new("origin.example", 1094)),
+            origin: Some(&Endpoint::new("origin.example", 1094).into()),
             account: &account,
             duration: Duration::from_millis(1500),
             opens: 2,

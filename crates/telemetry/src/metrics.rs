@@ -12,7 +12,7 @@ use crate::{
     open_handle::OpenHandle,
     origins::{OriginMetrics, Origins},
 };
-use forebay_types::{Endpoint, Outcome, PurgeReason, Side};
+use forebay_types::{OriginId, Outcome, PurgeReason, Side};
 use prometheus_client::registry::Unit;
 use std::{
     fmt,
@@ -202,8 +202,8 @@ impl Metrics {
 
     /// The counters of one origin. Takes a lock: call it once per connection or file.
     #[must_use]
-    pub fn origin(&self, endpoint: &Endpoint) -> OriginMetrics {
-        self.0.others.origins.of(endpoint)
+    pub fn origin(&self, origin: &OriginId) -> OriginMetrics {
+        self.0.others.origins.of(origin)
     }
 
     /// Exports the memory budget; `used_bytes` is called at each scrape. Only the first call has an effect.

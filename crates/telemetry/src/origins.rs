@@ -1,7 +1,7 @@
 //! Counters per origin, with a bounded number of labels.
 
 use crate::label::{Label, PerLabel, RequestKind};
-use forebay_types::Endpoint;
+use forebay_types::OriginId;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -78,28 +78,28 @@ impl OriginMetrics {
 /// The origins seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
-    named: Mutex<BTreeMap<Endpoint, OriginMetrics>>,
+    named: Mutex<BTreeMap<OriginId, OriginMetrics>>,
     other: OriginMetrics,
 }
 
 impl Origins {
-    /// The metrics of `endpoint`, or the shared ones if every label is taken.
-    pub(crate) fn of(&self, endpoint: &Endpoint) -> OriginMetrics {
+    /// The metrics of `origin`, or the shared ones if every label is taken.
+    pub(crate) fn of(&self, origin: &OriginId) -> OriginMetrics {
         let mut named = self.named.lock();
-        if let Some(metrics) = named.get(endpoint) {
+        if let Some(metrics) = named.get(origin) {
             return metrics.clone();
         }
         if named.len() >= ORIGIN_LABELS_MAX {
             return self.other.clone();
         }
-        named.entry(endpoint.clone()).or_default().clone()
+        named.entry(origin.clone()).or_default().clone()
     }
 
     /// Every label and its metrics, the shared one last.
     pub(crate) fn snapshot(&self) -> Vec<(String, OriginMetrics)> {
         let named = self.named.lock();
         let mut snapshot: Vec<_> =
-            named.iter().map(|(endpoint, metrics)| (endpoint.to_string(), metrics.clone())).collect();
+            named.iter().map(|(origin, metrics)| (origin.to_string(), metrics.clone())).collect();
         snapshot.push((ORIGIN_LABEL_OTHER.to_owned(), self.other.clone()));
         snapshot
     }
@@ -108,18 +108,19 @@ impl Origins {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_types::Endpoint;
 
     #[test]
     fn origins_beyond_the_limit_share_a_label() {
         let origins = Origins::default();
         for port in (1_u16..).take(ORIGIN_LABELS_MAX) {
-            origins.of(&Endpoint::new("origin", port)).add_bytes(1);
+            origins.of(&Endpoint::new("origin", port).into()).add_bytes(1);
         }
         assert_eq!(origins.other.bytes(), 0);
         for port in [5000, 5001] {
-            origins.of(&Endpoint::new("late", port)).add_bytes(10);
+            origins.of(&Endpoint::new("late", port).into()).add_bytes(10);
         }
-        origins.of(&Endpoint::new("origin", 1)).add_bytes(1);
+        origins.of(&Endpoint::new("origin", 1).into()).add_bytes(1);
         let snapshot = origins.snapshot();
         assert_eq!(snapshot.len(), ORIGIN_LABELS_MAX + 1);
         assert_eq!(snapshot.first().map(|(label, metrics)| (label.as_str(), metrics.bytes())), Some(("origin:1", 2)));

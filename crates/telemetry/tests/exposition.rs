@@ -23,7 +23,7 @@ fn busy() -> (Metrics, ConnectionGuard) {
     metrics.observe_request(Outcome::Hit, Duration::from_micros(8));
     metrics.observe_requests(Outcome::Coalesced, Duration::from_micros(8), 3);
     metrics.observe_request(Outcome::Missed, Duration::from_secs(100));
-    let origin = metrics.origin(&Endpoint::new("origin.example", 1094));
+    let origin = metrics.origin(&Endpoint::new("origin.example", 1094).into());
     origin.add_bytes(65536);
     origin.add_request(RequestKind::Pgread);
     origin.add_error();

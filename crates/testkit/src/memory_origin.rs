@@ -200,7 +200,7 @@ impl Origin for MemoryOrigin {
             }
             let mtime = script.opened_mtime.unwrap_or(script.mtime);
             let validator = Validator::of_mtime(mtime);
-            let identity = FileIdentity { size: script.size, validator, endpoint: Self::endpoint() };
+            let identity = FileIdentity { size: script.size, validator, origin: Self::endpoint().into() };
             let file = Arc::new(MemoryFile { state: Arc::clone(&self.state), identity, content: script.content });
             *opened = Arc::downgrade(&file);
             Ok(file as Arc<dyn OriginFile>)

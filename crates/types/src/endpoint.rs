@@ -41,6 +41,30 @@ impl Endpoint {
         let is_named = !host.is_empty() && (host.contains(':') || !host.contains('%'));
         is_named.then_some(Self { host, port: self.port })
     }
+
+    pub(crate) fn parse_with_default(text: &str, default_port: u16) -> Result<Self, EndpointError> {
+        let error = || EndpointError { text: text.to_owned() };
+        let address = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
+        let (host, port) = if let Some(rest) = address.strip_prefix('[') {
+            let (host, tail) = rest.split_once(']').ok_or_else(error)?;
+            let valid =
+                !host.is_empty() && host.chars().all(|c| c.is_ascii_hexdigit() || c == ':' || c == '.' || c == '%');
+            (
+                valid.then_some(host).ok_or_else(error)?,
+                if tail.is_empty() { None } else { Some(tail.strip_prefix(':').ok_or_else(error)?) },
+            )
+        } else {
+            let (host, port) = address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port)));
+            let valid =
+                !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'));
+            (valid.then_some(host).ok_or_else(error)?, port)
+        };
+        let port = match port {
+            None => default_port,
+            Some(digits) => digits.parse().ok().filter(|&port| port != 0).ok_or_else(error)?,
+        };
+        Ok(Self::new(host, port))
+    }
 }
 
 /// A host in one spelling: lower case, without dots at the end, addresses as RFC 5952 prints them, and an IPv4-mapped address
@@ -59,27 +83,7 @@ impl FromStr for Endpoint {
 
     /// Reads `host`, `host:port`, `[v6]` or `[v6]:port`; a user part before `@` is dropped.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || EndpointError { text: text.to_owned() };
-        let address = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
-        let (host, port) = if let Some(rest) = address.strip_prefix('[') {
-            let (host, tail) = rest.split_once(']').ok_or_else(error)?;
-            let valid =
-                !host.is_empty() && host.chars().all(|c| c.is_ascii_hexdigit() || c == ':' || c == '.' || c == '%');
-            (
-                valid.then_some(host).ok_or_else(error)?,
-                if tail.is_empty() { None } else { Some(tail.strip_prefix(':').ok_or_else(error)?) },
-            )
-        } else {
-            let (host, port) = address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port)));
-            let valid =
-                !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'));
-            (valid.then_some(host).ok_or_else(error)?, port)
-        };
-        let port = match port {
-            None => XROOTD_PORT,
-            Some(digits) => digits.parse().ok().filter(|&port| port != 0).ok_or_else(error)?,
-        };
-        Ok(Self::new(host, port))
+        Self::parse_with_default(text, XROOTD_PORT)
     }
 }
 

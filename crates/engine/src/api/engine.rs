@@ -199,7 +199,7 @@ impl Engine {
                 if let Some(key) = key {
                     decisions.forget_missing(&key);
                 }
-                WritePolicy::Redirect(server)
+                WritePolicy::Redirect(server.endpoint)
             }
             Target::Origin(_) | Target::Local { .. } => WritePolicy::Refuse,
         })

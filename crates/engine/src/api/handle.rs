@@ -10,7 +10,7 @@ use forebay_telemetry::{
     Client, CloseEvent, FailedEvent, FileEvents as _, Metrics, Observers, OpenEvent, OpenHandle, OpenPurpose,
     ReadEvents,
 };
-use forebay_types::{ByteRange, Endpoint, FileStat, Lfn, Outcome, Side};
+use forebay_types::{ByteRange, FileStat, Lfn, OriginId, Outcome, Side};
 use std::{fs::File, sync::Arc, time::Instant};
 
 /// An open file. Cheap to clone; dropping the last clone closes it and writes its line of the access log.
@@ -131,7 +131,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    fn origin(&self) -> Option<&Endpoint> {
+    fn origin(&self) -> Option<&OriginId> {
         match self {
             Self::Cached(file) => Some(file.server()),
             Self::Local { .. } => None,

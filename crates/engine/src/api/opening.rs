@@ -119,7 +119,8 @@ impl Engine {
                 let is_direct = target.service.direct && redirects.reach_files();
                 may_switch = is_direct && redirects == Redirects::ToFilesAmidReads;
                 // A client that the origin has failed comes back by its manager: it is served, not sent there again.
-                let is_left = target.leaves_misses() && !only_if_cached && !request.tried.clone().take(&target.server);
+                let is_left =
+                    target.leaves_misses() && !only_if_cached && !request.tried.clone().take(&target.server.endpoint);
                 let origin = if is_left { target.redirect(redirects) } else { None };
                 let file = self.open_target(target, only_if_cached, began, grant).await?;
                 // Before the direct open: the organization counts for clients that read the file on their own too.

@@ -2,7 +2,7 @@
 
 use forebay_cache::ForwardingError;
 use forebay_origin::OriginError;
-use forebay_types::{Endpoint, Lfn, LfnError, Side};
+use forebay_types::{Lfn, LfnError, OriginId, Side};
 
 /// Why a request could not be served. Cheap to clone: one failure may be reported to several waiters.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum Error {
     NotExported { lfn: Lfn },
     /// The origin that the path names is not on the allow-list.
     #[error("forwarding to {origin} is disallowed: it is not on this cache's list of origins")]
-    ForwardingDenied { origin: Endpoint },
+    ForwardingDenied { origin: OriginId },
     /// The path names an origin in a way that cannot be served.
     #[error("{error}")]
     Forwarding { error: ForwardingError },
@@ -46,7 +46,7 @@ pub enum Error {
     )]
     Stale {
         lfn: Lfn,
-        origin: Endpoint,
+        origin: OriginId,
         /// Age of the last good check in seconds.
         seconds: u64,
         /// Why the origin cannot be asked.

@@ -3,7 +3,7 @@
 use forebay_cache::{CacheKey, Cinfo, EntryId};
 use forebay_index::{DiskFacts, Facts, Generation, OriginFacts, Record};
 use forebay_store::{FileIdentity, OriginMark, VolumeId};
-use forebay_types::{Checksum, Endpoint};
+use forebay_types::{Checksum, OriginId};
 
 /// An entry as the index knows it. Times are in seconds of the Unix epoch.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -28,7 +28,7 @@ pub struct EntryInfo {
     pub owner: Option<String>,
     pub is_complete: bool,
     pub is_open: bool,
-    pub origin: Option<Endpoint>,
+    pub origin: Option<OriginId>,
     /// Time of the last change at the origin.
     pub origin_mtime: Option<i64>,
     /// Written as `algorithm:value`, in the words of the origin.
@@ -55,7 +55,7 @@ impl EntryInfo {
             owner,
             is_complete: disk.is_complete(),
             is_open,
-            origin: origin.as_ref().map(|origin| origin.endpoint.clone()),
+            origin: origin.as_ref().map(|origin| origin.origin.clone()),
             origin_mtime: origin.as_ref().and_then(|origin| origin.validator.mtime()),
             origin_checksum: origin
                 .as_ref()
@@ -82,7 +82,7 @@ pub(crate) fn disk_facts(volume: VolumeId, identity: FileIdentity, cinfo: &Cinfo
 
 /// The facts that a mark records about the origin's file.
 pub(crate) fn learnt(mark: &OriginMark) -> Facts {
-    let origin = OriginFacts { endpoint: mark.endpoint.clone(), validator: mark.validator.clone() };
+    let origin = OriginFacts { origin: mark.origin.clone(), validator: mark.validator.clone() };
     Facts { origin: Some(origin), validated: mark.checked, ..Facts::default() }
 }
 

@@ -19,7 +19,7 @@ use forebay_index::{Change, Facts};
 use forebay_origin::{OriginError, OriginFile, SharedValue};
 use forebay_store::VolumeId;
 use forebay_telemetry::{DiskOperation, DropReason, NotKept};
-use forebay_types::{BlockIndex, ByteRange, Endpoint, FileKind, FileStat, Lfn, Outcome, Validator};
+use forebay_types::{BlockIndex, ByteRange, FileKind, FileStat, Lfn, OriginId, Outcome, Validator};
 use parking_lot::Mutex;
 use std::{
     fs::File,
@@ -119,7 +119,7 @@ impl CachedFile {
         &self.target.path.lfn
     }
 
-    pub(crate) const fn server(&self) -> &Endpoint {
+    pub(crate) const fn server(&self) -> &OriginId {
         &self.target.server
     }
 

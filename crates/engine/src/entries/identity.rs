@@ -18,14 +18,14 @@ impl CachedFile {
         let mut record = stored.record.lock();
         if let Some(mark) = &record.mark {
             // A replica has the same content until a check shows otherwise; at its own server the file must prove it.
-            return if mark.endpoint == identity.endpoint {
+            return if mark.origin == identity.origin {
                 mark.validator.compare(&identity.validator) == ValidatorMatch::Same
             } else {
                 mark.validator.compare_replica(&identity.validator) != ValidatorMatch::Different
             };
         }
         // An entry of XCache has no mark: the first open at the origin provides it.
-        record.mark = Some(OriginMark::new(identity.endpoint.clone(), identity.validator.clone()));
+        record.mark = Some(OriginMark::new(identity.origin.clone(), identity.validator.clone()));
         record.note_change();
         true
     }
@@ -37,7 +37,7 @@ impl CachedFile {
             return false;
         }
         let is_elsewhere = |mark: &OriginMark| {
-            mark.endpoint != identity.endpoint
+            mark.origin != identity.origin
                 && mark.validator.compare_replica(&identity.validator) != ValidatorMatch::Different
         };
         identity.size == self.size() && self.mark().as_ref().is_none_or(is_elsewhere)
@@ -77,7 +77,7 @@ impl CachedFile {
         let validator = identity.validator.clone().with_checksum(checksum.cloned());
         record.mark = Some(OriginMark {
             checked: known.as_ref().and_then(|mark| mark.checked),
-            ..OriginMark::new(identity.endpoint.clone(), validator)
+            ..OriginMark::new(identity.origin.clone(), validator)
         });
         record.note_change();
     }

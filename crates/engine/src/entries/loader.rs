@@ -52,7 +52,7 @@ pub(crate) async fn load(
     let identity = opened.file.identity();
     let known = identity.validator.checksum().cloned();
     let validator = identity.validator.with_checksum(checksum.or(known));
-    let mark = OriginMark::new(identity.endpoint, validator);
+    let mark = OriginMark::new(identity.origin, validator);
     let block_size = target.caching.block_size.unwrap_or(context.options.block_size);
     // A size that no geometry can hold is passed through without keeping it.
     let geometry = Geometry::of_new_file(block_size, identity.size).ok();
@@ -162,7 +162,7 @@ pub(crate) async fn closed_copy(context: &Arc<FileContext>, target: &OriginTarge
 fn unkept(context: &Arc<FileContext>, target: OriginTarget, opened: FromOrigin) -> Result<CachedFile, Error> {
     let identity = opened.file.identity();
     let too_large = |error: forebay_cache::GeometryError| {
-        Error::Origin(OriginError::Protocol { endpoint: identity.endpoint.clone(), what: error.to_string() })
+        Error::Origin(OriginError::Protocol { endpoint: identity.origin.endpoint.clone(), what: error.to_string() })
     };
     // Nothing is stored: the largest blocks admit the largest files.
     let geometry = Geometry::of_new_file(BlockSize::MAX, identity.size).map_err(too_large)?;

@@ -4,7 +4,7 @@ use crate::{Error, namespace::routes::OriginTarget};
 use forebay_auth::CredentialsName;
 use forebay_cache::CacheKey;
 use forebay_origin::{Checksum, FileIdentity, OriginError, SingleFlight};
-use forebay_types::{Endpoint, FileStat, Validator};
+use forebay_types::{FileStat, OriginId, Validator};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ pub(crate) struct OriginMetadata {
     identities: Answers<FileIdentity>,
     checksums: Answers<Checksum>,
     /// Origins that did not answer, and since when.
-    resting: Mutex<BTreeMap<Endpoint, Instant>>,
+    resting: Mutex<BTreeMap<OriginId, Instant>>,
 }
 
 /// Answers to one kind of question.
@@ -96,13 +96,13 @@ impl OriginMetadata {
     }
 
     /// Whether an origin did not answer a moment ago.
-    pub(crate) fn is_resting(&self, server: &Endpoint) -> bool {
+    pub(crate) fn is_resting(&self, server: &OriginId) -> bool {
         let since = self.resting.lock().get(server).copied();
         since.is_some_and(|since| forebay_net::clock::monotonic().saturating_duration_since(since) < REST_TIME)
     }
 
     /// Notes whether an origin failed to answer.
-    pub(crate) fn note_answer(&self, server: &Endpoint, has_failed: bool) {
+    pub(crate) fn note_answer(&self, server: &OriginId, has_failed: bool) {
         let mut resting = self.resting.lock();
         if !has_failed {
             resting.remove(server);

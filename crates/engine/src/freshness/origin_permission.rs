@@ -12,7 +12,7 @@ use crate::{
 };
 use forebay_auth::CredentialsName;
 use forebay_origin::{OriginError, SingleFlight};
-use forebay_types::{Endpoint, Lfn};
+use forebay_types::{Lfn, OriginId};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,7 @@ pub(crate) struct OriginPermissions {
 }
 
 /// Whose credentials, at which server, which file, with which opaque data, and what for.
-type Question = (CredentialsName, Endpoint, Lfn, String, Want);
+type Question = (CredentialsName, OriginId, Lfn, String, Want);
 
 /// The grant of the origin with what came along, or its refusal.
 type Answer = Result<OriginGrant, OriginError>;
@@ -89,7 +89,7 @@ impl OriginPermissions {
         // A copy that is here must not make every open wait for a dead origin.
         if is_here && metadata.is_resting(&target.server) {
             let reason = "it did not answer a moment ago".to_owned();
-            return Err(OriginError::Unreachable { endpoint: target.server.clone(), reason }.into());
+            return Err(OriginError::Unreachable { endpoint: target.server.endpoint.clone(), reason }.into());
         }
         let ask = || {
             let origin = Arc::clone(&target.origin);
@@ -115,7 +115,7 @@ impl OriginPermissions {
         let time_max = target.decisions.options.check_time_max;
         let answer = tokio::time::timeout(time_max, asking).await.unwrap_or_else(|_| {
             Some(Err(OriginError::TimedOut {
-                endpoint: target.server.clone(),
+                endpoint: target.server.endpoint.clone(),
                 doing: "authorizing a client",
                 seconds: time_max.as_secs(),
             }))

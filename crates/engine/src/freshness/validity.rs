@@ -92,7 +92,7 @@ pub(crate) async fn admit(
             metrics.add_check(CheckResult::Gone);
             // A redirector also says so while the server that has the file is away: then the copy waits for its return.
             // One client's answer does not show what the others may have.
-            let is_its_server = file.mark().is_none_or(|mark| mark.endpoint == *error.endpoint());
+            let is_its_server = file.mark().is_none_or(|mark| mark.origin.endpoint == *error.endpoint());
             if is_its_server && !target.is_as_client() {
                 file.retire(DropReason::Gone);
             }
@@ -175,7 +175,7 @@ impl<'a> Due<'a> {
         // Served unchecked rather than after another timeout; once per rest time the origin is asked again.
         if self.may_be_served_unchecked() && metadata.is_resting(server) {
             let reason = "it did not answer a moment ago".to_owned();
-            return Ok(Found::Failed(OriginError::Unreachable { endpoint: server.clone(), reason }));
+            return Ok(Found::Failed(OriginError::Unreachable { endpoint: server.endpoint.clone(), reason }));
         }
         let time_max = self.target.decisions.options.check_time_max;
         let found = match tokio::time::timeout(time_max, question).await {
@@ -185,7 +185,7 @@ impl<'a> Due<'a> {
             // Faults of this server are not failures of the origin: they must not count as a failed check.
             Ok(Err(error)) => return Err(error),
             Err(_) => Found::Failed(OriginError::TimedOut {
-                endpoint: server.clone(),
+                endpoint: server.endpoint.clone(),
                 doing: "comparing a file with its copy",
                 seconds: time_max.as_secs(),
             }),

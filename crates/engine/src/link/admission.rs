@@ -8,7 +8,7 @@ use crate::{
     },
 };
 use forebay_telemetry::{Metrics, NotReadAhead};
-use forebay_types::Endpoint;
+use forebay_types::OriginId;
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -70,7 +70,7 @@ impl Admission {
     }
 
     /// The link to an origin.
-    pub(crate) fn link(&self, server: &Endpoint) -> Arc<Link> {
+    pub(crate) fn link(&self, server: &OriginId) -> Arc<Link> {
         self.links.of(server)
     }
 
@@ -158,6 +158,7 @@ fn add_within(sum: &AtomicU64, bytes: u64, max: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_types::Endpoint;
 
     const MIB: u64 = 1 << 20;
 
@@ -171,7 +172,7 @@ mod tests {
         budget: &MemoryBudget,
         bytes: u64,
     ) -> Result<(Permit, Reservation), NotReadAhead> {
-        admission.admit(budget, &admission.link(&Endpoint::new("origin", 1094)), Purpose::ReadAhead, bytes)
+        admission.admit(budget, &admission.link(&Endpoint::new("origin", 1094).into()), Purpose::ReadAhead, bytes)
     }
 
     #[test]
@@ -179,7 +180,7 @@ mod tests {
         let (admission, budget) = admission(3 * MIB);
         let held = admit(&admission, &budget, 3 * MIB).unwrap();
         assert_eq!(admit(&admission, &budget, 1).err(), Some(NotReadAhead::Origin));
-        let other = admission.link(&Endpoint::new("other", 1094));
+        let other = admission.link(&Endpoint::new("other", 1094).into());
         assert!(admission.admit(&budget, &other, Purpose::Completion, MIB).is_ok());
         drop(held);
         assert!(admit(&admission, &budget, 3 * MIB).is_ok());
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn what_is_fetched_ahead_holds_a_share_of_the_memory() {
         let (admission, budget) = admission(u64::MAX);
-        let link = admission.link(&Endpoint::new("origin", 1094));
+        let link = admission.link(&Endpoint::new("origin", 1094).into());
         link.note(|estimate| estimate.note_latency(std::time::Duration::from_secs(10)));
         link.note(|estimate| estimate.note_rate(1 << 30, std::time::Duration::from_secs(1)));
         assert!(admit(&admission, &budget, 25 * MIB).is_ok());

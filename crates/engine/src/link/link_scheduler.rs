@@ -3,7 +3,7 @@
 use crate::link::admission::Purpose;
 use forebay_cache::LinkEstimate;
 use forebay_telemetry::{Metrics, OriginMetrics};
-use forebay_types::Endpoint;
+use forebay_types::OriginId;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
@@ -19,7 +19,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 /// The links to all origins that were used lately.
 pub(crate) struct Links {
     metrics: Metrics,
-    links: Mutex<BTreeMap<Endpoint, Arc<Link>>>,
+    links: Mutex<BTreeMap<OriginId, Arc<Link>>>,
 }
 
 /// The way to one origin.
@@ -57,7 +57,7 @@ impl Links {
     }
 
     /// The link to an origin, named by its first server.
-    pub(crate) fn of(&self, server: &Endpoint) -> Arc<Link> {
+    pub(crate) fn of(&self, server: &OriginId) -> Arc<Link> {
         let mut links = self.links.lock();
         if let Some(link) = links.get(server) {
             return Arc::clone(link);
@@ -271,12 +271,13 @@ impl Drop for Waiting<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_types::Endpoint;
     use std::{future::Future, task::Context};
 
     #[tokio::test(start_paused = true)]
     async fn a_rate_is_that_of_all_answers_together() {
         let links = Links::new(Metrics::new());
-        let link = links.of(&Endpoint::new("origin", 1094));
+        let link = links.of(&Endpoint::new("origin", 1094).into());
         let mut one = link.measure();
         let mut other = link.measure();
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -286,7 +287,7 @@ mod tests {
         one.end();
         assert_eq!(link.estimate().latency(), Some(Duration::from_millis(100)));
         assert_eq!(link.estimate().bytes_per_s(), Some(10_000));
-        assert_eq!(links.of(&Endpoint::new("origin", 1094)).estimate(), link.estimate());
+        assert_eq!(links.of(&Endpoint::new("origin", 1094).into()).estimate(), link.estimate());
     }
 
     const LATENCY: Duration = Duration::from_millis(10);

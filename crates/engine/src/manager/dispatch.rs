@@ -78,7 +78,7 @@ impl Manager {
         if request.only_if_cached {
             return Err(Error::NotCached { lfn: target.path.lfn.clone() });
         }
-        let origin = target.redirect(redirects).filter(|_| !tried.take(&target.server));
+        let origin = target.redirect(redirects).filter(|_| !tried.take(&target.server.endpoint));
         origin.map(|redirect| (redirect, SentTo::Origin)).ok_or_else(|| {
             let lfn = request.lfn.clone();
             if tried.is_missing() { Error::NotFound { lfn } } else { Error::NoServer { lfn } }

@@ -49,9 +49,9 @@ impl OriginTarget {
         }
         // Below an export the path at the origin is the one that the client has asked for.
         if !self.is_forwarded {
-            return Some(Redirect { server: self.server.clone(), url: None });
+            return Some(Redirect { server: self.server.endpoint.clone(), url: None });
         }
         let url = redirects.reach_urls().then(|| format!("root://{}/{}", self.server, self.path.lfn))?;
-        Some(Redirect { server: self.server.clone(), url: Some(url) })
+        Some(Redirect { server: self.server.endpoint.clone(), url: Some(url) })
     }
 }

@@ -9,12 +9,12 @@ use forebay_cache::{
     AllowList, CacheKey, CachingDecision, FillPolicy, ForwardedPath, ReadAheadSettings, ValidityPolicy, forwarded_name,
 };
 use forebay_origin::{DelegatedCredentials, Origin, OriginPath};
-use forebay_types::{Endpoint, Lfn};
+use forebay_types::{Lfn, OriginId};
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, fmt, path::PathBuf, sync::Arc};
 
 /// Makes the client of an origin that a path names.
-pub type OriginFactory = Arc<dyn Fn(&Endpoint) -> Arc<dyn Origin> + Send + Sync>;
+pub type OriginFactory = Arc<dyn Fn(&OriginId) -> Arc<dyn Origin> + Send + Sync>;
 
 /// Treatment of opens for writing and changes of the name space.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -32,7 +32,7 @@ pub enum ExportSource {
     Origin {
         origin: Arc<dyn Origin>,
         /// The server to which writers are redirected.
-        server: Endpoint,
+        server: OriginId,
     },
     /// A directory of this machine, served as it is.
     Directory(PathBuf),
@@ -71,7 +71,7 @@ pub struct Routes {
     forwarding: AllowList,
     factory: OriginFactory,
     decisions: Arc<Decisions>,
-    named: Mutex<HashMap<Endpoint, Arc<dyn Origin>>>,
+    named: Mutex<HashMap<OriginId, Arc<dyn Origin>>>,
 }
 
 struct Route {
@@ -84,7 +84,7 @@ struct Route {
 }
 
 enum Source {
-    Origin { origin: Arc<dyn Origin>, server: Endpoint },
+    Origin { origin: Arc<dyn Origin>, server: OriginId },
     Directory(Arc<LocalTree>),
 }
 
@@ -101,7 +101,7 @@ pub(crate) enum Target {
 #[derive(Clone)]
 pub(crate) struct OriginTarget {
     pub(crate) origin: Arc<dyn Origin>,
-    pub(crate) server: Endpoint,
+    pub(crate) server: OriginId,
     pub(crate) path: OriginPath,
     pub(crate) key: Option<CacheKey>,
     pub(crate) writes: Writes,
@@ -219,18 +219,18 @@ impl Routes {
         })
     }
 
-    fn forward(&self, endpoint: &Endpoint, lfn: Lfn, cgi: &str, delegation: &Delegation) -> Result<Target, Error> {
+    fn forward(&self, id: &OriginId, lfn: Lfn, cgi: &str, delegation: &Delegation) -> Result<Target, Error> {
         // Before a client is made: names that are not allowed must not cost memory.
-        if !self.forwarding.allows(endpoint) {
-            return Err(Error::ForwardingDenied { origin: endpoint.clone() });
+        if !self.forwarding.allows(id) {
+            return Err(Error::ForwardingDenied { origin: id.clone() });
         }
-        let origin = self.named_origin(endpoint);
+        let origin = self.named_origin(id);
         let (credentials, authorize_as) =
             asked_for(&origin, self.decisions.options.forwarding_authorizes_at_origin, delegation);
         Ok(Target::Origin(OriginTarget {
             origin,
-            server: endpoint.clone(),
-            key: CacheKey::forwarded(endpoint, &lfn).ok(),
+            server: id.clone(),
+            key: CacheKey::forwarded(id, &lfn).ok(),
             path: OriginPath { lfn, cgi: cgi.to_owned(), delegation: credentials },
             writes: Writes::Refuse,
             validity: self.decisions.options.forwarding_validity,
@@ -242,17 +242,17 @@ impl Routes {
         }))
     }
 
-    fn named_origin(&self, endpoint: &Endpoint) -> Arc<dyn Origin> {
+    fn named_origin(&self, id: &OriginId) -> Arc<dyn Origin> {
         let mut named = self.named.lock();
-        if let Some(origin) = named.get(endpoint) {
+        if let Some(origin) = named.get(id) {
             return Arc::clone(origin);
         }
         // Clients choose the names: the table must not grow without limit.
         if named.len() >= NAMED_ORIGINS_MAX {
             named.clear();
         }
-        let origin = (self.factory)(endpoint);
-        named.insert(endpoint.clone(), Arc::clone(&origin));
+        let origin = (self.factory)(id);
+        named.insert(id.clone(), Arc::clone(&origin));
         origin
     }
 }

@@ -49,7 +49,7 @@ fn entries_are_told_as_they_grow_and_are_used() {
         let open = entry_when(&house, "/f", |entry| entry.present_bytes > 0).await;
         assert_eq!((open.size, open.present_bytes, open.block_size), (MIB, house::BLOCK, house::BLOCK));
         assert!(open.is_open && !open.is_complete);
-        assert_eq!(open.origin, Some(MemoryOrigin::endpoint()));
+        assert_eq!(open.origin, Some(MemoryOrigin::endpoint().into()));
         check(&handle, ByteRange::at(0, MIB)).await;
         drop(handle);
         let whole = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;

@@ -29,7 +29,7 @@ fn house_of(root: &Path, lease: Duration, service: Service) -> House {
 }
 
 fn key() -> CacheKey {
-    CacheKey::forwarded(&MemoryOrigin::endpoint(), &Lfn::parse("/d/f").expect("a path")).expect("a key")
+    CacheKey::forwarded(&MemoryOrigin::endpoint().into(), &Lfn::parse("/d/f").expect("a path")).expect("a key")
 }
 
 async fn open(house: &House, redirects: Redirects) -> Opening {

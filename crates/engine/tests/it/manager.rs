@@ -62,7 +62,7 @@ fn manager(root: &Path, filler: Option<Endpoint>, check: ValidityCheck) -> Engin
 }
 
 fn key() -> CacheKey {
-    CacheKey::forwarded(&MemoryOrigin::endpoint(), &Lfn::parse("/d/f").expect("a path")).expect("a key")
+    CacheKey::forwarded(&MemoryOrigin::endpoint().into(), &Lfn::parse("/d/f").expect("a path")).expect("a key")
 }
 
 /// Has the filler fetch all of the file; gives where it lies once it is open to others.

@@ -109,7 +109,7 @@ fn credentials(text: &str) -> Arc<Credentials> {
 
 fn engine(root: &Path, origin: &Arc<Guarded>, options: Options) -> Engine {
     let (disk, _) = FaultyDisk::open(root).expect("a fresh directory is a store");
-    let source = ExportSource::Origin { origin: Arc::clone(origin) as _, server: MemoryOrigin::endpoint() };
+    let source = ExportSource::Origin { origin: Arc::clone(origin) as _, server: MemoryOrigin::endpoint().into() };
     let prefix = Lfn::parse("/").expect("a root");
     let export = Export {
         prefix,

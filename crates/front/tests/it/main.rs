@@ -77,7 +77,7 @@ async fn read_through_both() {
 async fn start(directory: &Path, origin: &MapOrigin, events: &EventRecorder) -> SocketAddr {
     let export = Export {
         prefix: Lfn::parse("/").unwrap(),
-        source: ExportSource::Origin { origin: Arc::new(origin.clone()), server: MapOrigin::endpoint() },
+        source: ExportSource::Origin { origin: Arc::new(origin.clone()), server: MapOrigin::endpoint().into() },
         writes: Writes::Refuse,
         validity: ValidityPolicy::default(),
         authorizes_at_origin: false,

@@ -65,7 +65,7 @@ impl Origin for MapOrigin {
 impl OriginFile for MapFile {
     fn identity(&self) -> FileIdentity {
         let (size, validator) = (self.bytes.len() as u64, Validator::of_mtime(MTIME));
-        FileIdentity { size, validator, endpoint: MapOrigin::endpoint() }
+        FileIdentity { size, validator, origin: MapOrigin::endpoint().into() }
     }
 
     fn verifies_pages(&self) -> bool {

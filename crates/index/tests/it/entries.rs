@@ -67,7 +67,7 @@ fn another_generation_is_another_entry_that_keeps_pin_and_owner() {
     change.merge(Change::learnt(
         OLD,
         Facts {
-            origin: Some(OriginFacts { endpoint: Endpoint::new("o", 1), validator: Validator::of_mtime(3) }),
+            origin: Some(OriginFacts { origin: Endpoint::new("o", 1).into(), validator: Validator::of_mtime(3) }),
             validated: Some(4),
             checksums: vec![Checksum::new("md5", "00")],
             block_sums: BTreeMap::from([(0, Some(9))]),

@@ -48,7 +48,7 @@ impl OpenHandle {
             identity: FileIdentity {
                 size: 0,
                 validator: Validator::default(),
-                endpoint: connection.endpoint().clone(),
+                origin: connection.endpoint().clone().into(),
             },
             connection,
             handle: reply.handle,

@@ -74,7 +74,7 @@ impl FileState {
             async move { file.open_again(elsewhere, deadline).await.map(Arc::new) }
         };
         let lost = |reason: &str| {
-            let (endpoint, doing) = (self.identity.endpoint.clone(), "opening a file again");
+            let (endpoint, doing) = (self.identity.origin.endpoint.clone(), "opening a file again");
             OriginError::Lost { endpoint, doing, reason: reason.to_owned() }
         };
         match timeout_at(deadline, self.opened.get_or_make(is_usable, open)).await {
@@ -94,17 +94,21 @@ impl FileState {
         let mut attempts = self.servers.attempts(current.server_index, budget);
         if let Some(error) = elsewhere {
             // The redirector is given the failed server as tried, so that it names another one.
-            let behind_redirector = current.is_behind_redirector.then(|| current.identity.endpoint.clone());
+            let behind_redirector = current.is_behind_redirector.then(|| current.connection.endpoint().clone());
             attempts.avoid(Failure { error, behind_redirector });
         }
         // The deadline of the read: opening the file again is a part of it.
         let limits = CallLimits { deadline, ..CallLimits::from_now(options) };
         let opened = OpenHandle::open(&self.servers, &self.path, attempts, limits).await?;
-        tracing::debug!(endpoint = %opened.identity.endpoint, "a file was opened again at its origin");
+        tracing::debug!(endpoint = %opened.identity.origin, "a file was opened again at its origin");
         // The clocks of two servers need not agree on the time of change.
-        let is_same_server = opened.identity.endpoint == self.identity.endpoint;
+        let is_same_server = opened.identity.origin == self.identity.origin;
         let is_changed = opened.identity.size != self.identity.size
             || (is_same_server && opened.identity.validator != self.identity.validator);
-        if is_changed { Err(OriginError::Changed { endpoint: opened.identity.endpoint.clone() }) } else { Ok(opened) }
+        if is_changed {
+            Err(OriginError::Changed { endpoint: opened.connection.endpoint().clone() })
+        } else {
+            Ok(opened)
+        }
     }
 }

@@ -6,7 +6,7 @@ use forebay_auth::{CredentialSource, CredentialUse, Credentials, CredentialsName
 use forebay_net::TlsConnector;
 use forebay_origin::{DelegatedCredentials, OriginError, SharedValue};
 use forebay_proto::TlsUse;
-use forebay_types::Endpoint;
+use forebay_types::{Endpoint, OriginId};
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -69,7 +69,7 @@ impl Pool {
         is_home: bool,
     ) -> Arc<Credentials> {
         let of_client = || delegation.credentials().unwrap_or_else(|| Arc::clone(&self.without_delegation));
-        match self.source.towards(endpoint) {
+        match self.source.towards(&endpoint.clone().into()) {
             CredentialUse::OfClient => of_client(),
             CredentialUse::Own(own) if !delegation.is_insisting() => own,
             CredentialUse::Own(own) if is_home || own.prove_something() => of_client(),
@@ -79,7 +79,7 @@ impl Pool {
 
     /// Whether `endpoint` is shown the credentials of clients.
     pub(crate) fn acts_for_clients(&self, endpoint: &Endpoint) -> bool {
-        matches!(self.source.towards(endpoint), CredentialUse::OfClient)
+        matches!(self.source.towards(&endpoint.clone().into()), CredentialUse::OfClient)
     }
 
     pub(crate) const fn circuit(&self) -> &Circuit {
@@ -173,7 +173,7 @@ impl fmt::Debug for Pool {
 struct Anonymous(Arc<Credentials>);
 
 impl CredentialSource for Anonymous {
-    fn towards(&self, _server: &Endpoint) -> CredentialUse {
+    fn towards(&self, _server: &OriginId) -> CredentialUse {
         CredentialUse::Own(Arc::clone(&self.0))
     }
 }

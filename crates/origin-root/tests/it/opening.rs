@@ -18,7 +18,7 @@ async fn a_file_tells_its_identity() {
     let server = good().await;
     let identity = open(&origin_of(&[&server])).await.identity();
     assert_eq!((identity.size, identity.validator.mtime()), (1 << 20, Some(1_700_000_000)));
-    assert_eq!(identity.endpoint, *server.endpoint());
+    assert_eq!(identity.origin.endpoint, *server.endpoint());
     assert_eq!(server.seen().iter().find(|seen| seen.code == RequestCode::OPEN).unwrap().path, "/store/file");
 }
 
@@ -59,7 +59,7 @@ async fn a_redirect_is_followed_with_its_opaque_data() {
     .unwrap();
     let origin = origin_of(&[&door]);
     let file = bounded(origin.open(&path("/store/file?a=1&authz=secret"))).await.unwrap();
-    assert_eq!(file.identity().endpoint, *pool.endpoint());
+    assert_eq!(file.identity().origin.endpoint, *pool.endpoint());
     read_right(&file, ByteRange::at(0, 100)).await;
     let seen = pool.seen();
     let opened = seen.iter().find(|seen| seen.code == RequestCode::OPEN).unwrap();
@@ -153,7 +153,7 @@ async fn a_redirector_is_asked_again_when_its_server_fails() {
     .await
     .unwrap();
     let file = open(&origin_of(&[&door])).await;
-    assert_eq!(file.identity().endpoint, *alive.endpoint());
+    assert_eq!(file.identity().origin.endpoint, *alive.endpoint());
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn a_dead_server_is_passed_over_for_the_next() {
     let origin = RootOrigin::new(servers, options(), pool(), &Metrics::new());
     let file = open(&origin).await;
     read_right(&file, ByteRange::at(0, 1000)).await;
-    assert_eq!(file.identity().endpoint, *alive.endpoint());
+    assert_eq!(file.identity().origin.endpoint, *alive.endpoint());
 }
 
 #[tokio::test]

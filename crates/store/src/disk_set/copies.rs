@@ -23,7 +23,7 @@ pub(crate) fn is_better(entry: &Entry, kept: &Entry) -> bool {
 fn is_same_content(entry: &Entry, kept: &Entry) -> bool {
     let is_same_mark = match (&entry.origin, &kept.origin) {
         (Some(one), Some(other)) => {
-            one.endpoint == other.endpoint && one.validator.compare(&other.validator) == ValidatorMatch::Same
+            one.origin == other.origin && one.validator.compare(&other.validator) == ValidatorMatch::Same
         }
         _ => false,
     };

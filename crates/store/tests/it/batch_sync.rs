@@ -132,7 +132,7 @@ fn new_cinfo() -> Cinfo {
 }
 
 fn mark() -> OriginMark {
-    OriginMark::new(Endpoint::new("origin.example", 1094), Validator::of_mtime(1_600_000_000))
+    OriginMark::new(Endpoint::new("origin.example", 1094).into(), Validator::of_mtime(1_600_000_000))
 }
 
 fn sync_data(store: &Store, files: &[Counted]) {

@@ -116,7 +116,7 @@ fn cinfo(created: i64) -> Cinfo {
 }
 
 fn mark(mtime: i64) -> Option<OriginMark> {
-    Some(OriginMark::new(Endpoint::new("origin.example", 1094), Validator::of_mtime(mtime)))
+    Some(OriginMark::new(Endpoint::new("origin.example", 1094).into(), Validator::of_mtime(mtime)))
 }
 
 fn fill(disk: &dyn Disk, key: &CacheKey, entry: &Entry, blocks: u64) {

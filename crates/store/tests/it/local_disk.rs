@@ -42,7 +42,7 @@ fn new_cinfo() -> Cinfo {
 }
 
 fn mark() -> OriginMark {
-    OriginMark::new(Endpoint::new("origin.example", 1094), Validator::of_mtime(1_600_000_000))
+    OriginMark::new(Endpoint::new("origin.example", 1094).into(), Validator::of_mtime(1_600_000_000))
 }
 
 /// Writes block `index`, full of `byte`, and syncs it in the documented order.
@@ -374,7 +374,7 @@ fn unusable_roots_are_reported() {
 #[test]
 fn keys_that_name_their_origin_have_a_directory_for_it() {
     let store = Store::new();
-    let key = CacheKey::forwarded(&Endpoint::new("::1", 11), &Lfn::parse("/store/a").unwrap()).unwrap();
+    let key = CacheKey::forwarded(&Endpoint::new("::1", 11).into(), &Lfn::parse("/store/a").unwrap()).unwrap();
     create(&store.disk, &key);
     assert!(store.path("root:/[::1]:11/store/a.cinfo").exists());
     assert_eq!(store.disk.local_path(&key), store.path("root:/[::1]:11/store/a").canonicalize().unwrap());

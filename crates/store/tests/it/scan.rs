@@ -22,7 +22,7 @@ fn cinfo() -> Cinfo {
 }
 
 fn mark() -> OriginMark {
-    OriginMark::new(Endpoint::new("origin.example", 1094), Validator::of_mtime(1_600_000_000))
+    OriginMark::new(Endpoint::new("origin.example", 1094).into(), Validator::of_mtime(1_600_000_000))
 }
 
 /// A store with an entry of each name.

@@ -17,7 +17,7 @@ use forebay_auth::{
     gsi::GsiClientSettings,
     x509::{Credential, TrustAnchors, TrustRules},
 };
-use forebay_types::{Endpoint, glob_matches};
+use forebay_types::{OriginId, glob_matches};
 use parking_lot::{Mutex, RwLock};
 use sources::Made;
 use std::sync::Arc;
@@ -137,8 +137,8 @@ impl OriginCredentials {
 }
 
 impl CredentialSource for OriginCredentials {
-    fn towards(&self, server: &Endpoint) -> CredentialUse {
-        let host = server.host().trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
+    fn towards(&self, server: &OriginId) -> CredentialUse {
+        let host = server.endpoint.host().trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
         match self.rules.iter().find(|held| held.rule.is_for(&host)) {
             None => CredentialUse::Own(Arc::clone(&self.no_credentials)),
             Some(held) if held.rule.proof == OriginProof::OfClient => CredentialUse::OfClient,

@@ -1,6 +1,7 @@
 //! Rules, files that change, and proxies that end.
 
 use super::*;
+use forebay_types::Endpoint;
 use openssl::{
     asn1::Asn1Time,
     bn::BigNum,
@@ -38,7 +39,7 @@ fn write_secret(path: &Path, bytes: &[u8]) {
 }
 
 fn shown(credentials: &OriginCredentials, host: &str) -> Arc<Credentials> {
-    match credentials.towards(&Endpoint::new(host, 1094)) {
+    match credentials.towards(&Endpoint::new(host, 1094).into()) {
         CredentialUse::Own(own) => own,
         CredentialUse::OfClient => panic!("the client's"),
     }
@@ -164,5 +165,5 @@ fn client_credentials_are_used_only_by_their_rule() {
     assert!(credentials.use_those_of_clients());
     assert!(credentials.of_client(None, None).is_none(), "nothing to speak with");
     assert!(credentials.of_client(None, token()).unwrap().prove_something());
-    assert!(matches!(credentials.towards(&Endpoint::new("o", 1)), CredentialUse::OfClient));
+    assert!(matches!(credentials.towards(&Endpoint::new("o", 1).into()), CredentialUse::OfClient));
 }

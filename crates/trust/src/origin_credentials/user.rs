@@ -7,7 +7,7 @@ use forebay_auth::{
     gsi::GsiClientSettings,
     x509::{Credential, TrustRules},
 };
-use forebay_types::Endpoint;
+use forebay_types::OriginId;
 use std::{path::Path, sync::Arc};
 
 /// The credentials of the user of a single command: a proxy or token in the usual places of grid tools, or a name only. Used
@@ -39,7 +39,7 @@ impl UserCredentials {
 }
 
 impl CredentialSource for UserCredentials {
-    fn towards(&self, _server: &Endpoint) -> CredentialUse {
+    fn towards(&self, _server: &OriginId) -> CredentialUse {
         CredentialUse::Own(Arc::clone(&self.0))
     }
 }

@@ -60,7 +60,7 @@ impl House {
     ) -> Self {
         let validity = decisions.forwarding_validity;
         let service = decisions.forwarding_service;
-        let source = ExportSource::Origin { origin: Arc::new(origin.clone()), server: MemoryOrigin::endpoint() };
+        let source = ExportSource::Origin { origin: Arc::new(origin.clone()), server: MemoryOrigin::endpoint().into() };
         let export = Export {
             prefix: Lfn::parse("/").expect("a root"),
             source,

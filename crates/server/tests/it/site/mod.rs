@@ -91,7 +91,7 @@ impl Site {
         let (directory, origin) = (tempfile::tempdir().unwrap(), MemoryOrigin::new(size));
         let (gated, gate) = GatedOrigin::new(origin.clone());
         let listings = Arc::clone(&gated.listings);
-        let source = ExportSource::Origin { origin: Arc::new(gated), server: MemoryOrigin::endpoint() };
+        let source = ExportSource::Origin { origin: Arc::new(gated), server: MemoryOrigin::endpoint().into() };
         Self::start(
             directory,
             source,
