@@ -45,10 +45,11 @@ impl VerifiedBlocks {
         Self { young: Generation::default(), old: Generation::default(), generation_bytes_max: bytes_max / 2 }
     }
 
-    /// Remembers which blocks of `map` are trusted.
-    pub fn remember(&mut self, file: DataFileId, map: &BlockMap) {
+    /// Remembers which blocks of `map` are trusted. `is_recorded`: the record on disk names no block that `map` lacks.
+    pub fn remember(&mut self, file: DataFileId, map: &BlockMap, is_recorded: bool) {
         let trusted = map.snapshot_trusted();
-        if map.snapshot_untrusted().is_empty() {
+        // A damaged block that could not be removed from the record is found there by the next open: it must be checked again.
+        if is_recorded && map.snapshot_untrusted().is_empty() {
             self.insert(file, Trusted::All);
         } else if !trusted.is_empty() {
             self.insert(file, Trusted::These(Box::new(trusted)));
@@ -138,10 +139,10 @@ mod tests {
         let mut memory = VerifiedBlocks::new(1 << 20);
         let map = found(0..200);
         map.set_trusted(BlockIndex(3));
-        memory.remember(file(1), &map);
+        memory.remember(file(1), &map, true);
         assert_eq!(trusted_of(&mut memory, file(1)), 1);
         (0..200).for_each(|index| map.set_trusted(BlockIndex(index)));
-        memory.remember(file(1), &map);
+        memory.remember(file(1), &map, true);
         assert_eq!(trusted_of(&mut memory, file(1)), 200);
         assert_eq!(trusted_of(&mut memory, file(2)), 0);
         assert_eq!(trusted_of(&mut memory, DataFileId { created: 7, ..file(1) }), 0, "the number is used again");
@@ -152,7 +153,7 @@ mod tests {
         let mut memory = VerifiedBlocks::new(1 << 20);
         let map = found(0..200);
         map.trust(&map.snapshot_written());
-        memory.remember(file(1), &map);
+        memory.remember(file(1), &map, true);
         memory.forget(file(1));
         assert_eq!(trusted_of(&mut memory, file(1)), 0);
     }
@@ -162,10 +163,22 @@ mod tests {
         let mut memory = VerifiedBlocks::new(1 << 20);
         let map = found(0..200);
         map.set_trusted(BlockIndex(3));
-        memory.remember(file(1), &map);
+        memory.remember(file(1), &map, true);
         let map = found(4..200);
         memory.recall(file(1), &map);
         assert!(!map.is_written(BlockIndex(3)) && !map.is_trusted(BlockIndex(3)));
+    }
+
+    #[test]
+    fn a_block_that_the_record_still_names_is_not_trusted_with_the_others() {
+        let mut memory = VerifiedBlocks::new(1 << 20);
+        let map = found(0..200);
+        (1..200).for_each(|index| map.set_trusted(BlockIndex(index)));
+        map.forget(BlockIndex(0));
+        for (is_recorded, trusted) in [(false, 199), (true, 200)] {
+            memory.remember(file(1), &map, is_recorded);
+            assert_eq!(trusted_of(&mut memory, file(1)), trusted);
+        }
     }
 
     #[test]
@@ -174,7 +187,7 @@ mod tests {
         let map = found(0..200);
         (0..200).for_each(|index| map.set_trusted(BlockIndex(index)));
         for inode in 0..1000 {
-            memory.remember(file(inode), &map);
+            memory.remember(file(inode), &map, true);
             assert!(memory.young.files.len() + memory.old.files.len() <= 103);
             assert_eq!(trusted_of(&mut memory, file(0)), 200, "asked for again and again");
         }
@@ -185,7 +198,7 @@ mod tests {
     #[test]
     fn a_file_of_which_nothing_is_trusted_takes_no_room() {
         let mut memory = VerifiedBlocks::new(1 << 20);
-        memory.remember(file(1), &found(0..200));
+        memory.remember(file(1), &found(0..200), true);
         assert_eq!(memory.young.bytes, 0);
     }
 }

@@ -260,7 +260,8 @@ impl CachedFile {
     /// Remembers which blocks are trusted, so that they are not checked again when the file is opened again.
     pub(crate) fn remember_trust(&self) {
         if let Some(stored) = self.stored.as_ref().filter(|stored| stored.is_on_disk() && !self.is_retired()) {
-            self.context.trust.lock().remember(stored.data_file_id(), &stored.map);
+            let is_recorded = stored.record.lock().is_clean();
+            self.context.trust.lock().remember(stored.data_file_id(), &stored.map, is_recorded);
         }
     }
 
