@@ -116,13 +116,7 @@ impl Engine {
     pub async fn shutdown(&self) {
         // First of all: prefetches and completions stop, so that only fills with readers remain to be waited for.
         self.inner.context.admission.stop();
-        let files = self.inner.open_files.files();
-        let fills_ended = async {
-            for file in &files {
-                file.claims.all_released().await;
-            }
-        };
-        if tokio::time::timeout(FILLS_END_TIME_MAX, fills_ended).await.is_err() {
+        if tokio::time::timeout(FILLS_END_TIME_MAX, self.inner.context.fills_ended()).await.is_err() {
             tracing::warn!("fills were still running at shutdown: bytes not written yet are fetched again later");
         }
 

@@ -35,6 +35,8 @@ pub(crate) struct FileContext {
     pub(crate) pauses: Pauses,
     /// State of the disks at the last measurement.
     pub(crate) volumes: Mutex<Vec<VolumeInfo>>,
+    /// A permit for each fill under way, also of files that are not in the table any more.
+    pub(crate) fills_running: Arc<Semaphore>,
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
     /// Which blocks of files that are not open are known to be intact.
@@ -54,6 +56,9 @@ pub(crate) struct CompletedFile {
 
 /// Complete files that wait for their checksums, at most. The others get them with the next scrub, or when a client requests one.
 pub(crate) const COMPLETED_MAX: usize = 4096;
+
+/// More fills than the memory budget admits.
+const FILLS_MAX: u32 = u32::MAX / 2;
 
 /// Bytes in which it is remembered what was checked of files that are not open: about 400 000 files.
 const VERIFIED_BLOCKS_BYTES: usize = 32 << 20;
@@ -89,6 +94,7 @@ impl FileContext {
             metrics,
             pauses: Pauses::new(options.disk_pause, volumes.iter().map(|volume| volume.id)),
             volumes: Mutex::new(volumes),
+            fills_running: Arc::new(Semaphore::new(FILLS_MAX as usize)),
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES)),
             completed,
@@ -104,6 +110,12 @@ impl FileContext {
             catalog.note(key, Change::outdated());
         }
         self.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
+    }
+
+    /// Waits until no fill is under way.
+    pub(crate) async fn fills_ended(&self) {
+        // It is never closed: the permits of all fills come back.
+        let _ = self.fills_running.acquire_many(FILLS_MAX).await;
     }
 
     /// Forgets which blocks of closed files are intact: a disk has come back, perhaps with other contents.

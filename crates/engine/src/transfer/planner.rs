@@ -110,7 +110,13 @@ pub(crate) fn start_fill(
     file.context.metrics.add_fills_started(file.geometry.blocks_of(fill.blocks()).count() as u64);
     let fill = Arc::new(fill);
     fills.insert(fill.blocks().start(), Arc::clone(&fill));
-    tokio::spawn(driver::run(Arc::clone(file), Arc::clone(&fill), reservation, permit));
+    let running = Arc::clone(&file.context.fills_running).try_acquire_owned();
+    let driver = driver::run(Arc::clone(file), Arc::clone(&fill), reservation, permit);
+    tokio::spawn(async move {
+        driver.await;
+        // After the fill has returned its memory: a shutdown waits for both.
+        drop(running);
+    });
     fill
 }
 
