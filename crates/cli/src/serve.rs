@@ -7,7 +7,8 @@ mod signals;
 
 use crate::node::{self, Bound, Node};
 use anyhow::{Context, bail};
-use forebay_config::{Flags, Settings, setting_help};
+use clap::{Arg, ArgAction, ArgMatches};
+use forebay_config::{Flag, Settings, flags, setting_help};
 use forebay_telemetry::{LogControl, init_logging};
 use signals::Signals;
 use std::{
@@ -25,47 +26,43 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    flags: ServeFlags,
+    flags: SettingFlags,
 }
 
-#[derive(Debug, clap::Args)]
-struct ServeFlags {
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "config", help = setting_help("server.listen"))]
-    listen: Vec<String>,
-    #[arg(long, value_name = "URL", conflicts_with = "config", help = setting_help("export.origins"))]
-    origin: Vec<String>,
-    #[arg(long, value_name = "DIR", conflicts_with = "config", help = setting_help("store.path"))]
-    store: Option<String>,
-    #[arg(long, value_name = "PATTERN", conflicts_with = "config", help = setting_help("forwarding.allow"))]
-    forwarding: Vec<String>,
-    #[arg(long, value_name = "SIZE", conflicts_with = "config", help = setting_help("store.block_size"))]
-    block_size: Option<String>,
-    #[arg(long, value_name = "SIZE", conflicts_with = "config", help = setting_help("memory.budget"))]
-    memory: Option<String>,
-    #[arg(long, value_name = "SIZE", conflicts_with = "config", help = setting_help("purge.budget"))]
-    budget: Option<String>,
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "config", help = setting_help("admin.listen"))]
-    admin_listen: Option<String>,
-    #[arg(long, value_name = "FILE", conflicts_with = "config", help = setting_help("admin.socket"))]
-    admin_socket: Option<String>,
-    #[arg(long, value_name = "DIR", conflicts_with = "config", help = setting_help("export.directory"))]
-    export_dir: Option<String>,
-    #[arg(long, value_name = "never|complete", conflicts_with = "config", help = setting_help("export.direct"))]
-    direct: Option<String>,
-    #[arg(long, value_name = "proxy|redirect", conflicts_with = "config", help = setting_help("export.miss"))]
-    miss: Option<String>,
-    #[arg(long, value_name = "on-demand-blocks|while-open|to-end", conflicts_with = "config", help = setting_help("export.fill"))]
-    fill: Option<String>,
-    #[arg(long, value_name = "refuse|redirect", conflicts_with = "config", help = setting_help("export.writes"))]
-    writes: Option<String>,
-    #[arg(long, value_name = "FILTER", conflicts_with = "config", help = setting_help("logging.filter"))]
-    log: Option<String>,
+/// The flags of settings, by the name of the setting.
+#[derive(Debug)]
+struct SettingFlags(Vec<(&'static str, Vec<String>)>);
+
+impl clap::Args for SettingFlags {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        command.args(flags().map(|flag| {
+            let action = if flag.is_list { ArgAction::Append } else { ArgAction::Set };
+            let arg = Arg::new(flag.setting).long(flag.name.trim_start_matches('-')).value_name(flag.placeholder);
+            arg.action(action).help(setting_help(flag.setting)).conflicts_with("config")
+        }))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for SettingFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let values = |flag: Flag| Some((flag.setting, matches.get_many(flag.setting)?.cloned().collect()));
+        Ok(Self(flags().filter_map(values).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let mut settings = match &args.config {
         Some(file) => Settings::read(file)?,
-        None => Settings::from_flags(args.flags.into())?,
+        None => Settings::from_flags(&args.flags.0)?,
     };
     settings.check_needed()?;
     let logging = &settings.config.logging;
@@ -162,28 +159,6 @@ fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &Lo
             for problem in format!("{error:#}").lines() {
                 tracing::error!(problem, "configuration not reloaded; the old one stays in effect");
             }
-        }
-    }
-}
-
-impl From<ServeFlags> for Flags {
-    fn from(flags: ServeFlags) -> Self {
-        Self {
-            listen: flags.listen,
-            origins: flags.origin,
-            store: flags.store,
-            forwarding: flags.forwarding,
-            block_size: flags.block_size,
-            memory: flags.memory,
-            budget: flags.budget,
-            admin_listen: flags.admin_listen,
-            admin_socket: flags.admin_socket,
-            export_dir: flags.export_dir,
-            writes: flags.writes,
-            direct: flags.direct,
-            miss: flags.miss,
-            fill: flags.fill,
-            log: flags.log,
         }
     }
 }

@@ -9,14 +9,10 @@ use forebay_store::Permissions;
 use forebay_telemetry::{LogFormat, TraceOptions};
 use forebay_trust::{CredentialOptions, SecurityOptions};
 use forebay_types::{Endpoint, Lfn};
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-/// A checked configuration.
-#[derive(Clone, Debug)]
+/// A checked configuration. The values of `default` are not those of the documentation, which conversion writes into it.
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     pub server: ServerConfig,
     pub tls: TlsConfig,
@@ -44,7 +40,7 @@ pub struct Config {
 }
 
 /// The `root://` front.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ServerConfig {
     pub role: Role,
     /// At least one address.
@@ -88,17 +84,11 @@ pub struct AdminConfig {
 }
 
 /// The index of cached files.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct IndexConfig {
     /// `None` for `.forebay/index` on the first disk.
     pub path: Option<PathBuf>,
     pub cache_bytes: usize,
-}
-
-impl Default for IndexConfig {
-    fn default() -> Self {
-        Self { path: None, cache_bytes: 64 << 20 }
-    }
 }
 
 /// A disk on which files are kept.
@@ -143,45 +133,11 @@ pub struct OriginConfig {
 }
 
 /// The log.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct LogConfig {
     pub format: LogFormat,
     /// In the syntax of `RUST_LOG`.
     pub filter: String,
-}
-
-const LISTEN_DEFAULT: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), forebay_types::XROOTD_PORT);
-
-impl Default for Config {
-    /// The settings of an empty file, which is refused: it exports nothing.
-    fn default() -> Self {
-        Self {
-            server: ServerConfig {
-                role: Role::default(),
-                listen: vec![LISTEN_DEFAULT],
-                user: None,
-                options: forebay_server::Options::default(),
-                front: forebay_front::Options::default(),
-                shutdown_time_max: Duration::from_secs(30),
-            },
-            tls: TlsConfig::default(),
-            security: SecurityOptions::default(),
-            credentials: CredentialOptions::default(),
-            admin: AdminConfig::default(),
-            disks: Vec::new(),
-            permissions: Permissions::default(),
-            index: IndexConfig::default(),
-            engine: forebay_engine::Options::default(),
-            exports: Vec::new(),
-            forwarding: AllowList::default(),
-            manager_filler: None,
-            decisions: DecisionOptions::default(),
-            origin: OriginConfig::default(),
-            logging: LogConfig { format: LogFormat::default(), filter: "info".to_owned() },
-            trace: None,
-        }
-    }
 }
 
 impl Config {

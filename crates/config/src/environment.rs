@@ -31,7 +31,7 @@ impl Settings {
         } else if self.config.disks.len() > 1 {
             check_disks(check_disk);
         }
-        if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+        if problems.is_empty() { Ok(()) } else { Err(ConfigError { problems }) }
     }
 
     /// As [`Self::check_environment`], without the disks if there are several: a server starts without those that are absent.
@@ -40,7 +40,7 @@ impl Settings {
     /// All problems, with line and column.
     pub fn check_needed(&self) -> Result<(), ConfigError> {
         let problems = problems_at_start(self);
-        if problems.is_empty() { Ok(()) } else { Err(ConfigError::new(problems)) }
+        if problems.is_empty() { Ok(()) } else { Err(ConfigError { problems }) }
     }
 }
 

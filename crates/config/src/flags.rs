@@ -1,81 +1,63 @@
 //! Settings from the command line alone.
 
-use crate::{
-    file::{Raw, RawExport, Table},
-    value::{Field, Form},
-};
-use toml::Spanned;
+use crate::file::setting;
+use std::fmt::Write as _;
+use toml::Value;
 
-/// The settings that have a flag, as a file with one export of `/`.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Flags {
-    /// `--listen ADDRESS:PORT`, any number of them.
-    pub listen: Vec<String>,
-    /// `--origin URL`, any number of them.
-    pub origins: Vec<String>,
-    /// `--export-dir DIRECTORY`.
-    pub export_dir: Option<String>,
-    /// `--writes refuse|redirect`.
-    pub writes: Option<String>,
-    /// `--store DIRECTORY`.
-    pub store: Option<String>,
-    /// `--forwarding PATTERN`, any number of them.
-    pub forwarding: Vec<String>,
-    /// `--block-size SIZE`.
-    pub block_size: Option<String>,
-    /// `--memory SIZE`.
-    pub memory: Option<String>,
-    /// `--budget SIZE`.
-    pub budget: Option<String>,
-    /// `--admin-listen ADDRESS:PORT`.
-    pub admin_listen: Option<String>,
-    /// `--admin-socket FILE`.
-    pub admin_socket: Option<String>,
-    /// `--direct never|complete`.
-    pub direct: Option<String>,
-    /// `--miss proxy|redirect`.
-    pub miss: Option<String>,
-    /// `--fill on-demand-blocks|while-open|to-end`.
-    pub fill: Option<String>,
-    /// `--log FILTER`.
-    pub log: Option<String>,
+/// A flag of `forebay serve`.
+#[derive(Clone, Debug)]
+pub struct Flag {
+    /// Name of its setting, `table.key`.
+    pub setting: &'static str,
+    /// Such as `--listen`.
+    pub name: &'static str,
+    /// Stands for the value in the help.
+    pub placeholder: &'static str,
+    /// Whether it may be repeated.
+    pub is_list: bool,
 }
 
-impl Flags {
-    pub(crate) fn into_raw(self) -> Raw {
-        let mut raw = Raw::default();
-        raw.server.listen = texts(self.listen);
-        raw.store.path = text(self.store);
-        raw.store.block_size = text(self.block_size);
-        raw.memory.budget = text(self.memory);
-        raw.purge.budget = text(self.budget);
-        raw.admin.listen = text(self.admin_listen);
-        raw.admin.socket = text(self.admin_socket);
-        raw.forwarding.allow = texts(self.forwarding);
-        raw.logging.filter = text(self.log);
-        let export = RawExport {
-            origins: texts(self.origins),
-            directory: text(self.export_dir),
-            writes: text(self.writes),
-            direct: text(self.direct),
-            miss: text(self.miss),
-            fill: text(self.fill),
-            ..RawExport::default()
+/// The settings that have a flag, in the order of the help, with placeholders for their values.
+const FLAGS: [(&str, &str); 15] = [
+    ("server.listen", "ADDR:PORT"),
+    ("export.origins", "URL"),
+    ("store.path", "DIR"),
+    ("forwarding.allow", "PATTERN"),
+    ("store.block_size", "SIZE"),
+    ("memory.budget", "SIZE"),
+    ("purge.budget", "SIZE"),
+    ("admin.listen", "ADDR:PORT"),
+    ("admin.socket", "FILE"),
+    ("export.directory", "DIR"),
+    ("export.direct", "never|complete"),
+    ("export.miss", "proxy|redirect"),
+    ("export.fill", "on-demand-blocks|while-open|to-end"),
+    ("export.writes", "refuse|redirect"),
+    ("logging.filter", "FILTER"),
+];
+
+/// All flags of settings.
+pub fn flags() -> impl Iterator<Item = Flag> {
+    FLAGS.into_iter().filter_map(|(name, placeholder)| {
+        let declared = setting(name)?;
+        let (name, is_list) = (declared.value.flag?, declared.is_list);
+        Some(Flag { setting: declared.name, name, placeholder, is_list })
+    })
+}
+
+/// The file with the values of flags, each by the name of its setting, and one export.
+pub(crate) fn file_of(values: &[(&str, Vec<String>)]) -> String {
+    let (mut text, mut export) = (String::new(), String::new());
+    for (name, values) in values {
+        let is_list = setting(name).is_some_and(|setting| setting.is_list);
+        let mut values = values.iter().cloned().map(Value::String);
+        let value =
+            if is_list { Value::Array(values.collect()) } else { values.next_back().unwrap_or_else(|| "".into()) };
+        // Writing to a string cannot fail.
+        let _ = match name.strip_prefix("export.") {
+            Some(key) => writeln!(export, "{key} = {value}"),
+            None => writeln!(text, "{name} = {value}"),
         };
-        if !export.written().is_empty() {
-            raw.export.push(Spanned::new(0..0, export));
-        }
-        raw
     }
-}
-
-fn text<F: Form<Toml = String>>(text: Option<String>) -> Field<F> {
-    text.map(Field::without_place).unwrap_or_default()
-}
-
-fn texts<F: Form<Toml = Vec<Spanned<String>>>>(texts: Vec<String>) -> Field<F> {
-    if texts.is_empty() {
-        return Field::default();
-    }
-    Field::without_place(texts.into_iter().map(|text| Spanned::new(0..0, text)).collect())
+    if export.is_empty() { text } else { format!("{text}[[export]]\n{export}") }
 }

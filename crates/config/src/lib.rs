@@ -15,11 +15,11 @@ mod old_keys;
 mod settings;
 mod value;
 
-pub use base::{ConfigError, OriginUrl, OriginUrlError, Problem, Role, RunAs, parse_origin_url};
+pub use base::{ConfigError, OriginUrl, Problem, Role, RunAs, parse_origin_url};
 pub use config::{
     AdminConfig, ClientsTls, Config, DiskConfig, ExportConfig, ExportFiles, IndexConfig, LogConfig, OriginConfig,
     ServerConfig, TlsConfig,
 };
 pub use documents::{example_file, reference, setting_help};
-pub use flags::Flags;
+pub use flags::{Flag, flags};
 pub use settings::{FILE_LEN_MAX, Settings};

@@ -5,7 +5,7 @@ use crate::{
     config::Config,
     convert::convert,
     file::{Raw, Setting, Source, declared, settings},
-    flags::Flags,
+    flags::file_of,
     old_keys,
     value::Fault,
 };
@@ -33,7 +33,7 @@ impl Settings {
     /// When the file cannot be read; otherwise all problems of the file, with line and column.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let unreadable =
-            |problem: String| ConfigError::new(vec![Problem { place: path.display().to_string(), text: problem }]);
+            |text: String| ConfigError { problems: vec![Problem { place: path.display().to_string(), text }] };
         let mut text = String::new();
         fs::File::open(path)
             .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_string(&mut text))
@@ -49,25 +49,24 @@ impl Settings {
     /// # Errors
     /// All problems of the file, with line and column.
     pub fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
-        let read = read_file(&text);
-        let source = Source::File { path: path.to_owned(), text };
-        let (raw, warnings) = read.map_err(|(span, problem)| source.error("", span.as_ref(), problem))?;
-        let warnings = warnings.into_iter().map(|(span, text)| source.problem("", Some(&span), text)).collect();
-        Ok(Self { warnings, ..Self::from_raw(&raw, source)? })
+        Self::convert(read_file(&text), Source::File { path: path.to_owned(), text })
     }
 
-    /// Reads flags.
+    /// Reads the values of flags of `forebay serve`, each by the name of its setting.
     ///
     /// # Errors
     /// All wrong flags.
-    pub fn from_flags(flags: Flags) -> Result<Self, ConfigError> {
-        Self::from_raw(&flags.into_raw(), Source::Flags)
+    pub fn from_flags(values: &[(&str, Vec<String>)]) -> Result<Self, ConfigError> {
+        Self::convert(read_file(&file_of(values)), Source::Flags)
     }
 
-    fn from_raw(raw: &Raw, source: Source) -> Result<Self, ConfigError> {
-        let config = convert(raw, &source)?;
+    fn convert(read: Result<(Raw, Vec<Fault>), Refusal>, source: Source) -> Result<Self, ConfigError> {
+        let (raw, warnings) =
+            read.map_err(|(span, problem)| ConfigError { problems: vec![source.problem("", span.as_ref(), problem)] })?;
+        let warnings = warnings.into_iter().map(|(span, text)| source.problem("", Some(&span), text)).collect();
+        let config = convert(&raw, &source)?;
         let written = raw.written().into_iter().map(|setting| (setting.name, setting.span.clone())).collect();
-        Ok(Self { config, source, written, warnings: Vec::new() })
+        Ok(Self { config, source, written, warnings })
     }
 
     /// Settings that this release accepts and the next one refuses, each with its place and what to write instead.
@@ -79,7 +78,7 @@ impl Settings {
     /// An error of `setting` (`table.key`, or `export[0].key`) that was found only when it was used.
     #[must_use]
     pub fn error_at(&self, setting: &str, text: impl fmt::Display) -> ConfigError {
-        ConfigError::new(vec![self.problem_at(setting, text)])
+        ConfigError { problems: vec![self.problem_at(setting, text)] }
     }
 
     pub(crate) fn problem_at(&self, setting: &str, text: impl fmt::Display) -> Problem {
@@ -112,8 +111,7 @@ type Refusal = (Option<Range<usize>>, String);
 fn read_file(text: &str) -> Result<(Raw, Vec<Fault>), Refusal> {
     let refused = |error: toml::de::Error| (error.span(), error.message().replace('\n', ", "));
     let mut file = DeTable::parse(text).map_err(refused)?;
-    let warnings =
-        old_keys::replace(file.get_mut(), old_keys::OLD_KEYS).map_err(|(place, problem)| (Some(place), problem))?;
+    let warnings = old_keys::remove(file.get_mut(), old_keys::OLD_KEYS);
     let raw = Raw::deserialize(toml::Deserializer::from(file)).map_err(refused)?;
     Ok((raw, warnings))
 }

@@ -92,7 +92,7 @@ fn examine(subject: &Subject<'_>, is_offline: bool, findings: &mut Findings) -> 
 
 /// Reports each problem of a configuration.
 fn refuse(error: &ConfigError, findings: &mut Findings) {
-    for problem in error.problems() {
+    for problem in &error.problems {
         findings.fail(
             "configuration",
             &problem.place,

@@ -1,13 +1,13 @@
 //! Problems of a configuration, and their places.
 
-use forebay_types::Side;
 use std::fmt;
 
-/// Problems of a configuration: at least one.
+/// Problems of a configuration: at least one. The operator of this server must act; a retry cannot help.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{}", Lines(problems))]
+#[error("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigError {
-    problems: Vec<Problem>,
+    /// In the order of the file.
+    pub problems: Vec<Problem>,
 }
 
 /// One problem.
@@ -19,46 +19,8 @@ pub struct Problem {
     pub text: String,
 }
 
-struct Lines<'a>(&'a [Problem]);
-
-impl ConfigError {
-    pub(crate) const fn new(problems: Vec<Problem>) -> Self {
-        Self { problems }
-    }
-
-    /// In the order of the file.
-    #[must_use]
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
-    }
-
-    /// The operator of this server must act.
-    #[must_use]
-    pub const fn side(&self) -> Side {
-        Side::Internal
-    }
-
-    /// A retry cannot help: the configuration must change.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        false
-    }
-}
-
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.text)
-    }
-}
-
-impl fmt::Display for Lines<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            problem.fmt(f)?;
-        }
-        Ok(())
     }
 }

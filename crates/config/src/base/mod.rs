@@ -8,5 +8,5 @@ mod role;
 pub use accounts::RunAs;
 pub(crate) use accounts::parse_group;
 pub use error::{ConfigError, Problem};
-pub use origin_url::{OriginUrl, OriginUrlError, parse_origin_url};
+pub use origin_url::{OriginUrl, parse_origin_url};
 pub use role::Role;

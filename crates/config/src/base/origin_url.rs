@@ -11,40 +11,30 @@ pub struct OriginUrl {
     pub tls: TlsUse,
 }
 
-/// The error of a text that is not an origin.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum OriginUrlError {
-    /// A scheme that is not supported.
-    #[error("origins of scheme `{scheme}` are not supported: write root://HOST:PORT, or roots:// for TLS")]
-    Scheme { scheme: String },
-    /// No scheme.
-    #[error("`{text}` is not an origin: write root://HOST:PORT")]
-    NoScheme { text: String },
-    /// A path after the server.
-    #[error("`{text}` has a path: write root://HOST:PORT alone, and the path as that of the export")]
-    Path { text: String },
-    /// No server after the scheme.
-    #[error("`{text}` names no server: write root://HOST:PORT (an IPv6 address in brackets)")]
-    Server { text: String },
-}
-
 /// Reads `root://HOST[:PORT]`, `xroot://…`, or with TLS `roots://…`, `xroots://…`; a slash may follow.
 ///
 /// # Errors
-/// See [`OriginUrlError`].
-pub fn parse_origin_url(text: &str) -> Result<OriginUrl, OriginUrlError> {
+/// The mistake, and what to write instead.
+pub fn parse_origin_url(text: &str) -> Result<OriginUrl, String> {
     let text = text.trim();
-    let (scheme, rest) = text.split_once("://").ok_or_else(|| OriginUrlError::NoScheme { text: text.to_owned() })?;
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Err(format!("`{text}` is not an origin: write root://HOST:PORT"));
+    };
     let tls = match scheme.to_ascii_lowercase().as_str() {
         "root" | "xroot" => TlsUse::WhenDemanded,
         "roots" | "xroots" => TlsUse::Always,
-        _ => return Err(OriginUrlError::Scheme { scheme: scheme.to_owned() }),
+        _ => {
+            let remedy = "write root://HOST:PORT, or roots:// for TLS";
+            return Err(format!("origins of scheme `{scheme}` are not supported: {remedy}"));
+        }
     };
     let server = rest.trim_end_matches('/');
     if server.contains(['/', '?']) {
-        return Err(OriginUrlError::Path { text: text.to_owned() });
+        return Err(format!("`{text}` has a path: write root://HOST:PORT alone, and the path as that of the export"));
     }
-    let server = server.parse().map_err(|_| OriginUrlError::Server { text: text.to_owned() })?;
+    let server = server
+        .parse()
+        .map_err(|_| format!("`{text}` names no server: write root://HOST:PORT (an IPv6 address in brackets)"))?;
     Ok(OriginUrl { server, tls })
 }
 
@@ -53,37 +43,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_read_with_and_without_a_port() {
-        for (text, endpoint) in [
-            ("root://origin.example", "origin.example:1094"),
-            ("root://origin:11/", "origin:11"),
-            ("xroot://origin:11//", "origin:11"),
-            ("ROOT://[::1]:11", "[::1]:11"),
+    fn origins_are_read_with_and_without_a_port_and_tls() {
+        for (text, endpoint, tls) in [
+            ("root://origin.example", "origin.example:1094", TlsUse::WhenDemanded),
+            ("root://origin:11/", "origin:11", TlsUse::WhenDemanded),
+            ("xroot://origin:11//", "origin:11", TlsUse::WhenDemanded),
+            ("ROOT://[::1]:11", "[::1]:11", TlsUse::WhenDemanded),
+            ("roots://a", "a:1094", TlsUse::Always),
+            ("XROOTS://a", "a:1094", TlsUse::Always),
         ] {
-            assert_eq!(parse_origin_url(text).unwrap().server.to_string(), endpoint);
-        }
-    }
-
-    #[test]
-    fn the_scheme_says_whether_tls_is_a_must() {
-        for (text, tls) in [
-            ("root://a", TlsUse::WhenDemanded),
-            ("xroot://a", TlsUse::WhenDemanded),
-            ("roots://a", TlsUse::Always),
-            ("XROOTS://a", TlsUse::Always),
-        ] {
-            assert_eq!(parse_origin_url(text).unwrap().tls, tls, "{text}");
+            let url = parse_origin_url(text).unwrap();
+            assert_eq!((url.server.to_string().as_str(), url.tls), (endpoint, tls), "{text}");
         }
     }
 
     #[test]
     fn each_mistake_is_named() {
-        assert!(matches!(parse_origin_url("https://a"), Err(OriginUrlError::Scheme { .. })));
-        assert!(matches!(parse_origin_url("rootss://a"), Err(OriginUrlError::Scheme { .. })));
-        assert!(matches!(parse_origin_url("origin:1094"), Err(OriginUrlError::NoScheme { .. })));
-        assert!(matches!(parse_origin_url("root://a//store"), Err(OriginUrlError::Path { .. })));
-        for text in ["root://", "root://:1094", "root://a:0", "root://a b"] {
-            assert!(matches!(parse_origin_url(text), Err(OriginUrlError::Server { .. })), "{text}");
+        for (text, mistake) in [
+            ("https://a", "scheme `https`"),
+            ("rootss://a", "scheme `rootss`"),
+            ("origin:1094", "is not an origin"),
+            ("root://a//store", "has a path"),
+            ("root://", "names no server"),
+            ("root://:1094", "names no server"),
+            ("root://a:0", "names no server"),
+            ("root://a b", "names no server"),
+        ] {
+            let error = parse_origin_url(text).unwrap_err();
+            assert!(error.contains(mistake), "{text}: {error}");
         }
     }
 }

@@ -62,6 +62,6 @@ fn read_discovery(url: &str, raw: &RawIssuer, is_plain: bool) -> IssuerDiscovery
     if let Some(path) = raw.ca.value() {
         discovery.authorities = IssuerAuthorities::Path(path);
     }
-    raw.grace.store(&mut discovery.grace);
+    raw.grace.store(&mut discovery.grace, None);
     discovery
 }

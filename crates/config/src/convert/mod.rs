@@ -51,7 +51,7 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     direct::settle_permissions(raw, &mut config, &mut checker);
     check_whole(raw, &config, &mut checker);
     let problems = checker.into_problems();
-    if problems.is_empty() { Ok(config) } else { Err(ConfigError::new(problems)) }
+    if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }
 }
 
 /// Overwrites defaults with the values of single tables.

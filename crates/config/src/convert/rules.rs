@@ -31,8 +31,8 @@ fn read_rule(table: &Spanned<RawRule>, read_ahead: ReadAheadSettings, checker: &
 
 fn read_read_ahead(raw: &RawRule, mut settings: ReadAheadSettings) -> Option<ReadAheadSettings> {
     let is_set = raw.read_ahead.is_set() || raw.window_max.is_set() || raw.complete_after.is_set();
-    raw.read_ahead.store(&mut settings.enabled);
-    raw.window_max.store(&mut settings.window_max);
-    raw.complete_after.store(&mut settings.complete_after_percent);
+    raw.read_ahead.store(&mut settings.enabled, None);
+    raw.window_max.store(&mut settings.window_max, None);
+    raw.complete_after.store(&mut settings.complete_after_percent, None);
     is_set.then_some(settings)
 }

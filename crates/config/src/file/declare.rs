@@ -24,6 +24,7 @@ pub(crate) struct Setting {
     /// The form of its value in a word.
     pub(crate) kind: fn() -> String,
     pub(crate) range: fn() -> Option<String>,
+    pub(crate) is_list: bool,
     pub(crate) value: Value,
 }
 
@@ -116,7 +117,7 @@ macro_rules! section {
 
         impl $raw {
             pub(crate) fn apply(&self, target: &mut $target) {
-                $( $( self.$key.store(&mut target.$($path).+); )? )+
+                $( $( self.$key.store(&mut target.$($path).+, $value.default); )? )+
             }
         }
 
@@ -131,6 +132,7 @@ macro_rules! section {
                         doc: &[$($doc),+],
                         kind: <$form as $crate::value::Form>::kind,
                         range: <$form as $crate::value::Form>::range,
+                        is_list: <$form as $crate::value::Form>::IS_LIST,
                         value: $value,
                     }
                 ),+],

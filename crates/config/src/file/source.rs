@@ -1,6 +1,6 @@
 //! Where settings were written, for messages.
 
-use crate::base::{ConfigError, Problem};
+use crate::base::Problem;
 use std::{fmt, ops::Range, path::PathBuf};
 
 /// Where settings were written.
@@ -34,10 +34,6 @@ impl Source {
 
     pub(crate) fn problem(&self, setting: &str, span: Option<&Range<usize>>, text: impl fmt::Display) -> Problem {
         Problem { place: self.place(setting, span), text: text.to_string() }
-    }
-
-    pub(crate) fn error(&self, setting: &str, span: Option<&Range<usize>>, text: impl fmt::Display) -> ConfigError {
-        ConfigError::new(vec![self.problem(setting, span, text)])
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) trait Form {
     /// As [`Parse::range`], for all forms.
     fn range() -> Option<String>;
 
+    const IS_LIST: bool = false;
+
     /// The value, unless it is wrong; notes faults.
     fn read(toml: Spanned<Self::Toml>, faults: &mut Vec<Fault>) -> Option<Self::Value>;
 }
@@ -73,11 +75,6 @@ impl<F: Form> Field<F> {
         Self { span: Some(toml.span()), value: F::read(toml, &mut faults), faults }
     }
 
-    /// A value that is not in a file.
-    pub(crate) fn without_place(toml: F::Toml) -> Self {
-        Self::new(Spanned::new(0..0, toml))
-    }
-
     /// Where the value is, right or wrong; `None` if the setting is absent.
     pub(crate) const fn span(&self) -> Option<&Range<usize>> {
         self.span.as_ref()
@@ -100,9 +97,15 @@ impl<F: Form> Field<F> {
         self.value.clone()
     }
 
-    /// Overwrites a default with the value, if there is one.
-    pub(crate) fn store<T: From<F::Value>>(&self, target: &mut T) {
-        if let Some(value) = self.value() {
+    /// Overwrites the target with the value, if there is one, otherwise with the default in TOML, if there is one.
+    pub(crate) fn store<T: From<F::Value>>(&self, target: &mut T, default: Option<&str>) {
+        #[derive(Deserialize)]
+        #[serde(bound = "")]
+        struct Default<F: Form> {
+            value: Field<F>,
+        }
+        let default = || toml::from_str::<Default<F>>(&format!("value = {}", default?)).ok()?.value.value;
+        if let Some(value) = self.value().or_else(default) {
             *target = T::from(value);
         }
     }

@@ -11,6 +11,8 @@ impl<F: Parse<Toml = String>, const MIN: usize, const MAX: usize> Form for List<
     type Toml = Vec<Spanned<String>>;
     type Value = Vec<F::Value>;
 
+    const IS_LIST: bool = true;
+
     fn kind() -> String {
         format!("list: {}", F::kind())
     }

@@ -127,9 +127,9 @@ texts! {
     Sample => Self, "`N/M`", |text| {
         Self::parse(text).ok_or_else(|| format!("`{text}` is not a fraction of all opens: write 1/1, or 1/10 for one in ten"))
     };
-    OriginUrl => Self, "`root://HOST:PORT`", |text| reported(parse_origin_url(text));
+    OriginUrl => Self, "`root://HOST:PORT`", |text| parse_origin_url(text);
     OriginPattern => String, "`HOST`, `HOST:PORT` or `HOST:*`", |text| reported(AllowList::parse(&[text])).map(|_| text.to_owned());
-    Filler => Endpoint, "`root://HOST:PORT`", |text| match reported(parse_origin_url(text))? {
+    Filler => Endpoint, "`root://HOST:PORT`", |text| match parse_origin_url(text)? {
         OriginUrl { tls: TlsUse::Always, .. } => Err("write root://: a redirect cannot change the encryption of a client's connection".to_owned()),
         url => Ok(url.server),
     };

@@ -1,6 +1,6 @@
 //! Every mistake is refused with its place and a remedy.
 
-use forebay_config::{Config, ExportFiles, Flags, Settings};
+use forebay_config::{Config, ExportFiles, Settings, flags, setting_help};
 use forebay_engine::Writes;
 use std::{fs, path::Path, time::Duration};
 
@@ -18,12 +18,11 @@ fn parse(text: &str) -> Result<Settings, String> {
     Settings::parse(Path::new("forebay.toml"), text.to_owned()).map_err(|error| error.to_string())
 }
 
-fn flags(flags: Flags) -> Result<Config, String> {
-    Settings::from_flags(flags).map(|settings| settings.config).map_err(|error| error.to_string())
-}
-
-fn texts(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|text| (*text).to_owned()).collect()
+/// The configuration by flags of settings and their values, several values separated by `|`.
+fn from_flags(given: &[(&str, &str)]) -> Result<Config, String> {
+    let values = given.iter().map(|(name, values)| (*name, values.split('|').map(str::to_owned).collect()));
+    let settings = Settings::from_flags(&values.collect::<Vec<_>>());
+    settings.map(|settings| settings.config).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -142,32 +141,38 @@ fn all_mistakes_are_reported_at_once() {
 
 #[test]
 fn flags_alone_are_a_configuration() {
-    let config = flags(Flags {
-        listen: texts(&["127.0.0.1:0"]),
-        origins: texts(&["root://a:1", "root://b:2"]),
-        store: Some("/s".to_owned()),
-        block_size: Some("1MiB".to_owned()),
-        ..Flags::default()
-    })
+    let config = from_flags(&[
+        ("server.listen", "127.0.0.1:0"),
+        ("export.origins", "root://a:1|root://b:2"),
+        ("store.path", "/s"),
+        ("store.block_size", "1MiB"),
+    ])
     .unwrap();
     assert_eq!(config.engine.block_size.bytes(), 1 << 20);
     assert_eq!(config.exports.first().unwrap().path.as_str(), "/");
+    let ExportFiles::Origins { others, .. } = &config.exports[0].files else { panic!("{config:?}") };
+    assert_eq!(others.len(), 1);
+    assert_eq!(
+        flags().filter(|flag| flag.name.starts_with("--") && !setting_help(flag.setting).is_empty()).count(),
+        15
+    );
 }
 
 #[test]
 fn mistakes_in_flags_name_the_flag() {
-    let origin = || Flags { origins: texts(&["root://a:1"]), store: Some("/s".to_owned()), ..Flags::default() };
+    let (origin, store) = (("export.origins", "root://a:1"), ("store.path", "/s"));
     for (given, expected) in [
-        (Flags { block_size: Some("5".to_owned()), ..origin() }, "--block-size: `5` is not a block size"),
-        (Flags { memory: Some("5".to_owned()), ..origin() }, "--memory: `5` is out of range"),
-        (Flags { listen: texts(&["1094"]), ..origin() }, "--listen: `1094` is not an address"),
-        (Flags { origins: texts(&["a:1"]), ..origin() }, "--origin: `a:1` is not an origin"),
-        (Flags { forwarding: texts(&["a b"]), ..origin() }, "--forwarding: `a b` is not an origin pattern"),
-        (Flags { export_dir: Some("/d".to_owned()), ..origin() }, "--export-dir: both --origin and --export-dir"),
-        (Flags { store: None, ..origin() }, "command line: --store is missing"),
-        (Flags::default(), "command line: nothing is exported: set --origin, --export-dir, or --forwarding"),
+        (&[origin, store, ("store.block_size", "5")][..], "--block-size: `5` is not a block size"),
+        (&[origin, store, ("memory.budget", "5")], "--memory: `5` is out of range"),
+        (&[origin, store, ("server.listen", "1094")], "--listen: `1094` is not an address"),
+        (&[store, ("export.origins", "a:1")], "--origin: `a:1` is not an origin"),
+        (&[origin, store, ("forwarding.allow", "a b")], "--forwarding: `a b` is not an origin pattern"),
+        (&[origin, store, ("export.directory", "/d")], "--export-dir: both --origin and --export-dir"),
+        (&[store, ("export.writes", "refuse")], "--origin: an export without files: set --origin or --export-dir"),
+        (&[origin], "command line: --store is missing"),
+        (&[], "command line: nothing is exported: set --origin, --export-dir, or --forwarding"),
     ] {
-        let error = flags(given).unwrap_err();
+        let error = from_flags(given).unwrap_err();
         assert!(error.starts_with(expected), "{error}");
     }
 }
