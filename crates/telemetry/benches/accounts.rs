@@ -30,7 +30,7 @@ fn account_bytes(bencher: Bencher<'_, '_>) {
 #[divan::bench(threads = [1, 2])]
 fn observe_a_duration(bencher: Bencher<'_, '_>) {
     let metrics = Metrics::new();
-    bencher.bench(|| metrics.observe_request(Outcome::Hit, black_box(Duration::from_micros(37))));
+    bencher.bench(|| metrics.observe_requests(Outcome::Hit, black_box(Duration::from_micros(37)), 1));
 }
 
 #[divan::bench]

@@ -1,7 +1,7 @@
 //! The metrics as OpenMetrics text.
 
 use crate::{
-    label::{IndexPhase, Label},
+    label::{IndexPhase, Label, RequestKind},
     metrics::{Metrics, Others},
 };
 use forebay_types::Outcome;
@@ -11,7 +11,7 @@ use prometheus_client::{
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::{Registry, Unit},
 };
-use std::{fmt, sync::atomic::Ordering::Relaxed};
+use std::{fmt, sync::atomic::Ordering::Relaxed, time::Duration};
 
 /// Name (without unit and `_total`), unit and help of a metric family.
 pub(crate) struct Family {
@@ -114,28 +114,32 @@ impl<'l> Page<'_, '_> {
 
     fn origins(&mut self, others: &Others) -> fmt::Result {
         let origins = others.origins.snapshot();
-        let each = || origins.iter().map(|(origin, metrics)| ([("origin", origin.as_str())], metrics));
+        let each = || origins.iter().map(|(origin, metrics)| ([("origin", origin.as_str())], &metrics.0));
         self.counters(
             Family::new("forebay_origin", [Unit::Bytes], "File bytes received from origins"),
-            each().map(|(labels, metrics)| (labels, metrics.bytes())),
+            each().map(|(labels, metrics)| (labels, metrics.bytes.load(Relaxed))),
         )?;
         self.counters(
             Family::new("forebay_origin_requests", [], "Requests sent to origins"),
             each().flat_map(|([origin], metrics)| {
-                metrics.requests().map(move |(kind, count)| ([origin, ("kind", kind.as_str())], count))
+                RequestKind::ALL
+                    .into_iter()
+                    .map(move |kind| ([origin, ("kind", kind.as_str())], metrics.requests.of(kind).load(Relaxed)))
             }),
         )?;
         self.counters(
             Family::new("forebay_origin_errors", [], "Errors of origins"),
-            each().map(|(labels, metrics)| (labels, metrics.errors())),
+            each().map(|(labels, metrics)| (labels, metrics.errors.load(Relaxed))),
         )?;
         self.gauges(
             Family::new("forebay_origin_latency", [Unit::Seconds], "Recent time to the first byte of a read"),
-            each().map(|(labels, metrics)| (labels, metrics.latency().as_secs_f64())),
+            each().map(|(labels, metrics)| {
+                (labels, Duration::from_micros(metrics.latency_us.load(Relaxed)).as_secs_f64())
+            }),
         )?;
         self.gauges(
             Family::new("forebay_origin_rate", [], "Recent throughput from the origin in bytes per second"),
-            each().map(|(labels, metrics)| (labels, metrics.bytes_per_s())),
+            each().map(|(labels, metrics)| (labels, metrics.bytes_per_s.load(Relaxed))),
         )
     }
 

@@ -17,24 +17,14 @@ const FIRST_BOUND_MICROS: u64 = 4;
 const BOUNDED_BUCKETS: usize = 25;
 
 /// Durations in fixed buckets that double from 4 µs to 67 s. An update is two relaxed atomic additions.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct AtomicHistogram {
     buckets: [AtomicU64; BOUNDED_BUCKETS + 1],
     sum_nanos: AtomicU64,
 }
 
-impl Default for AtomicHistogram {
-    fn default() -> Self {
-        Self { buckets: std::array::from_fn(|_| AtomicU64::new(0)), sum_nanos: AtomicU64::new(0) }
-    }
-}
-
 impl AtomicHistogram {
-    pub(crate) fn observe(&self, duration: Duration) {
-        self.observe_many(duration, 1);
-    }
-
-    pub(crate) fn observe_many(&self, duration: Duration, count: u64) {
+    pub(crate) fn observe(&self, duration: Duration, count: u64) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get(bucket_of(nanos)) {
             bucket.fetch_add(count, Ordering::Relaxed);
@@ -89,9 +79,9 @@ mod tests {
     #[test]
     fn observations_add_up() {
         let histogram = AtomicHistogram::default();
-        histogram.observe(Duration::from_micros(3));
-        histogram.observe(Duration::from_millis(1));
-        histogram.observe(Duration::MAX);
+        histogram.observe(Duration::from_micros(3), 1);
+        histogram.observe(Duration::from_millis(1), 1);
+        histogram.observe(Duration::MAX, 1);
         let total: u64 = histogram.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum();
         assert_eq!(total, 3);
         assert_eq!(histogram.buckets.first().unwrap().load(Ordering::Relaxed), 1);

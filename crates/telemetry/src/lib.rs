@@ -5,7 +5,6 @@
 
 mod access_log;
 mod declare;
-mod disks;
 mod exposition;
 mod file_events;
 mod histogram;
@@ -18,7 +17,6 @@ mod readiness;
 mod trace;
 
 pub use access_log::{ACCESS_TARGET, AccessLog};
-pub use disks::DiskGauges;
 pub use file_events::{
     Client, CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, Observers, OpenEvent, OpenPurpose,
     ReadAnswer, ReadEvents, ReadKind, RefusedEvent,
@@ -28,7 +26,7 @@ pub use label::{
     NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo, TlsResult,
 };
 pub use logging::{LogControl, LogError, LogFormat, check_log_filter, init_logging};
-pub use metrics::{CacheLevel, ConnectionGuard, Metrics};
+pub use metrics::{CacheLevel, ConnectionGuard, DiskGauges, Metrics};
 pub use open_handle::OpenHandle;
 pub use origins::{ORIGIN_LABEL_OTHER, ORIGIN_LABELS_MAX, OriginMetrics};
 pub use readiness::Readiness;

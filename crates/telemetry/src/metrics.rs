@@ -2,7 +2,6 @@
 
 use crate::{
     declare::{counter_methods, counter_series, counter_type, declare_metrics},
-    disks::DiskGauges,
     exposition::{Family, Page},
     histogram::AtomicHistogram,
     label::{
@@ -41,6 +40,22 @@ pub struct CacheLevel {
     pub bytes_until_purge: u64,
     /// Inodes that may be added before a purge is due; the largest number if there is no limit.
     pub inodes_until_purge: u64,
+}
+
+/// The exported state of one cache disk.
+#[derive(Clone, Debug)]
+pub struct DiskGauges {
+    /// The directory: the value of the label `disk`.
+    pub path: String,
+    /// Every state a disk can be in, and whether it is the current one.
+    pub states: Vec<(&'static str, bool)>,
+    /// Size of the file system; `None` if unknown.
+    pub total_bytes: Option<u64>,
+    pub free_bytes: Option<u64>,
+    /// Operations that failed because of the disk.
+    pub failures: u64,
+    /// Recent mean time of an operation.
+    pub latency: Duration,
 }
 
 declare_metrics! {
@@ -170,15 +185,10 @@ impl Metrics {
         Self::default()
     }
 
-    /// Counts the time from a read's receipt to the sending of its last byte. A read with several outcomes counts once,
-    /// under the one that comes last in [`Outcome::ALL`].
-    pub fn observe_request(&self, outcome: Outcome, duration: Duration) {
-        self.observe_requests(outcome, duration, 1);
-    }
-
-    /// Observes `count` requests that were answered together, each in `duration`.
+    /// Counts the time from the receipt of `count` reads, answered together, to the sending of the last byte. A read with several
+    /// outcomes counts once, under the one that comes last in [`Outcome::ALL`].
     pub fn observe_requests(&self, outcome: Outcome, duration: Duration, count: u64) {
-        self.0.others.request_seconds.of(outcome).observe_many(duration, count);
+        self.0.others.request_seconds.of(outcome).observe(duration, count);
     }
 
     /// Counts a client connection as open until the guard is dropped.
@@ -245,7 +255,7 @@ impl Metrics {
 
     /// Counts a purge and its duration; `is_met` means that it freed as much as was required.
     pub fn observe_purge(&self, duration: Duration, is_met: bool) {
-        self.0.others.purge_seconds.observe(duration);
+        self.0.others.purge_seconds.observe(duration, 1);
         self.0.purges_unmet.fetch_add(u64::from(!is_met), Relaxed);
     }
 

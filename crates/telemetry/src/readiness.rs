@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn draining_can_be_undone() {
+    fn draining_can_be_undone_and_stopping_is_final() {
         let readiness = Readiness::new();
         assert!(!readiness.is_ready());
         assert!(!readiness.is_draining());
@@ -80,11 +80,6 @@ mod tests {
         assert_eq!((readiness.is_ready(), readiness.is_draining(), readiness.as_str()), (false, true, "draining"));
         readiness.set_ready();
         assert_eq!((readiness.is_ready(), readiness.is_draining(), readiness.as_str()), (true, false, "ready"));
-    }
-
-    #[test]
-    fn stopping_is_final() {
-        let readiness = Readiness::new();
         readiness.set_stopping();
         readiness.set_ready();
         readiness.set_draining();

@@ -20,9 +20,9 @@ fn busy() -> (Metrics, ConnectionGuard) {
     metrics.add_tls_handshake(TlsResult::Done);
     metrics.add_client_request(RequestKind::Readv);
     metrics.add_client_error(Side::Disk);
-    metrics.observe_request(Outcome::Hit, Duration::from_micros(8));
+    metrics.observe_requests(Outcome::Hit, Duration::from_micros(8), 1);
     metrics.observe_requests(Outcome::Coalesced, Duration::from_micros(8), 3);
-    metrics.observe_request(Outcome::Missed, Duration::from_secs(100));
+    metrics.observe_requests(Outcome::Missed, Duration::from_secs(100), 1);
     let origin = metrics.origin(&Endpoint::new("origin.example", 1094).into());
     origin.add_bytes(65536);
     origin.add_request(RequestKind::Pgread);

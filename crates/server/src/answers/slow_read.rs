@@ -86,7 +86,7 @@ impl SlowRead {
     /// Adds the answered read to the metrics.
     pub(crate) fn observe(&self, outcome: Outcome) {
         let duration = forebay_net::clock::monotonic().saturating_duration_since(self.received);
-        self.answer.metrics().observe_request(outcome, duration);
+        self.answer.metrics().observe_requests(outcome, duration, 1);
     }
 }
 

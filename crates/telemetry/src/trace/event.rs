@@ -1,6 +1,6 @@
 //! Events of a traced file, as they are kept until they are written.
 
-use crate::{OpenEvent, ReadAnswer, ReadKind};
+use crate::{Client, ReadAnswer, ReadKind};
 use forebay_types::{ByteRange, Outcome};
 use std::time::Instant;
 
@@ -16,31 +16,13 @@ pub(super) enum Event {
 /// There is one for each read: its size is what a trace costs.
 const _: () = assert!(size_of::<Event>() <= 64, "an event fits a cache line");
 
-/// The facts of an [`OpenEvent`].
+/// The facts of an open.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) at: Instant,
     pub(super) path: String,
     pub(super) size: u64,
-    pub(super) user: String,
-    pub(super) peer: String,
-    pub(super) pid: u32,
-    pub(super) program: String,
-}
-
-impl Opened {
-    pub(super) fn new(event: &OpenEvent<'_>) -> Self {
-        let client = event.client;
-        Self {
-            at: event.at,
-            path: event.lfn.as_str().to_owned(),
-            size: event.size,
-            user: client.user.clone(),
-            peer: client.peer.map_or_else(String::new, |peer| peer.to_string()),
-            pid: client.pid,
-            program: client.program.clone(),
-        }
-    }
+    pub(super) client: Client,
 }
 
 impl Event {
@@ -48,7 +30,7 @@ impl Event {
     pub(super) fn len(&self) -> usize {
         let boxed = match self {
             Self::Open(opened) => {
-                opened.path.len() + opened.user.len() + opened.peer.len() + opened.program.len() + size_of::<Opened>()
+                opened.path.len() + opened.client.user.len() + opened.client.program.len() + size_of::<Opened>()
             }
             Self::Read { .. } => 0,
             Self::ReadVector { elements, .. } => size_of_val::<[ByteRange]>(elements),

@@ -35,10 +35,10 @@ impl<'b> Line<'b> {
         self.begin("open");
         self.text("path", &open.path);
         self.number("size", open.size);
-        self.text("user", &open.user);
-        self.text("peer", &open.peer);
-        self.number("pid", u64::from(open.pid));
-        self.text("app", &open.program);
+        self.text("user", &open.client.user);
+        self.text("peer", &open.client.peer.map_or_else(String::new, |peer| peer.to_string()));
+        self.number("pid", u64::from(open.client.pid));
+        self.text("app", &open.client.program);
     }
 
     fn read(&mut self, kind: ReadKind, range: ByteRange, answer: &ReadAnswer) {

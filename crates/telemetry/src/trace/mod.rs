@@ -150,7 +150,8 @@ impl Trace {
         let shared = Arc::clone(&self.0);
         let waiting = Mutex::new(Waiting { events: Vec::new(), len: 0, since: event.at });
         let file = TracedFile { shared, number, waiting };
-        file.add(Event::Open(Box::new(Opened::new(event))), event.at);
+        let (path, client) = (event.lfn.as_str().to_owned(), event.client.clone());
+        file.add(Event::Open(Box::new(Opened { at: event.at, path, size: event.size, client })), event.at);
         Some(file)
     }
 
