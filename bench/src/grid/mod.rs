@@ -87,9 +87,10 @@ impl Grid {
         trust.add_authorities(&authority_pem)?;
         let trust = Arc::new(trust);
         let settings = |credential| {
-            let settings = GsiClientSettings::new(Arc::new(credential), Arc::clone(&trust), TrustRules::default());
+            let mut settings = GsiClientSettings::new(Arc::new(credential), Arc::clone(&trust), TrustRules::default());
             // Reference servers of version 5 send weak groups.
-            Arc::new(settings.allow_weak_groups(true))
+            settings.allow_weak_groups = true;
+            Arc::new(settings)
         };
         let user = Credential::from_pem(&user.certificate.to_pem()?, &user.key.private_key_to_pem_pkcs8()?)?;
         let proxy = make_proxy(&user, LIFETIME_S, UnixTime(clock::now_unix()))?;

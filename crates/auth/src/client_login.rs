@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn with_token() -> Credentials {
-        Credentials::of_nobody("cache").with_token(Token::parse(b"a.b.c").unwrap())
+        Credentials::anonymous("cache").with_token(Token::parse(b"a.b.c").unwrap())
     }
 
     const NOW: UnixTime = UnixTime(1_790_000_000);
@@ -231,15 +231,15 @@ mod tests {
 
     #[test]
     fn a_server_that_accepts_before_it_has_proven_itself_is_not_believed() {
-        assert!(login("&P=unix", Credentials::of_nobody("cache"), false).finish().unwrap().is_none());
-        let mut login = login("&P=krb5,a@b", Credentials::of_nobody("cache"), false);
+        assert!(login("&P=unix", Credentials::anonymous("cache"), false).finish().unwrap().is_none());
+        let mut login = login("&P=krb5,a@b", Credentials::anonymous("cache"), false);
         let error = login.begin_next(NOW).unwrap_err().to_string();
         assert!(error.contains("krb5") && error.contains("known"), "{error}");
     }
 
     #[test]
     fn a_server_whose_challenge_makes_no_sense_gets_no_weaker_proof() {
-        let mut login = login("&P=unix&P=host", Credentials::of_nobody("cache"), false);
+        let mut login = login("&P=unix&P=host", Credentials::anonymous("cache"), false);
         login.begin_next(NOW).unwrap();
         assert!(login.answer(b"more", NOW).unwrap_err().to_string().contains("unix: it asks for more"));
     }

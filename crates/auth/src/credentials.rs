@@ -41,7 +41,7 @@ pub trait CredentialSource: Send + Sync + fmt::Debug {
 impl Credentials {
     /// A user name without proof, for servers that request one.
     #[must_use]
-    pub fn of_nobody(user: &str) -> Self {
+    pub fn anonymous(user: &str) -> Self {
         let nothing = Self {
             user: user.to_owned(),
             gsi: None,
@@ -59,7 +59,7 @@ impl Credentials {
     /// attribute them to us, although the client chose them.
     #[must_use]
     pub fn of_client() -> Self {
-        Self { proves_only: true, ..Self::of_nobody("") }.named("of a client", b"")
+        Self { proves_only: true, ..Self::anonymous("") }.named("of a client", b"")
     }
 
     /// The same with a certificate or proxy.
@@ -67,8 +67,7 @@ impl Credentials {
     /// # Errors
     /// When the crypto library fails.
     pub fn with_certificate(self, gsi: Arc<GsiClientSettings>) -> Result<Self, ErrorStack> {
-        let chain = gsi.credential().chain().to_pem()?;
-        let ends = gsi.credential().valid_until();
+        let (chain, ends) = (gsi.credential.chain().to_pem()?, gsi.credential.valid_until());
         Ok(Self { gsi: Some(gsi), ..self }.named("gsi", &chain).ending(Some(ends)))
     }
 
@@ -168,19 +167,19 @@ mod tests {
 
     #[test]
     fn credentials_that_prove_different_things_have_different_names() {
-        let nobody = || Credentials::of_nobody("cache");
-        let (one, other) = (nobody().with_token(token("a.b.c")), nobody().with_token(token("a.b.d")));
+        let anonymous = || Credentials::anonymous("cache");
+        let (one, other) = (anonymous().with_token(token("a.b.c")), anonymous().with_token(token("a.b.d")));
         assert_ne!(one.name(), other.name());
-        assert_ne!(one.name(), nobody().name());
-        assert_eq!(one.name(), nobody().with_token(token("a.b.c")).name());
-        assert_ne!(nobody().name(), Credentials::of_nobody("other").name(), "servers tell users apart");
-        assert_ne!(Credentials::of_nobody("").name(), Credentials::of_client().name());
-        assert!(one.prove_something() && !nobody().prove_something());
+        assert_ne!(one.name(), anonymous().name());
+        assert_eq!(one.name(), anonymous().with_token(token("a.b.c")).name());
+        assert_ne!(anonymous().name(), Credentials::anonymous("other").name(), "servers tell users apart");
+        assert_ne!(Credentials::anonymous("").name(), Credentials::of_client().name());
+        assert!(one.prove_something() && !anonymous().prove_something());
     }
 
     #[test]
     fn secrets_are_not_shown_and_tokens_do_not_travel_in_clear() {
-        let credentials = Credentials::of_nobody("cache").with_token(token("a.secret.c"));
+        let credentials = Credentials::anonymous("cache").with_token(token("a.secret.c"));
         assert!(!format!("{credentials:?}").contains("secret"));
         assert!(credentials.token_for(true, false).is_some());
         assert!(credentials.token_for(false, false).is_none());

@@ -180,7 +180,7 @@ impl Bindings {
         let bound = self.bindings.iter().find(is_for).map(|binding| binding.protocols.as_slice());
         let wanted = bound.unwrap_or(configured);
         if wanted.is_empty() {
-            return Permitted::Everybody;
+            return Permitted::All;
         }
         let is_possible =
             |protocol: &SecurityProtocol| configured.contains(protocol) && (is_tls || !protocol.needs_tls());
@@ -191,7 +191,7 @@ impl Bindings {
 /// The authentication that a client needs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Permitted {
-    Everybody,
+    All,
     /// With one of these protocols; if there are none, the client is refused.
     Only(Vec<SecurityProtocol>),
 }
@@ -272,7 +272,7 @@ mod tests {
         ])
         .unwrap();
         let permitted = |address: &str, host, is_tls| bindings.permitted(address, host, &[Ztn, Gsi, Sss], is_tls);
-        assert_eq!(permitted("192.0.2.1", Some("wn1.site.org"), true), Permitted::Everybody);
+        assert_eq!(permitted("192.0.2.1", Some("wn1.site.org"), true), Permitted::All);
         assert_eq!(permitted("::1", Some("Wn1.Site.org"), true), Permitted::Only(vec![Sss, Ztn]));
         assert_eq!(permitted("::1", Some("wn1.site.org"), false), Permitted::Only(vec![Sss]));
         assert_eq!(permitted("::1", Some("ui.site.org"), true), Permitted::Only(vec![Gsi]));
@@ -285,7 +285,7 @@ mod tests {
         let only_tokens = Binding { hosts: "*".to_owned(), protocols: vec![Ztn] };
         let bindings = Bindings::new(vec![only_tokens]).unwrap();
         assert_eq!(bindings.permitted("::1", None, &[Ztn, Gsi], false), Permitted::Only(vec![]));
-        assert_eq!(Bindings::default().permitted("::1", None, &[], false), Permitted::Everybody);
+        assert_eq!(Bindings::default().permitted("::1", None, &[], false), Permitted::All);
     }
 
     proptest! {

@@ -18,19 +18,15 @@ pub enum SessionCipher {
     Aes256Cbc,
 }
 
+/// Length of the initialisation vector in bytes, of both ciphers.
+pub(crate) const VECTOR_LEN: usize = 16;
+
 impl SessionCipher {
     /// Length of the key in bytes.
     pub const fn key_len(self) -> usize {
         match self {
             Self::Aes128Cbc => 16,
             Self::Aes256Cbc => 32,
-        }
-    }
-
-    /// Length of the initialisation vector in bytes.
-    pub const fn iv_len(self) -> usize {
-        match self {
-            Self::Aes128Cbc | Self::Aes256Cbc => 16,
         }
     }
 
@@ -114,13 +110,13 @@ impl SessionKey {
         if text.len() > SEALED_LEN_MAX {
             return Err(SessionKeyError::TooLong { len: text.len() });
         }
-        let mut vector = vec![0; self.cipher.iv_len()];
+        let mut vector = [0; VECTOR_LEN];
         if self.init_vector == InitVector::Sent {
             rand_bytes(&mut vector)?;
         }
         let sealed = symm::encrypt(self.cipher.openssl(), &self.key, Some(&vector), text)?;
         match self.init_vector {
-            InitVector::Sent => Ok([vector, sealed].concat()),
+            InitVector::Sent => Ok([vector.as_slice(), &sealed].concat()),
             InitVector::Zero => Ok(sealed),
         }
     }
@@ -133,9 +129,9 @@ impl SessionKey {
         if sealed.len() > SEALED_LEN_MAX {
             return Err(SessionKeyError::TooLong { len: sealed.len() });
         }
-        let zeros = vec![0; self.cipher.iv_len()];
+        let zeros = [0; VECTOR_LEN];
         let (vector, text) = match self.init_vector {
-            InitVector::Sent => sealed.split_at_checked(self.cipher.iv_len()).ok_or(SessionKeyError::NotOurs)?,
+            InitVector::Sent => sealed.split_at_checked(VECTOR_LEN).ok_or(SessionKeyError::NotOurs)?,
             InitVector::Zero => (zeros.as_slice(), sealed),
         };
         let text = symm::decrypt(self.cipher.openssl(), &self.key, Some(vector), text);

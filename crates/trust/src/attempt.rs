@@ -68,14 +68,10 @@ impl Refusal {
 
 impl Attempt {
     pub(crate) fn new(gate: &Arc<Gate>, protocol: SecurityProtocol, client: &ClientFacts) -> Result<Self, Refusal> {
-        let gsi = match protocol {
-            SecurityProtocol::Gsi => {
-                let settings = gate.gsi_settings();
-                Some(GsiServer::new(
-                    settings.ok_or_else(|| Refusal::new(protocol, "it is not configured on this server"))?,
-                ))
-            }
-            _ => None,
+        let gsi = if protocol == SecurityProtocol::Gsi {
+            Some(GsiServer::new(gate.gsi_settings().ok_or_else(|| not_configured(protocol))?))
+        } else {
+            None
         };
         Ok(Self { gate: Arc::clone(gate), protocol, client: client.clone(), gsi })
     }
@@ -87,69 +83,57 @@ impl Attempt {
 
     /// Handles a message of the client. May compute for milliseconds: do not call it on a thread that must not block.
     #[must_use]
-    pub fn handle(mut self: Box<Self>, message: &[u8], now: UnixTime) -> Step {
-        let host = self.client.address.ip().to_string();
-        let known = Proof::of;
-        let proven = match self.protocol {
-            SecurityProtocol::Gsi => return self.handle_gsi(message, now),
-            SecurityProtocol::Sss => match self.handle_sss(message, &host, now) {
-                Ok(SssStep::Answer(answer)) => return Step::Continue(self, answer),
-                Ok(SssStep::Done(identity)) => Ok(known(*identity)),
-                Err(refusal) => Err(refusal),
-            },
+    pub fn handle(self: Box<Self>, message: &[u8], now: UnixTime) -> Step {
+        self.examine(message, now).unwrap_or_else(Step::Refused)
+    }
+
+    fn examine(mut self: Box<Self>, message: &[u8], now: UnixTime) -> Result<Step, Refusal> {
+        let (protocol, host) = (self.protocol, self.client.address.ip().to_string());
+        let refused = |error: &dyn fmt::Display| Refusal::new(protocol, error);
+        let proof = match protocol {
+            SecurityProtocol::Gsi => {
+                let gsi = self.gsi.as_mut().ok_or_else(|| refused(&"the handshake is over"))?;
+                match gsi.handle(message, now).map_err(|error| refused(&error))? {
+                    ServerStep::Continue(answer) => return Ok(Step::Continue(self, answer)),
+                    ServerStep::Done(peer) => self.admit(*peer, now)?,
+                }
+            }
+            SecurityProtocol::Sss => {
+                let keytab = self.gate.keytab.as_ref().ok_or_else(|| not_configured(protocol))?.get();
+                let peer = SssPeer { address: self.client.address, host: &host };
+                let (seen, login) = (&self.gate.sss_seen, &self.client.login);
+                let step = verify_sss_message(message, &keytab, SSS_LIFETIME_S, seen, &peer, login, now);
+                match step.map_err(|error| refused(&error))? {
+                    SssStep::Answer(answer) => return Ok(Step::Continue(self, answer)),
+                    SssStep::Done(identity) => Proof::of(*identity),
+                }
+            }
             SecurityProtocol::Ztn => {
-                parse_ztn_message(message).map_err(|error| Refusal::new(self.protocol, error)).and_then(|token| {
-                    let identity = self.gate.bearer_at_login(&token, &self.client, now)?;
-                    let credentials = self.gate.credentials_of_bearer(token);
-                    Ok(Proof { credentials, ..Proof::of(identity) })
-                })
+                let token = parse_ztn_message(message).map_err(|error| refused(&error))?;
+                let identity = self.gate.bearer_at_login(&token, &self.client, now)?;
+                Proof { credentials: self.gate.credentials_of_bearer(token), ..Proof::of(identity) }
             }
-            SecurityProtocol::Unix => {
-                parse_unix_message(message, &host).map_err(|error| Refusal::new(self.protocol, error)).map(known)
-            }
-            SecurityProtocol::Host => Ok(known(Identity::of(Method::Host, &host))),
-            SecurityProtocol::Tls => {
-                Err(Refusal::new(self.protocol, "certificates are exchanged in the TLS handshake"))
-            }
+            SecurityProtocol::Unix => Proof::of(parse_unix_message(message, &host).map_err(|error| refused(&error))?),
+            SecurityProtocol::Host => Proof::of(Identity::of(Method::Host, &host)),
+            SecurityProtocol::Tls => return Err(refused(&"certificates are exchanged in the TLS handshake")),
         };
-        self.gsi = None;
-        match proven {
-            Ok(proof) => Step::Done(Box::new(proof)),
-            Err(refusal) => Step::Refused(refusal),
-        }
-    }
-
-    fn handle_gsi(mut self: Box<Self>, message: &[u8], now: UnixTime) -> Step {
-        let refused = |reason: &dyn fmt::Display| Step::Refused(Refusal::new(SecurityProtocol::Gsi, reason));
-        let Some(gsi) = &mut self.gsi else { return refused(&"the handshake is over") };
-        match gsi.handle(message, now) {
-            Ok(ServerStep::Continue(answer)) => Step::Continue(self, answer),
-            Ok(ServerStep::Done(peer)) => match self.admit(*peer, now) {
-                Ok(proof) => Step::Done(Box::new(proof)),
-                Err(refusal) => Step::Refused(refusal),
-            },
-            Err(error) => refused(&error),
-        }
-    }
-
-    fn handle_sss(&self, message: &[u8], host: &str, now: UnixTime) -> Result<SssStep, Refusal> {
-        let refused = |reason: &dyn fmt::Display| Refusal::new(SecurityProtocol::Sss, reason);
-        let keytab = self.gate.keytab.as_ref().ok_or_else(|| refused(&"it is not configured on this server"))?.get();
-        let peer = SssPeer { address: self.client.address, host };
-        verify_sss_message(message, &keytab, SSS_LIFETIME_S, &self.gate.sss_seen, &peer, &self.client.login, now)
-            .map_err(|error| refused(&error))
+        Ok(Step::Done(Box::new(proof)))
     }
 
     /// The identity of a client with a valid certificate.
     fn admit(&self, peer: GsiPeer, now: UnixTime) -> Result<Proof, Refusal> {
         let protocol = SecurityProtocol::Gsi;
-        let grid =
-            self.gate.grid.as_ref().ok_or_else(|| Refusal::new(protocol, "it is not configured on this server"))?;
+        let grid = self.gate.grid.as_ref().ok_or_else(|| not_configured(protocol))?;
         let proof = self.gate.owner(grid, &peer.chain, protocol, &self.client, now)?;
-        if let Some(reason) = &peer.delegation_refusal {
+        if let Some(Err(reason)) = &peer.delegated {
             tracing::info!(client = %self.client.address, reason, "the client did not delegate a proxy");
         }
-        let credentials = self.gate.credentials_of_delegate(peer.delegated);
+        let proxy = peer.delegated.and_then(Result::ok).map(Arc::new);
+        let credentials = proxy.and_then(|proxy| self.gate.origins.of_client(Some(proxy), None));
         Ok(Proof { session_key: Some(peer.session_key), credentials, ..proof })
     }
+}
+
+fn not_configured(protocol: SecurityProtocol) -> Refusal {
+    Refusal::new(protocol, "it is not configured on this server")
 }

@@ -77,7 +77,7 @@ impl Authorities {
     pub fn watch(path: &Path) -> Result<ReloadingFile<Self>, LoadError> {
         let directory = path.to_owned();
         let last_good = Mutex::new(LastGood::default());
-        ReloadingFile::read(vec![path.to_owned()], move |_| last_good.lock().read(&directory))
+        ReloadingFile::read(vec![path.to_owned()], move || last_good.lock().read(&directory))
     }
 }
 
@@ -92,7 +92,8 @@ impl LastGood {
         for (kind, path) in files {
             match add(&mut anchors, kind, &path) {
                 Ok(kept) => good.extend(kept.map(|kept| (path, kept))),
-                Err(reason) => {
+                Err(error) => {
+                    let reason = error.to_string();
                     let kept = self.files.get(&path).cloned();
                     self.tell(&path, &reason, kept.is_some());
                     good.extend(kept.map(|kept| (path.clone(), kept.add_to(&mut anchors))));
@@ -133,24 +134,20 @@ impl Kept {
 }
 
 /// Adds the content of the file at `path`, if it is of a known type; returns the fault otherwise.
-fn add(anchors: &mut TrustAnchors, kind: Kind, path: &Path) -> Result<Option<Kept>, String> {
-    if kind == Kind::Other {
-        return Ok(None);
-    }
-    let bytes = read(path).map_err(|error| error.to_string())?;
-    match kind {
-        Kind::Certificate => anchors.add_authorities(&bytes).map(|_| None).map_err(|error| error.to_string()),
-        Kind::Crl => anchors.add_crl(&bytes).map(|list| Some(Kept::Crl(list))).map_err(|error| error.to_string()),
-        Kind::SigningPolicy => anchors
-            .add_signing_policy(&bytes)
-            .map(|policy| Some(Kept::SigningPolicy(policy)))
-            .map_err(|error| error.to_string()),
-        Kind::Other => Ok(None),
-    }
+fn add(anchors: &mut TrustAnchors, kind: Kind, path: &Path) -> Result<Option<Kept>, LoadError> {
+    Ok(match kind {
+        Kind::Certificate => {
+            anchors.add_authorities(&read(path)?)?;
+            None
+        }
+        Kind::Crl => Some(Kept::Crl(anchors.add_crl(&read(path)?)?)),
+        Kind::SigningPolicy => Some(Kept::SigningPolicy(anchors.add_signing_policy(&read(path)?)?)),
+        Kind::Other => None,
+    })
 }
 
 fn kind_of(path: &Path) -> Kind {
-    let Some(extension) = path.extension().and_then(|extension| extension.to_str()) else { return Kind::Other };
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match extension {
         "pem" => Kind::Certificate,

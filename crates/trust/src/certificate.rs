@@ -25,7 +25,7 @@ impl Gate {
         let permitted = self.permitted(client);
         let is_permitted = matches!(&permitted, Permitted::Only(these) if these.contains(&SecurityProtocol::Tls));
         let grid = self.grid.as_ref().filter(|_| is_permitted)?;
-        let trusted = grid.authorities().anchors.verify(chain, &self.options.trust, now);
+        let trusted = grid.authorities.get().anchors.verify(chain, &self.options.trust, now);
         let owner = trusted.map_err(|error| Refusal::new(SecurityProtocol::Tls, error));
         let owner = owner.and_then(|()| self.owner(grid, chain, SecurityProtocol::Tls, client, now));
         Some(owner)
@@ -63,7 +63,7 @@ impl Gate {
         if self.options.voms == VomsUse::Ignore {
             return Attributes::default();
         }
-        let (authorities, organizations) = (grid.authorities(), grid.organizations.get());
+        let (authorities, organizations) = (grid.authorities.get(), grid.organizations.get());
         let site = VomsSite {
             dir: &organizations.dir,
             trust: &authorities.anchors,

@@ -11,8 +11,8 @@ use crate::{
     reloading_file::{LoadError, ReloadingFile},
 };
 use forebay_auth::{
-    Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams, SssSeen, Token,
-    TokenError, UnixTime, VerifiedTokens, ZtnParams,
+    Credentials, Decision, Identity, Issuers, KeySet, Keytab, Offer, Permitted, Right, SecurityProtocol, SssParams,
+    SssSeen, Token, TokenError, UnixTime, VerifiedTokens, ZtnParams,
     gsi::{GsiServerSettings, SharedHalf},
     write_offers,
     x509::Credential,
@@ -64,7 +64,7 @@ const VERIFIED_MAX: usize = 16_384;
 #[derive(Debug)]
 pub(crate) struct GridFiles {
     credential: ReloadingFile<Arc<Credential>>,
-    authorities: ReloadingFile<Authorities>,
+    pub(crate) authorities: ReloadingFile<Authorities>,
     pub(crate) organizations: ReloadingFile<Organizations>,
     half: Arc<SharedHalf>,
 }
@@ -112,19 +112,8 @@ impl Gate {
             }
             issuer_keys.push(opened);
         }
-        let issuers = RwLock::new(Arc::new(issuers));
-        let gate = Self {
-            options,
-            host: files.host.clone(),
-            origins: Arc::new(OriginCredentials::none("")),
-            grid,
-            keytab,
-            sss_seen: SssSeen::default(),
-            issuers,
-            key_files,
-            issuer_keys,
-            verified: Self::none_verified(),
-        };
+        let (host, issuers) = (files.host.clone(), RwLock::new(Arc::new(issuers)));
+        let gate = Self { options, host, grid, keytab, issuers, key_files, issuer_keys, ..Self::wide_open() };
         gate.take_keys();
         Ok(gate)
     }
@@ -142,12 +131,27 @@ impl Gate {
             issuers: RwLock::default(),
             key_files: Vec::new(),
             issuer_keys: Vec::new(),
-            verified: Self::none_verified(),
+            verified: Mutex::new(VerifiedTokens::new(VERIFIED_MAX)),
         }
     }
 
-    fn none_verified() -> Mutex<VerifiedTokens> {
-        Mutex::new(VerifiedTokens::new(VERIFIED_MAX))
+    /// Lets clients delegate the credentials that `origins` may use in their name.
+    #[must_use]
+    pub fn delegating_to(mut self, origins: Arc<OriginCredentials>) -> Self {
+        self.origins = origins;
+        self
+    }
+
+    /// Whether credentials of clients are used towards origins.
+    #[must_use]
+    pub fn uses_client_credentials(&self) -> bool {
+        self.origins.use_those_of_clients()
+    }
+
+    /// Credentials for origins of a client with a token.
+    #[must_use]
+    pub fn credentials_of_bearer(&self, token: Token) -> Option<Arc<Credentials>> {
+        self.origins.of_client(None, Some(token))
     }
 
     #[must_use]
@@ -200,7 +204,7 @@ impl Gate {
             let gate = Arc::clone(&self);
             tasks.spawn(async move {
                 if let Some(issuer) = gate.issuer_keys.get(number) {
-                    issuer.keep_current(|keys| gate.set_keys(issuer.url(), keys)).await;
+                    issuer.keep_current(|keys| gate.set_keys(&issuer.url, keys)).await;
                 }
             });
         }
@@ -243,8 +247,7 @@ impl Gate {
             SecurityProtocol::Gsi => self.gsi_settings()?.offer(),
             SecurityProtocol::Ztn => ZtnParams::default().to_text(),
             SecurityProtocol::Sss => {
-                let params = SssParams { is_v2: true, lifetime_seconds: SSS_LIFETIME_S, keytab: String::new() };
-                params.to_text()
+                SssParams { is_v2: true, lifetime_seconds: SSS_LIFETIME_S, keytab: String::new() }.to_text()
             }
             SecurityProtocol::Unix | SecurityProtocol::Host => String::new(),
             SecurityProtocol::Tls => return None,
@@ -348,7 +351,7 @@ impl Gate {
         error.asks_for_keys()?;
         let issuers = self.issuers();
         let issuer = issuers.issuer_of(token)?;
-        self.issuer_keys.iter().find(|keys| keys.url() == issuer.url)
+        self.issuer_keys.iter().find(|keys| keys.url == issuer.url)
     }
 
     #[must_use]
@@ -366,26 +369,21 @@ impl Gate {
 impl GridFiles {
     fn open(credential: &(PathBuf, PathBuf), ca_dir: &Path, voms_dir: &Path) -> Result<Self, LoadError> {
         let (certificate, key) = credential.clone();
-        let credential = ReloadingFile::read(vec![certificate.clone(), key.clone()], move |_| {
-            let credential = Credential::from_pem(&read(&certificate)?, &read_secret(&key, true)?)?;
-            Ok(Arc::new(credential))
+        let credential = ReloadingFile::read(vec![certificate.clone(), key.clone()], move || {
+            Ok(Arc::new(Credential::from_pem(&read(&certificate)?, &read_secret(&key, true)?)?))
         })?;
         let authorities = Authorities::watch(ca_dir)?;
         let organizations = Organizations::watch(voms_dir)?;
         Ok(Self { credential, authorities, organizations, half: Arc::default() })
     }
-
-    pub(crate) fn authorities(&self) -> Arc<Authorities> {
-        self.authorities.get()
-    }
 }
 
 fn watch_keytab(path: &Path) -> Result<ReloadingFile<Keytab>, LoadError> {
     let file = path.to_owned();
-    ReloadingFile::read(vec![path.to_owned()], move |_| Ok(Keytab::parse(&read_secret(&file, true)?)?))
+    ReloadingFile::read(vec![path.to_owned()], move || Ok(Keytab::parse(&read_secret(&file, true)?)?))
 }
 
 fn watch_keys(path: &Path) -> Result<ReloadingFile<KeySet>, LoadError> {
     let file = path.to_owned();
-    ReloadingFile::read(vec![path.to_owned()], move |_| Ok(KeySet::parse(&read(&file)?)?))
+    ReloadingFile::read(vec![path.to_owned()], move || Ok(KeySet::parse(&read(&file)?)?))
 }

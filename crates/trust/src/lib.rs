@@ -4,7 +4,6 @@
 mod attempt;
 mod authorities;
 mod certificate;
-mod delegation;
 mod files;
 mod gate;
 mod issuer_keys;
@@ -23,4 +22,4 @@ pub use issuer_keys::{
 pub use options::{SecurityOptions, VomsUse};
 pub use organizations::Organizations;
 pub use origin_credentials::{CredentialOptions, CredentialRule, OriginCredentials, OriginProof, UserCredentials};
-pub use reloading_file::{LoadError, Refreshed, ReloadingFile};
+pub use reloading_file::{LoadError, ReloadingFile};

@@ -2,7 +2,7 @@
 
 use crate::{
     authorities::Fault,
-    files::{FileError, list, read},
+    files::{list, read},
     reloading_file::{LoadError, ReloadingFile},
 };
 use forebay_auth::voms::VomsDir;
@@ -45,21 +45,20 @@ impl Organizations {
     /// As for [`Organizations::read`].
     pub fn watch(path: &Path) -> Result<ReloadingFile<Self>, LoadError> {
         let directory = path.to_owned();
-        ReloadingFile::read(vec![path.to_owned()], move |_| Self::read(&directory))
+        ReloadingFile::read(vec![path.to_owned()], move || Self::read(&directory))
     }
 
     fn add(&mut self, organization: &str, path: PathBuf) {
-        let told = |error: FileError| error.to_string();
-        let added = match path.extension().and_then(|extension| extension.to_str()) {
-            Some("lsc") => read(&path)
-                .map_err(told)
-                .and_then(|bytes| self.dir.add_lsc(organization, &bytes).map_err(|error| error.to_string())),
-            Some("pem") => read(&path)
-                .map_err(told)
-                .and_then(|bytes| self.dir.add_certificates(organization, &bytes).map_err(|error| error.to_string())),
-            _ => Ok(()),
+        let add = |kind: &str| -> Result<(), LoadError> {
+            match kind {
+                "lsc" => Ok(self.dir.add_lsc(organization, &read(&path)?)?),
+                "pem" => Ok(self.dir.add_certificates(organization, &read(&path)?)?),
+                _ => Ok(()),
+            }
         };
-        if let Err(reason) = added {
+        let added = path.extension().and_then(|extension| extension.to_str()).map_or(Ok(()), add);
+        if let Err(error) = added {
+            let reason = error.to_string();
             self.faults.push(Fault { path, reason });
         }
     }

@@ -4,7 +4,7 @@ use crate::files::Fingerprint;
 use parking_lot::{Mutex, RwLock};
 use std::{fmt, path::PathBuf, sync::Arc};
 
-type Load<T> = Box<dyn Fn(&[PathBuf]) -> Result<T, LoadError> + Send + Sync>;
+type Load<T> = Box<dyn Fn() -> Result<T, LoadError> + Send + Sync>;
 
 /// Why a value could not be read: the file, and a remedy.
 pub type LoadError = Box<dyn std::error::Error + Send + Sync>;
@@ -18,29 +18,18 @@ pub struct ReloadingFile<T> {
     seen: Mutex<Fingerprint>,
 }
 
-/// Result of a reload.
-#[derive(Debug)]
-pub enum Refreshed {
-    /// The files are unchanged.
-    Same,
-    /// The files had changed and were read.
-    Read,
-    /// The files had changed and are unusable: the old value stays.
-    Failed(LoadError),
-}
-
 impl<T> ReloadingFile<T> {
-    /// Reads a value from `paths` by `load`. Blocks on the disk.
+    /// Reads a value by `load`, again when one of `paths` changes. Blocks on the disk.
     ///
     /// # Errors
     /// The error of `load`.
     pub fn read(
         paths: Vec<PathBuf>,
-        load: impl Fn(&[PathBuf]) -> Result<T, LoadError> + Send + Sync + 'static,
+        load: impl Fn() -> Result<T, LoadError> + Send + Sync + 'static,
     ) -> Result<Self, LoadError> {
         // Before the files are read: a change during the read is detected later.
         let seen = Fingerprint::of(&paths);
-        let current = RwLock::new(Arc::new(load(&paths)?));
+        let current = RwLock::new(Arc::new(load()?));
         Ok(Self { paths, load: Box::new(load), current, seen: Mutex::new(seen) })
     }
 
@@ -48,37 +37,29 @@ impl<T> ReloadingFile<T> {
         Arc::clone(&self.current.read())
     }
 
-    /// Reloads the value if its files have changed. Blocks on the disk.
-    pub fn refresh(&self) -> Refreshed {
+    /// Reloads the value if its files have changed, and returns whether they had. If they are unusable, the old value stays. Blocks on
+    /// the disk.
+    fn refresh(&self) -> Result<bool, LoadError> {
         let mut seen = self.seen.lock();
         let now = Fingerprint::of(&self.paths);
         if *seen == now {
-            return Refreshed::Same;
+            return Ok(false);
         }
         *seen = now;
-        match (self.load)(&self.paths) {
-            Ok(value) => {
-                *self.current.write() = Arc::new(value);
-                Refreshed::Read
-            }
-            Err(error) => Refreshed::Failed(error),
-        }
+        *self.current.write() = Arc::new((self.load)()?);
+        Ok(true)
     }
 
-    /// Like [`ReloadingFile::refresh`], with log messages. Returns whether there is a new value.
+    /// Reloads the value if its files have changed, and logs it. Returns whether there is a new value. Blocks on the disk.
     pub fn refresh_and_log(&self) -> bool {
         let files = self.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-        match self.refresh() {
-            Refreshed::Same => false,
-            Refreshed::Read => {
-                tracing::info!(files, "changed file reloaded");
-                true
-            }
-            Refreshed::Failed(error) => {
-                tracing::error!(files, %error, "changed file is unusable; the old content stays in use");
-                false
-            }
+        let refreshed = self.refresh();
+        match &refreshed {
+            Ok(false) => {}
+            Ok(true) => tracing::info!(files, "changed file reloaded"),
+            Err(error) => tracing::error!(files, %error, "changed file is unusable; the old content stays in use"),
         }
+        refreshed.unwrap_or(false)
     }
 }
 
@@ -93,12 +74,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn number(paths: &[PathBuf]) -> Result<u32, LoadError> {
-        let mut sum = 0;
-        for path in paths {
-            sum += fs::read_to_string(path)?.trim().parse::<u32>()?;
-        }
-        Ok(sum)
+    fn number(path: PathBuf) -> Result<ReloadingFile<u32>, LoadError> {
+        ReloadingFile::read(vec![path.clone()], move || Ok(fs::read_to_string(&path)?.trim().parse()?))
     }
 
     #[test]
@@ -106,23 +83,23 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("number");
         fs::write(&path, "1").unwrap();
-        let watched = ReloadingFile::read(vec![path.clone()], number).unwrap();
-        assert!(matches!(watched.refresh(), Refreshed::Same));
+        let watched = number(path.clone()).unwrap();
+        assert!(!watched.refresh().unwrap());
         fs::write(&path, "22").unwrap();
-        assert_eq!(*watched.get(), 1, "nobody has looked yet");
-        assert!(matches!(watched.refresh(), Refreshed::Read));
+        assert_eq!(*watched.get(), 1, "it was not refreshed yet");
+        assert!(watched.refresh().unwrap());
         assert_eq!(*watched.get(), 22);
         fs::write(&path, "not a number").unwrap();
-        assert!(matches!(watched.refresh(), Refreshed::Failed(_)));
-        assert!(matches!(watched.refresh(), Refreshed::Same), "it is told once");
+        assert!(watched.refresh().is_err());
+        assert!(!watched.refresh().unwrap(), "it is reported once");
         assert_eq!(*watched.get(), 22);
         fs::write(&path, "333").unwrap();
-        assert!(matches!(watched.refresh(), Refreshed::Read));
+        assert!(watched.refresh().unwrap());
         assert_eq!(*watched.get(), 333);
     }
 
     #[test]
     fn the_first_read_must_succeed() {
-        assert!(ReloadingFile::read(vec![PathBuf::from("/no/such/file")], number).is_err());
+        assert!(number(PathBuf::from("/no/such/file")).is_err());
     }
 }

@@ -7,7 +7,7 @@ use crate::gsi::peer::rsa_of;
 use crate::gsi::secret::{CIPHERS, Tag, TagForm, cipher_of, open_main, sign_tag, text_of};
 use crate::gsi::{GSI_VERSION, GSI_VERSION_MIN, GSI_VERSION_SIGNED, HANDSHAKE_S_MAX, raw_rsa};
 use crate::x509::{Chain, Credential, TrustAnchors, TrustRules, check_host, sign_request};
-use crate::{InitVector, SessionCipher, SessionKey, UnixTime};
+use crate::{InitVector, SessionCipher, SessionKey, UnixTime, session_key::VECTOR_LEN};
 use openssl::pkey::Public;
 use openssl::rsa::Rsa;
 use std::sync::Arc;
@@ -27,56 +27,27 @@ const DIGESTS: [&str; 3] = ["sha256", "sha1", "md5"];
 /// Settings of a client for its handshakes with one kind of server.
 #[derive(Debug)]
 pub struct GsiClientSettings {
-    credential: Arc<Credential>,
-    trust: Arc<TrustAnchors>,
-    rules: TrustRules,
-    allow_weak_groups: bool,
-    allow_unsigned: bool,
-    allow_delegation: bool,
-    groups: KnownGroups,
+    pub credential: Arc<Credential>,
+    pub trust: Arc<TrustAnchors>,
+    /// Requirements for servers.
+    pub rules: TrustRules,
+    /// Whether Diffie-Hellman groups from 512 bits on are accepted: XRootD 5 and dCache send such. An attacker who records the traffic
+    /// can then compute the key, and learns the certificates and the key for signed requests, but not the private key of the credential.
+    pub allow_weak_groups: bool,
+    /// Whether servers of versions before 10400 are accepted, whose keys an attacker on the way can exchange.
+    pub allow_unsigned: bool,
+    /// Whether a proxy is signed for a server that asks.
+    pub allow_delegation: bool,
+    pub groups: KnownGroups,
 }
 
 impl GsiClientSettings {
     /// Identifies us by `credential`, and servers by `trust`. Weak groups, unsigned exchanges and delegation are off.
     #[must_use]
     pub fn new(credential: Arc<Credential>, trust: Arc<TrustAnchors>, rules: TrustRules) -> Self {
+        let (allow_weak_groups, allow_unsigned, allow_delegation) = (false, false, false);
         let groups = KnownGroups::default();
-        Self {
-            credential,
-            trust,
-            rules,
-            allow_weak_groups: false,
-            allow_unsigned: false,
-            allow_delegation: false,
-            groups,
-        }
-    }
-
-    /// Accepts Diffie-Hellman groups from 512 bits on: what XRootD 5 and dCache send. Who records the traffic can then compute
-    /// the key, and learns the certificates and the key for signed requests; the private key of the credential is not touched.
-    #[must_use]
-    pub const fn allow_weak_groups(mut self, is_allowed: bool) -> Self {
-        self.allow_weak_groups = is_allowed;
-        self
-    }
-
-    /// Accepts servers of versions before 10400, whose keys an attacker on the way can exchange.
-    #[must_use]
-    pub const fn allow_unsigned(mut self, is_allowed: bool) -> Self {
-        self.allow_unsigned = is_allowed;
-        self
-    }
-
-    /// Signs a proxy for the server if it asks.
-    #[must_use]
-    pub const fn allow_delegation(mut self, is_allowed: bool) -> Self {
-        self.allow_delegation = is_allowed;
-        self
-    }
-
-    /// Our own chain and key.
-    pub fn credential(&self) -> &Credential {
-        &self.credential
+        Self { credential, trust, rules, allow_weak_groups, allow_unsigned, allow_delegation, groups }
     }
 }
 
@@ -231,7 +202,7 @@ impl GsiClient {
         if self.is_signed {
             signed_values = raw_rsa::sign(&*credential.key().rsa()?, values)?;
             public_key = credential.key().public_key_to_pem()?;
-            cipher_name = format!("{}#{}", cipher.as_str(), cipher.iv_len());
+            cipher_name = format!("{}#{VECTOR_LEN}", cipher.as_str());
             buckets.push((bucket::CIPHER, &signed_values));
             buckets.push((bucket::PUBLIC_KEY, &public_key));
             buckets.push((bucket::CIPHER_NAMES, cipher_name.as_bytes()));

@@ -65,7 +65,7 @@ pub enum ExchangeError {
 
 /// The groups whose prime was tested: that takes a tenth of a second, and servers use the same group again and again.
 #[derive(Debug, Default)]
-pub(crate) struct KnownGroups {
+pub struct KnownGroups {
     digests: Mutex<Vec<Vec<u8>>>,
 }
 

@@ -16,7 +16,7 @@ mod server;
 pub use buffer::{BUCKETS_MAX, BUFFER_LEN_MAX, Buffer, BufferError, write_buffer};
 pub use client::{ClientStep, GsiClient, GsiClientSettings};
 pub use error::GsiError;
-pub use exchange::{ExchangeError, GROUP_BITS_MAX, GROUP_BITS_MIN, WEAK_GROUP_BITS_MIN};
+pub use exchange::{ExchangeError, GROUP_BITS_MAX, GROUP_BITS_MIN, KnownGroups, WEAK_GROUP_BITS_MIN};
 pub use half::{HALF_S_MAX, SharedHalf};
 pub use peer::GsiPeer;
 pub use server::{GsiServer, GsiServerSettings, ServerStep};

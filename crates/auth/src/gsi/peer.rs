@@ -15,10 +15,8 @@ pub struct GsiPeer {
     pub chain: Chain,
     /// The key that both sides share, for signed requests.
     pub session_key: SessionKey,
-    /// A proxy of the client with a key of ours, if one was asked for and given.
-    pub delegated: Option<Credential>,
-    /// Why no proxy was given though one was asked for.
-    pub delegation_refusal: Option<String>,
+    /// A proxy of the client with a key of ours, or why it gave none; `None` if it was not asked for one.
+    pub delegated: Option<Result<Credential, String>>,
 }
 
 impl GsiPeer {

@@ -10,6 +10,7 @@ use crate::gsi::{GSI_VERSION, GSI_VERSION_MIN, GSI_VERSION_SIGNED, HANDSHAKE_S_M
 use crate::x509::{Chain, Credential, ProxyRequest, TrustAnchors, TrustRules};
 use crate::{InitVector, SessionCipher, SessionKey, UnixTime};
 use openssl::pkey::PKey;
+use std::error::Error;
 use std::sync::Arc;
 
 /// Digests that peers may name; nothing in the handshake uses one.
@@ -206,8 +207,7 @@ impl GsiServer {
         if self.settings.asks_delegation && shown.signs_requests && shown.is_signed {
             return self.ask(&main, chain, session_key, shown.form, shown.started_at);
         }
-        let peer = GsiPeer { chain, session_key, delegated: None, delegation_refusal: None };
-        Ok(ServerStep::Done(Box::new(peer)))
+        Ok(done(chain, session_key, None))
     }
 
     /// Asks a client that is known for a proxy.
@@ -219,14 +219,13 @@ impl GsiServer {
         form: TagForm,
         started_at: UnixTime,
     ) -> Result<ServerStep, GsiError> {
-        let request = match ProxyRequest::new(&chain) {
-            Ok(request) => request,
-            Err(error) => return Ok(without_proxy(chain, session_key, error.to_string())),
-        };
         let tag = Tag::new()?;
-        let signed_tag = match sign_tag(main, form, &*self.settings.credential.key().rsa()?) {
-            Ok(signed_tag) => signed_tag,
-            Err(error) => return Ok(without_proxy(chain, session_key, error.to_string())),
+        let signed_tag = |key| sign_tag(main, form, key).map_err(|error| error.to_string());
+        let key = self.settings.credential.key().rsa()?;
+        let request = ProxyRequest::new(&chain).map_err(|error| error.to_string());
+        let (request, signed_tag) = match request.and_then(|request| Ok((request, signed_tag(&key)?))) {
+            Ok(asked) => asked,
+            Err(reason) => return Ok(done(chain, session_key, Some(Err(reason)))),
         };
         let main = write_buffer(
             step::SERVER_PXYREQ,
@@ -240,44 +239,26 @@ impl GsiServer {
 
     /// Takes the client's proxy, or its excuse: the login succeeds in either case.
     fn finish(&self, message: &Buffer<'_>, asked: Asked, now: UnixTime) -> ServerStep {
-        let Asked { chain, session_key, request, tag, form, .. } = asked;
-        match self.delegated(message, &chain, &session_key, request, (&tag, form), now) {
-            Ok(credential) => ServerStep::Done(Box::new(GsiPeer {
-                chain,
-                session_key,
-                delegated: Some(credential),
-                delegation_refusal: None,
-            })),
-            Err(reason) => without_proxy(chain, session_key, reason),
-        }
+        let delegated = self.delegated(message, &asked, now).map_err(|error| error.to_string());
+        done(asked.chain, asked.session_key, Some(delegated))
     }
 
-    fn delegated(
-        &self,
-        message: &Buffer<'_>,
-        chain: &Chain,
-        session_key: &SessionKey,
-        request: ProxyRequest,
-        (tag, form): (&Tag, TagForm),
-        now: UnixTime,
-    ) -> Result<Credential, String> {
-        let main = open_main(message, session_key).map_err(|error| error.to_string())?;
-        let main = Buffer::parse(&main).map_err(|error| error.to_string())?;
+    fn delegated(&self, message: &Buffer<'_>, asked: &Asked, now: UnixTime) -> Result<Credential, Box<dyn Error>> {
+        let main = open_main(message, &asked.session_key)?;
+        let main = Buffer::parse(&main)?;
         let Some(proxy) = main.get(bucket::CERTIFICATES) else {
             let said = text_of(&main, bucket::MESSAGE, "a reason").unwrap_or("no reason given");
-            return Err(said.chars().take(200).collect::<String>().escape_debug().to_string());
+            return Err(said.chars().take(200).collect::<String>().escape_debug().to_string().into());
         };
-        let signer = rsa_of(chain.leaf()).map_err(|error| error.to_string())?;
-        tag.check(&main, form, &signer).map_err(|error| error.to_string())?;
-        let credential = request.take(proxy, chain).map_err(|error| error.to_string())?;
-        let verdict = self.settings.trust.verify(credential.chain(), &self.settings.rules, now);
-        verdict.map_err(|error| error.to_string())?;
+        asked.tag.check(&main, asked.form, &*rsa_of(asked.chain.leaf())?)?;
+        let credential = asked.request.take(proxy, &asked.chain)?;
+        self.settings.trust.verify(credential.chain(), &self.settings.rules, now)?;
         Ok(credential)
     }
 }
 
-fn without_proxy(chain: Chain, session_key: SessionKey, reason: String) -> ServerStep {
-    ServerStep::Done(Box::new(GsiPeer { chain, session_key, delegated: None, delegation_refusal: Some(reason) }))
+fn done(chain: Chain, session_key: SessionKey, delegated: Option<Result<Credential, String>>) -> ServerStep {
+    ServerStep::Done(Box::new(GsiPeer { chain, session_key, delegated }))
 }
 
 fn check_time(started_at: UnixTime, now: UnixTime) -> Result<(), GsiError> {

@@ -92,7 +92,7 @@ pub enum SssError {
     #[error("sss: the sender in the message is malformed")]
     Items,
     #[error("sss: the message does not say who its sender is")]
-    Nobody,
+    Anonymous,
     #[error("sss: the message was made at {made_at}, and comes from {from}")]
     Host {
         /// The address or name in it; empty when there is none.
@@ -240,7 +240,7 @@ impl<'a> Claims<'a> {
 
     fn identity(&self, key: &SssKey, peer: &SssPeer<'_>) -> Result<Identity, SssError> {
         if self.count == 0 {
-            return Err(SssError::Nobody);
+            return Err(SssError::Anonymous);
         }
         if !key.lets_come_from_anywhere() && !self.is_from(peer) {
             let made_at = self.address.or(self.host).unwrap_or_default().to_owned();

@@ -261,8 +261,8 @@ fn messages_of_other_forms_are_refused() {
     let refused =
         |option, items: &[(u8, &[u8])]| verify(&with_items(&keytab, option, items), &keytab, "::1").unwrap_err();
     assert!(matches!(refused(2, &[]), SssError::Foreign));
-    assert!(matches!(refused(0, &[]), SssError::Nobody));
-    assert!(matches!(refused(0, &[(0x07, b"filler")]), SssError::Nobody));
+    assert!(matches!(refused(0, &[]), SssError::Anonymous));
+    assert!(matches!(refused(0, &[(0x07, b"filler")]), SssError::Anonymous));
     for value in [b"".as_slice(), b"\0", b"no nul", b"two\0nuls\0", b"line\n\0", b"\xff\0"] {
         assert!(matches!(refused(0, &[(0x01, value)]), SssError::Items), "{value:?}");
     }

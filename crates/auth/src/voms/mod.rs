@@ -9,4 +9,4 @@ mod verify;
 
 pub use attribute_certificate::{ATTRIBUTE_CERTIFICATES_MAX, ATTRIBUTES_MAX, AttributeCertificateError};
 pub use directory::{LSC_LEN_MAX, VomsDir, VomsDirError};
-pub use verify::{Attributes, VomsError, VomsSite, attributes};
+pub use verify::{Attributes, VomsError, VomsFault, VomsSite, attributes};

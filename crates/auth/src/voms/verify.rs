@@ -2,11 +2,9 @@
 
 use crate::voms::attribute_certificate::{AttributeCertificate, AttributeCertificateError, OID_ATTRIBUTE_CERTIFICATES};
 use crate::voms::directory::{Servers, VomsDir};
-use crate::x509::{
-    Certificate, CertificateError, Chain, ChainError, TrustAnchors, TrustError, TrustRules, is_same, utc::Utc,
-};
+use crate::x509::{Certificate, CertificateError, Chain, ChainError, TrustAnchors, TrustError, TrustRules, is_same};
 use crate::{Fqan, FqanError, UnixTime};
-use openssl::x509::X509Name;
+use openssl::x509::{X509Name, X509NameRef};
 
 /// How far the clock of a server may be from ours, seconds.
 const SKEW_S: i64 = 300;
@@ -35,40 +33,46 @@ pub struct Attributes {
     pub valid_until: Option<UnixTime>,
 }
 
-/// Why an attribute certificate, or one of its attributes, is not believed.
+/// Why attributes are not believed.
 #[derive(Debug, thiserror::Error)]
 pub enum VomsError {
-    /// It cannot be read.
+    /// They cannot be read.
     #[error(transparent)]
     Form(#[from] AttributeCertificateError),
-    #[error("no server may sign attributes of {organization}: the vomsdir has no entry for it")]
-    UnknownOrganization { organization: String },
-    #[error(
-        "the attributes of {organization} come without the certificate of their server, and the vomsdir has none that fits"
-    )]
-    NoServer { organization: String },
-    #[error("the attributes of {organization} were not signed by {server}, as they say")]
-    Signature { organization: String, server: String },
-    #[error("{server}, certified by {authority}, may not speak for {organization}: no .lsc file says so")]
-    NotListed { organization: String, server: String, authority: String },
-    #[error("a certificate of the server of {organization} cannot be used")]
-    Certificate { organization: String, source: CertificateError },
-    #[error("the certificates of the server of {organization} do not form a chain")]
-    Chain { organization: String, source: ChainError },
-    #[error("the server of {organization} is not trusted")]
-    Trust { organization: String, source: TrustError },
-    #[error("the attributes of {organization} expired at {}", Utc(*.at))]
-    Expired { organization: String, at: UnixTime },
-    #[error("the attributes of {organization} are valid from {} on only; are the clocks right?", Utc(*.from))]
-    NotYetValid { organization: String, from: UnixTime },
-    #[error("the attributes of {organization} are not those of {subject}")]
-    Holder { organization: String, subject: String },
-    #[error("the attributes of {organization} are for other hosts than {host}")]
-    Target { organization: String, host: String },
-    #[error("the server of {organization} may not hand out {attribute}")]
-    Foreign { organization: String, attribute: Fqan },
-    #[error("an attribute of {organization} is not a name")]
-    Name { organization: String, source: FqanError },
+    /// Those of an organization, or one of them.
+    #[error("attributes of {0}: {1}")]
+    Of(String, VomsFault),
+}
+
+/// The fault of an organization's attributes.
+#[derive(Debug, thiserror::Error)]
+pub enum VomsFault {
+    #[error("no server may sign them: the vomsdir has no entry for it")]
+    UnknownOrganization,
+    #[error("they come without the certificate of their server, and the vomsdir has none that fits")]
+    NoServer,
+    #[error("they were not signed by {server}, as they say")]
+    Signature { server: String },
+    #[error("{server}, certified by {authority}, may not speak for it: no .lsc file says so")]
+    NotListed { server: String, authority: String },
+    #[error("a certificate of the server cannot be used: {0}")]
+    Certificate(#[from] CertificateError),
+    #[error("the certificates of the server do not form a chain: {0}")]
+    Chain(#[from] ChainError),
+    #[error("the server is not trusted: {0}")]
+    Trust(#[from] TrustError),
+    #[error("they expired at {} UTC", .at.utc())]
+    Expired { at: UnixTime },
+    #[error("they are valid from {} UTC on only; are the clocks right?", .from.utc())]
+    NotYetValid { from: UnixTime },
+    #[error("they are not those of {subject}")]
+    Holder { subject: String },
+    #[error("they are for other hosts than {host}")]
+    Target { host: String },
+    #[error("the server may not hand out {attribute}")]
+    Foreign { attribute: Fqan },
+    #[error("one of them is not a name: {0}")]
+    Name(#[from] FqanError),
 }
 
 /// The attributes that the chain carries. The last certificate that has any counts; the chain itself must have been verified.
@@ -93,22 +97,25 @@ pub fn attributes(chain: &Chain, site: VomsSite<'_>, now: UnixTime) -> Attribute
     for certificate in certificates {
         match verify(&certificate, chain, site, now) {
             Ok(()) => attributes.take(&certificate),
-            Err(error) => attributes.refusals.push(error),
+            Err(fault) => attributes.refuse(&certificate, fault),
         }
     }
     attributes
 }
 
 impl Attributes {
+    fn refuse(&mut self, certificate: &AttributeCertificate<'_>, fault: VomsFault) {
+        self.refusals.push(VomsError::Of(certificate.organization.to_owned(), fault));
+    }
+
     /// Takes the names of an attribute certificate that is believed.
     fn take(&mut self, certificate: &AttributeCertificate<'_>) {
-        let organization = || certificate.organization.to_owned();
         for name in &certificate.names {
             let name = std::str::from_utf8(name).map_err(|_| FqanError::BadPart).and_then(Fqan::parse);
             match name {
                 Ok(name) if name.vo() == certificate.organization => self.names.push(name),
-                Ok(attribute) => self.refusals.push(VomsError::Foreign { organization: organization(), attribute }),
-                Err(source) => self.refusals.push(VomsError::Name { organization: organization(), source }),
+                Ok(attribute) => self.refuse(certificate, VomsFault::Foreign { attribute }),
+                Err(error) => self.refuse(certificate, error.into()),
             }
         }
         self.valid_until =
@@ -121,67 +128,47 @@ fn verify(
     chain: &Chain,
     site: VomsSite<'_>,
     now: UnixTime,
-) -> Result<(), VomsError> {
-    let organization = || certificate.organization.to_owned();
-    let servers = site.dir.servers(certificate.organization);
-    let servers = servers.ok_or_else(|| VomsError::UnknownOrganization { organization: organization() })?;
+) -> Result<(), VomsFault> {
+    let servers = site.dir.servers(certificate.organization).ok_or(VomsFault::UnknownOrganization)?;
     let server = if certificate.certificates.is_empty() {
-        server_of_directory(certificate, servers)?
+        // The site itself has the server's certificate.
+        let server = servers.certificates.iter().find(|server| has_signed(server, certificate));
+        Chain::from_certificates(vec![server.ok_or(VomsFault::NoServer)?.clone()])?
     } else {
         server_of_certificate(certificate, servers)?
     };
-    let verdict = site.trust.verify(&server, site.rules, now);
-    verdict.map_err(|source| VomsError::Trust { organization: organization(), source })?;
+    site.trust.verify(&server, site.rules, now)?;
     if now > certificate.valid_until.plus(SKEW_S) {
-        return Err(VomsError::Expired { organization: organization(), at: certificate.valid_until });
+        return Err(VomsFault::Expired { at: certificate.valid_until });
     }
     if now < certificate.valid_from.plus(-SKEW_S) {
-        return Err(VomsError::NotYetValid { organization: organization(), from: certificate.valid_from });
+        return Err(VomsFault::NotYetValid { from: certificate.valid_from });
     }
     if !is_holder(certificate, chain.end_entity()) {
-        return Err(VomsError::Holder { organization: organization(), subject: chain.subject().to_owned() });
+        return Err(VomsFault::Holder { subject: chain.subject().to_owned() });
     }
     let is_host = |target: &&[u8]| target.eq_ignore_ascii_case(site.host.as_bytes());
     if certificate.targets.as_ref().is_some_and(|targets| !targets.iter().any(is_host)) {
-        return Err(VomsError::Target { organization: organization(), host: site.host.to_owned() });
+        return Err(VomsFault::Target { host: site.host.to_owned() });
     }
     Ok(())
 }
 
 /// The chain that the attribute certificate brings: its first certificate has signed, and an `.lsc` file lists it.
-fn server_of_certificate(certificate: &AttributeCertificate<'_>, servers: &Servers) -> Result<Chain, VomsError> {
-    let organization = || certificate.organization.to_owned();
-    let brought = certificate.certificates.iter().map(|der| Certificate::from_der(der)).collect::<Result<Vec<_>, _>>();
-    let brought = brought.map_err(|source| VomsError::Certificate { organization: organization(), source })?;
-    let server = brought.first().ok_or_else(|| VomsError::NoServer { organization: organization() })?;
-    if !has_signed(server, certificate) {
-        return Err(VomsError::Signature { organization: organization(), server: server.subject().to_owned() });
+fn server_of_certificate(certificate: &AttributeCertificate<'_>, servers: &Servers) -> Result<Chain, VomsFault> {
+    let brought: Vec<_> =
+        certificate.certificates.iter().map(|der| Certificate::from_der(der)).collect::<Result<_, _>>()?;
+    let server = brought.first().ok_or(VomsFault::NoServer)?.clone();
+    let is_not_signed = || VomsFault::Signature { server: server.subject().to_owned() };
+    if !has_signed(&server, certificate) {
+        return Err(is_not_signed());
     }
     if !servers.lists(&brought) {
-        return Err(VomsError::NotListed {
-            organization: organization(),
-            server: server.subject().to_owned(),
-            authority: server.issuer().to_owned(),
-        });
+        let (server, authority) = (server.subject().to_owned(), server.issuer().to_owned());
+        return Err(VomsFault::NotListed { server, authority });
     }
-    let signer = server.clone();
-    let chain = Chain::from_certificates(brought);
-    let chain = chain.map_err(|source| VomsError::Chain { organization: organization(), source })?;
-    if chain.leaf() == &signer {
-        Ok(chain)
-    } else {
-        Err(VomsError::Signature { organization: organization(), server: signer.subject().to_owned() })
-    }
-}
-
-/// The server whose certificate the site itself has.
-fn server_of_directory(certificate: &AttributeCertificate<'_>, servers: &Servers) -> Result<Chain, VomsError> {
-    let organization = || certificate.organization.to_owned();
-    let mut known = servers.certificates.iter();
-    let server = known.find(|server| has_signed(server, certificate));
-    let server = server.ok_or_else(|| VomsError::NoServer { organization: organization() })?;
-    let chain = Chain::from_certificates(vec![server.clone()]);
-    chain.map_err(|source| VomsError::Chain { organization: organization(), source })
+    let chain = Chain::from_certificates(brought)?;
+    if chain.leaf() == &server { Ok(chain) } else { Err(is_not_signed()) }
 }
 
 /// Whether the certificate is that of the server that the attribute certificate names, and its key has signed.
@@ -198,10 +185,6 @@ fn is_holder(certificate: &AttributeCertificate<'_>, end_entity: &Certificate) -
             || is_one_of(end_entity, &certificate.holder_names, Certificate::subject_name))
 }
 
-fn is_one_of(
-    certificate: &Certificate,
-    names: &[&[u8]],
-    of: impl Fn(&Certificate) -> &openssl::x509::X509NameRef,
-) -> bool {
+fn is_one_of(certificate: &Certificate, names: &[&[u8]], of: fn(&Certificate) -> &X509NameRef) -> bool {
     names.iter().any(|der| X509Name::from_der(der).is_ok_and(|name| is_same(&name, of(certificate))))
 }

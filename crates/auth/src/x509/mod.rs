@@ -8,10 +8,7 @@ mod host;
 pub(crate) mod name;
 mod proxy;
 mod signing_policy;
-mod strength;
 mod trust;
-pub(crate) mod utc;
-mod verdict;
 
 pub use certificate::{CERTIFICATE_LEN_MAX, Certificate, CertificateError, CertificateKind, ProxyPolicy, RSA_BITS_MAX};
 pub use chain::{CHAIN_CERTIFICATES_MAX, CHAIN_LEN_MAX, Chain, ChainError};

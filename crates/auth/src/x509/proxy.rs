@@ -133,14 +133,14 @@ impl ProxyRequest {
     ///
     /// # Errors
     /// When it is not for our key, or does not continue the chain.
-    pub fn take(self, proxy: &[u8], chain: &Chain) -> Result<Credential, ProxyError> {
+    pub fn take(&self, proxy: &[u8], chain: &Chain) -> Result<Credential, ProxyError> {
         let is_pem = proxy.starts_with(b"-----BEGIN");
         let proxy = if is_pem { X509::from_pem(proxy) } else { X509::from_der(proxy) };
         let proxy = proxy.map_err(|_| ProxyError::NoCertificate)?;
         if !proxy.public_key()?.public_eq(&self.key) {
             return Err(ProxyError::OtherKey);
         }
-        below(proxy, chain, self.key)
+        below(proxy, chain, self.key.clone())
     }
 }
 

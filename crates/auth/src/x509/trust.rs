@@ -5,14 +5,13 @@ use crate::x509::certificate::{Certificate, CertificateError};
 use crate::x509::chain::{CHAIN_CERTIFICATES_MAX, Chain};
 use crate::x509::crl::{Crl, CrlError, RevocationList};
 use crate::x509::signing_policy::{SigningPolicy, SigningPolicyError};
-use crate::x509::strength;
-use crate::x509::utc::Utc;
-use crate::x509::verdict;
 use openssl::error::ErrorStack;
+use openssl::nid::Nid;
+use openssl::pkey::Id;
 use openssl::stack::Stack;
 use openssl::x509::store::{X509Store, X509StoreBuilder};
 use openssl::x509::verify::{X509VerifyFlags, X509VerifyParam};
-use openssl::x509::{X509, X509StoreContext};
+use openssl::x509::{X509, X509StoreContext, X509VerifyResult};
 use std::{collections::HashMap, sync::Arc};
 
 /// Most certificates between a chain and the authority at its end.
@@ -20,6 +19,27 @@ const DEPTH_MAX: i32 = 20;
 
 /// How far the clock of an authority that makes revocation lists may be ahead of ours, seconds.
 const CRL_SKEW_S: i64 = 300;
+
+/// Shortest keys, bits: of RSA, and of an elliptic curve.
+const RSA_BITS_MIN: u32 = 1024;
+const CURVE_BITS_MIN: u32 = 224;
+
+// The library's numbers (`X509_V_ERR_*`), which its Rust binding does not name.
+const UNABLE_TO_GET_ISSUER: i32 = 2;
+const UNABLE_TO_DECRYPT_SIGNATURE: i32 = 4;
+const SIGNATURE_FAILURE: i32 = 7;
+const NOT_YET_VALID: i32 = 9;
+const EXPIRED: i32 = 10;
+const SELF_SIGNED: i32 = 18;
+const SELF_SIGNED_IN_CHAIN: i32 = 19;
+const UNABLE_TO_GET_ISSUER_LOCALLY: i32 = 20;
+const UNABLE_TO_VERIFY_LEAF: i32 = 21;
+const PATH_LENGTH_EXCEEDED: i32 = 25;
+const NO_CERTIFICATE_SIGNING: i32 = 32;
+const INVALID_NON_CA: i32 = 37;
+const PROXY_PATH_LENGTH_EXCEEDED: i32 = 38;
+const NO_DIGITAL_SIGNATURE: i32 = 39;
+const INVALID_CA: i32 = 79;
 
 /// The use of a file that accompanies an authority.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -52,9 +72,9 @@ impl Default for TrustRules {
 /// Why a chain is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    #[error("the certificate of {subject} expired at {}", Utc(*.at))]
+    #[error("the certificate of {subject} expired at {} UTC", .at.utc())]
     Expired { subject: String, at: UnixTime },
-    #[error("the certificate of {subject} is valid from {} on only; are the clocks right?", Utc(*.from))]
+    #[error("the certificate of {subject} is valid from {} UTC on only; are the clocks right?", .from.utc())]
     NotYetValid { subject: String, from: UnixTime },
     #[error("no trusted certification authority is called {issuer}; is its certificate installed?")]
     UnknownAuthority { issuer: String },
@@ -82,7 +102,7 @@ pub enum TrustError {
     Revoked { subject: String, issuer: String },
     #[error("there is no revocation list of {issuer}, which is required; is fetch-crl running?")]
     NoCrl { issuer: String },
-    #[error("the revocation list of {issuer} ended at {}; is fetch-crl running?", Utc(*.at))]
+    #[error("the revocation list of {issuer} ended at {} UTC; is fetch-crl running?", .at.utc())]
     CrlExpired { issuer: String, at: UnixTime },
     #[error("the signing policy of {issuer} does not let it sign for {subject}")]
     SigningPolicy { issuer: String, subject: String },
@@ -189,7 +209,7 @@ impl TrustAnchors {
         if path.get(..own_len) != chain.certificates().get(..own_len) {
             return Err(TrustError::AnotherPath { subject: chain.subject().to_owned() });
         }
-        strength::check(&path)?;
+        check_strength(&path)?;
         let from_end_entity = path.get(chain.proxies().len()..).unwrap_or_default();
         for pair in from_end_entity.windows(2) {
             let [certificate, authority] = pair else { continue };
@@ -218,7 +238,7 @@ impl TrustAnchors {
             Ok(path) => Ok(path.into_iter().map(Certificate::from_x509).collect::<Result<_, _>>()?),
             Err((result, certificate)) => {
                 let certificate = certificate.map(Certificate::from_x509).transpose()?;
-                Err(verdict::error(result, certificate.as_ref().unwrap_or_else(|| chain.leaf())))
+                Err(error_of(result, certificate.as_ref().unwrap_or_else(|| chain.leaf())))
             }
         }
     }
@@ -295,5 +315,52 @@ impl TrustAnchors {
             Some(at) if at < now => Err(TrustError::CrlExpired { issuer: issuer(), at }),
             Some(_) => Ok(()),
         }
+    }
+}
+
+/// Checks the strength of keys and signatures from a leaf to a trusted authority, whose own signature does not matter.
+///
+/// Proxies may be signed with SHA-1, as those of `xrdgsiproxy` 5.5.3 and of delegation by XRootD 5.5.3 are: they live for hours, and
+/// only the owner of the certificate above could make two of one signature. Everything else needs SHA-2.
+fn check_strength(path: &[Certificate]) -> Result<(), TrustError> {
+    for (at, certificate) in path.iter().enumerate() {
+        let weak = |reason| Err(TrustError::Weak { subject: certificate.subject().to_owned(), reason });
+        let key = certificate.public_key()?;
+        let bits_min = if matches!(key.id(), Id::RSA | Id::RSA_PSS) { RSA_BITS_MIN } else { CURVE_BITS_MIN };
+        if key.bits() < bits_min {
+            return weak("a short key");
+        }
+        let is_anchor = at + 1 == path.len();
+        let algorithm = certificate.x509().signature_algorithm().object().nid();
+        match algorithm.signature_algorithms().map(|parts| parts.digest) {
+            Some(Nid::MD2 | Nid::MD4 | Nid::MD5 | Nid::MDC2) if !is_anchor => return weak("a signature with MD5"),
+            Some(Nid::SHA1) if !is_anchor && !certificate.is_proxy() => return weak("a signature with SHA-1"),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The error for what was found at `certificate`.
+fn error_of(result: X509VerifyResult, certificate: &Certificate) -> TrustError {
+    let (subject, issuer) = (certificate.subject().to_owned(), certificate.issuer().to_owned());
+    match result.as_raw() {
+        EXPIRED => TrustError::Expired { subject, at: certificate.valid_until() },
+        NOT_YET_VALID => TrustError::NotYetValid { subject, from: certificate.valid_from() },
+        UNABLE_TO_GET_ISSUER | UNABLE_TO_GET_ISSUER_LOCALLY | UNABLE_TO_VERIFY_LEAF if certificate.is_proxy() => {
+            TrustError::ProxyLink { subject }
+        }
+        UNABLE_TO_GET_ISSUER
+        | UNABLE_TO_GET_ISSUER_LOCALLY
+        | UNABLE_TO_VERIFY_LEAF
+        | SELF_SIGNED
+        | SELF_SIGNED_IN_CHAIN => TrustError::UnknownAuthority { issuer },
+        SIGNATURE_FAILURE | UNABLE_TO_DECRYPT_SIGNATURE => TrustError::Signature { subject, issuer },
+        PROXY_PATH_LENGTH_EXCEEDED => TrustError::TooDeep { subject },
+        INVALID_CA | INVALID_NON_CA | NO_CERTIFICATE_SIGNING | PATH_LENGTH_EXCEEDED => {
+            TrustError::NoAuthority { subject }
+        }
+        NO_DIGITAL_SIGNATURE => TrustError::KeyUsage { subject },
+        _ => TrustError::Other { subject, reason: result.error_string() },
     }
 }

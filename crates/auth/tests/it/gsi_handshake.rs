@@ -91,7 +91,7 @@ fn a_proxy_logs_in_and_both_sides_share_a_key() {
     assert_eq!(identity.to_string(), "gsi \"/DC=org/DC=grid/CN=Jane\" at wn1");
     assert_eq!(identity.issuer.as_deref(), Some("/DC=org/DC=grid/CN=CA"));
     assert_eq!(identity.expires_at, Some(NOW.plus(DAY + 1)));
-    assert!(peer.delegated.is_none() && peer.delegation_refusal.is_none());
+    assert!(peer.delegated.is_none());
 }
 
 #[test]
@@ -209,9 +209,9 @@ fn the_unsigned_variant_needs_a_switch_on_each_side() {
     let refused = GsiClient::start(Arc::new(site.client(&jane)), old, HOST, NOW).unwrap_err();
     assert!(matches!(refused, GsiError::Version { version: 10300 }));
     let settings = server_settings(site.authority.host(HOST).credential(), site.authority.anchors());
-    let refused = log_in(settings, site.client(&jane).allow_unsigned(true), old).unwrap_err();
+    let refused = log_in(settings, GsiClientSettings { allow_unsigned: true, ..site.client(&jane) }, old).unwrap_err();
     assert!(matches!(refused, GsiError::Version { version: 10300 }));
-    let client = site.client(&jane).allow_unsigned(true);
+    let client = GsiClientSettings { allow_unsigned: true, ..site.client(&jane) };
     let (peer, key) = log_in(GsiServerSettings { allow_unsigned: true, ..site.server }, client, old).unwrap();
     check_same_key(&peer.session_key, &key);
     assert_eq!(key.init_vector(), InitVector::Zero);
@@ -379,7 +379,8 @@ fn weak_groups_need_a_switch() {
     assert!(matches!(refused, GsiError::Exchange(ExchangeError::Group { bits: 512 })), "{refused}");
 
     let site = Site::new();
-    let settings = site.client(&site.authority.person("Jane").proxy()).allow_weak_groups(true);
+    let settings = site.client(&site.authority.person("Jane").proxy());
+    let settings = GsiClientSettings { allow_weak_groups: true, ..settings };
     let (mut client, message) = GsiClient::start(Arc::new(settings), &site.server.offer(), HOST, NOW).unwrap();
     let answer = tampered_answer(site, &message, weak);
     assert!(client.handle(&answer, NOW).is_ok());
@@ -500,12 +501,13 @@ fn offers_that_are_not_understood_are_refused() {
 fn a_willing_client_delegates_a_proxy() {
     let site = Site::new();
     let anchors = site.authority.anchors();
-    let client = site.client(&site.authority.person("Jane").proxy()).allow_delegation(true);
+    let client = site.client(&site.authority.person("Jane").proxy());
+    let client = GsiClientSettings { allow_delegation: true, ..client };
     let offer = site.server.offer();
     let server = GsiServerSettings { asks_delegation: true, ..site.server };
     let (peer, key) = log_in(server, client, &offer).unwrap();
     check_same_key(&peer.session_key, &key);
-    let delegated = peer.delegated.unwrap();
+    let delegated = peer.delegated.unwrap().unwrap();
     anchors.verify(delegated.chain(), &TrustRules::default(), NOW).unwrap();
     assert_eq!((delegated.chain().subject(), delegated.chain().proxies().len()), ("/DC=org/DC=grid/CN=Jane", 2));
 }
@@ -517,7 +519,7 @@ fn a_client_that_does_not_delegate_logs_in_without() {
     let offer = site.server.offer();
     let server = GsiServerSettings { asks_delegation: true, ..site.server };
     let (peer, _) = log_in(server, client, &offer).unwrap();
-    assert!(peer.delegated.is_none() && peer.delegation_refusal.is_none(), "the client was not asked");
+    assert!(peer.delegated.is_none(), "the client was not asked");
 }
 
 #[test]
@@ -532,8 +534,8 @@ fn an_excuse_instead_of_a_proxy_is_told_and_the_login_succeeds() {
     let ServerStep::Continue(question) = server.handle(&shown, NOW).unwrap() else { panic!("not asked") };
     let excuse = client.handle(&question, NOW).unwrap().0;
     let ServerStep::Done(peer) = server.handle(&excuse, NOW).unwrap() else { panic!("not done") };
-    assert_eq!(peer.delegation_refusal.as_deref(), Some("delegation is not configured"));
-    assert!(peer.delegated.is_none() && client.finish().is_ok());
+    assert_eq!(peer.delegated.unwrap().unwrap_err(), "delegation is not configured");
+    assert!(client.finish().is_ok());
 }
 
 fn with_options(message: &[u8], options: u32) -> Vec<u8> {

@@ -5,7 +5,7 @@ use crate::pki;
 use crate::pki::voms::{AttributeDraft, extension, proxy_with, proxy_with_raw};
 use crate::pki::{Authority, DAY, HOUR, Holder, NOW};
 use forebay_auth::UnixTime;
-use forebay_auth::voms::{AttributeCertificateError, Attributes, VomsDir, VomsError, VomsSite, attributes};
+use forebay_auth::voms::{AttributeCertificateError, Attributes, VomsDir, VomsError, VomsFault, VomsSite, attributes};
 use forebay_auth::x509::{Chain, TrustAnchors, TrustRules};
 
 const LSC: &str = "/DC=org/DC=grid/CN=voms.site.org\n/DC=org/DC=grid/CN=CA\n";
@@ -99,7 +99,7 @@ fn several_organizations_speak_in_one_proxy() {
     assert_eq!(names(&attributes), ["/cms", "/atlas/Role=production"]);
     assert_eq!(attributes.valid_until, Some(NOW.plus(HOUR)));
     assert!(
-        matches!(&attributes.refusals[..], [VomsError::UnknownOrganization { organization }] if organization == "lhcb")
+        matches!(&attributes.refusals[..], [VomsError::Of(organization, VomsFault::UnknownOrganization)] if organization == "lhcb")
     );
 }
 
@@ -116,7 +116,7 @@ fn attributes_of_somebody_else_are_refused() {
     let joe = world.authority.person("Joe");
     let draft = AttributeDraft { holder: joe.certificates[0].clone(), ..world.draft(&[PROD]) };
     let error = world.refusal(draft);
-    assert_eq!(error.to_string(), "the attributes of atlas are not those of /DC=org/DC=grid/CN=Jane");
+    assert_eq!(error.to_string(), "attributes of atlas: they are not those of /DC=org/DC=grid/CN=Jane");
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn tampered_attributes_are_refused() {
     certificate[at..at + 10].copy_from_slice(b"superadmin");
     let attributes = world.read(&proxy_with(&world.jane, &[certificate]).chain());
     assert!(attributes.names.is_empty());
-    assert!(matches!(&attributes.refusals[..], [VomsError::Signature { .. }]));
+    assert!(matches!(&attributes.refusals[..], [VomsError::Of(_, VomsFault::Signature { .. })]));
     let forged = AttributeDraft { key: pki::key(6), ..world.draft(&[PROD]) };
-    assert!(matches!(world.refusal(forged), VomsError::Signature { .. }));
+    assert!(matches!(world.refusal(forged), VomsError::Of(_, VomsFault::Signature { .. })));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn servers_that_no_file_lists_are_refused() {
     let world = World::new();
     let other = world.authority.host("evil.site.org");
     let draft = AttributeDraft::of(&world.jane, &other, &[PROD]);
-    assert!(matches!(world.refusal(draft), VomsError::NotListed { .. }));
+    assert!(matches!(world.refusal(draft), VomsError::Of(_, VomsFault::NotListed { .. })));
 }
 
 #[test]
@@ -145,11 +145,11 @@ fn a_server_of_the_listed_name_from_another_authority_is_refused() {
     let world = World::new();
     let other = Authority::new("Other");
     let draft = AttributeDraft::of(&world.jane, &other.host("voms.site.org"), &[PROD]);
-    assert!(matches!(world.refusal(draft), VomsError::NotListed { .. }));
+    assert!(matches!(world.refusal(draft), VomsError::Of(_, VomsFault::NotListed { .. })));
     let mut namesake = Authority::new("CA");
     namesake.key = pki::key(6);
     let draft = AttributeDraft::of(&world.jane, &namesake.host("voms.site.org"), &[PROD]);
-    assert!(matches!(world.refusal(draft), VomsError::Trust { .. }));
+    assert!(matches!(world.refusal(draft), VomsError::Of(_, VomsFault::Trust(_))));
 }
 
 #[test]
@@ -160,8 +160,10 @@ fn attributes_are_valid_in_their_time_with_some_minutes_of_grace() {
     for (at, is_valid) in [(-301, false), (-300, true), (HOUR + 300, true), (HOUR + 301, false)] {
         let attributes = world.read_at(&chain, NOW.plus(at));
         assert_eq!(attributes.names.len(), usize::from(is_valid), "{at}");
-        let is_refused =
-            matches!(&attributes.refusals[..], [VomsError::Expired { .. } | VomsError::NotYetValid { .. }]);
+        let is_refused = matches!(
+            &attributes.refusals[..],
+            [VomsError::Of(_, VomsFault::Expired { .. }) | VomsError::Of(_, VomsFault::NotYetValid { .. })]
+        );
         assert_eq!(is_refused, !is_valid, "{at}");
     }
 }
@@ -172,9 +174,9 @@ fn attributes_for_certain_hosts_are_good_there_only() {
     let ours = AttributeDraft { targets: Some(vec!["a.site.org", "Cache.site.org"]), ..world.draft(&[PROD]) };
     assert_eq!(world.read(&proxy_with(&world.jane, &[ours.sign()]).chain()).names.len(), 1);
     let others = AttributeDraft { targets: Some(vec!["a.site.org"]), ..world.draft(&[PROD]) };
-    assert!(matches!(world.refusal(others), VomsError::Target { .. }));
+    assert!(matches!(world.refusal(others), VomsError::Of(_, VomsFault::Target { .. })));
     let nobody = AttributeDraft { targets: Some(Vec::new()), ..world.draft(&[PROD]) };
-    assert!(matches!(world.refusal(nobody), VomsError::Target { .. }));
+    assert!(matches!(world.refusal(nobody), VomsError::Of(_, VomsFault::Target { .. })));
 }
 
 #[test]
@@ -185,7 +187,11 @@ fn servers_hand_out_attributes_of_their_own_organization_only() {
     assert_eq!(names(&attributes), ["/atlas"]);
     assert!(matches!(
         &attributes.refusals[..],
-        [VomsError::Foreign { .. }, VomsError::Name { .. }, VomsError::Foreign { .. }]
+        [
+            VomsError::Of(_, VomsFault::Foreign { .. }),
+            VomsError::Of(_, VomsFault::Name(_)),
+            VomsError::Of(_, VomsFault::Foreign { .. })
+        ]
     ));
 }
 
@@ -198,9 +204,9 @@ fn certificates_in_the_directory_are_another_way() {
     let chain = proxy_with(&world.jane, &[draft.sign()]).chain();
     assert_eq!(read(&chain, &dir, &world.authority.anchors(), NOW).names.len(), 1);
     let attributes = read(&chain, &world.dir, &world.authority.anchors(), NOW);
-    assert!(matches!(&attributes.refusals[..], [VomsError::NoServer { .. }]));
+    assert!(matches!(&attributes.refusals[..], [VomsError::Of(_, VomsFault::NoServer { .. })]));
     let attributes = read(&chain, &dir, &Authority::new("Other").anchors(), NOW);
-    assert!(matches!(&attributes.refusals[..], [VomsError::Trust { .. }]));
+    assert!(matches!(&attributes.refusals[..], [VomsError::Of(_, VomsFault::Trust(_))]));
 }
 
 #[test]
@@ -210,7 +216,7 @@ fn longer_chains_of_servers_are_listed_name_by_name() {
     let mut server = middle.host("voms.site.org");
     server.certificates.push(middle.certificate);
     let chain = proxy_with(&world.jane, &[AttributeDraft::of(&world.jane, &server, &[PROD]).sign()]).chain();
-    assert!(matches!(&world.read(&chain).refusals[..], [VomsError::NotListed { .. }]));
+    assert!(matches!(&world.read(&chain).refusals[..], [VomsError::Of(_, VomsFault::NotListed { .. })]));
     let listed = "/DC=org/DC=grid/CN=voms.site.org\n/DC=org/DC=grid/CN=Middle\n/DC=org/DC=grid/CN=CA\n";
     world.dir.add_lsc("atlas", listed.as_bytes()).unwrap();
     assert_eq!(world.read(&chain).names.len(), 1);

@@ -43,7 +43,7 @@ fn bindings_are_read() {
          [[grant]]\npath = \"/store\"\nrights = [\"read\"]\nscopes = \"grant\"\n",
     )
     .unwrap();
-    assert_eq!(config.bindings.permitted("10.1.2.3", None, &config.methods, true), Permitted::Everybody);
+    assert_eq!(config.bindings.permitted("10.1.2.3", None, &config.methods, true), Permitted::All);
     assert!(config.takes_plain_tokens_on_loopback);
 }
 

@@ -46,7 +46,7 @@ impl Pool {
     /// A pool without TLS and without credentials.
     #[must_use]
     pub fn new(options: PoolOptions) -> Arc<Self> {
-        let source = Anonymous(Arc::new(Credentials::of_nobody(&options.username)));
+        let source = Anonymous(Arc::new(Credentials::anonymous(&options.username)));
         Self::secured(options, None, Arc::new(source))
     }
 

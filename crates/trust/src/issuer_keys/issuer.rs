@@ -20,7 +20,7 @@ const LOOK_INTERVAL_MAX: Duration = Duration::from_secs(60);
 /// The keys of one issuer: schedule of fetches, and waiting logins.
 #[derive(Debug)]
 pub(crate) struct IssuerKeys {
-    url: String,
+    pub(crate) url: String,
     login_wait_max: Duration,
     client: IssuerClient,
     kept: Option<Arc<SavedKeys>>,
@@ -65,10 +65,6 @@ impl IssuerKeys {
         let (url, login_wait_max) = (discovery.url.clone(), discovery.login_wait_max);
         let (ended, wanted) = (Condvar::new(), Notify::new());
         Ok((Self { url, login_wait_max, client, kept, state, ended, wanted }, keys))
-    }
-
-    pub(crate) fn url(&self) -> &str {
-        &self.url
     }
 
     /// Keeps the keys current, without end: `set` gets each new set, and an empty one when the old keys have expired.

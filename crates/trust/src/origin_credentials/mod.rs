@@ -60,7 +60,7 @@ impl OriginCredentials {
         let has_authorities = options.keeps_those_of_clients && options.ca_dir.is_dir();
         let authorities =
             (uses_certificates || has_authorities).then(|| Authorities::watch(&options.ca_dir)).transpose()?;
-        let no_credentials = Arc::new(Credentials::of_nobody(&options.user));
+        let no_credentials = Arc::new(Credentials::anonymous(&options.user));
         let rules = options.rules.into_iter().map(|mut rule| {
             rule.hosts.iter_mut().for_each(|pattern| pattern.make_ascii_lowercase());
             Held { current: RwLock::new(Arc::clone(&no_credentials)), rule, state: Mutex::default() }
@@ -75,7 +75,7 @@ impl OriginCredentials {
     /// No credentials for any origin.
     #[must_use]
     pub fn none(user: &str) -> Self {
-        let no_credentials = Arc::new(Credentials::of_nobody(user));
+        let no_credentials = Arc::new(Credentials::anonymous(user));
         let trust = TrustRules::default();
         Self { rules: Vec::new(), no_credentials, authorities: None, trust, keeps_those_of_clients: false }
     }
@@ -130,9 +130,11 @@ impl OriginCredentials {
         let anchors =
             self.authorities.as_ref().map_or_else(no_credentials, |watched| Arc::clone(&watched.get().anchors));
         let settings = GsiClientSettings::new(Arc::clone(credential), anchors, self.trust);
-        let allows = |switch: fn(&CredentialRule) -> bool| rule.is_some_and(switch);
-        let settings = settings.allow_weak_groups(allows(|rule| rule.allows_weak_groups));
-        Arc::new(settings.allow_unsigned(allows(|rule| rule.allows_unsigned)))
+        Arc::new(GsiClientSettings {
+            allow_weak_groups: rule.is_some_and(|rule| rule.allows_weak_groups),
+            allow_unsigned: rule.is_some_and(|rule| rule.allows_unsigned),
+            ..settings
+        })
     }
 }
 

@@ -79,7 +79,7 @@ impl Made {
         rule: &CredentialRule,
         settings: impl Fn(&Arc<Credential>) -> Arc<GsiClientSettings>,
     ) -> Result<Credentials, LoadError> {
-        let mut credentials = Credentials::of_nobody(&rule.user);
+        let mut credentials = Credentials::anonymous(&rule.user);
         if rule.allows_plain_tokens {
             credentials = credentials.allowing_plain_tokens_on_loopback();
         }

@@ -50,12 +50,17 @@ fn now() -> UnixTime {
     UnixTime(i64::try_from(now).unwrap())
 }
 
-/// A self-signed certificate, good for `days`, and its key.
-fn certificate(days: u32) -> (Vec<u8>, Vec<u8>) {
+/// A self-signed certificate, good for a month, and its key.
+fn certificate(common_name: &str, is_authority: bool) -> (Vec<u8>, Vec<u8>) {
     let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
     let mut name = X509NameBuilder::new().unwrap();
-    name.append_entry_by_text("CN", "robot").unwrap();
+    name.append_entry_by_text("CN", common_name).unwrap();
     let name = name.build();
+    let mut constraints = BasicConstraints::new();
+    constraints.critical();
+    if is_authority {
+        constraints.ca();
+    }
     let mut builder = X509::builder().unwrap();
     builder.set_version(2).unwrap();
     builder.set_serial_number(&BigNum::from_u32(1).unwrap().to_asn1_integer().unwrap()).unwrap();
@@ -63,27 +68,15 @@ fn certificate(days: u32) -> (Vec<u8>, Vec<u8>) {
     builder.set_issuer_name(&name).unwrap();
     builder.set_pubkey(&key).unwrap();
     builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
-    builder.set_not_after(&Asn1Time::days_from_now(days).unwrap()).unwrap();
-    builder.append_extension(BasicConstraints::new().critical().build().unwrap()).unwrap();
+    builder.set_not_after(&Asn1Time::days_from_now(30).unwrap()).unwrap();
+    builder.append_extension(constraints.build().unwrap()).unwrap();
     builder.sign(&key, MessageDigest::sha256()).unwrap();
     (builder.build().to_pem().unwrap(), key.private_key_to_pem_pkcs8().unwrap())
 }
 
-/// A directory with an authority, as certificates need one to know servers by.
+/// Writes the authority that certificates need to verify servers.
 fn with_authority(directory: &Path) {
-    let (mut builder, key) = (X509::builder().unwrap(), PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap());
-    let mut name = X509NameBuilder::new().unwrap();
-    name.append_entry_by_text("CN", "authority").unwrap();
-    let name = name.build();
-    builder.set_version(2).unwrap();
-    builder.set_subject_name(&name).unwrap();
-    builder.set_issuer_name(&name).unwrap();
-    builder.set_pubkey(&key).unwrap();
-    builder.set_not_before(&Asn1Time::days_from_now(0).unwrap()).unwrap();
-    builder.set_not_after(&Asn1Time::days_from_now(9).unwrap()).unwrap();
-    builder.append_extension(BasicConstraints::new().critical().ca().build().unwrap()).unwrap();
-    builder.sign(&key, MessageDigest::sha256()).unwrap();
-    fs::write(directory.join("authority.pem"), builder.build().to_pem().unwrap()).unwrap();
+    fs::write(directory.join("authority.pem"), certificate("authority", true).0).unwrap();
 }
 
 #[test]
@@ -127,7 +120,7 @@ fn a_changed_token_file_is_reloaded() {
 fn proxies_are_created_from_a_certificate_and_renewed_before_they_expire() {
     let directory = tempfile::tempdir().unwrap();
     let (certificate_file, key_file) = (directory.path().join("robot.crt"), directory.path().join("robot.key"));
-    let (pem, key) = certificate(30);
+    let (pem, key) = certificate("robot", false);
     write_secret(&certificate_file, &pem);
     write_secret(&key_file, &key);
     let authorities = directory.path().join("certificates");

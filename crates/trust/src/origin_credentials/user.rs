@@ -21,7 +21,7 @@ impl UserCredentials {
     /// # Errors
     /// If a proxy or token exists but cannot be used.
     pub fn find(user: &str, ca_dir: &Path, allows_weak_groups: bool) -> Result<Self, LoadError> {
-        let mut credentials = Credentials::of_nobody(user);
+        let mut credentials = Credentials::anonymous(user);
         let proxy = users_proxy();
         if proxy.exists() && ca_dir.is_dir() {
             let pem = read_secret(&proxy, false)?;
@@ -29,7 +29,8 @@ impl UserCredentials {
             let credential = Arc::new(credential.map_err(|error| format!("{}: {error}", proxy.display()))?);
             let anchors = Authorities::read(ca_dir)?.anchors;
             let settings = GsiClientSettings::new(credential, anchors, TrustRules::default());
-            credentials = credentials.with_certificate(Arc::new(settings.allow_weak_groups(allows_weak_groups)))?;
+            let settings = GsiClientSettings { allow_weak_groups: allows_weak_groups, ..settings };
+            credentials = credentials.with_certificate(Arc::new(settings))?;
         }
         if token_is_there() {
             credentials = credentials.with_token(read_token(None)?);
