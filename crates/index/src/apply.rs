@@ -3,7 +3,6 @@
 use crate::{
     BlockSums, Change, DiskFacts, Generation, IndexError, Record,
     change::Facts,
-    error::IndexError as Error,
     tables::{ENTRIES, KEYS, META, META_NEXT_ID, SUMS},
 };
 use forebay_cache::{CacheKey, EntryId};
@@ -28,18 +27,15 @@ pub(crate) struct Writer<'t> {
     next_id: u64,
 }
 
-const OPERATION: &str = "writing to";
-
 impl<'t> Writer<'t> {
     pub(crate) fn begin(transaction: &'t WriteTransaction) -> Result<Self, IndexError> {
-        let failed = |error| Error::store::<redb::TableError>(OPERATION)(error);
-        let meta = transaction.open_table(META).map_err(failed)?;
+        let meta = transaction.open_table(META)?;
         // As the write before has left it: memory may not have heard of that one yet.
-        let next_id = meta.get(META_NEXT_ID).map_err(Error::store(OPERATION))?.map_or(0, |number| number.value());
+        let next_id = meta.get(META_NEXT_ID)?.map_or(0, |number| number.value());
         Ok(Self {
-            entries: transaction.open_table(ENTRIES).map_err(failed)?,
-            keys: transaction.open_table(KEYS).map_err(failed)?,
-            sums: transaction.open_table(SUMS).map_err(failed)?,
+            entries: transaction.open_table(ENTRIES)?,
+            keys: transaction.open_table(KEYS)?,
+            sums: transaction.open_table(SUMS)?,
             meta,
             next_id,
         })
@@ -81,37 +77,37 @@ impl<'t> Writer<'t> {
         }
         match &now {
             Some(record) => self.write(key, record, before.as_ref())?,
-            None => drop(self.entries.remove(key.as_str().as_bytes()).map_err(Error::store(OPERATION))?),
+            None => drop(self.entries.remove(key.as_str().as_bytes())?),
         }
         Ok(Some(Applied { key: key.clone(), before, after: now }))
     }
 
     /// The number after the last that was given.
     pub(crate) fn finish(mut self) -> Result<u64, IndexError> {
-        self.meta.insert(META_NEXT_ID, self.next_id).map_err(Error::store(OPERATION))?;
+        self.meta.insert(META_NEXT_ID, self.next_id)?;
         Ok(self.next_id)
     }
 
     /// Forgets the numbers whose names begin with `prefix`.
     pub(crate) fn clear_meta(&mut self, prefix: &str) -> Result<(), IndexError> {
-        self.meta.retain(|name, _| !name.starts_with(prefix)).map_err(Error::store(OPERATION))
+        Ok(self.meta.retain(|name, _| !name.starts_with(prefix))?)
     }
 
     pub(crate) fn set_meta(&mut self, name: &str, value: u64) -> Result<(), IndexError> {
-        self.meta.insert(name, value).map_err(Error::store(OPERATION))?;
+        self.meta.insert(name, value)?;
         Ok(())
     }
 
     fn read(&self, key: &CacheKey) -> Result<Option<Record>, IndexError> {
-        let found = self.entries.get(key.as_str().as_bytes()).map_err(Error::store(OPERATION))?;
+        let found = self.entries.get(key.as_str().as_bytes())?;
         found.map(|bytes| Record::decode(bytes.value())).transpose()
     }
 
     fn write(&mut self, key: &CacheKey, record: &Record, before: Option<&Record>) -> Result<(), IndexError> {
         let name = key.as_str().as_bytes();
-        self.entries.insert(name, record.encode().as_slice()).map_err(Error::store(OPERATION))?;
+        self.entries.insert(name, record.encode().as_slice())?;
         if before.is_none_or(|before| before.id != record.id) {
-            self.keys.insert(record.id.0, name).map_err(Error::store(OPERATION))?;
+            self.keys.insert(record.id.0, name)?;
         }
         Ok(())
     }
@@ -145,16 +141,16 @@ impl<'t> Writer<'t> {
         }
         for (chunk, changes) in chunks {
             let mut sums = {
-                let found = self.sums.get((id.0, chunk)).map_err(Error::store(OPERATION))?;
+                let found = self.sums.get((id.0, chunk))?;
                 found.map_or_else(|| Ok(BlockSums::default()), |bytes| BlockSums::decode(bytes.value()))?
             };
             for (place, sum) in changes {
                 sums.set(place, sum);
             }
             if sums.is_empty() {
-                self.sums.remove((id.0, chunk)).map_err(Error::store(OPERATION))?;
+                self.sums.remove((id.0, chunk))?;
             } else {
-                self.sums.insert((id.0, chunk), sums.encode().as_slice()).map_err(Error::store(OPERATION))?;
+                self.sums.insert((id.0, chunk), sums.encode().as_slice())?;
             }
         }
         Ok(())
@@ -162,8 +158,8 @@ impl<'t> Writer<'t> {
 
     /// Forgets a number and the checksums that go with it.
     fn forget(&mut self, id: EntryId) -> Result<(), IndexError> {
-        self.keys.remove(id.0).map_err(Error::store(OPERATION))?;
-        self.sums.retain_in((id.0, 0)..=(id.0, u32::MAX), |_, _| false).map_err(Error::store(OPERATION))
+        self.keys.remove(id.0)?;
+        Ok(self.sums.retain_in((id.0, 0)..=(id.0, u32::MAX), |_, _| false)?)
     }
 
     /// A record of no files under the key of one whose files are gone.

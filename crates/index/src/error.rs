@@ -10,8 +10,8 @@ pub enum IndexError {
     Io { operation: &'static str, source: io::Error },
     #[error("the index is damaged: {what} cannot be read")]
     Damaged { what: &'static str },
-    #[error("{operation} the index: {reason}")]
-    Store { operation: &'static str, reason: String },
+    #[error("using the index: {reason}")]
+    Store { reason: String },
 }
 
 impl IndexError {
@@ -29,20 +29,34 @@ impl IndexError {
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. })
     }
+}
 
-    /// Wraps what the store under the index said about `operation`.
-    pub(crate) fn store<E: Into<redb::Error>>(operation: &'static str) -> impl Fn(E) -> Self {
-        move |error| match error.into() {
+impl From<redb::Error> for IndexError {
+    fn from(error: redb::Error) -> Self {
+        match error {
             redb::Error::Corrupted(_) | redb::Error::UpgradeRequired(_) => Self::Damaged { what: "its structure" },
             redb::Error::TableTypeMismatch { .. } | redb::Error::TypeDefinitionChanged { .. } => {
                 Self::Damaged { what: "a table" }
             }
             redb::Error::Io(error) if is_damage(error.kind()) => Self::Damaged { what: "its file" },
-            redb::Error::Io(source) => Self::Io { operation, source },
-            other => Self::Store { operation, reason: other.to_string() },
+            redb::Error::Io(source) => Self::Io { operation: "accessing", source },
+            other => Self::Store { reason: other.to_string() },
         }
     }
 }
+
+/// Each kind of operation of the store below has errors of its own.
+macro_rules! from_redb {
+    ($($error:ident),*) => {$(
+        impl From<redb::$error> for IndexError {
+            fn from(error: redb::$error) -> Self {
+                redb::Error::from(error).into()
+            }
+        }
+    )*};
+}
+
+from_redb!(CommitError, DatabaseError, StorageError, TableError, TransactionError);
 
 /// Whether an error of this kind is about the file's content: not an index, or shorter than its header says.
 const fn is_damage(kind: io::ErrorKind) -> bool {

@@ -3,14 +3,13 @@
 use crate::{
     Applied, BlockSums, Change, IndexError, Record,
     apply::Writer,
-    error::IndexError as Error,
     tables::{
         ENTRIES, KEYS, META_COMMITTED, META_IN_USE, META_MISSED_SINCE, META_SCRUB_FINISHED, META_SCRUB_LAST,
         META_SCRUB_READY, META_WALKED, SUMS,
     },
 };
 use forebay_cache::{CacheKey, EntryId};
-use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _};
+use redb::{AccessGuard, Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _, StorageError};
 use std::{
     fmt,
     ops::Bound,
@@ -41,15 +40,12 @@ pub struct ScrubProgress {
     pub ready_since: Option<i64>,
 }
 
-const OPERATION: &str = "reading";
-
 impl Index {
     /// # Errors
     /// When the index cannot be read.
     pub fn get(&self, key: &CacheKey) -> Result<Option<Record>, IndexError> {
         self.read(|transaction| {
-            let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
-            let found = table.get(key.as_str().as_bytes()).map_err(Error::store(OPERATION))?;
+            let found = transaction.open_table(ENTRIES)?.get(key.as_str().as_bytes())?;
             found.map(|bytes| Record::decode(bytes.value())).transpose()
         })
     }
@@ -60,10 +56,10 @@ impl Index {
     /// When the index cannot be read.
     pub fn get_id(&self, id: EntryId) -> Result<Option<(CacheKey, Record)>, IndexError> {
         self.read(|transaction| {
-            let keys = transaction.open_table(KEYS).map_err(Error::store(OPERATION))?;
-            let Some(name) = keys.get(id.0).map_err(Error::store(OPERATION))? else { return Ok(None) };
-            let entries = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
-            let Some(bytes) = entries.get(name.value()).map_err(Error::store(OPERATION))? else { return Ok(None) };
+            let keys = transaction.open_table(KEYS)?;
+            let Some(name) = keys.get(id.0)? else { return Ok(None) };
+            let entries = transaction.open_table(ENTRIES)?;
+            let Some(bytes) = entries.get(name.value())? else { return Ok(None) };
             Ok(Some((key_of(name.value())?, Record::decode(bytes.value())?)))
         })
     }
@@ -74,8 +70,8 @@ impl Index {
     /// When the index cannot be read.
     pub fn keys(&self, ids: &[EntryId]) -> Result<Vec<Option<CacheKey>>, IndexError> {
         self.read(|transaction| {
-            let keys = transaction.open_table(KEYS).map_err(Error::store(OPERATION))?;
-            let key = |id: &EntryId| match keys.get(id.0).map_err(Error::store(OPERATION))? {
+            let keys = transaction.open_table(KEYS)?;
+            let key = |id: &EntryId| match keys.get(id.0)? {
                 Some(name) => key_of(name.value()).map(Some),
                 None => Ok(None),
             };
@@ -89,8 +85,7 @@ impl Index {
     /// When the index cannot be read.
     pub fn block_sums(&self, id: EntryId, chunk: u32) -> Result<BlockSums, IndexError> {
         self.read(|transaction| {
-            let table = transaction.open_table(SUMS).map_err(Error::store(OPERATION))?;
-            let found = table.get((id.0, chunk)).map_err(Error::store(OPERATION))?;
+            let found = transaction.open_table(SUMS)?.get((id.0, chunk))?;
             found.map_or_else(|| Ok(BlockSums::default()), |bytes| BlockSums::decode(bytes.value()))
         })
     }
@@ -101,26 +96,20 @@ impl Index {
     /// When the index cannot be read.
     pub fn page(&self, after: Option<&CacheKey>, limit: usize) -> Result<Vec<(CacheKey, Record)>, IndexError> {
         self.read(|transaction| {
-            let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
+            let table = transaction.open_table(ENTRIES)?;
             let from = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_str().as_bytes()));
-            let range = table.range::<&[u8]>((from, Bound::Unbounded)).map_err(Error::store(OPERATION))?;
-            range
-                .take(limit)
-                .map(|entry| {
-                    let (name, bytes) = entry.map_err(Error::store(OPERATION))?;
-                    Ok((key_of(name.value())?, Record::decode(bytes.value())?))
-                })
-                .collect()
+            let entry = |entry: Result<(AccessGuard<'_, &[u8]>, AccessGuard<'_, &[u8]>), StorageError>| {
+                let (name, bytes) = entry?;
+                Ok((key_of(name.value())?, Record::decode(bytes.value())?))
+            };
+            table.range::<&[u8]>((from, Bound::Unbounded))?.take(limit).map(entry).collect()
         })
     }
 
     /// # Errors
     /// When the index cannot be read.
     pub fn count(&self) -> Result<u64, IndexError> {
-        self.read(|transaction| {
-            let table = transaction.open_table(ENTRIES).map_err(Error::store(OPERATION))?;
-            table.len().map_err(Error::store(OPERATION))
-        })
+        self.read(|transaction| Ok(transaction.open_table(ENTRIES)?.len()?))
     }
 
     /// The number that the next new entry is given.
@@ -180,7 +169,7 @@ impl Index {
     pub fn scrub_progress(&self) -> Result<ScrubProgress, IndexError> {
         self.guarded(|| {
             let last = self.meta(META_SCRUB_LAST)?.filter(|&id| id != 0).map(EntryId);
-            let time = |meta| Ok(self.meta(meta)?.and_then(|time| i64::try_from(time).ok()));
+            let time = |meta| Ok::<_, IndexError>(self.meta(meta)?.and_then(|time| i64::try_from(time).ok()));
             Ok(ScrubProgress { last, finished: time(META_SCRUB_FINISHED)?, ready_since: time(META_SCRUB_READY)? })
         })
     }
@@ -219,7 +208,7 @@ impl Index {
         })
     }
 
-    /// Lets the index go: everything that was noted is committed.
+    /// Ends the use of the index: everything that was noted is committed.
     ///
     /// # Errors
     /// When the index cannot be written.
@@ -244,7 +233,7 @@ impl Index {
     }
 
     fn read<T>(&self, read: impl FnOnce(&ReadTransaction) -> Result<T, IndexError>) -> Result<T, IndexError> {
-        self.guarded(|| read(&self.database.begin_read().map_err(Error::store(OPERATION))?))
+        self.guarded(|| read(&self.database.begin_read()?))
     }
 
     pub(crate) fn write(
@@ -252,7 +241,7 @@ impl Index {
         write: impl FnOnce(&mut Writer<'_>) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         self.guarded(|| {
-            let mut transaction = self.database.begin_write().map_err(Error::store("writing to"))?;
+            let mut transaction = self.database.begin_write()?;
             // Free pages are recorded with each commit, so that an open after a crash need not read the whole file.
             transaction.set_quick_repair(true);
             let next_id = {
@@ -260,7 +249,7 @@ impl Index {
                 write(&mut writer)?;
                 writer.finish()?
             };
-            transaction.commit().map_err(Error::store("committing to"))?;
+            transaction.commit()?;
             self.next_id.fetch_max(next_id, Ordering::AcqRel);
             Ok(())
         })

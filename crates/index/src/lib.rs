@@ -18,9 +18,7 @@ mod change;
 mod error;
 mod index;
 mod open;
-mod place;
 mod record;
-mod record_bytes;
 mod tables;
 
 pub use apply::Applied;
@@ -28,7 +26,6 @@ pub use block_sums::{BlockSums, SUMS_PER_CHUNK};
 pub use change::{Change, Facts};
 pub use error::IndexError;
 pub use index::{Index, ScrubProgress};
-pub use open::{Found, IndexOptions};
-pub use place::{IndexFile, IndexPlace, VolatileIndex};
+pub use open::{Found, IndexFile, IndexOptions, IndexPlace, VolatileIndex};
 pub use record::{DiskFacts, Generation, OriginFacts, Record, TEXT_LEN_MAX};
 pub use redb::{StorageBackend, backends::InMemoryBackend};

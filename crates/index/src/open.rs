@@ -1,11 +1,15 @@
-//! Opening the file of an index, and putting a damaged one aside.
+//! Where an index is kept; opening its file, and putting a damaged one aside.
 
 use crate::{
     Index, IndexError,
     tables::{FORMAT, META, META_FORMAT, META_NEXT_ID},
 };
-use redb::{Database, ReadableDatabase as _, StorageBackend, backends::FileBackend};
+use redb::{
+    Database, ReadableDatabase as _, StorageBackend,
+    backends::{FileBackend, InMemoryBackend},
+};
 use std::{
+    fmt,
     fs::{File, OpenOptions},
     io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -83,7 +87,7 @@ fn open_file(path: &Path, options: IndexOptions) -> Result<(Index, Found), Index
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
     let file = open_private(path).map_err(failed)?;
-    let backend = FileBackend::new(file).map_err(IndexError::store("opening"))?;
+    let backend = FileBackend::new(file)?;
     Index::with_backend(backend, options)
 }
 
@@ -102,7 +106,7 @@ fn open_backend(backend: impl StorageBackend, options: IndexOptions) -> Result<(
     let is_new = backend.len().map_err(|source| IndexError::Io { operation: "opening", source })? == 0;
     let mut builder = Database::builder();
     builder.set_cache_size(options.cache_bytes);
-    let database = builder.create_with_backend(backend).map_err(IndexError::store("opening"))?;
+    let database = builder.create_with_backend(backend)?;
     let index = Index { database, next_id: AtomicU64::new(0) };
     if is_new {
         index.initialize()?;
@@ -129,18 +133,63 @@ impl Index {
     }
 
     pub(crate) fn meta(&self, name: &str) -> Result<Option<u64>, IndexError> {
-        let failed = "reading";
-        let transaction = self.database.begin_read().map_err(IndexError::store(failed))?;
+        let transaction = self.database.begin_read()?;
         match transaction.open_table(META) {
-            Ok(table) => Ok(table.get(name).map_err(IndexError::store(failed))?.map(|value| value.value())),
+            Ok(table) => Ok(table.get(name)?.map(|value| value.value())),
             Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
-            Err(error) => Err(IndexError::store(failed)(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
     fn has_no_tables(&self) -> Result<bool, IndexError> {
-        let transaction = self.database.begin_read().map_err(IndexError::store("reading"))?;
-        let mut tables = transaction.list_tables().map_err(IndexError::store("reading"))?;
+        let transaction = self.database.begin_read()?;
+        let mut tables = transaction.list_tables()?;
         Ok(tables.next().is_none())
+    }
+}
+
+/// Where an index is kept. All methods block.
+pub trait IndexPlace: fmt::Debug + Send + Sync {
+    /// Opens the index, or begins a new one.
+    ///
+    /// # Errors
+    /// See [`Index::open`].
+    fn open(&self) -> Result<(Index, Found), IndexError>;
+
+    /// Puts an index aside that turned out to be damaged, after it was closed: the next [`Self::open`] begins a new one.
+    ///
+    /// # Errors
+    /// When that cannot be done.
+    fn discard(&self) -> Result<(), IndexError>;
+}
+
+/// An index in a file.
+#[derive(Clone, Debug)]
+pub struct IndexFile {
+    pub path: PathBuf,
+    pub options: IndexOptions,
+}
+
+/// An index in memory, which is new at each start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VolatileIndex;
+
+impl IndexPlace for IndexFile {
+    fn open(&self) -> Result<(Index, Found), IndexError> {
+        Index::open(&self.path, self.options)
+    }
+
+    fn discard(&self) -> Result<(), IndexError> {
+        Index::discard(&self.path)
+    }
+}
+
+impl IndexPlace for VolatileIndex {
+    fn open(&self) -> Result<(Index, Found), IndexError> {
+        Index::with_backend(InMemoryBackend::new(), IndexOptions::default())
+    }
+
+    fn discard(&self) -> Result<(), IndexError> {
+        Ok(())
     }
 }

@@ -44,7 +44,7 @@ const REPORTING_KINDS: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010
 
 impl WholeSync {
     pub(crate) fn of(tree: &Tree) -> Result<Self, StoreError> {
-        let failed = || StoreError::io("examining the file system of", tree.path());
+        let failed = || StoreError::io("examining the file system of", &tree.path);
         let root = tree.directory("").map_err(failed())?;
         let kind = fstatfs(&*root).map_err(failed())?.f_type;
         // Network and stacked file systems may drop write errors in `syncfs`: there each file is synced by itself.
@@ -55,7 +55,7 @@ impl WholeSync {
         let call: SyncCall = Box::new(move || Ok(syncfs(&*root)?));
         let is_used = AtomicBool::new(reports_all);
         let call = Mutex::new(reports_all.then_some(call));
-        Ok(Self { path: tree.path().to_owned(), device, count_min: BATCH_MIN, is_used, call })
+        Ok(Self { path: tree.path.to_owned(), device, count_min: BATCH_MIN, is_used, call })
     }
 
     /// The same file system, synced for the sake of `count_min` files or more by `call`, which is trusted to report failures.

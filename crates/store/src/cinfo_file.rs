@@ -14,7 +14,7 @@ use rustix::{
 use std::{
     ffi::OsString,
     fs::File,
-    io::Write,
+    io::{self, Write},
     os::{
         fd::OwnedFd,
         unix::fs::{FileExt, MetadataExt},
@@ -35,6 +35,13 @@ pub(crate) struct StoredCinfo {
     pub(crate) origin: Option<OriginMark>,
     /// When it was written or touched last, in seconds of the Unix epoch.
     pub(crate) modified: i64,
+}
+
+/// The contents of a record that is to be written.
+#[derive(Clone, Copy)]
+pub(crate) struct Contents<'a> {
+    pub(crate) cinfo: &'a Cinfo,
+    pub(crate) origin: Option<&'a OriginMark>,
 }
 
 /// Writes records: as a whole, or not at all.
@@ -70,29 +77,12 @@ impl CinfoWriter {
         Self { staging, creation, keeps_xattrs, next_name: AtomicU64::new(0) }
     }
 
-    /// Writes the first record of an entry to `file`, which is empty, without syncing: it holds no bit that could be lost.
-    pub(crate) fn write_new(
-        &self,
-        file: &File,
-        carried: &Attributes,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> std::io::Result<()> {
-        self.fill(file, carried, cinfo, origin)
-    }
-
     /// Writes a record that is to replace the one at `spot`, without making it durable. The first record of an entry that
     /// names blocks is written over the one without any: when a crash leaves a part of it, that reads as no record, and
     /// nothing is lost that was promised.
-    pub(crate) fn draft(
-        &self,
-        place: &Place,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-        is_first: bool,
-    ) -> Result<Draft, StoreError> {
+    pub(crate) fn draft(&self, place: &Place, contents: Contents<'_>, is_first: bool) -> Result<Draft, StoreError> {
         if is_first && let Some((file, metadata)) = place.open_cinfo(OFlags::RDWR)? {
-            let written = self.overwrite(&file, metadata.len(), cinfo, origin);
+            let written = self.overwrite(&file, metadata.len(), contents);
             written.map_err(StoreError::io("writing", &place.cinfo_here().path))?;
             return Ok(Draft { file, staged: None });
         }
@@ -100,7 +90,7 @@ impl CinfoWriter {
         // A rename works within one file system only: a record in a space is staged there.
         let directory = if spot.is_linked() { &spot.directory } else { &self.staging };
         let carried = self.carried(&spot)?;
-        self.write_staged(directory, &carried, cinfo, origin).map_err(StoreError::io("writing", &spot.path))
+        self.write_staged(directory, &carried, contents).map_err(StoreError::io("writing", &spot.path))
     }
 
     /// Attributes of the record at `spot` that the next one is to have, too.
@@ -118,21 +108,20 @@ impl CinfoWriter {
         &self,
         directory: &Arc<OwnedFd>,
         carried: &Attributes,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> std::io::Result<Draft> {
+        contents: Contents<'_>,
+    ) -> io::Result<Draft> {
         let (file, name) = self.stage(directory)?;
-        self.fill(&file, carried, cinfo, origin).inspect_err(|_| remove_staged(directory, &name))?;
+        self.fill(&file, carried, contents).inspect_err(|_| remove_staged(directory, &name))?;
         Ok(Draft { file, staged: Some((Arc::clone(directory), name)) })
     }
 
     /// Writes a record over one of `old_len` bytes.
-    fn overwrite(&self, file: &File, old_len: u64, cinfo: &Cinfo, origin: Option<&OriginMark>) -> std::io::Result<()> {
+    fn overwrite(&self, file: &File, old_len: u64, Contents { cinfo, origin }: Contents<'_>) -> io::Result<()> {
         let mut image = Vec::new();
         cinfo.encode(&mut image);
         file.write_all_at(&image, 0)?;
         // Shortened after the write: in between, the bytes after the record are ignored by readers.
-        let len = u64::try_from(image.len()).map_err(std::io::Error::other)?;
+        let len = u64::try_from(image.len()).map_err(io::Error::other)?;
         if len < old_len {
             file.set_len(len)?;
         }
@@ -144,10 +133,10 @@ impl CinfoWriter {
     }
 
     /// Replaces the record at `spot` durably and at once, keeping its foreign attributes.
-    pub(crate) fn replace(&self, spot: &Spot, cinfo: &Cinfo, origin: Option<&OriginMark>) -> Result<(), StoreError> {
+    pub(crate) fn replace(&self, spot: &Spot, contents: Contents<'_>) -> Result<(), StoreError> {
         let carried = self.carried(spot)?;
         let write = |directory: &Arc<OwnedFd>| {
-            let draft = self.write_staged(directory, &carried, cinfo, origin)?;
+            let draft = self.write_staged(directory, &carried, contents)?;
             draft.sync().and_then(|()| draft.name(spot)).inspect_err(|_| draft.discard())
         };
         // Staged outside the tree, so that a crash leaves no stray names next to entries.
@@ -161,7 +150,7 @@ impl CinfoWriter {
     }
 
     /// Creates a file with a name of its own.
-    fn stage(&self, directory: &OwnedFd) -> std::io::Result<(File, OsString)> {
+    fn stage(&self, directory: &OwnedFd) -> io::Result<(File, OsString)> {
         for _ in 0..STAGING_ATTEMPTS_MAX {
             // Counted from 0 after each start: names left by a crash in a space are skipped.
             let name = OsString::from(format!(".forebay-{}", self.next_name.fetch_add(1, Ordering::Relaxed)));
@@ -174,13 +163,9 @@ impl CinfoWriter {
         Err(Errno::EXIST.into())
     }
 
-    fn fill(
-        &self,
-        mut file: &File,
-        carried: &Attributes,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> std::io::Result<()> {
+    /// Writes a record to `file`, which is empty, without syncing.
+    pub(crate) fn fill(&self, mut file: &File, carried: &Attributes, contents: Contents<'_>) -> io::Result<()> {
+        let Contents { cinfo, origin } = contents;
         let mut image = Vec::new();
         cinfo.encode(&mut image);
         file.write_all(&image)?;
@@ -193,12 +178,12 @@ impl CinfoWriter {
 }
 
 impl Draft {
-    pub(crate) fn sync(&self) -> std::io::Result<()> {
+    pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_all()
     }
 
     /// Puts it in the place of the record at `spot`.
-    pub(crate) fn name(&self, spot: &Spot) -> std::io::Result<()> {
+    pub(crate) fn name(&self, spot: &Spot) -> io::Result<()> {
         match &self.staged {
             Some((directory, name)) => Ok(renameat(&**directory, name, &*spot.directory, &spot.name)?),
             None => Ok(()),
@@ -217,7 +202,7 @@ impl Draft {
         self.staged.is_none()
     }
 
-    pub(crate) fn is_linked(&self) -> std::io::Result<bool> {
+    pub(crate) fn is_linked(&self) -> io::Result<bool> {
         // An unlinked file keeps its contents and syncs well, but no later start would find it.
         Ok(self.file.metadata()?.nlink() > 0)
     }

@@ -1,6 +1,9 @@
 //! The interface of disks.
 
-use crate::{FileIdentity, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo};
+use crate::{
+    OriginMark, Scan, StoreError,
+    volume::{FileIdentity, Space, VolumeId, VolumeInfo},
+};
 use bytes::Bytes;
 use forebay_cache::{CacheKey, Cinfo};
 use std::{fmt, fs::File, io, path::PathBuf, sync::Arc};

@@ -1,23 +1,23 @@
 //! Several disks as one.
 
-mod copies;
 mod remembered;
-mod spec;
 mod volume;
 mod watched_file;
-mod watched_scan;
 
-pub use spec::{Clock, Opener, VolumeSpec};
+pub use volume::{Clock, Opener, VolumeSpec};
 
 use crate::{
     DataFile, Disk, Entry, NewRecord, OriginMark, Scan, Space, StoreError, VolumeId, VolumeInfo,
     disk_set::{
-        copies::is_better, remembered::Remembered, volume::Volume, watched_file::WatchedFile, watched_scan::WatchedScan,
+        remembered::Remembered,
+        volume::Volume,
+        watched_file::{WatchedFile, WatchedScan},
     },
 };
 use forebay_cache::{
     CacheKey, Candidate, Cinfo, Health, HealthLimits, placement_hash, placement_order, weight_for_new,
 };
+use forebay_types::ValidatorMatch;
 use std::{io, path::PathBuf, sync::Arc};
 
 /// Several disks as one: each entry lies on one of them wholly.
@@ -69,7 +69,7 @@ impl DiskSet {
 
     /// Disks that may be asked, the one first that is likeliest to have the key of `hash`.
     fn online(&self, hash: u64) -> Vec<&Arc<Volume>> {
-        let candidate = |volume: &Arc<Volume>| Candidate { seed: volume.seed(), weight: f64::from(volume.weight()) };
+        let candidate = |volume: &Arc<Volume>| Candidate { seed: volume.seed, weight: f64::from(volume.spec.weight) };
         let candidates: Vec<Candidate> = self.volumes.iter().map(candidate).collect();
         let order = placement_order(hash, &candidates).into_iter();
         order.filter_map(|position| self.volumes.get(position)).filter(|volume| volume.health().is_online()).collect()
@@ -91,8 +91,8 @@ impl DiskSet {
                     volume.measure().map_or((0, 0), |space| (space.free_bytes, space.total_bytes));
                 let is_second_choice = health == Health::Degraded || free_bytes < total_bytes / FREE_SHARE_WANTED;
                 volumes.push((volume, is_second_choice));
-                let weight = weight_for_new(volume.weight(), free_bytes, total_bytes);
-                candidates.push(Candidate { seed: volume.seed(), weight });
+                let weight = weight_for_new(volume.spec.weight, free_bytes, total_bytes);
+                candidates.push(Candidate { seed: volume.seed, weight });
             }
         }
         let order = placement_order(hash, &candidates);
@@ -124,19 +124,9 @@ impl DiskSet {
                 }
                 Err(_) => continue,
             };
-            let worse = match best.take() {
-                Some((first, kept)) if is_better(&entry, &kept) => {
-                    best = Some((volume, entry));
-                    Some(first)
-                }
-                Some(first) => {
-                    best = Some(first);
-                    Some(*volume)
-                }
-                None => {
-                    best = Some((volume, entry));
-                    None
-                }
+            let worse = match &best {
+                Some((_, kept)) if !is_better(&entry, kept) => Some(*volume),
+                _ => best.replace((volume, entry)).map(|(first, _)| first),
             };
             // Two copies would drift apart, and an old one could come back once the newer is purged.
             if let Some(worse) = worse {
@@ -175,10 +165,10 @@ impl Disk for DiskSet {
             match volume.run(|disk| disk.create_entry(key, cinfo.clone(), origin.clone())) {
                 Ok(entry) => {
                     // A copy on another disk would win over the new entry as soon as it is more complete.
-                    for other in self.online(hash).into_iter().filter(|other| other.id() != volume.id()) {
+                    for other in self.online(hash).into_iter().filter(|other| other.id != volume.id) {
                         remove_copy(other, key);
                     }
-                    self.remembered.put(hash, volume.id());
+                    self.remembered.put(hash, volume.id);
                     return Ok(watched(volume, entry));
                 }
                 Err(error) => {
@@ -206,13 +196,13 @@ impl Disk for DiskSet {
             return Err(StoreError::NoVolume);
         }
         let entry = only.run(|disk| disk.create_entry_if_free(key, cinfo, origin))?;
-        self.remembered.put(hash_of(key), only.id());
+        self.remembered.put(hash_of(key), only.id);
         Ok(entry.map(|entry| watched(only, entry)))
     }
 
     fn volume_for_new(&self) -> Option<VolumeId> {
         match self.volumes.as_slice() {
-            [only] if only.health().is_writable() => Some(only.id()),
+            [only] if only.health().is_writable() => Some(only.id),
             _ => None,
         }
     }
@@ -243,10 +233,9 @@ impl Disk for DiskSet {
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
         let hash = hash_of(key);
         self.remembered.forget(hash);
-        let removed = self.online(hash).into_iter().map(|volume| volume.run(|disk| disk.remove_entry(key)));
         // Every disk is asked, whatever becomes of the others.
-        let results: Vec<_> = removed.collect();
-        results.into_iter().collect()
+        let online = self.online(hash).into_iter();
+        online.map(|volume| volume.run(|disk| disk.remove_entry(key))).fold(Ok(()), Result::and)
     }
 
     fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
@@ -266,8 +255,7 @@ impl Disk for DiskSet {
 
     fn settle_removals(&self) -> Result<(), StoreError> {
         let online = self.volumes.iter().filter(|volume| volume.health().is_online());
-        let settled: Vec<_> = online.map(|volume| volume.run(|disk| disk.settle_removals())).collect();
-        settled.into_iter().collect()
+        online.map(|volume| volume.run(|disk| disk.settle_removals())).fold(Ok(()), Result::and)
     }
 
     fn close_to_others(&self, key: &CacheKey, since: i64) -> Result<bool, StoreError> {
@@ -339,12 +327,12 @@ impl Disk for DiskSet {
 
     fn scan(&self, volume: VolumeId, changed_since: Option<i64>) -> Result<Box<dyn Scan>, StoreError> {
         let volume = self.volume(volume).ok_or(StoreError::NoVolume)?;
-        let scan = volume.run(|disk| disk.scan(volume.id(), changed_since))?;
-        Ok(Box::new(WatchedScan::new(Arc::clone(volume), scan)))
+        let scan = volume.run(|disk| disk.scan(volume.id, changed_since))?;
+        Ok(Box::new(WatchedScan { volume: Arc::clone(volume), scan }))
     }
 
     fn due_probes(&self) -> Vec<VolumeId> {
-        self.volumes.iter().filter(|volume| volume.begin_probe()).map(|volume| volume.id()).collect()
+        self.volumes.iter().filter(|volume| volume.begin_probe()).map(|volume| volume.id).collect()
     }
 
     fn probe(&self, volume: VolumeId) -> Result<(), StoreError> {
@@ -363,12 +351,32 @@ fn hash_of(key: &CacheKey) -> u64 {
 }
 
 fn watched(volume: &Arc<Volume>, entry: Entry) -> Entry {
-    Entry { data: Arc::new(WatchedFile::new(Arc::clone(volume), entry.data)), ..entry }
+    Entry { data: Arc::new(WatchedFile { volume: Arc::clone(volume), data: entry.data }), ..entry }
 }
 
 /// Removes a copy that is not to be used. Where that fails the copy is judged again when it is found again.
 fn remove_copy(volume: &Volume, key: &CacheKey) {
     if let Err(error) = volume.run(|disk| disk.remove_entry(key)) {
-        tracing::debug!(%key, disk = %volume.path().display(), %error, "a copy of an entry is left on a second disk");
+        tracing::debug!(%key, disk = %volume.spec.path.display(), %error, "a copy of an entry is left on a second disk");
     }
+}
+
+/// Whether `entry` is better than `kept`, another copy of the same key on another disk.
+///
+/// Of two copies of the same content the complete one is better. Otherwise, or when both are complete or neither is, the one
+/// that was created later: it is what the origin gave last. Equal copies are equally good.
+pub(crate) fn is_better(entry: &Entry, kept: &Entry) -> bool {
+    let (is_complete, is_kept_complete) = (entry.cinfo.is_complete(), kept.cinfo.is_complete());
+    if is_complete != is_kept_complete && is_same_content(entry, kept) {
+        return is_complete;
+    }
+    // Of different contents the newer one is more likely to be the origin's.
+    entry.cinfo.created > kept.cinfo.created
+}
+
+/// Whether two copies are known to be of one content: of one size, and with validators of one server that agree.
+fn is_same_content(entry: &Entry, kept: &Entry) -> bool {
+    entry.origin.as_ref().zip(kept.origin.as_ref()).is_some_and(|(one, other)| {
+        one.origin == other.origin && one.validator.compare(&other.validator) == ValidatorMatch::Same
+    }) && entry.cinfo.geometry.file_size() == kept.cinfo.geometry.file_size()
 }

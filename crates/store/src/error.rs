@@ -69,17 +69,8 @@ impl StoreError {
     /// Whether the error concerns the entry alone, not the disk: something else is in its place, or it was moved. Clients
     /// can bring that about by the names they ask for.
     pub fn concerns_one_entry(&self) -> bool {
-        match self {
-            Self::Io { .. } => self.errno().is_some_and(|errno| OF_ITS_PLACE.contains(&errno)),
-            Self::ForeignLink { .. } | Self::NotAFile { .. } | Self::Superseded { .. } => true,
-            Self::NotADirectory { .. }
-            | Self::NotMounted { .. }
-            | Self::Replaced { .. }
-            | Self::Offline { .. }
-            | Self::NoVolume
-            | Self::Locked { .. }
-            | Self::Filled { .. } => false,
-        }
+        matches!(self, Self::ForeignLink { .. } | Self::NotAFile { .. } | Self::Superseded { .. })
+            || self.errno().is_some_and(|errno| OF_ITS_PLACE.contains(&errno))
     }
 
     /// The fault of the disk; `None` if the error concerns one entry or the whole process.
@@ -103,19 +94,8 @@ impl StoreError {
     }
 
     fn errno(&self) -> Option<Errno> {
-        match self {
-            Self::Io { source, .. } => Errno::from_io_error(source),
-            Self::ForeignLink { .. }
-            | Self::NotAFile { .. }
-            | Self::Superseded { .. }
-            | Self::NotADirectory { .. }
-            | Self::NotMounted { .. }
-            | Self::Replaced { .. }
-            | Self::Offline { .. }
-            | Self::NoVolume
-            | Self::Locked { .. }
-            | Self::Filled { .. } => None,
-        }
+        let Self::Io { source, .. } = self else { return None };
+        Errno::from_io_error(source)
     }
 }
 

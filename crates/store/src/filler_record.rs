@@ -6,7 +6,6 @@
 
 use crate::StoreError;
 use rustix::{
-    io::Errno,
     rand::{GetRandomFlags, getrandom},
     system::uname,
 };
@@ -83,8 +82,7 @@ impl FillerRecord {
         match Self::read(root) {
             // Host names may be equal on several machines; the id of a boot is not.
             Ok(Some(record)) if record.is_fresh(now_ms) && record.boot_id != boot_id() => {
-                let age_s = now_ms.saturating_sub(record.renewed_ms) / 1000;
-                Err(StoreError::Filled { path: root.to_owned(), url: record.url, node: record.node, age_s })
+                Err(record.filled(root, now_ms))
             }
             _ => Ok(()),
         }
@@ -106,8 +104,7 @@ impl FillerRecord {
             && (!is_first || other.boot_id != self.boot_id)
             && other.is_fresh(now_ms)
         {
-            let age_s = now_ms.saturating_sub(other.renewed_ms) / 1000;
-            return Err(StoreError::Filled { path: root.to_owned(), url: other.url, node: other.node, age_s });
+            return Err(other.filled(root, now_ms));
         }
         self.renewed_ms = now_ms;
         let path = root.join(RECORD);
@@ -136,11 +133,14 @@ impl FillerRecord {
         }
         let path = root.join(RECORD);
         match fs::remove_file(&path) {
-            Err(error) if Errno::from_io_error(&error) != Some(Errno::NOENT) => {
-                Err(StoreError::io("removing", &path)(error))
-            }
-            _ => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(StoreError::io("removing", &path)),
         }
+    }
+
+    fn filled(self, root: &Path, now_ms: i64) -> StoreError {
+        let age_s = now_ms.saturating_sub(self.renewed_ms) / 1000;
+        StoreError::Filled { path: root.to_owned(), url: self.url, node: self.node, age_s }
     }
 
     fn staged(&self, root: &Path) -> PathBuf {

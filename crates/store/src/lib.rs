@@ -44,7 +44,6 @@ mod local_disk;
 mod origin_mark;
 mod permissions;
 mod prepare;
-mod probe;
 mod probe_file;
 mod removal;
 mod scan;

@@ -5,9 +5,9 @@ mod creation;
 use crate::{
     DataFile, Disk, Entry, NewRecord, OriginMark, Permissions, Scan, Space, StoreError, VolumeId, VolumeInfo,
     batch_sync::{SyncCall, WholeSync},
-    cinfo_file::{self, CinfoWriter, Draft},
+    cinfo_file::{self, CinfoWriter, Contents, Draft},
     data_file::LocalFile,
-    prepare, probe,
+    prepare,
     removal::{UnsyncedRemovals, by_directory, remove_empty_directories, remove_unsynced},
     scan::TreeScan,
     tree::{Place, Tree},
@@ -84,7 +84,7 @@ impl LocalDisk {
         let keeps_xattrs = prepared.report.keeps_xattrs;
         if !keeps_xattrs {
             tracing::warn!(
-                store = %prepared.tree.path().display(),
+                store = %prepared.tree.path.display(),
                 "the file system keeps no extended attributes: changed files at the origin are noticed by size only"
             );
         }
@@ -135,7 +135,7 @@ impl LocalDisk {
     fn draft(&self, record: &NewRecord<'_>) -> Result<Draft, StoreError> {
         let _guard = self.lock(record.key);
         let place = self.place_of(record.key, record.data)?;
-        self.cinfo_writer.draft(&place, record.cinfo, record.origin, record.is_first)
+        self.cinfo_writer.draft(&place, contents_of(record), record.is_first)
     }
 
     /// Makes a record durable, unless it is, and puts it in place.
@@ -159,7 +159,7 @@ impl LocalDisk {
                 draft.discard();
                 // The entry lies on another file system, mounted below the root.
                 if Errno::from_io_error(&error) == Some(Errno::XDEV) {
-                    return self.cinfo_writer.replace(&spot, record.cinfo, record.origin);
+                    return self.cinfo_writer.replace(&spot, contents_of(record));
                 }
                 Err(StoreError::io("replacing", &spot.path)(error))
             }
@@ -215,7 +215,8 @@ impl Disk for LocalDisk {
     }
 
     fn create_entry(&self, key: &CacheKey, cinfo: Cinfo, origin: Option<OriginMark>) -> Result<Entry, StoreError> {
-        let data = self.create_in_place(key, |place| self.create_files(key, place, &cinfo, origin.as_ref()))?;
+        let contents = Contents { cinfo: &cinfo, origin: origin.as_ref() };
+        let data = self.create_in_place(key, |place| self.create_files(key, place, contents))?;
         Ok(Entry { data: Arc::new(data), cinfo, origin })
     }
 
@@ -225,8 +226,8 @@ impl Disk for LocalDisk {
         cinfo: Cinfo,
         origin: Option<OriginMark>,
     ) -> Result<Option<Entry>, StoreError> {
-        let create = |place: &Place| self.create_files_if_free(key, place, &cinfo, origin.as_ref());
-        let data = self.create_in_place(key, create)?;
+        let contents = Contents { cinfo: &cinfo, origin: origin.as_ref() };
+        let data = self.create_in_place(key, |place| self.create_files_if_free(key, place, contents))?;
         Ok(data.map(|data| Entry { data: Arc::new(data), cinfo, origin }))
     }
 
@@ -325,7 +326,7 @@ impl Disk for LocalDisk {
 
     fn volumes(&self) -> Vec<VolumeInfo> {
         let id = self.volume;
-        let path = self.tree.path().to_owned();
+        let path = self.tree.path.to_owned();
         let space = self.space().ok();
         let latency = Duration::ZERO;
         vec![VolumeInfo { id, path, weight: 1, space, health: Health::Healthy, errors: 0, latency }]
@@ -336,8 +337,12 @@ impl Disk for LocalDisk {
     }
 
     fn probe(&self, _volume: VolumeId) -> Result<(), StoreError> {
-        probe::probe(&self.tree, &self.staging)
+        prepare::probe(&self.tree, &self.staging)
     }
+}
+
+const fn contents_of<'a>(record: &NewRecord<'a>) -> Contents<'a> {
+    Contents { cinfo: record.cinfo, origin: record.origin }
 }
 
 /// Opens a data file, for reading only where nothing else is allowed.

@@ -1,10 +1,10 @@
-//! Prepares and checks a store's root.
+//! Prepares and checks a store's root, and tries whether its disk works.
 
 use crate::{Permissions, Space, StoreError, permissions::Creation, tree::Tree, xattrs};
 use rustix::{
     fs::{
-        AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, fstatvfs, openat, stat,
-        statx, unlinkat,
+        AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, fstat, fstatvfs, openat,
+        stat, statx, unlinkat,
     },
     io::Errno,
 };
@@ -12,7 +12,10 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::Write,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, fs::FileExt},
+    },
     path::Path,
     sync::Arc,
 };
@@ -76,19 +79,19 @@ pub(crate) fn prepare(root: &Path, permissions: Permissions) -> Result<Prepared,
     let tree = Tree::open(&root, creation)?;
     // An existing root keeps its permissions: the site may have set them.
     if is_new {
-        creation.settle_directory(tree.root()).map_err(StoreError::io("setting the permissions of", &root))?;
+        creation.settle_directory(&tree.root).map_err(StoreError::io("setting the permissions of", &root))?;
     }
     // Our own files are for no other user, even if entries may be read by others.
     let staging = tree.create_directory(STAGING_DIRECTORY, Creation::with(Permissions::default()))?;
-    let keeps_xattrs = probe(&tree, &staging, creation)?;
+    let keeps_xattrs = try_writing(&tree, &staging, creation)?;
     let space = space(&tree)?;
     Ok(Prepared { tree, creation, staging, report: StoreReport { keeps_xattrs, space } })
 }
 
 /// Writes and removes a file, created as those of entries; true when it could keep an extended attribute.
-fn probe(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Result<bool, StoreError> {
+fn try_writing(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Result<bool, StoreError> {
     let name = format!("probe-{}", std::process::id());
-    let path = tree.path().join(STAGING_DIRECTORY).join(&name);
+    let path = tree.path.join(STAGING_DIRECTORY).join(&name);
     let mut file = match creation.file(staging, OsStr::new(&name)) {
         // Left by a process that was killed.
         Err(Errno::EXIST) => {
@@ -106,10 +109,10 @@ fn probe(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Result<bool, Sto
 
 /// Takes the store for this process, until the file that is returned is closed.
 pub(crate) fn lock(tree: &Tree) -> Result<OwnedFd, StoreError> {
-    let path = tree.path().join(LOCK_FILE);
+    let path = tree.path.join(LOCK_FILE);
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =
-        openat(tree.root(), LOCK_FILE, flags, Mode::from_raw_mode(0o600)).map_err(StoreError::io("opening", &path))?;
+        openat(&tree.root, LOCK_FILE, flags, Mode::from_raw_mode(0o600)).map_err(StoreError::io("opening", &path))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(StoreError::Locked { path }),
@@ -124,7 +127,7 @@ pub(crate) fn lock(tree: &Tree) -> Result<OwnedFd, StoreError> {
 
 /// Removes what a crash left in the staging directory. The store must be locked.
 pub(crate) fn clear_staging(prepared: &Prepared) -> Result<(), StoreError> {
-    let path = prepared.tree.path().join(STAGING_DIRECTORY);
+    let path = prepared.tree.path.join(STAGING_DIRECTORY);
     let entries = Dir::read_from(&*prepared.staging).map_err(StoreError::io("listing", &path))?;
     for entry in entries {
         let entry = entry.map_err(StoreError::io("listing", &path))?;
@@ -141,7 +144,7 @@ pub(crate) fn clear_staging(prepared: &Prepared) -> Result<(), StoreError> {
 }
 
 pub(crate) fn space(tree: &Tree) -> Result<Space, StoreError> {
-    let statvfs = fstatvfs(tree.root()).map_err(StoreError::io("asking for the space of", tree.path()))?;
+    let statvfs = fstatvfs(&tree.root).map_err(StoreError::io("asking for the space of", &tree.path))?;
     Ok(Space {
         total_bytes: statvfs.f_blocks.saturating_mul(statvfs.f_frsize),
         // Not `f_bfree`, which includes blocks that are reserved for root.
@@ -149,4 +152,59 @@ pub(crate) fn space(tree: &Tree) -> Result<Space, StoreError> {
         total_inodes: statvfs.f_files,
         free_inodes: statvfs.f_favail,
     })
+}
+
+/// The bytes written: one page, so that the file system does not store them inline in its metadata.
+const PATTERN: [u8; 4096] = [0xa5; 4096];
+
+/// Name of the file in the staging directory.
+const NAME: &str = "health";
+
+/// Tries whether the disk of `tree` works, and still is the one at its path.
+pub(crate) fn probe(tree: &Tree, staging: &OwnedFd) -> Result<(), StoreError> {
+    // Otherwise writes would go to the old file system, or below the mount point of a missing one.
+    if !is_at_its_path(tree)? {
+        return Err(StoreError::Replaced { path: tree.path.to_owned() });
+    }
+    let path = tree.path.join(STAGING_DIRECTORY).join(NAME);
+    let name = OsStr::new(NAME);
+    // Left by an earlier probe that was killed or hung.
+    remove(staging).map_err(StoreError::io("removing", &path))?;
+    let own = Creation::with(Permissions::default());
+    let mut file = own.file(staging, name).map_err(StoreError::io("creating", &path))?;
+    let tried = file
+        .write_all(&PATTERN)
+        .map_err(StoreError::io("writing", &path))
+        // Without a sync the page cache alone would answer for the disk.
+        .and_then(|()| file.sync_all().map_err(StoreError::io("syncing", &path)))
+        .and_then(|()| read_back(&file).map_err(StoreError::io("reading", &path)));
+    // Removed also after a failure: a full disk should not keep the file.
+    let removed = remove(staging).map_err(StoreError::io("removing", &path));
+    tried.and(removed)
+}
+
+/// Whether the tree's root is what its path leads to: another file system may be mounted there by now, or none.
+fn is_at_its_path(tree: &Tree) -> Result<bool, StoreError> {
+    let failed = || StoreError::io("examining", &tree.path);
+    let root = fstat(&tree.root).map_err(failed())?;
+    match stat(&tree.path) {
+        Ok(named) => Ok((named.st_dev, named.st_ino) == (root.st_dev, root.st_ino)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+        Err(errno) => Err(failed()(errno)),
+    }
+}
+
+fn read_back(file: &File) -> std::io::Result<()> {
+    // From the disk, not from memory, if the system honours the advice.
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+    let mut back = [0; PATTERN.len()];
+    file.read_exact_at(&mut back, 0)?;
+    if back == PATTERN { Ok(()) } else { Err(Errno::IO.into()) }
+}
+
+fn remove(staging: &OwnedFd) -> rustix::io::Result<()> {
+    match unlinkat(staging, NAME, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
 }

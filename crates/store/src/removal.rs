@@ -80,11 +80,11 @@ fn sync_directory(tree: &Tree, path: &str) -> Result<(), StoreError> {
     loop {
         match tree.directory(rest) {
             Ok(directory) => {
-                return rustix::fs::fsync(&*directory).map_err(StoreError::io("syncing", &tree.path().join(rest)));
+                return rustix::fs::fsync(&*directory).map_err(StoreError::io("syncing", &tree.path.join(rest)));
             }
             // A removed directory cannot be synced; its own removal, in the one above, includes those of its names.
             Err(_) if !rest.is_empty() => rest = rest.rsplit_once('/').map_or("", |(parent, _)| parent),
-            Err(errno) => return Err(StoreError::io("opening", tree.path())(errno)),
+            Err(errno) => return Err(StoreError::io("opening", &tree.path)(errno)),
         }
     }
 }

@@ -88,9 +88,9 @@ impl TreeScan {
         let (listing, directory) = match listed {
             Ok(listed) => listed,
             // A root that cannot be listed is a failed disk, not an empty one.
-            Err(errno) if path.is_empty() => return Err(StoreError::io("listing", self.tree.path())(errno)),
+            Err(errno) if path.is_empty() => return Err(StoreError::io("listing", &self.tree.path)(errno)),
             Err(errno) => {
-                tracing::warn!(directory = %self.tree.path().join(name).display(), error = %errno, "not listed");
+                tracing::warn!(directory = %self.tree.path.join(name).display(), error = %errno, "not listed");
                 slice.unusable += 1;
                 return Ok(());
             }
@@ -99,6 +99,7 @@ impl TreeScan {
         let is_own = |name: &str| path.is_empty() && is_reserved_top(name);
         let mut work = Vec::new();
         // Creations and removals change the directory's time; changes of existing entries are in the index already.
+        let changed = |directory| rustix::fs::fstat(directory).ok().map(|stat| stat.st_mtime);
         let is_wanted = self.changed_since.is_none_or(|since| changed(&directory).is_none_or(|time| time >= since));
         for name in listing.files.iter().filter(|name| is_wanted && !is_own(name)) {
             match name.strip_suffix(CINFO_SUFFIX) {
@@ -131,15 +132,8 @@ impl TreeScan {
         let place = self.tree.place_in(&directory, &key);
         level.directory = Some(directory);
         match read(&place) {
-            Ok(Some((StoredCinfo { cinfo: Ok(cinfo), origin, modified }, identity))) => {
-                slice.entries.push(ScannedEntry {
-                    key,
-                    volume: self.volume,
-                    identity,
-                    cinfo,
-                    origin,
-                    last_use: modified,
-                });
+            Ok(Some((StoredCinfo { cinfo: Ok(cinfo), origin, modified: last_use }, identity))) => {
+                slice.entries.push(ScannedEntry { key, volume: self.volume, identity, cinfo, origin, last_use });
             }
             // The entry was removed since its directory was listed, or is being created.
             Ok(None) => slice.orphans += 1,
@@ -210,11 +204,6 @@ impl Listing {
         }
         Ok(listing)
     }
-}
-
-/// When a name was created or removed in a directory last, in seconds of the Unix epoch.
-fn changed(directory: &OwnedFd) -> Option<i64> {
-    rustix::fs::fstat(directory).ok().map(|stat| stat.st_mtime)
 }
 
 /// For file systems that do not give the type with the name.

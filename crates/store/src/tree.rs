@@ -22,8 +22,8 @@ const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OF
 /// The directory tree of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    root: Arc<OwnedFd>,
-    path: PathBuf,
+    pub(crate) root: Arc<OwnedFd>,
+    pub(crate) path: PathBuf,
     creation: Creation,
 }
 
@@ -51,14 +51,6 @@ impl Tree {
     pub(crate) fn open(path: &Path, creation: Creation) -> Result<Self, StoreError> {
         let root = openat(CWD, path, DIRECTORY_FLAGS, Mode::empty()).map_err(StoreError::io("opening", path))?;
         Ok(Self { root: Arc::new(root), path: path.to_owned(), creation })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub(crate) fn root(&self) -> &OwnedFd {
-        &self.root
     }
 
     pub(crate) fn path_of(&self, key: &CacheKey) -> PathBuf {

@@ -99,5 +99,5 @@ impl Catalog {
 
 /// That work on the index panicked, or was cut off at the end of the process.
 pub(super) fn broke_off() -> IndexError {
-    IndexError::Store { operation: "working with", reason: "the work broke off".to_owned() }
+    IndexError::Store { reason: "the work broke off".to_owned() }
 }

@@ -1,8 +1,8 @@
-//! One disk of a set, watched.
+//! The disks of a set: before they are opened, and watched.
 
 use crate::{
-    DataFile, Disk, NewRecord, Space, StoreError, VolumeId, VolumeInfo, VolumeSpec, disk_set::spec::Clock,
-    error::fault_of,
+    DataFile, Disk, LocalDisk, NewRecord, Permissions, Space, StoreError, VolumeId, VolumeInfo, error::fault_of,
+    is_mount_point,
 };
 use forebay_cache::{CacheKey, DiskHealth, Fault, Health, HealthLimits, placement_hash};
 use parking_lot::{Mutex, RwLock};
@@ -10,16 +10,17 @@ use std::{
     collections::BTreeMap,
     fmt, io,
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 /// One disk of a set: every operation on it updates its health.
 pub(crate) struct Volume {
-    id: VolumeId,
-    spec: VolumeSpec,
-    seed: u64,
+    pub(crate) id: VolumeId,
+    pub(crate) spec: VolumeSpec,
+    /// Seed of the disk for placement: from its path, so that its position does not matter.
+    pub(crate) seed: u64,
     limits: HealthLimits,
     clock: Clock,
     /// `None` until it could be opened.
@@ -58,23 +59,6 @@ impl Volume {
         Self { id, spec, seed, limits, clock, disk: RwLock::new(None), watch: Mutex::new(watch) }
     }
 
-    pub(crate) const fn id(&self) -> VolumeId {
-        self.id
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.spec.path
-    }
-
-    pub(crate) const fn weight(&self) -> u32 {
-        self.spec.weight
-    }
-
-    /// Seed of the disk for placement: from its path, so that its position does not matter.
-    pub(crate) const fn seed(&self) -> u64 {
-        self.seed
-    }
-
     pub(crate) fn health(&self) -> Health {
         self.watch.lock().health.health((self.clock)())
     }
@@ -103,7 +87,7 @@ impl Volume {
 
     /// Runs an operation on the disk and takes note of how it went.
     pub(crate) fn run<T>(&self, operation: impl FnOnce(&dyn Disk) -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let disk = self.online_disk().ok_or_else(|| StoreError::Offline { path: self.spec.path.clone() })?;
+        let disk = self.online_disk().ok_or_else(|| self.offline())?;
         self.observed(self.limits.hung_after, || operation(&*disk), |error| error.fault())
     }
 
@@ -121,36 +105,39 @@ impl Volume {
 
     /// Removes entries from the disk. A disk that fails has failed once, however many of the entries that concerns.
     pub(crate) fn remove_entries(&self, keys: &[CacheKey]) -> Vec<Result<(), StoreError>> {
-        let Ok(results) = self.run(|disk| Ok(disk.remove_entries(keys))) else {
-            return keys.iter().map(|_| Err(StoreError::Offline { path: self.spec.path.clone() })).collect();
-        };
-        let fault = |result: &Result<(), StoreError>| result.as_ref().err().and_then(StoreError::fault);
-        if let Some((fault, Err(error))) = results.iter().find_map(|result| Some((fault(result)?, result))) {
-            self.note(|health, now| health.failed(now, fault), Some(error));
-        }
+        let removed = self.run(|disk| Ok(disk.remove_entries(keys)));
+        let results = removed.unwrap_or_else(|_| keys.iter().map(|_| Err(self.offline())).collect());
+        self.note_first_fault(&results);
         results
     }
 
     /// Makes files of the disk durable. Files that are synced one by one update the health themselves.
     pub(crate) fn sync_data_of(&self, files: &[&dyn DataFile]) -> Vec<io::Result<()>> {
         let synced = self.patiently(files.len(), |disk| disk.sync_data_of(files));
-        let offline = || {
-            let error = || StoreError::Offline { path: self.spec.path.clone() };
-            files.iter().map(|_| Err(io::Error::new(io::ErrorKind::NotConnected, error()))).collect()
-        };
-        synced.unwrap_or_else(offline)
+        synced.unwrap_or_else(|| files.iter().map(|_| Err(self.not_connected())).collect())
     }
 
     /// Writes records on the disk. A disk that fails has failed once, however many records that concerns.
     pub(crate) fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
         let written = self.patiently(records.len(), |disk| disk.write_cinfos(records));
-        let offline = || records.iter().map(|_| Err(StoreError::Offline { path: self.spec.path.clone() })).collect();
-        let results = written.unwrap_or_else(offline);
-        let fault = |result: &Result<(), StoreError>| result.as_ref().err().and_then(StoreError::fault);
-        if let Some((fault, Err(error))) = results.iter().find_map(|result| Some((fault(result)?, result))) {
+        let results = written.unwrap_or_else(|| records.iter().map(|_| Err(self.offline())).collect());
+        self.note_first_fault(&results);
+        results
+    }
+
+    fn note_first_fault(&self, results: &[Result<(), StoreError>]) {
+        let mut failed = results.iter().filter_map(|result| result.as_ref().err());
+        if let Some((fault, error)) = failed.find_map(|error| Some((error.fault()?, error))) {
             self.note(|health, now| health.failed(now, fault), Some(error));
         }
-        results
+    }
+
+    fn offline(&self) -> StoreError {
+        StoreError::Offline { path: self.spec.path.clone() }
+    }
+
+    fn not_connected(&self) -> io::Error {
+        io::Error::new(io::ErrorKind::NotConnected, self.offline())
     }
 
     /// Runs an operation on the disk that may take as long as a sync of one file, or of the whole file system if it is for
@@ -202,15 +189,10 @@ impl Volume {
 
     /// Tries the disk, and opens it first if need be.
     pub(crate) fn probe(&self) -> Result<(), StoreError> {
-        let probed = match self.disk() {
-            Some(disk) => disk.probe(self.id),
-            None => Err(StoreError::Replaced { path: self.spec.path.clone() }),
-        };
-        // Another file system is mounted at the path by now, perhaps the disk's replacement: it is opened as a new
-        // one.
-        let probed = match probed {
-            Err(StoreError::Replaced { .. }) => self.open(),
-            other => other,
+        let probed = match self.disk().map(|disk| disk.probe(self.id)) {
+            // Another file system is mounted at the path by now, perhaps the disk's replacement: it is opened as a new one.
+            None | Some(Err(StoreError::Replaced { .. })) => self.open(),
+            Some(probed) => probed,
         };
         let judged = probed.as_ref().map(|&()| ()).map_err(|error| error.fault().unwrap_or(Fault::Broken));
         let error = probed.as_ref().err().map(|error| error as &dyn std::error::Error);
@@ -220,10 +202,7 @@ impl Volume {
 
     /// An operation on an offline disk might not end.
     fn check_online(&self) -> io::Result<()> {
-        if self.health().is_online() {
-            return Ok(());
-        }
-        Err(io::Error::new(io::ErrorKind::NotConnected, StoreError::Offline { path: self.spec.path.clone() }))
+        if self.health().is_online() { Ok(()) } else { Err(self.not_connected()) }
     }
 
     fn observed<T, E: std::error::Error>(
@@ -307,5 +286,50 @@ impl Drop for Operation<'_> {
 impl fmt::Debug for Volume {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Volume").field("id", &self.id).field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+/// Returns the time, which never runs backwards.
+pub type Clock = fn() -> Instant;
+
+/// Opens a disk, at the start and whenever it may have come back.
+pub type Opener = Box<dyn Fn(VolumeId) -> Result<Arc<dyn Disk>, StoreError> + Send + Sync>;
+
+/// One disk of a [`DiskSet`](crate::DiskSet).
+pub struct VolumeSpec {
+    pub path: PathBuf,
+    /// Its share of new files, relative to the other disks', for the same room.
+    pub weight: u32,
+    pub open: Opener,
+}
+
+impl VolumeSpec {
+    /// A directory of a local file system, created if need be.
+    pub fn local(path: PathBuf, weight: u32, permissions: Permissions) -> Self {
+        let root = path.clone();
+        let open: Opener = Box::new(move |id| Ok(Arc::new(LocalDisk::open_volume(&root, id, permissions)?)));
+        Self { path, weight, open }
+    }
+
+    /// A directory of a local file system that must exist, and be a mount point if `is_mounted`: nothing is to be written where
+    /// the disk should be and is not.
+    pub fn existing(path: PathBuf, weight: u32, is_mounted: bool, permissions: Permissions) -> Self {
+        let root = path.clone();
+        let open: Opener = Box::new(move |id| {
+            if !root.is_dir() {
+                return Err(StoreError::NotADirectory { path: root.clone() });
+            }
+            if is_mounted && !is_mount_point(&root) {
+                return Err(StoreError::NotMounted { path: root.clone() });
+            }
+            Ok(Arc::new(LocalDisk::open_volume(&root, id, permissions)?))
+        });
+        Self { path, weight, open }
+    }
+}
+
+impl fmt::Debug for VolumeSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VolumeSpec").field("path", &self.path).field("weight", &self.weight).finish_non_exhaustive()
     }
 }

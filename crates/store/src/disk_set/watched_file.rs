@@ -1,20 +1,14 @@
-//! A data file whose operations update the health of its disk.
+//! Open files and walks of a disk that is watched: their operations update its health.
 
-use crate::{DataFile, FileIdentity, VolumeId, disk_set::volume::Volume};
+use crate::{DataFile, FileIdentity, Scan, ScanSlice, StoreError, VolumeId, disk_set::volume::Volume};
 use bytes::Bytes;
 use std::{fs::File, io, sync::Arc};
 
 /// A data file of a disk that is watched.
 #[derive(Debug)]
 pub(crate) struct WatchedFile {
-    volume: Arc<Volume>,
-    data: Arc<dyn DataFile>,
-}
-
-impl WatchedFile {
-    pub(crate) fn new(volume: Arc<Volume>, data: Arc<dyn DataFile>) -> Self {
-        Self { volume, data }
-    }
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) data: Arc<dyn DataFile>,
 }
 
 impl DataFile for WatchedFile {
@@ -27,7 +21,7 @@ impl DataFile for WatchedFile {
     }
 
     fn volume(&self) -> VolumeId {
-        self.volume.id()
+        self.volume.id
     }
 
     fn is_writable(&self) -> bool {
@@ -44,5 +38,18 @@ impl DataFile for WatchedFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.volume.run_sync(|| self.data.sync_data())
+    }
+}
+
+/// A walk whose failures count for the disk, and which ends when the disk goes offline.
+pub(crate) struct WatchedScan {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) scan: Box<dyn Scan>,
+}
+
+impl Scan for WatchedScan {
+    fn next_slice(&mut self, limit: usize) -> Result<ScanSlice, StoreError> {
+        let scan = &mut self.scan;
+        self.volume.run(|_| scan.next_slice(limit))
     }
 }

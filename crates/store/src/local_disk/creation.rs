@@ -2,12 +2,13 @@
 
 use super::{LocalDisk, remove};
 use crate::{
-    OriginMark, StoreError,
+    StoreError,
+    cinfo_file::Contents,
     data_file::LocalFile,
     tree::{Place, Spot},
     xattrs::Attributes,
 };
-use forebay_cache::{CacheKey, Cinfo};
+use forebay_cache::CacheKey;
 use rustix::fs::OFlags;
 
 /// Tries to create an entry in a directory that removals take away again and again.
@@ -28,71 +29,14 @@ impl LocalDisk {
         &self,
         key: &CacheKey,
         place: &Place,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
+        contents: Contents<'_>,
     ) -> Result<LocalFile, StoreError> {
         if !self.unsynced_removals.has(key)
-            && let Attempt::Created(data) = self.create_where_nothing_is(place, cinfo, origin)?
+            && let Attempt::Created(data) = self.create_where_nothing_is(place, contents)?
         {
             return Ok(data);
         }
-        self.replace_files(key, place, cinfo, origin)
-    }
-
-    /// Creates the files of an entry in the place of what there is; when it fails nothing is left.
-    fn replace_files(
-        &self,
-        key: &CacheKey,
-        place: &Place,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> Result<LocalFile, StoreError> {
-        self.put_in_place(key, place, cinfo, origin).inspect_err(|_| clear(place))
-    }
-
-    fn put_in_place(
-        &self,
-        key: &CacheKey,
-        place: &Place,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> Result<LocalFile, StoreError> {
-        let cinfo_spot = place.cinfo()?;
-        let data_spot = place.data()?;
-        let (cinfo_attributes, data_attributes) =
-            (self.space_attributes(&cinfo_spot)?, self.space_attributes(&data_spot)?);
-        if cinfo_spot.remove_file()? || self.unsynced_removals.take(key) {
-            cinfo_spot.sync_directory()?;
-        }
-        data_spot.remove_file()?;
-        let data = data_spot.create()?;
-        data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
-        self.cinfo_writer
-            .write_new(&cinfo_spot.create()?, &cinfo_attributes, cinfo, origin)
-            .map_err(StoreError::io("writing", &cinfo_spot.path))?;
-        LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))
-    }
-
-    /// Creates the files of an entry as long as nothing has one of their names. The record comes first, so that none of another
-    /// entry is ever next to the new data.
-    fn create_where_nothing_is(
-        &self,
-        place: &Place,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
-    ) -> Result<Attempt, StoreError> {
-        let cinfo_spot = place.cinfo_here();
-        let data_spot = place.data_here();
-        let Some(record) = cinfo_spot.create_if_free()? else { return Ok(Attempt::HasRecord) };
-        let finish = || {
-            self.cinfo_writer
-                .write_new(&record, &Attributes::default(), cinfo, origin)
-                .map_err(StoreError::io("writing", &cinfo_spot.path))?;
-            let Some(data) = data_spot.create_if_free()? else { return Ok(Attempt::HasData) };
-            let data = LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))?;
-            Ok(Attempt::Created(data))
-        };
-        finish().inspect_err(|_| clear(place))
+        self.replace_files(key, place, contents)
     }
 
     /// As [`Self::create_files`], but leaves an entry alone that has a record; `None` then.
@@ -100,17 +44,53 @@ impl LocalDisk {
         &self,
         key: &CacheKey,
         place: &Place,
-        cinfo: &Cinfo,
-        origin: Option<&OriginMark>,
+        contents: Contents<'_>,
     ) -> Result<Option<LocalFile>, StoreError> {
-        if self.unsynced_removals.has(key) {
-            return self.replace_files(key, place, cinfo, origin).map(Some);
+        if !self.unsynced_removals.has(key) {
+            match self.create_where_nothing_is(place, contents)? {
+                Attempt::Created(data) => return Ok(Some(data)),
+                Attempt::HasRecord => return Ok(None),
+                Attempt::HasData => {}
+            }
         }
-        match self.create_where_nothing_is(place, cinfo, origin)? {
-            Attempt::Created(data) => Ok(Some(data)),
-            Attempt::HasRecord => Ok(None),
-            Attempt::HasData => self.replace_files(key, place, cinfo, origin).map(Some),
+        self.replace_files(key, place, contents).map(Some)
+    }
+
+    /// Creates the files of an entry in the place of what there is; when it fails nothing is left.
+    fn replace_files(&self, key: &CacheKey, place: &Place, contents: Contents<'_>) -> Result<LocalFile, StoreError> {
+        self.put_in_place(key, place, contents).inspect_err(|_| clear(place))
+    }
+
+    fn put_in_place(&self, key: &CacheKey, place: &Place, contents: Contents<'_>) -> Result<LocalFile, StoreError> {
+        let cinfo_spot = place.cinfo()?;
+        let data_spot = place.data()?;
+        let cinfo_attributes = self.space_attributes(&cinfo_spot)?;
+        let data_attributes = self.space_attributes(&data_spot)?;
+        if cinfo_spot.remove_file()? || self.unsynced_removals.take(key) {
+            cinfo_spot.sync_directory()?;
         }
+        data_spot.remove_file()?;
+        let data = data_spot.create()?;
+        data_attributes.give_to(&data).map_err(StoreError::io("setting the attributes of", &data_spot.path))?;
+        let written = self.cinfo_writer.fill(&cinfo_spot.create()?, &cinfo_attributes, contents);
+        written.map_err(StoreError::io("writing", &cinfo_spot.path))?;
+        LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))
+    }
+
+    /// Creates the files of an entry as long as nothing has one of their names. The record comes first, so that none of another
+    /// entry is ever next to the new data.
+    fn create_where_nothing_is(&self, place: &Place, contents: Contents<'_>) -> Result<Attempt, StoreError> {
+        let cinfo_spot = place.cinfo_here();
+        let data_spot = place.data_here();
+        let Some(record) = cinfo_spot.create_if_free()? else { return Ok(Attempt::HasRecord) };
+        let finish = || {
+            let written = self.cinfo_writer.fill(&record, &Attributes::default(), contents);
+            written.map_err(StoreError::io("writing", &cinfo_spot.path))?;
+            let Some(data) = data_spot.create_if_free()? else { return Ok(Attempt::HasData) };
+            let data = LocalFile::created(self.volume, data).map_err(StoreError::io("examining", &data_spot.path))?;
+            Ok(Attempt::Created(data))
+        };
+        finish().inspect_err(|_| clear(place))
     }
 
     /// Runs `create` for the place of an entry, whose directory is created if need be.
@@ -136,12 +116,8 @@ impl LocalDisk {
         if !self.keeps_xattrs || !spot.is_linked() {
             return Ok(Attributes::default());
         }
-        match spot.open(OFlags::RDONLY)? {
-            Some((file, _)) => {
-                Attributes::of_space(&file).map_err(StoreError::io("reading the attributes of", &spot.path))
-            }
-            None => Ok(Attributes::default()),
-        }
+        let Some((file, _)) = spot.open(OFlags::RDONLY)? else { return Ok(Attributes::default()) };
+        Attributes::of_space(&file).map_err(StoreError::io("reading the attributes of", &spot.path))
     }
 }
 

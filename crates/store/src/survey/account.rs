@@ -1,7 +1,6 @@
-//! The account of a survey.
+//! The account of a survey, and the defects of entries that it counts.
 
-use super::Defect;
-use forebay_cache::{Cinfo, CinfoVersion};
+use forebay_cache::{Cinfo, CinfoError, CinfoVersion};
 use std::{collections::BTreeMap, fs::Metadata, os::unix::fs::MetadataExt};
 
 /// Bytes of the unit in which stat counts the blocks of a file.
@@ -71,4 +70,79 @@ impl Account {
 fn count<K: Ord + Copy>(counts: &mut BTreeMap<Option<K>, u64>, kind: K) {
     let is_room = counts.len() < KINDS_MAX || counts.contains_key(&Some(kind));
     *counts.entry(is_room.then_some(kind)).or_default() += 1;
+}
+
+/// Why a name in the tree is not a good entry.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Defect {
+    CinfoTruncated,
+    CinfoChecksum,
+    CinfoVersion,
+    CinfoNumbers,
+    /// A record without data.
+    DataMissing,
+    DataShort,
+    /// Data without a record.
+    CinfoMissing,
+    DanglingLink,
+    /// A link that leads elsewhere than into a space.
+    ForeignLink,
+    /// Neither a file nor a directory nor a link.
+    NotAFile,
+    /// A name that no client can ask for.
+    UnusableName,
+    /// A file or directory that the user may not read and write.
+    Forbidden,
+    /// A file or directory that could not be read.
+    Unreadable,
+}
+
+impl Defect {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CinfoTruncated => "cinfo_truncated",
+            Self::CinfoChecksum => "cinfo_checksum",
+            Self::CinfoVersion => "cinfo_version",
+            Self::CinfoNumbers => "cinfo_numbers",
+            Self::DataMissing => "data_missing",
+            Self::DataShort => "data_short",
+            Self::CinfoMissing => "cinfo_missing",
+            Self::DanglingLink => "dangling_link",
+            Self::ForeignLink => "foreign_link",
+            Self::NotAFile => "not_a_file",
+            Self::UnusableName => "unusable_name",
+            Self::Forbidden => "forbidden",
+            Self::Unreadable => "unreadable",
+        }
+    }
+
+    /// The defect, and its consequence.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::CinfoTruncated => "the record ends too early; the file is fetched again",
+            Self::CinfoChecksum => "the record is damaged; the file is fetched again",
+            Self::CinfoVersion => "the record has an unknown version; the file is fetched again",
+            Self::CinfoNumbers => "the record has impossible numbers; the file is fetched again",
+            Self::DataMissing => "a record without data; the file is fetched again",
+            Self::DataShort => "data shorter than the record says; the file is fetched again",
+            Self::CinfoMissing => "data without a record, which XCache never removes; it is replaced when asked for",
+            Self::DanglingLink => "a link to nothing: is the disk of its space mounted?",
+            Self::ForeignLink => "a link that leads elsewhere than into a space; what is there is read past the cache",
+            Self::NotAFile => "neither file nor directory; it is left alone",
+            Self::UnusableName => "a name that no client can ask for; it is left alone",
+            Self::Forbidden => "the user may not read and write it; it is read past the cache",
+            Self::Unreadable => "it cannot be read; does the disk fail?",
+        }
+    }
+}
+
+impl From<CinfoError> for Defect {
+    fn from(error: CinfoError) -> Self {
+        match error {
+            CinfoError::Truncated { .. } => Self::CinfoTruncated,
+            CinfoError::Version(_) => Self::CinfoVersion,
+            CinfoError::Checksum { .. } => Self::CinfoChecksum,
+            CinfoError::Negative | CinfoError::Geometry(_) | CinfoError::AccessCount(_) => Self::CinfoNumbers,
+        }
+    }
 }

@@ -1,10 +1,8 @@
 //! A look at a directory of XCache or of ours that changes nothing: what is good, what is not, and why.
 
 mod account;
-mod defect;
 
-pub use account::{Account, EXAMPLES_MAX, Finding, KINDS_MAX};
-pub use defect::Defect;
+pub use account::{Account, Defect, EXAMPLES_MAX, Finding, KINDS_MAX};
 
 use forebay_cache::{CINFO_LEN_MAX, CINFO_SUFFIX, CacheKey, Cinfo, CinfoVersion, ForwardedPath, is_reserved_top};
 use forebay_types::Lfn;
