@@ -21,7 +21,7 @@ const HOUSES: &[House] = &[
             &["accounting"],
             &["entries"],
             &["freshness", "transfer"],
-            &["manager", "upkeep"],
+            &["upkeep"],
             &["api"],
         ],
     },

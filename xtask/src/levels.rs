@@ -33,11 +33,12 @@ const PLACES: &[(&str, Place)] = &[
     ("forebay-trust", Place::Level(3)),
     ("forebay-engine", Place::Level(4)),
     ("forebay-origin-root", Place::Level(4)),
-    ("forebay-front", Place::Level(5)),
-    ("forebay-server", Place::Level(6)),
-    ("forebay-admin", Place::Level(6)),
-    ("forebay-config", Place::Level(7)),
-    ("forebay", Place::Level(8)),
+    ("forebay-manager", Place::Level(5)),
+    ("forebay-front", Place::Level(6)),
+    ("forebay-server", Place::Level(7)),
+    ("forebay-admin", Place::Level(7)),
+    ("forebay-config", Place::Level(8)),
+    ("forebay", Place::Level(9)),
     ("forebay-testkit", Place::Testkit),
     ("forebay-bench", Place::Tool),
     ("forebay-sim", Place::Tool),
@@ -136,7 +137,7 @@ fn line_of(manifest: &str, key: &str) -> usize {
 }
 
 /// The level that only wires: the command line.
-const BINARY_LEVEL: u8 = 8;
+const BINARY_LEVEL: u8 = 9;
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use crate::{
     server::Server,
 };
 use bytes::{Bytes, BytesMut};
-use forebay_engine::Engine;
+use forebay_front::Backend;
 use forebay_telemetry::Readiness;
 use http_body_util::BodyExt;
 use hyper::{
@@ -37,11 +37,11 @@ pub struct Admin {
 const DISCARDED_LEN_MAX: usize = 8 * BODY_LEN_MAX;
 
 impl Admin {
-    /// The administration of the server that answers from `engine`.
+    /// The administration of the server that answers from `backend`.
     #[must_use]
-    pub fn new(engine: Engine, readiness: Readiness, rules: AccessRules) -> Self {
+    pub fn new(backend: impl Into<Backend>, readiness: Readiness, rules: AccessRules) -> Self {
         let started = forebay_net::clock::now_unix();
-        let server = Arc::new(Server { engine, readiness, jobs: Jobs::new(started), started });
+        let server = Arc::new(Server { backend: backend.into(), readiness, jobs: Jobs::new(started), started });
         Self { server, rules, own_uid: rustix::process::geteuid().as_raw() }
     }
 
@@ -50,8 +50,8 @@ impl Admin {
         let is_api =
             path.strip_suffix('/').unwrap_or(path) == API_PREFIX.trim_end_matches('/') || path.starts_with(API_PREFIX);
         if !is_api {
-            let Server { engine, readiness, .. } = self.server.as_ref();
-            return probes::respond(request.method(), path, engine.metrics(), readiness);
+            let Server { backend, readiness, .. } = self.server.as_ref();
+            return probes::respond(request.method(), path, backend.metrics(), readiness);
         }
         let (method, path) = (request.method().clone(), path.to_owned());
         let answer = match self.call(request, channel).await {

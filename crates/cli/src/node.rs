@@ -9,23 +9,24 @@ use admin_port::AdminPort;
 use anyhow::{Context, anyhow};
 use forebay_cache::HealthLimits;
 use forebay_config::{Config, DiskConfig, ExportConfig, ExportFiles, Role, Settings};
-use forebay_engine::{Engine, Export, ExportSource, ManagerOptions, OriginFactory, RouteError, Routes};
-use forebay_front::{DirectAccess, Front};
+use forebay_engine::{Engine, Export, ExportSource, OriginFactory, RouteError, Routes};
+use forebay_front::{Backend, DirectAccess, Front};
 use forebay_index::{IndexFile, IndexOptions};
+use forebay_manager::Manager;
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin::Origin;
 use forebay_origin_root::{Pool, RootOrigin, ping};
 use forebay_proto::TlsUse;
 use forebay_server::Server;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
-use forebay_telemetry::{Metrics, Readiness, Trace};
+use forebay_telemetry::{Metrics, Observers, Readiness, Trace};
 use forebay_types::Endpoint;
 use rustix::system::uname;
 use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 pub(crate) struct Node {
-    engine: Engine,
+    backend: Backend,
     origins: Origins,
     readiness: Readiness,
     /// Client addresses, with the assigned ports.
@@ -84,12 +85,18 @@ impl Node {
 
         let probe = probe_file::known(config, disk.as_deref());
         let trace = start_trace(config, &metrics)?;
-        let mut options = engine_options(config, disk.as_deref());
+        let mut events = config.engine.events.clone();
         if let Some(trace) = &trace {
-            options.events = options.events.with(Arc::new(trace.clone()));
+            events = events.with(Arc::new(trace.clone()));
         }
-        let engine = Engine::start(options, disk, routes, metrics.clone());
-        if config.server.role == Role::Filler
+        let backend = match config.server.role {
+            Role::Manager => Backend::Manager(Manager::start(manager_options(config, events), routes, metrics)),
+            Role::Cache | Role::Filler => {
+                let options = engine_options(config, disk.as_deref(), events);
+                Backend::Cache(Engine::start(options, disk, routes, metrics))
+            }
+        };
+        if let (Backend::Cache(engine), Role::Filler) = (&backend, config.server.role)
             && let Some(url) = url_for_others(config, addresses.first())
         {
             engine.tell_who_fills(&url);
@@ -97,7 +104,7 @@ impl Node {
         let (readiness, (stop, _)) = (Readiness::new(), watch::channel(false));
         let direct = DirectAccess { probe: Arc::clone(&probe), ..config.server.front.direct.clone() };
         let shared = forebay_front::Options { direct, ..config.server.front.clone() };
-        let front = Arc::new(Front::new(engine.clone(), Arc::clone(&gate), shared, readiness.clone()));
+        let front = Arc::new(Front::new(backend.clone(), Arc::clone(&gate), shared, readiness.clone()));
         let server = Server::new(front, forebay_server::Options { tls, ..config.server.options.clone() });
         let mut fronts = JoinSet::new();
         for listener in listeners {
@@ -106,19 +113,22 @@ impl Node {
         }
         fronts.spawn(probe_file::look(config, probe, wait_for(stop.subscribe())));
         gate::keep_current(&gate, &credentials, &mut fronts, stop.subscribe());
-        let admin_tasks = admin_listeners.serve(engine.clone(), readiness.clone(), config);
+        let admin_tasks = admin_listeners.serve(backend.clone(), readiness.clone(), config);
         readiness.set_ready();
-        Ok(Self { engine, origins, readiness, addresses, admin, stop, fronts, admin_tasks, trace })
+        Ok(Self { backend, origins, readiness, addresses, admin, stop, fronts, admin_tasks, trace })
     }
 
     /// Waits until another filler has taken over the store, possibly forever.
     pub(crate) async fn store_lost(&self) {
-        self.engine.store_lost().await;
+        match &self.backend {
+            Backend::Cache(engine) => engine.store_lost().await,
+            Backend::Manager(_) => std::future::pending().await,
+        }
     }
 
     /// Applies the exports and forwarding of `settings`.
     pub(crate) fn reload(&self, settings: &Settings) -> anyhow::Result<()> {
-        self.engine.reconfigure(self.origins.routes(settings)?);
+        self.backend.reconfigure(self.origins.routes(settings)?);
         Ok(())
     }
 
@@ -135,7 +145,9 @@ impl Node {
             () = hurry => tracing::warn!("second stop signal: aborting running requests"),
         }
         self.fronts.shutdown().await;
-        self.engine.shutdown().await;
+        if let Backend::Cache(engine) = &self.backend {
+            engine.shutdown().await;
+        }
         if let Some(trace) = self.trace.take() {
             // Writing may block on a slow disk.
             let _ = tokio::task::spawn_blocking(move || trace.flush(TRACE_FLUSH_TIME_MAX)).await;
@@ -228,19 +240,20 @@ fn open_store(settings: &Settings) -> anyhow::Result<Option<Arc<dyn Disk>>> {
 }
 
 /// Options of the engine. Default of the index path: in the store.
-fn engine_options(config: &Config, disk: Option<&dyn Disk>) -> forebay_engine::Options {
+fn engine_options(config: &Config, disk: Option<&dyn Disk>, events: Observers) -> forebay_engine::Options {
     let in_store = || Some(disk?.volumes().first()?.path.join(INDEX_IN_STORE));
-    let mut options = config.engine.clone();
-    if config.server.role == Role::Manager {
-        let roots = config.disks.iter().map(|disk| disk.path.clone()).collect();
-        options.manager = Some(ManagerOptions { roots, filler: config.manager_filler.clone(), ping });
-        return options;
-    }
+    let mut options = forebay_engine::Options { events, ..config.engine.clone() };
     if let Some(path) = config.index.path.clone().or_else(in_store) {
         let cache_bytes = config.index.cache_bytes;
         options.index = Arc::new(IndexFile { path, options: IndexOptions { cache_bytes } });
     }
     options
+}
+
+fn manager_options(config: &Config, events: Observers) -> forebay_manager::Options {
+    let roots = config.disks.iter().map(|disk| disk.path.clone()).collect();
+    let (direct_mode, filler) = (config.engine.direct_mode, config.manager_filler.clone());
+    forebay_manager::Options { roots, direct_mode, filler, ping, events }
 }
 
 /// URL under which clients on other machines reach the server.

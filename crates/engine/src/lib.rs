@@ -10,14 +10,13 @@ mod catalog;
 mod entries;
 mod freshness;
 mod link;
-mod manager;
 mod namespace;
 mod transfer;
 mod upkeep;
 
 pub use accounting::purge_ledger::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage};
 pub use api::{
-    engine::{Engine, Space, WritePolicy},
+    engine::{Engine, Space},
     entry_queries::ENTRIES_PER_PAGE_MAX,
     handle::Handle,
     opening::Opening,
@@ -27,7 +26,7 @@ pub use base::{
     digest::{ChecksumAlgorithm, ChecksumAlgorithmError},
     error::Error,
     open_request::{Caller, Delegation, OpenRequest, Tried},
-    options::{CheckPolicy, IntegrityOptions, ManagerOptions, Options, Ping, PurgeOptions, ReadAheadOptions},
+    options::{CheckPolicy, IntegrityOptions, Options, PurgeOptions, ReadAheadOptions},
     segment::Segment,
     workers::Workers,
 };
@@ -38,10 +37,9 @@ pub use catalog::{
 pub use forebay_origin::{Checksum, ListDetail};
 pub use forebay_store::VolumeInfo;
 pub use forebay_telemetry::Client;
-pub use manager::filler::FillerState;
 pub use namespace::{
     decisions::{DecisionOptions, Miss, Service},
-    redirect::{Redirect, Redirects},
-    routes::{Export, ExportSource, OriginFactory, RouteError, Routes, Writes},
+    redirect::{Redirect, Redirects, WritePolicy},
+    routes::{Export, ExportSource, OriginFactory, OriginTarget, RouteError, Routes, Writes},
 };
 pub use upkeep::scrub::ScrubState;

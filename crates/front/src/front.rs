@@ -1,14 +1,17 @@
 //! The state that all fronts of one server share.
 
-use crate::{answer_memory::MemoryPool, client_limits::ClientLimits, direct::DirectAccess, refusal_log::RefusalLog};
-use forebay_engine::{Engine, Handle};
+use crate::{
+    answer_memory::MemoryPool, backend::Backend, client_limits::ClientLimits, direct::DirectAccess,
+    refusal_log::RefusalLog,
+};
+use forebay_engine::Handle;
 use forebay_telemetry::Readiness;
 use forebay_trust::Gate;
 use std::sync::Arc;
 
 /// The state that all fronts of one server share.
 pub struct Front {
-    pub engine: Engine,
+    pub backend: Backend,
     /// Authenticates clients, and holds the rules.
     pub gate: Arc<Gate>,
     /// While it is draining, fronts accept no connections and open no files.
@@ -47,14 +50,14 @@ impl Default for Options {
 }
 
 impl Front {
-    /// A front of `engine` for the clients that `gate` admits.
+    /// A front of `backend` for the clients that `gate` admits.
     #[must_use]
-    pub fn new(engine: Engine, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
+    pub fn new(backend: impl Into<Backend>, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
         // Fronts share the limits: a client must not multiply them by using several protocols.
         let limits = ClientLimits::new(&options);
         let direct = options.direct;
         Self {
-            engine,
+            backend: backend.into(),
             gate,
             readiness,
             answer_memory: MemoryPool::default(),

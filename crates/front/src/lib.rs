@@ -1,11 +1,12 @@
 //! The parts that every front shares. A front is a protocol that faces clients.
 //!
-//! [`Front`] holds the engine and the limits of one server. It decides which names a caller may use, limits how much of
+//! [`Front`] holds the [`Backend`] and the limits of one server. It decides which names a caller may use, limits how much of
 //! the server one client can occupy, and bounds the memory of answers. A front reads with [`ReadStream`] when the page cache
 //! does not hold the bytes, and translates [`Failure`] into its own protocol.
 
 mod answer_memory;
 mod authorization;
+mod backend;
 mod client_limits;
 mod direct;
 mod failure;
@@ -16,6 +17,7 @@ mod reports;
 
 pub use answer_memory::{AnswerMemory, ConnectionMemory, MemoryPool, Reservation};
 pub use authorization::Connection;
+pub use backend::Backend;
 pub use client_limits::{ClientLimits, ConnectionPlaces, Place};
 pub use direct::{DirectAccess, Probe};
 pub use failure::{Failure, FailureKind};

@@ -16,7 +16,7 @@ impl Front {
     /// The caller that a login has proven. `client` gets the number of the session here.
     #[must_use]
     pub fn logged_in(&self, client: Client, identity: Identity, credentials: Option<Arc<Credentials>>) -> Arc<Caller> {
-        let events = self.engine.events();
+        let events = self.backend.events();
         let client = Client { session: events.next_session(), ..client };
         events.login(&LoginEvent { at: forebay_net::clock::monotonic(), client: &client });
         Arc::new(Caller { identity, client, delegation: Delegation::Client(credentials) })
@@ -42,13 +42,13 @@ impl Front {
     /// Reports an open that is refused.
     pub fn report_refusal(&self, client: &Client, lfn: &Lfn, Failure { kind, text, .. }: &Failure) {
         let (at, kind) = (forebay_net::clock::monotonic(), kind.as_str());
-        self.engine.events().refused(&RefusedEvent { at, client, lfn, kind, reason: text });
+        self.backend.events().refused(&RefusedEvent { at, client, lfn, kind, reason: text });
     }
 
     /// Opens a file for reading, after [`Front::admit_open`].
     ///
     /// # Errors
-    /// As for [`Engine::open`](forebay_engine::Engine::open).
+    /// As for [`Backend::open`](crate::Backend::open).
     pub async fn open(
         &self,
         request: &OpenRequest,
@@ -56,11 +56,11 @@ impl Front {
         redirects: Redirects,
     ) -> Result<Opening, Failure> {
         let began = forebay_net::clock::monotonic();
-        let opened = self.engine.open_or_redirect(request, caller, redirects).await.map_err(Failure::from);
+        let opened = self.backend.open(request, caller, redirects).await.map_err(Failure::from);
         opened.inspect_err(|Failure { kind, side, text }| {
             let at = forebay_net::clock::monotonic();
             let duration = at.saturating_duration_since(began);
-            self.engine.events().failed(&FailedEvent {
+            self.backend.events().failed(&FailedEvent {
                 at,
                 client: &caller.client,
                 lfn: &request.lfn,

@@ -59,7 +59,7 @@ pub use disk_set::{Clock, DiskSet, Opener, VolumeSpec};
 pub use error::StoreError;
 pub use filler_record::{FILLER_RECORD_AGE_MAX_MS, FillerRecord};
 pub use local_disk::LocalDisk;
-pub use origin_mark::{OriginMark, OriginMarkError};
+pub use origin_mark::{OriginMark, OriginMarkError, last_check};
 pub use permissions::Permissions;
 pub use prepare::{StoreReport, check, is_mount_point};
 pub use probe_file::ProbeFile;

@@ -1,5 +1,6 @@
 //! The identity of the origin's file when its entry was created or last compared with it.
 
+use forebay_cache::Cinfo;
 use forebay_types::{Checksum, OriginId, OriginIdError, Validator, ValidatorError};
 use std::{fmt, str::FromStr};
 
@@ -106,6 +107,11 @@ impl FromStr for OriginMark {
 }
 
 /// The checksum of a mark of version 3.
+/// When an entry was last found to be its origin's file, in seconds of the Unix epoch: at the latest when it was created.
+pub fn last_check(cinfo: &Cinfo, mark: Option<&OriginMark>) -> i64 {
+    mark.and_then(|mark| mark.checked).unwrap_or(cinfo.created)
+}
+
 fn seal(text: &str) -> String {
     format!("{:08x}", crc32c::crc32c(text.as_bytes()))
 }

@@ -1,7 +1,7 @@
 //! Complete entries of a store that another process fills: looked at, and never changed but for the time of last access.
 
 use crate::{
-    OriginMark, Permissions, StoreError, cinfo_file,
+    OriginMark, Permissions, StoreError, cinfo_file, last_check,
     permissions::Creation,
     tree::{Place, Tree},
 };
@@ -39,10 +39,6 @@ impl SharedView {
     pub fn new(roots: Vec<PathBuf>, shown_mode: u32) -> Self {
         // Nothing is ever created.
         Self { roots, creation: Creation::with(Permissions::default()), shown_mode }
-    }
-
-    pub fn roots(&self) -> &[PathBuf] {
-        &self.roots
     }
 
     /// The file of `key`, if it is complete and open to others. Blocking.
@@ -84,6 +80,11 @@ impl SharedView {
 }
 
 impl SharedFile {
+    /// When the entry was last found to be its origin's file, in seconds of the Unix epoch.
+    pub fn last_check(&self) -> i64 {
+        last_check(&self.cinfo, self.origin.as_ref())
+    }
+
     /// Protects the file from its owner for the time of a lease, by setting the time of last access; false if the file has
     /// left its name meanwhile, or was closed to others. Blocking.
     ///

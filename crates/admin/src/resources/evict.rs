@@ -21,7 +21,7 @@ const FILES_AT_ONCE: usize = 8;
 
 pub(crate) async fn one(server: &Server, call: &Call) -> Result<EvictedFile, Problem> {
     let key = key_of(call.variable())?;
-    match server.engine.evict(&key, is_forced(call)?).await? {
+    match server.engine()?.evict(&key, is_forced(call)?).await? {
         Evicted::Removed { bytes } => Ok(EvictedFile { name: key.as_str().to_owned(), bytes }),
         Evicted::NotCached => Err(not_cached(&key)),
         Evicted::Open => Err(Problem::new(ProblemKind::Open, format_args!("{key} is open; use `force` to remove it"))),
@@ -35,7 +35,7 @@ pub(crate) async fn one(server: &Server, call: &Call) -> Result<EvictedFile, Pro
 pub(crate) fn matching(server: &Server, call: &Call) -> Result<Job, Problem> {
     let pattern = pattern_of(call)?
         .ok_or_else(|| Problem::invalid("the parameter `pattern` is missing; `/**` matches every file"))?;
-    let (engine, is_forced) = (server.engine.clone(), is_forced(call)?);
+    let (engine, is_forced) = (server.engine()?.clone(), is_forced(call)?);
     let mut scan = Scan::new(Some(pattern), None);
     let job = server.jobs.start(JobKind::Evict, None, |progress| async move {
         while let Some(page) = scan.next_page(&engine).await.map_err(|error| error.to_string())? {

@@ -31,7 +31,7 @@ pub(crate) async fn list(server: &Server, call: &Call) -> Result<FileList, Probl
     let mut scan = Scan::new(pattern_of(call)?, after);
     let mut files: Vec<CachedFile> = Vec::new();
     for _ in 0..INDEX_PAGES_MAX {
-        let Some(page) = scan.next_page(&server.engine).await? else { break };
+        let Some(page) = scan.next_page(server.engine()?).await? else { break };
         let room = limit - files.len();
         let is_full = page.len() > room;
         files.extend(page.into_iter().take(room).map(cached_file));
@@ -45,8 +45,8 @@ pub(crate) async fn list(server: &Server, call: &Call) -> Result<FileList, Probl
 
 pub(crate) async fn get(server: &Server, call: &Call) -> Result<FileDetail, Problem> {
     let key = key_of(call.variable())?;
-    let entry = server.engine.entry(&key).await?.ok_or_else(|| not_cached(&key))?;
-    let record = match server.engine.record(&key).await {
+    let entry = server.engine()?.entry(&key).await?.ok_or_else(|| not_cached(&key))?;
+    let record = match server.engine()?.record(&key).await {
         // On a blocking thread: files may have millions of blocks.
         Some(cinfo) => tokio::task::spawn_blocking(move || file_record(&cinfo)).await.ok(),
         None => None,
@@ -62,7 +62,7 @@ pub(crate) async fn pin(server: &Server, call: &Call) -> Result<Pin, Problem> {
         return Err(Problem::invalid(format_args!("`seconds` must be from 1 to {PIN_SECONDS_MAX}")));
     }
     let until = forebay_net::clock::now_unix().saturating_add(i64::from(seconds));
-    if server.engine.pin(&key, until).await? {
+    if server.engine()?.pin(&key, until).await? {
         Ok(Pin { name: key.as_str().to_owned(), until })
     } else {
         Err(not_cached(&key))
@@ -72,7 +72,7 @@ pub(crate) async fn pin(server: &Server, call: &Call) -> Result<Pin, Problem> {
 /// Ends the pin of a file, if it has one.
 pub(crate) async fn unpin(server: &Server, call: &Call) -> Result<(), Problem> {
     let key = key_of(call.variable())?;
-    if server.engine.unpin(&key).await? { Ok(()) } else { Err(not_cached(&key)) }
+    if server.engine()?.unpin(&key).await? { Ok(()) } else { Err(not_cached(&key)) }
 }
 
 /// The key of a file named in a call, with or without the first `/`.

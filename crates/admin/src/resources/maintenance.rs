@@ -6,6 +6,7 @@ use crate::{
     problem::Problem,
     server::Server,
 };
+use forebay_engine::Engine;
 
 pub(crate) fn drain(server: &Server) -> Drain {
     server.readiness.set_draining();
@@ -18,7 +19,7 @@ pub(crate) fn undrain(server: &Server) -> Drain {
 }
 
 fn drain_state(server: &Server) -> Drain {
-    let metrics = server.engine.metrics();
+    let metrics = server.backend.metrics();
     Drain {
         is_draining: server.readiness.is_draining(),
         open_handles: metrics.open_handles(),
@@ -31,8 +32,7 @@ pub(crate) fn start_purge(server: &Server, call: &Call) -> Result<Job, Problem> 
     if !(0.0..=1.0).contains(&to) {
         return Err(Problem::invalid("`to` must be a number from 0 to 1"));
     }
-    server.require_cache()?;
-    let engine = server.engine.clone();
+    let engine = server.cache()?.clone();
     let job = server.jobs.start(JobKind::Purge, None, |progress| async move {
         let report = engine.purge_to(to).await.map_err(|error| error.to_string())?;
         progress.add_files(report.files, report.refused);
@@ -50,13 +50,12 @@ pub(crate) fn start_purge(server: &Server, call: &Call) -> Result<Job, Problem> 
 
 /// Starts a scrub unless one is running.
 pub(crate) fn start_scrub(server: &Server) -> Result<Scrub, Problem> {
-    server.require_cache()?;
-    server.engine.start_scrub()?;
+    server.cache()?.start_scrub()?;
     Ok(scrub_state(server))
 }
 
 pub(crate) fn scrub_state(server: &Server) -> Scrub {
-    let state = server.engine.scrub_state();
+    let state = server.engine().map(Engine::scrub_state).unwrap_or_default();
     Scrub {
         is_running: state.is_running,
         started: state.started,

@@ -28,11 +28,10 @@ pub(crate) fn start(server: &Server, call: &Call) -> Result<Job, Problem> {
     if !names.iter().all(|name| (1..=PREFETCH_NAME_LEN_MAX).contains(&name.chars().count())) {
         return Err(Problem::invalid(format_args!("names must have 1 to {PREFETCH_NAME_LEN_MAX} characters")));
     }
-    server.require_cache()?;
+    let engine = server.cache()?.clone();
     if server.readiness.is_draining() {
         return Err(Problem::new(ProblemKind::Draining, "the server accepts no new work; undo the draining first"));
     }
-    let engine = server.engine.clone();
     let total = names.len() as u64;
     let job = server.jobs.start(JobKind::Prefetch, Some(total), |progress| async move {
         fetch_all(&engine, names, &progress).await;

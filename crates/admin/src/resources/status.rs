@@ -8,45 +8,49 @@ use crate::{
     },
     server::Server,
 };
-use forebay_engine::FillerState;
+use forebay_engine::{Engine, IndexState as EngineIndex};
+use forebay_front::Backend;
+use forebay_manager::FillerState;
+use forebay_telemetry::Metrics;
 use forebay_types::{Outcome, PurgeReason};
 
 pub(crate) async fn get(server: &Server) -> Status {
-    let metrics = server.engine.metrics();
+    let metrics = server.backend.metrics();
+    let engine = server.engine().ok();
     let client_bytes = ByteCounts {
         hit: metrics.client_bytes(Outcome::Hit),
         missed: metrics.client_bytes(Outcome::Missed),
         coalesced: metrics.client_bytes(Outcome::Coalesced),
         bypassed: metrics.client_bytes(Outcome::Bypassed),
     };
+    let (role, filler) = match &server.backend {
+        Backend::Manager(manager) => (Role::Manager, Some(filler(manager.filler()))),
+        Backend::Cache(engine) if engine.is_filler() => (Role::Filler, None),
+        Backend::Cache(_) => (Role::Cache, None),
+    };
     let (budget_bytes, used_bytes) = metrics.budget();
-    let space = server.engine.space().await.ok();
+    let space = match engine {
+        Some(engine) => engine.space().await.ok(),
+        None => None,
+    };
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: server.started,
         uptime_seconds: forebay_net::clock::now_unix().saturating_sub(server.started).try_into().unwrap_or_default(),
         state: State::named(server.readiness.as_str()),
-        role: role(server),
-        filler: server.engine.filler().map(filler),
+        role,
+        filler,
         connections: metrics.connections(),
         open_handles: metrics.open_handles(),
         client_bytes,
         hit_ratio: hit_ratio(&client_bytes),
         memory: Memory { budget_bytes, used_bytes },
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
-        volumes: volumes(server),
-        usage: usage(server).await,
+        volumes: engine.map(volumes).unwrap_or_default(),
+        usage: usage(engine, metrics).await,
         scrub: maintenance::scrub_state(server),
-        index: index(server),
+        index: index(engine.map_or(EngineIndex::Off, Engine::index_state)),
         jobs_running: server.jobs.running() as u64,
-    }
-}
-
-fn role(server: &Server) -> Role {
-    match &server.engine {
-        engine if engine.is_manager() => Role::Manager,
-        engine if engine.is_filler() => Role::Filler,
-        _ => Role::Cache,
     }
 }
 
@@ -55,8 +59,11 @@ fn filler(state: FillerState) -> Filler {
     Filler { address: endpoint.map(|endpoint| endpoint.to_string()), is_alive, node, renewed }
 }
 
-async fn usage(server: &Server) -> Usage {
-    let usage = server.engine.usage().await;
+async fn usage(engine: Option<&Engine>, metrics: &Metrics) -> Usage {
+    let usage = match engine {
+        Some(engine) => engine.usage().await,
+        None => forebay_engine::Usage::default(),
+    };
     let footprint = |footprint: forebay_cache::Footprint| {
         // The largest number means no limit.
         let limited = |count: u64| Some(count).filter(|&count| count != u64::MAX);
@@ -68,7 +75,6 @@ async fn usage(server: &Server) -> Usage {
         min_bytes: quota.min_bytes,
         max_bytes: quota.max_bytes,
     };
-    let metrics = server.engine.metrics();
     let purged = |reason: PurgeReason| Purged {
         reason: reason.as_str().to_owned(),
         files: metrics.purged_files(reason),
@@ -85,7 +91,7 @@ async fn usage(server: &Server) -> Usage {
     }
 }
 
-fn volumes(server: &Server) -> Vec<Volume> {
+fn volumes(engine: &Engine) -> Vec<Volume> {
     let volume = |volume: forebay_engine::VolumeInfo| Volume {
         id: volume.id.0,
         path: volume.path.display().to_string(),
@@ -95,12 +101,11 @@ fn volumes(server: &Server) -> Vec<Volume> {
         errors: volume.errors,
         latency_seconds: volume.latency.as_secs_f64(),
     };
-    server.engine.volumes().into_iter().map(volume).collect()
+    engine.volumes().into_iter().map(volume).collect()
 }
 
-fn index(server: &Server) -> Index {
-    use forebay_engine::IndexState as EngineIndex;
-    match server.engine.index_state() {
+fn index(state: EngineIndex) -> Index {
+    match state {
         EngineIndex::Off => Index { state: IndexState::Off, files: None, bytes: None },
         EngineIndex::Loading => Index { state: IndexState::Loading, files: None, bytes: None },
         EngineIndex::Rebuilding { files } => Index { state: IndexState::Rebuilding, files: Some(files), bytes: None },

@@ -102,6 +102,13 @@ pub struct Headroom {
     pub until_full: Footprint,
 }
 
+impl Default for Headroom {
+    fn default() -> Self {
+        let unlimited = Footprint { bytes: u64::MAX, inodes: u64::MAX };
+        Self { until_purge: unlimited, until_full: unlimited }
+    }
+}
+
 /// The part of all entries that goes when a disk is unexpectedly full.
 const FULL_DISK_PART: u64 = 50;
 

@@ -4,7 +4,7 @@ use super::unusable;
 use anyhow::Context;
 use forebay_admin::{AccessRules, Admin, AdminSocket, TokenFile};
 use forebay_config::{Config, Settings};
-use forebay_engine::Engine;
+use forebay_front::Backend;
 use forebay_telemetry::Readiness;
 use std::{future::pending, io, net::SocketAddr, os::unix::net::UnixListener, path::PathBuf, sync::Arc};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -55,7 +55,7 @@ impl AdminListeners {
     }
 
     /// Serves them until the tasks are aborted.
-    pub(super) fn serve(self, engine: Engine, readiness: Readiness, config: &Config) -> JoinSet<()> {
+    pub(super) fn serve(self, backend: Backend, readiness: Readiness, config: &Config) -> JoinSet<()> {
         let config = &config.admin;
         let rules = AccessRules {
             token_file: config.token_file.clone().map(|path| Arc::new(TokenFile::new(path))),
@@ -66,7 +66,7 @@ impl AdminListeners {
         {
             tracing::warn!(%address, "the token of the administration API is sent unencrypted; use a tunnel");
         }
-        let admin = Admin::new(engine, readiness, rules);
+        let admin = Admin::new(backend, readiness, rules);
         let mut tasks = JoinSet::new();
         if let Some(listener) = self.tcp {
             let admin = admin.clone();

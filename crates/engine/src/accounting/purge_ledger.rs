@@ -112,7 +112,7 @@ pub enum Evicted {
 }
 
 /// Space that the cache uses, and its limits.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Usage {
     pub used: Footprint,
     pub files: u64,

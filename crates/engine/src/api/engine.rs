@@ -1,7 +1,7 @@
 //! The engine: the one thing a front talks to.
 
 use crate::{
-    Caller, Delegation, Error, ManagerOptions, OpenRequest, Options,
+    Caller, Delegation, Error, OpenRequest, Options, WritePolicy,
     api::staging::Staging,
     base::error::with_cause,
     catalog,
@@ -10,10 +10,9 @@ use crate::{
         open_files::OpenFiles,
     },
     freshness::{origin_metadata::OriginMetadata, origin_permission::OriginPermissions},
-    manager::{self, Manager},
     namespace::{
         local_trees::disk_error,
-        routes::{OriginTarget, Routes, Target, Writes},
+        routes::{Routes, Target},
     },
     upkeep::{
         disk_watch,
@@ -29,7 +28,7 @@ use crate::{
 use forebay_origin::ListDetail;
 use forebay_store::{Disk, StoreError, VolumeInfo};
 use forebay_telemetry::{Metrics, Observers};
-use forebay_types::{DirEntry, Endpoint, Lfn};
+use forebay_types::{DirEntry, Lfn};
 use parking_lot::{Mutex, RwLock};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -52,17 +51,8 @@ struct Inner {
     scrubber: Arc<Scrubber>,
     staging: Staging,
     store_owner: Arc<StoreOwner>,
-    manager: Option<Arc<Manager>>,
     /// Background tasks, which end with the shutdown.
     tasks: Mutex<Vec<JoinHandle<()>>>,
-}
-
-/// The answer to opens for writing and to changes of the name space.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum WritePolicy {
-    Refuse,
-    /// The client is sent to this server.
-    Redirect(Endpoint),
 }
 
 /// Room on the file system of the cache, in bytes.
@@ -78,9 +68,6 @@ const FILLS_END_TIME_MAX: Duration = Duration::from_secs(5);
 impl Engine {
     /// Starts the engine inside a tokio runtime. Without a disk nothing is kept, whatever is exported.
     pub fn start(options: Options, disk: Option<Arc<dyn Disk>>, routes: Routes, metrics: Metrics) -> Self {
-        let make_manager =
-            |set: ManagerOptions| Arc::new(Manager::new(set, options.direct_mode, options.workers.clone()));
-        let manager = options.manager.clone().map(make_manager);
         let open_files = Arc::new(OpenFiles::new(options.open_files_max, options.open_wait_max));
         let (completed, is_complete) = mpsc::channel(COMPLETED_MAX);
         let context = Arc::new(FileContext::new(options, disk, metrics, completed));
@@ -97,7 +84,6 @@ impl Engine {
             checksums,
             staging: Staging::default(),
             store_owner: Arc::default(),
-            manager,
             context,
             open_files,
             tasks: Mutex::default(),
@@ -153,9 +139,10 @@ impl Engine {
         self.routes().is_cache()
     }
 
-    /// Whether files of origins are kept here.
-    pub fn keeps_files(&self) -> bool {
-        self.is_cache() && self.inner.manager.is_none()
+    /// Whether this publishes complete files for managers.
+    #[must_use]
+    pub fn is_filler(&self) -> bool {
+        self.context().options.publishes_complete
     }
 
     /// The entries of a directory, as the origin lists them.
@@ -186,17 +173,7 @@ impl Engine {
     /// # Errors
     /// When no export covers the path.
     pub fn write_policy(&self, request: &OpenRequest) -> Result<WritePolicy, Error> {
-        // As the operator: the origin authorizes the writer itself after the redirect.
-        Ok(match self.target(request, &Delegation::Operator)? {
-            Target::Origin(OriginTarget { writes: Writes::Redirect, server, key, decisions, .. }) => {
-                // The client is about to create the file: a remembered "no such file" would hide it from its readers.
-                if let Some(key) = key {
-                    decisions.forget_missing(&key);
-                }
-                WritePolicy::Redirect(server.endpoint)
-            }
-            Target::Origin(_) | Target::Local { .. } => WritePolicy::Refuse,
-        })
+        self.routes().write_policy(request)
     }
 
     /// Room on the file system of the cache; of the exported directory when nothing is cached.
@@ -240,10 +217,6 @@ impl Engine {
 
     pub(crate) fn context(&self) -> &Arc<FileContext> {
         &self.inner.context
-    }
-
-    pub(crate) fn manager(&self) -> Option<&Arc<Manager>> {
-        self.inner.manager.as_ref()
     }
 
     pub(crate) fn open_files(&self) -> &Arc<OpenFiles> {
@@ -315,9 +288,6 @@ impl Inner {
             self.add_task(tokio::spawn(leases::run(Arc::clone(&self.leases))));
             self.add_task(tokio::spawn(Arc::clone(&self.checksums).run(completed)));
         }
-        if let Some(manager) = &self.manager {
-            self.add_task(tokio::spawn(manager::filler::watch(Arc::clone(manager))));
-        }
     }
 
     fn add_task(&self, task: JoinHandle<()>) {
@@ -349,10 +319,7 @@ fn target_of(routes: Arc<RwLock<Arc<Routes>>>) -> TargetOf {
     Box::new(move |key| {
         let request = OpenRequest::of(Lfn::parse(key.as_str()).ok()?);
         let routes = Arc::clone(&routes.read());
-        match routes.resolve(&request, &Delegation::Operator).ok()? {
-            Target::Origin(target) => Some(target),
-            Target::Local { .. } => None,
-        }
+        routes.origin(&request, &Delegation::Operator).ok()
     })
 }
 

@@ -6,7 +6,6 @@ pub(crate) mod direct_open;
 pub(crate) mod engine;
 pub(crate) mod entry_queries;
 pub(crate) mod handle;
-pub(crate) mod manager_requests;
 pub(crate) mod opening;
 pub(crate) mod read;
 pub(crate) mod staging;

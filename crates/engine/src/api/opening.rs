@@ -1,7 +1,7 @@
 //! How files are opened and looked up: the rules come first, then the cache, then the origin.
 
 use crate::{
-    Caller, Client, Engine, Error, Handle, OpenRequest, Redirect, Redirects,
+    Caller, Engine, Error, Handle, OpenRequest, Redirect, Redirects,
     api::{
         direct_open::{DirectOpen, Switching},
         handle::{Opened, Source},
@@ -18,7 +18,7 @@ use crate::{
     namespace::routes::{OriginTarget, Target},
     transfer::complete_file,
 };
-use forebay_cache::{Action, CacheKey, CachingDecision, Decision, Subject};
+use forebay_cache::{Action, CacheKey, CachingDecision, Decision};
 use forebay_telemetry::{Decided, OpenPurpose};
 use forebay_types::FileStat;
 use parking_lot::Mutex;
@@ -85,10 +85,6 @@ impl Engine {
         redirects: Redirects,
         purpose: OpenPurpose,
     ) -> Result<Opening, Error> {
-        // A manager keeps no files: it only decides where the client is sent.
-        if let Some(manager) = self.manager() {
-            return self.send_open(manager, request, caller, redirects).await;
-        }
         let mut may_switch = false;
         let source = match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => {
@@ -201,12 +197,8 @@ impl Engine {
         request: &OpenRequest,
         caller: &Caller,
     ) -> Result<CachingDecision, Error> {
-        let rules = &target.decisions.options.rules;
-        let rule_path = target.rule_path();
-        let Client { user, host, .. } = &caller.client;
-        let subject = Subject { path: &rule_path, user, host, cgi: &request.parameters, size: None };
         // Most rules do not depend on the size: no lookup is needed then.
-        if let Decision::Caching(caching) = rules.decide(&subject) {
+        if let Decision::Caching(caching) = target.decide(request, caller, None) {
             return Ok(caching);
         }
         // The size here is as good as the origin's: a changed file is noticed by the check of the open.
@@ -220,7 +212,7 @@ impl Engine {
             None if request.only_if_cached => return Err(not_cached(target)),
             None => self.stat_at_origin(target).await?.size,
         };
-        match rules.decide(&Subject { size: Some(size), ..subject }) {
+        match target.decide(request, caller, Some(size)) {
             Decision::Caching(caching) => Ok(caching),
             Decision::NeedsSize => Err(Error::Internal { what: "rules that no size satisfies" }),
         }

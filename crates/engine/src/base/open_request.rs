@@ -87,14 +87,15 @@ impl Tried {
     }
 
     /// Whether the client has been at `server`. Counts once for each time the client names its host.
-    pub(crate) fn take(&mut self, server: &Endpoint) -> bool {
+    pub fn take(&mut self, server: &Endpoint) -> bool {
         // Removed once matched: the next server of the same host needs a further mention.
         let place = self.hosts.iter().position(|host| host.eq_ignore_ascii_case(server.host()));
         place.map(|place| self.hosts.swap_remove(place)).is_some()
     }
 
     /// Whether a server answered that there is no such file.
-    pub(crate) const fn is_missing(&self) -> bool {
+    #[must_use]
+    pub const fn is_missing(&self) -> bool {
         self.is_missing
     }
 }

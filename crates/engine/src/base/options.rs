@@ -3,11 +3,9 @@
 use crate::base::{digest::ChecksumAlgorithm, workers::Workers};
 use forebay_cache::{PurgeRules, ReadAheadSettings};
 use forebay_index::{IndexPlace, VolatileIndex};
-use forebay_origin::BoxFuture;
 use forebay_telemetry::Observers;
-use forebay_types::{BlockSize, Endpoint};
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
-use tokio::net::TcpStream;
+use forebay_types::BlockSize;
+use std::{fmt, sync::Arc, time::Duration};
 
 /// Set-up of the engine. The defaults suit a cache node with a few GiB of memory.
 #[derive(Clone, Debug)]
@@ -43,8 +41,6 @@ pub struct Options {
     pub honours_access_times: bool,
     /// Whether complete files are opened to others as soon as they are on disk, for a manager to send clients there.
     pub publishes_complete: bool,
-    /// Set-up of a data manager; `None` for other roles.
-    pub manager: Option<ManagerOptions>,
     /// Subscribers to what happens to files. The fronts report to them too.
     pub events: Observers,
     /// Where blocking work runs.
@@ -71,7 +67,6 @@ impl Default for Options {
             direct_lease: Duration::from_secs(900),
             honours_access_times: false,
             publishes_complete: false,
-            manager: None,
             events: Observers::default(),
             workers: Workers::Pool,
             index: Arc::new(VolatileIndex),
@@ -108,21 +103,6 @@ impl Default for ReadAheadOptions {
     fn default() -> Self {
         Self { settings: ReadAheadSettings::default(), origin_bytes_max: 64 << 20, memory_percent: 25 }
     }
-}
-
-/// Connects to a server within a time limit and checks that it answers; `None` when it does not. Reading from the connection
-/// ends when the server stops. The crate of the server's protocol provides it.
-pub type Ping = fn(Endpoint, Duration) -> BoxFuture<'static, Option<TcpStream>>;
-
-/// Settings of a manager.
-#[derive(Clone, Debug)]
-pub struct ManagerOptions {
-    /// The directories of the store.
-    pub roots: Vec<PathBuf>,
-    /// Where the filler is; `None` to believe the record that it keeps in the store.
-    pub filler: Option<Endpoint>,
-    /// Checks whether the filler answers.
-    pub ping: Ping,
 }
 
 /// How the contents of the disk are checked.

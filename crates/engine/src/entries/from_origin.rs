@@ -1,9 +1,8 @@
 //! Files that were opened at their origin, and when they were last found to be there.
 
 use crate::entries::stored_entry::StoredEntry;
-use forebay_cache::Cinfo;
 use forebay_origin::OriginFile;
-use forebay_store::OriginMark;
+use forebay_store::last_check;
 use forebay_types::FileStat;
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Instant};
@@ -67,7 +66,7 @@ impl LastCheck {
     pub(crate) fn of(stored: Option<&StoredEntry>) -> Self {
         let unix = stored.map_or(i64::MIN, |stored| {
             let record = stored.record.lock();
-            last_check_of(&record.cinfo, record.mark.as_ref())
+            last_check(&record.cinfo, record.mark.as_ref())
         });
         Self(Mutex::new(Checked { unix, at: None }))
     }
@@ -87,9 +86,4 @@ impl LastCheck {
     pub(crate) fn set(&self, unix: i64, at: Instant) {
         *self.0.lock() = Checked { unix, at: Some(at) };
     }
-}
-
-/// When an entry was last found to be its origin's file, in seconds of the Unix epoch: at the latest when it was created.
-pub(crate) fn last_check_of(cinfo: &Cinfo, mark: Option<&OriginMark>) -> i64 {
-    mark.and_then(|mark| mark.checked).unwrap_or(cinfo.created)
 }

@@ -5,7 +5,7 @@ use crate::{
     entries::{
         cached_file::{CachedFile, file_stat},
         file_context::FileContext,
-        from_origin::{FromOrigin, LastCheck, OriginGrant, last_check_of},
+        from_origin::{FromOrigin, LastCheck, OriginGrant},
         lazy_data_file::LazyDataFile,
         stored_entry::StoredEntry,
     },
@@ -149,7 +149,7 @@ pub(crate) async fn closed_copy(context: &Arc<FileContext>, target: &OriginTarge
     let is_cached = target.decisions.options.cached.are_met(cinfo.present_bytes(), size);
     Some(ClosedCopy {
         stat: file_stat(target, size, mtime_of(&entry), is_cached),
-        last_check: last_check_of(cinfo, mark),
+        last_check: forebay_store::last_check(cinfo, mark),
         remembered: Remembered {
             size,
             validator: mark.map_or_else(Validator::default, |mark| mark.validator.clone()),

@@ -25,8 +25,18 @@ pub enum Redirects {
     ToFilesAmidReads,
 }
 
+/// The answer to opens for writing and to changes of the name space.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum WritePolicy {
+    Refuse,
+    /// The client is redirected to this server.
+    Redirect(Endpoint),
+}
+
 impl Redirects {
-    pub(crate) const fn reach_files(self) -> bool {
+    /// Whether the client can read files of the cache itself.
+    #[must_use]
+    pub const fn reach_files(self) -> bool {
         matches!(self, Self::ToFiles | Self::ToFilesAmidReads)
     }
 
@@ -42,7 +52,8 @@ impl OriginTarget {
     }
 
     /// Where the client finds the file at its origin, when it can follow.
-    pub(crate) fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
+    #[must_use]
+    pub fn redirect(&self, redirects: Redirects) -> Option<Redirect> {
         // Checked first: the common client can follow no redirect, and no URL is formatted for it.
         if redirects == Redirects::Never {
             return None;

@@ -1,12 +1,13 @@
 //! Which export or origin a path belongs to.
 
 use crate::{
-    DecisionOptions, Delegation, Error, Miss, OpenRequest, Service,
+    Caller, Client, DecisionOptions, Delegation, Error, Miss, OpenRequest, Service, WritePolicy,
     namespace::{decisions::Decisions, local_trees::LocalTree},
 };
 use forebay_auth::CredentialsName;
 use forebay_cache::{
-    AllowList, CacheKey, CachingDecision, FillPolicy, ForwardedPath, ReadAheadSettings, ValidityPolicy, forwarded_name,
+    AllowList, CacheKey, CachingDecision, Decision, FillPolicy, ForwardedPath, ReadAheadSettings, Subject,
+    ValidityPolicy, forwarded_name,
 };
 use forebay_origin::{DelegatedCredentials, Origin, OriginPath};
 use forebay_types::{Lfn, OriginId};
@@ -99,13 +100,13 @@ pub(crate) enum Target {
 
 /// A file of an origin.
 #[derive(Clone)]
-pub(crate) struct OriginTarget {
+pub struct OriginTarget {
     pub(crate) origin: Arc<dyn Origin>,
-    pub(crate) server: OriginId,
-    pub(crate) path: OriginPath,
+    pub server: OriginId,
+    pub path: OriginPath,
     pub(crate) key: Option<CacheKey>,
     pub(crate) writes: Writes,
-    pub(crate) validity: ValidityPolicy,
+    pub validity: ValidityPolicy,
     pub(crate) decisions: Arc<Decisions>,
     /// Result of the caching rules for the open.
     pub(crate) caching: CachingDecision,
@@ -219,6 +220,35 @@ impl Routes {
         })
     }
 
+    /// The file of an origin that `request` leads to.
+    ///
+    /// # Errors
+    /// When no export of an origin covers the path.
+    pub fn origin(&self, request: &OpenRequest, delegation: &Delegation) -> Result<OriginTarget, Error> {
+        match self.resolve(request, delegation)? {
+            Target::Origin(target) => Ok(target),
+            Target::Local { lfn, .. } => Err(Error::NotExported { lfn }),
+        }
+    }
+
+    /// The answer to an open for writing, or to a change of the name space, at this path.
+    ///
+    /// # Errors
+    /// When no export covers the path.
+    pub fn write_policy(&self, request: &OpenRequest) -> Result<WritePolicy, Error> {
+        // As the operator: the origin authorizes the writer itself after the redirect.
+        Ok(match self.resolve(request, &Delegation::Operator)? {
+            Target::Origin(OriginTarget { writes: Writes::Redirect, server, key, decisions, .. }) => {
+                // The client is about to create the file: a remembered "no such file" would hide it from its readers.
+                if let Some(key) = key {
+                    decisions.forget_missing(&key);
+                }
+                WritePolicy::Redirect(server.endpoint)
+            }
+            Target::Origin(_) | Target::Local { .. } => WritePolicy::Refuse,
+        })
+    }
+
     fn forward(&self, id: &OriginId, lfn: Lfn, cgi: &str, delegation: &Delegation) -> Result<Target, Error> {
         // Before a client is made: names that are not allowed must not cost memory.
         if !self.forwarding.allows(id) {
@@ -284,6 +314,20 @@ fn relative_to(lfn: &Lfn, prefix: &Lfn) -> Result<Lfn, Error> {
 }
 
 impl OriginTarget {
+    /// The result of the caching rules for an open of the file.
+    #[must_use]
+    pub fn decide(&self, request: &OpenRequest, caller: &Caller, size: Option<u64>) -> Decision {
+        let Client { user, host, .. } = &caller.client;
+        let subject = Subject { path: &self.rule_path(), user, host, cgi: &request.parameters, size };
+        self.decisions.options.rules.decide(&subject)
+    }
+
+    /// The key of the file, if clients may read it themselves without a question to its origin.
+    #[must_use]
+    pub fn shared_key(&self) -> Option<CacheKey> {
+        self.key.clone().filter(|_| self.service.direct && self.authorize_as.is_none())
+    }
+
     /// How it is read ahead and filled: a rule comes first, then what the export says, then the settings of the cache.
     pub(crate) fn read_ahead(&self, of_cache: ReadAheadSettings) -> ReadAheadSettings {
         let settings = self.caching.read_ahead.unwrap_or(of_cache);

@@ -10,7 +10,7 @@ use crate::{
     },
     requests::context::{ConnectionContext, Role},
 };
-use forebay_front::ConnectionPlaces;
+use forebay_front::{Backend, ConnectionPlaces};
 use forebay_net::TlsError;
 use forebay_proto::{Fatal, Input as Next, ServerFlags, ServerOptions, ServerSession, TlsPolicy};
 use forebay_telemetry::TlsResult;
@@ -41,11 +41,11 @@ pub(crate) async fn serve_connection(
 ) {
     let Accepted { stream, peer, local, places, state } = accepted;
     let ConnectionPlaces { login, in_total: _in_total, of_client: _of_client } = places;
-    let _gauge = state.front.engine.metrics().open_connection();
-    let role = match &state.front.engine {
-        engine if engine.is_manager() => ServerOptions::MANAGER,
-        engine if engine.is_cache() => ServerOptions::CACHE,
-        _ => ServerOptions::FILES,
+    let _gauge = state.front.backend.metrics().open_connection();
+    let role = match &state.front.backend {
+        Backend::Manager(_) => ServerOptions::MANAGER,
+        Backend::Cache(engine) if engine.is_cache() => ServerOptions::CACHE,
+        Backend::Cache(_) => ServerOptions::FILES,
     };
     let policy = state.options.tls.as_ref().map_or(TlsPolicy::None, |tls| tls.policy);
     let signing_level = state.front.gate.options().signing.to_wire();

@@ -22,7 +22,7 @@ use tokio::{
     task::{Id, JoinError, JoinSet},
 };
 
-/// The `root://` front of an engine. Cheap to clone; clones share sessions and limits, so one server may serve several
+/// The `root://` front of a cache or a manager. Cheap to clone; clones share sessions and limits, so one server may serve several
 /// listeners.
 #[derive(Clone)]
 pub struct Server {
@@ -48,7 +48,7 @@ struct Refusals {
 const REFUSALS_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Server {
-    /// A server that answers from the engine of `front`. While that is draining, new connections are closed at once and opens
+    /// A server that answers from the backend of `front`. While that is draining, new connections are closed at once and opens
     /// are refused; open files are served further.
     #[must_use]
     pub fn new(front: Arc<Front>, options: Options) -> Self {
@@ -84,7 +84,7 @@ impl Server {
         let places = match self.state.front.limits.admit(peer.ip()) {
             Ok(places) => places,
             Err(limit) => {
-                self.state.front.engine.metrics().add_refused_connection(limit);
+                self.state.front.backend.metrics().add_refused_connection(limit);
                 if let Some(refused) = connections.refusals.note(forebay_net::clock::monotonic()) {
                     tracing::warn!(%peer, limit = limit.as_str(), refused, "connections refused: too many connections");
                 }

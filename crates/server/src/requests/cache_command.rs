@@ -7,8 +7,8 @@ use crate::{
 use forebay_auth::Right;
 use forebay_cache::{CacheKey, name_for_rules};
 use forebay_engine::Evicted;
+use forebay_front::Backend;
 use forebay_proto::{ErrorCode, ReplyTo, StreamId};
-use forebay_types::Side;
 
 impl ConnectionContext {
     /// Removes a file from the cache: `evict PATH`, and `fevict PATH` also when it is open or pinned.
@@ -25,7 +25,10 @@ impl ConnectionContext {
             Ok(key) => key,
             Err(failure) => return self.fail(stream_id, &failure),
         };
-        let engine = self.state.front.engine.clone();
+        let Backend::Cache(engine) = self.state.front.backend.clone() else {
+            // A manager keeps no files.
+            return self.conclude(stream_id, removed(Evicted::NotCached, &key), |reply, (), out| reply.ok(out));
+        };
         self.start_answer(stream_id, |mut answer| async move {
             let evicted = answer.wait_for(engine.evict(&key, is_forced)).await.map_err(Failure::from);
             let done = evicted.and_then(|evicted| removed(evicted, &key));
@@ -54,5 +57,5 @@ fn removed(evicted: Evicted, key: &CacheKey) -> Result<(), Failure> {
         Evicted::Open => (ErrorCode::FILE_LOCKED, "is open: fevict removes it all the same"),
         Evicted::Pinned => (ErrorCode::FILE_LOCKED, "is pinned: fevict removes it all the same"),
     };
-    Err(Failure { code, text: format!("{key} {what}").into(), side: Side::Client })
+    Err(Failure::client(code, format!("{key} {what}")))
 }

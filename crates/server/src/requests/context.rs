@@ -121,7 +121,7 @@ impl ConnectionContext {
         state: Arc<ServerState>,
         events: Events,
     ) -> Self {
-        let metrics = state.front.engine.metrics().clone();
+        let metrics = state.front.backend.metrics().clone();
         Self {
             stream,
             peer,

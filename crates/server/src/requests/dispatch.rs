@@ -22,8 +22,6 @@ impl ConnectionContext {
             Request::Read(read) => return self.read(stream_id, read).await,
             Request::ReadVector(read) => return self.read_vector(stream_id, read).await,
             Request::PageRead(read) => return self.page_read(stream_id, read).await,
-            // After the reads: a manager has no open files, and reads are the hot path.
-            _ if self.redirect_by_manager(stream_id, request) => {}
             Request::Open(open) => self.open(stream_id, open),
             Request::Close(close) => self.close(stream_id, close.handle),
             Request::Sync(sync) => {

@@ -6,6 +6,7 @@ use crate::{
 };
 use forebay_auth::Right;
 use forebay_engine::{Engine, ListDetail, OpenRequest, Space};
+use forebay_front::Backend;
 use forebay_proto::{
     LocateOptions, ReplyTo, StreamId,
     request::{Dirlist, Locate, Prepare, Stat, Statx, Target},
@@ -20,7 +21,7 @@ const MIB: u64 = 1 << 20;
 const ENTRIES_PER_TURN: usize = 64;
 
 /// Option of a prepare request for files on disk.
-pub(crate) const PREPARE_STAGE: u8 = 8;
+const PREPARE_STAGE: u8 = 8;
 
 impl ConnectionContext {
     /// The stat of an open file, of a path, or of the space that a path lies in.
@@ -32,18 +33,14 @@ impl ConnectionContext {
             }
             Target::Path(path) => path,
         };
-        let Permitted { request, caller } = match self.permitted(path, Right::Stat) {
-            Ok(permitted) => permitted,
-            Err(failure) => return self.fail(stream_id, &failure),
-        };
+        let Some((engine, Permitted { request, caller })) = self.at_cache(stream_id, path, Right::Stat) else { return };
         let vfs = stat.vfs;
-        let front = Arc::clone(&self.state.front);
         self.start_answer(stream_id, |mut answer| async move {
             if vfs {
-                let space = answer.wait_for(space_of(&front.engine, &request)).await;
+                let space = answer.wait_for(space_of(&engine, &request)).await;
                 answer.conclude(space, |reply, space, out| reply.vfs_stat(&vfs_stat(&space), out)).await;
             } else {
-                let stat = answer.wait_for(front.engine.stat(&request, &caller)).await;
+                let stat = answer.wait_for(engine.stat(&request, &caller)).await;
                 answer.conclude(stat, |reply, stat, out| reply.stat(&stat, out)).await;
             }
         });
@@ -51,23 +48,17 @@ impl ConnectionContext {
 
     /// The kinds of several paths. The request fails if one of them does.
     pub(crate) fn statx(&mut self, stream_id: StreamId, statx: &Statx<'_>) {
-        let paths: Result<Vec<Permitted>, _> = statx.iter().map(|path| self.permitted(path, Right::Stat)).collect();
-        let paths = match paths {
-            Ok(paths) => paths,
-            Err(failure) => return self.fail(stream_id, &failure),
-        };
-        let front = Arc::clone(&self.state.front);
+        let Some((engine, paths)) = self.all_at_cache(stream_id, statx.iter(), Right::Stat) else { return };
         self.start_answer(stream_id, |mut answer| async move {
-            let stats = answer.wait_for(stat_all(&front.engine, &paths)).await;
+            let stats = answer.wait_for(stat_all(&engine, &paths)).await;
             answer.conclude(stats, |reply, stats, out| reply.statx(&stats, out)).await;
         });
     }
 
     /// Lists a directory, in frames of whole entries.
     pub(crate) fn dirlist(&mut self, stream_id: StreamId, dirlist: &Dirlist<'_>) {
-        let Permitted { request, caller } = match self.permitted(dirlist.path, Right::List) {
-            Ok(permitted) => permitted,
-            Err(failure) => return self.fail(stream_id, &failure),
+        let Some((engine, Permitted { request, caller })) = self.at_cache(stream_id, dirlist.path, Right::List) else {
+            return;
         };
         let form = DirlistForm::asked_by(dirlist.options);
         let listings = Arc::clone(&self.listings);
@@ -80,7 +71,7 @@ impl ConnectionContext {
                 DirlistForm::Stats => ListDetail::Stats,
                 DirlistForm::Checksums => ListDetail::Checksums,
             };
-            let entries = match answer.wait_for(front.engine.list(&request, &caller, detail)).await {
+            let entries = match answer.wait_for(engine.list(&request, &caller, detail)).await {
                 Ok(entries) => entries,
                 Err(error) => return answer.fail(error.into()).await,
             };
@@ -120,20 +111,20 @@ impl ConnectionContext {
         };
         // Clients send the terminating NUL of C strings with some paths.
         let any = locate.path.strip_prefix(b"*").map(|path| path.strip_suffix(b"\0").unwrap_or(path));
-        if any.is_some_and(<[u8]>::is_empty) {
-            return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
-        }
-        let Permitted { request, caller } = match self.permitted(any.unwrap_or(locate.path), Right::Stat) {
-            Ok(permitted) => permitted,
-            Err(failure) => return self.fail(stream_id, &failure),
+        let path = match (any, &self.state.front.backend) {
+            (Some(b""), Backend::Cache(_)) => {
+                return self.reply(stream_id, |reply, out| reply.locate(&[location], out));
+            }
+            (Some(b""), Backend::Manager(_)) => b"/",
+            (any, _) => any.unwrap_or(locate.path),
         };
+        let Some((engine, Permitted { request, caller })) = self.at_cache(stream_id, path, Right::Stat) else { return };
         if any.is_some() {
-            let exported = self.state.front.engine.write_policy(&request).map_err(Failure::from);
+            let exported = engine.write_policy(&request).map_err(Failure::from);
             return self.conclude(stream_id, exported, |reply, _, out| reply.locate(&[location], out));
         }
-        let front = Arc::clone(&self.state.front);
         self.start_answer(stream_id, |mut answer| async move {
-            let stat = answer.wait_for(front.engine.stat(&request, &caller)).await;
+            let stat = answer.wait_for(engine.stat(&request, &caller)).await;
             answer.conclude(stat, |reply, _, out| reply.locate(&[location], out)).await;
         });
     }
@@ -144,16 +135,13 @@ impl ConnectionContext {
         if prepare.options & PREPARE_STAGE == 0 {
             return self.reply(stream_id, ReplyTo::ok);
         }
-        let checked: Result<Vec<Permitted>, Failure> =
-            prepare.iter().map(|path| self.permitted(path, Right::Read)).collect();
-        let staged = checked.and_then(|wanted| {
-            let engine = &self.state.front.engine;
-            // All names are checked before the first fetch starts.
-            wanted.iter().try_for_each(|wanted| engine.write_policy(&wanted.request).map(drop))?;
-            Ok(wanted.into_iter().try_for_each(|Permitted { request, caller }| engine.stage(request, caller))?)
-        });
+        let Some((engine, wanted)) = self.all_at_cache(stream_id, prepare.iter(), Right::Read) else { return };
+        // All names are checked before the first fetch starts.
+        let checked = wanted.iter().try_for_each(|wanted| engine.write_policy(&wanted.request).map(drop));
+        let stage = |Permitted { request, caller }| engine.stage(request, caller);
+        let staged = checked.and_then(|()| wanted.into_iter().try_for_each(stage));
         let id = self.state.next_prepare_id();
-        self.conclude(stream_id, staged, |reply, (), out| reply.ok_with(id.as_bytes(), out));
+        self.conclude(stream_id, staged.map_err(Failure::from), |reply, (), out| reply.ok_with(id.as_bytes(), out));
     }
 
     /// The address that the client is connected to, or the configured name for clients that prefer one.

@@ -5,7 +5,6 @@ pub(crate) mod certificate;
 pub(crate) mod context;
 pub(crate) mod dispatch;
 pub(crate) mod login;
-pub(crate) mod manager_redirect;
 pub(crate) mod meta;
 pub(crate) mod names;
 pub(crate) mod open;

@@ -2,8 +2,9 @@
 
 use crate::{base::status::Failure, requests::context::ConnectionContext};
 use forebay_auth::{Right, Token, without_tokens};
-use forebay_engine::{Caller, OpenRequest};
-use forebay_front::{Connection, FailureKind, Front};
+use forebay_engine::{Caller, Engine, OpenRequest, Redirect, Redirects};
+use forebay_front::{Backend, Connection, FailureKind, Front};
+use forebay_proto::{ErrorCode, ReplyTo, StreamId};
 use forebay_types::{RequestPath, Side};
 use std::sync::{Arc, atomic::Ordering};
 
@@ -20,6 +21,57 @@ impl ConnectionContext {
     /// The name in a request, if the client may do `right` with it.
     pub(crate) fn permitted(&self, payload: &[u8], right: Right) -> Result<Permitted, Failure> {
         self.permitted_by(payload, |front, request, login, connection| front.admit(request, right, login, connection))
+    }
+
+    /// As [`ConnectionContext::permitted`]. If the client may not, the request is answered.
+    pub(crate) fn permitted_or_refused(
+        &mut self,
+        stream_id: StreamId,
+        payload: &[u8],
+        right: Right,
+    ) -> Option<Permitted> {
+        self.permitted(payload, right).inspect_err(|failure| self.fail(stream_id, failure)).ok()
+    }
+
+    /// The name in a request, if the client may do `right` with it, and the cache to answer from. Otherwise the request is
+    /// answered: refused, or redirected by a manager, which serves no files.
+    pub(crate) fn at_cache(
+        &mut self,
+        stream_id: StreamId,
+        payload: &[u8],
+        right: Right,
+    ) -> Option<(Engine, Permitted)> {
+        let permitted = self.permitted_or_refused(stream_id, payload, right)?;
+        Some((self.cache_for(stream_id, Some(&permitted))?, permitted))
+    }
+
+    /// As [`ConnectionContext::at_cache`], for several names. One refused name refuses the request, and a manager redirects it
+    /// by the first one.
+    pub(crate) fn all_at_cache<'a>(
+        &mut self,
+        stream_id: StreamId,
+        payloads: impl Iterator<Item = &'a [u8]>,
+        right: Right,
+    ) -> Option<(Engine, Vec<Permitted>)> {
+        let permitted: Option<Vec<Permitted>> =
+            payloads.map(|payload| self.permitted_or_refused(stream_id, payload, right)).collect();
+        let permitted = permitted?;
+        Some((self.cache_for(stream_id, permitted.first())?, permitted))
+    }
+
+    fn cache_for(&mut self, stream_id: StreamId, permitted: Option<&Permitted>) -> Option<Engine> {
+        match (&self.state.front.backend, permitted) {
+            (Backend::Cache(engine), _) => return Some(engine.clone()),
+            (Backend::Manager(manager), Some(Permitted { request, .. })) => {
+                let redirects = self.main().map_or(Redirects::Never, |main| main.redirects);
+                let redirect = manager.locate(request, redirects).map_err(Failure::from);
+                self.conclude(stream_id, redirect, |reply, redirect, out| redirect_to(&redirect, reply, out));
+            }
+            (Backend::Manager(_), None) => {
+                self.fail(stream_id, &Failure::client(ErrorCode::ARG_MISSING, "the request names no path"));
+            }
+        }
+        None
     }
 
     /// The name in an open for reading, if the client may open it now.
@@ -55,6 +107,14 @@ impl ConnectionContext {
     /// Whether so many tokens were refused on this connection that the client seems to guess.
     pub(crate) fn guesses_tokens(&self) -> bool {
         self.refused_tokens.load(Ordering::Relaxed) >= REFUSED_TOKENS_MAX
+    }
+}
+
+/// Redirects a client. A redirect to a URL changes the path, which older clients cannot follow.
+pub(crate) fn redirect_to(redirect: &Redirect, reply: ReplyTo, out: &mut Vec<u8>) {
+    match &redirect.url {
+        Some(url) => reply.redirect_to_url(url, out),
+        None => reply.redirect_to_host(&redirect.server, "", out),
     }
 }
 

@@ -7,24 +7,19 @@ use crate::{
     },
     requests::{
         context::ConnectionContext,
-        names::{Permitted, too_many_files},
+        names::{Permitted, redirect_to, too_many_files},
     },
 };
-use forebay_auth::Right;
 use forebay_engine::{Opening, Redirects};
-use forebay_proto::{Abilities, FileHandle, ReplyTo, StreamId, request::Open};
+use forebay_proto::{Abilities, FileHandle, StreamId, request::Open};
 use std::sync::Arc;
 
 impl ConnectionContext {
     /// Starts to open a file. If the rules say so, the client is redirected to the origin. Opens for writing are refused or
     /// redirected.
     pub(crate) fn open(&mut self, stream_id: StreamId, open: &Open<'_>) {
-        // The right to see the name is enough to learn where it can be written.
         if open.options.is_write() {
-            return match self.permitted(open.path, Right::Stat) {
-                Ok(permitted) => self.answer_write(stream_id, &permitted.request),
-                Err(failure) => self.fail(stream_id, &failure),
-            };
+            return self.answer_write(stream_id, open.path);
         }
         let Permitted { request, caller } = match self.permitted_open(open.path) {
             Ok(permitted) => permitted,
@@ -35,13 +30,8 @@ impl ConnectionContext {
         let (options, state) = (open.options, Arc::clone(&self.state));
         self.start_answer(stream_id, |mut answer| async move {
             match answer.wait_for(state.front.open(&request, &caller, redirects)).await {
-                // A redirect to a URL changes the path, which older clients cannot follow.
                 Ok(Opening::Redirect(redirect)) => {
-                    let send = |reply: ReplyTo, out: &mut Vec<u8>| match &redirect.url {
-                        Some(url) => reply.redirect_to_url(url, out),
-                        None => reply.redirect_to_host(&redirect.server, "", out),
-                    };
-                    answer.finish(send).await;
+                    answer.finish(|reply, out| redirect_to(&redirect, reply, out)).await;
                 }
                 Ok(Opening::Direct(path)) => match state.front.direct.url_of(&path) {
                     Some(url) => answer.finish(|reply, out| reply.redirect_to_url(&url, out)).await,

@@ -6,6 +6,7 @@ use crate::{
 };
 use forebay_auth::Right;
 use forebay_engine::{Caller, Checksum, Engine, Error, OpenRequest};
+use forebay_front::Backend;
 use forebay_proto::{
     ErrorCode, QueryKind, ReplyTo, StreamId,
     limits::{BOUND_STREAMS_MAX, VECTOR_ELEMENT_LEN_MAX, VECTOR_ELEMENTS_MAX},
@@ -13,7 +14,6 @@ use forebay_proto::{
     response,
 };
 use forebay_types::Side;
-use std::sync::Arc;
 
 /// Requests that a client may have in progress on one parallel stream, as in the reference server.
 const REQUESTS_PER_STREAM: u32 = 5;
@@ -55,24 +55,22 @@ impl ConnectionContext {
     fn query_path(&mut self, stream_id: StreamId, query: &Query<'_>) {
         // A checksum of a small file reveals its contents.
         let right = if query.kind == QueryKind::CHECKSUM { Right::Read } else { Right::Stat };
-        let Permitted { request, caller } = match self.permitted(query.argument, right) {
-            Ok(permitted) => permitted,
-            Err(failure) => return self.fail(stream_id, &failure),
+        let Some((engine, Permitted { request, caller })) = self.at_cache(stream_id, query.argument, right) else {
+            return;
         };
         let kind = query.kind;
-        let front = Arc::clone(&self.state.front);
         self.start_answer(stream_id, |mut answer| async move {
             match kind {
                 QueryKind::CHECKSUM => {
-                    let checksum = answer.wait_for(checksum_of(&front.engine, &request, &caller)).await;
+                    let checksum = answer.wait_for(checksum_of(&engine, &request, &caller)).await;
                     answer.conclude(checksum, |reply, checksum, out| reply.checksum(&checksum, out)).await;
                 }
                 QueryKind::SPACE => {
-                    let space = answer.wait_for(space_of(&front.engine, &request)).await;
+                    let space = answer.wait_for(space_of(&engine, &request)).await;
                     answer.conclude(space, |reply, space, out| reply.space(&space_reply(&space), out)).await;
                 }
                 _ => {
-                    let stat = answer.wait_for(front.engine.stat(&request, &caller)).await;
+                    let stat = answer.wait_for(engine.stat(&request, &caller)).await;
                     answer.conclude(stat, |reply, stat, out| reply.xattr(&stat, out)).await;
                 }
             }
@@ -106,9 +104,12 @@ impl ConnectionContext {
                 let algorithms = state.options.checksum_algorithms.iter().enumerate();
                 algorithms.map(|(index, name)| format!("{index}:{name}")).collect::<Vec<_>>().join(",")
             }
-            "role" if state.front.engine.is_manager() => "manager".to_owned(),
-            "role" if state.front.engine.is_cache() => "proxy server".to_owned(),
-            "role" => "server".to_owned(),
+            "role" => match &state.front.backend {
+                Backend::Manager(_) => "manager",
+                Backend::Cache(engine) if engine.is_cache() => "proxy server",
+                Backend::Cache(_) => "server",
+            }
+            .to_owned(),
             "sitename" => state.options.site_name.clone().unwrap_or_else(|| name.to_owned()),
             "start" => state.started.to_string(),
             "version" => version(),

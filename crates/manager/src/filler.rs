@@ -1,32 +1,35 @@
 //! Where the filler is, and whether it answers.
 
-use crate::manager::Manager;
+use forebay_origin::BoxFuture;
 use forebay_store::FillerRecord;
 use forebay_types::Endpoint;
-use parking_lot::{Mutex, MutexGuard};
-use std::{sync::Arc, time::Duration};
+use parking_lot::Mutex;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use tokio::{
     io::AsyncReadExt,
     net::TcpStream,
     time::{Instant, sleep_until, timeout_at},
 };
 
-/// What is known of the filler.
+/// Connects to a server within a time limit and checks that it answers; `None` when it does not. Reading from the connection
+/// ends when the server stops. The crate of the server's protocol provides it.
+pub type Ping = fn(Endpoint, Duration) -> BoxFuture<'static, Option<TcpStream>>;
+
+/// Knowledge of a manager about its filler.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct FillerState {
-    /// Where it is, as far as that is known.
+    /// Its address, once it is known.
     pub endpoint: Option<Endpoint>,
-    /// Whether it answers.
     pub is_alive: bool,
-    /// The machine that it says it runs on.
+    /// Its machine, by its record.
     pub node: Option<String>,
-    /// When it renewed its record last, in seconds of the Unix epoch.
+    /// Last renewal of its record, in seconds of the Unix epoch.
     pub renewed: Option<i64>,
 }
 
 /// The filler as a manager sees it.
-pub(super) struct Filler {
-    /// Where the configuration says it is.
+pub(crate) struct Filler {
+    /// Its address in the configuration.
     configured: Option<Endpoint>,
     state: Mutex<FillerState>,
 }
@@ -38,30 +41,26 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 impl Filler {
-    pub(super) fn new(configured: Option<Endpoint>) -> Self {
+    pub(crate) fn new(configured: Option<Endpoint>) -> Self {
         let state = FillerState { endpoint: configured.clone(), ..FillerState::default() };
         Self { configured, state: Mutex::new(state) }
     }
 
-    pub(super) fn state(&self) -> FillerState {
-        self.lock().clone()
+    pub(crate) fn state(&self) -> FillerState {
+        self.state.lock().clone()
     }
 
     /// Where it is, if it answers.
-    pub(super) fn alive(&self) -> Option<Endpoint> {
-        let state = self.lock();
-        state.endpoint.clone().filter(|_| state.is_alive)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, FillerState> {
-        self.state.lock()
+    pub(crate) fn alive(&self) -> Option<Endpoint> {
+        let state = self.state.lock();
+        if state.is_alive { state.endpoint.clone() } else { None }
     }
 
     /// Takes note of the record in the store. It says where the filler is, unless the configuration does, as long as it is fresh.
     fn note_record(&self, record: Option<&FillerRecord>, now: i64) {
         let is_fresh = |record: &&FillerRecord| record.is_fresh(now.saturating_mul(1000));
         let told = record.filter(is_fresh).and_then(|record| record.url.strip_prefix("root://")?.parse().ok());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.node = record.map(|record| record.node.clone());
         state.renewed = record.map(|record| record.renewed_ms / 1000);
         let endpoint = self.configured.clone().or(told);
@@ -72,7 +71,7 @@ impl Filler {
     }
 
     fn note_answer(&self, endpoint: &Endpoint, is_alive: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.endpoint.as_ref() != Some(endpoint) || state.is_alive == is_alive {
             return;
         }
@@ -86,35 +85,35 @@ impl Filler {
     }
 }
 
-/// Watches the filler for ever.
-pub(crate) async fn watch(manager: Arc<Manager>) {
-    tokio::join!(watch_record(&manager), watch_answers(&manager));
+/// Watches the filler of the store in `roots` for ever.
+pub(crate) async fn watch(filler: Arc<Filler>, roots: Vec<PathBuf>, ping: Ping) {
+    tokio::join!(watch_record(&filler, roots), watch_answers(&filler, ping));
 }
 
 /// Reads the record by time. A file system that does not answer holds up this alone.
-async fn watch_record(manager: &Arc<Manager>) {
+async fn watch_record(filler: &Filler, roots: Vec<PathBuf>) {
+    let roots = Arc::new(roots);
     loop {
         let next = Instant::now() + INTERVAL;
-        let reading = Arc::clone(manager);
-        let read = manager.workers.run(move || {
-            let records = reading.view.roots().iter().filter_map(|root| FillerRecord::read(root).ok().flatten());
+        let roots = Arc::clone(&roots);
+        let read = tokio::task::spawn_blocking(move || {
+            let records = roots.iter().filter_map(|root| FillerRecord::read(root).ok().flatten());
             records.max_by_key(|record| record.renewed_ms)
         });
         let record = read.await.ok().flatten();
-        manager.filler.note_record(record.as_ref(), forebay_net::clock::now_unix());
+        filler.note_record(record.as_ref(), forebay_net::clock::now_unix());
         sleep_until(next).await;
     }
 }
 
 /// Pings the filler by time, and at once when it closes the connection.
-async fn watch_answers(manager: &Arc<Manager>) {
-    let filler = &manager.filler;
+async fn watch_answers(filler: &Filler, ping: Ping) {
     loop {
         let began = Instant::now();
         let endpoint = filler.state().endpoint;
         let stream = match &endpoint {
             Some(endpoint) => {
-                let stream = (manager.ping)(endpoint.clone(), INTERVAL).await;
+                let stream = ping(endpoint.clone(), INTERVAL).await;
                 filler.note_answer(endpoint, stream.is_some());
                 stream
             }
@@ -123,7 +122,7 @@ async fn watch_answers(manager: &Arc<Manager>) {
         match stream {
             Some(stream) => until_end_of(stream, began + INTERVAL).await,
             None if endpoint.is_some() => sleep_until(began + INTERVAL).await,
-            // Who has started before the filler sees its record soon.
+            // The record of a filler that starts later is seen soon.
             None => {}
         }
         sleep_until(began + INTERVAL_MIN).await;
@@ -159,7 +158,7 @@ mod tests {
         filler.note_answer(&endpoint, true);
         assert_eq!(filler.alive(), None, "an answer to an old question");
         filler.note_record(Some(&record("root://h:1094", i64::MIN)), 130);
-        assert_eq!(filler.state().endpoint, None, "times that nobody has written");
+        assert_eq!(filler.state().endpoint, None, "times that no filler has written");
     }
 
     #[test]

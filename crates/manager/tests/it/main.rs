@@ -1,15 +1,18 @@
 //! A manager in front of the engine that fills the store.
 
-use crate::house::{House, caller, check, options, request, run, until};
-use forebay_cache::{AllowList, CacheKey, ValidityCheck, ValidityPolicy};
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use forebay_cache::{AllowList, Budget, CacheKey, PurgeRules, ValidityCheck, ValidityPolicy};
 use forebay_engine::{
-    DecisionOptions, Engine, Error, Evicted, ManagerOptions, Opening, Options, OriginFactory, Redirects, Routes,
-    Service,
+    Caller, DecisionOptions, Engine, Error, Evicted, OpenRequest, Opening, OriginFactory, PurgeOptions, Redirects,
+    Routes, Service,
 };
+use forebay_manager::{Manager, Options};
 use forebay_origin::BoxFuture;
-use forebay_telemetry::Metrics;
+use forebay_store::LocalDisk;
+use forebay_telemetry::{Metrics, Observers};
 use forebay_testkit::MemoryOrigin;
-use forebay_types::{ByteRange, Endpoint, Lfn};
+use forebay_types::{ByteRange, Endpoint, Lfn, RequestPath};
 use std::{
     fs::{self, File, FileTimes},
     os::unix::fs::PermissionsExt,
@@ -26,21 +29,29 @@ use tokio::{
 const SIZE: u64 = 300_000;
 const NAMED: &str = "//root://memory//d/f";
 
-fn decisions(check: ValidityCheck) -> DecisionOptions {
+fn routes(check: ValidityCheck) -> Routes {
     let forwarding_service = Service { direct: true, ..Service::default() };
     let forwarding_validity = ValidityPolicy { check, ..ValidityPolicy::default() };
-    DecisionOptions { forwarding_service, forwarding_validity, ..DecisionOptions::default() }
+    let decisions = DecisionOptions { forwarding_service, forwarding_validity, ..DecisionOptions::default() };
+    let factory: OriginFactory = Arc::new(move |_| Arc::new(MemoryOrigin::new(SIZE)));
+    let allowed = AllowList::parse(&["memory"]).unwrap();
+    Routes::new(Vec::new(), allowed, factory).unwrap().with_decisions(decisions)
 }
 
-fn filler(root: &Path) -> House {
-    let options = Options {
+fn filler(root: &Path) -> Engine {
+    // How full the machine's file system is decides nothing.
+    let ample = Budget { total: Some(1 << 40), ..Budget::default() };
+    let rules = PurgeRules { bytes: ample, inodes: ample, ..PurgeRules::default() };
+    let options = forebay_engine::Options {
+        purge: PurgeOptions { rules, ..PurgeOptions::default() },
         direct_lease: Duration::from_secs(3600),
         sync_interval: Duration::from_millis(20),
         publishes_complete: true,
         honours_access_times: true,
-        ..options()
+        ..forebay_engine::Options::default()
     };
-    House::build_under(root, MemoryOrigin::new(SIZE), options, decisions(ValidityCheck::Never))
+    let disk = Arc::new(LocalDisk::open(root).unwrap());
+    Engine::start(options, Some(disk), routes(ValidityCheck::Never), Metrics::new())
 }
 
 /// The servers of these tests send 16 bytes to each connection.
@@ -53,12 +64,14 @@ fn ping(server: Endpoint, limit: Duration) -> BoxFuture<'static, Option<TcpStrea
     Box::pin(async move { timeout(limit, answered).await.ok().flatten() })
 }
 
-fn manager(root: &Path, filler: Option<Endpoint>, check: ValidityCheck) -> Engine {
-    let factory: OriginFactory = Arc::new(move |_| Arc::new(MemoryOrigin::new(SIZE)));
-    let allowed = AllowList::parse(&["memory"]).expect("a host name");
-    let routes = Routes::new(Vec::new(), allowed, factory).expect("no export").with_decisions(decisions(check));
-    let manager = Some(ManagerOptions { roots: vec![root.to_owned()], filler, ping });
-    Engine::start(Options { manager, ..options() }, None, routes, Metrics::new())
+fn manager(root: &Path, filler: Option<Endpoint>, check: ValidityCheck) -> Arc<Manager> {
+    let roots = vec![root.to_owned()];
+    let options = Options { roots, direct_mode: 0o644, filler, ping, events: Observers::default() };
+    Manager::start(options, routes(check), Metrics::new())
+}
+
+fn request(path: &str) -> OpenRequest {
+    RequestPath::parse(path.as_bytes()).unwrap().into()
 }
 
 fn key() -> CacheKey {
@@ -66,18 +79,34 @@ fn key() -> CacheKey {
 }
 
 /// Has the filler fetch all of the file; gives where it lies once it is open to others.
-async fn filled(house: &House) -> PathBuf {
-    let handle = house.open(NAMED).await;
-    check(&handle, ByteRange::at(0, SIZE)).await;
-    drop(handle);
-    let root = house.engine.volumes().first().map(|volume| volume.path.clone()).expect("one disk");
+async fn filled(engine: &Engine) -> PathBuf {
+    let handle = engine.open(&request(NAMED), &Caller::operator("tester")).await.unwrap();
+    let mut read = handle.read_many(&[ByteRange::at(0, SIZE)]).pop().unwrap();
+    while let Some(segment) = read.next().await {
+        segment.unwrap();
+    }
+    drop((read, handle));
+    let root = engine.volumes().first().map(|volume| volume.path.clone()).unwrap();
     let path = root.join(key().as_str().trim_start_matches('/'));
     until(|| path.metadata().is_ok_and(|file| file.permissions().mode() & 0o777 == 0o644)).await;
     path
 }
 
-async fn sent(manager: &Engine, path: &str, redirects: Redirects) -> Result<String, Error> {
-    Ok(match manager.open_or_redirect(&request(path), &caller(), redirects).await? {
+/// Waits for a condition, without end: the time limit of the test is the bound.
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Runs a future on a small multi-threaded runtime and fails after a minute.
+fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async { timeout(Duration::from_secs(60), test).await }).unwrap();
+}
+
+async fn sent(manager: &Manager, path: &str, redirects: Redirects) -> Result<String, Error> {
+    Ok(match manager.open(&request(path), &Caller::operator("tester"), redirects).await? {
         Opening::Direct(path) => path.display().to_string(),
         Opening::Redirect(redirect) => redirect.url.unwrap_or_else(|| redirect.server.to_string()),
         Opening::File(_) => panic!("a manager serves nothing"),
@@ -93,55 +122,25 @@ fn last_used_long_ago(path: &Path) {
 fn what_the_filler_has_opened_to_others_is_left_to_clients_for_a_lease() {
     let root = tempfile::tempdir().unwrap();
     run(async {
-        let house = filler(root.path());
-        let path = filled(&house).await;
+        let engine = filler(root.path());
+        let path = filled(&engine).await;
         let manager = manager(root.path(), None, ValidityCheck::Never);
         last_used_long_ago(&path);
         assert_eq!(sent(&manager, NAMED, Redirects::ToFiles).await.unwrap(), path.display().to_string());
-        assert_eq!(house.engine.evict(&key(), false).await.unwrap(), Evicted::Open, "a client may read it");
-        house.engine.purge_to(0.0).await.unwrap();
+        assert_eq!(engine.evict(&key(), false).await.unwrap(), Evicted::Open, "a client may read it");
+        engine.purge_to(0.0).await.unwrap();
         assert!(path.exists());
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644, "still open to others");
 
         loop {
             // The filler itself may read the file once more, to make its checksums.
             last_used_long_ago(&path);
-            if let Evicted::Removed { .. } = house.engine.evict(&key(), false).await.unwrap() {
+            if let Evicted::Removed { .. } = engine.evict(&key(), false).await.unwrap() {
                 break;
             }
         }
         assert_ne!(sent(&manager, NAMED, Redirects::ToFiles).await.unwrap(), path.display().to_string());
-        house.engine.shutdown().await;
-        manager.shutdown().await;
-    });
-}
-
-#[test]
-fn a_file_that_is_open_at_the_filler_stays_open_to_others() {
-    let root = tempfile::tempdir().unwrap();
-    run(async {
-        let house = filler(root.path());
-        let path = filled(&house).await;
-        let handle = house.open(NAMED).await;
-        last_used_long_ago(&path);
-        assert_eq!(house.engine.evict(&key(), false).await.unwrap(), Evicted::Open);
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
-        drop(handle);
-        house.engine.shutdown().await;
-    });
-}
-
-#[test]
-fn a_purge_takes_what_nobody_has_read_for_the_time_of_a_lease() {
-    let root = tempfile::tempdir().unwrap();
-    run(async {
-        let house = filler(root.path());
-        let path = filled(&house).await;
-        while path.exists() {
-            last_used_long_ago(&path);
-            house.engine.purge_to(0.0).await.unwrap();
-        }
-        house.engine.shutdown().await;
+        engine.shutdown().await;
     });
 }
 
@@ -162,7 +161,6 @@ fn without_a_filler_clients_go_to_the_origin_and_never_in_a_circle() {
         assert!(matches!(missing, Error::NotFound { .. }));
         assert!(matches!(refused("only-if-cached", Redirects::ToUrls).await, Error::NotCached { .. }));
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0, "a manager writes nothing");
-        manager.shutdown().await;
     });
 }
 
@@ -170,8 +168,8 @@ fn without_a_filler_clients_go_to_the_origin_and_never_in_a_circle() {
 fn a_filler_that_answers_gets_all_that_is_no_complete_and_valid_file() {
     let root = tempfile::tempdir().unwrap();
     run(async {
-        let house = filler(root.path());
-        let path = filled(&house).await;
+        let engine = filler(root.path());
+        let path = filled(&engine).await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let there = Endpoint::new("127.0.0.1", listener.local_addr().unwrap().port());
         let answering = tokio::spawn(async move {
@@ -185,7 +183,7 @@ fn a_filler_that_answers_gets_all_that_is_no_complete_and_valid_file() {
         });
         let never = manager(root.path(), Some(there.clone()), ValidityCheck::Never);
         let each = manager(root.path(), Some(there.clone()), ValidityCheck::EachOpen);
-        until(|| [&never, &each].iter().all(|engine| engine.filler().is_some_and(|filler| filler.is_alive))).await;
+        until(|| [&never, &each].iter().all(|manager| manager.filler().is_alive)).await;
         let filler = there.to_string();
         for (manager, cgi, redirects, expected) in [
             (&never, "", Redirects::ToFiles, path.to_str().unwrap()),
@@ -201,10 +199,8 @@ fn a_filler_that_answers_gets_all_that_is_no_complete_and_valid_file() {
         assert_eq!(sent(&never, NAMED, Redirects::ToFiles).await.unwrap(), filler, "it was closed to others");
         answering.abort();
         let _ = answering.await;
-        until(|| never.filler().is_some_and(|filler| !filler.is_alive)).await;
+        until(|| !never.filler().is_alive).await;
         assert_eq!(sent(&never, NAMED, Redirects::ToUrls).await.unwrap(), "root://memory:1094//d/f");
-        house.engine.shutdown().await;
-        never.shutdown().await;
-        each.shutdown().await;
+        engine.shutdown().await;
     });
 }
