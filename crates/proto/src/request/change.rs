@@ -1,7 +1,10 @@
 //! Requests that write: recognised far enough to refuse or redirect them.
 
-use super::{RequestError, Target, parts::text};
-use crate::code::{ErrorCode, RequestCode};
+use super::{
+    RequestError, Target,
+    layout::{required, text},
+};
+use crate::code::RequestCode;
 use crate::header::{FileHandle, Params, RequestHeader};
 
 /// A request that would change a file or the name space.
@@ -48,10 +51,7 @@ impl<'a> Change<'a> {
             RequestCode::MV => Target::Path(old_name(params, payload)?),
             _ if Self::is_about_a_handle(code) => handle,
             RequestCode::TRUNCATE if payload.is_empty() => handle,
-            _ if payload.is_empty() => {
-                return Err(RequestError::new(ErrorCode::ARG_MISSING, "the request names no path"));
-            }
-            _ => Target::Path(payload),
+            _ => Target::Path(required(payload, "the request names no path")?),
         };
         Ok(Self { code, target, params: *params, payload })
     }
@@ -59,7 +59,7 @@ impl<'a> Change<'a> {
 
 /// The first of the two names of a renaming: as long as the parameters say, else up to the first blank.
 fn old_name<'a>(params: &Params, payload: &'a [u8]) -> Result<&'a [u8], RequestError> {
-    let payload = text(payload);
+    let payload = text(payload)?;
     let len = match usize::from(u16::from_be_bytes(params.field::<14, 2>())) {
         0 => payload.iter().position(|&byte| byte == b' '),
         len => (payload.get(len) == Some(&b' ')).then_some(len),

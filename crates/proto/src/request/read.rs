@@ -1,7 +1,7 @@
 //! Requests that read: ranges, vectors of ranges, pages with checksums.
 
-use super::RequestError;
-use super::parts::{Args, Parts, encode_header};
+use super::encode_header;
+use super::layout::{Args, Body, Field, Parts, RequestError};
 use crate::code::{ErrorCode, RequestCode};
 use crate::header::{FileHandle, Params, StreamId, take_element};
 use crate::limits::{PREREADS_MAX, VECTOR_ELEMENT_LEN_MAX, VECTOR_ELEMENTS_MAX, VECTOR_LEN_MAX};
@@ -15,13 +15,13 @@ const NEGATIVE_OFFSET: RequestError = RequestError::invalid("offset is negative"
 
 /// Handle, offset and length at the front of the parameters of read and page read.
 fn decode_range(params: &Params) -> Result<(FileHandle, u64, u32), RequestError> {
-    let offset = unsigned64(u64::from_be_bytes(params.field::<4, 8>())).ok_or(NEGATIVE_OFFSET)?;
-    let len = unsigned32(u32::from_be_bytes(params.field::<12, 4>())).ok_or(NEGATIVE_LENGTH)?;
-    Ok((FileHandle(params.field::<0, 4>()), offset, len))
+    let offset = unsigned64(Field::take::<4>(params)).ok_or(NEGATIVE_OFFSET)?;
+    let len = unsigned32(Field::take::<12>(params)).ok_or(NEGATIVE_LENGTH)?;
+    Ok((Field::take::<0>(params), offset, len))
 }
 
 fn encode_range(handle: FileHandle, offset: u64, len: u32) -> Params {
-    Params::default().with::<0, 4>(handle.0).with::<4, 8>(offset.to_be_bytes()).with::<12, 4>(len.to_be_bytes())
+    len.put::<12>(offset.put::<4>(handle.put::<0>(Params::default())))
 }
 
 /// Reads a range of a file.
@@ -37,15 +37,15 @@ pub struct Read<'a> {
     pub prereads: Prereads<'a>,
 }
 
-impl<'a> Read<'a> {
-    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Result<Self, RequestError> {
+impl<'a> Body<'a> for Read<'a> {
+    fn decode(params: &Params, payload: &'a [u8]) -> Result<Self, RequestError> {
         let (handle, offset, len) = decode_range(params)?;
         let path_id = payload.first().copied().unwrap_or(0);
         let prereads = Prereads::parse(payload.get(8..).unwrap_or_default())?;
         Ok(Self { handle, offset, len, path_id, prereads })
     }
 
-    pub(super) fn to_parts(self) -> Parts<'a> {
+    fn to_parts(self) -> Parts<'a> {
         Parts {
             params: encode_range(self.handle, self.offset, self.len),
             args: Args::Read([self.path_id, 0, 0, 0, 0, 0, 0, 0]),
@@ -167,20 +167,15 @@ impl<'a> ReadElements<'a> {
     pub const fn body_len(&self) -> u64 {
         self.data_len + self.bytes.len() as u64
     }
-
-    pub(super) const fn as_bytes(&self) -> &'a [u8] {
-        self.bytes
-    }
 }
 
-impl<'a> ReadVector<'a> {
-    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Result<Self, RequestError> {
-        let [path_id] = params.field::<15, 1>();
-        Ok(Self { path_id, elements: ReadElements::parse(payload)? })
+impl<'a> Body<'a> for ReadVector<'a> {
+    fn decode(params: &Params, payload: &'a [u8]) -> Result<Self, RequestError> {
+        Ok(Self { path_id: Field::take::<15>(params), elements: ReadElements::parse(payload)? })
     }
 
-    pub(super) fn params(self) -> Params {
-        Params::default().with::<15, 1>([self.path_id])
+    fn to_parts(self) -> Parts<'a> {
+        Parts::new(self.path_id.put::<15>(Params::default()), self.elements.bytes)
     }
 }
 
@@ -190,7 +185,7 @@ impl<'a> ReadVector<'a> {
 /// # Panics
 /// When there are more than 2^27 elements, which no caller can have meant to send.
 pub fn encode_read_vector(stream_id: StreamId, path_id: u8, elements: &[ReadElement], out: &mut Vec<u8>) {
-    let params = Params::default().with::<15, 1>([path_id]);
+    let params = path_id.put::<15>(Params::default());
     encode_header(stream_id, RequestCode::READV, params, elements.len() * ELEMENT_LEN, out);
     for element in elements {
         out.extend_from_slice(&element.handle.0);
@@ -215,8 +210,10 @@ pub struct PageRead {
 
 impl PageRead {
     const RETRY: u8 = 0x01;
+}
 
-    pub(super) fn decode(params: &Params, payload: &[u8]) -> Result<Self, RequestError> {
+impl<'a> Body<'a> for PageRead {
+    fn decode(params: &Params, payload: &'a [u8]) -> Result<Self, RequestError> {
         let (handle, offset, len) = decode_range(params)?;
         if len == 0 {
             return Err(RequestError::invalid("page read of no bytes"));
@@ -227,7 +224,7 @@ impl PageRead {
         Ok(Self { handle, offset, len, path_id, retry })
     }
 
-    pub(super) fn to_parts(self) -> Parts<'static> {
+    fn to_parts(self) -> Parts<'a> {
         Parts {
             params: encode_range(self.handle, self.offset, self.len),
             args: Args::PageRead([self.path_id, if self.retry { Self::RETRY } else { 0 }]),

@@ -1,5 +1,6 @@
 //! Requests on the session itself: protocol, login, auth, bind, endsess, set, sigver.
 
+use super::layout::{Field, Parts, RequestError, layout, raw, text};
 use crate::code::RequestCode;
 use crate::flags::{Abilities, ProtocolRequestFlags};
 use crate::header::{Params, SessionId};
@@ -24,19 +25,15 @@ impl Expect {
     pub const TPC: Self = Self(4);
 }
 
-impl Protocol {
-    pub(super) fn decode(params: &Params) -> Self {
-        let [flags] = params.field::<4, 1>();
-        let [expect] = params.field::<5, 1>();
-        Self {
-            client_version: u32::from_be_bytes(params.field::<0, 4>()),
-            flags: ProtocolRequestFlags(flags),
-            expect: Expect(expect & 0x0f),
-        }
+layout!(Protocol { 0: client_version, 4: flags, 5: expect });
+
+impl Field for Expect {
+    fn take<const AT: usize>(params: &Params) -> Self {
+        Self(u8::take::<AT>(params) & 0x0f)
     }
 
-    pub(super) fn params(self) -> Params {
-        Params::default().with::<0, 4>(self.client_version.to_be_bytes()).with::<4, 2>([self.flags.0, self.expect.0])
+    fn put<const AT: usize>(self, params: Params) -> Params {
+        self.0.put::<AT>(params)
     }
 }
 
@@ -60,6 +57,16 @@ impl Username {
     }
 }
 
+impl Field for Username {
+    fn take<const AT: usize>(params: &Params) -> Self {
+        Self(params.field::<AT, 8>())
+    }
+
+    fn put<const AT: usize>(self, params: Params) -> Params {
+        params.with::<AT, 8>(self.0)
+    }
+}
+
 /// Opens a session and declares the client's features.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Login<'a> {
@@ -75,7 +82,9 @@ pub struct Login<'a> {
     pub cgi: &'a [u8],
 }
 
-impl<'a> Login<'a> {
+layout!(Login<'a> { 0: pid, 4: username, 12: ability2, 13: ability, 14: capver; cgi = text });
+
+impl Login<'_> {
     /// Set in `capver` when the client understands unsolicited answers.
     pub const ASYNC: u8 = 0x80;
 
@@ -88,26 +97,6 @@ impl<'a> Login<'a> {
     pub const fn accepts_deferred_answers(&self) -> bool {
         self.capver & Self::ASYNC != 0 && self.ability_version() >= 2
     }
-
-    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Self {
-        let [ability2, ability, capver] = params.field::<12, 3>();
-        Self {
-            pid: u32::from_be_bytes(params.field::<0, 4>()),
-            username: Username(params.field::<4, 8>()),
-            ability2,
-            ability: Abilities(ability),
-            capver,
-            cgi: super::parts::text(payload),
-        }
-    }
-
-    pub(super) fn params(self) -> Params {
-        Params::default().with::<0, 4>(self.pid.to_be_bytes()).with::<4, 8>(self.username.0).with::<12, 3>([
-            self.ability2,
-            self.ability.0,
-            self.capver,
-        ])
-    }
 }
 
 /// One step of authentication.
@@ -119,15 +108,7 @@ pub struct Auth<'a> {
     pub credentials: &'a [u8],
 }
 
-impl<'a> Auth<'a> {
-    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Self {
-        Self { credential_type: params.field::<12, 4>(), credentials: payload }
-    }
-
-    pub(super) fn params(self) -> Params {
-        Params::default().with::<12, 4>(self.credential_type)
-    }
-}
+layout!(Auth<'a> { 12: credential_type; credentials = raw });
 
 /// Makes this connection a parallel stream of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -135,11 +116,7 @@ pub struct Bind {
     pub session_id: SessionId,
 }
 
-impl Bind {
-    pub(super) const fn decode(params: &Params) -> Self {
-        Self { session_id: SessionId(params.0) }
-    }
-}
+layout!(Bind { 0: session_id });
 
 /// Ends a session, as clients do with their old one when they have reconnected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -147,11 +124,7 @@ pub struct EndSession {
     pub session_id: SessionId,
 }
 
-impl EndSession {
-    pub(super) const fn decode(params: &Params) -> Self {
-        Self { session_id: SessionId(params.0) }
-    }
-}
+layout!(EndSession { 0: session_id });
 
 /// Sets something of the session: `appid …`, `monitor …`, `cache …`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -161,12 +134,7 @@ pub struct Set<'a> {
     pub text: &'a [u8],
 }
 
-impl<'a> Set<'a> {
-    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Self {
-        let [modifier] = params.field::<15, 1>();
-        Self { modifier, text: super::parts::text(payload) }
-    }
-}
+layout!(Set<'a> { 15: modifier; text = text });
 
 /// Signature of the request that follows with the same stream id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -181,25 +149,4 @@ pub struct Sigver<'a> {
     pub signature: &'a [u8],
 }
 
-impl<'a> Sigver<'a> {
-    pub(super) fn decode(params: &Params, payload: &'a [u8]) -> Self {
-        let [version, flags] = params.field::<2, 2>();
-        let [crypto] = params.field::<12, 1>();
-        Self {
-            signed: RequestCode(u16::from_be_bytes(params.field::<0, 2>())),
-            version,
-            flags,
-            sequence: u64::from_be_bytes(params.field::<4, 8>()),
-            crypto,
-            signature: payload,
-        }
-    }
-
-    pub(super) fn params(self) -> Params {
-        Params::default()
-            .with::<0, 2>(self.signed.0.to_be_bytes())
-            .with::<2, 2>([self.version, self.flags])
-            .with::<4, 8>(self.sequence.to_be_bytes())
-            .with::<12, 1>([self.crypto])
-    }
-}
+layout!(Sigver<'a> { 0: signed, 2: version, 3: flags, 4: sequence, 12: crypto; signature = raw });
