@@ -1,6 +1,6 @@
 //! Which origin a file comes from.
 
-use crate::{Endpoint, XROOTD_PORT};
+use crate::{Endpoint, XROOTD_PORT, named_enum};
 use std::{fmt, str::FromStr};
 
 /// An origin: scheme, server, and a bucket or base path if it is only a part of the server.
@@ -15,14 +15,16 @@ pub struct OriginId {
     base: String,
 }
 
-/// The protocol of an origin. TLS that a `root` origin demands, or an export always uses, does not make it `roots`.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Scheme {
-    Root,
-    Roots,
-    Http,
-    Https,
-    S3,
+named_enum! {
+    /// The protocol of an origin. TLS that a `root` origin demands, or an export always uses, does not make it `roots`.
+    #[derive(Ord, PartialOrd)]
+    pub enum Scheme {
+        Root = "root",
+        Roots = "roots",
+        Http = "http",
+        Https = "https",
+        S3 = "s3",
+    }
 }
 
 /// A text that is not an [`OriginId`].
@@ -34,15 +36,6 @@ pub struct OriginIdError {
 
 /// Longest base in bytes: with the server it must fit a name of the operating system.
 const BASE_LEN_MAX: usize = 128;
-
-impl Scheme {
-    pub const ALL: [Self; 5] = [Self::Root, Self::Roots, Self::Http, Self::Https, Self::S3];
-
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        ["root", "roots", "http", "https", "s3"][self as usize]
-    }
-}
 
 impl OriginId {
     pub fn base(&self) -> &str {
@@ -68,7 +61,7 @@ impl FromStr for OriginId {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || OriginIdError { text: text.to_owned() };
         let (scheme, rest) = text.split_once("://").unwrap_or(("root", text));
-        let scheme = Scheme::ALL.into_iter().find(|known| known.as_str() == scheme).ok_or_else(error)?;
+        let scheme = Scheme::from_name(scheme).ok_or_else(error)?;
         let (server, base) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let port = match scheme {
             Scheme::Root | Scheme::Roots => XROOTD_PORT,
