@@ -85,7 +85,7 @@ impl FileEvents for AccessLog {
     }
 
     fn failed(&self, event: &FailedEvent<'_>) {
-        // A read that fails is often repeated at once; the close tells what the client has got.
+        // A read that fails is often repeated at once; the close reports the bytes that the client has got.
         if event.open.is_some() {
             return;
         }

@@ -103,7 +103,7 @@ pub struct RefusedEvent<'a> {
     pub lfn: &'a Lfn,
     /// The kind of refusal, a label.
     pub kind: &'static str,
-    /// What the client is told.
+    /// The text that the client gets.
     pub reason: &'a str,
 }
 
@@ -118,7 +118,7 @@ pub struct FailedEvent<'a> {
     pub side: Side,
     /// The kind of failure, a label.
     pub kind: &'static str,
-    /// What the client is told.
+    /// The text that the client gets.
     pub reason: &'a str,
     /// Time from the request to the failure; `None` of reads.
     pub duration: Option<Duration>,
@@ -182,13 +182,8 @@ pub trait ReadEvents: Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Observers {
     subscribers: Arc<[Arc<dyn FileEvents>]>,
-    numbers: Arc<Numbers>,
-}
-
-#[derive(Debug, Default)]
-struct Numbers {
-    sessions: AtomicU64,
-    opens: AtomicU64,
+    sessions: Arc<AtomicU64>,
+    opens: Arc<AtomicU64>,
 }
 
 /// The subscribers to the reads of one open, if there are several.
@@ -196,28 +191,24 @@ struct Several(Vec<Box<dyn ReadEvents>>);
 
 impl Observers {
     /// These subscribers and no others.
-    #[must_use]
     pub fn new(subscribers: Vec<Arc<dyn FileEvents>>) -> Self {
-        Self { subscribers: subscribers.into(), numbers: Arc::default() }
+        Self { subscribers: subscribers.into(), sessions: Arc::default(), opens: Arc::default() }
     }
 
     /// Adds a subscriber.
-    #[must_use]
     pub fn with(self, subscriber: Arc<dyn FileEvents>) -> Self {
         let subscribers = self.subscribers.iter().cloned().chain([subscriber]).collect();
         Self { subscribers, ..self }
     }
 
     /// The number of a new session.
-    #[must_use]
     pub fn next_session(&self) -> u64 {
-        self.numbers.sessions.fetch_add(1, Ordering::Relaxed) + 1
+        self.sessions.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// The number of a new open.
-    #[must_use]
     pub fn next_open(&self) -> u64 {
-        self.numbers.opens.fetch_add(1, Ordering::Relaxed) + 1
+        self.opens.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 

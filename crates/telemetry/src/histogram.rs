@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_belongs_to_its_bucket_and_what_follows_to_the_next() {
+    fn durations_are_counted_in_the_bucket_whose_bound_they_do_not_exceed() {
         for bucket in 0..BOUNDED_BUCKETS {
             let nanos = u64::try_from(bound(bucket).as_nanos()).unwrap();
             assert_eq!(bucket_of(nanos), bucket, "{nanos} ns");
@@ -74,10 +74,6 @@ mod tests {
         }
         assert_eq!(bucket_of(0), 0);
         assert_eq!(bucket_of(u64::MAX), BOUNDED_BUCKETS);
-    }
-
-    #[test]
-    fn observations_add_up() {
         let histogram = AtomicHistogram::default();
         histogram.observe(Duration::from_micros(3), 1);
         histogram.observe(Duration::from_millis(1), 1);

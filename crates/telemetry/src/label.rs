@@ -57,7 +57,13 @@ macro_rules! labels {
         }
 
         implement_label!($name);
-    )+ };
+    )+
+
+        #[cfg(test)]
+        fn each_declared_label() {
+            $(tests::assert_positions_and_names::<$name>();)+
+        }
+    };
 }
 
 implement_label!(Outcome PurgeReason Side);
@@ -237,7 +243,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn assert_positions_and_names<L: Label>() {
+    pub(super) fn assert_positions_and_names<L: Label>() {
         let indices: Vec<usize> = L::ALL.iter().map(|label| label.index()).collect();
         assert_eq!(indices, (0..L::ALL.len()).collect::<Vec<_>>());
         let names: BTreeSet<&str> = L::ALL.iter().map(|label| label.text()).collect();
@@ -249,20 +255,7 @@ mod tests {
 
     #[test]
     fn each_variant_has_its_own_place_and_name() {
-        assert_positions_and_names::<RequestKind>();
-        assert_positions_and_names::<TlsResult>();
-        assert_positions_and_names::<ConnectionLimit>();
-        assert_positions_and_names::<DiskOperation>();
-        assert_positions_and_names::<NotKept>();
-        assert_positions_and_names::<SentTo>();
-        assert_positions_and_names::<BlockCheck>();
-        assert_positions_and_names::<ChecksumComparison>();
-        assert_positions_and_names::<DropReason>();
-        assert_positions_and_names::<IndexPhase>();
-        assert_positions_and_names::<CheckResult>();
-        assert_positions_and_names::<Decided>();
-        assert_positions_and_names::<ReadAheadEvent>();
-        assert_positions_and_names::<NotReadAhead>();
+        each_declared_label();
         assert_positions_and_names::<Outcome>();
         assert_positions_and_names::<PurgeReason>();
         assert_positions_and_names::<Side>();

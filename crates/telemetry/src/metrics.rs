@@ -180,7 +180,6 @@ impl<T> fmt::Debug for Watched<T> {
 
 impl Metrics {
     /// All metrics at zero.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -211,7 +210,6 @@ impl Metrics {
     }
 
     /// The counters of one origin. Takes a lock: call it once per connection or file.
-    #[must_use]
     pub fn origin(&self, origin: &OriginId) -> OriginMetrics {
         self.0.others.origins.of(origin)
     }
@@ -232,7 +230,6 @@ impl Metrics {
     }
 
     /// The memory budget and how much of it is in use; zeros before [`Metrics::watch_budget`].
-    #[must_use]
     pub fn budget(&self) -> (u64, u64) {
         self.0.others.budget.read().unwrap_or_default()
     }

@@ -24,7 +24,6 @@ impl OpenHandle {
     }
 
     /// Bytes counted so far under `outcome`.
-    #[must_use]
     pub fn bytes(&self, outcome: Outcome) -> u64 {
         self.bytes.of(outcome).load(Ordering::Relaxed)
     }

@@ -16,7 +16,6 @@ const DRAINING: u8 = 2;
 const STOPPING: u8 = 3;
 
 impl Readiness {
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -36,7 +35,6 @@ impl Readiness {
     }
 
     /// The state as probes and logs show it: `starting`, `ready`, `draining` or `stopping`.
-    #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self.0.load(Ordering::Relaxed) {
             STARTING => "starting",

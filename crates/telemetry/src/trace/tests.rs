@@ -17,6 +17,12 @@ fn options(directory: &Path) -> TraceOptions {
     TraceOptions { directory, sample: Sample::ALL, only: Vec::new(), file_bytes: 1 << 20, files_max: 3 }
 }
 
+/// A trace that starts with these options, its start, and its metrics.
+fn started(options: TraceOptions) -> (Trace, Instant, Metrics) {
+    let (start, metrics) = (now(), Metrics::new());
+    (Trace::start(options, (start, EPOCH_US), metrics.clone()).unwrap(), start, metrics)
+}
+
 fn client() -> Client {
     let (user, program, peer) = ("ann".to_owned(), "xrdcp".to_owned(), "[::1]:40000".parse().ok());
     Client { user, program, peer, pid: 7, ..Client::default() }
@@ -70,8 +76,7 @@ fn lines(text: &str, at: Instant) -> Lines {
 #[test]
 fn each_event_is_a_line() {
     let directory = tempfile::tempdir().unwrap();
-    let (start, metrics) = (now(), Metrics::new());
-    let trace = Trace::start(options(directory.path()), (start, EPOCH_US), metrics.clone()).unwrap();
+    let (trace, start, metrics) = started(options(directory.path()));
     let file = open(&trace, "/a \"b\"\\\n\u{7f}é", after(start, 1)).unwrap();
     file.read(ReadKind::Read, ByteRange::at(5, 10), &answer(start, 2, 9, Outcome::Hit));
     file.read(ReadKind::PageRead, ByteRange::at(1000, 0), &answer(start, 3, 3, Outcome::Coalesced));
@@ -97,8 +102,7 @@ fn each_event_is_a_line() {
 #[test]
 fn lines_are_handed_over_when_they_are_many_or_old() {
     let directory = tempfile::tempdir().unwrap();
-    let start = now();
-    let trace = Trace::start(options(directory.path()), (start, EPOCH_US), Metrics::new()).unwrap();
+    let (trace, start, _) = started(options(directory.path()));
     let file = open(&trace, "/f", start).unwrap();
     let lines = || {
         trace.flush(Duration::from_secs(60));
@@ -108,21 +112,20 @@ fn lines_are_handed_over_when_they_are_many_or_old() {
     assert_eq!(lines(), 0);
     file.read(ReadKind::Read, ByteRange::at(0, 1), &answer(start, 0, 1_000_000, Outcome::Hit));
     assert_eq!(lines(), 3);
-    let mut told = 3;
+    let mut sent = 3;
     while lines() == 3 {
-        assert!(told < 1000, "a batch is at most some kilobytes");
+        assert!(sent < 1000, "a batch is at most some kilobytes");
         file.read(ReadKind::Read, ByteRange::at(0, 1), &answer(start, 1_000_000, 1_000_001, Outcome::Hit));
-        told += 1;
+        sent += 1;
     }
-    assert_eq!(lines(), told);
+    assert_eq!(lines(), sent);
 }
 
 #[test]
 fn lines_of_many_opens_are_written_together_and_all_of_them() {
     const READS: u64 = 300;
-    let (directory, metrics) = (tempfile::tempdir().unwrap(), Metrics::new());
-    let start = now();
-    let trace = Trace::start(options(directory.path()), (start, EPOCH_US), metrics.clone()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let (trace, start, metrics) = started(options(directory.path()));
     let opened: Vec<_> = (0..4).map(|_| open(&trace, "/f", start).unwrap()).collect();
     for at in 0..READS {
         for file in &opened {
@@ -154,7 +157,7 @@ fn files_are_ended_at_their_size_and_the_oldest_go() {
     let text = |(_, text): (String, String)| text;
     let kept: Vec<String> = files(directory.path()).into_iter().map(text).collect();
     assert_eq!(kept, ["mine", "abcd\nefgh\n", "ijkl\n"]);
-    // The next process goes on behind them.
+    // The next process continues after them.
     let options = TraceOptions { file_bytes: 10, files_max: 2, ..self::options(directory.path()) };
     let mut next = Writer::new(options, Clock(start, EPOCH_US), metrics);
     next.put(&lines("next\n", start));
@@ -180,7 +183,7 @@ fn what_cannot_be_written_is_dropped_until_it_can() {
 }
 
 #[test]
-fn nobody_waits_for_a_queue_that_is_full() {
+fn no_request_waits_for_a_full_queue() {
     let metrics = Metrics::new();
     let (queue, messages) = mpsc::sync_channel(1);
     let start = now();
@@ -203,9 +206,8 @@ fn a_sample_draws_its_part_of_the_opens() {
         assert_eq!(Sample::parse(bad), None, "{bad}");
     }
     let directory = tempfile::tempdir().unwrap();
-    let (start, sample) = (now(), Sample { of: 1, per: 10 });
-    let options = TraceOptions { sample, ..options(directory.path()) };
-    let trace = Trace::start(options, (start, EPOCH_US), Metrics::new()).unwrap();
+    let options = TraceOptions { sample: Sample { of: 1, per: 10 }, ..options(directory.path()) };
+    let (trace, start, _) = started(options);
     let drawn = (0..10_000).filter(|_| open(&trace, "/f", start).is_some()).count();
     assert!((900..1100).contains(&drawn), "{drawn}");
 }
@@ -214,9 +216,7 @@ fn a_sample_draws_its_part_of_the_opens() {
 fn files_that_are_not_listed_and_opens_of_the_server_itself_are_not_traced() {
     let directory = tempfile::tempdir().unwrap();
     let only = vec![PathPattern::parse("/root:/origin:1094/a/*").unwrap()];
-    let options = TraceOptions { only, ..options(directory.path()) };
-    let start = now();
-    let trace = Trace::start(options, (start, EPOCH_US), Metrics::new()).unwrap();
+    let (trace, start, _) = started(TraceOptions { only, ..options(directory.path()) });
     assert!(open(&trace, "/a/f", start).is_none());
     assert!(open(&trace, "/root:/Origin./a/f", start).is_some(), "however its origin is spelled");
     assert!(open_for(&trace, "/root:/origin/a/f", OpenPurpose::Complete, start).is_none());
