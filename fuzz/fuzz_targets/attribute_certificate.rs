@@ -30,9 +30,9 @@ static KEY: LazyLock<PKey<Private>> = LazyLock::new(|| {
 
 fuzz_target!(|input: &[u8]| {
     let Ok(chain) = chain_with(input) else { return };
-    let mut dir = VomsDir::new();
+    let mut dir = VomsDir::default();
     dir.add_lsc("atlas", LISTED).expect("a good file");
-    let (trust, rules) = (TrustAnchors::new(), TrustRules::default());
+    let (trust, rules) = (TrustAnchors::default(), TrustRules::default());
     let found = attributes(&chain, VomsSite { dir: &dir, trust: &trust, rules: &rules, host: "cache.site.org" }, NOW);
     assert!(found.names.is_empty() && found.valid_until.is_none());
     let _ = found.refusals.iter().map(ToString::to_string).collect::<Vec<_>>();

@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
         0 => check_chain(Chain::from_pem(bytes).ok()),
         1 => check_chain(der_chain(bytes)),
         2 => {
-            let _ = TrustAnchors::new().add_crl(bytes);
+            let _ = TrustAnchors::default().add_crl(bytes);
         }
         _ => {
             let Ok(policy) = SigningPolicy::parse(bytes) else { return };
@@ -40,6 +40,6 @@ fn check_chain(chain: Option<Chain>) {
     let Some(chain) = chain else { return };
     let again = Chain::from_certificates(chain.certificates().to_vec()).expect("a chain stays a chain");
     assert_eq!(again, chain);
-    assert!(TrustAnchors::new().verify(&chain, &TrustRules::default(), NOW).is_err(), "nobody is trusted");
+    assert!(TrustAnchors::default().verify(&chain, &TrustRules::default(), NOW).is_err(), "nobody is trusted");
     let _ = check_host(chain.end_entity(), "host.site.org");
 }

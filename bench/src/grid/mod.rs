@@ -83,7 +83,7 @@ impl Grid {
         make_server_dir(&lists)?;
         let signers = format!("{}\n{}\n", Holder::subject(VOMS_HOST), Holder::subject("Authority"));
         std::fs::write(lists.join(format!("{VOMS_HOST}.lsc")), signers)?;
-        let mut trust = TrustAnchors::new();
+        let mut trust = TrustAnchors::default();
         trust.add_authorities(&authority_pem)?;
         let trust = Arc::new(trust);
         let settings = |credential| {

@@ -1,4 +1,4 @@
-//! What it costs to decide, and to prove who somebody is.
+//! Costs of decisions and of proofs of identity.
 
 use divan::{Bencher, black_box};
 use forebay_auth::{

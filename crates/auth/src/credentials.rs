@@ -40,7 +40,6 @@ pub trait CredentialSource: Send + Sync + fmt::Debug {
 
 impl Credentials {
     /// A user name without proof, for servers that request one.
-    #[must_use]
     pub fn anonymous(user: &str) -> Self {
         let nothing = Self {
             user: user.to_owned(),
@@ -57,7 +56,6 @@ impl Credentials {
 
     /// Credentials of a client, empty at first. Claims without proof are not sent for it: a server that trusts this host would
     /// attribute them to us, although the client chose them.
-    #[must_use]
     pub fn of_client() -> Self {
         Self { proves_only: true, ..Self::anonymous("") }.named("of a client", b"")
     }
@@ -120,7 +118,6 @@ impl Credentials {
     }
 
     /// The protocols that they support, for messages.
-    #[must_use]
     pub fn protocols(&self) -> Vec<SecurityProtocol> {
         let has = |protocol: &SecurityProtocol| match protocol {
             SecurityProtocol::Gsi => self.gsi.is_some(),

@@ -66,23 +66,19 @@ impl Fqan {
     }
 
     fn take(&mut self, part: &str) -> Result<(), FqanError> {
-        let name = |value: &str| (value != "NULL").then(|| value.to_owned());
-        if let Some(role) = part.strip_prefix("Role=") {
-            if self.group.is_empty() || self.role.is_some() || self.capability.is_some() || !is_name(role) {
-                return Err(FqanError::BadPart);
-            }
-            self.role = name(role);
+        let (is_in_turn, value, place) = if let Some(role) = part.strip_prefix("Role=") {
+            (!self.group.is_empty() && self.role.is_none() && self.capability.is_none(), role, Some(&mut self.role))
         } else if let Some(capability) = part.strip_prefix("Capability=") {
-            if self.group.is_empty() || self.capability.is_some() || !is_name(capability) {
-                return Err(FqanError::BadPart);
-            }
-            self.capability = name(capability);
+            (!self.group.is_empty() && self.capability.is_none(), capability, Some(&mut self.capability))
         } else {
-            if self.role.is_some() || self.capability.is_some() || !is_name(part) {
-                return Err(FqanError::BadPart);
-            }
-            self.group.push('/');
-            self.group.push_str(part);
+            (self.role.is_none() && self.capability.is_none(), part, None)
+        };
+        if !is_in_turn || !is_name(value) {
+            return Err(FqanError::BadPart);
+        }
+        match place {
+            Some(place) => *place = (value != "NULL").then(|| value.to_owned()),
+            None => self.group.extend(["/", value]),
         }
         Ok(())
     }
@@ -111,17 +107,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_roles_and_capabilities_are_told_apart() {
+    fn groups_roles_and_capabilities_are_read() {
         let fqan = Fqan::parse("/atlas/higgs/prod/Role=production/Capability=NULL").unwrap();
         assert_eq!(
             (fqan.vo(), fqan.group(), fqan.role(), fqan.capability()),
             ("atlas", "/atlas/higgs/prod", Some("production"), None)
         );
         assert_eq!(fqan.to_string(), "/atlas/higgs/prod/Role=production");
-    }
-
-    #[test]
-    fn null_roles_are_none() {
         let fqan = Fqan::parse("/cms/Role=NULL/Capability=NULL").unwrap();
         assert_eq!((fqan.vo(), fqan.role(), fqan.to_string().as_str()), ("cms", None, "/cms"));
     }

@@ -11,7 +11,6 @@ mod identity;
 mod protocols;
 mod rights;
 mod rules;
-mod scope;
 mod session_key;
 mod signing;
 mod sss;
@@ -30,12 +29,11 @@ pub use protocols::{
     BINDINGS_MAX, Binding, Bindings, OFFERS_LEN_MAX, OFFERS_MAX, Offer, OffersError, Permitted, SecurityProtocol,
     TooManyBindings, parse_offers, write_offers,
 };
-pub use rights::{Right, Rights};
+pub use rights::{Right, Rights, Scope};
 pub use rules::{
     Conditions, Decision, Explanation, GRANTS_MAX, Grant, Grants, PathTemplate, PathTemplateError, RuleName, ScopeUse,
     TooManyGrants, Unmet, Verdict, Why,
 };
-pub use scope::Scope;
 pub use session_key::{InitVector, SEALED_LEN_MAX, SessionCipher, SessionKey, SessionKeyError};
 pub use signing::{
     RequestSignature, RequestSigner, SIGNATURE_LEN_MAX, SignatureChecker, SigningError, SigningLevel, SigningPolicy,

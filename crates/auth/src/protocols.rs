@@ -34,7 +34,6 @@ named_enum! {
 
 impl SecurityProtocol {
     /// The protocol that credentials are of: its name, filled up with NULs.
-    #[must_use]
     pub fn from_credential_type(padded: [u8; 4]) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -43,7 +42,6 @@ impl SecurityProtocol {
     }
 
     /// The credential type of the protocol in requests.
-    #[must_use]
     pub fn credential_type(self) -> [u8; 4] {
         let mut padded = [0; 4];
         padded.iter_mut().zip(self.as_str().bytes()).for_each(|(to, from)| *to = from);
@@ -145,7 +143,6 @@ pub struct Binding {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{count} bindings of hosts to security protocols are more than {BINDINGS_MAX}")]
 pub struct TooManyBindings {
-    /// How many there were.
     pub count: usize,
 }
 
@@ -200,30 +197,25 @@ pub enum Permitted {
 mod tests {
     use super::*;
     use SecurityProtocol::{Gsi, Host, Sss, Tls, Unix, Ztn};
-    use proptest::prelude::*;
 
     fn offer(protocol: SecurityProtocol, params: &str) -> Offer {
         Offer { protocol, params: params.to_owned() }
     }
 
     #[test]
-    fn lists_have_the_form_of_stock_servers() {
+    fn lists_have_the_form_of_stock_servers_and_unknown_protocols_are_skipped() {
         let offers = [offer(Ztn, "0:4096:"), offer(Gsi, "v:10600,c:ssl,ca:7a6b8617.0|7949e599.0"), offer(Unix, "")];
         let text = write_offers(&offers).unwrap();
         assert_eq!(text, "&P=ztn,0:4096:&P=gsi,v:10600,c:ssl,ca:7a6b8617.0|7949e599.0&P=unix");
         assert_eq!(parse_offers(text.as_bytes()).unwrap(), offers);
         assert_eq!(parse_offers(format!("{text}\0rest").as_bytes()).unwrap(), offers);
-    }
-
-    #[test]
-    fn protocols_that_nobody_here_speaks_are_passed_over() {
         assert_eq!(parse_offers(b"&P=krb5,x&P=host&P=pwd&P=tls").unwrap(), [offer(Host, "")]);
         assert_eq!(parse_offers(b"").unwrap(), []);
         assert_eq!(parse_offers(b"&P=gsi, v:1 &P=krb5").unwrap(), [offer(Gsi, "v:1")]);
     }
 
     #[test]
-    fn lists_of_other_forms_are_refused() {
+    fn lists_of_other_forms_are_neither_read_nor_written() {
         for list in ["x", "gsi", "P=gsi", "&P=", "&P=,x", "&P=eightxxx", "&P=g i", "x&P=gsi"] {
             assert_eq!(parse_offers(list.as_bytes()), Err(OffersError::Malformed), "{list}");
         }
@@ -236,16 +228,11 @@ mod tests {
             parse_offers(format!("{longest}x").as_bytes()),
             Err(OffersError::TooLong { len: OFFERS_LEN_MAX + 1 })
         );
-    }
-
-    #[test]
-    fn lists_that_would_be_misread_are_not_written() {
         for params in ["a&P=b", "a\0", "a\n"] {
             assert_eq!(write_offers(&[offer(Sss, params)]), Err(OffersError::Malformed), "{params:?}");
         }
-        let longest = "x".repeat(OFFERS_LEN_MAX - 7);
-        assert!(write_offers(&[offer(Gsi, &longest)]).is_ok());
-        assert!(write_offers(&[offer(Gsi, &format!("{longest}x"))]).is_err());
+        assert!(write_offers(&[offer(Gsi, &longest[7..])]).is_ok());
+        assert!(write_offers(&[offer(Gsi, &longest[6..])]).is_err());
     }
 
     #[test]
@@ -260,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_binding_that_matches_counts() {
+    fn the_first_binding_that_matches_applies() {
         let binding = |hosts: &str, protocols: &[SecurityProtocol]| Binding {
             hosts: hosts.to_owned(),
             protocols: protocols.to_vec(),
@@ -278,21 +265,10 @@ mod tests {
         assert_eq!(permitted("::1", Some("ui.site.org"), true), Permitted::Only(vec![Gsi]));
         assert_eq!(permitted("::1", None, true), Permitted::Only(vec![Ztn, Gsi, Sss]));
         assert_eq!(permitted("::1", Some("ui.site.org.evil"), false), Permitted::Only(vec![Gsi, Sss]));
-    }
-
-    #[test]
-    fn protocols_that_are_bound_but_cannot_be_used_let_nobody_in() {
+        // Protocols that are bound and cannot be used admit no client.
         let only_tokens = Binding { hosts: "*".to_owned(), protocols: vec![Ztn] };
         let bindings = Bindings::new(vec![only_tokens]).unwrap();
         assert_eq!(bindings.permitted("::1", None, &[Ztn, Gsi], false), Permitted::Only(vec![]));
         assert_eq!(Bindings::default().permitted("::1", None, &[], false), Permitted::All);
-    }
-
-    proptest! {
-        #[test]
-        fn no_list_makes_it_panic(list in "(&P=)?[a-z&P=,:]{0,40}", bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let _ = parse_offers(list.as_bytes());
-            let _ = parse_offers(&bytes);
-        }
     }
 }

@@ -55,7 +55,6 @@ named_enum! {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{count} rules are more than {GRANTS_MAX}: join some with `*`, or with {{user}} and the like in their paths")]
 pub struct TooManyGrants {
-    /// How many there were.
     pub count: usize,
 }
 

@@ -1,5 +1,6 @@
 //! The key that both sides of a handshake share.
 
+use forebay_types::named_enum;
 use openssl::error::ErrorStack;
 use openssl::rand::rand_bytes;
 use openssl::symm::{self, Cipher};
@@ -9,13 +10,14 @@ use zeroize::Zeroizing;
 /// Longest text that is encrypted or decrypted, bytes: that of a message of a handshake, and some room.
 pub const SEALED_LEN_MAX: usize = 128 << 10;
 
-/// The ciphers that a key may be for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum SessionCipher {
-    /// AES with a key of 16 bytes in CBC mode with PKCS#7 padding.
-    Aes128Cbc,
-    /// AES with a key of 32 bytes in CBC mode with PKCS#7 padding.
-    Aes256Cbc,
+named_enum! {
+    /// The ciphers that a key may be for, under their names on the wire; the one that all peers know first.
+    pub enum SessionCipher {
+        /// AES with a key of 16 bytes in CBC mode with PKCS#7 padding.
+        Aes128Cbc = "aes-128-cbc",
+        /// AES with a key of 32 bytes in CBC mode with PKCS#7 padding.
+        Aes256Cbc = "aes-256-cbc",
+    }
 }
 
 /// Length of the initialisation vector in bytes, of both ciphers.
@@ -27,14 +29,6 @@ impl SessionCipher {
         match self {
             Self::Aes128Cbc => 16,
             Self::Aes256Cbc => 32,
-        }
-    }
-
-    /// The cipher's name on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Aes128Cbc => "aes-128-cbc",
-            Self::Aes256Cbc => "aes-256-cbc",
         }
     }
 
@@ -60,9 +54,10 @@ pub enum InitVector {
 /// Cleared from memory when it is dropped; not part of `Debug`.
 #[derive(Clone)]
 pub struct SessionKey {
-    cipher: SessionCipher,
+    pub cipher: SessionCipher,
+    /// Where initialisation vectors come from.
+    pub init_vector: InitVector,
     key: Zeroizing<Vec<u8>>,
-    init_vector: InitVector,
 }
 
 /// Why a key could not be made, or a text not be sealed or opened.
@@ -88,18 +83,6 @@ impl SessionKey {
         let error = SessionKeyError::SecretTooShort { secret_len: secret.len(), key_len };
         let key = secret.get(..key_len).ok_or(error)?;
         Ok(Self { cipher, key: Zeroizing::new(key.to_vec()), init_vector })
-    }
-
-    /// The cipher that the key is for.
-    #[must_use]
-    pub const fn cipher(&self) -> SessionCipher {
-        self.cipher
-    }
-
-    /// Where initialisation vectors come from.
-    #[must_use]
-    pub const fn init_vector(&self) -> InitVector {
-        self.init_vector
     }
 
     /// Encrypts `text`; with [`InitVector::Sent`] a random vector stands before the result.
@@ -167,25 +150,16 @@ mod tests {
     }
 
     #[test]
-    fn sent_vectors_differ_from_text_to_text() {
-        let key = key(SessionCipher::Aes128Cbc, InitVector::Sent);
-        assert_ne!(key.seal(b"same").unwrap(), key.seal(b"same").unwrap());
-    }
-
-    #[test]
     fn secrets_and_texts_of_a_wrong_length_are_refused() {
         let short = SessionKey::new(SessionCipher::Aes128Cbc, &[0; 15], InitVector::Sent);
         assert!(matches!(short, Err(SessionKeyError::SecretTooShort { secret_len: 15, key_len: 16 })));
         let key = key(SessionCipher::Aes128Cbc, InitVector::Sent);
+        assert_eq!(format!("{key:?}"), "SessionKey(aes-128-cbc, Sent)");
+        assert_ne!(key.seal(b"same").unwrap(), key.seal(b"same").unwrap(), "each text has another vector");
         assert!(matches!(key.open(&[0; 15]), Err(SessionKeyError::NotOurs)));
         assert!(matches!(key.open(&[0; 16]), Err(SessionKeyError::NotOurs)));
         assert!(matches!(key.open(&[0; 33]), Err(SessionKeyError::NotOurs)));
         assert!(matches!(key.seal(&vec![0; SEALED_LEN_MAX + 1]), Err(SessionKeyError::TooLong { .. })));
         assert!(matches!(key.open(&vec![0; SEALED_LEN_MAX + 1]), Err(SessionKeyError::TooLong { .. })));
-    }
-
-    #[test]
-    fn keys_are_never_shown() {
-        assert_eq!(format!("{:?}", key(SessionCipher::Aes128Cbc, InitVector::Sent)), "SessionKey(aes-128-cbc, Sent)");
     }
 }

@@ -14,13 +14,11 @@ impl UnixTime {
     }
 
     /// Seconds from `earlier` to this time; negative when `earlier` is later.
-    #[must_use]
     pub const fn seconds_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 
     /// The time as people read it: `2026-11-22 05:40:00` (UTC).
-    #[must_use]
     pub fn utc(self) -> String {
         let ((year, month, day), second) = (self.date(), self.0.rem_euclid(86_400));
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
@@ -28,7 +26,6 @@ impl UnixTime {
     }
 
     /// Year, month and day in the Gregorian calendar.
-    #[must_use]
     pub const fn date(self) -> (i64, i64, i64) {
         // With years that begin on 1 March, leap days are the last days of years; 400 years have 146 097 days.
         let days = self.0.div_euclid(86_400).saturating_add(719_468);

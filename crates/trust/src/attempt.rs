@@ -20,7 +20,7 @@ pub struct ClientFacts {
 /// One client's authentication attempt. Pass each of its messages to [`Attempt::handle`].
 pub struct Attempt {
     gate: Arc<Gate>,
-    protocol: SecurityProtocol,
+    pub protocol: SecurityProtocol,
     client: ClientFacts,
     gsi: Option<GsiServer>,
 }
@@ -74,11 +74,6 @@ impl Attempt {
             None
         };
         Ok(Self { gate: Arc::clone(gate), protocol, client: client.clone(), gsi })
-    }
-
-    #[must_use]
-    pub const fn protocol(&self) -> SecurityProtocol {
-        self.protocol
     }
 
     /// Handles a message of the client. May compute for milliseconds: do not call it on a thread that must not block.

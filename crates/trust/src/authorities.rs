@@ -39,18 +39,11 @@ enum Kind {
     Other,
 }
 
-/// Why a directory of authorities cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{} contains no PEM certificate of an authority: HASH.0, HASH.r0 and *.signing_policy are expected", path.display())]
-struct Empty {
-    path: PathBuf,
-}
-
 /// The last valid content of the files in a directory, and the logged faults.
 #[derive(Debug, Default)]
 struct LastGood {
     files: HashMap<PathBuf, Kept>,
-    told: HashSet<(PathBuf, String)>,
+    logged: HashSet<(PathBuf, String)>,
 }
 
 /// Valid content of a file, kept in use if the file is damaged later.
@@ -84,7 +77,7 @@ impl Authorities {
 impl LastGood {
     /// Reads a directory, and remembers the valid content.
     fn read(&mut self, directory: &Path) -> Result<Authorities, LoadError> {
-        let mut anchors = TrustAnchors::new();
+        let mut anchors = TrustAnchors::default();
         let mut files: Vec<_> = list(directory)?.into_iter().map(|path| (kind_of(&path), path)).collect();
         // Authorities first: revocation lists are verified with them.
         files.sort_by_key(|(kind, _)| *kind != Kind::Certificate);
@@ -101,9 +94,11 @@ impl LastGood {
                 }
             }
         }
-        self.told = faults.iter().map(|Fault { path, reason }| (path.clone(), reason.clone())).collect();
+        self.logged = faults.iter().map(|Fault { path, reason }| (path.clone(), reason.clone())).collect();
         if anchors.authorities().next().is_none() {
-            return Err(Empty { path: directory.to_owned() }.into());
+            let expected = "HASH.0, HASH.r0 and *.signing_policy are expected";
+            let path = directory.display();
+            return Err(format!("{path} contains no PEM certificate of an authority: {expected}").into());
         }
         self.files = good;
         Ok(Authorities { anchors: Arc::new(anchors), faults })
@@ -111,7 +106,7 @@ impl LastGood {
 
     /// Logs a fault once.
     fn tell(&self, path: &Path, reason: &str, is_kept: bool) {
-        if self.told.contains(&(path.to_owned(), reason.to_owned())) {
+        if self.logged.contains(&(path.to_owned(), reason.to_owned())) {
             return;
         }
         let file = path.display();
@@ -184,7 +179,7 @@ mod tests {
         }
     }
 
-    /// An authority with a revocation list, a person that it knows, and a list that somebody else has made in its name; good for a
+    /// An authority with a revocation list, a person that it knows, and a list that a stranger has made in its name; valid for a
     /// hundred years.
     const CA: &str = include_str!("../tests/fixtures/authority.pem");
     const PERSON: &str = include_str!("../tests/fixtures/person.pem");

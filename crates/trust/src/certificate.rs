@@ -13,7 +13,6 @@ use forebay_auth::{
 
 impl Gate {
     /// Whether certificates of TLS handshakes identify clients on this server.
-    #[must_use]
     pub fn takes_certificates(&self) -> bool {
         self.grid.is_some() && self.options.methods.contains(&SecurityProtocol::Tls)
     }

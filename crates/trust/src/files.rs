@@ -17,11 +17,7 @@ pub const DIRECTORY_ENTRIES_MAX: usize = 20_000;
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     #[error("cannot read {}: {source}", path.display())]
-    Read {
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     #[error("{} is longer than {FILE_LEN_MAX} bytes", path.display())]
     TooLong { path: PathBuf },
     /// More entries than [`DIRECTORY_ENTRIES_MAX`].
@@ -81,20 +77,14 @@ pub fn list(path: &Path) -> Result<Vec<PathBuf>, FileError> {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Fingerprint(Vec<(PathBuf, Option<Seen>)>);
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Seen {
-    inode: u64,
-    len: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
+/// Inode, size, and times of modification and change.
+type Seen = (u64, u64, [i64; 4]);
 
 /// Levels of directories included in the fingerprint.
 const DEPTH: usize = 2;
 
 impl Fingerprint {
     /// The current fingerprint of `paths`. Inaccessible files are part of it, too.
-    #[must_use]
     pub fn of(paths: &[PathBuf]) -> Self {
         let mut fingerprint = Self::default();
         for path in paths {
@@ -105,11 +95,8 @@ impl Fingerprint {
 
     fn add(&mut self, path: &Path, depth: usize) {
         let metadata = fs::metadata(path).ok();
-        let seen = metadata.as_ref().map(|found| Seen {
-            inode: found.ino(),
-            len: found.len(),
-            modified: (found.mtime(), found.mtime_nsec()),
-            changed: (found.ctime(), found.ctime_nsec()),
+        let seen = metadata.as_ref().map(|found| {
+            (found.ino(), found.len(), [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()])
         });
         self.0.push((path.to_owned(), seen));
         if depth > 0 && metadata.is_some_and(|found| found.is_dir()) {

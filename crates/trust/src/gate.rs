@@ -119,7 +119,6 @@ impl Gate {
     }
 
     /// A gate without authentication and authorization: everything is allowed.
-    #[must_use]
     pub fn wide_open() -> Self {
         Self {
             options: SecurityOptions::default(),
@@ -136,14 +135,12 @@ impl Gate {
     }
 
     /// Lets clients delegate the credentials that `origins` may use in their name.
-    #[must_use]
     pub fn delegating_to(mut self, origins: Arc<OriginCredentials>) -> Self {
         self.origins = origins;
         self
     }
 
     /// Whether credentials of clients are used towards origins.
-    #[must_use]
     pub fn uses_client_credentials(&self) -> bool {
         self.origins.use_those_of_clients()
     }
@@ -154,7 +151,6 @@ impl Gate {
         self.origins.of_client(None, Some(token))
     }
 
-    #[must_use]
     pub const fn options(&self) -> &SecurityOptions {
         &self.options
     }
@@ -354,7 +350,6 @@ impl Gate {
         self.issuer_keys.iter().find(|keys| keys.url == issuer.url)
     }
 
-    #[must_use]
     pub const fn has_rules(&self) -> bool {
         self.options.grants.is_some()
     }

@@ -63,8 +63,10 @@ pub enum BufferError {
 /// A buffer that was read: borrows its buckets from the message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Buffer<'a> {
-    step: u32,
-    buckets: Vec<(u32, &'a [u8])>,
+    /// The step of the handshake that the message is.
+    pub step: u32,
+    /// Types and contents, in their order.
+    pub buckets: Vec<(u32, &'a [u8])>,
 }
 
 impl<'a> Buffer<'a> {
@@ -95,20 +97,9 @@ impl<'a> Buffer<'a> {
         Ok(Self { step, buckets })
     }
 
-    /// The step of the handshake that the message is.
-    pub const fn step(&self) -> u32 {
-        self.step
-    }
-
     /// The content of the bucket of a type.
-    #[must_use]
     pub fn get(&self, bucket: u32) -> Option<&'a [u8]> {
         self.buckets.iter().find(|&&(known, _)| known == bucket).map(|&(_, content)| content)
-    }
-
-    /// The types and contents of all buckets, in their order.
-    pub fn buckets(&self) -> &[(u32, &'a [u8])] {
-        &self.buckets
     }
 }
 
@@ -145,7 +136,7 @@ mod tests {
         let message = write_buffer(1000, &[(3000, b"ssl"), (3014, &[0, 0, 0x29, 0x68])]);
         assert_eq!(message, b"gsi\0\0\0\x03\xe8\0\0\x0b\xb8\0\0\0\x03ssl\0\0\x0b\xc6\0\0\0\x04\0\0\x29\x68\0\0\0\0");
         let buffer = Buffer::parse(&message).unwrap();
-        assert_eq!((buffer.step(), buffer.get(3000), buffer.get(3001)), (1000, Some(&b"ssl"[..]), None));
+        assert_eq!((buffer.step, buffer.get(3000), buffer.get(3001)), (1000, Some(&b"ssl"[..]), None));
         assert_eq!(Buffer::parse(&message[..message.len() - 4]).unwrap(), buffer);
         assert_eq!(Buffer::parse(&[message.as_slice(), b"padding"].concat()).unwrap(), buffer);
     }
@@ -169,7 +160,7 @@ mod tests {
     #[test]
     fn limits_hold_on_both_sides_of_the_edge() {
         let of = |count: u32| write_buffer(1, &(1..=count).map(|bucket| (bucket, &b""[..])).collect::<Vec<_>>());
-        assert_eq!(Buffer::parse(&of(16)).unwrap().buckets().len(), BUCKETS_MAX);
+        assert_eq!(Buffer::parse(&of(16)).unwrap().buckets.len(), BUCKETS_MAX);
         assert_eq!(Buffer::parse(&of(17)), Err(BufferError::TooManyBuckets));
         let filled = |len: usize| write_buffer(1, &[(1, &vec![0; len - 20])]);
         assert!(Buffer::parse(&filled(BUFFER_LEN_MAX)).is_ok());
@@ -183,7 +174,7 @@ mod tests {
                 message.splice(..0, NAME.iter().copied());
             }
             if let Ok(buffer) = Buffer::parse(&message) {
-                let written = write_buffer(buffer.step(), buffer.buckets());
+                let written = write_buffer(buffer.step, &buffer.buckets);
                 prop_assert_eq!(Buffer::parse(&written), Ok(buffer));
             }
         }

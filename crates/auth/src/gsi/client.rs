@@ -3,8 +3,8 @@
 use crate::gsi::buffer::{Buffer, bucket, step, write_buffer};
 use crate::gsi::error::GsiError;
 use crate::gsi::exchange::{Exchange, KnownGroups, PeerValues};
-use crate::gsi::peer::rsa_of;
-use crate::gsi::secret::{CIPHERS, Tag, TagForm, cipher_of, open_main, sign_tag, text_of};
+use crate::gsi::raw_rsa::rsa_of;
+use crate::gsi::secret::{Tag, TagForm, cipher_of, open_main, sign_tag, text_of};
 use crate::gsi::{GSI_VERSION, GSI_VERSION_MIN, GSI_VERSION_SIGNED, HANDSHAKE_S_MAX, raw_rsa};
 use crate::x509::{Chain, Credential, TrustAnchors, TrustRules, check_host, sign_request};
 use crate::{InitVector, SessionCipher, SessionKey, UnixTime, session_key::VECTOR_LEN};
@@ -43,7 +43,6 @@ pub struct GsiClientSettings {
 
 impl GsiClientSettings {
     /// Identifies us by `credential`, and servers by `trust`. Weak groups, unsigned exchanges and delegation are off.
-    #[must_use]
     pub fn new(credential: Arc<Credential>, trust: Arc<TrustAnchors>, rules: TrustRules) -> Self {
         let (allow_weak_groups, allow_unsigned, allow_delegation) = (false, false, false);
         let groups = KnownGroups::default();
@@ -57,7 +56,6 @@ pub struct ClientStep(pub Vec<u8>);
 
 /// Our handshake with one server: [`GsiClient::start`] gives the first message, [`GsiClient::handle`] one for each challenge, and
 /// when the server has accepted, [`GsiClient::finish`] gives the key.
-#[derive(Debug)]
 pub struct GsiClient {
     settings: Arc<GsiClientSettings>,
     host: String,
@@ -68,7 +66,6 @@ pub struct GsiClient {
     state: State,
 }
 
-#[derive(Debug)]
 enum State {
     /// The server's certificate was asked for.
     Asked(Tag),
@@ -121,7 +118,7 @@ impl GsiClient {
             return Err(GsiError::TooSlow);
         }
         let message = Buffer::parse(message)?;
-        match (std::mem::replace(&mut self.state, State::Over), message.step()) {
+        match (std::mem::replace(&mut self.state, State::Over), message.step) {
             (State::Asked(tag), step::SERVER_CERT) => self.show(&message, &tag, now),
             (State::Shown(shown), step::SERVER_PXYREQ) => self.delegate(&message, *shown, now),
             (State::Asked(_), found) => Err(GsiError::Step { expected: step::SERVER_CERT, found }),
@@ -263,12 +260,12 @@ fn first_message(settings: &GsiClientSettings, tag: &Tag, is_signed: bool) -> Ve
 /// The strongest of our ciphers that the server offers.
 fn common_cipher(offered: &str) -> Result<SessionCipher, GsiError> {
     let is_offered = |cipher: &SessionCipher| offered.split(':').any(|name| cipher_of(name) == Some(*cipher));
-    let common = CIPHERS.into_iter().filter(is_offered).max_by_key(|cipher| cipher.key_len());
+    let common = SessionCipher::ALL.into_iter().filter(is_offered).max_by_key(|cipher| cipher.key_len());
     common.ok_or_else(|| GsiError::Cipher(offered.chars().take(200).collect()))
 }
 
-impl std::fmt::Debug for Shown {
+impl std::fmt::Debug for GsiClient {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Shown({:?})", self.session_key)
+        write!(out, "GsiClient({:?} at {}, keys not shown)", self.settings.credential, self.host)
     }
 }

@@ -9,15 +9,10 @@ use openssl::error::ErrorStack;
 /// Why a handshake failed. The text is for the log, and good enough for the peer: it holds no secret.
 #[derive(Debug, thiserror::Error)]
 pub enum GsiError {
-    /// A message cannot be read.
     #[error(transparent)]
     Buffer(#[from] BufferError),
     #[error("step {found} of GSI where {expected} is next")]
-    Step {
-        /// The step whose turn it is; 0 when the handshake is over.
-        expected: u32,
-        found: u32,
-    },
+    Step { expected: u32, found: u32 },
     #[error("a GSI message without {0}, or with one that cannot be read")]
     Missing(&'static str),
     #[error("the server offers gsi with {0:?}, which is not understood")]
@@ -30,7 +25,6 @@ pub enum GsiError {
     Sealed,
     #[error("no cipher in common: {0:?}, ours are aes-128-cbc and aes-256-cbc")]
     Cipher(String),
-    /// The exchange of keys failed.
     #[error(transparent)]
     Exchange(#[from] ExchangeError),
     #[error("the peer did not prove that it has the key of its certificate")]
@@ -41,18 +35,14 @@ pub enum GsiError {
     Signature,
     #[error("the peer's key is not RSA of 1024 to 8192 bits, which GSI needs")]
     KeyKind,
-    /// The peer's certificates do not form a chain.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// The peer's certificates are not trusted.
     #[error(transparent)]
     Trust(#[from] TrustError),
     #[error("the server sent a proxy instead of its own certificate: {subject}")]
     ServerProxy { subject: String },
-    /// The server's certificate is that of another host.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// A message cannot be decrypted, or ours not be encrypted.
     #[error(transparent)]
     SessionKey(#[from] SessionKeyError),
     #[error("the handshake took longer than {} s", crate::gsi::HANDSHAKE_S_MAX)]

@@ -19,8 +19,8 @@ const TAKEN_MAX: usize = 16_384;
 
 /// A half with the values that are sent to the client.
 pub(crate) struct Half {
-    exchange: Exchange,
-    values: Vec<u8>,
+    pub(crate) exchange: Exchange,
+    pub(crate) values: Vec<u8>,
     /// Names of the clients' values that were combined with it.
     taken: Mutex<BTreeSet<[u8; 32]>>,
 }
@@ -51,10 +51,6 @@ impl Half {
         Ok(Self { values, exchange, taken: Mutex::default() })
     }
 
-    pub(crate) const fn exchange(&self) -> &Exchange {
-        &self.exchange
-    }
-
     /// Takes a client's value, once: false when it was taken before, or too many were. Else who has recorded a login could ask with
     /// the same value again and again how altered messages are received, and so learn what was in it.
     pub(crate) fn take(&self, value: &PeerValues) -> Result<bool, ErrorStack> {
@@ -65,11 +61,6 @@ impl Half {
 
     fn has_room(&self) -> bool {
         self.taken.lock().len() < TAKEN_MAX / 2
-    }
-
-    /// Group and public value as they are sent.
-    pub(crate) fn values(&self) -> &[u8] {
-        &self.values
     }
 }
 

@@ -8,7 +8,6 @@ mod client;
 mod error;
 mod exchange;
 mod half;
-mod peer;
 mod raw_rsa;
 mod secret;
 mod server;
@@ -18,8 +17,7 @@ pub use client::{ClientStep, GsiClient, GsiClientSettings};
 pub use error::GsiError;
 pub use exchange::{ExchangeError, GROUP_BITS_MAX, GROUP_BITS_MIN, KnownGroups, WEAK_GROUP_BITS_MIN};
 pub use half::{HALF_S_MAX, SharedHalf};
-pub use peer::GsiPeer;
-pub use server::{GsiServer, GsiServerSettings, ServerStep};
+pub use server::{GsiPeer, GsiServer, GsiServerSettings, ServerStep};
 
 /// The protocol version that we speak, that of XRootD 6.2.
 pub const GSI_VERSION: u32 = 10700;
@@ -27,7 +25,7 @@ pub const GSI_VERSION: u32 = 10700;
 /// The first version in which digests of tags are signed instead of the tags themselves.
 pub const GSI_VERSION_DIGESTS: u32 = 10700;
 
-/// The first version in which the Diffie-Hellman values are signed. Before it, whoever sits between the two sides can share a
+/// The first version in which the Diffie-Hellman values are signed. Before it, an attacker between the two sides can share a
 /// key with each.
 pub const GSI_VERSION_SIGNED: u32 = 10400;
 

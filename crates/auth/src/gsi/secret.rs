@@ -20,9 +20,6 @@ const TAG_LEN: usize = 8;
 /// own, such a tag would be our signature under whatever the digest is of.
 const TAG_LEN_MAX: usize = 16;
 
-/// Our ciphers, the one that all peers know first.
-pub(crate) const CIPHERS: [SessionCipher; 2] = [SessionCipher::Aes128Cbc, SessionCipher::Aes256Cbc];
-
 /// Prefix of a tag in its digest.
 const TAG_CONTEXT: &[u8] = b"XRD-GSI-RTAG-v1";
 
@@ -73,12 +70,6 @@ impl Tag {
     }
 }
 
-impl std::fmt::Debug for Tag {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Tag")
-    }
-}
-
 /// Signs the tag of the peer's message.
 pub(crate) fn sign_tag(message: &Buffer<'_>, form: TagForm, key: &RsaRef<Private>) -> Result<Vec<u8>, GsiError> {
     let tag = message.get(bucket::TAG).filter(|tag| (1..=TAG_LEN_MAX).contains(&tag.len()));
@@ -88,8 +79,7 @@ pub(crate) fn sign_tag(message: &Buffer<'_>, form: TagForm, key: &RsaRef<Private
 
 /// The cipher of a name on the wire, with or without the length of its initialisation vector: `aes-128-cbc#16`.
 pub(crate) fn cipher_of(name: &str) -> Option<SessionCipher> {
-    let name = name.split_once('#').map_or(name, |(name, _)| name);
-    CIPHERS.into_iter().find(|cipher| cipher.as_str() == name)
+    SessionCipher::from_name(name.split_once('#').map_or(name, |(name, _)| name))
 }
 
 /// Opens the main bucket of a message.

@@ -4,11 +4,11 @@ use crate::gsi::buffer::{Buffer, bucket, step, write_buffer};
 use crate::gsi::error::GsiError;
 use crate::gsi::exchange::PeerValues;
 use crate::gsi::half::{Half, SharedHalf};
-use crate::gsi::peer::{GsiPeer, rsa_of, usual_rsa};
-use crate::gsi::secret::{CIPHERS, Tag, TagForm, cipher_of, number_of, open_main, sign_tag, text_of};
+use crate::gsi::raw_rsa::{rsa_of, usual_rsa};
+use crate::gsi::secret::{Tag, TagForm, cipher_of, number_of, open_main, sign_tag, text_of};
 use crate::gsi::{GSI_VERSION, GSI_VERSION_MIN, GSI_VERSION_SIGNED, HANDSHAKE_S_MAX, raw_rsa};
 use crate::x509::{Chain, Credential, ProxyRequest, TrustAnchors, TrustRules};
-use crate::{InitVector, SessionCipher, SessionKey, UnixTime};
+use crate::{Fqan, Identity, InitVector, Method, SessionCipher, SessionKey, UnixTime};
 use openssl::pkey::PKey;
 use std::error::Error;
 use std::sync::Arc;
@@ -37,7 +37,6 @@ pub struct GsiServerSettings {
 
 impl GsiServerSettings {
     /// The parameters after `&P=gsi,` in the answer to a login: version, crypto module, authority of our certificate.
-    #[must_use]
     pub fn offer(&self) -> String {
         let hashes = self.credential.chain().end_entity().issuer_hashes().join("|");
         format!("v:{GSI_VERSION},c:ssl,ca:{hashes}")
@@ -53,15 +52,30 @@ pub enum ServerStep {
     Done(Box<GsiPeer>),
 }
 
+/// A client that has proved who it is.
+#[derive(Debug)]
+pub struct GsiPeer {
+    pub chain: Chain,
+    /// The key that both sides share, for signed requests.
+    pub session_key: SessionKey,
+    /// A proxy of the client with a key of ours, or why it gave none; `None` if it was not asked for one.
+    pub delegated: Option<Result<Credential, String>>,
+}
+
+impl GsiPeer {
+    /// The identity of the client: the end entity, not the proxy.
+    pub fn identity(&self, host: &str, attributes: Vec<Fqan>) -> Identity {
+        self.chain.identity(Method::Gsi, host, attributes)
+    }
+}
+
 /// One client's handshake. Each message of the client goes to [`GsiServer::handle`]; after an error, or when it is done, the
 /// handshake is over.
-#[derive(Debug)]
 pub struct GsiServer {
     settings: Arc<GsiServerSettings>,
     state: State,
 }
 
-#[derive(Debug)]
 enum State {
     Start,
     /// Our certificate is out.
@@ -92,7 +106,6 @@ struct Asked {
 
 impl GsiServer {
     /// Waits for a client's first message.
-    #[must_use]
     pub const fn new(settings: Arc<GsiServerSettings>) -> Self {
         Self { settings, state: State::Start }
     }
@@ -103,7 +116,7 @@ impl GsiServer {
     /// Why the client is refused.
     pub fn handle(&mut self, message: &[u8], now: UnixTime) -> Result<ServerStep, GsiError> {
         let message = Buffer::parse(message)?;
-        match (std::mem::replace(&mut self.state, State::Over), message.step()) {
+        match (std::mem::replace(&mut self.state, State::Over), message.step) {
             (State::Start, step::CLIENT_CERTREQ) => self.show(&message, now),
             (State::Shown(shown), step::CLIENT_CERT) => {
                 check_time(shown.started_at, now)?;
@@ -145,14 +158,14 @@ impl GsiServer {
         let tag = Tag::new()?;
         let main = write_buffer(step::SERVER_CERT, &[(bucket::SIGNED_TAG, &signed_tag), (bucket::TAG, tag.as_bytes())]);
         let values_bucket = if is_signed { bucket::CIPHER } else { bucket::PUBLIC_KEY };
-        let ciphers = CIPHERS.map(SessionCipher::as_str).join(":");
-        let certificate = self.settings.credential.chain().end_entity().x509().to_pem()?;
+        let ciphers = SessionCipher::ALL.map(SessionCipher::as_str).join(":");
+        let certificate = self.settings.credential.chain().end_entity().x509.to_pem()?;
         let answer = write_buffer(
             step::SERVER_CERT,
             &[
                 (bucket::CRYPTO_MODULE, b"ssl"),
                 (bucket::MAIN, &main),
-                (values_bucket, half.values()),
+                (values_bucket, &half.values),
                 (bucket::CIPHER_NAMES, ciphers.as_bytes()),
                 (bucket::DIGEST_NAMES, DIGESTS),
                 (bucket::CERTIFICATES, &certificate),
@@ -187,7 +200,7 @@ impl GsiServer {
         if !shown.half.take(&values)? {
             return Err(GsiError::Repeated);
         }
-        let secret = shown.half.exchange().secret(&values, shown.is_padded)?;
+        let secret = shown.half.exchange.secret(&values, shown.is_padded)?;
         let init_vector = if shown.is_signed { InitVector::Sent } else { InitVector::Zero };
         let session_key = SessionKey::new(cipher, &secret, init_vector)?;
 
@@ -263,16 +276,4 @@ fn done(chain: Chain, session_key: SessionKey, delegated: Option<Result<Credenti
 
 fn check_time(started_at: UnixTime, now: UnixTime) -> Result<(), GsiError> {
     if now.seconds_since(started_at) > HANDSHAKE_S_MAX { Err(GsiError::TooSlow) } else { Ok(()) }
-}
-
-impl std::fmt::Debug for Shown {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Shown(signed: {}, since {})", self.is_signed, self.started_at)
-    }
-}
-
-impl std::fmt::Debug for Asked {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Asked({:?}, since {})", self.chain.subject(), self.started_at)
-    }
 }

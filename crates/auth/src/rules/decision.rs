@@ -54,10 +54,7 @@ pub enum Verdict {
     /// The rule is for tokens with scopes, and there are none.
     NoScopes,
     /// The rule matches with so many bytes of the path.
-    Matches {
-        /// Bytes of the path that its prefix takes up.
-        prefix_len: usize,
-    },
+    Matches { prefix_len: usize },
 }
 
 impl<'r> Decision<'r> {

@@ -16,18 +16,12 @@ pub struct PathTemplate {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Part {
     Text(String),
-    Name(Name),
+    /// One of [`NAMES`].
+    Name(&'static str),
 }
 
-/// A name of the client that a path may hold.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Name {
-    User,
-    Subject,
-    Vo,
-    Group,
-    Role,
-}
+/// Names of the client that a path may hold.
+const NAMES: [&str; 5] = ["user", "subject", "vo", "group", "role"];
 
 /// The client's names.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,29 +44,15 @@ pub enum PathTemplateError {
     Braces { text: String },
 }
 
-impl Name {
-    const ALL: [Self; 5] = [Self::User, Self::Subject, Self::Vo, Self::Group, Self::Role];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Subject => "subject",
-            Self::Vo => "vo",
-            Self::Group => "group",
-            Self::Role => "role",
-        }
-    }
-}
-
 impl<'a> Names<'a> {
     /// The name, if it can be part of a path's component.
-    fn of(&self, name: Name) -> Option<&'a str> {
+    fn of(&self, name: &str) -> Option<&'a str> {
         let value = match name {
-            Name::User => self.user,
-            Name::Subject => self.subject,
-            Name::Vo => self.vo,
-            Name::Group => self.group,
-            Name::Role => self.role,
+            "user" => self.user,
+            "subject" => self.subject,
+            "vo" => self.vo,
+            "group" => self.group,
+            _ => self.role,
         }?;
         let is_plain = |value: &str| !value.contains(|c: char| c == '/' || c.is_control());
         let fits = (1..=LFN_COMPONENT_LEN_MAX).contains(&value.len());
@@ -106,7 +86,7 @@ impl PathTemplate {
         for part in &self.parts {
             let text = match part {
                 Part::Text(text) => text,
-                Part::Name(name) => names.of(*name)?,
+                Part::Name(name) => names.of(name)?,
             };
             rest = rest.strip_prefix(text)?;
         }
@@ -126,7 +106,7 @@ impl PathTemplate {
         for part in &self.parts {
             expanded.push_str(match part {
                 Part::Text(text) => text,
-                Part::Name(name) => names.of(*name)?,
+                Part::Name(name) => names.of(name)?,
             });
             if expanded.len() > LFN_LEN_MAX {
                 return None;
@@ -151,8 +131,7 @@ impl PathTemplate {
 
     /// Whether one of the names of a group stands in it: then each group of a client is tried.
     pub(super) fn names_groups(&self) -> bool {
-        let of_group = |name: &Name| matches!(name, Name::Vo | Name::Group | Name::Role);
-        self.parts.iter().any(|part| matches!(part, Part::Name(name) if of_group(name)))
+        self.parts.iter().any(|part| matches!(part, Part::Name("vo" | "group" | "role")))
     }
 }
 
@@ -172,7 +151,7 @@ fn parts_of(mut text: &str) -> Option<Vec<Part>> {
         if !before.is_empty() {
             parts.push(Part::Text(before.to_owned()));
         }
-        parts.push(Part::Name(Name::ALL.into_iter().find(|known| known.as_str() == name)?));
+        parts.push(Part::Name(NAMES.into_iter().find(|known| *known == name)?));
         text = rest;
     }
     if text.contains('}') {
@@ -191,31 +170,28 @@ mod tests {
     const JANE: Names<'static> =
         Names { user: Some("jane"), subject: Some("a/b"), vo: Some("atlas"), group: Some("higgs"), role: None };
 
-    fn prefix_len(template: &str, path: &str) -> Option<usize> {
-        PathTemplate::parse(template).unwrap().prefix_len(&Lfn::parse(path).unwrap(), &JANE)
+    #[test]
+    fn prefixes_end_at_slashes_and_names_of_the_client_stand_in() {
+        for (template, path, len) in [
+            ("/", "/a/b", Some(0)),
+            ("/a", "/a", Some(2)),
+            ("/a/", "/a/b", Some(2)),
+            ("/a", "/ab", None),
+            ("/a/b", "/a", None),
+            ("/atlas/user/{user}", "/atlas/user/jane/f", Some(16)),
+            ("/atlas/user/{user}", "/atlas/user/janet/f", None),
+            ("/atlas/user/{user}", "/atlas/user/{user}/f", None),
+            ("/{vo}/{group}-data", "/atlas/higgs-data/f", Some(17)),
+            ("/x/{subject}", "/x/a/b", None),
+            ("/x/{role}", "/x", None),
+        ] {
+            let template = PathTemplate::parse(template).unwrap();
+            assert_eq!(template.prefix_len(&Lfn::parse(path).unwrap(), &JANE), len, "{template} {path}");
+        }
     }
 
     #[test]
-    fn prefixes_end_at_slashes() {
-        assert_eq!(prefix_len("/", "/a/b"), Some(0));
-        assert_eq!(prefix_len("/a", "/a"), Some(2));
-        assert_eq!(prefix_len("/a/", "/a/b"), Some(2));
-        assert_eq!(prefix_len("/a", "/ab"), None);
-        assert_eq!(prefix_len("/a/b", "/a"), None);
-    }
-
-    #[test]
-    fn names_of_the_client_stand_in() {
-        assert_eq!(prefix_len("/atlas/user/{user}", "/atlas/user/jane/f"), Some(16));
-        assert_eq!(prefix_len("/atlas/user/{user}", "/atlas/user/janet/f"), None);
-        assert_eq!(prefix_len("/atlas/user/{user}", "/atlas/user/{user}/f"), None);
-        assert_eq!(prefix_len("/{vo}/{group}-data", "/atlas/higgs-data/f"), Some(17));
-    }
-
-    #[test]
-    fn names_that_are_missing_or_no_component_match_nothing() {
-        assert_eq!(prefix_len("/x/{subject}", "/x/a/b"), None);
-        assert_eq!(prefix_len("/x/{role}", "/x"), None);
+    fn names_that_cannot_be_components_match_nothing() {
         for user in ["", ".", "..", "a/b", "a\0b", "a\nb", &"n".repeat(256)] {
             let names = Names { user: Some(user), ..JANE };
             let template = PathTemplate::parse("/x/{user}").unwrap();

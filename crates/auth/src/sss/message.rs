@@ -84,21 +84,13 @@ pub enum SssError {
     #[error(
         "sss: the message was made {age_seconds} s ago, and is good for {lifetime_seconds}: are both clocks right?"
     )]
-    Expired {
-        /// Seconds since it was made; negative when that is in the future.
-        age_seconds: i64,
-        lifetime_seconds: u32,
-    },
+    Expired { age_seconds: i64, lifetime_seconds: u32 },
     #[error("sss: the sender in the message is malformed")]
     Items,
     #[error("sss: the message does not say who its sender is")]
     Anonymous,
     #[error("sss: the message was made at {made_at}, and comes from {from}")]
-    Host {
-        /// The address or name in it; empty when there is none.
-        made_at: String,
-        from: SocketAddr,
-    },
+    Host { made_at: String, from: SocketAddr },
     #[error("sss: the message was used before")]
     Replayed,
     #[error("sss: the message is a server's answer")]
@@ -113,7 +105,6 @@ pub enum SssError {
 
 impl SssParams {
     /// The text in the server's list.
-    #[must_use]
     pub fn to_text(&self) -> String {
         format!("0.{}{}:{}", if self.is_v2 { "+" } else { "" }, self.lifetime_seconds, self.keytab)
     }

@@ -34,7 +34,6 @@ impl Default for SssSeen {
 
 impl SssSeen {
     /// Remembers at most `capacity` messages. Further ones are refused until some of those are good no longer.
-    #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { capacity, memory: Mutex::new(Memory { until: HashMap::new(), look_at: UnixTime(0) }) }
     }

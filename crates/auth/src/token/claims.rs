@@ -5,6 +5,7 @@ use super::jwt::Jwt;
 use crate::{Fqan, Right, Scope, UnixTime};
 use forebay_types::{Lfn, named_enum};
 use serde::Deserialize;
+use serde_json::Number;
 
 /// Most scopes and groups that are read from a token; further ones are ignored.
 const SCOPES_MAX: usize = 256;
@@ -56,20 +57,13 @@ pub(super) enum Audience {
 }
 
 /// A point in time; fractions of a second are cut off.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Seconds {
-    Whole(i64),
-    Broken(f64),
-}
+#[derive(Deserialize)]
+pub(super) struct Seconds(Number);
 
 impl Seconds {
     #[expect(clippy::cast_possible_truncation, reason = "a time beyond the range is as good as its end")]
-    pub(super) const fn time(self) -> UnixTime {
-        match self {
-            Self::Whole(seconds) => UnixTime(seconds),
-            Self::Broken(seconds) => UnixTime(seconds as i64),
-        }
+    pub(super) fn time(&self) -> UnixTime {
+        UnixTime(self.0.as_i64().unwrap_or_else(|| self.0.as_f64().unwrap_or_default() as i64))
     }
 }
 
@@ -107,8 +101,8 @@ impl Claims {
         }
     }
 
-    /// What the token may be used for, below `base`; `None` when it says nothing of that: then it tells who somebody is, and
-    /// rules decide by subject and groups. SciTokens always say.
+    /// The scopes of the token, below `base`; `None` if it has none: then it only identifies its bearer, and rules decide by subject
+    /// and groups. SciTokens always have scopes.
     pub(super) fn scopes(&self, profile: TokenProfile, base: &Lfn) -> Option<Vec<Scope>> {
         let words = || self.scope.split_ascii_whitespace();
         let is_capability = |word: &str| word.starts_with("storage.") || word.starts_with("compute.");
@@ -165,43 +159,30 @@ mod tests {
     }
 
     #[test]
-    fn scopes_of_the_wlcg_profile_are_below_the_base() {
-        let wlcg = |scope| scopes(TokenProfile::Wlcg, scope);
-        assert_eq!(wlcg("storage.read:/"), Some(vec!["/base: read, list, stat".to_owned()]));
-        assert_eq!(wlcg("storage.stage://a//b/"), Some(vec!["/base/a/b: read, list, stat".to_owned()]));
-        assert_eq!(
-            wlcg("storage.create:/a storage.modify:/b"),
-            Some(vec!["/base/a: stat".to_owned(), "/base/b: stat".to_owned()])
-        );
-        for nothing in [
-            "storage.read",
-            "storage.read:",
-            "storage.read:a",
-            "storage.read:/../a",
-            "storage.read:/a/../../b",
-            "storage.write:/",
-            "compute.read",
-            "read:/ storage.x:/",
+    fn scopes_are_those_of_the_profile_below_the_base() {
+        use TokenProfile::{SciTokens, Wlcg};
+        for (profile, scope, expected) in [
+            (Wlcg, "storage.read:/", &["/base: read, list, stat"][..]),
+            (Wlcg, "storage.stage://a//b/", &["/base/a/b: read, list, stat"]),
+            (Wlcg, "storage.create:/a storage.modify:/b", &["/base/a: stat", "/base/b: stat"]),
+            (Wlcg, "storage.read", &[]),
+            (Wlcg, "storage.read:", &[]),
+            (Wlcg, "storage.read:a", &[]),
+            (Wlcg, "storage.read:/../a", &[]),
+            (Wlcg, "storage.read:/a/../../b", &[]),
+            (Wlcg, "storage.write:/", &[]),
+            (Wlcg, "compute.read", &[]),
+            (Wlcg, "read:/ storage.x:/", &[]),
+            (SciTokens, "read write:/a", &["/base: read, list, stat", "/base/a: stat"]),
+            (SciTokens, "", &[]),
+            (SciTokens, "storage.read:/ read:/a/..", &[]),
         ] {
-            assert_eq!(wlcg(nothing), Some(vec![]), "{nothing}");
+            let expected = expected.iter().map(|&scope| scope.to_owned()).collect();
+            assert_eq!(scopes(profile, scope), Some(expected), "{scope}");
         }
-    }
-
-    #[test]
-    fn tokens_of_the_wlcg_profile_without_capabilities_narrow_nothing() {
-        assert_eq!(scopes(TokenProfile::Wlcg, ""), None);
-        assert_eq!(scopes(TokenProfile::Wlcg, "openid wlcg.groups"), None);
-    }
-
-    #[test]
-    fn scopes_of_scitokens_may_go_without_a_path() {
-        let scitokens = |scope| scopes(TokenProfile::SciTokens, scope);
-        assert_eq!(
-            scitokens("read write:/a"),
-            Some(vec!["/base: read, list, stat".to_owned(), "/base/a: stat".to_owned()])
-        );
-        assert_eq!(scitokens(""), Some(vec![]));
-        assert_eq!(scitokens("storage.read:/ read:/a/.."), Some(vec![]));
+        // Without capabilities, tokens of the WLCG profile narrow nothing.
+        assert_eq!(scopes(Wlcg, ""), None);
+        assert_eq!(scopes(Wlcg, "openid wlcg.groups"), None);
     }
 
     #[test]
@@ -217,13 +198,17 @@ mod tests {
     }
 
     #[test]
-    fn profiles_are_told_by_their_version() {
-        assert_eq!(claims(r#"{"wlcg.ver":"1.0"}"#).profile(), Ok(Some(TokenProfile::Wlcg)));
-        assert_eq!(claims(r#"{"wlcg.ver":"1.3","ver":"x"}"#).profile(), Ok(Some(TokenProfile::Wlcg)));
-        assert_eq!(claims(r#"{"wlcg.ver":"2.0"}"#).profile(), Err("2.0"));
-        assert_eq!(claims(r#"{"ver":"scitoken:2.0"}"#).profile(), Ok(Some(TokenProfile::SciTokens)));
-        assert_eq!(claims(r#"{"sub":"s"}"#).profile(), Ok(None));
-        assert_eq!(claims(r#"{"ver":"scitoken:9"}"#).profile(), Err("scitoken:9"));
+    fn profiles_follow_from_their_version() {
+        for (json, profile) in [
+            (r#"{"wlcg.ver":"1.0"}"#, Ok(Some(TokenProfile::Wlcg))),
+            (r#"{"wlcg.ver":"1.3","ver":"x"}"#, Ok(Some(TokenProfile::Wlcg))),
+            (r#"{"wlcg.ver":"2.0"}"#, Err("2.0")),
+            (r#"{"ver":"scitoken:2.0"}"#, Ok(Some(TokenProfile::SciTokens))),
+            (r#"{"sub":"s"}"#, Ok(None)),
+            (r#"{"ver":"scitoken:9"}"#, Err("scitoken:9")),
+        ] {
+            assert_eq!(claims(json).profile(), profile, "{json}");
+        }
     }
 
     #[test]

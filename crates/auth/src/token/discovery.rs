@@ -86,10 +86,9 @@ pub fn max_age(cache_control: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
-    fn documents_are_behind_the_issuer_or_before_its_path() {
+    fn documents_are_below_the_issuer_or_before_its_path() {
         assert_eq!(
             discovery_urls("https://wlcg.cloud.cnaf.infn.it/"),
             [
@@ -139,15 +138,6 @@ mod tests {
             ("s-maxage=5", None),
         ] {
             assert_eq!(max_age(header), expected, "{header}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_makes_it_panic(json in ".{0,80}", issuer in ".{0,40}") {
-            let _ = parse_discovery(json.as_bytes(), &issuer);
-            let _ = discovery_urls(&issuer);
-            let _ = max_age(&issuer);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Issuers whose tokens are accepted, and the verification of a token.
 
-use super::claims::{Claims, TokenProfile};
+use super::claims::{Claims, Seconds, TokenProfile};
 use super::jwt::{Jwt, JwtError, shown};
 use super::{KeySet, Token};
 use crate::{Identity, Method, UnixTime};
@@ -61,7 +61,6 @@ pub enum IssuersError {
 /// Why a token was refused. Holds nothing of the token that is secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum TokenError {
-    /// It is not a token, or its signature was refused.
     #[error(transparent)]
     Jwt(#[from] JwtError),
     #[error("tokens of the issuer `{issuer}` are not accepted")]
@@ -106,7 +105,6 @@ pub enum MissingKeys {
 
 impl Issuer {
     /// An issuer named `url`, with its paths below `/`; its tokens must be for every service until audiences are added.
-    #[must_use]
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
@@ -120,11 +118,11 @@ impl Issuer {
     }
 
     fn check_times(&self, claims: &Claims, now: UnixTime) -> Result<UnixTime, TokenError> {
-        let end = claims.exp.ok_or(TokenError::NoExpiry)?.time();
+        let end = claims.exp.as_ref().ok_or(TokenError::NoExpiry)?.time();
         if end.plus(self.leeway_seconds) <= now {
             return Err(TokenError::Expired { seconds: now.seconds_since(end) });
         }
-        for begin in [claims.nbf, claims.iat].into_iter().flatten().map(|begin| begin.time()) {
+        for begin in [&claims.nbf, &claims.iat].into_iter().flatten().map(Seconds::time) {
             if now.plus(self.leeway_seconds) < begin {
                 return Err(TokenError::NotYet { seconds: begin.seconds_since(now) });
             }
@@ -167,7 +165,7 @@ impl Issuers {
         let mut list = Self::default();
         for issuer in issuers {
             let url = issuer.url.clone();
-            if list.place_of(&url).is_some() {
+            if list.known(&url).is_some() {
                 return Err(IssuersError::Twice { url });
             }
             if !(0..=LEEWAY_SECONDS_MAX).contains(&issuer.leeway_seconds) {
@@ -196,8 +194,8 @@ impl Issuers {
     pub fn verify(&self, token: &Token, host: &str, now: UnixTime) -> Result<Identity, TokenError> {
         let jwt = Jwt::parse(token)?;
         let claims: Claims = jwt.claims()?;
-        let place = self.place_of(&claims.iss).and_then(|place| self.issuers.get(place));
-        let (issuer, keys) = place.ok_or_else(|| TokenError::UnknownIssuer { issuer: shown(&claims.iss) })?;
+        let (issuer, keys) =
+            self.known(&claims.iss).ok_or_else(|| TokenError::UnknownIssuer { issuer: shown(&claims.iss) })?;
         if keys.is_empty() {
             return Err(TokenError::NoKeys { issuer: issuer.url.clone() });
         }
@@ -225,10 +223,10 @@ impl Issuers {
     #[must_use]
     pub fn issuer_of(&self, token: &Token) -> Option<&Issuer> {
         let claims: Claims = Jwt::parse(token).ok()?.claims().ok()?;
-        self.place_of(&claims.iss).and_then(|place| self.issuers.get(place)).map(|(issuer, _)| issuer)
+        self.known(&claims.iss).map(|(issuer, _)| issuer)
     }
 
-    fn place_of(&self, url: &str) -> Option<usize> {
-        self.issuers.iter().position(|(issuer, _)| issuer.url == url)
+    fn known(&self, url: &str) -> Option<&(Issuer, KeySet)> {
+        self.issuers.iter().find(|(issuer, _)| issuer.url == url)
     }
 }

@@ -39,12 +39,7 @@ pub enum JwtError {
     #[error("the token demands extensions (`crit`), and none is supported")]
     Critical,
     #[error("the issuer's keys have none named `{key_id}` for {algorithm}")]
-    UnknownKey {
-        /// The key that the token names; empty when it names none.
-        key_id: String,
-        /// The algorithm that the key must be for.
-        algorithm: &'static str,
-    },
+    UnknownKey { key_id: String, algorithm: &'static str },
     #[error("the token's signature is wrong")]
     Signature,
 }

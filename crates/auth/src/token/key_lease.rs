@@ -24,9 +24,10 @@ const PAUSE_MAX_WITHOUT_KEYS: i64 = 60;
 #[derive(Clone, Debug)]
 pub struct KeyLease {
     grace_seconds: i64,
-    due: UnixTime,
-    /// `None` when there are no keys.
-    ends_at: Option<UnixTime>,
+    /// When keys are to be fetched next.
+    pub due: UnixTime,
+    /// When the keys in hand are believed no longer; `None` when there are none.
+    pub ends_at: Option<UnixTime>,
     tried_at: Option<UnixTime>,
     is_fetching: bool,
     failures: u32,
@@ -34,22 +35,14 @@ pub struct KeyLease {
 
 impl KeyLease {
     /// Of an issuer without keys: they are to be fetched at once.
-    #[must_use]
     pub const fn new(grace_seconds: i64) -> Self {
         let due = UnixTime(i64::MIN);
         Self { grace_seconds, due, ends_at: None, tried_at: None, is_fetching: false, failures: 0 }
     }
 
     /// Of an issuer whose keys were fetched at `fetched_at` by an earlier process. They are due at once.
-    #[must_use]
     pub const fn resumed(grace_seconds: i64, fetched_at: UnixTime) -> Self {
         Self { ends_at: Some(fetched_at.plus(grace_seconds)), ..Self::new(grace_seconds) }
-    }
-
-    /// When keys are to be fetched next.
-    #[must_use]
-    pub const fn due(&self) -> UnixTime {
-        self.due
     }
 
     /// Whether keys are to be fetched now; who asks does it then.
@@ -100,11 +93,6 @@ impl KeyLease {
     pub fn poll_ended(&mut self, now: UnixTime) -> bool {
         self.ends_at.take_if(|ends_at| *ends_at <= now).is_some()
     }
-
-    /// When the keys in hand are believed no longer; `None` when there are none.
-    pub const fn ends_at(&self) -> Option<UnixTime> {
-        self.ends_at
-    }
 }
 
 #[cfg(test)]
@@ -122,16 +110,16 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_fetched_ahead_of_the_end_of_their_time_and_believed_beyond_it() {
+    fn keys_are_refreshed_before_expiry_and_valid_for_the_grace_period() {
         for (max_age, fresh) in
             [(None, 3600), (Some(0), 600), (Some(1200), 1200), (Some(u64::MAX), 86_400), (Some(86_401), 86_400)]
         {
             let mut lease = fetched(max_age);
-            assert_eq!(lease.due(), NOW.plus(fresh * 3 / 4), "{max_age:?}");
+            assert_eq!(lease.due, NOW.plus(fresh * 3 / 4), "{max_age:?}");
             assert!(!lease.begin_fetch(NOW.plus(fresh * 3 / 4 - 1)), "{max_age:?}");
             assert!(!lease.poll_ended(NOW.plus(fresh + GRACE - 1)), "{max_age:?}");
             assert!(lease.poll_ended(NOW.plus(fresh + GRACE)), "{max_age:?}");
-            assert!(!lease.poll_ended(NOW.plus(fresh + GRACE)), "it is told once");
+            assert!(!lease.poll_ended(NOW.plus(fresh + GRACE)), "it is reported once");
         }
     }
 
@@ -150,7 +138,7 @@ mod tests {
         let pauses = |mut lease: KeyLease| {
             let pause = |_| {
                 lease.handle_failed(NOW);
-                lease.due().seconds_since(NOW)
+                lease.due.seconds_since(NOW)
             };
             (0..9).map(pause).collect::<Vec<_>>()
         };
@@ -171,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_an_earlier_life_are_believed_for_the_grace_and_fetched_anew() {
+    fn saved_keys_are_valid_for_the_grace_period_and_fetched_again() {
         let mut lease = KeyLease::resumed(GRACE, NOW.plus(-GRACE + 1));
         assert!(!lease.poll_ended(NOW));
         assert!(lease.begin_fetch(NOW));
         lease.handle_failed(NOW);
         assert!(lease.poll_ended(NOW.plus(1)));
         lease.handle_fetched(NOW.plus(2), None);
-        assert_eq!(lease.ends_at(), Some(NOW.plus(2 + 3600 + GRACE)));
+        assert_eq!(lease.ends_at, Some(NOW.plus(2 + 3600 + GRACE)));
     }
 }

@@ -7,7 +7,6 @@ use openssl::nid::Nid;
 use openssl::pkey::{PKey, Public};
 use openssl::rsa::Rsa;
 use serde::Deserialize;
-use std::fmt;
 
 /// Longest key set that is read, bytes.
 pub const KEY_SET_LEN_MAX: usize = 256 << 10;
@@ -23,12 +22,12 @@ const RSA_BITS_MAX: i32 = 8192;
 const NUMBER_TEXT_LEN_MAX: usize = 1400;
 
 /// The public keys of an issuer. Keys that are not for signatures, or of an unknown kind, are left out.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct KeySet {
     keys: Vec<Key>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Key {
     id: Option<String>,
     algorithm: Option<String>,
@@ -123,12 +122,6 @@ impl KeySet {
     }
 }
 
-impl fmt::Debug for KeySet {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_list().entries(self.keys.iter().map(|key| (&key.id, key.kind))).finish()
-    }
-}
-
 impl Key {
     fn parse(raw: RawKey) -> Option<Self> {
         if raw.usage.is_some_and(|usage| usage != "sig") {
@@ -180,7 +173,6 @@ fn ec(curve: &str, x: &str, y: &str) -> Option<(KeyKind, PKey<Public>)> {
 mod tests {
     use super::*;
     use forebay_testkit::TokenIssuer;
-    use proptest::prelude::*;
 
     #[test]
     fn keys_of_each_kind_are_read() {
@@ -229,12 +221,5 @@ mod tests {
         assert!(matches!(KeySet::parse(many.as_bytes()), Err(KeySetError::TooMany { .. })));
         let long = vec![b' '; KEY_SET_LEN_MAX + 1];
         assert!(matches!(KeySet::parse(&long), Err(KeySetError::TooLong { .. })));
-    }
-
-    proptest! {
-        #[test]
-        fn no_text_makes_it_panic(json in ".{0,200}") {
-            let _ = KeySet::parse(json.as_bytes());
-        }
     }
 }

@@ -49,7 +49,6 @@ impl Default for ZtnParams {
 
 impl ZtnParams {
     /// The text in the server's list.
-    #[must_use]
     pub fn to_text(self) -> String {
         format!("{VERSION}:{}:", self.token_len_max)
     }
@@ -110,22 +109,17 @@ pub fn parse_ztn_message(message: &[u8]) -> Result<Token, ZtnError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn token() -> Token {
         Token::parse(b"a.b.c").unwrap()
     }
 
     #[test]
-    fn messages_have_the_layout_of_stock_clients() {
+    fn messages_have_the_layout_of_stock_clients_and_others_are_refused() {
         let message = ztn_message(&token(), ZtnParams::default()).unwrap();
         assert_eq!(message.as_slice(), b"ztn\0\0T\0\0\0\x06a.b.c\0");
         assert_eq!(parse_ztn_message(&message), Ok(token()));
         assert_eq!(parse_ztn_message(b"ztn\0\0T\0\0\0\x06a.b.c\0xx"), Ok(token()));
-    }
-
-    #[test]
-    fn other_messages_are_refused() {
         for (message, error) in [
             (b"".as_slice(), ZtnError::Truncated),
             (b"ztn\0\0T\0\0\0", ZtnError::Truncated),
@@ -152,13 +146,5 @@ mod tests {
         let refused = ztn_message(&token(), ZtnParams { token_len_max: 4 });
         assert_eq!(refused, Err(ZtnError::TooLongForServer { len: 5, len_max: 4 }));
         assert!(ztn_message(&token(), ZtnParams { token_len_max: 5 }).is_ok());
-    }
-
-    proptest! {
-        #[test]
-        fn no_message_makes_it_panic(message in prop::collection::vec(any::<u8>(), 0..64)) {
-            let _ = parse_ztn_message(&message);
-            let _ = parse_ztn_message(&[b"ztn\0\0T".as_slice(), &message].concat());
-        }
     }
 }

@@ -49,10 +49,9 @@ pub enum AttributeCertificateError {
 }
 
 /// One attribute certificate; borrows from the proxy.
-#[derive(Debug)]
 pub(crate) struct AttributeCertificate<'a> {
     info: &'a [u8],
-    digest: Digest,
+    digest: MessageDigest,
     signature: &'a [u8],
     /// Names of the holder's issuer, or of the holder: DER.
     pub(crate) holder_names: Vec<&'a [u8]>,
@@ -72,13 +71,6 @@ pub(crate) struct AttributeCertificate<'a> {
     pub(crate) targets: Option<Vec<&'a [u8]>>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Digest {
-    Sha256,
-    Sha384,
-    Sha512,
-}
-
 impl<'a> AttributeCertificate<'a> {
     /// Reads the value of a proxy's extension: a sequence of a sequence of attribute certificates.
     pub(crate) fn read_all(extension: &'a [u8]) -> Result<Vec<Self>, AttributeCertificateError> {
@@ -90,14 +82,9 @@ impl<'a> AttributeCertificate<'a> {
 
     /// Whether the key has made the signature.
     pub(crate) fn is_signed_by<T: HasPublic>(&self, key: &PKeyRef<T>) -> bool {
-        let digest = match self.digest {
-            Digest::Sha256 => MessageDigest::sha256(),
-            Digest::Sha384 => MessageDigest::sha384(),
-            Digest::Sha512 => MessageDigest::sha512(),
-        };
-        let verdict =
-            Verifier::new(digest, key).and_then(|mut verifier| verifier.verify_oneshot(self.signature, self.info));
-        verdict.unwrap_or(false)
+        Verifier::new(self.digest, key)
+            .and_then(|mut verifier| verifier.verify_oneshot(self.signature, self.info))
+            .unwrap_or(false)
     }
 
     fn read(element: &Element<'a>) -> Result<Self, AttributeCertificateError> {
@@ -245,13 +232,13 @@ fn read_targets(targets: Element<'_>) -> Result<Vec<&[u8]>, AttributeCertificate
     Ok(hosts)
 }
 
-fn digest_of(algorithm: Element<'_>) -> Result<Digest, AttributeCertificateError> {
+fn digest_of(algorithm: Element<'_>) -> Result<MessageDigest, AttributeCertificateError> {
     let oid = algorithm.elements().expect(tag::OID)?.content;
     let (kind, last) = oid.split_at_checked(oid.len().saturating_sub(1)).ok_or(DerError::Form)?;
     match (kind, last) {
-        (OID_RSA, [11]) | (OID_ECDSA, [2]) => Ok(Digest::Sha256),
-        (OID_RSA, [12]) | (OID_ECDSA, [3]) => Ok(Digest::Sha384),
-        (OID_RSA, [13]) | (OID_ECDSA, [4]) => Ok(Digest::Sha512),
+        (OID_RSA, [11]) | (OID_ECDSA, [2]) => Ok(MessageDigest::sha256()),
+        (OID_RSA, [12]) | (OID_ECDSA, [3]) => Ok(MessageDigest::sha384()),
+        (OID_RSA, [13]) | (OID_ECDSA, [4]) => Ok(MessageDigest::sha512()),
         _ => Err(AttributeCertificateError::Algorithm),
     }
 }

@@ -36,7 +36,6 @@ pub struct Attributes {
 /// Why attributes are not believed.
 #[derive(Debug, thiserror::Error)]
 pub enum VomsError {
-    /// They cannot be read.
     #[error(transparent)]
     Form(#[from] AttributeCertificateError),
     /// Those of an organization, or one of them.
@@ -164,7 +163,7 @@ fn server_of_certificate(certificate: &AttributeCertificate<'_>, servers: &Serve
         return Err(is_not_signed());
     }
     if !servers.lists(&brought) {
-        let (server, authority) = (server.subject().to_owned(), server.issuer().to_owned());
+        let (server, authority) = (server.subject().to_owned(), server.issuer.clone());
         return Err(VomsFault::NotListed { server, authority });
     }
     let chain = Chain::from_certificates(brought)?;
@@ -179,7 +178,7 @@ fn has_signed(server: &Certificate, certificate: &AttributeCertificate<'_>) -> b
 
 /// Whether the attributes are of the end entity: by serial number, and its issuer's or its own name.
 fn is_holder(certificate: &AttributeCertificate<'_>, end_entity: &Certificate) -> bool {
-    let serial = end_entity.x509().serial_number().to_bn().map(|serial| serial.to_vec());
+    let serial = end_entity.x509.serial_number().to_bn().map(|serial| serial.to_vec());
     serial.is_ok_and(|serial| serial == certificate.holder_serial)
         && (is_one_of(end_entity, &certificate.holder_names, Certificate::issuer_name)
             || is_one_of(end_entity, &certificate.holder_names, Certificate::subject_name))

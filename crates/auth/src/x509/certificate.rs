@@ -65,15 +65,10 @@ pub enum CertificateError {
     Der(#[from] DerError),
     #[error("a certificate with too many extensions, or one of them twice")]
     Extensions,
-    /// Its subject or issuer cannot be used.
     #[error(transparent)]
     Name(#[from] NameError),
     #[error("the certificate of {subject} has a key that is not used: {bits} bits")]
-    Key {
-        subject: String,
-        /// Bits of the key; 0 when it cannot be read.
-        bits: u32,
-    },
+    Key { subject: String, bits: u32 },
     #[error("a certificate that the crypto library cannot read")]
     Library(#[from] ErrorStack),
 }
@@ -81,12 +76,16 @@ pub enum CertificateError {
 /// A certificate that was read, but not verified.
 #[derive(Clone)]
 pub struct Certificate {
-    x509: X509,
+    /// The crypto library's certificate.
+    pub x509: X509,
     subject: String,
-    issuer: String,
-    valid_from: UnixTime,
+    /// In slash form.
+    pub issuer: String,
+    /// The first second in which it is valid.
+    pub valid_from: UnixTime,
     valid_until: UnixTime,
-    kind: CertificateKind,
+    /// Its role in a chain.
+    pub kind: CertificateKind,
     der: Vec<u8>,
 }
 
@@ -122,12 +121,6 @@ impl Certificate {
         Ok(Self { x509, subject, issuer, valid_from, valid_until, kind, der })
     }
 
-    /// Its role in a chain.
-    #[must_use]
-    pub const fn kind(&self) -> CertificateKind {
-        self.kind
-    }
-
     /// Whether it is a proxy of any kind.
     pub const fn is_proxy(&self) -> bool {
         matches!(self.kind, CertificateKind::Proxy(_) | CertificateKind::DraftProxy | CertificateKind::LegacyProxy)
@@ -136,11 +129,6 @@ impl Certificate {
     /// Its subject, in slash form.
     pub fn subject(&self) -> &str {
         &self.subject
-    }
-
-    /// Its issuer, in slash form.
-    pub fn issuer(&self) -> &str {
-        &self.issuer
     }
 
     /// The subject as X.509 compares it.
@@ -153,25 +141,9 @@ impl Certificate {
         self.x509.issuer_name()
     }
 
-    /// The first second in which it is valid.
-    #[must_use]
-    pub const fn valid_from(&self) -> UnixTime {
-        self.valid_from
-    }
-
     /// The last second in which it is valid.
-    #[must_use]
     pub const fn valid_until(&self) -> UnixTime {
         self.valid_until
-    }
-
-    /// The crypto library's certificate.
-    pub fn x509(&self) -> &X509Ref {
-        &self.x509
-    }
-
-    pub fn der(&self) -> &[u8] {
-        &self.der
     }
 
     /// # Errors
@@ -186,21 +158,15 @@ impl Certificate {
     }
 
     /// The names of its issuer's file in a directory of authorities, `hash.0`, today's kind first.
-    #[must_use]
     pub fn issuer_hashes(&self) -> Vec<String> {
-        let old = name::old_hash_name(self.x509.issuer_name());
-        let names = [Some(name::hash_name(self.x509.issuer_name_hash())), old];
-        names.into_iter().flatten().map(|name| name + ".0").collect()
+        let hashes = [Some(self.x509.issuer_name_hash()), name::old_hash(self.x509.issuer_name())];
+        hashes.into_iter().flatten().map(|hash| format!("{hash:08x}.0")).collect()
     }
 
     /// The bytes of an extension, if it has it.
     pub(crate) fn extension(&self, oid: &[u8]) -> Option<&[u8]> {
         let fields = Fields::read(&self.der).ok()?;
         fields.extension(oid).map(|extension| extension.value)
-    }
-
-    pub(crate) fn to_x509(&self) -> X509 {
-        self.x509.clone()
     }
 }
 

@@ -23,7 +23,6 @@ pub enum ChainError {
     Nothing,
     #[error("a certificate chain that the crypto library cannot read")]
     Library(#[from] ErrorStack),
-    /// One of its certificates cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     #[error("the certificate of {subject} does not belong to the rest of the chain")]
@@ -90,30 +89,24 @@ impl Chain {
         let end_entity = certificates.iter().take_while(|certificate| certificate.is_proxy()).count();
         check_proxies(certificates.get(..=end_entity).unwrap_or(&certificates))?;
         let mut signers = certificates.iter().skip(end_entity + 1);
-        if let Some(other) = signers.find(|signer| signer.kind() != CertificateKind::Authority) {
+        if let Some(other) = signers.find(|signer| signer.kind != CertificateKind::Authority) {
             return Err(ChainError::Apart { subject: other.subject().to_owned() });
         }
-        let is_end_entity = |certificate: &Certificate| certificate.kind() == CertificateKind::EndEntity;
+        let is_end_entity = |certificate: &Certificate| certificate.kind == CertificateKind::EndEntity;
         match (certificates.get(end_entity), certificates.get(end_entity.wrapping_sub(1))) {
             (Some(certificate), _) if is_end_entity(certificate) => Ok(Self { certificates, end_entity }),
-            (_, Some(proxy)) => Err(ChainError::NoEndEntity { missing: proxy.issuer().to_owned() }),
+            (_, Some(proxy)) => Err(ChainError::NoEndEntity { missing: proxy.issuer.clone() }),
             (Some(other), None) => Err(ChainError::NoEndEntity { missing: other.subject().to_owned() }),
             (None, None) => Err(ChainError::Nothing),
         }
     }
 
     /// The certificate that the peer's key belongs to: the last proxy, or the end entity itself.
-    ///
-    /// # Panics
-    /// Never: a chain has an end entity.
     pub fn leaf(&self) -> &Certificate {
         self.certificates.first().expect("a chain has an end entity")
     }
 
     /// The person, robot or host that the chain stands for.
-    ///
-    /// # Panics
-    /// Never: a chain has an end entity.
     pub fn end_entity(&self) -> &Certificate {
         self.certificates.get(self.end_entity).expect("a chain has an end entity")
     }
@@ -134,11 +127,10 @@ impl Chain {
     }
 
     /// The identity of the chain, authenticated by `method`: the end entity, not the proxy.
-    #[must_use]
     pub fn identity(&self, method: Method, host: &str, attributes: Vec<Fqan>) -> Identity {
         Identity {
             subject: Some(self.subject().to_owned()),
-            issuer: Some(self.end_entity().issuer().to_owned()),
+            issuer: Some(self.end_entity().issuer.clone()),
             attributes,
             expires_at: Some(self.valid_until().plus(1)),
             ..Identity::of(method, host)
@@ -152,11 +144,10 @@ impl Chain {
 
     /// Whether one of the proxies is limited; then all below it are.
     pub fn is_limited(&self) -> bool {
-        self.proxies().iter().any(|proxy| proxy.kind() == CertificateKind::Proxy(ProxyPolicy::Limited))
+        self.proxies().iter().any(|proxy| proxy.kind == CertificateKind::Proxy(ProxyPolicy::Limited))
     }
 
     /// The last second in which all of the peer's own certificates are valid.
-    #[must_use]
     pub fn valid_until(&self) -> UnixTime {
         let own = self.certificates.iter().take(self.end_entity + 1);
         own.map(Certificate::valid_until).min().unwrap_or_else(|| self.leaf().valid_until())
@@ -169,7 +160,7 @@ impl Chain {
     pub fn to_pem(&self) -> Result<Vec<u8>, ErrorStack> {
         let mut pem = Vec::new();
         for certificate in self.certificates.iter().take(self.end_entity + 1) {
-            pem.extend(certificate.x509().to_pem()?);
+            pem.extend(certificate.x509.to_pem()?);
         }
         Ok(pem)
     }
@@ -185,8 +176,7 @@ fn in_order(mut rest: Vec<Certificate>) -> Result<Vec<Certificate>, ChainError> 
         };
         rest.iter().any(is_child)
     };
-    let is_leaf =
-        |certificate: &Certificate| certificate.kind() != CertificateKind::Authority && !has_child(certificate);
+    let is_leaf = |certificate: &Certificate| certificate.kind != CertificateKind::Authority && !has_child(certificate);
     let mut next = rest.iter().position(is_leaf);
     let mut ordered: Vec<Certificate> = Vec::new();
     while let Some(at) = next {
@@ -194,7 +184,7 @@ fn in_order(mut rest: Vec<Certificate>) -> Result<Vec<Certificate>, ChainError> 
         next = rest.iter().position(|other| name::is_same(other.subject_name(), certificate.issuer_name()));
         ordered.push(certificate);
     }
-    if let Some(apart) = rest.iter().find(|certificate| certificate.kind() != CertificateKind::Authority) {
+    if let Some(apart) = rest.iter().find(|certificate| certificate.kind != CertificateKind::Authority) {
         return Err(ChainError::Apart { subject: apart.subject().to_owned() });
     }
     ordered.append(&mut rest);
@@ -205,7 +195,7 @@ fn in_order(mut rest: Vec<Certificate>) -> Result<Vec<Certificate>, ChainError> 
 fn check_proxies(certificates: &[Certificate]) -> Result<(), ChainError> {
     for proxy in certificates {
         let subject = || proxy.subject().to_owned();
-        match proxy.kind() {
+        match proxy.kind {
             CertificateKind::Authority | CertificateKind::EndEntity => continue,
             CertificateKind::LegacyProxy | CertificateKind::DraftProxy => {
                 return Err(ChainError::OldProxy { subject: subject() });
@@ -216,7 +206,7 @@ fn check_proxies(certificates: &[Certificate]) -> Result<(), ChainError> {
             CertificateKind::Proxy(ProxyPolicy::InheritAll | ProxyPolicy::Limited) => {}
         }
         if !name::is_one_common_name_below(proxy.subject_name(), proxy.issuer_name())? {
-            return Err(ChainError::ProxyName { subject: subject(), issuer: proxy.issuer().to_owned() });
+            return Err(ChainError::ProxyName { subject: subject(), issuer: proxy.issuer.clone() });
         }
     }
     Ok(())

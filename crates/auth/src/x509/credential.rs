@@ -13,7 +13,6 @@ const KEY_LEN_MAX: usize = 128 << 10;
 /// Why files were refused as a credential.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// The certificates cannot be used.
     #[error(transparent)]
     Chain(#[from] ChainError),
     #[error("no private key that can be read; a key with a pass phrase cannot be used")]
@@ -73,7 +72,6 @@ impl Credential {
     }
 
     /// Its expiry.
-    #[must_use]
     pub fn valid_until(&self) -> UnixTime {
         self.chain.valid_until()
     }

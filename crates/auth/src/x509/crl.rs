@@ -63,7 +63,7 @@ impl Crl {
 
     /// Whether `authority` made and signed the list.
     pub(crate) fn is_of(&self, authority: &Certificate) -> bool {
-        let may_sign_lists = || authority.x509().key_usage().is_none_or(|usage| usage.contains(X509KeyUsage::CRL_SIGN));
+        let may_sign_lists = || authority.x509.key_usage().is_none_or(|usage| usage.contains(X509KeyUsage::CRL_SIGN));
         let has_signed = || authority.public_key().is_ok_and(|key| self.crl.verify(&key).unwrap_or(false));
         self.names(authority) && may_sign_lists() && has_signed()
     }
@@ -75,7 +75,7 @@ impl Crl {
 
     /// Whether the list names the certificate, which its authority has signed.
     pub(crate) fn revokes(&self, certificate: &Certificate) -> bool {
-        matches!(self.crl.get_by_serial(certificate.x509().serial_number()), CrlStatus::Revoked(_))
+        matches!(self.crl.get_by_serial(certificate.x509.serial_number()), CrlStatus::Revoked(_))
     }
 }
 

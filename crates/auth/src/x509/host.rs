@@ -29,7 +29,7 @@ pub fn check_host(certificate: &Certificate, host: &str) -> Result<(), HostError
     let address = host.parse::<IpAddr>().ok();
     let mut names = Vec::new();
     let mut is_host = false;
-    match certificate.x509().subject_alt_names() {
+    match certificate.x509.subject_alt_names() {
         Some(alternatives) => {
             for alternative in &alternatives {
                 if let Some(name) = alternative.dnsname() {

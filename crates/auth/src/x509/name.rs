@@ -80,17 +80,10 @@ pub(crate) fn last_common_name(name: &X509NameRef) -> Option<&[u8]> {
     (last.object().nid() == Nid::COMMONNAME).then(|| last.data().as_slice())
 }
 
-/// The name of a certification authority's file without its suffix: eight hexadecimal digits of the canonical SHA-1 hash
-/// that OpenSSL has used since 1.0.
-pub(crate) fn hash_name(hash: u32) -> String {
-    format!("{hash:08x}")
-}
-
-/// See [`hash_name`]; made of the MD5 hash that older versions used. `None` where the library has no MD5.
-pub(crate) fn old_hash_name(name: &X509NameRef) -> Option<String> {
+/// The MD5 hash of a name, of which versions of OpenSSL before 1.0 made the names of files. `None` where the library has no MD5.
+pub(crate) fn old_hash(name: &X509NameRef) -> Option<u32> {
     let digest = hash(MessageDigest::md5(), &name.to_der().ok()?).ok()?;
-    let &bytes = digest.first_chunk()?;
-    Some(hash_name(u32::from_le_bytes(bytes)))
+    Some(u32::from_le_bytes(*digest.first_chunk()?))
 }
 
 /// Text in which the spellings that OpenSSL, Globus and Java give to one attribute are one: for comparing names that

@@ -47,13 +47,10 @@ pub enum ProxyError {
     NoCertificate,
     #[error("the delegated proxy is not for the key that was asked for")]
     OtherKey,
-    /// The peer answered with a certificate that cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// The peer answered with a certificate that does not continue its chain.
     #[error(transparent)]
     Chain(#[from] ChainError),
-    /// The proxy and its key do not make a credential.
     #[error(transparent)]
     Credential(#[from] CredentialError),
     #[error("the crypto library failed to make a proxy")]
@@ -144,12 +141,6 @@ impl ProxyRequest {
     }
 }
 
-impl std::fmt::Debug for ProxyRequest {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("ProxyRequest(key not shown)")
-    }
-}
-
 /// The credential of the proxy that stands below the leaf of `chain`.
 fn below(proxy: X509, chain: &Chain, key: PKey<Private>) -> Result<Credential, ProxyError> {
     let proxy = Certificate::from_x509(proxy)?;
@@ -169,7 +160,7 @@ fn sign<T: HasPublic>(
     now: UnixTime,
 ) -> Result<X509, ProxyError> {
     let issuer = credential.chain().leaf();
-    let (start, end) = (now.plus(-SKEW_S).max(issuer.valid_from()), end.min(credential.valid_until()));
+    let (start, end) = (now.plus(-SKEW_S).max(issuer.valid_from), end.min(credential.valid_until()));
     if end <= now {
         return Err(ProxyError::Ended { subject: issuer.subject().to_owned() });
     }

@@ -86,10 +86,7 @@ pub enum TrustError {
     #[error("the certificate of {subject} was not signed by {issuer}, as it says")]
     Signature { subject: String, issuer: String },
     #[error("the proxy {subject} stands deeper than the proxies above it allow")]
-    TooDeep {
-        /// The proxy that is too deep, or the one that forbids it.
-        subject: String,
-    },
+    TooDeep { subject: String },
     #[error("{subject} signed a certificate, and is no certification authority that may")]
     NoAuthority { subject: String },
     #[error("the key usage of the certificate of {subject} does not allow signatures")]
@@ -112,7 +109,6 @@ pub enum TrustError {
     AnotherPath { subject: String },
     #[error("the certificate of {subject} is refused: {reason}")]
     Other { subject: String, reason: &'static str },
-    /// A certificate on the way cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     #[error("the crypto library failed to verify a chain")]
@@ -129,11 +125,6 @@ pub struct TrustAnchors {
 }
 
 impl TrustAnchors {
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Trusts the authorities of PEM text, and returns how many they are.
     ///
     /// # Errors
@@ -143,7 +134,7 @@ impl TrustAnchors {
         let certificates = certificates.into_iter().map(Certificate::from_x509).collect::<Result<Vec<_>, _>>()?;
         let count = certificates.len();
         for certificate in certificates {
-            let known = self.authorities.entry(certificate.x509().subject_name_hash()).or_default();
+            let known = self.authorities.entry(certificate.x509.subject_name_hash()).or_default();
             if !known.contains(&certificate) {
                 known.push(certificate);
             }
@@ -224,10 +215,10 @@ impl TrustAnchors {
         let store = self.store(chain, now)?;
         let mut between = Stack::new()?;
         for certificate in chain.certificates().iter().skip(1) {
-            between.push(certificate.to_x509())?;
+            between.push(certificate.x509.clone())?;
         }
         let mut context = X509StoreContext::new()?;
-        let outcome = context.init(&store, chain.leaf().x509(), &between, |context| {
+        let outcome = context.init(&store, &chain.leaf().x509, &between, |context| {
             if context.verify_cert()? {
                 let path = context.chain().map(|path| path.iter().map(ToOwned::to_owned).collect::<Vec<_>>());
                 return Ok(Ok(path.unwrap_or_default()));
@@ -252,7 +243,7 @@ impl TrustAnchors {
         let mut store = X509StoreBuilder::new()?;
         store.set_param(&param)?;
         let own = chain.certificates().iter().skip(chain.proxies().len());
-        let mut names: Vec<_> = own.map(|certificate| (certificate.x509().issuer_name_hash(), 0_usize)).collect();
+        let mut names: Vec<_> = own.map(|certificate| (certificate.x509.issuer_name_hash(), 0_usize)).collect();
         let mut seen = Vec::new();
         while let Some((hash, depth)) = names.pop() {
             if seen.contains(&hash) || depth > CHAIN_CERTIFICATES_MAX {
@@ -260,8 +251,8 @@ impl TrustAnchors {
             }
             seen.push(hash);
             for authority in self.authorities.get(&hash).into_iter().flatten() {
-                names.push((authority.x509().issuer_name_hash(), depth + 1));
-                store.add_cert(authority.to_x509())?;
+                names.push((authority.x509.issuer_name_hash(), depth + 1));
+                store.add_cert(authority.x509.clone())?;
             }
         }
         Ok(store.build())
@@ -331,7 +322,7 @@ fn check_strength(path: &[Certificate]) -> Result<(), TrustError> {
             return weak("a short key");
         }
         let is_anchor = at + 1 == path.len();
-        let algorithm = certificate.x509().signature_algorithm().object().nid();
+        let algorithm = certificate.x509.signature_algorithm().object().nid();
         match algorithm.signature_algorithms().map(|parts| parts.digest) {
             Some(Nid::MD2 | Nid::MD4 | Nid::MD5 | Nid::MDC2) if !is_anchor => return weak("a signature with MD5"),
             Some(Nid::SHA1) if !is_anchor && !certificate.is_proxy() => return weak("a signature with SHA-1"),
@@ -343,10 +334,10 @@ fn check_strength(path: &[Certificate]) -> Result<(), TrustError> {
 
 /// The error for what was found at `certificate`.
 fn error_of(result: X509VerifyResult, certificate: &Certificate) -> TrustError {
-    let (subject, issuer) = (certificate.subject().to_owned(), certificate.issuer().to_owned());
+    let (subject, issuer) = (certificate.subject().to_owned(), certificate.issuer.clone());
     match result.as_raw() {
         EXPIRED => TrustError::Expired { subject, at: certificate.valid_until() },
-        NOT_YET_VALID => TrustError::NotYetValid { subject, from: certificate.valid_from() },
+        NOT_YET_VALID => TrustError::NotYetValid { subject, from: certificate.valid_from },
         UNABLE_TO_GET_ISSUER | UNABLE_TO_GET_ISSUER_LOCALLY | UNABLE_TO_VERIFY_LEAF if certificate.is_proxy() => {
             TrustError::ProxyLink { subject }
         }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic, its helpers too")]
 
 mod gsi_handshake;
+mod hostile_input;
 mod pki;
 mod rules;
 mod tokens;

@@ -202,7 +202,7 @@ fn chains_beyond_the_limits_are_refused() {
 }
 
 #[test]
-fn keys_that_must_not_sign_identify_nobody() {
+fn keys_that_must_not_sign_identify_no_client() {
     let authority = Authority::new("CA");
     let usage = || KeyUsage::new().critical().key_encipherment().build().unwrap();
     let person = authority.issue(Draft::of(&[("CN", "Jane")]).with(usage()));
@@ -284,7 +284,7 @@ fn lists_of_others_do_not_count() {
     let jane = authority.person("Jane");
     let forger = Authority { certificate: authority.certificate.clone(), key: pki::key(6) };
     let forged = forger.crl(&[&jane.certificates[0]], NOW.plus(-DAY), NOW.plus(DAY));
-    let mut anchors = TrustAnchors::new();
+    let mut anchors = TrustAnchors::default();
     anchors.add_crl(&forged).unwrap();
     anchors.add_authorities(&authority.certificate.to_pem().unwrap()).unwrap();
     assert!(matches!(anchors.add_crl(&forged), Err(CrlError::Signature)));

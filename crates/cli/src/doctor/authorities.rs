@@ -54,7 +54,7 @@ fn is_numbered(file: &Path, letter: &str) -> bool {
 }
 
 fn check_authority(file: &Path, subject: &Subject<'_>, findings: &mut Findings) {
-    let mut anchors = TrustAnchors::new();
+    let mut anchors = TrustAnchors::default();
     // Unreadable files are reported above.
     let Some(Ok(count)) = read(file).ok().map(|pem| anchors.add_authorities(&pem)) else { return };
     if count == 0 {
@@ -65,7 +65,7 @@ fn check_authority(file: &Path, subject: &Subject<'_>, findings: &mut Findings) 
             let found = format!("{} expired at {} UTC", authority.subject(), text::utc(authority.valid_until().0));
             findings.warn(AUTHORITY, file.display(), found, "update the CA package of your grid");
         }
-        let hash = format!("{:08x}", authority.x509().subject_name_hash());
+        let hash = format!("{:08x}", authority.x509.subject_name_hash());
         if file.file_stem().is_none_or(|stem| stem != hash.as_str()) {
             let found = format!("{} must be named {hash}.0: TLS does not find it", authority.subject());
             findings.warn(AUTHORITY, file.display(), found, "run openssl rehash on the directory");
@@ -94,7 +94,7 @@ fn check_lists(
     let lists: Vec<_> = files.iter().filter(|file| is_numbered(file, "r")).collect();
     let mut current = 0;
     for file in &lists {
-        let added = read(file).ok().map(|bytes| TrustAnchors::new().add_crl(&bytes));
+        let added = read(file).ok().map(|bytes| TrustAnchors::default().add_crl(&bytes));
         let Some(Ok(list)) = added else { continue };
         match list.next_at().filter(|next_at| *next_at < subject.now) {
             Some(next_at) => {

@@ -61,7 +61,7 @@ fn read_credential(certificate: &Path, key: &Path, findings: &mut Findings) -> O
 }
 
 fn check_time(place: &Path, credential: &Credential, renewal_s: i64, now: UnixTime, findings: &mut Findings) {
-    let begin = credential.chain().certificates().iter().map(|certificate| certificate.valid_from()).max();
+    let begin = credential.chain().certificates().iter().map(|certificate| certificate.valid_from).max();
     let (end, subject) = (credential.valid_until(), credential.chain().subject());
     let until = format!("of {subject}, until {} UTC", text::utc(end.0));
     if end < now {

@@ -122,7 +122,7 @@ impl ConnectionContext {
                 return self.refuse(stream_id, "credentials came before the answer to earlier ones");
             }
             (_, None) => return self.refuse(stream_id, "the security protocol is not known here"),
-            (Progress::Waiting(attempt), Some(protocol)) if attempt.protocol() == protocol => Ok(attempt),
+            (Progress::Waiting(attempt), Some(protocol)) if attempt.protocol == protocol => Ok(attempt),
             (unfinished, Some(protocol)) => {
                 // An abandoned handshake counts as a failure: it costs as much as a failed one.
                 pending.failures += u32::from(matches!(unfinished, Progress::Waiting(_)));
@@ -246,7 +246,7 @@ impl ConnectionContext {
 }
 
 async fn examine(attempt: Box<Attempt>, message: Vec<u8>) -> Step {
-    let protocol = attempt.protocol();
+    let protocol = attempt.protocol;
     // Nobody closes the semaphore: waiting cannot fail.
     let turn = EXAMINATIONS.acquire().await;
     let now = UnixTime(forebay_net::clock::now_unix());

@@ -232,10 +232,6 @@ mod tests {
         ] {
             assert_eq!(check_issuer_url(url, allows_plain_http).is_ok(), is_good, "{url}");
         }
-    }
-
-    #[test]
-    fn addresses_are_parsed() {
         let target = Target::parse("https://[2001:db8::1]/keys?x=1", false).unwrap();
         assert_eq!(target.endpoint, Endpoint::new("2001:db8::1", 443));
         assert_eq!((target.authority.as_str(), target.path.as_str()), ("[2001:db8::1]", "/keys?x=1"));

@@ -102,7 +102,7 @@ impl IssuerKeys {
         let now = unix_now();
         let due = {
             let lease = &self.state().lease;
-            lease.ends_at().into_iter().fold(lease.due(), UnixTime::min)
+            lease.ends_at.into_iter().fold(lease.due, UnixTime::min)
         };
         let pause = u64::try_from(due.seconds_since(now)).map_or(Duration::ZERO, Duration::from_secs);
         tokio::select! {
@@ -126,7 +126,7 @@ impl IssuerKeys {
         }
         let Some(kept) = self.kept.clone() else { return };
         let saved = tokio::task::spawn_blocking(move || {
-            kept.save(&fetched.json, now).map_err(|error| format!("{}: {error}", kept.path().display()))
+            kept.save(&fetched.json, now).map_err(|error| format!("{}: {error}", kept.path.display()))
         });
         // A hanging disk must not delay the next fetch.
         let error = match tokio::time::timeout(SAVE_TIME_MAX, saved).await {
@@ -143,8 +143,8 @@ impl IssuerKeys {
         let mut state = self.state();
         state.lease.handle_failed(now);
         state.rounds += 1;
-        let again_s = state.lease.due().seconds_since(now);
-        let ends_at = state.lease.ends_at();
+        let again_s = state.lease.due.seconds_since(now);
+        let ends_at = state.lease.ends_at;
         drop(state);
         match ends_at {
             Some(ends_at) => {
@@ -206,14 +206,14 @@ mod tests {
         };
         issuer.take(issuer.client.fetch().await.unwrap(), &set).await;
         issuer.state().lease = KeyLease::resumed(0, unix_now());
-        let all_told = async {
+        let all_reported = async {
             while counts.lock().len() < 3 {
                 changed.notified().await;
             }
         };
         tokio::select! {
             () = issuer.keep_current(set) => {}
-            () = all_told => {}
+            () = all_reported => {}
         }
         assert_eq!(*counts.lock(), [1, 0, 1]);
     }

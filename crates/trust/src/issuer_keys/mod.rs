@@ -33,7 +33,6 @@ pub struct IssuerDiscovery {
 
 impl IssuerDiscovery {
     /// The issuer `url`, with the CAs of the operating system.
-    #[must_use]
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),

@@ -20,7 +20,7 @@ const NAME_LEN_MAX: usize = 200;
 /// The file with the keys of one issuer.
 #[derive(Debug)]
 pub(super) struct SavedKeys {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     issuer: String,
 }
 
@@ -91,10 +91,6 @@ impl SavedKeys {
         file.sync_all()?;
         fs::rename(&staged, &self.path)
     }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 #[cfg(test)]
@@ -121,32 +117,28 @@ mod tests {
     }
 
     #[test]
-    fn keys_writable_by_other_users_are_ignored() {
+    fn exposed_foreign_and_damaged_keys_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let kept = SavedKeys::new(directory.path(), URL);
         kept.save(TokenIssuer::new(URL, "ES256").key_set().as_bytes(), UnixTime(5)).unwrap();
-        fs::set_permissions(kept.path(), fs::Permissions::from_mode(0o620)).unwrap();
+        fs::set_permissions(&kept.path, fs::Permissions::from_mode(0o620)).unwrap();
         assert!(matches!(kept.load(), Err(KeptError::Exposed { .. })));
-        fs::rename(kept.path(), directory.path().join("elsewhere")).unwrap();
-        std::os::unix::fs::symlink("elsewhere", kept.path()).unwrap();
+        fs::rename(&kept.path, directory.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &kept.path).unwrap();
         assert!(matches!(kept.load(), Err(KeptError::Exposed { .. })));
-    }
-
-    #[test]
-    fn keys_of_another_issuer_and_damaged_ones_are_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let (kept, other) = (SavedKeys::new(directory.path(), URL), SavedKeys::new(directory.path(), "https://other"));
-        assert_ne!(kept.path(), other.path());
+        assert_ne!(kept.path, other.path);
         other.save(TokenIssuer::new("https://other", "ES256").key_set().as_bytes(), UnixTime(5)).unwrap();
-        fs::rename(other.path(), kept.path()).unwrap();
+        fs::rename(&other.path, &kept.path).unwrap();
         assert!(matches!(kept.load(), Err(KeptError::Content { .. })));
-        fs::write(kept.path(), "{").unwrap();
+        fs::write(&kept.path, "{").unwrap();
         assert!(matches!(kept.load(), Err(KeptError::Content { .. })));
     }
 
     #[test]
     fn file_names_differ_between_issuers() {
-        let name = |issuer: &str| SavedKeys::new(Path::new("/"), issuer).path().to_owned();
+        let name = |issuer: &str| SavedKeys::new(Path::new("/"), issuer).path;
         assert_eq!(name("https://a.example/x"), Path::new("/a.example_2fx.keys"));
         assert_ne!(name("https://a/../b"), name("https://a/b"));
         assert!(name(&"x".repeat(4096)).as_os_str().len() < 255);

@@ -73,7 +73,6 @@ impl OriginCredentials {
     }
 
     /// No credentials for any origin.
-    #[must_use]
     pub fn none(user: &str) -> Self {
         let no_credentials = Arc::new(Credentials::anonymous(user));
         let trust = TrustRules::default();
@@ -87,13 +86,11 @@ impl OriginCredentials {
     }
 
     /// Whether some rule uses the credentials of clients.
-    #[must_use]
     pub fn use_those_of_clients(&self) -> bool {
         self.keeps_those_of_clients || self.rules.iter().any(|held| held.rule.proof == OriginProof::OfClient)
     }
 
     /// Credentials for origins from a client's token or delegated proxy; `None` without either.
-    #[must_use]
     pub fn of_client(&self, proxy: Option<Arc<Credential>>, token: Option<Token>) -> Option<Arc<Credentials>> {
         if !self.use_those_of_clients() {
             return None;
@@ -126,7 +123,7 @@ impl OriginCredentials {
     }
 
     fn gsi_settings(&self, credential: &Arc<Credential>, rule: Option<&CredentialRule>) -> Arc<GsiClientSettings> {
-        let no_credentials = || Arc::new(TrustAnchors::new());
+        let no_credentials = || Arc::new(TrustAnchors::default());
         let anchors =
             self.authorities.as_ref().map_or_else(no_credentials, |watched| Arc::clone(&watched.get().anchors));
         let settings = GsiClientSettings::new(Arc::clone(credential), anchors, self.trust);

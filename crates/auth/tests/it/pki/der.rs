@@ -60,7 +60,7 @@ pub(crate) fn generalized_time(time: UnixTime) -> Vec<u8> {
     element(0x18, format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z").as_bytes())
 }
 
-/// What is to be signed, with an algorithm and a signature behind it.
+/// A signed structure: its content, an algorithm and a signature.
 pub(crate) fn signed(to_be_signed: &[u8], key: &PKey<Private>) -> Vec<u8> {
     let mut signer = Signer::new(MessageDigest::sha256(), key).unwrap();
     let signature = signer.sign_oneshot_to_vec(to_be_signed).unwrap();

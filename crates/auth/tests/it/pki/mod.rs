@@ -134,13 +134,13 @@ impl Authority {
 
     /// Anchors that trust this authority only.
     pub(crate) fn anchors(&self) -> TrustAnchors {
-        let mut anchors = TrustAnchors::new();
+        let mut anchors = TrustAnchors::default();
         anchors.add_authorities(&self.certificate.to_pem().unwrap()).unwrap();
         anchors
     }
 }
 
-/// Somebody with a certificate, or a proxy of somebody.
+/// A holder of a certificate or of a proxy.
 #[derive(Clone)]
 pub(crate) struct Holder {
     pub(crate) certificates: Vec<X509>,
