@@ -4,17 +4,16 @@
 //! makes single calls (`route`), over sessions that the whole process shares ([`Pool`], `session`). An open file (`file`)
 //! reads by rounds of pipelined requests and opens itself again when a session is lost.
 
-mod base;
 mod file;
 mod list;
+mod options;
+mod refusal;
 mod root_origin;
 mod route;
 mod servers;
 mod session;
 
-pub use base::{
-    options::{Options, PoolOptions},
-    refusal::refusal_kind,
-};
+pub use options::{Options, PoolOptions};
+pub use refusal::refusal_kind;
 pub use root_origin::RootOrigin;
 pub use session::{ping::ping, pool::Pool};

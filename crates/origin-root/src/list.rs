@@ -6,7 +6,7 @@ use crate::{
         call::{CallLimits, protocol},
         redirect::reachable,
     },
-    servers::{Servers, attempts::RetryBudget},
+    servers::Servers,
 };
 use forebay_origin::{ListDetail, OriginError, OriginPath, RefusalKind};
 use forebay_proto::{
@@ -36,7 +36,6 @@ pub(crate) async fn list(
 ) -> Result<Vec<DirEntry>, OriginError> {
     let router = &servers.router;
     let limits = CallLimits::from_now(&router.options);
-    let budget = RetryBudget { attempts: router.options.attempts, deadline: limits.deadline };
     if let Some(manager) = servers.manager(path, limits).await {
         match list_cluster(router, &manager, path, detail, limits).await {
             // It may still list the directory itself.
@@ -45,7 +44,7 @@ pub(crate) async fn list(
         }
     }
     let question = Question::List(options(detail));
-    let (arrival, _) = servers.ask(path, question, servers.attempts(0, budget), limits).await?;
+    let (arrival, _) = servers.ask(path, question, servers.attempts_of_request(limits), limits).await?;
     entries(router, path, detail, arrival, limits).await
 }
 
@@ -122,7 +121,7 @@ async fn locate(
     while let Some(manager) = managers.pop_front() {
         let asked = router.ask(&manager, path, Question::Locate, limits).await;
         let Arrival { body, connection, .. } = asked.map_err(|Failure { error, .. }| error)?;
-        let locations = Location::parse_all(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
+        let locations = Location::parse_all(&body).map_err(|error| protocol(&connection, error))?;
         for Location { kind, endpoint, .. } in locations {
             let endpoint = reachable(&endpoint);
             // Managers may name one another: each is asked once. The limit bounds the work that a wrong answer can
@@ -150,7 +149,7 @@ async fn entries(
     let mut entries = Vec::new();
     let mut decoder = DirlistDecoder::new();
     let decoded = decoder.handle_frame(&body, &mut entries).and_then(|()| decoder.finish(&mut entries));
-    decoded.map_err(|error| protocol(&connection, &error.to_string()))?;
+    decoded.map_err(|error| protocol(&connection, error))?;
     if detail == ListDetail::Names || entries.iter().all(|entry| entry.stat.is_some()) {
         return Ok(entries);
     }
@@ -179,9 +178,6 @@ async fn entries(
 }
 
 /// The results of some tasks, at most [`CONCURRENT_MAX`] of which run at once, in the order of the tasks.
-///
-/// # Errors
-/// The first one of any task; the other tasks are aborted.
 async fn concurrently<T, F>(tasks: impl Iterator<Item = F>) -> Result<Vec<T>, OriginError>
 where
     T: Send + 'static,

@@ -1,14 +1,14 @@
 //! Implements the trait of origins for `root://` servers.
 
 use crate::{
-    base::options::Options,
     file::RootFile,
     list::list,
+    options::Options,
     route::{
         Arrival, Question, Router,
         call::{CallLimits, protocol},
     },
-    servers::{Servers, attempts::RetryBudget},
+    servers::Servers,
     session::pool::Pool,
 };
 use forebay_origin::{BoxFuture, Checksum, ListDetail, Origin, OriginError, OriginFile, OriginPath, RefusalKind};
@@ -35,16 +35,14 @@ impl RootOrigin {
         assert!(!servers.is_empty(), "an origin has at least one server");
         let label = servers.first().map(ToString::to_string).unwrap_or_default();
         let metrics = servers.first().map(|first| metrics.origin(&first.clone().into())).unwrap_or_default();
-        let router = Router { pool, options: Arc::new(options), metrics, home: servers.as_slice().into() };
-        Self { servers: Servers::new(servers, router), label }
+        let router = Router { pool, options: Arc::new(options), metrics, home: servers.into() };
+        Self { servers: Servers { router }, label }
     }
 
     async fn ask(&self, path: &OriginPath, question: Question<'_>) -> Result<Arrival, OriginError> {
-        let options = &self.servers.router.options;
-        let limits = CallLimits::from_now(options);
-        let budget = RetryBudget { attempts: options.attempts, deadline: limits.deadline };
-        let (arrival, _) = self.servers.ask(path, question, self.servers.attempts(0, budget), limits).await?;
-        Ok(arrival)
+        let limits = CallLimits::from_now(&self.servers.router.options);
+        let attempts = self.servers.attempts_of_request(limits);
+        self.servers.ask(path, question, attempts, limits).await.map(|(arrival, _)| arrival)
     }
 
     /// Asks the data server of a redirector that has refused the question itself: some redirectors answer questions about files
@@ -88,7 +86,7 @@ impl Origin for RootOrigin {
     fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
         Box::pin(async move {
             let Arrival { body, connection, .. } = self.ask(path, Question::Stat).await?;
-            response::parse_stat(&body).map_err(|error| protocol(&connection, &error.to_string()))
+            response::parse_stat(&body).map_err(|error| protocol(&connection, error))
         })
     }
 
@@ -115,7 +113,7 @@ impl Origin for RootOrigin {
                 answered => answered?,
             };
             let response::Checksum { algorithm: told, value } =
-                response::Checksum::parse(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
+                response::Checksum::parse(&body).map_err(|error| protocol(&connection, error))?;
             // A value of another algorithm must not pass for the requested one.
             if algorithm.is_some_and(|wanted| !wanted.eq_ignore_ascii_case(&told)) {
                 return Err(protocol(&connection, "a checksum of another algorithm than requested"));

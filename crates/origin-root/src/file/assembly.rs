@@ -56,9 +56,6 @@ impl Assembly {
     }
 
     /// Takes bytes of a part and delivers all bytes that are next in their job.
-    ///
-    /// # Errors
-    /// [`Misplaced`] when they leave a gap or are more than the part has.
     pub(crate) fn take(&mut self, number: usize, offset: u64, chunk: Chunk, jobs: &mut [Job]) -> Result<(), Misplaced> {
         let part = self.parts.get_mut(number).ok_or(Misplaced)?;
         let len = u64::try_from(chunk.bytes.len()).map_err(|_| Misplaced)?;

@@ -9,10 +9,7 @@ mod repair;
 mod round;
 mod state;
 
-use crate::{
-    route::call::CallLimits,
-    servers::{Servers, attempts::RetryBudget},
-};
+use crate::{route::call::CallLimits, servers::Servers};
 use forebay_origin::{Chunks, FileIdentity, OriginError, OriginFile, OriginPath};
 use forebay_types::ByteRange;
 use job::Job;
@@ -28,14 +25,9 @@ pub(crate) struct RootFile {
 
 impl RootFile {
     /// Opens `path` at one of `servers`.
-    ///
-    /// # Errors
-    /// As [`OpenHandle::open`].
     pub(crate) async fn open(servers: &Servers, path: &OriginPath) -> Result<Self, OriginError> {
-        let options = &servers.router.options;
-        let limits = CallLimits::from_now(options);
-        let budget = RetryBudget { attempts: options.attempts, deadline: limits.deadline };
-        let opened = OpenHandle::open(servers, path, servers.attempts(0, budget), limits).await?;
+        let limits = CallLimits::from_now(&servers.router.options);
+        let opened = OpenHandle::open(servers, path, servers.attempts_of_request(limits), limits).await?;
         let state = FileState::new(servers.clone(), path.clone(), opened);
         Ok(Self { state: Arc::new(state) })
     }

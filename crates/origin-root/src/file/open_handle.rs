@@ -42,7 +42,7 @@ impl OpenHandle {
         let question = Question::Open { refresh: false };
         let (arrival, server_index) = servers.ask(path, question, attempts, limits).await?;
         let Arrival { body, connection, is_behind_redirector } = arrival;
-        let reply = OpenReply::parse(&body).map_err(|error| protocol(&connection, &error.to_string()))?;
+        let reply = OpenReply::parse(&body).map_err(|error| protocol(&connection, error))?;
         // Made before the stat is known: if that fails, dropping it closes the file at the server.
         let mut opened = Self {
             identity: FileIdentity {
@@ -61,9 +61,7 @@ impl OpenHandle {
             None => {
                 let request = Request::Stat(Stat { target: Target::Handle(reply.handle), vfs: false });
                 match call(&opened.connection, &request, "asking for a stat", limits).await? {
-                    Answer::Body(body) => {
-                        parse_stat(&body).map_err(|error| protocol(&opened.connection, &error.to_string()))?
-                    }
+                    Answer::Body(body) => parse_stat(&body).map_err(|error| protocol(&opened.connection, error))?,
                     // A handle is valid at this server only, so a redirect leads nowhere.
                     Answer::Redirect(_) => {
                         let reason = "an open file was redirected".to_owned();

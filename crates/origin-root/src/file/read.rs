@@ -9,7 +9,7 @@ use super::{
     state::{Bad, FileState},
 };
 use crate::{
-    base::options::Options,
+    options::Options,
     route::call::{Answer, CallLimits, call},
     session::connection::{Connection, VectorLimits},
 };
@@ -20,7 +20,10 @@ use forebay_proto::{
     request::Query,
     response::ConfigValues,
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 use tokio::time::{Instant, sleep};
 
 /// A read of some ranges under way.
@@ -113,12 +116,12 @@ impl Reading {
 
 async fn run_round(file: &FileState, opened: &OpenHandle, options: &Options, jobs: &mut [Job]) {
     let connection = &opened.connection;
-    let ability = if options.page_reads && connection.does_page_reads() {
+    let ability = if options.page_reads && connection.page_reads.load(Relaxed) {
         Ability::Pages
-    } else if is_scattered(jobs) && connection.does_vector_reads() {
+    } else if is_scattered(jobs) && connection.vector_reads.load(Relaxed) {
         // Limits are requested once per session, and only when a read needs them.
         let limits = CallLimits::from_now(options);
-        Ability::Vectors(*connection.vector_limits().get_or_init(|| ask_vector_limits(connection, limits)).await)
+        Ability::Vectors(*connection.vector_limits.get_or_init(|| ask_vector_limits(connection, limits)).await)
     } else {
         Ability::Ranges
     };

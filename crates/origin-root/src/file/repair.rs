@@ -2,12 +2,9 @@
 
 use super::open_handle::OpenHandle;
 use crate::{
-    base::options::Options,
-    route::call::{lost, protocol, refused, timed_out},
-    session::{
-        connection::{Connection, Message, Submission},
-        pending::{Event, Sink, Ticket},
-    },
+    options::Options,
+    route::call::{Call, lost, protocol, refused, timed_out},
+    session::pending::{Event, Sink},
 };
 use bytes::BytesMut;
 use forebay_origin::OriginError;
@@ -17,7 +14,7 @@ use forebay_proto::{
     request::PageRead,
 };
 use forebay_types::ByteRange;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::time::timeout;
 
 const DOING: &str = "asking again for a damaged page";
 
@@ -69,19 +66,10 @@ async fn read_page(opened: &OpenHandle, range: ByteRange, page: &mut BytesMut) -
     let connection = &opened.connection;
     let len = u32::try_from(range.len()).map_err(|_| protocol(connection, "a page of impossible length"))?;
     let request = PageRead { handle: opened.handle, offset: range.start(), len, path_id: 0, retry: true };
-    let (sender, mut events) = mpsc::unbounded_channel();
-    let submission = Submission {
-        tag: 0,
-        sink: Sink::Pages { next: range.start(), remaining: range.len() },
-        message: Message::Request(Request::PageRead(request)),
-    };
-    let tickets =
-        connection.submit(vec![submission], &sender).await.map_err(|reason| lost(connection, DOING, reason))?;
-    // The time limit of the caller drops this future: the answer must be abandoned then.
-    let _owed = Owed { connection, tickets };
-    // Only the session may keep a sender, so that `recv` ends when the session drops the request.
-    drop(sender);
-    while let Some((_, event)) = events.recv().await {
+    let sink = Sink::Pages { next: range.start(), remaining: range.len() };
+    // The time limit of the caller drops this future, which gives the answer up.
+    let mut call = Call::send(connection, &Request::PageRead(request), sink, DOING).await?;
+    while let Some((_, event)) = call.events.recv().await {
         match event {
             Event::Data { bytes, bad_pages, .. } => {
                 if let Some(&offset) = bad_pages.first() {
@@ -109,18 +97,6 @@ async fn read_page(opened: &OpenHandle, range: ByteRange, page: &mut BytesMut) -
         }
     }
     Err(lost(connection, DOING, "the connection was given up".to_owned()))
-}
-
-/// Gives answers up when it is dropped; those that have come are not affected.
-struct Owed<'a> {
-    connection: &'a Connection,
-    tickets: Vec<Ticket>,
-}
-
-impl Drop for Owed<'_> {
-    fn drop(&mut self) {
-        self.tickets.iter().for_each(|&ticket| self.connection.abandon(ticket));
-    }
 }
 
 fn to_u64(len: usize) -> u64 {

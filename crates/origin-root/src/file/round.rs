@@ -9,7 +9,7 @@ use super::{
     state::FileState,
 };
 use crate::{
-    base::options::Options,
+    options::Options,
     route::call::{lost, pause, protocol, refused, timed_out},
     session::{
         buffers,
@@ -27,6 +27,7 @@ use forebay_types::ByteRange;
 use std::{
     collections::{HashMap, VecDeque},
     pin::pin,
+    sync::atomic::Ordering::Relaxed,
 };
 use tokio::{
     sync::mpsc::{self, UnboundedReceiver},
@@ -293,7 +294,7 @@ impl<'a> Round<'a> {
                 // Redirects during reads were not offered at login. As after a lost session, the file is opened again.
                 lost(connection, DOING, "it redirects an open file".to_owned())
             }
-            Event::Reply { status, .. } => protocol(connection, &format!("an answer of status {status} to a read")),
+            Event::Reply { status, .. } => protocol(connection, format!("an answer of status {status} to a read")),
         };
         self.fail(&planned, &error);
     }
@@ -323,8 +324,8 @@ impl<'a> Round<'a> {
         let is_unknown = matches!(error.refusal(), Some(RefusalKind::Unsupported | RefusalKind::InvalidRequest));
         match planned.form {
             // For the rest of the session: otherwise each read would cost a refused request.
-            Form::Pages if is_unknown => self.opened.connection.forget_page_reads(),
-            Form::Vector if is_unknown => self.opened.connection.forget_vector_reads(),
+            Form::Pages if is_unknown => self.opened.connection.page_reads.store(false, Relaxed),
+            Form::Vector if is_unknown => self.opened.connection.vector_reads.store(false, Relaxed),
             // A single bad element fails a vector read as a whole.
             Form::Vector => {}
             Form::Pages | Form::Range => return false,

@@ -3,7 +3,7 @@
 use super::open_handle::OpenHandle;
 use crate::{
     route::{Failure, call::CallLimits},
-    servers::{Servers, attempts::RetryBudget},
+    servers::Servers,
 };
 use forebay_origin::{FileIdentity, OriginError, OriginPath, SharedValue};
 use std::sync::{
@@ -90,8 +90,7 @@ impl FileState {
     async fn open_again(&self, elsewhere: Option<OriginError>, deadline: Instant) -> Result<OpenHandle, OriginError> {
         let options = &self.servers.router.options;
         let current = self.current();
-        let budget = RetryBudget { attempts: options.read_attempts, deadline };
-        let mut attempts = self.servers.attempts(current.server_index, budget);
+        let mut attempts = self.servers.attempts(current.server_index, options.read_attempts, deadline);
         if let Some(error) = elsewhere {
             // The redirector is given the failed server as tried, so that it names another one.
             let behind_redirector = current.is_behind_redirector.then(|| current.connection.endpoint().clone());

@@ -1,7 +1,8 @@
 //! One request and its answer, through waits and deferred answers, within a deadline.
 
 use crate::{
-    base::{options::Options, refusal::refusal_kind},
+    options::Options,
+    refusal::refusal_kind,
     session::{
         connection::{Connection, Message, Submission},
         pending::{Event, Sink, Ticket},
@@ -71,7 +72,9 @@ pub(crate) async fn call(
             return Err(timed_out(connection, doing, limits.total));
         }
         // Sending waits while the session has as many outstanding requests as it may.
-        let sent = timeout_at(limits.deadline, Call::send(connection, request, doing)).await;
+        let opens = matches!(request, Request::Open(_));
+        let sink = if opens { Sink::Opened } else { Sink::Reply { len_max: ANSWER_LEN_MAX } };
+        let sent = timeout_at(limits.deadline, Call::send(connection, request, sink, doing)).await;
         let call = sent.map_err(|_| timed_out(connection, doing, limits.total))??;
         match call.answer(limits).await? {
             Outcome::Answer(answer) => return Ok(answer),
@@ -92,24 +95,26 @@ enum Outcome {
     AskAgain(Duration),
 }
 
-struct Call<'a> {
-    connection: &'a Arc<Connection>,
+/// A request whose answer is owed. Dropping it gives the answer up.
+pub(crate) struct Call<'a> {
+    connection: &'a Connection,
     doing: &'static str,
     opens: bool,
     ticket: Ticket,
-    events: UnboundedReceiver<(usize, Event)>,
+    pub(crate) events: UnboundedReceiver<(usize, Event)>,
     is_answered: bool,
 }
 
 impl<'a> Call<'a> {
-    async fn send(
-        connection: &'a Arc<Connection>,
+    pub(crate) async fn send(
+        connection: &'a Connection,
         request: &Request<'_>,
+        sink: Sink,
         doing: &'static str,
     ) -> Result<Self, OriginError> {
+        // Only the session keeps a sender, so that `events` ends when the session drops the request.
         let (sender, events) = mpsc::unbounded_channel();
-        let opens = matches!(request, Request::Open(_));
-        let sink = if opens { Sink::Opened } else { Sink::Reply { len_max: ANSWER_LEN_MAX } };
+        let opens = sink == Sink::Opened;
         let submission = Submission { tag: 0, sink, message: Message::Request(*request) };
         let tickets = connection.submit(vec![submission], &sender).await;
         let ticket =
@@ -145,7 +150,7 @@ impl<'a> Call<'a> {
                 Status::WAIT => return Ok(Outcome::AskAgain(pause(self.connection, &body)?)),
                 // The server has announced a later answer: from here on only the deadline counts.
                 Status::WAITRESP => silent_since = None,
-                _ => return Err(protocol(self.connection, &format!("an answer of status {status}"))),
+                _ => return Err(protocol(self.connection, format!("an answer of status {status}"))),
             }
         }
     }
@@ -203,7 +208,7 @@ impl Drop for Call<'_> {
 /// The pause that a `wait` demands; at least 50 ms, so that a server that says 0 is not asked in a tight loop.
 pub(crate) fn pause(connection: &Connection, body: &[u8]) -> Result<Duration, OriginError> {
     const PAUSE_MIN: Duration = Duration::from_millis(50);
-    let wait = Wait::parse(body).map_err(|error| protocol(connection, &error.to_string()))?;
+    let wait = Wait::parse(body).map_err(|error| protocol(connection, error))?;
     Ok(Duration::from_secs(u64::from(wait.seconds)).max(PAUSE_MIN))
 }
 
@@ -214,7 +219,7 @@ pub(crate) fn refused(connection: &Connection, body: &[u8]) -> OriginError {
             let text = if text.is_empty() { code.to_string() } else { text };
             OriginError::Refused { endpoint: connection.endpoint().clone(), kind: refusal_kind(code), text }
         }
-        Err(error) => protocol(connection, &error.to_string()),
+        Err(error) => protocol(connection, error),
     }
 }
 
@@ -226,8 +231,8 @@ pub(crate) fn timed_out(connection: &Connection, doing: &'static str, limit: Dur
     OriginError::TimedOut { endpoint: connection.endpoint().clone(), doing, seconds: seconds(limit) }
 }
 
-pub(crate) fn protocol(connection: &Connection, what: &str) -> OriginError {
-    OriginError::Protocol { endpoint: connection.endpoint().clone(), what: what.to_owned() }
+pub(crate) fn protocol(connection: &Connection, what: impl ToString) -> OriginError {
+    OriginError::Protocol { endpoint: connection.endpoint().clone(), what: what.to_string() }
 }
 
 /// A time limit in whole seconds, at least 1.

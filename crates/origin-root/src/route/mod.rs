@@ -4,7 +4,7 @@ pub(crate) mod call;
 pub(crate) mod redirect;
 
 use crate::{
-    base::options::Options,
+    options::Options,
     session::{connection::Connection, pool::Pool},
 };
 use bytes::Bytes;
@@ -62,7 +62,7 @@ pub(crate) struct Router {
     pub(crate) pool: Arc<Pool>,
     pub(crate) options: Arc<Options>,
     pub(crate) metrics: OriginMetrics,
-    /// The servers of the origin's list.
+    /// The servers of the origin's list, at least one.
     pub(crate) home: Arc<[Endpoint]>,
 }
 
@@ -73,9 +73,6 @@ impl Router {
     }
 
     /// Asks `first` and follows its redirects.
-    ///
-    /// # Errors
-    /// The failure of the server that failed, and whether a redirector had named it.
     pub(crate) async fn ask(
         &self,
         first: &Endpoint,
@@ -102,7 +99,7 @@ impl Router {
             let connection = connecting.await.map_err(fail)?;
             self.metrics.add_request(question.kind());
             // Sent with each request: servers check the token of a login only once.
-            let argument = match connection.token_to_send(&credentials) {
+            let argument = match credentials.token_for(connection.facts.is_tls, connection.facts.is_loopback) {
                 Some(token) => question.argument(&with_token(&hop.path, token)),
                 None => question.argument(&hop.path),
             };
@@ -111,9 +108,8 @@ impl Router {
                 Answer::Body(body) => return Ok(Arrival { body, connection, is_behind_redirector }),
                 Answer::Redirect(body) => body,
             };
-            let redirect =
-                Redirect::parse(&redirect).map_err(|error| fail(protocol(&connection, &error.to_string())))?;
-            let next = hop.follow(redirect).map_err(|what| fail(protocol(&connection, &what)))?;
+            let redirect = Redirect::parse(&redirect).map_err(|error| fail(protocol(&connection, error)))?;
+            let next = hop.follow(redirect).map_err(|what| fail(protocol(&connection, what)))?;
             // The same server with other opaque data is not a loop: doors put one-time ids there.
             let is_limit = visited.len() >= usize::try_from(self.options.redirect_limit).unwrap_or(usize::MAX);
             if is_limit || next == hop || visited.contains(&next) {
@@ -121,7 +117,7 @@ impl Router {
                 return Err(fail(OriginError::RedirectLoop { endpoint: first.clone(), limit }));
             }
             // A data server may redirect too, but knows no other server to ask when the next one fails.
-            is_behind_redirector |= connection.facts().is_manager;
+            is_behind_redirector |= connection.facts.is_manager;
             visited.push(std::mem::replace(&mut hop, next));
         }
     }

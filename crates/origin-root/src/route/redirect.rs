@@ -22,9 +22,6 @@ impl Hop {
     ///
     /// The path of a URL replaces the path, a host alone keeps it. Opaque data is merged: a key that the redirect
     /// names replaces the request's, the others stay.
-    ///
-    /// # Errors
-    /// A sentence about the origin.
     pub(crate) fn follow(&self, redirect: Redirect) -> Result<Self, String> {
         match redirect.target {
             RedirectTarget::Host { endpoint, cgi, token } => {

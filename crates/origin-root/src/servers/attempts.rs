@@ -1,7 +1,7 @@
 //! Which server to ask next after a failure, and when; which failures are final.
 
 use crate::{
-    base::options::Options,
+    options::Options,
     route::{Failure, redirect::merge_cgi},
     session::circuit::Circuit,
 };
@@ -16,22 +16,16 @@ const TRIED_MAX: usize = 16;
 /// Attempts of one operation at most, however long the list of servers is and whatever redirectors answer.
 const ATTEMPTS_MAX: u32 = 64;
 
-/// How many attempts an operation has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RetryBudget {
-    /// Each server is asked at least once.
-    pub(crate) attempts: u32,
-    /// No attempt begins later.
-    pub(crate) deadline: Instant,
-}
-
 /// The attempts of one operation over a list of interchangeable servers.
 #[derive(Debug)]
 pub(crate) struct Attempts<'a> {
     servers: &'a [Endpoint],
     circuit: &'a Circuit,
     options: &'a Options,
-    budget: RetryBudget,
+    /// How many there are; each server is asked at least once.
+    count: u32,
+    /// No attempt begins later.
+    deadline: Instant,
     current: usize,
     failures: u32,
     /// Failures since the first server was last asked again.
@@ -47,13 +41,15 @@ impl<'a> Attempts<'a> {
         preferred: usize,
         circuit: &'a Circuit,
         options: &'a Options,
-        budget: RetryBudget,
+        count: u32,
+        deadline: Instant,
     ) -> Self {
         let mut attempts = Self {
             servers,
             circuit,
             options,
-            budget,
+            count,
+            deadline,
             current: preferred,
             failures: 0,
             in_round: 0,
@@ -97,13 +93,10 @@ impl<'a> Attempts<'a> {
     }
 
     /// Notes a failure; returns the pause before the next attempt.
-    ///
-    /// # Errors
-    /// See [`Attempts::after`].
     pub(crate) fn plan(&mut self, Failure { error, behind_redirector }: Failure) -> Result<Duration, OriginError> {
         self.failures += 1;
         // A list longer than the number of attempts must not leave servers unasked.
-        let attempts = self.budget.attempts.max(u32::try_from(self.servers.len()).unwrap_or(ATTEMPTS_MAX));
+        let attempts = self.count.max(u32::try_from(self.servers.len()).unwrap_or(ATTEMPTS_MAX));
         if self.failures >= attempts.min(ATTEMPTS_MAX) {
             return Err(error);
         }
@@ -126,7 +119,7 @@ impl<'a> Attempts<'a> {
             }
         }
         let pause = self.next_server();
-        if Instant::now() + pause >= self.budget.deadline { Err(error) } else { Ok(pause) }
+        if Instant::now() + pause >= self.deadline { Err(error) } else { Ok(pause) }
     }
 
     /// Begins with another server than one that is known to have failed.
@@ -211,8 +204,11 @@ mod tests {
         }
 
         fn attempts(&self, attempts: u32) -> Attempts<'_> {
-            let budget = RetryBudget { attempts, deadline: Instant::now() + Duration::from_secs(600) };
-            Attempts::new(&self.servers, 0, &self.circuit, &self.options, budget)
+            self.attempts_within(attempts, Duration::from_secs(600))
+        }
+
+        fn attempts_within(&self, count: u32, time: Duration) -> Attempts<'_> {
+            Attempts::new(&self.servers, 0, &self.circuit, &self.options, count, Instant::now() + time)
         }
     }
 
@@ -282,9 +278,7 @@ mod tests {
     #[test]
     fn no_attempt_begins_after_the_deadline() {
         let case = Case::new(1);
-        let budget = RetryBudget { attempts: 5, deadline: Instant::now() + Duration::from_millis(100) };
-        let mut attempts = Attempts::new(&case.servers, 0, &case.circuit, &case.options, budget);
-        assert!(attempts.plan(failure(RefusalKind::Busy)).is_err());
+        assert!(case.attempts_within(5, Duration::from_millis(100)).plan(failure(RefusalKind::Busy)).is_err());
     }
 
     #[test]

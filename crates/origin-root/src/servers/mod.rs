@@ -3,51 +3,48 @@
 pub(crate) mod attempts;
 
 use crate::route::{Arrival, Question, Router, call::CallLimits};
-use attempts::{Attempts, RetryBudget};
+use attempts::Attempts;
 use forebay_origin::{OriginError, OriginPath};
 use forebay_types::Endpoint;
-use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The servers of one origin. Cheap to clone.
+/// The servers of one origin: those that its router calls home, at least one. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
-    list: Arc<[Endpoint]>,
     pub(crate) router: Router,
 }
 
 impl Servers {
-    /// # Panics
-    /// When the list is empty.
-    pub(crate) fn new(list: Vec<Endpoint>, router: Router) -> Self {
-        assert!(!list.is_empty(), "an origin has at least one server");
-        Self { list: list.into(), router }
-    }
-
     pub(crate) fn first(&self) -> &Endpoint {
-        self.list.first().expect("the list is not empty, as `new` has asserted")
+        self.router.home.first().expect("`RootOrigin::new` has asserted that there is one")
     }
 
     pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.list.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.router.home.len()).unwrap_or(u32::MAX)
     }
 
-    /// Attempts over all servers, beginning with the one at `preferred`.
-    pub(crate) fn attempts(&self, preferred: usize, budget: RetryBudget) -> Attempts<'_> {
-        Attempts::new(&self.list, preferred, self.router.pool.circuit(), &self.router.options, budget)
+    /// Up to `count` attempts over all servers, beginning with the one at `preferred`.
+    pub(crate) fn attempts(&self, preferred: usize, count: u32, deadline: Instant) -> Attempts<'_> {
+        let Router { pool, options, home, .. } = &self.router;
+        Attempts::new(home, preferred, &pool.circuit, options, count, deadline)
+    }
+
+    /// Attempts of a request on a path, beginning with the first server.
+    pub(crate) fn attempts_of_request(&self, limits: CallLimits) -> Attempts<'_> {
+        self.attempts(0, self.router.options.attempts, limits.deadline)
     }
 
     /// The first server of the list that can be reached, if it is a redirector.
     pub(crate) async fn manager(&self, path: &OriginPath, limits: CallLimits) -> Option<Endpoint> {
-        let (circuit, now) = (self.router.pool.circuit(), Instant::now());
-        let (alive, dead): (Vec<_>, Vec<_>) = self.list.iter().partition(|server| !circuit.is_open(server, now));
+        let (circuit, now) = (&self.router.pool.circuit, Instant::now());
+        let (alive, dead): (Vec<_>, Vec<_>) = self.router.home.iter().partition(|server| !circuit.is_open(server, now));
         // Servers that could not be reached lately come last: each may cost a whole connect timeout.
         for server in alive.into_iter().chain(dead) {
             let credentials = self.router.credentials(server, &path.delegation);
             let connection =
                 self.router.pool.connection(server, self.router.options.tls, &credentials, limits.deadline);
             if let Ok(connection) = connection.await {
-                return connection.facts().is_manager.then(|| server.clone());
+                return connection.facts.is_manager.then(|| server.clone());
             }
         }
         // Not an error yet: the caller asks all servers again, with retries, and reports their failure.
@@ -66,7 +63,7 @@ impl Servers {
         limits: CallLimits,
     ) -> Result<(Arrival, usize), OriginError> {
         loop {
-            let server = self.list.get(attempts.index()).unwrap_or_else(|| self.first());
+            let server = self.router.home.get(attempts.index()).unwrap_or_else(|| self.first());
             let path = OriginPath { cgi: attempts.cgi(&path.cgi), ..path.clone() };
             // Otherwise the redirector may name the failed server again from memory.
             let question = if attempts.is_asking_again() { question.refreshed() } else { question };

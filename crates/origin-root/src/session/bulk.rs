@@ -58,11 +58,7 @@ pub(super) async fn read_bytes(
             offset = send_data(owed, offset, bytes, Sums::default());
         }
     }
-    let is_last = header.status == Status::OK;
-    if is_last {
-        owed.send(Event::Done);
-    }
-    Ok(is_last)
+    Ok(ended(owed, header.status == Status::OK))
 }
 
 /// Reads a frame of a page read's answer; returns whether it is the last one.
@@ -94,11 +90,7 @@ pub(super) async fn read_pages(
         }
         read_piece_of_pages(reader, owed, piece).await?;
     }
-    let is_last = frame.kind == FrameKind::Final;
-    if is_last {
-        owed.send(Event::Done);
-    }
-    Ok(is_last)
+    Ok(ended(owed, frame.kind == FrameKind::Final))
 }
 
 async fn read_piece_of_pages(reader: &mut SocketReader, owed: &Owed, piece: ByteRange) -> Result<(), ReadError> {
@@ -143,11 +135,15 @@ pub(super) async fn read_elements(
             reader.discard(u64::from(element.len)).await?;
         }
     }
-    let is_last = header.status == Status::OK;
+    Ok(ended(owed, header.status == Status::OK))
+}
+
+/// Reports the end of the bytes with the last frame.
+fn ended(owed: &Owed, is_last: bool) -> bool {
     if is_last {
         owed.send(Event::Done);
     }
-    Ok(is_last)
+    is_last
 }
 
 /// Delivers file bytes; returns the offset after them.

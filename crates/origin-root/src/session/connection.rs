@@ -6,7 +6,7 @@ use super::{
     socket_reader::Activity,
     socket_writer::SocketWriter,
 };
-use forebay_auth::{Credentials, RequestSigner, Token};
+use forebay_auth::RequestSigner;
 use forebay_net::Stream;
 use forebay_proto::{
     FileHandle, Request,
@@ -16,10 +16,7 @@ use forebay_types::Endpoint;
 use parking_lot::Mutex;
 use std::{
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 use tokio::{
     sync::{OnceCell, OwnedSemaphorePermit, Semaphore},
@@ -44,10 +41,12 @@ pub(crate) struct ServerFacts {
 pub(crate) struct Connection {
     link: Arc<Link>,
     permits: Arc<Semaphore>,
-    facts: ServerFacts,
-    page_reads: AtomicBool,
-    vector_reads: AtomicBool,
-    vector_limits: OnceCell<VectorLimits>,
+    pub(crate) facts: ServerFacts,
+    /// Whether the server is believed to know page reads.
+    pub(crate) page_reads: AtomicBool,
+    pub(crate) vector_reads: AtomicBool,
+    /// How large a vector read may be; empty until the server has been asked.
+    pub(crate) vector_limits: OnceCell<VectorLimits>,
 }
 
 /// How large a vector read may be.
@@ -100,40 +99,6 @@ impl Connection {
         &self.link.endpoint
     }
 
-    pub(crate) const fn facts(&self) -> ServerFacts {
-        self.facts
-    }
-
-    /// The token of `credentials`, where it may be sent along with requests.
-    pub(crate) fn token_to_send<'c>(&self, credentials: &'c Credentials) -> Option<&'c Token> {
-        credentials.token_for(self.facts.is_tls, self.facts.is_loopback)
-    }
-
-    /// Whether the server is believed to know page reads.
-    pub(crate) fn does_page_reads(&self) -> bool {
-        self.page_reads.load(Ordering::Relaxed)
-    }
-
-    /// Notes that the server does not know page reads.
-    pub(crate) fn forget_page_reads(&self) {
-        self.page_reads.store(false, Ordering::Relaxed);
-    }
-
-    /// Whether the server is believed to know vector reads.
-    pub(crate) fn does_vector_reads(&self) -> bool {
-        self.vector_reads.load(Ordering::Relaxed)
-    }
-
-    /// Notes that the server does not know vector reads.
-    pub(crate) fn forget_vector_reads(&self) {
-        self.vector_reads.store(false, Ordering::Relaxed);
-    }
-
-    /// How large a vector read may be; empty until the server has been asked.
-    pub(crate) const fn vector_limits(&self) -> &OnceCell<VectorLimits> {
-        &self.vector_limits
-    }
-
     pub(crate) fn broken(&self) -> Option<String> {
         self.link.pending.broken()
     }
@@ -153,9 +118,6 @@ impl Connection {
     }
 
     /// Sends requests, all in one write, once their number is within [`OUTSTANDING_MAX`]. At most that many at once.
-    ///
-    /// # Errors
-    /// Why the session is broken.
     pub(crate) async fn submit(&self, requests: Vec<Submission<'_>>, events: &Events) -> Result<Vec<Ticket>, String> {
         let count = u32::try_from(requests.len()).map_err(|_| "too many requests at once".to_owned())?;
         // All permits at once: callers that collected theirs one by one could wait for each other for ever.

@@ -7,7 +7,7 @@ use super::{
     signatures,
     socket_reader::{Activity, SocketReader},
 };
-use crate::base::{options::PoolOptions, refusal::refusal_kind};
+use crate::{options::PoolOptions, refusal::refusal_kind};
 use bytes::{BufMut, BytesMut};
 use forebay_auth::{Credentials, RequestSigner};
 use forebay_net::{ConnectError, Stream, TlsConnector, TlsError};

@@ -38,7 +38,8 @@ pub(super) async fn run(mut reader: SocketReader, link: Arc<Link>) {
 }
 
 async fn read_frame(reader: &mut SocketReader, link: &Link) -> Result<(), ReadError> {
-    let header = read_header(reader).await?;
+    let header = ResponseHeader::decode(&reader.array::<RESPONSE_HEADER_LEN>().await?)
+        .map_err(|_| ReadError::Protocol("a negative length"))?;
     if header.status != Status::ATTN {
         return read_answer(reader, link, header).await;
     }
@@ -54,11 +55,6 @@ async fn read_frame(reader: &mut SocketReader, link: &Link) -> Result<(), ReadEr
         return Err(ReadError::Protocol("a deferred answer of another length than its frame"));
     }
     read_answer(reader, link, inner).await
-}
-
-async fn read_header(reader: &mut SocketReader) -> Result<ResponseHeader, ReadError> {
-    let header = reader.array::<RESPONSE_HEADER_LEN>().await?;
-    ResponseHeader::decode(&header).map_err(|_| ReadError::Protocol("a negative length"))
 }
 
 async fn read_answer(reader: &mut SocketReader, link: &Link, header: ResponseHeader) -> Result<(), ReadError> {

@@ -21,9 +21,6 @@ impl<'a> Login<'a> {
     }
 
     /// Answers the server's last message; appends the answer to `out`.
-    ///
-    /// # Errors
-    /// `Authentication` when no protocol is left to try.
     pub(super) async fn answer(
         &mut self,
         session: &mut ClientSession,

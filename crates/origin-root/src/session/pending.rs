@@ -118,9 +118,6 @@ struct Entry {
 
 impl Pending {
     /// Enters a request; without `events` no caller waits for its answer.
-    ///
-    /// # Errors
-    /// Why the session is broken, if it is.
     pub(crate) fn enter(
         &self,
         tag: usize,

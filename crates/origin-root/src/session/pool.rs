@@ -1,7 +1,7 @@
 //! Sessions shared by everything in the process that talks to the same server.
 
 use super::{circuit::Circuit, connection::Connection, dial::Dialer};
-use crate::base::options::PoolOptions;
+use crate::options::PoolOptions;
 use forebay_auth::{CredentialSource, CredentialUse, Credentials, CredentialsName, UnixTime};
 use forebay_net::TlsConnector;
 use forebay_origin::{DelegatedCredentials, OriginError, SharedValue};
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 /// Callers that want the same server wait for one attempt to connect and share its outcome.
 pub struct Pool {
     dialer: Dialer,
-    circuit: Circuit,
+    pub(crate) circuit: Circuit,
     source: Arc<dyn CredentialSource>,
     /// For a client without credentials.
     without_delegation: Arc<Credentials>,
@@ -80,10 +80,6 @@ impl Pool {
     /// Whether `endpoint` is shown the credentials of clients.
     pub(crate) fn acts_for_clients(&self, endpoint: &Endpoint) -> bool {
         matches!(self.source.towards(&endpoint.clone().into()), CredentialUse::OfClient)
-    }
-
-    pub(crate) const fn circuit(&self) -> &Circuit {
-        &self.circuit
     }
 
     /// The session with `endpoint` under `credentials`, made if there is none; encrypted as `tls` demands.

@@ -19,9 +19,6 @@ pub(super) fn signer(wanted: Option<&SigningRequirements>, key: Option<SessionKe
 }
 
 /// `frames`, several whole requests, with a signature before each one that needs it.
-///
-/// # Errors
-/// The message of the crypto library.
 pub(super) fn with_signatures(mut frames: &[u8], signer: &mut RequestSigner) -> Result<Vec<u8>, String> {
     let mut signed = Vec::with_capacity(frames.len() + 128);
     while let Some((header, rest)) = frames.split_first_chunk::<HEADER_LEN>() {

@@ -52,9 +52,6 @@ impl SocketReader {
     }
 
     /// The next `N` bytes.
-    ///
-    /// # Errors
-    /// When the connection ends or breaks.
     pub(super) async fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         const { assert!(N <= BUFFER_LEN, "longer than the buffer") };
         loop {
@@ -70,9 +67,6 @@ impl SocketReader {
     }
 
     /// Appends exactly `len` bytes to `target`.
-    ///
-    /// # Errors
-    /// When the connection ends or breaks.
     pub(super) async fn append(&mut self, target: &mut BytesMut, len: usize) -> io::Result<()> {
         let mut missing_len = len;
         while missing_len > 0 {
@@ -82,9 +76,6 @@ impl SocketReader {
     }
 
     /// Appends what is there, at least one byte and at most `len_max`, to `target`; returns the number of bytes.
-    ///
-    /// # Errors
-    /// When the connection ends or breaks.
     pub(super) async fn append_some(&mut self, target: &mut BytesMut, len_max: usize) -> io::Result<usize> {
         if let Some(len) = self.append_now(target, len_max)? {
             return Ok(len);
@@ -93,9 +84,6 @@ impl SocketReader {
     }
 
     /// Appends what can be had without waiting, at most `len_max`; `None` when that is nothing.
-    ///
-    /// # Errors
-    /// When the connection ends or breaks.
     pub(super) fn append_now(&mut self, target: &mut BytesMut, len_max: usize) -> io::Result<Option<usize>> {
         // Bytes that were read ahead with a header come first.
         if !self.buffer.is_empty() {
@@ -107,17 +95,11 @@ impl SocketReader {
     }
 
     /// Waits until [`SocketReader::append_now`] is worth trying.
-    ///
-    /// # Errors
-    /// When the connection breaks.
     pub(super) async fn readable(&self) -> io::Result<()> {
         if self.buffer.is_empty() { self.socket.readable().await } else { Ok(()) }
     }
 
     /// Drops the next `len` bytes.
-    ///
-    /// # Errors
-    /// When the connection ends or breaks.
     pub(super) async fn discard(&mut self, len: u64) -> io::Result<()> {
         const SCRATCH_LEN: u64 = 64 << 10;
         let mut missing_len = len;

@@ -37,9 +37,6 @@ impl SocketWriter {
     }
 
     /// Sends or queues `frames`, one or several whole ones.
-    ///
-    /// # Errors
-    /// When the connection is broken or closed.
     pub(super) fn send(&self, frames: &[u8]) -> io::Result<()> {
         let mut locked = self.queue.lock();
         let Queue { socket, bytes: queue, is_full, .. } = &mut *locked;
@@ -63,9 +60,6 @@ impl SocketWriter {
     }
 
     /// Sends `frames`, one or several whole ones, together with the next ones or a little later.
-    ///
-    /// # Errors
-    /// When the connection is closed.
     pub(super) fn send_soon(&self, frames: &[u8]) -> io::Result<()> {
         let mut queue = self.queue.lock();
         if queue.socket.is_none() {
@@ -84,9 +78,6 @@ impl SocketWriter {
     }
 
     /// Sends queued bytes until the connection breaks.
-    ///
-    /// # Errors
-    /// When the connection breaks; it never returns otherwise.
     pub(super) async fn drain(&self) -> io::Error {
         loop {
             self.filled.notified().await;
