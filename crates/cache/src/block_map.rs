@@ -289,12 +289,21 @@ const fn mask_in_word(word: u64, first: u64, last: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::ChecksumState;
     use proptest::prelude::*;
 
-    /// 200 blocks of 10 bytes, the last one of 5.
+    /// The map of a file of 200 blocks of 10 bytes, the last one of 5, as found on disk.
+    pub(crate) fn stored(present: impl IntoIterator<Item = u64>, trust: Trust) -> BlockMap {
+        let mut cinfo = Cinfo::new(Geometry::new(10, 1995).unwrap(), 0, ChecksumState::None);
+        for index in present {
+            cinfo.blocks.insert(BlockIndex(index));
+        }
+        BlockMap::from_cinfo(&cinfo, trust)
+    }
+
+    /// As [`stored`], written by this process.
     fn map_of(present: impl IntoIterator<Item = u64>) -> BlockMap {
         let map = BlockMap::new(Geometry::new(10, 1995).unwrap());
         for index in present {
@@ -306,25 +315,21 @@ mod tests {
     #[test]
     fn ranges_are_held_when_each_of_their_blocks_is_written() {
         let map = map_of(60..70);
-        assert!(map.holds(ByteRange::between(600, 700)));
-        assert!(map.holds(ByteRange::between(639, 641)));
-        assert!(!map.holds(ByteRange::between(599, 601)));
-        assert!(!map.holds(ByteRange::between(699, 701)));
-        assert!(!map.holds(ByteRange::between(0, 1995)));
-        assert!(map.holds(ByteRange::at(5, 0)));
+        for (start, end, is_held) in
+            [(600, 700, true), (639, 641, true), (599, 601, false), (699, 701, false), (0, 1995, false), (5, 5, true)]
+        {
+            assert_eq!(map.holds(ByteRange::between(start, end)), is_held, "{start}..{end}");
+        }
         assert!(map.is_written(BlockIndex(69)) && !map.is_written(BlockIndex(70)));
     }
 
     #[test]
     fn runs_end_at_the_first_missing_block_and_at_the_end_of_the_file() {
         let map = map_of((60..130).chain([199]));
-        assert_eq!(map.present_run(605), 1300);
-        assert_eq!(map.present_run(1300), 1300);
-        assert_eq!(map.present_run(1299), 1300);
-        assert_eq!(map.present_run(0), 0);
-        assert_eq!(map.present_run(1992), 1995);
-        assert_eq!(map.present_run(1995), 1995);
-        assert_eq!(map.present_run(5000), 5000);
+        for (offset, end) in [(605, 1300), (1300, 1300), (1299, 1300), (0, 0), (1992, 1995), (1995, 1995), (5000, 5000)]
+        {
+            assert_eq!(map.present_run(offset), end, "{offset}");
+        }
         assert_eq!(map_of(0..200).present_run(7), 1995);
     }
 
@@ -360,22 +365,14 @@ mod tests {
         let map = map_of([3, 100]);
         let snapshot = map.snapshot_written();
         map.set_written(BlockIndex(101));
+        assert!(map.has_unsynced(&snapshot));
         assert_eq!(map.unsynced_count(), 3);
         map.mark_synced(&snapshot);
+        assert!(!map.has_unsynced(&snapshot), "the later block does not ask for its sync");
+        assert!(map.has_unsynced(&map.snapshot_written()));
         assert_eq!(map.unsynced_count(), 1);
         map.mark_synced(&map.snapshot_written());
         assert_eq!(map.unsynced_count(), 0);
-    }
-
-    #[test]
-    fn a_block_written_after_a_snapshot_does_not_ask_for_its_sync() {
-        let map = map_of([3]);
-        let snapshot = map.snapshot_written();
-        assert!(map.has_unsynced(&snapshot));
-        map.mark_synced(&snapshot);
-        map.set_written(BlockIndex(100));
-        assert!(!map.has_unsynced(&snapshot));
-        assert!(map.has_unsynced(&map.snapshot_written()));
     }
 
     #[test]
@@ -390,23 +387,11 @@ mod tests {
         assert!(map.set_written(BlockIndex(199)) && map.is_complete());
     }
 
-    fn stored(present: impl IntoIterator<Item = u64>, trust: Trust) -> BlockMap {
-        let mut cinfo = Cinfo::new(Geometry::new(10, 1995).unwrap(), 0, ChecksumState::None);
-        for index in present {
-            cinfo.blocks.insert(BlockIndex(index));
-        }
-        BlockMap::from_cinfo(&cinfo, trust)
-    }
-
     #[test]
-    fn a_stored_record_is_written_and_synced() {
+    fn stored_blocks_are_synced_and_not_served_before_they_are_checked() {
         let map = stored([7], Trust::Given);
         assert!(map.holds(ByteRange::between(70, 80)));
         assert_eq!((map.written_count(), map.unsynced_count()), (1, 0));
-    }
-
-    #[test]
-    fn stored_blocks_are_not_served_before_they_are_checked() {
         let map = stored(0..200, Trust::Checked);
         assert!(map.is_complete() && map.is_written(BlockIndex(7)));
         assert!(!map.is_trusted(BlockIndex(7)) && !map.holds(ByteRange::at(70, 1)));

@@ -4,14 +4,12 @@
 //! padding.
 
 mod access;
-mod decode;
-mod encode;
-mod layout;
+mod codec;
 #[cfg(test)]
 mod samples;
 
 pub use access::{ACCESSES_KEPT, Access, compact_accesses};
-pub use layout::{ACCESSES_LEN_MAX, CINFO_LEN_MAX, CinfoVersion};
+pub use codec::{ACCESSES_LEN_MAX, CINFO_LEN_MAX, CinfoVersion};
 
 use crate::{BlockSet, Geometry, GeometryError};
 
@@ -34,16 +32,18 @@ pub struct Cinfo {
     pub accesses: Vec<Access>,
 }
 
-/// Which checksums hold for all blocks of a file.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum ChecksumState {
-    #[default]
-    None,
-    /// The data file has page checksums on disk.
-    Cache,
-    /// Each block came with verified page checksums from the origin.
-    Net,
-    Both,
+forebay_types::named_enum! {
+    /// Which checksums hold for all blocks of a file.
+    #[derive(Default)]
+    pub enum ChecksumState {
+        #[default]
+        None = "none",
+        /// The data file has page checksums on disk.
+        Cache = "cache",
+        /// Each block came with verified page checksums from the origin.
+        Net = "net",
+        Both = "both",
+    }
 }
 
 /// Why bytes are not a cinfo.
@@ -127,16 +127,6 @@ impl ChecksumState {
             (true, false) => Self::Cache,
             (false, true) => Self::Net,
             (true, true) => Self::Both,
-        }
-    }
-
-    /// The name used in logs and by `xrdpfc_print`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Cache => "cache",
-            Self::Net => "net",
-            Self::Both => "both",
         }
     }
 

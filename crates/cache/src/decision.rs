@@ -50,14 +50,16 @@ pub struct CachingDecision {
     pub fill: Option<FillPolicy>,
 }
 
-/// Where the bytes of a file go.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Action {
-    #[default]
-    Cache,
-    Bypass,
-    /// To the client straight from the origin, to which it is sent.
-    Redirect,
+forebay_types::named_enum! {
+    /// Where the bytes of a file go.
+    #[derive(Default)]
+    pub enum Action {
+        #[default]
+        Cache = "cache",
+        Bypass = "bypass",
+        /// To the client straight from the origin, to which it is sent.
+        Redirect = "redirect",
+    }
 }
 
 /// An open as the rules see it.
@@ -137,17 +139,6 @@ impl CgiPattern {
             let matches = |wanted: &String| glob_matches(wanted.as_bytes(), value.as_bytes());
             key == self.key && self.value.as_ref().is_none_or(matches)
         })
-    }
-}
-
-impl Action {
-    /// The name used in the configuration, in logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cache => "cache",
-            Self::Bypass => "bypass",
-            Self::Redirect => "redirect",
-        }
     }
 }
 

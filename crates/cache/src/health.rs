@@ -8,38 +8,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How a disk does.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Health {
-    Healthy,
-    /// It failed lately, or is slow: new files go elsewhere where there is a choice.
-    Degraded,
-    /// It has no room: read, not written for a while.
-    Full,
-    /// It refuses to be changed: read, not written until a probe succeeds.
-    ReadOnly,
-    /// It is not used at all until a probe succeeds.
-    Offline,
-    /// It is offline, and a probe is under way.
-    Probing,
+forebay_types::named_enum! {
+    /// How a disk does.
+    #[derive(Ord, PartialOrd)]
+    pub enum Health {
+        Healthy = "healthy",
+        /// It failed lately, or is slow: new files go elsewhere where there is a choice.
+        Degraded = "degraded",
+        /// It has no room: read, not written for a while.
+        Full = "full",
+        /// It refuses to be changed: read, not written until a probe succeeds.
+        ReadOnly = "read_only",
+        /// It is not used at all until a probe succeeds.
+        Offline = "offline",
+        /// It is offline, and a probe is under way.
+        Probing = "probing",
+    }
 }
 
 impl Health {
-    /// Every state, the best one first.
-    pub const ALL: [Self; 6] =
-        [Self::Healthy, Self::Degraded, Self::Full, Self::ReadOnly, Self::Offline, Self::Probing];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Degraded => "degraded",
-            Self::Full => "full",
-            Self::ReadOnly => "read_only",
-            Self::Offline => "offline",
-            Self::Probing => "probing",
-        }
-    }
-
     /// Whether files on the disk may be read.
     pub const fn is_online(self) -> bool {
         !matches!(self, Self::Offline | Self::Probing)
@@ -51,27 +38,16 @@ impl Health {
     }
 }
 
-/// A failure of a disk.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Fault {
-    /// An operation failed for a reason that lies in the disk.
-    Broken,
-    Full,
-    ReadOnly,
-    Hung,
-    /// The disk is not there, or not ours.
-    Absent,
-}
-
-impl Fault {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Broken => "broken",
-            Self::Full => "full",
-            Self::ReadOnly => "read_only",
-            Self::Hung => "hung",
-            Self::Absent => "absent",
-        }
+forebay_types::named_enum! {
+    /// A failure of a disk.
+    pub enum Fault {
+        /// An operation failed for a reason that lies in the disk.
+        Broken = "broken",
+        Full = "full",
+        ReadOnly = "read_only",
+        Hung = "hung",
+        /// The disk is not there, or not ours.
+        Absent = "absent",
     }
 }
 
@@ -186,9 +162,8 @@ impl DiskHealth {
             Fault::ReadOnly => self.turn_read_only(now),
             Fault::Hung | Fault::Absent => self.go_offline(now),
             Fault::Broken => {
-                let window = self.limits.error_window;
                 let limits = self.limits;
-                self.errors.retain(|&error| now.saturating_duration_since(error) < window);
+                self.errors.retain(|&error| now.saturating_duration_since(error) < limits.error_window);
                 self.errors.push_back(now);
                 if self.errors.len() >= limits.errors_max {
                     self.go_offline(now);

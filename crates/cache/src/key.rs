@@ -1,4 +1,4 @@
-//! Cache keys: the names of entries.
+//! Cache keys, the names of entries, and their numbers.
 
 use crate::forwarding::{forwarded_name, is_forwarding_top, parse_name, spelled_name};
 use forebay_types::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, OriginId};
@@ -41,19 +41,6 @@ pub enum KeyRefusal {
     /// The root directory is no file.
     #[error("the root directory is no file")]
     Root,
-}
-
-impl KeyRefusal {
-    /// The name used in logs and metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Reserved => "reserved_name",
-            Self::CinfoName => "cinfo_name",
-            Self::TooLong => "name_too_long",
-            Self::Root => "root_directory",
-        }
-    }
 }
 
 impl CacheKey {
@@ -119,6 +106,17 @@ impl CacheKey {
 impl fmt::Display for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// The number of an entry in the index and in the replacement policies. A number is never given twice within one index,
+/// not even for a new entry of the same key.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct EntryId(pub u64);
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entry {}", self.0)
     }
 }
 

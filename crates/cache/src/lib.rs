@@ -7,7 +7,7 @@
 //! - [`BlockSums`] holds the checksum of each block; [`Crc32cAppend`] makes it of those of its pages, [`AdlerPieces`]
 //!   that of a file of those of its pieces.
 //! - [`Cinfo`] is the record next to each data file, with its codec for the formats of XCache.
-//! - [`Replacement`] policies select the entry that is worth least; the [`Ledger`] keeps the sums, [`plan_purge`] computes what has to
+//! - A [`Policy`] selects the entry that is worth least; the [`Ledger`] keeps the sums, [`plan_purge`] computes what has to
 //!   go, and a [`PurgeRun`] picks the victims.
 //! - [`plan_read`] divides a read into bytes that are present, bytes on their way, and bytes to fetch.
 //! - [`DiskHealth`] judges a disk from its operations; [`placement_order`] chooses a disk for a file.
@@ -23,7 +23,6 @@ mod block_sums;
 mod cinfo;
 mod crc_append;
 mod decision;
-mod entry_id;
 mod forwarding;
 mod geometry;
 mod health;
@@ -50,11 +49,10 @@ pub use cinfo::{
 };
 pub use crc_append::{Crc32cAppend, crc32c_append};
 pub use decision::{Action, CachedCriteria, CachingDecision, CgiPattern, Decision, RULES_MAX, Rule, Rules, Subject};
-pub use entry_id::EntryId;
 pub use forwarding::{ForwardedPath, ForwardingError, forwarded_name, name_for_rules};
 pub use geometry::{BLOCKS_MAX, Geometry, GeometryError};
 pub use health::{DiskHealth, Fault, Health, HealthLimits};
-pub use key::{CINFO_SUFFIX, CacheKey, KEY_LEN_MAX, KeyRefusal, is_reserved_top};
+pub use key::{CINFO_SUFFIX, CacheKey, EntryId, KEY_LEN_MAX, KeyRefusal, is_reserved_top};
 pub use negative::{NEGATIVE_BYTES_MAX, NEGATIVE_NAMES_MAX, NegativeAnswers};
 pub use pattern::{PathPattern, PathPatternError};
 pub use placement::{Candidate, placement_hash, placement_order, weight_for_new};
@@ -68,6 +66,6 @@ pub use read_ahead::{
     FillPolicy, FillPolicyError, LinkEstimate, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadLedger,
     ReadAheadSettings, Recogniser, Worth, ZONES_MAX,
 };
-pub use replacement::{Facts, NewEntry, Partition, Policy, Replacement};
+pub use replacement::Policy;
 pub use validity::{CheckOutcome, Likeness, Remembered, ValidityCheck, ValidityPolicy, Verdict};
 pub use verified_blocks::{DataFileId, VerifiedBlocks};

@@ -8,18 +8,15 @@ mod expiry;
 mod footprint;
 mod ledger;
 mod plan;
-mod quota;
 mod run;
-mod unaccounted;
 
 pub use expiry::{EXPIRIES_MAX, Expiry};
 pub use footprint::Footprint;
 pub use ledger::Ledger;
 pub use plan::{
-    Budget, DiskSpace, Extent, Goal, Headroom, Mark, Marks, PurgeRules, Scope, headroom, plan_purge,
+    Budget, DiskSpace, Extent, Goal, Headroom, Mark, Marks, PurgeRules, Quota, Scope, headroom, plan_purge,
     plan_purge_of_full_disk, plan_purge_to,
 };
-pub use quota::Quota;
 pub use run::{PurgeRun, Victim};
 
 #[cfg(test)]

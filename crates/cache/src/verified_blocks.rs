@@ -113,15 +113,11 @@ impl Trusted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ChecksumState, Cinfo, Geometry, Trust};
+    use crate::{Trust, block_map::tests::stored};
     use forebay_types::BlockIndex;
 
     fn found(present: impl IntoIterator<Item = u64>) -> BlockMap {
-        let mut cinfo = Cinfo::new(Geometry::new(10, 1995).unwrap(), 0, ChecksumState::None);
-        for index in present {
-            cinfo.blocks.insert(BlockIndex(index));
-        }
-        BlockMap::from_cinfo(&cinfo, Trust::Checked)
+        stored(present, Trust::Checked)
     }
 
     fn file(inode: u64) -> DataFileId {
@@ -146,16 +142,10 @@ mod tests {
         assert_eq!(trusted_of(&mut memory, file(1)), 200);
         assert_eq!(trusted_of(&mut memory, file(2)), 0);
         assert_eq!(trusted_of(&mut memory, DataFileId { created: 7, ..file(1) }), 0, "the number is used again");
-    }
-
-    #[test]
-    fn a_file_that_is_forgotten_is_checked_again() {
-        let mut memory = VerifiedBlocks::new(1 << 20);
-        let map = found(0..200);
-        map.trust(&map.snapshot_written());
-        memory.remember(file(1), &map, true);
         memory.forget(file(1));
         assert_eq!(trusted_of(&mut memory, file(1)), 0);
+        memory.remember(file(3), &found(0..200), true);
+        assert_eq!(memory.young.bytes, 0, "a file of which nothing is trusted takes no room");
     }
 
     #[test]
@@ -193,12 +183,5 @@ mod tests {
         }
         assert_eq!(trusted_of(&mut memory, file(500)), 0);
         assert_eq!(trusted_of(&mut memory, file(999)), 200);
-    }
-
-    #[test]
-    fn a_file_of_which_nothing_is_trusted_takes_no_room() {
-        let mut memory = VerifiedBlocks::new(1 << 20);
-        memory.remember(file(1), &found(0..200), true);
-        assert_eq!(memory.young.bytes, 0);
     }
 }

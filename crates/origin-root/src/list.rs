@@ -24,6 +24,15 @@ const CONCURRENT_MAX: usize = 16;
 /// it manage.
 const CLUSTER_SERVERS_MAX: usize = 64 * 64;
 
+/// A directory to list, and how. Cheap to clone but for the path.
+#[derive(Clone)]
+struct Listing {
+    router: Router,
+    path: OriginPath,
+    detail: ListDetail,
+    limits: CallLimits,
+}
+
 /// Lists a directory. At a redirector every server that may hold a part of it is asked, and each name is listed once.
 ///
 /// # Errors
@@ -34,18 +43,18 @@ pub(crate) async fn list(
     path: &OriginPath,
     detail: ListDetail,
 ) -> Result<Vec<DirEntry>, OriginError> {
-    let router = &servers.router;
-    let limits = CallLimits::from_now(&router.options);
+    let limits = CallLimits::from_now(&servers.router.options);
+    let listing = Listing { router: servers.router.clone(), path: path.clone(), detail, limits };
     if let Some(manager) = servers.manager(path, limits).await {
-        match list_cluster(router, &manager, path, detail, limits).await {
+        match listing.of_cluster(&manager).await {
             // It may still list the directory itself.
             Err(error) if error.refusal().is_some_and(cannot_locate) => {}
             listed => return listed,
         }
     }
-    let question = Question::List(options(detail));
-    let (arrival, _) = servers.ask(path, question, servers.attempts_of_request(limits), limits).await?;
-    entries(router, path, detail, arrival, limits).await
+    let attempts = servers.attempts_of_request(limits);
+    let (arrival, _) = servers.ask(path, listing.question(), attempts, limits).await?;
+    listing.entries(arrival).await
 }
 
 /// Refusals of redirectors that cannot locate directories.
@@ -59,122 +68,109 @@ const fn cannot_locate(kind: RefusalKind) -> bool {
     )
 }
 
-async fn list_cluster(
-    router: &Router,
-    manager: &Endpoint,
-    path: &OriginPath,
-    detail: ListDetail,
-    limits: CallLimits,
-) -> Result<Vec<DirEntry>, OriginError> {
-    let members = locate(router, manager, path, limits).await?;
-    let mut merged = BTreeMap::new();
-    let (mut answers, mut last_error) = (0, None);
-    let ask = |member: Endpoint| {
-        let (router, path) = (router.clone(), path.clone());
-        async move { Ok(list_member(&router, &member, &path, detail, limits).await) }
-    };
-    for listed in concurrently(members.into_iter().map(ask)).await? {
-        match listed {
-            Ok(entries) => {
-                answers += 1;
-                // Several servers of a cluster may hold the same name: it is listed once.
-                merged.extend(entries.into_iter().map(|entry| (entry.name.clone(), entry)));
+impl Listing {
+    async fn of_cluster(&self, manager: &Endpoint) -> Result<Vec<DirEntry>, OriginError> {
+        let members = self.locate(manager).await?;
+        let mut merged = BTreeMap::new();
+        let (mut answers, mut last_error) = (0, None);
+        let ask = |member: Endpoint| {
+            let listing = self.clone();
+            async move {
+                // One attempt only: a failure leaves out the names of this server, not the listing.
+                Ok(match listing.ask(&member, &listing.path, listing.question()).await {
+                    Ok(arrival) => listing.entries(arrival).await,
+                    Err(error) => Err(error),
+                })
             }
-            // Redirectors name servers that may hold the directory; not all of them do.
-            Err(error) if error.is_not_found() => last_error = last_error.or(Some(error)),
-            Err(error) => {
-                tracing::warn!(%error, "a server's part is missing from a listing");
-                last_error = Some(error);
-            }
-        }
-    }
-    match last_error {
-        // Without any answer an empty listing would pass for an empty directory.
-        Some(error) if answers == 0 => Err(error),
-        _ => Ok(merged.into_values().collect()),
-    }
-}
-
-async fn list_member(
-    router: &Router,
-    member: &Endpoint,
-    path: &OriginPath,
-    detail: ListDetail,
-    limits: CallLimits,
-) -> Result<Vec<DirEntry>, OriginError> {
-    let question = Question::List(options(detail));
-    // One attempt only: a failure leaves out the names of this server, not the listing.
-    let arrival = router.ask(member, path, question, limits).await.map_err(|Failure { error, .. }| error)?;
-    entries(router, path, detail, arrival, limits).await
-}
-
-/// The data servers below `manager` that may hold a part of a directory.
-async fn locate(
-    router: &Router,
-    manager: &Endpoint,
-    path: &OriginPath,
-    limits: CallLimits,
-) -> Result<BTreeSet<Endpoint>, OriginError> {
-    let mut members = BTreeSet::new();
-    let mut seen = BTreeSet::from([manager.clone()]);
-    let mut managers = VecDeque::from([manager.clone()]);
-    while let Some(manager) = managers.pop_front() {
-        let asked = router.ask(&manager, path, Question::Locate, limits).await;
-        let Arrival { body, connection, .. } = asked.map_err(|Failure { error, .. }| error)?;
-        let locations = Location::parse_all(&body).map_err(|error| protocol(&connection, error))?;
-        for Location { kind, endpoint, .. } in locations {
-            let endpoint = reachable(&endpoint);
-            // Managers may name one another: each is asked once. The limit bounds the work that a wrong answer can
-            // cause.
-            if seen.len() >= CLUSTER_SERVERS_MAX || !seen.insert(endpoint.clone()) {
-                continue;
-            }
-            match kind {
-                LocationKind::Server | LocationKind::PendingServer => drop(members.insert(endpoint)),
-                LocationKind::Manager | LocationKind::PendingManager => managers.push_back(endpoint),
+        };
+        for listed in concurrently(members.into_iter().map(ask)).await? {
+            match listed {
+                Ok(entries) => {
+                    answers += 1;
+                    // Several servers of a cluster may hold the same name: it is listed once.
+                    merged.extend(entries.into_iter().map(|entry| (entry.name.clone(), entry)));
+                }
+                // Redirectors name servers that may hold the directory; not all of them do.
+                Err(error) if error.is_not_found() => last_error = last_error.or(Some(error)),
+                Err(error) => {
+                    tracing::warn!(%error, "a server's part is missing from a listing");
+                    last_error = Some(error);
+                }
             }
         }
-    }
-    Ok(members)
-}
-
-/// The entries in an answer; stats that were requested and are missing are requested one by one.
-async fn entries(
-    router: &Router,
-    path: &OriginPath,
-    detail: ListDetail,
-    Arrival { body, connection, .. }: Arrival,
-    limits: CallLimits,
-) -> Result<Vec<DirEntry>, OriginError> {
-    let mut entries = Vec::new();
-    let mut decoder = DirlistDecoder::new();
-    let decoded = decoder.handle_frame(&body, &mut entries).and_then(|()| decoder.finish(&mut entries));
-    decoded.map_err(|error| protocol(&connection, error))?;
-    if detail == ListDetail::Names || entries.iter().all(|entry| entry.stat.is_some()) {
-        return Ok(entries);
-    }
-    let ask = |mut entry: DirEntry| {
-        let (router, endpoint) = (router.clone(), connection.endpoint().clone());
-        let parent = path.lfn.as_str().trim_end_matches('/');
-        let child = Lfn::parse(&format!("{parent}/{}", entry.name));
-        let path = path.clone();
-        async move {
-            if entry.stat.is_some() {
-                return Ok(Some(entry));
-            }
-            // A name that makes no valid path cannot be requested by clients either.
-            let Ok(lfn) = child else { return Ok(None) };
-            match router.ask(&endpoint, &OriginPath { lfn, ..path }, Question::Stat, limits).await {
-                Ok(arrival) => entry.stat = parse_stat(&arrival.body).ok(),
-                // Removed since it was listed, or not visible to us.
-                Err(Failure { error, .. }) if error.refusal().is_some() && !error.is_retryable() => return Ok(None),
-                Err(Failure { error, .. }) => return Err(error),
-            }
-            Ok(Some(entry))
+        match last_error {
+            // Without any answer an empty listing would pass for an empty directory.
+            Some(error) if answers == 0 => Err(error),
+            _ => Ok(merged.into_values().collect()),
         }
-    };
-    let with_stats = concurrently(entries.into_iter().map(ask)).await?;
-    Ok(with_stats.into_iter().flatten().collect())
+    }
+
+    /// The data servers below `manager` that may hold a part of a directory.
+    async fn locate(&self, manager: &Endpoint) -> Result<BTreeSet<Endpoint>, OriginError> {
+        let mut members = BTreeSet::new();
+        let mut seen = BTreeSet::from([manager.clone()]);
+        let mut managers = VecDeque::from([manager.clone()]);
+        while let Some(manager) = managers.pop_front() {
+            let Arrival { body, connection, .. } = self.ask(&manager, &self.path, Question::Locate).await?;
+            let locations = Location::parse_all(&body).map_err(|error| protocol(&connection, error))?;
+            for Location { kind, endpoint, .. } in locations {
+                let endpoint = reachable(&endpoint);
+                // Managers may name one another: each is asked once. The limit bounds the work that a wrong answer can
+                // cause.
+                if seen.len() >= CLUSTER_SERVERS_MAX || !seen.insert(endpoint.clone()) {
+                    continue;
+                }
+                match kind {
+                    LocationKind::Server | LocationKind::PendingServer => drop(members.insert(endpoint)),
+                    LocationKind::Manager | LocationKind::PendingManager => managers.push_back(endpoint),
+                }
+            }
+        }
+        Ok(members)
+    }
+
+    /// The entries in an answer; stats that were requested and are missing are requested one by one.
+    async fn entries(&self, Arrival { body, connection, .. }: Arrival) -> Result<Vec<DirEntry>, OriginError> {
+        let mut entries = Vec::new();
+        let mut decoder = DirlistDecoder::new();
+        let decoded = decoder.handle_frame(&body, &mut entries).and_then(|()| decoder.finish(&mut entries));
+        decoded.map_err(|error| protocol(&connection, error))?;
+        if self.detail == ListDetail::Names || entries.iter().all(|entry| entry.stat.is_some()) {
+            return Ok(entries);
+        }
+        let ask = |mut entry: DirEntry| {
+            let (listing, endpoint) = (self.clone(), connection.endpoint().clone());
+            async move {
+                if entry.stat.is_some() {
+                    return Ok(Some(entry));
+                }
+                // A name that makes no valid path cannot be requested by clients either.
+                let parent = listing.path.lfn.as_str().trim_end_matches('/');
+                let Ok(lfn) = Lfn::parse(&format!("{parent}/{}", entry.name)) else { return Ok(None) };
+                match listing.ask(&endpoint, &OriginPath { lfn, ..listing.path.clone() }, Question::Stat).await {
+                    Ok(arrival) => entry.stat = parse_stat(&arrival.body).ok(),
+                    // Removed since it was listed, or not visible to us.
+                    Err(error) if error.refusal().is_some() && !error.is_retryable() => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+                Ok(Some(entry))
+            }
+        };
+        let with_stats = concurrently(entries.into_iter().map(ask)).await?;
+        Ok(with_stats.into_iter().flatten().collect())
+    }
+
+    fn question(&self) -> Question<'static> {
+        Question::List(match self.detail {
+            ListDetail::Names => DirlistOptions(0),
+            ListDetail::Stats => DirlistOptions::STAT,
+            ListDetail::Checksums => DirlistOptions::STAT.with(DirlistOptions::CHECKSUM),
+        })
+    }
+
+    async fn ask(&self, server: &Endpoint, path: &OriginPath, question: Question<'_>) -> Result<Arrival, OriginError> {
+        self.router.ask(server, path, question, self.limits).await.map_err(|Failure { error, .. }| error)
+    }
 }
 
 /// The results of some tasks, at most [`CONCURRENT_MAX`] of which run at once, in the order of the tasks.
@@ -199,14 +195,6 @@ where
             // These tasks are never aborted, and a panic has been logged.
             Some(Err(error)) => tracing::error!(%error, "a part of a listing failed"),
         }
-    }
-}
-
-const fn options(detail: ListDetail) -> DirlistOptions {
-    match detail {
-        ListDetail::Names => DirlistOptions(0),
-        ListDetail::Stats => DirlistOptions::STAT,
-        ListDetail::Checksums => DirlistOptions::STAT.with(DirlistOptions::CHECKSUM),
     }
 }
 

@@ -8,9 +8,12 @@ use forebay_origin::{
 };
 use forebay_proto::page::{crc32c, pages};
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat, Validator};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
     time::Duration,
 };
 use tokio::{sync::watch, time::Instant};
@@ -21,22 +24,23 @@ pub struct MemoryOrigin {
     state: Arc<State>,
 }
 
+#[derive(Default)]
 struct State {
     script: Mutex<Script>,
     asked: Mutex<Vec<ByteRange>>,
     link: Mutex<Link>,
-    opens: Mutex<u64>,
+    opens: AtomicU64,
     opened: Mutex<Weak<MemoryFile>>,
-    stats: Mutex<u64>,
+    stats: AtomicU64,
     /// Bytes of each range that are sent before the stream waits.
     gate: watch::Sender<u64>,
     opens_gate: watch::Sender<bool>,
-    checksums: Mutex<u64>,
+    checksums: AtomicU64,
     checksums_gate: watch::Sender<bool>,
 }
 
 /// The behaviour of the origin.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Script {
     pub size: u64,
     pub mtime: i64,
@@ -86,35 +90,15 @@ struct MemoryFile {
 impl MemoryOrigin {
     /// An origin whose file has `size` bytes.
     pub fn new(size: u64) -> Self {
-        let script = Script {
-            size,
-            mtime: 1_700_000_000,
-            content: 0,
-            opened_mtime: None,
-            opens_shared: false,
-            stat_error: None,
-            open_error: None,
-            read_error: None,
-            ends_at: None,
-            panics: false,
-            chunk_len: 10_000,
-            adler32: None,
-            stale_adler32: None,
-            verifies_pages: true,
-            latency: Duration::ZERO,
-            bytes_per_s: None,
-        };
+        let script =
+            Script { size, mtime: 1_700_000_000, chunk_len: 10_000, verifies_pages: true, ..Script::default() };
+        let answered = || watch::Sender::new(true);
         let state = State {
             script: Mutex::new(script),
-            asked: Mutex::default(),
-            link: Mutex::default(),
-            opens: Mutex::default(),
-            opened: Mutex::default(),
-            stats: Mutex::default(),
             gate: watch::Sender::new(u64::MAX),
-            opens_gate: watch::Sender::new(true),
-            checksums: Mutex::default(),
-            checksums_gate: watch::Sender::new(true),
+            opens_gate: answered(),
+            checksums_gate: answered(),
+            ..State::default()
         };
         Self { state: Arc::new(state) }
     }
@@ -124,7 +108,7 @@ impl MemoryOrigin {
     }
 
     pub fn script(&self, change: impl FnOnce(&mut Script)) {
-        change(&mut lock(&self.state.script));
+        change(&mut self.state.script.lock());
     }
 
     /// From now on each range stops after `bytes` until more are let through.
@@ -155,27 +139,27 @@ impl MemoryOrigin {
 
     /// How often it was asked for a checksum.
     pub fn checksums(&self) -> u64 {
-        *lock(&self.state.checksums)
+        self.state.checksums.load(SeqCst)
     }
 
     /// The ranges it was asked for so far, in order.
     pub fn asked(&self) -> Vec<ByteRange> {
-        lock(&self.state.asked).clone()
+        self.state.asked.lock().clone()
     }
 
     /// Most bytes it was asked for and had not sent yet at any time.
     pub fn outstanding_max(&self) -> u64 {
-        lock(&self.state.link).outstanding_max
+        self.state.link.lock().outstanding_max
     }
 
     /// How often it was asked what is known of its file.
     pub fn stats(&self) -> u64 {
-        *lock(&self.state.stats)
+        self.state.stats.load(SeqCst)
     }
 
     /// How often its file was opened.
     pub fn opens(&self) -> u64 {
-        *lock(&self.state.opens)
+        self.state.opens.load(SeqCst)
     }
 }
 
@@ -186,15 +170,14 @@ impl Origin for MemoryOrigin {
 
     fn open<'a>(&'a self, _path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
         Box::pin(async {
-            *lock(&self.state.opens) += 1;
+            self.state.opens.fetch_add(1, SeqCst);
             tokio::task::yield_now().await;
-            // The sender lives as long as this origin: waiting cannot fail.
-            let _ = self.state.opens_gate.subscribe().wait_for(|answered| *answered).await;
-            let script = lock(&self.state.script).clone();
+            wait_for(&self.state.opens_gate).await;
+            let script = self.state.script.lock().clone();
             if let Some(error) = script.open_error {
                 return Err(error);
             }
-            let mut opened = lock(&self.state.opened);
+            let mut opened = self.state.opened.lock();
             if let Some(file) = opened.upgrade().filter(|_| script.opens_shared) {
                 return Ok(file as Arc<dyn OriginFile>);
             }
@@ -208,12 +191,11 @@ impl Origin for MemoryOrigin {
     }
 
     fn stat<'a>(&'a self, _path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
-        *lock(&self.state.stats) += 1;
+        self.state.stats.fetch_add(1, SeqCst);
         Box::pin(async {
             tokio::task::yield_now().await;
-            // The sender lives as long as this origin: waiting cannot fail.
-            let _ = self.state.opens_gate.subscribe().wait_for(|answered| *answered).await;
-            let Script { size, mtime, stat_error, .. } = lock(&self.state.script).clone();
+            wait_for(&self.state.opens_gate).await;
+            let Script { size, mtime, stat_error, .. } = self.state.script.lock().clone();
             let (kind, readable, executable) = (FileKind::File, true, false);
             let stat = FileStat { id: 1, kind, size, mtime, readable, executable, offline: false, cached: false };
             stat_error.map_or(Ok(stat), Err)
@@ -234,11 +216,10 @@ impl Origin for MemoryOrigin {
         algorithm: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
         Box::pin(async move {
-            *lock(&self.state.checksums) += 1;
-            // The sender lives as long as this origin: waiting cannot fail.
-            let _ = self.state.checksums_gate.subscribe().wait_for(|answered| *answered).await;
+            self.state.checksums.fetch_add(1, SeqCst);
+            wait_for(&self.state.checksums_gate).await;
             let known = {
-                let mut script = lock(&self.state.script);
+                let mut script = self.state.script.lock();
                 script.stale_adler32.take().or_else(|| script.adler32.clone())
             };
             let known = known.filter(|_| algorithm.is_none_or(|name| name == "adler32"));
@@ -255,12 +236,12 @@ impl OriginFile for MemoryFile {
     }
 
     fn verifies_pages(&self) -> bool {
-        lock(&self.state.script).verifies_pages
+        self.state.script.lock().verifies_pages
     }
 
     fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {
-        lock(&self.state.asked).extend(ranges);
-        assert!(!lock(&self.state.script).panics, "scripted to panic");
+        self.state.asked.lock().extend(ranges);
+        assert!(!self.state.script.lock().panics, "scripted to panic");
         ranges.iter().map(|range| self.send(*range)).collect()
     }
 }
@@ -271,14 +252,14 @@ impl MemoryFile {
         let (state, content) = (Arc::clone(&self.state), self.content);
         let mut outstanding = Outstanding::new(&state, range.len());
         tokio::spawn(async move {
-            let latency = lock(&state.script).latency;
+            let latency = state.script.lock().latency;
             if !latency.is_zero() {
                 tokio::time::sleep(latency).await;
             }
             let mut gate = state.gate.subscribe();
             let mut offset = range.start();
             while offset < range.end() {
-                let Script { chunk_len, read_error, ends_at, verifies_pages, .. } = lock(&state.script).clone();
+                let Script { chunk_len, read_error, ends_at, verifies_pages, .. } = state.script.lock().clone();
                 let sent = offset - range.start();
                 let Ok(open) = gate.wait_for(|open| *open > sent).await.map(|open| *open) else { return };
                 if let Some((_, error)) = read_error.filter(|(fails_at, _)| offset >= *fails_at) {
@@ -316,8 +297,8 @@ fn chunk_at(content: u8, offset: u64, len: usize, verified: bool) -> Chunk {
 impl State {
     /// When `len` bytes have arrived that are sent now, over a link that carries so much.
     fn arrival(&self, len: u64) -> Option<Instant> {
-        let bytes_per_s = lock(&self.script).bytes_per_s?;
-        let mut link = lock(&self.link);
+        let bytes_per_s = self.script.lock().bytes_per_s?;
+        let mut link = self.link.lock();
         let now = Instant::now();
         let start = link.free_at.map_or(now, |free_at| free_at.max(now));
         let arrival = start + Duration::from_nanos(len.saturating_mul(1_000_000_000) / bytes_per_s);
@@ -334,7 +315,7 @@ struct Outstanding {
 
 impl Outstanding {
     fn new(state: &Arc<State>, bytes: u64) -> Self {
-        let mut link = lock(&state.link);
+        let mut link = state.link.lock();
         link.outstanding += bytes;
         link.outstanding_max = link.outstanding_max.max(link.outstanding);
         drop(link);
@@ -343,16 +324,17 @@ impl Outstanding {
 
     fn sent(&mut self, bytes: u64) {
         self.bytes -= bytes;
-        lock(&self.state.link).outstanding -= bytes;
+        self.state.link.lock().outstanding -= bytes;
     }
 }
 
 impl Drop for Outstanding {
     fn drop(&mut self) {
-        lock(&self.state.link).outstanding -= self.bytes;
+        self.state.link.lock().outstanding -= self.bytes;
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
+async fn wait_for(gate: &watch::Sender<bool>) {
+    // The sender lives as long as its origin: waiting cannot fail.
+    let _ = gate.subscribe().wait_for(|answered| *answered).await;
 }

@@ -1,6 +1,6 @@
 //! Blocks: the fixed-size units of caching.
 
-use crate::{ByteRange, ByteSize};
+use crate::ByteSize;
 use std::fmt;
 
 /// Size of a cache block in bytes: a multiple of 4 KiB from 4 KiB to 512 MiB.
@@ -38,28 +38,6 @@ impl BlockSize {
     pub const fn bytes(self) -> u64 {
         self.0
     }
-
-    /// The block that holds the byte at `offset`.
-    pub const fn index_of(self, offset: u64) -> BlockIndex {
-        BlockIndex(offset / self.0)
-    }
-
-    /// Number of blocks of a file of `file_size` bytes; an empty file has one (empty) block, as in XCache.
-    pub const fn count(self, file_size: u64) -> u64 {
-        if file_size == 0 { 1 } else { (file_size - 1) / self.0 + 1 }
-    }
-
-    /// The bytes of block `index` in a file of `file_size` bytes; the last block may be short.
-    pub const fn range_of(self, index: BlockIndex, file_size: u64) -> ByteRange {
-        ByteRange::at(index.0.saturating_mul(self.0), self.0).clipped_to(file_size)
-    }
-
-    /// `range` widened to whole blocks of a file of `file_size` bytes.
-    pub const fn widen(self, range: ByteRange, file_size: u64) -> ByteRange {
-        let start = range.start() / self.0 * self.0;
-        let end = range.end().div_ceil(self.0).saturating_mul(self.0);
-        ByteRange::between(start, end).clipped_to(file_size)
-    }
 }
 
 impl fmt::Display for BlockSize {
@@ -85,15 +63,5 @@ mod tests {
         assert!(BlockSize::new((4 << 10) + 1).is_err());
         assert!(BlockSize::new(512 << 20).is_ok());
         assert!(BlockSize::new((512 << 20) + 4096).is_err());
-    }
-
-    #[test]
-    fn the_last_block_is_short() {
-        let size = BlockSize::DEFAULT;
-        assert_eq!(size.count(0), 1);
-        assert_eq!(size.count(65536), 1);
-        assert_eq!(size.count(65537), 2);
-        assert_eq!(size.range_of(BlockIndex(1), 65537), ByteRange::at(65536, 1));
-        assert_eq!(size.widen(ByteRange::at(65530, 10), 70000), ByteRange::between(0, 70000));
     }
 }

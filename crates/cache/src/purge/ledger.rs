@@ -3,10 +3,13 @@
 use super::{
     Expiry, Footprint, PurgeRules, Quota, Scope,
     expiry::{Lifetimes, expiry_of},
-    quota::quota_of,
-    unaccounted::Unaccounted,
+    footprint::Unaccounted,
+    plan::quota_of,
 };
-use crate::{CacheKey, EntryId, Facts, NewEntry, Partition, Replacement};
+use crate::{
+    CacheKey, EntryId,
+    replacement::{Facts, NewEntry, Partition, Replacement},
+};
 use forebay_types::PurgeReason;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -81,7 +84,7 @@ impl Ledger {
 
     /// Notes the organisation that an entry, whose key is `key`, belongs to: an entry that was just taken in belongs to none.
     pub fn owned(&mut self, id: EntryId, key: &CacheKey, owner: Option<&str>) {
-        self.policy.set_expiry(id, expiry_of(&self.expiries, key, owner));
+        self.policy.entries_mut().set_expiry(id, expiry_of(&self.expiries, key, owner));
     }
 
     /// Notes how many bytes of an entry, whose key is `key`, are there according to the index.
@@ -157,18 +160,18 @@ impl Ledger {
     }
 
     pub fn len(&self) -> usize {
-        self.policy.len()
+        self.policy.entries().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.policy.is_empty()
+        self.len() == 0
     }
 
     /// Entries that were not used for too long at `now_ms` (milliseconds of the Unix epoch) and may go, found at `count`
     /// positions from `from` on; and the position to continue from.
     pub fn expired(&self, now_ms: i64, from: usize, count: usize) -> (Vec<EntryId>, Option<usize>) {
         let mut expired = Vec::new();
-        let next = self.policy.scan(from, count, &mut |facts| {
+        let next = self.policy.entries().scan(from, count, &mut |facts| {
             if self.reason_to_go(facts, now_ms).is_some() {
                 expired.push(facts.id);
             }

@@ -1,8 +1,8 @@
 //! The plan of a purge, as a value.
 
-use super::{Expiry, Footprint, Ledger, Quota};
-use crate::Policy;
-use forebay_types::{PurgeReason, Share};
+use super::{Expiry, Footprint, Ledger};
+use crate::{CacheKey, Policy};
+use forebay_types::{Lfn, PurgeReason, Share};
 use std::time::Duration;
 
 /// How the cache is kept within bounds.
@@ -58,6 +58,18 @@ impl Default for Marks {
     fn default() -> Self {
         Self { high: Mark::Share(Share::of_percent(95)), low: Mark::Share(Share::of_percent(90)) }
     }
+}
+
+/// Limit and guarantee for the entries at and below a path. The longest path that covers an entry is the one
+/// it counts for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Quota {
+    /// The entries at and below this path.
+    pub path: Lfn,
+    /// Bytes that other entries' need for room does not take from these; 0 guarantees nothing.
+    pub min_bytes: u64,
+    /// Bytes that they may take; `None` for as much as there is.
+    pub max_bytes: Option<u64>,
 }
 
 /// The file system of one disk.
@@ -211,4 +223,24 @@ impl Extent {
     fn left_to(self, mark: Mark) -> u64 {
         mark.of(self.total).saturating_sub(self.used)
     }
+}
+
+impl Quota {
+    /// The part of its maximum down to which an exceeded quota is brought: nineteen twentieths, so that one purge gives room
+    /// for many files.
+    pub(crate) const fn low_bytes(max_bytes: u64) -> u64 {
+        max_bytes - max_bytes / 20
+    }
+
+    fn covers(&self, key: &CacheKey) -> bool {
+        let path = self.path.as_str();
+        path == "/" || key.as_str().strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+/// The number of the quota that `key` counts for.
+pub(crate) fn quota_of(quotas: &[Quota], key: &CacheKey) -> Option<u16> {
+    let covering = quotas.iter().enumerate().filter(|(_, quota)| quota.covers(key));
+    let (index, _) = covering.max_by_key(|(_, quota)| quota.path.as_str().len())?;
+    u16::try_from(index).ok()
 }

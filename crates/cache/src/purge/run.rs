@@ -1,7 +1,10 @@
 //! A purge under way.
 
 use super::{Footprint, Goal, Ledger};
-use crate::{EntryId, Partition};
+use crate::{
+    EntryId,
+    replacement::{Facts, Partition},
+};
 use forebay_types::PurgeReason;
 
 /// One purge: hands out victims until its goals are met, or nothing more may go.
@@ -12,8 +15,10 @@ use forebay_types::PurgeReason;
 pub struct PurgeRun {
     goals: Vec<Progress>,
     refused: Vec<EntryId>,
-    freed: Footprint,
-    removed_count: u64,
+    /// The amount freed so far.
+    pub freed: Footprint,
+    /// How many entries went so far.
+    pub removed_count: u64,
 }
 
 #[derive(Debug)]
@@ -57,20 +62,21 @@ impl PurgeRun {
             progress.is_hopeless = true;
         }
         let (facts, reason) = found?;
-        let footprint = Footprint::of_facts(facts.bytes);
-        let victim = Victim { id: facts.id, footprint, reason, partition: facts.partition };
-        self.each_goal_of(&victim, |progress| progress.taken += footprint);
-        Some(victim)
+        Some(self.take(facts, reason))
     }
 
     /// An entry that was not used for too long at `now_ms` (milliseconds of the Unix epoch), whatever the goals are; `None` when
     /// it is pinned, leaving already, or was used meanwhile.
     pub fn next_expired(&mut self, id: EntryId, now_ms: i64, ledger: &mut Ledger) -> Option<Victim> {
         let (facts, reason) = ledger.take_expired(id, now_ms)?;
+        Some(self.take(facts, reason))
+    }
+
+    fn take(&mut self, facts: Facts, reason: PurgeReason) -> Victim {
         let footprint = Footprint::of_facts(facts.bytes);
-        let victim = Victim { id, footprint, reason, partition: facts.partition };
+        let victim = Victim { id: facts.id, footprint, reason, partition: facts.partition };
         self.each_goal_of(&victim, |progress| progress.taken += footprint);
-        Some(victim)
+        victim
     }
 
     /// The victim's files are gone.
@@ -83,16 +89,6 @@ impl PurgeRun {
     pub fn refused(&mut self, victim: &Victim) {
         self.each_goal_of(victim, |progress| progress.taken -= victim.footprint);
         self.refused.push(victim.id);
-    }
-
-    /// The amount freed so far.
-    pub const fn freed(&self) -> Footprint {
-        self.freed
-    }
-
-    /// How many entries went so far.
-    pub const fn removed_count(&self) -> u64 {
-        self.removed_count
     }
 
     /// Ends the run: those who stayed count as used at `now_ms` (milliseconds of the Unix epoch), so that the next run does

@@ -37,6 +37,13 @@ fn fill(ledger: &mut Ledger, directory: &str, ids: std::ops::Range<u64>, bytes: 
     }
 }
 
+/// A ledger under `rules` of `count` entries below /data that take `bytes` each.
+fn filled(rules: &PurgeRules, count: u64, bytes: u64) -> Ledger {
+    let mut ledger = Ledger::new(rules);
+    fill(&mut ledger, "/data", 0..count, bytes);
+    ledger
+}
+
 /// Runs a purge to its end; the entries that went, in order, and the goals not met.
 fn purge(goals: &[Goal], ledger: &mut Ledger) -> (Vec<u64>, Vec<Goal>) {
     let mut run = PurgeRun::new(goals);
@@ -69,10 +76,8 @@ fn the_clamp_of_xcache_that_stops_its_purge_does_not_exist_here() {
     let disk = DiskSpace { disk: 0, bytes: Extent { total: mib(1000), used: mib(901) }, inodes: None };
     let marks = amounts(mib(900), mib(850));
     let rules = PurgeRules { bytes: Budget { total: None, marks }, ..PurgeRules::default() };
-    let mut ledger = Ledger::new(&rules);
-    fill(&mut ledger, "/data", 0..600, mib(1));
-    let goals = plan_purge(&rules, &[disk], &ledger);
-    let (went, unmet) = purge(&goals, &mut ledger);
+    let mut ledger = filled(&rules, 600, mib(1));
+    let (went, unmet) = purge(&plan_purge(&rules, &[disk], &ledger), &mut ledger);
     assert_eq!((went.len(), unmet), (51, vec![]));
 }
 
@@ -81,8 +86,7 @@ fn inodes_are_counted_like_bytes() {
     let inodes = Extent { total: 1000, used: 960 };
     let disk = DiskSpace { disk: 0, bytes: Extent { total: GIB, used: 0 }, inodes: Some(inodes) };
     let rules = PurgeRules::default();
-    let mut ledger = Ledger::new(&rules);
-    fill(&mut ledger, "/data", 0..480, 8192);
+    let mut ledger = filled(&rules, 480, 8192);
     let goals = plan_purge(&rules, &[disk], &ledger);
     assert_eq!(
         goals.iter().map(|goal| (goal.reason, goal.to_free.inodes)).collect::<Vec<_>>(),
@@ -100,8 +104,7 @@ fn inodes_are_counted_like_bytes() {
 fn free_min_is_kept_whatever_the_marks() {
     let disk = DiskSpace { disk: 0, bytes: Extent { total: 100 * GIB, used: 93 * GIB }, inodes: None };
     let rules = PurgeRules { free_min: Some(percent(10)), ..PurgeRules::default() };
-    let mut ledger = Ledger::new(&rules);
-    fill(&mut ledger, "/data", 0..90, GIB);
+    let mut ledger = filled(&rules, 90, GIB);
     let goals = plan_purge(&rules, &[disk], &ledger);
     assert_eq!(
         goals.iter().map(|goal| (goal.reason, goal.to_free.bytes)).collect::<Vec<_>>(),
@@ -129,8 +132,7 @@ fn each_disk_is_purged_of_its_own_entries() {
 #[test]
 fn a_quota_is_brought_below_its_maximum_and_others_are_left_alone() {
     let rules = PurgeRules { quotas: vec![quota("/user", 0, Some(20 * GIB))], ..rules(1000 * GIB, Marks::default()) };
-    let mut ledger = Ledger::new(&rules);
-    fill(&mut ledger, "/data", 0..30, GIB);
+    let mut ledger = filled(&rules, 30, GIB);
     fill(&mut ledger, "/user", 30..51, GIB);
     let (went, unmet) = purge(&plan_purge(&rules, &[], &ledger), &mut ledger);
     assert_eq!((went, unmet), (vec![30, 31], vec![]));
@@ -156,8 +158,7 @@ fn guaranteed_bytes_of_a_quota_are_not_taken_for_others() {
 #[test]
 fn pinned_entries_stay_until_their_pin_ends() {
     let rules = rules(10 * GIB, amounts(4 * GIB, GIB));
-    let mut ledger = Ledger::new(&rules);
-    fill(&mut ledger, "/data", 0..10, GIB);
+    let mut ledger = filled(&rules, 10, GIB);
     ledger.pin(EntryId(0), 1000);
     ledger.pin(EntryId(1), 2000);
     ledger.pin(EntryId(2), 3000);
@@ -178,8 +179,7 @@ fn pinned_entries_stay_until_their_pin_ends() {
 #[test]
 fn entries_in_use_stay_and_others_go_in_their_place() {
     let rules = rules(10 * GIB, amounts(4 * GIB, 3 * GIB));
-    let mut ledger = Ledger::new(&rules);
-    fill(&mut ledger, "/data", 0..5, GIB);
+    let mut ledger = filled(&rules, 5, GIB);
     let mut run = PurgeRun::new(&plan_purge(&rules, &[], &ledger));
     // Two are asked for before either is answered.
     let first = run.next(&mut ledger).unwrap();
@@ -192,7 +192,7 @@ fn entries_in_use_stay_and_others_go_in_their_place() {
     assert_eq!(third.id, EntryId(2), "the one that stays is not tried again");
     run.removed(&third, &mut ledger);
     assert_eq!(run.next(&mut ledger), None);
-    assert_eq!((run.freed().bytes, run.removed_count()), (2 * GIB, 2));
+    assert_eq!((run.freed.bytes, run.removed_count), (2 * GIB, 2));
     assert_eq!(run.finish(&mut ledger, 100), []);
     assert_eq!(ledger.usage().bytes, 3 * GIB);
     let all = Goal { scope: Scope::All, reason: PurgeReason::Requested, to_free: Footprint { bytes: GIB, inodes: 0 } };
@@ -202,8 +202,7 @@ fn entries_in_use_stay_and_others_go_in_their_place() {
 #[test]
 fn a_run_in_which_everything_is_in_use_ends() {
     let rules = rules(10 * GIB, amounts(4 * GIB, 3 * GIB));
-    let mut ledger = Ledger::new(&rules);
-    fill(&mut ledger, "/data", 0..50, GIB);
+    let mut ledger = filled(&rules, 50, GIB);
     let goals = plan_purge(&rules, &[], &ledger);
     let mut run = PurgeRun::new(&goals);
     while let Some(victim) = run.next(&mut ledger) {
@@ -215,8 +214,7 @@ fn a_run_in_which_everything_is_in_use_ends() {
 
 #[test]
 fn a_share_is_purged_to_on_request() {
-    let mut ledger = Ledger::new(&PurgeRules::default());
-    fill(&mut ledger, "/data", 0..50, GIB);
+    let ledger = filled(&PurgeRules::default(), 50, GIB);
     let share = Share::of_percent(40);
     let of = |goals: Vec<Goal>| goals.iter().map(|goal| (goal.scope, goal.to_free.bytes)).collect::<Vec<_>>();
     let budget = rules(100 * GIB, Marks::default());
@@ -228,6 +226,20 @@ fn a_share_is_purged_to_on_request() {
     assert_eq!(plan_purge_of_full_disk(&Ledger::new(&budget)), []);
 }
 
+#[test]
+fn the_longest_path_that_covers_an_entry_counts() {
+    let quotas = ["/store", "/store/user", "/root:/o:1094/store"].map(|path| quota(path, 0, None));
+    let of = |path: &str| super::plan::quota_of(&quotas, &key(path));
+    assert_eq!(of("/store/data/f"), Some(0));
+    assert_eq!(of("/store/user/f"), Some(1));
+    assert_eq!(of("/store/user"), Some(1));
+    assert_eq!(of("/store/users/f"), Some(0));
+    assert_eq!(of("/stores"), None);
+    let forwarded = CacheKey::forwarded(&"o".parse().unwrap(), &Lfn::parse("/store/f").unwrap()).unwrap();
+    assert_eq!(super::plan::quota_of(&quotas, &forwarded), Some(2));
+    assert_eq!(super::plan::quota_of(&[quota("/", 0, None)], &forwarded), Some(0));
+}
+
 /// Rules by which what was unused for longer than five milliseconds goes.
 fn short_lives(expiries: Vec<Expiry>) -> PurgeRules {
     PurgeRules { age_max: Some(Duration::from_millis(5)), expiries, ..PurgeRules::default() }
@@ -235,8 +247,7 @@ fn short_lives(expiries: Vec<Expiry>) -> PurgeRules {
 
 #[test]
 fn old_entries_are_found_in_pieces() {
-    let mut ledger = Ledger::new(&short_lives(Vec::new()));
-    fill(&mut ledger, "/data", 0..10, 8192);
+    let mut ledger = filled(&short_lives(Vec::new()), 10, 8192);
     ledger.pin(EntryId(1), i64::MAX);
     assert_eq!(ledger.expired(10, 0, 4), (vec![EntryId(0), EntryId(2), EntryId(3)], Some(4)));
     assert_eq!(ledger.expired(10, 4, 100), (vec![EntryId(4)], None));
@@ -375,7 +386,7 @@ proptest! {
                 run.removed(&victim, &mut ledger);
             }
         }
-        let freed = run.freed();
+        let freed = run.freed;
         let unmet = run.finish(&mut ledger, 0);
         let after = (ledger.usage(), ledger.quota_usage(0), ledger.quota_usage(1));
         prop_assert_eq!(before.0 - freed, after.0);

@@ -26,19 +26,14 @@ impl LinkEstimate {
     /// Notes how long the first byte of an answer took.
     pub fn note_latency(&mut self, latency: Duration) {
         let sample = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX).max(1);
-        self.latency_us = Some(self.latency_us.map_or(sample, |latency| {
-            approached(latency, sample, if sample < latency { BETTER_SHARE } else { WORSE_SHARE })
-        }));
+        approach(&mut self.latency_us, sample, |latency| sample < latency);
     }
 
     /// Notes that `bytes` came over the link within `time`.
     pub fn note_rate(&mut self, bytes: u64, time: Duration) {
         let time_us = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
         let sample = bytes.saturating_mul(US_PER_S) / time_us;
-        self.bytes_per_s =
-            Some(self.bytes_per_s.map_or(sample, |rate| {
-                approached(rate, sample, if sample > rate { BETTER_SHARE } else { WORSE_SHARE })
-            }));
+        approach(&mut self.bytes_per_s, sample, |rate| sample > rate);
     }
 
     /// Time to the first byte of an answer, once one was measured.
@@ -60,10 +55,11 @@ impl LinkEstimate {
     }
 }
 
-/// `value` moved towards `sample` by one part in `share`, and by one at least.
-const fn approached(value: u64, sample: u64, share: u64) -> u64 {
-    let step = value.abs_diff(sample).div_ceil(share);
-    if sample > value { value.saturating_add(step) } else { value.saturating_sub(step) }
+/// Moves `value` towards `sample` by its share, and by one at least; the first sample is the value.
+fn approach(value: &mut Option<u64>, sample: u64, is_better: impl FnOnce(u64) -> bool) {
+    let Some(last) = *value else { return *value = Some(sample) };
+    let step = last.abs_diff(sample).div_ceil(if is_better(last) { BETTER_SHARE } else { WORSE_SHARE });
+    *value = Some(if sample > last { last.saturating_add(step) } else { last.saturating_sub(step) });
 }
 
 #[cfg(test)]

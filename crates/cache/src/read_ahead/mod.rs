@@ -10,10 +10,8 @@ mod link;
 mod recogniser;
 mod repeats;
 mod runs;
-mod settings;
 
-pub use bounds::ReadAheadBounds;
+pub use bounds::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadBounds, ReadAheadSettings};
 pub use ledger::{ReadAheadLedger, Worth};
 pub use link::LinkEstimate;
 pub use recogniser::{Recogniser, ZONES_MAX};
-pub use settings::{FillPolicy, FillPolicyError, READ_AHEAD_WINDOW_MAX, ReadAheadSettings};

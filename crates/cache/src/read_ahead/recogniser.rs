@@ -30,8 +30,8 @@ const DENSE: u64 = 2;
 impl Recogniser {
     /// Knows nothing yet of the reads of a file.
     pub fn new(geometry: Geometry) -> Self {
-        let (runs, strides, vectors) = Default::default();
-        Self { geometry, runs, strides, vectors, is_in_run: false }
+        let (strides, vectors) = (Repeats::new(geometry), Repeats::new(geometry));
+        Self { geometry, runs: Runs::new(geometry), strides, vectors, is_in_run: false }
     }
 
     /// Notes a read of several ranges, or of one; what is to be fetched ahead: whole blocks within the file, in order of
@@ -44,13 +44,13 @@ impl Recogniser {
             return Vec::new();
         }
         let whole = as_one(&ranges);
-        let in_run = whole.and_then(|read| self.runs.handle_read(read, self.geometry, bounds));
+        let in_run = whole.and_then(|read| self.runs.handle_read(read, bounds));
         self.is_in_run = in_run.is_some();
         match (in_run, whole) {
             (Some(advice), _) => some(advice),
-            (None, Some(_)) if ranges.len() == 1 => self.strides.handle_read(&ranges, self.geometry, bounds),
+            (None, Some(_)) if ranges.len() == 1 => self.strides.handle_read(&ranges, bounds),
             (None, Some(_)) => Vec::new(),
-            (None, None) => self.vectors.handle_read(&ranges, self.geometry, bounds),
+            (None, None) => self.vectors.handle_read(&ranges, bounds),
         }
     }
 
@@ -59,18 +59,18 @@ impl Recogniser {
         if bounds.is_off() || range.is_empty() {
             return Vec::new();
         }
-        self.is_in_run = self.runs.zones(self.geometry).any(|zone| zone.intersection(range).is_some());
+        self.is_in_run = self.runs.zones().any(|zone| zone.intersection(range).is_some());
         if self.is_in_run {
-            return self.runs.handle_read(range, self.geometry, bounds).map_or_else(Vec::new, some);
+            return self.runs.handle_read(range, bounds).map_or_else(Vec::new, some);
         }
-        let advice = self.vectors.handle_hit(range, self.geometry, bounds);
-        if advice.is_empty() { self.strides.handle_hit(range, self.geometry, bounds) } else { advice }
+        let advice = self.vectors.handle_hit(range, bounds);
+        if advice.is_empty() { self.strides.handle_hit(range, bounds) } else { advice }
     }
 
     /// Ranges to fetch ahead, `len` bytes or the rest of the file, while no reader waits for other bytes: the reader works on
     /// what it has read.
     pub fn handle_spare_time(&mut self, bounds: ReadAheadBounds, len: u64) -> Option<ByteRange> {
-        if self.is_in_run { self.runs.handle_spare_time(self.geometry, bounds, len) } else { None }
+        if self.is_in_run { self.runs.handle_spare_time(bounds, len) } else { None }
     }
 
     /// Notes that `refused`, which was to be fetched in spare time, is not.
@@ -80,25 +80,25 @@ impl Recogniser {
 
     /// Whether there is enough to fetch ahead in spare time.
     pub fn has_spare(&self, bounds: ReadAheadBounds) -> bool {
-        self.is_in_run && self.runs.has_spare(self.geometry, bounds)
+        self.is_in_run && self.runs.has_spare(bounds)
     }
 
     /// Notes that `refused`, which the last advice named, is not fetched.
     pub fn handle_refusal(&mut self, refused: ByteRange) {
         self.runs.handle_refusal(refused);
-        self.strides.handle_refusal(refused.start(), self.geometry);
-        self.vectors.handle_refusal(refused.start(), self.geometry);
+        self.strides.handle_refusal(refused.start());
+        self.vectors.handle_refusal(refused.start());
     }
 
     /// Ranges in which a read, even a hit, shows that more is to be fetched ahead.
     pub fn zones(&self) -> impl Iterator<Item = ByteRange> {
-        let repeats = [&self.vectors, &self.strides].into_iter().filter_map(|repeats| repeats.zone(self.geometry));
-        repeats.chain(self.runs.zones(self.geometry)).take(ZONES_MAX)
+        let repeats = [&self.vectors, &self.strides].into_iter().filter_map(|repeats| repeats.zone());
+        repeats.chain(self.runs.zones()).take(ZONES_MAX)
     }
 
     /// Bytes that were to be fetched ahead and that their reader has not come to.
     pub fn expected(&self) -> u64 {
-        self.runs.expected() + self.strides.expected(self.geometry) + self.vectors.expected(self.geometry)
+        self.runs.expected() + self.strides.expected() + self.vectors.expected()
     }
 }
 

@@ -10,8 +10,9 @@ use forebay_types::ByteRange;
 ///
 /// A read that begins where a run ends, or a little after it, makes it longer; a read that closes the gap between two runs joins
 /// them. So the parallel reads of one copy are one run, in whatever order they come.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Runs {
+    geometry: Geometry,
     runs: Vec<Run>,
 }
 
@@ -54,43 +55,38 @@ const SPARE_FROM: u64 = 1 << 20;
 const WINDOW_PARTS: u64 = 4;
 
 impl Runs {
+    pub(crate) const fn new(geometry: Geometry) -> Self {
+        Self { geometry, runs: Vec::new() }
+    }
+
     /// Notes a read. `None` if it continues no run; else the ranges to fetch ahead, perhaps none.
-    pub(crate) fn handle_read(
-        &mut self,
-        read: ByteRange,
-        geometry: Geometry,
-        bounds: ReadAheadBounds,
-    ) -> Option<ByteRange> {
-        let Some(index) = self.runs.iter().rposition(|run| run.touches(read, geometry)) else {
+    pub(crate) fn handle_read(&mut self, read: ByteRange, bounds: ReadAheadBounds) -> Option<ByteRange> {
+        let Some(index) = self.runs.iter().rposition(|run| run.touches(read, self.geometry)) else {
             self.begin(read);
             return None;
         };
         let mut run = self.runs.remove(index);
         let is_longer = run.take(read);
-        self.join_others(&mut run, geometry);
-        let advice = if is_longer { run.advance(read, geometry, bounds) } else { nothing(read) };
+        self.join_others(&mut run);
+        let advice = if is_longer { run.advance(read, self.geometry, bounds) } else { nothing(read) };
         self.runs.push(run);
         Some(advice)
     }
 
     /// Up to `len` bytes to fetch ahead while no reader waits for other bytes: of the run that was read last.
-    pub(crate) fn handle_spare_time(
-        &mut self,
-        geometry: Geometry,
-        bounds: ReadAheadBounds,
-        len: u64,
-    ) -> Option<ByteRange> {
+    pub(crate) fn handle_spare_time(&mut self, bounds: ReadAheadBounds, len: u64) -> Option<ByteRange> {
         let run = self.runs.last_mut()?;
-        let len = len.max(geometry.block_size());
-        let spare = run.spare(geometry, bounds, len)?;
-        let end = aligned_down(spare.start().saturating_add(len), geometry).min(spare.end());
+        let len = len.max(self.geometry.block_size());
+        let spare = run.spare(self.geometry, bounds, len)?;
+        let end = aligned_down(spare.start().saturating_add(len), self.geometry).min(spare.end());
         (run.ahead, run.depth) = (end, end - run.front);
         Some(ByteRange::between(spare.start(), end))
     }
 
     /// Whether enough may be fetched ahead while no reader waits for other bytes.
-    pub(crate) fn has_spare(&self, geometry: Geometry, bounds: ReadAheadBounds) -> bool {
-        let is_worth_it = |run: &Run| run.spare(geometry, bounds, run.spare_depth(bounds) / WINDOW_PARTS).is_some();
+    pub(crate) fn has_spare(&self, bounds: ReadAheadBounds) -> bool {
+        let is_worth_it =
+            |run: &Run| run.spare(self.geometry, bounds, run.spare_depth(bounds) / WINDOW_PARTS).is_some();
         self.runs.last().is_some_and(is_worth_it)
     }
 
@@ -104,8 +100,8 @@ impl Runs {
     }
 
     /// Range in which a read shows that more is to be fetched ahead.
-    pub(crate) fn zones(&self, geometry: Geometry) -> impl Iterator<Item = ByteRange> {
-        self.runs.iter().filter_map(move |run| run.zone(geometry))
+    pub(crate) fn zones(&self) -> impl Iterator<Item = ByteRange> {
+        self.runs.iter().filter_map(move |run| run.zone(self.geometry))
     }
 
     /// Bytes that were fetched ahead and that their readers are likely to come to: half as likely with each run begun since.
@@ -126,7 +122,8 @@ impl Runs {
         self.runs.push(Run { start, front, ahead: 0, steps: 0, window: 0, depth: 0, begun_since: 0 });
     }
 
-    fn join_others(&mut self, run: &mut Run, geometry: Geometry) {
+    fn join_others(&mut self, run: &mut Run) {
+        let geometry = self.geometry;
         self.runs.retain(|other| {
             let is_joined = run.touches(ByteRange::between(other.start, other.front), geometry);
             if is_joined {
@@ -258,14 +255,14 @@ mod tests {
     fn follow(runs: &mut Runs, reads: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let ranges = reads.iter().filter_map(|(start, len)| {
             let read = ByteRange::at(start * KIB, len * KIB);
-            runs.handle_read(read, geometry(), bounds()).filter(|range| !range.is_empty())
+            runs.handle_read(read, bounds()).filter(|range| !range.is_empty())
         });
         ranges.map(|range| (range.start() / KIB, range.end() / KIB)).collect()
     }
 
     #[test]
     fn a_sequential_reader_is_read_ahead_of_with_a_growing_window() {
-        let mut runs = Runs::default();
+        let mut runs = Runs::new(geometry());
         assert_eq!(follow(&mut runs, &[(0, 64), (64, 64)]), []);
         assert_eq!(follow(&mut runs, &[(128, 64)]), [(192, 256)]);
         assert_eq!(follow(&mut runs, &[(192, 64)]), [(256, 448)]);
@@ -275,59 +272,45 @@ mod tests {
         assert!((3072 * KIB..=4096 * KIB).contains(&runs.expected()), "a window as the link wants it");
     }
 
-    #[test]
-    fn long_reads_are_recognised_at_the_second() {
-        assert_eq!(follow(&mut Runs::default(), &[(0, 1024), (1024, 1024)]), [(2048, 3072)]);
+    /// The ranges fetched ahead of a new reader.
+    fn advice(reads: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+        follow(&mut Runs::new(geometry()), &reads.into_iter().collect::<Vec<_>>())
     }
 
     #[test]
-    fn reads_within_blocks_are_one_run() {
-        let reads: Vec<_> = (0..33).map(|index| (index * 4, 4)).collect();
-        assert_eq!(follow(&mut Runs::default(), &reads).first(), Some(&(64, 192)));
+    fn long_reads_are_recognised_at_the_second_short_ones_as_one_run_and_small_gaps_read_over() {
+        assert_eq!(advice([(0, 1024), (1024, 1024)]), [(2048, 3072)]);
+        assert_eq!(advice((0..33).map(|index| (index * 4, 4))).first(), Some(&(64, 192)));
+        assert!(!advice((0..8).map(|index| (index * 320, 256))).is_empty());
     }
 
     #[test]
     fn parallel_streams_in_any_order_are_one_run() {
-        let mut runs = Runs::default();
+        let mut runs = Runs::new(geometry());
         follow(&mut runs, &[(2048, 1024), (0, 1024), (3072, 1024), (1024, 1024), (5120, 1024), (4096, 1024)]);
         assert_eq!(runs.runs.len(), 1);
         assert_eq!((runs.runs[0].start, runs.runs[0].front), (0, 6 * MIB));
     }
 
     #[test]
-    fn small_gaps_are_read_over_and_large_ones_are_not() {
-        let gaps: Vec<_> = (0..8).map(|index| (index * 320, 256)).collect();
-        assert!(!follow(&mut Runs::default(), &gaps).is_empty());
-        let large: Vec<_> = (0..8).map(|index| (index * 512, 256)).collect();
-        assert_eq!(follow(&mut Runs::default(), &large), []);
-    }
-
-    #[test]
-    fn reading_backwards_or_again_or_anywhere_leads_to_nothing() {
-        let backwards: Vec<_> = (0..16).rev().map(|index| (index * 64, 64)).collect();
-        assert_eq!(follow(&mut Runs::default(), &backwards), []);
-        assert_eq!(follow(&mut Runs::default(), &[(640, 64); 16]), []);
-        let anywhere: Vec<_> = (0..1000).map(|index| (index * 7919 % 1600 * 64, 32)).collect();
-        assert_eq!(follow(&mut Runs::default(), &anywhere), []);
-    }
-
-    #[test]
-    fn a_reader_of_more_than_the_window_at_once_is_not_read_ahead() {
-        let reads = [(0, 8192), (8192, 8192), (16384, 8192)];
-        assert_eq!(follow(&mut Runs::default(), &reads), []);
+    fn large_gaps_and_reading_backwards_again_or_anywhere_lead_to_nothing() {
+        assert_eq!(advice((0..8).map(|index| (index * 512, 256))), []);
+        assert_eq!(advice((0..16).rev().map(|index| (index * 64, 64))), []);
+        assert_eq!(advice([(640, 64); 16]), []);
+        assert_eq!(advice((0..1000).map(|index| (index * 7919 % 1600 * 64, 32))), []);
+        assert_eq!(advice([(0, 8192), (8192, 8192), (16384, 8192)]), [], "more than the window at once");
     }
 
     #[test]
     fn readers_of_one_handle_are_distinguished() {
-        let reads: Vec<_> = (0..6).flat_map(|index| [(index * 64, 64), (50_000 + index * 64, 64)]).collect();
-        let advised = follow(&mut Runs::default(), &reads);
+        let advised = advice((0..6).flat_map(|index| [(index * 64, 64), (50_000 + index * 64, 64)]));
         assert!(advised.iter().any(|(start, _)| *start < 1000));
         assert!(advised.iter().any(|(start, _)| *start > 50_000));
     }
 
     #[test]
     fn a_reader_that_left_for_elsewhere_is_expected_less_and_less() {
-        let mut runs = Runs::default();
+        let mut runs = Runs::new(geometry());
         follow(&mut runs, &[(0, 1024), (1024, 1024)]);
         let expected = runs.expected();
         follow(&mut runs, &[(50_000, 64), (70_000, 64)]);
@@ -338,27 +321,27 @@ mod tests {
 
     #[test]
     fn refused_ranges_are_advised_again() {
-        let mut runs = Runs::default();
+        let mut runs = Runs::new(geometry());
         assert_eq!(follow(&mut runs, &[(0, 1024), (1024, 1024)]), [(2048, 3072)]);
         runs.handle_refusal(ByteRange::between(2048 * KIB, 3072 * KIB));
-        assert_eq!((runs.expected(), runs.zones(geometry()).count()), (0, 0));
+        assert_eq!((runs.expected(), runs.zones().count()), (0, 0));
         assert_eq!(follow(&mut runs, &[(2048, 1024)]), [(3072, 4096)]);
     }
 
     #[test]
     fn a_reader_of_a_long_run_is_read_ahead_in_idle_time() {
         let spare = |runs: &mut Runs| {
-            std::iter::from_fn(|| runs.handle_spare_time(geometry(), bounds(), 4 * MIB))
+            std::iter::from_fn(|| runs.handle_spare_time(bounds(), 4 * MIB))
                 .map(|range| (range.start() / MIB, range.end() / MIB))
                 .collect::<Vec<_>>()
         };
-        let mut runs = Runs::default();
+        let mut runs = Runs::new(geometry());
         assert_eq!(follow(&mut runs, &[(0, 512), (512, 256)]).len(), 1);
         assert_eq!(spare(&mut runs), [], "too little");
         assert_eq!(follow(&mut runs, &[(768, 1280)]), []);
         assert_eq!(spare(&mut runs), [(2, 6), (6, 10)], "four times as much");
-        assert!(!runs.has_spare(geometry(), bounds()));
-        let zones: Vec<_> = runs.zones(geometry()).collect();
+        assert!(!runs.has_spare(bounds()));
+        let zones: Vec<_> = runs.zones().collect();
         assert_eq!(
             zones,
             [ByteRange::between(4 * MIB, 10 * MIB)],
@@ -375,21 +358,21 @@ mod tests {
 
     #[test]
     fn a_zone_lies_where_a_quarter_of_the_window_is_used_up() {
-        let mut runs = Runs::default();
+        let mut runs = Runs::new(geometry());
         follow(&mut runs, &[(0, 1024), (1024, 1024)]);
-        let zones: Vec<_> = runs.zones(geometry()).collect();
+        let zones: Vec<_> = runs.zones().collect();
         assert_eq!(zones, [ByteRange::between(2048 * KIB, 3072 * KIB)]);
     }
 
     #[test]
     fn the_end_of_the_file_is_the_end() {
-        let mut runs = Runs::default();
+        let mut runs = Runs::new(geometry());
         let end_kib = 100 * 1024;
         assert_eq!(
             follow(&mut runs, &[(end_kib - 2048, 1024), (end_kib - 1024, 960)]).last().map(|it| it.1),
             Some(end_kib)
         );
-        assert_eq!(runs.zones(geometry()).count(), 0);
+        assert_eq!(runs.zones().count(), 0);
         assert_eq!(runs.runs[0].ahead, geometry().file_size());
     }
 }

@@ -1,8 +1,8 @@
-//! The records of a policy, by entry and by slot.
+//! The records of a policy, by entry and by slot, and the queues in which they go.
 
-use super::{Facts, NewEntry};
+use super::{Facts, NewEntry, Partition};
 use crate::EntryId;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Number of a record while its entry is known.
 pub(crate) type Slot = u32;
@@ -77,16 +77,15 @@ impl Entries {
         self.records.get_mut(slot as usize)?.as_mut()
     }
 
-    pub(crate) fn facts(&self, id: EntryId) -> Option<Facts> {
-        self.get(self.slot(id)?).map(|record| record.facts)
-    }
-
+    /// Notes which rule on expiry an entry is under now.
     pub(crate) fn set_expiry(&mut self, id: EntryId, expiry: Option<u8>) {
         if let Some(record) = self.slot(id).and_then(|slot| self.get_mut(slot)) {
             record.facts.expiry = expiry;
         }
     }
 
+    /// Shows entries that are not parked, in no order that means anything: those from position `from` on, `count` positions
+    /// at most. The position to continue from, or `None` at the end.
     pub(crate) fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize> {
         let records = self.records.iter().skip(from).take(count).flatten();
         for record in records.filter(|record| record.queue != Queue::Parked) {
@@ -96,7 +95,38 @@ impl Entries {
         (next < self.records.len()).then_some(next)
     }
 
+    /// Number of entries, parked ones included.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
+}
+
+/// One queue for each partition: slots by rank, the lowest first.
+#[derive(Debug, Default)]
+pub(crate) struct Partitions {
+    queues: BTreeMap<Partition, BTreeSet<(u64, Slot)>>,
+}
+
+impl Partitions {
+    pub(crate) fn add(&mut self, partition: Partition, rank: u64, slot: Slot) {
+        self.queues.entry(partition).or_default().insert((rank, slot));
+    }
+
+    pub(crate) fn take(&mut self, partition: Partition, rank: u64, slot: Slot) {
+        if let Some(queue) = self.queues.get_mut(&partition) {
+            queue.remove(&(rank, slot));
+        }
+    }
+
+    pub(crate) fn first(&self, partition: Partition) -> Option<(u64, Slot)> {
+        self.queues.get(&partition)?.first().copied()
+    }
+
+    pub(crate) fn firsts(&self) -> impl Iterator<Item = (u64, Slot)> + '_ {
+        self.queues.values().filter_map(|queue| queue.first().copied())
+    }
+}
+
+pub(crate) const fn rank_of_time(time_ms: i64) -> u64 {
+    time_ms.cast_unsigned() ^ (1 << 63)
 }

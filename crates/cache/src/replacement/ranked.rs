@@ -2,8 +2,7 @@
 
 use super::{
     Facts, NewEntry, Replacement,
-    entries::{Entries, Queue, Record, Slot},
-    partitions::{Partitions, rank_of_time},
+    entries::{Entries, Partitions, Queue, Record, Slot, rank_of_time},
 };
 use crate::EntryId;
 use std::fmt;
@@ -65,21 +64,6 @@ impl<R: Rank> Ranked<R> {
         Self { rank, entries: Entries::default(), partitions: Partitions::default() }
     }
 
-    fn unlink(&mut self, slot: Slot) {
-        let Some(record) = self.entries.get_mut(slot) else { return };
-        if record.queue == Queue::Main {
-            record.queue = Queue::Parked;
-            self.partitions.take(record.facts.partition, record.rank, slot);
-        }
-    }
-
-    fn link(&mut self, slot: Slot) {
-        let Some(record) = self.entries.get_mut(slot) else { return };
-        record.rank = self.rank.rank(record);
-        record.queue = Queue::Main;
-        self.partitions.add(record.facts.partition, record.rank, slot);
-    }
-
     /// Changes what is known of an entry, and its place with it unless it is parked.
     fn change(&mut self, id: EntryId, change: impl FnOnce(&mut Record)) {
         let Some(slot) = self.entries.slot(id) else { return };
@@ -88,19 +72,27 @@ impl<R: Rank> Ranked<R> {
             change(record);
             return;
         }
-        self.unlink(slot);
+        self.withdraw(slot);
         if let Some(record) = self.entries.get_mut(slot) {
             change(record);
         }
-        self.link(slot);
+        self.readmit(slot);
     }
 }
 
 impl<R: Rank> Replacement for Ranked<R> {
+    fn entries(&self) -> &Entries {
+        &self.entries
+    }
+
+    fn entries_mut(&mut self) -> &mut Entries {
+        &mut self.entries
+    }
+
     fn insert(&mut self, entry: NewEntry) {
         let uses = u8::try_from(entry.uses).unwrap_or(u8::MAX).max(1);
         if let Some(slot) = self.entries.insert(entry, uses) {
-            self.link(slot);
+            self.readmit(slot);
         }
     }
 
@@ -115,16 +107,6 @@ impl<R: Rank> Replacement for Ranked<R> {
         self.change(id, |record| record.facts.bytes = bytes);
     }
 
-    fn set_expiry(&mut self, id: EntryId, expiry: Option<u8>) {
-        self.entries.set_expiry(id, expiry);
-    }
-
-    fn remove(&mut self, id: EntryId) -> Option<Facts> {
-        let slot = self.entries.slot(id)?;
-        self.unlink(slot);
-        self.entries.remove(slot).map(|record| record.facts)
-    }
-
     fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts> {
         let firsts = self.partitions.firsts();
         let records = firsts.filter_map(|(rank, slot)| Some((rank, slot, self.entries.get(slot)?)));
@@ -134,28 +116,18 @@ impl<R: Rank> Replacement for Ranked<R> {
         Some(record.facts)
     }
 
-    fn park(&mut self, id: EntryId) {
-        if let Some(slot) = self.entries.slot(id) {
-            self.unlink(slot);
+    fn withdraw(&mut self, slot: Slot) {
+        let Some(record) = self.entries.get_mut(slot) else { return };
+        if record.queue == Queue::Main {
+            record.queue = Queue::Parked;
+            self.partitions.take(record.facts.partition, record.rank, slot);
         }
     }
 
-    fn unpark(&mut self, id: EntryId) {
-        let Some(slot) = self.entries.slot(id) else { return };
-        if self.entries.get(slot).is_some_and(|record| record.queue == Queue::Parked) {
-            self.link(slot);
-        }
-    }
-
-    fn facts(&self, id: EntryId) -> Option<Facts> {
-        self.entries.facts(id)
-    }
-
-    fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize> {
-        self.entries.scan(from, count, visit)
-    }
-
-    fn len(&self) -> usize {
-        self.entries.len()
+    fn readmit(&mut self, slot: Slot) {
+        let Some(record) = self.entries.get_mut(slot) else { return };
+        record.rank = self.rank.rank(record);
+        record.queue = Queue::Main;
+        self.partitions.add(record.facts.partition, record.rank, slot);
     }
 }

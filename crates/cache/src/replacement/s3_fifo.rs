@@ -2,8 +2,7 @@
 
 use super::{
     Facts, NewEntry, Partition, Replacement,
-    entries::{Entries, Queue, Slot},
-    partitions::{Partitions, rank_of_time},
+    entries::{Entries, Partitions, Queue, Slot, rank_of_time},
 };
 use crate::EntryId;
 use std::collections::{BTreeMap, HashSet, VecDeque};
@@ -83,15 +82,6 @@ impl S3Fifo {
         std::mem::replace(&mut record.queue, Queue::Parked)
     }
 
-    /// Takes an entry out of its queue to go, or to wait; what leaves the small queue is remembered.
-    fn withdraw(&mut self, slot: Slot) {
-        if self.unlink(slot) == Queue::Small
-            && let Some(record) = self.entries.get(slot)
-        {
-            self.ghosts.add(record.key_hash, self.entries.len());
-        }
-    }
-
     /// The entry of a partition to go next; those on the way to it that were used meanwhile are moved on.
     fn next_of(&mut self, partition: Partition) -> Option<Slot> {
         loop {
@@ -113,6 +103,14 @@ impl S3Fifo {
 }
 
 impl Replacement for S3Fifo {
+    fn entries(&self) -> &Entries {
+        &self.entries
+    }
+
+    fn entries_mut(&mut self) -> &mut Entries {
+        &mut self.entries
+    }
+
     fn insert(&mut self, entry: NewEntry) {
         let is_known = entry.uses > 1 || self.ghosts.knows(entry.key_hash);
         let time_ms = entry.facts.last_use_ms;
@@ -144,16 +142,6 @@ impl Replacement for S3Fifo {
         *sum = sum.saturating_sub(before).saturating_add(bytes);
     }
 
-    fn set_expiry(&mut self, id: EntryId, expiry: Option<u8>) {
-        self.entries.set_expiry(id, expiry);
-    }
-
-    fn remove(&mut self, id: EntryId) -> Option<Facts> {
-        let slot = self.entries.slot(id)?;
-        self.withdraw(slot);
-        self.entries.remove(slot).map(|record| record.facts)
-    }
-
     fn next(&mut self, may_go: &dyn Fn(&Facts) -> bool) -> Option<Facts> {
         let partitions: Vec<Partition> = self.bytes.keys().copied().collect();
         let mut next: Option<Facts> = None;
@@ -169,27 +157,17 @@ impl Replacement for S3Fifo {
         next
     }
 
-    fn park(&mut self, id: EntryId) {
-        if let Some(slot) = self.entries.slot(id) {
-            self.withdraw(slot);
+    fn withdraw(&mut self, slot: Slot) {
+        // What leaves the small queue is remembered.
+        if self.unlink(slot) == Queue::Small
+            && let Some(record) = self.entries.get(slot)
+        {
+            self.ghosts.add(record.key_hash, self.entries.len());
         }
     }
 
-    fn unpark(&mut self, id: EntryId) {
-        let Some(slot) = self.entries.slot(id) else { return };
-        let Some(record) = self.entries.get(slot).filter(|record| record.queue == Queue::Parked) else { return };
+    fn readmit(&mut self, slot: Slot) {
+        let Some(record) = self.entries.get(slot) else { return };
         self.link(slot, Queue::Main, record.facts.last_use_ms);
-    }
-
-    fn facts(&self, id: EntryId) -> Option<Facts> {
-        self.entries.facts(id)
-    }
-
-    fn scan(&self, from: usize, count: usize, visit: &mut dyn FnMut(&Facts)) -> Option<usize> {
-        self.entries.scan(from, count, visit)
-    }
-
-    fn len(&self) -> usize {
-        self.entries.len()
     }
 }

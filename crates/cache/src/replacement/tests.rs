@@ -26,9 +26,9 @@ fn order(policy: &mut dyn Replacement) -> Vec<u64> {
 #[test]
 fn names_of_policies_are_understood() {
     for policy in Policy::ALL {
-        assert_eq!(Policy::parse(policy.as_str()), Some(policy));
+        assert_eq!(Policy::from_name(policy.as_str()), Some(policy));
     }
-    assert_eq!(Policy::parse("LRU"), None);
+    assert_eq!(Policy::from_name("LRU"), None);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn scans_see_every_entry_once_in_pieces() {
         replacement.park(EntryId(5));
         let (mut seen, mut from) = (Vec::new(), Some(0));
         while let Some(start) = from {
-            from = replacement.scan(start, 3, &mut |facts| seen.push(facts.id.0));
+            from = replacement.entries().scan(start, 3, &mut |facts| seen.push(facts.id.0));
         }
         assert_eq!(seen, [0, 1, 2, 3, 6, 7, 8, 9], "{policy:?}");
     }
@@ -226,7 +226,7 @@ proptest! {
                         }
                     }
                 }
-                prop_assert_eq!(replacement.len(), model.len());
+                prop_assert_eq!(replacement.entries().len(), model.len());
             }
             let mut rest = order(&mut *replacement);
             rest.sort_unstable();

@@ -106,7 +106,7 @@ named! {
     Right: Self::ALL;
     ScopeUse: [Self::Narrow, Self::Grant];
     Policy: Self::ALL;
-    Action: [Self::Cache, Self::Bypass, Self::Redirect];
+    Action: Self::ALL;
     CredentialMethod: Self::ALL;
 }
 

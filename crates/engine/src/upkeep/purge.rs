@@ -224,8 +224,8 @@ impl Purge {
     }
 
     fn finish(&self, run: PurgeRun, refused: u64, begun: std::time::Instant) -> PurgeReport {
-        let files = run.removed_count();
-        let freed = run.freed();
+        let files = run.removed_count;
+        let freed = run.freed;
         let unmet =
             run.finish(&mut self.context.purge_ledger.ledger.lock(), milliseconds(forebay_net::clock::now_unix()));
         let duration = forebay_net::clock::monotonic().saturating_duration_since(begun);

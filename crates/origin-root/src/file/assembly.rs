@@ -129,9 +129,9 @@ mod tests {
         assembly.take(third, 4, sent(b"ef"), &mut jobs).unwrap();
         assembly.take(second, 2, sent(b"c"), &mut jobs).unwrap();
         assembly.take(other, 100, sent(b"xy"), &mut jobs).unwrap();
-        assert_eq!(jobs[0].remaining(), ByteRange::at(0, 6));
+        assert_eq!(jobs[0].remaining, ByteRange::at(0, 6));
         assembly.take(first, 0, sent(b"ab"), &mut jobs).unwrap();
-        assert_eq!(jobs[0].remaining(), ByteRange::at(3, 3));
+        assert_eq!(jobs[0].remaining, ByteRange::at(3, 3));
         assembly.take(second, 3, sent(b"d"), &mut jobs).unwrap();
         assert_eq!(drain(jobs, chunks).await, [b"abcdef".to_vec(), b"xy".to_vec()]);
     }

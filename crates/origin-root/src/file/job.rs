@@ -7,7 +7,7 @@ use tokio::sync::mpsc::UnboundedSender;
 /// One range that a caller reads, and how far it has come.
 #[derive(Debug)]
 pub(crate) struct Job {
-    remaining: ByteRange,
+    pub(crate) remaining: ByteRange,
     sender: UnboundedSender<Result<Chunk, OriginError>>,
     failure: Option<OriginError>,
 }
@@ -15,10 +15,6 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) const fn new(range: ByteRange, sender: UnboundedSender<Result<Chunk, OriginError>>) -> Self {
         Self { remaining: range, sender, failure: None }
-    }
-
-    pub(crate) const fn remaining(&self) -> ByteRange {
-        self.remaining
     }
 
     /// Delivers the bytes that come next.

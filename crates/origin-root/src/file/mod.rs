@@ -16,7 +16,7 @@ use job::Job;
 use open_handle::OpenHandle;
 use read::Reading;
 use state::FileState;
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 /// A file open at a `root://` origin.
 pub(crate) struct RootFile {
@@ -39,7 +39,7 @@ impl OriginFile for RootFile {
     }
 
     fn verifies_pages(&self) -> bool {
-        self.state.verifies_pages()
+        !self.state.has_unverified.load(Relaxed)
     }
 
     fn read_many(&self, ranges: &[ByteRange]) -> Vec<Chunks> {

@@ -61,7 +61,7 @@ pub(crate) fn plan(jobs: &[Job], ability: Ability, assembly: &mut Assembly) -> V
     let mut planned = VecDeque::new();
     let mut vector = Vector::default();
     for (index, job) in jobs.iter().enumerate() {
-        let range = job.remaining();
+        let range = job.remaining;
         match vector_limits {
             // Equal elements in one request confuse servers and clients alike.
             Some(limits) if is_small(job) && range.len() <= limits.element_len_max && vector.seen.insert(range) => {
@@ -103,7 +103,7 @@ impl Vector {
 }
 
 fn is_small(job: &Job) -> bool {
-    job.remaining().len() <= VECTOR_RANGE_LEN_MAX
+    job.remaining.len() <= VECTOR_RANGE_LEN_MAX
 }
 
 #[cfg(test)]

@@ -183,7 +183,7 @@ fn pause_before(failures: u32, error: &OriginError, options: &Options) -> Durati
 }
 
 fn missing_len(jobs: &[Job]) -> u64 {
-    jobs.iter().map(|job| job.remaining().len()).sum()
+    jobs.iter().map(|job| job.remaining.len()).sum()
 }
 
 /// Asks a server how large a vector read may be; one that does not answer has the limits of the reference server.

@@ -153,59 +153,36 @@ impl<'a> Round<'a> {
         let deadline = Instant::now() + self.options.deadline;
         let submitted = timeout_at(deadline, self.opened.connection.submit(submissions, &self.sender)).await;
         let now = Instant::now();
-        match submitted {
+        let error = match submitted {
             Ok(Ok(tickets)) => {
                 for ((tag, planned, asked_at, len), ticket) in batch.into_iter().zip(tickets) {
-                    let request = UnderWay {
-                        planned,
-                        ticket,
-                        len,
-                        asked_at,
-                        progress_at: now,
-                        has_begun: false,
-                        is_deferred: false,
-                    };
+                    let (has_begun, is_deferred, progress_at) = (false, false, now);
+                    let request = UnderWay { planned, ticket, len, asked_at, progress_at, has_begun, is_deferred };
                     self.under_way.insert(tag, request);
                 }
+                return;
             }
-            Ok(Err(reason)) => {
-                let error = lost(&self.opened.connection, DOING, reason);
-                batch.iter().for_each(|(_, planned, _, _)| self.fail(planned, &error));
-            }
-            Err(_) => {
-                let error = timed_out(&self.opened.connection, DOING, self.options.deadline);
-                batch.iter().for_each(|(_, planned, _, _)| self.fail(planned, &error));
-            }
-        }
+            Ok(Err(reason)) => lost(&self.opened.connection, DOING, reason),
+            Err(_) => timed_out(&self.opened.connection, DOING, self.options.deadline),
+        };
+        batch.iter().for_each(|(_, planned, _, _)| self.fail(planned, &error));
     }
 
     fn submission(&self, tag: usize, planned: &Planned) -> Submission<'static> {
         let handle = self.opened.handle;
         let range = planned.parts.first().map_or_else(ByteRange::default, |&part| self.assembly.missing(part));
         let len = u32_len(range);
+        let offset = range.start();
         let (kind, sink, message) = match planned.form {
-            Form::Pages => (
-                RequestKind::Pgread,
-                Sink::Pages { next: range.start(), remaining: range.len() },
-                Message::Request(Request::PageRead(PageRead {
-                    handle,
-                    offset: range.start(),
-                    len,
-                    path_id: 0,
-                    retry: false,
-                })),
-            ),
-            Form::Range => (
-                RequestKind::Read,
-                Sink::Bytes { next: range.start(), remaining: len },
-                Message::Request(Request::Read(Read {
-                    handle,
-                    offset: range.start(),
-                    len,
-                    path_id: 0,
-                    prereads: Prereads::default(),
-                })),
-            ),
+            Form::Pages => {
+                let read = PageRead { handle, offset, len, path_id: 0, retry: false };
+                let sink = Sink::Pages { next: offset, remaining: range.len() };
+                (RequestKind::Pgread, sink, Message::Request(Request::PageRead(read)))
+            }
+            Form::Range => {
+                let read = Read { handle, offset, len, path_id: 0, prereads: Prereads::default() };
+                (RequestKind::Read, Sink::Bytes { next: offset, remaining: len }, Message::Request(Request::Read(read)))
+            }
             Form::Vector => {
                 let ranges = planned.parts.iter().map(|&part| self.assembly.missing(part));
                 let elements: Vec<ReadElement> =
@@ -251,7 +228,7 @@ impl<'a> Round<'a> {
         request.progress_at = Instant::now();
         request.has_begun = true;
         if request.planned.form != Form::Pages {
-            self.file.note_unverified();
+            self.file.has_unverified.store(true, Relaxed);
         }
         let chunk = Chunk { bytes: buffers::freeze(bytes), page_sums };
         if error.is_none() && !place(&mut self.assembly, self.jobs, &request.planned, offset, chunk) {

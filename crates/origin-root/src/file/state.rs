@@ -6,10 +6,7 @@ use crate::{
     servers::Servers,
 };
 use forebay_origin::{FileIdentity, OriginError, OriginPath, SharedValue};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, atomic::AtomicBool};
 use tokio::time::{Instant, timeout_at};
 
 pub(super) struct FileState {
@@ -20,7 +17,7 @@ pub(super) struct FileState {
     /// The handle in use; it stays the last one while the file is opened again.
     opened: Arc<SharedValue<Arc<OpenHandle>, OriginError>>,
     /// Whether any bytes came without page checksums.
-    has_unverified: AtomicBool,
+    pub(super) has_unverified: AtomicBool,
 }
 
 /// A handle that is of no use any more.
@@ -39,15 +36,6 @@ impl FileState {
 
     pub(super) fn current(&self) -> Arc<OpenHandle> {
         self.opened.get().expect("`new` has set the first handle, and later ones replace it")
-    }
-
-    pub(super) fn verifies_pages(&self) -> bool {
-        !self.has_unverified.load(Ordering::Relaxed)
-    }
-
-    /// Notes that bytes are delivered that came without page checksums.
-    pub(super) fn note_unverified(&self) {
-        self.has_unverified.store(true, Ordering::Relaxed);
     }
 
     /// The handle in use, unless its session is broken.

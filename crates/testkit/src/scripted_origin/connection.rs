@@ -1,6 +1,6 @@
 //! One connection of a scripted server.
 
-use super::{Reply, Seen, Server, answer::Context, lock};
+use super::{Reply, Seen, Server, answer::Context};
 use bytes::{Buf, BytesMut};
 use forebay_proto::{
     Input, Request, RequestCode, ServerOptions, ServerSession, SessionId, StreamId, response::ReplyTo,
@@ -92,7 +92,7 @@ impl Connection {
         let reply = self.server.judge(seen(&request));
         match request {
             Request::Login(_) if reply == Reply::Good => {
-                let mut sessions = lock(&self.server.sessions);
+                let mut sessions = self.server.sessions.lock();
                 *sessions += 1;
                 Some(SessionId([*sessions; 16]))
             }

@@ -5,7 +5,7 @@ mod connection;
 
 use forebay_proto::{ErrorCode, RequestCode, ServerFlags};
 use forebay_types::{ByteRange, Endpoint};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{io, sync::Arc};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -129,12 +129,12 @@ impl ScriptedOrigin {
 
     /// The requests so far, in the order in which they came.
     pub fn seen(&self) -> Vec<Seen> {
-        lock(&self.server.seen).clone()
+        self.server.seen.lock().clone()
     }
 
     /// How many requests of one kind have come.
     pub fn count(&self, code: RequestCode) -> usize {
-        lock(&self.server.seen).iter().filter(|seen| seen.code == code).count()
+        self.server.seen.lock().iter().filter(|seen| seen.code == code).count()
     }
 
     /// How many connections are open now.
@@ -145,7 +145,7 @@ impl ScriptedOrigin {
 
     /// Closes the port and all connections; the port is free when this returns.
     pub async fn stop(&self) {
-        let accepting = lock(&self.accepting).take();
+        let accepting = self.accepting.lock().take();
         if let Some(accepting) = accepting {
             accepting.abort();
             // It ends by being aborted, which is an error of no interest.
@@ -159,21 +159,21 @@ impl ScriptedOrigin {
     /// When the port is in use.
     pub async fn restart(&self) -> io::Result<()> {
         let listener = TcpListener::bind((self.endpoint.host(), self.endpoint.port())).await?;
-        *lock(&self.accepting) = Some(spawn(listener, &self.server));
+        *self.accepting.lock() = Some(spawn(listener, &self.server));
         Ok(())
     }
 }
 
 impl Drop for ScriptedOrigin {
     fn drop(&mut self) {
-        lock(&self.accepting).take().inspect(JoinHandle::abort);
+        self.accepting.lock().take().inspect(JoinHandle::abort);
     }
 }
 
 impl Server {
     fn judge(&self, mut seen: Seen) -> Reply {
         {
-            let mut all = lock(&self.seen);
+            let mut all = self.seen.lock();
             seen.nth = all.iter().filter(|earlier| earlier.code == seen.code).count();
             all.push(seen.clone());
         }
@@ -195,8 +195,4 @@ fn spawn(listener: TcpListener, server: &Arc<Server>) -> JoinHandle<()> {
 async fn serve(stream: TcpStream, server: Arc<Server>) {
     // A connection that breaks is of no interest here: the client's side is under test.
     let _ = connection::serve(stream, server).await;
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
