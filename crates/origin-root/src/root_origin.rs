@@ -11,7 +11,7 @@ use crate::{
     servers::Servers,
     session::pool::Pool,
 };
-use forebay_origin::{BoxFuture, Checksum, ListDetail, Origin, OriginError, OriginFile, OriginPath, RefusalKind};
+use forebay_origin::{Checksum, ListDetail, Origin, OriginError, OriginFile, OriginFuture, OriginPath, RefusalKind};
 use forebay_proto::response;
 use forebay_telemetry::Metrics;
 use forebay_types::{DirEntry, Endpoint, FileStat};
@@ -76,33 +76,25 @@ impl Origin for RootOrigin {
         self.servers.router.pool.acts_for_clients(self.servers.first())
     }
 
-    fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
+    fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
         Box::pin(async move {
             let file = RootFile::open(&self.servers, path).await?;
             Ok(Arc::new(file) as Arc<dyn OriginFile>)
         })
     }
 
-    fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
         Box::pin(async move {
             let Arrival { body, connection, .. } = self.ask(path, Question::Stat).await?;
             response::parse_stat(&body).map_err(|error| protocol(&connection, error))
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        path: &'a OriginPath,
-        detail: ListDetail,
-    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
+    fn list<'a>(&'a self, path: &'a OriginPath, detail: ListDetail) -> OriginFuture<'a, Vec<DirEntry>> {
         Box::pin(list(&self.servers, path, detail))
     }
 
-    fn checksum<'a>(
-        &'a self,
-        path: &'a OriginPath,
-        algorithm: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
+    fn checksum<'a>(&'a self, path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
         Box::pin(async move {
             let Arrival { body, connection, .. } = match self.ask(path, Question::Checksum(algorithm)).await {
                 // Managers of XRootD 5.5.3 without `xrootd.chksum` in their configuration refuse instead of

@@ -15,6 +15,6 @@ pub use delegated_credentials::DelegatedCredentials;
 pub use detach_on_drop::DetachOnDrop;
 pub use error::OriginError;
 pub use forebay_types::Checksum;
-pub use origin::{BoxFuture, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginPath};
+pub use origin::{BoxFuture, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginFile, OriginFuture, OriginPath};
 pub use refusal::RefusalKind;
 pub use single_flight::{SharedValue, SingleFlight};

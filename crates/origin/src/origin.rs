@@ -17,6 +17,9 @@ const PAGE_LEN: u64 = 4096;
 /// A boxed future, as trait objects need it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// The answer of an origin, once it comes.
+pub type OriginFuture<'a, T> = BoxFuture<'a, Result<T, OriginError>>;
+
 /// One origin: a server, or several interchangeable ones tried in order.
 ///
 /// Every operation is bounded in time, and retried where that can help before it fails.
@@ -30,32 +33,21 @@ pub trait Origin: Send + Sync {
     }
 
     /// Opens a file for reading.
-    fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>>;
+    fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>>;
 
     /// Asks for size, change time and kind of a path.
-    fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>>;
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat>;
 
     /// As [`Origin::stat`], with the file's validator. To be overridden where that is more than the time of change.
-    fn stat_with_validator<'a>(
-        &'a self,
-        path: &'a OriginPath,
-    ) -> BoxFuture<'a, Result<(FileStat, Validator), OriginError>> {
+    fn stat_with_validator<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, (FileStat, Validator)> {
         Box::pin(async move { self.stat(path).await.map(|stat| (stat, Validator::of_mtime(stat.mtime))) })
     }
 
     /// Lists a directory. Entries may carry more or less than `detail` asks for.
-    fn list<'a>(
-        &'a self,
-        path: &'a OriginPath,
-        detail: ListDetail,
-    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>>;
+    fn list<'a>(&'a self, path: &'a OriginPath, detail: ListDetail) -> OriginFuture<'a, Vec<DirEntry>>;
 
     /// Asks for a file's checksum; `algorithm` of `None` means the origin's own choice.
-    fn checksum<'a>(
-        &'a self,
-        path: &'a OriginPath,
-        algorithm: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Checksum, OriginError>>;
+    fn checksum<'a>(&'a self, path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum>;
 }
 
 /// A file open at its origin. It survives lost connections: reads open it again where that helps.

@@ -7,7 +7,7 @@ use crate::{
 };
 use bytes::Bytes;
 use forebay_origin::{
-    BoxFuture, Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath, RefusalKind,
+    Checksum, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginFuture, OriginPath, RefusalKind,
 };
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat, Validator};
 use parking_lot::{Mutex, MutexGuard};
@@ -71,7 +71,7 @@ impl Origin for SimOrigin {
         "origin:1094"
     }
 
-    fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
+    fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
         Box::pin(async move {
             self.round_trip("opening").await?;
             let (content, size) = self.find(path)?;
@@ -80,7 +80,7 @@ impl Origin for SimOrigin {
         })
     }
 
-    fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
         Box::pin(async move {
             self.round_trip("asking about").await?;
             let (content, size) = self.find(path)?;
@@ -92,22 +92,14 @@ impl Origin for SimOrigin {
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        _path: &'a OriginPath,
-        _detail: ListDetail,
-    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
+    fn list<'a>(&'a self, _path: &'a OriginPath, _detail: ListDetail) -> OriginFuture<'a, Vec<DirEntry>> {
         Box::pin(async move {
             self.round_trip("listing").await?;
             Ok(Vec::new())
         })
     }
 
-    fn checksum<'a>(
-        &'a self,
-        _path: &'a OriginPath,
-        algorithm: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
+    fn checksum<'a>(&'a self, _path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
         Box::pin(async move {
             self.round_trip("asking for the checksum of").await?;
             let what = format!("checksum {}", algorithm.unwrap_or("adler32"));

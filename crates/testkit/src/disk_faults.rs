@@ -49,9 +49,6 @@ const EROFS: i32 = 30;
 
 impl FaultyDisk<DiskFaults> {
     /// A disk at `root`, without faults at first.
-    ///
-    /// # Errors
-    /// If the real disk cannot be opened.
     pub fn open(root: &Path) -> Result<(Arc<Self>, Arc<DiskFaults>), StoreError> {
         let faults = Arc::new(DiskFaults::default());
         Ok((Arc::new(Self::with_faults(root, Arc::clone(&faults), BATCH_MIN)?), faults))

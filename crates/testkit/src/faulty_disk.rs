@@ -20,9 +20,6 @@ pub trait Faults: fmt::Debug + Send + Sync + 'static {
     const REMOVES_ONE_BY_ONE: bool;
 
     /// Called before each operation on the entry at `path`; an error is that of the operation.
-    ///
-    /// # Errors
-    /// If the operation is to fail.
     fn check(&self, operation: DiskOperation) -> io::Result<()>;
 
     /// The files of an entry were created, the data at `path`.
@@ -39,21 +36,12 @@ pub trait Faults: fmt::Debug + Send + Sync + 'static {
     fn write_records(&self, disk: &LocalDisk, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>>;
 
     /// Writes to a data file, or fails after a part.
-    ///
-    /// # Errors
-    /// The fault, or the error of the disk.
     fn write(&self, data: &Arc<dyn DataFile>, offset: u64, chunks: &[Bytes]) -> io::Result<()>;
 
     /// Syncs a data file, or fails.
-    ///
-    /// # Errors
-    /// The fault, or the error of the disk.
     fn sync(&self, data: &Arc<dyn DataFile>) -> io::Result<()>;
 
     /// Stands in for a sync of the whole file system.
-    ///
-    /// # Errors
-    /// The fault, or the error of the disk.
     fn sync_all(&self) -> io::Result<()>;
 
     /// Whether to report a gain as [`Disk::gains_from_batch_sync`] does.
@@ -122,9 +110,6 @@ impl DiskOperation {
 
 impl<F: Faults> FaultyDisk<F> {
     /// The disk at `root`, which is synced as a whole for `batch_min` files or more.
-    ///
-    /// # Errors
-    /// If the real disk cannot be opened.
     pub fn with_faults(root: &Path, faults: Arc<F>, batch_min: usize) -> Result<Self, StoreError> {
         let syncing = Arc::clone(&faults);
         let disk = LocalDisk::open(root)?.with_sync_call(batch_min, Box::new(move || syncing.sync_all()));

@@ -1,5 +1,7 @@
 //! Test parts: contents that can be checked byte by byte, fault-injecting disks, scripted origins, issuers of tokens.
 
+#![expect(clippy::missing_errors_doc, reason = "a test that fails shows the error")]
+
 mod content;
 mod disk_faults;
 mod event_recorder;

@@ -3,7 +3,7 @@
 use crate::bytes_at;
 use bytes::Bytes;
 use forebay_origin::{
-    BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
+    Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginFuture, OriginPath,
     RefusalKind,
 };
 use forebay_proto::page::{crc32c, pages};
@@ -168,7 +168,7 @@ impl Origin for MemoryOrigin {
         "memory:1094"
     }
 
-    fn open<'a>(&'a self, _path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
+    fn open<'a>(&'a self, _path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
         Box::pin(async {
             self.state.opens.fetch_add(1, SeqCst);
             tokio::task::yield_now().await;
@@ -190,7 +190,7 @@ impl Origin for MemoryOrigin {
         })
     }
 
-    fn stat<'a>(&'a self, _path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
+    fn stat<'a>(&'a self, _path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
         self.state.stats.fetch_add(1, SeqCst);
         Box::pin(async {
             tokio::task::yield_now().await;
@@ -202,19 +202,11 @@ impl Origin for MemoryOrigin {
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        _path: &'a OriginPath,
-        _detail: ListDetail,
-    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
+    fn list<'a>(&'a self, _path: &'a OriginPath, _detail: ListDetail) -> OriginFuture<'a, Vec<DirEntry>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn checksum<'a>(
-        &'a self,
-        _path: &'a OriginPath,
-        algorithm: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
+    fn checksum<'a>(&'a self, _path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
         Box::pin(async move {
             self.state.checksums.fetch_add(1, SeqCst);
             wait_for(&self.state.checksums_gate).await;

@@ -50,17 +50,11 @@ struct Shared {
 
 impl TokenServer {
     /// An issuer over HTTP that signs with `algorithm`.
-    ///
-    /// # Errors
-    /// When no port can be opened.
     pub fn start(algorithm: &str) -> io::Result<Self> {
         Self::serve(algorithm, None)
     }
 
     /// An issuer over HTTPS that signs with `algorithm`; see [`TokenServer::certificate`].
-    ///
-    /// # Errors
-    /// When no port can be opened.
     pub fn start_tls(algorithm: &str) -> io::Result<Self> {
         Self::serve(algorithm, Some(self_signed()))
     }

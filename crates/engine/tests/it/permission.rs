@@ -6,7 +6,7 @@ use forebay_cache::AllowList;
 use forebay_engine::{
     Caller, Checksum, Delegation, Engine, Error, Export, ExportSource, ListDetail, Options, Routes, Writes,
 };
-use forebay_origin::{BoxFuture, Origin, OriginError, OriginFile, OriginPath, RefusalKind};
+use forebay_origin::{Origin, OriginError, OriginFile, OriginFuture, OriginPath, RefusalKind};
 use forebay_telemetry::Metrics;
 use forebay_testkit::{FaultyDisk, MemoryOrigin};
 use forebay_types::{ByteRange, DirEntry, FileStat, Lfn, Outcome};
@@ -66,36 +66,28 @@ impl Origin for Guarded {
         self.acts_for_clients
     }
 
-    fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
+    fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
         Box::pin(async move {
             self.admit(path)?;
             self.files.open(path).await
         })
     }
 
-    fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
         Box::pin(async move {
             self.admit(path)?;
             self.files.stat(path).await
         })
     }
 
-    fn list<'a>(
-        &'a self,
-        path: &'a OriginPath,
-        detail: ListDetail,
-    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
+    fn list<'a>(&'a self, path: &'a OriginPath, detail: ListDetail) -> OriginFuture<'a, Vec<DirEntry>> {
         Box::pin(async move {
             self.admit(path)?;
             self.files.list(path, detail).await
         })
     }
 
-    fn checksum<'a>(
-        &'a self,
-        path: &'a OriginPath,
-        algorithm: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
+    fn checksum<'a>(&'a self, path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
         Box::pin(async move {
             self.admit(path)?;
             self.files.checksum(path, algorithm).await

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use forebay_origin::{
-    BoxFuture, Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginPath,
+    Checksum, Chunk, Chunks, FileIdentity, ListDetail, Origin, OriginError, OriginFile, OriginFuture, OriginPath,
     RefusalKind,
 };
 use forebay_types::{ByteRange, DirEntry, Endpoint, FileKind, FileStat, Validator};
@@ -38,14 +38,14 @@ impl Origin for MapOrigin {
         "map:1"
     }
 
-    fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
+    fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
         Box::pin(async {
             let file = MapFile { bytes: self.find(path)?, reads: Arc::clone(&self.reads) };
             Ok(Arc::new(file) as Arc<dyn OriginFile>)
         })
     }
 
-    fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
         Box::pin(async {
             let size = self.find(path)?.len() as u64;
             let (kind, readable) = (FileKind::File, true);
@@ -53,11 +53,11 @@ impl Origin for MapOrigin {
         })
     }
 
-    fn list<'a>(&'a self, _: &'a OriginPath, _: ListDetail) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
+    fn list<'a>(&'a self, _: &'a OriginPath, _: ListDetail) -> OriginFuture<'a, Vec<DirEntry>> {
         Box::pin(async { Err(refusal(RefusalKind::Unsupported, "no directories")) })
     }
 
-    fn checksum<'a>(&'a self, _: &'a OriginPath, _: Option<&'a str>) -> BoxFuture<'a, Result<Checksum, OriginError>> {
+    fn checksum<'a>(&'a self, _: &'a OriginPath, _: Option<&'a str>) -> OriginFuture<'a, Checksum> {
         Box::pin(async { Err(refusal(RefusalKind::Unsupported, "no checksums")) })
     }
 }

@@ -5,7 +5,10 @@ pub(crate) mod redirect;
 
 use crate::{
     options::Options,
-    session::{connection::Connection, pool::Pool},
+    session::{
+        connection::Connection,
+        pool::{Destination, Pool},
+    },
 };
 use bytes::Bytes;
 use call::{Answer, CallLimits, call, protocol};
@@ -95,8 +98,9 @@ impl Router {
             };
             // Chosen for each hop by the server's name: redirects lead to servers with other credentials.
             let credentials = self.credentials(&hop.endpoint, &hop.path.delegation);
-            let connecting = self.pool.connection(&hop.endpoint, hop.tls, &credentials, limits.deadline);
-            let connection = connecting.await.map_err(fail)?;
+            let to =
+                Destination { endpoint: hop.endpoint.clone(), tls: hop.tls, credentials: Arc::clone(&credentials) };
+            let connection = self.pool.connection(to, limits.deadline).await.map_err(fail)?;
             self.metrics.add_request(question.kind());
             // Sent with each request: servers check the token of a login only once.
             let argument = match credentials.token_for(connection.facts.is_tls, connection.facts.is_loopback) {

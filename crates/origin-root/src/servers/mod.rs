@@ -2,7 +2,10 @@
 
 pub(crate) mod attempts;
 
-use crate::route::{Arrival, Question, Router, call::CallLimits};
+use crate::{
+    route::{Arrival, Question, Router, call::CallLimits},
+    session::pool::Destination,
+};
 use attempts::Attempts;
 use forebay_origin::{OriginError, OriginPath};
 use forebay_types::Endpoint;
@@ -41,9 +44,8 @@ impl Servers {
         // Servers that could not be reached lately come last: each may cost a whole connect timeout.
         for server in alive.into_iter().chain(dead) {
             let credentials = self.router.credentials(server, &path.delegation);
-            let connection =
-                self.router.pool.connection(server, self.router.options.tls, &credentials, limits.deadline);
-            if let Ok(connection) = connection.await {
+            let to = Destination { endpoint: server.clone(), tls: self.router.options.tls, credentials };
+            if let Ok(connection) = self.router.pool.connection(to, limits.deadline).await {
                 return connection.facts.is_manager.then(|| server.clone());
             }
         }

@@ -4,12 +4,13 @@ use super::{
     connection::{Connection, Link, OUTSTANDING_MAX, ServerFacts},
     frames,
     login::Login,
+    pool::Destination,
     signatures,
     socket_reader::{Activity, SocketReader},
 };
 use crate::{options::PoolOptions, refusal::refusal_kind};
 use bytes::{BufMut, BytesMut};
-use forebay_auth::{Credentials, RequestSigner};
+use forebay_auth::RequestSigner;
 use forebay_net::{ConnectError, Stream, TlsConnector, TlsError};
 use forebay_origin::OriginError;
 use forebay_proto::{Abilities, ClientError, ClientOptions, ClientPurpose, ClientSession, Peer, Progress, TlsUse};
@@ -39,19 +40,15 @@ struct LoggedIn {
 }
 
 impl Dialer {
-    /// Opens a session with `endpoint` within the connect timeout.
+    /// Opens a session within the connect timeout.
     ///
     /// # Errors
     /// `Unreachable` when there is no server or it does not answer in time, `Refused` with its text, `Tls` when the
     /// connection is not safe, `Authentication` when it does not accept our credentials, `Protocol` when it wants something
     /// that this release cannot do.
-    pub(crate) async fn dial(
-        &self,
-        endpoint: &Endpoint,
-        tls: TlsUse,
-        credentials: &Arc<Credentials>,
-    ) -> Result<Arc<Connection>, OriginError> {
-        let LoggedIn { stream, peer, signer } = self.set_up(endpoint, tls, credentials).await?;
+    pub(crate) async fn dial(&self, to: &Destination) -> Result<Arc<Connection>, OriginError> {
+        let endpoint = &to.endpoint;
+        let LoggedIn { stream, peer, signer } = self.set_up(to).await?;
         let address = stream.peer_addr().map_err(|error| unreachable(endpoint, &error))?;
         let facts = ServerFacts {
             is_manager: peer.is_manager(),
@@ -71,12 +68,8 @@ impl Dialer {
     }
 
     /// Connects and logs in within the connect timeout.
-    async fn set_up(
-        &self,
-        endpoint: &Endpoint,
-        tls: TlsUse,
-        credentials: &Arc<Credentials>,
-    ) -> Result<LoggedIn, OriginError> {
+    async fn set_up(&self, to: &Destination) -> Result<LoggedIn, OriginError> {
+        let endpoint = &to.endpoint;
         let limit = self.options.connect_timeout;
         // One limit for name resolution, TCP, TLS and login together.
         let deadline = Instant::now() + limit;
@@ -86,9 +79,9 @@ impl Dialer {
                 ConnectError::Refused { address, source, .. } => format!("{address}: {source}"),
                 ConnectError::TimedOut { limit, .. } => format!("no answer within {limit:?}"),
             };
-            OriginError::Unreachable { endpoint: endpoint.clone(), reason }
+            unreachable(endpoint, &reason)
         })?;
-        let tls = match (tls, &self.tls) {
+        let tls = match (to.tls, &self.tls) {
             (TlsUse::Always, None) => return Err(without_tls(endpoint)),
             // Servers without TLS can still be used; one that requires it is reported by `refusal`.
             (TlsUse::WhenDemanded, None) => TlsUse::Never,
@@ -97,23 +90,23 @@ impl Dialer {
         let username = self.options.username.clone();
         let purpose = ClientPurpose::Login { pid: std::process::id(), username, cgi: LOGIN_CGI.to_owned() };
         let session = ClientSession::new(ClientOptions { purpose, ability: ABILITIES, tls });
-        let handshake = self.exchange(endpoint, credentials, socket.into(), session);
+        let handshake = self.exchange(to, socket.into(), session);
         timeout_at(deadline, handshake).await.unwrap_or_else(|_| {
             let reason = format!("it accepts connections but did not log us in within {limit:?}");
-            Err(OriginError::Unreachable { endpoint: endpoint.clone(), reason })
+            Err(unreachable(endpoint, &reason))
         })
     }
 
     async fn exchange(
         &self,
-        endpoint: &Endpoint,
-        credentials: &Arc<Credentials>,
+        to: &Destination,
         mut stream: Stream,
         mut session: ClientSession,
     ) -> Result<LoggedIn, OriginError> {
+        let endpoint = &to.endpoint;
         let mut input = BytesMut::new();
         let mut output = Vec::new();
-        let mut login = Login::new(endpoint, credentials);
+        let mut login = Login::new(to);
         session.start(&mut output);
         loop {
             if !output.is_empty() {

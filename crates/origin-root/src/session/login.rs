@@ -1,23 +1,22 @@
 //! Logs in to a server with the credentials that it accepts.
 
-use forebay_auth::{AuthMessage, ClientLogin, Credentials, LoginError, LoginPlace, SessionKey, UnixTime};
+use super::pool::Destination;
+use forebay_auth::{AuthMessage, ClientLogin, LoginError, LoginPlace, SessionKey, UnixTime};
 use forebay_net::Stream;
 use forebay_origin::OriginError;
 use forebay_proto::{AuthQuestion, ClientSession};
-use forebay_types::Endpoint;
 use std::sync::Arc;
 
 /// The login at one server, in as many steps as it wants.
 pub(super) struct Login<'a> {
-    endpoint: &'a Endpoint,
-    credentials: &'a Arc<Credentials>,
+    to: &'a Destination,
     /// `None` until the server has sent its list of protocols, and while a step is computed.
     attempt: Option<ClientLogin>,
 }
 
 impl<'a> Login<'a> {
-    pub(super) const fn new(endpoint: &'a Endpoint, credentials: &'a Arc<Credentials>) -> Self {
-        Self { endpoint, credentials, attempt: None }
+    pub(super) const fn new(to: &'a Destination) -> Self {
+        Self { to, attempt: None }
     }
 
     /// Answers the server's last message; appends the answer to `out`.
@@ -33,13 +32,13 @@ impl<'a> Login<'a> {
             (Some(attempt), _) => attempt,
             (None, AuthQuestion::Challenge(_) | AuthQuestion::Refusal { .. }) => {
                 let what = "it sends a challenge before a list of security protocols".to_owned();
-                return Err(OriginError::Protocol { endpoint: self.endpoint.clone(), what });
+                return Err(OriginError::Protocol { endpoint: self.to.endpoint.clone(), what });
             }
         };
         // A handshake computes for milliseconds: not on a thread that serves other connections.
         let answered = tokio::task::spawn_blocking(move || step(attempt, question)).await;
-        let (attempt, message) = answered.map_err(|error| self.failed(error))?;
-        let AuthMessage { protocol, bytes } = message.map_err(|error| self.failed(error))?;
+        let (attempt, message) = answered.map_err(|error| refused(self.to, error))?;
+        let AuthMessage { protocol, bytes } = message.map_err(|error| refused(self.to, error))?;
         session.authenticate(protocol.credential_type(), &bytes, out);
         self.attempt = Some(attempt);
         Ok(())
@@ -50,27 +49,28 @@ impl<'a> Login<'a> {
     /// # Errors
     /// `Authentication` when the server has not proven its own identity.
     pub(super) fn finish(self) -> Result<Option<SessionKey>, OriginError> {
-        let Self { endpoint, attempt, .. } = self;
-        let finished = attempt.map_or(Ok(None), ClientLogin::finish);
-        finished.map_err(|error| OriginError::Authentication { endpoint: endpoint.clone(), reason: error.to_string() })
+        let Self { to, attempt } = self;
+        attempt.map_or(Ok(None), ClientLogin::finish).map_err(|error| refused(to, error))
     }
 
     fn begin(&self, list: &[u8], stream: &Stream) -> Result<ClientLogin, OriginError> {
         let addresses = stream.local_addr().and_then(|local| Ok((local, stream.peer_addr()?)));
-        let (local, peer) = addresses
-            .map_err(|error| OriginError::Unreachable { endpoint: self.endpoint.clone(), reason: error.to_string() })?;
+        let (local, peer) = addresses.map_err(|error| OriginError::Unreachable {
+            endpoint: self.to.endpoint.clone(),
+            reason: error.to_string(),
+        })?;
         let place = LoginPlace {
-            host: self.endpoint.host().to_owned(),
+            host: self.to.endpoint.host().to_owned(),
             local,
             is_loopback: peer.ip().to_canonical().is_loopback(),
             is_tls: stream.tls().is_some(),
         };
-        ClientLogin::new(list, Arc::clone(self.credentials), place).map_err(|error| self.failed(error))
+        ClientLogin::new(list, Arc::clone(&self.to.credentials), place).map_err(|error| refused(self.to, error))
     }
+}
 
-    fn failed(&self, error: impl ToString) -> OriginError {
-        OriginError::Authentication { endpoint: self.endpoint.clone(), reason: error.to_string() }
-    }
+fn refused(to: &Destination, error: impl ToString) -> OriginError {
+    OriginError::Authentication { endpoint: to.endpoint.clone(), reason: error.to_string() }
 }
 
 fn step(mut login: ClientLogin, question: AuthQuestion) -> (ClientLogin, Result<AuthMessage, LoginError>) {

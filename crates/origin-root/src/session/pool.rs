@@ -37,6 +37,14 @@ struct Contact {
     credentials: CredentialsName,
 }
 
+/// The server to talk to, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) tls: TlsUse,
+    pub(crate) credentials: Arc<Credentials>,
+}
+
 struct Slot {
     connection: Arc<SharedValue<Arc<Connection>, OriginError>>,
     last_use: Mutex<Instant>,
@@ -82,17 +90,16 @@ impl Pool {
         matches!(self.source.towards(&endpoint.clone().into()), CredentialUse::OfClient)
     }
 
-    /// The session with `endpoint` under `credentials`, made if there is none; encrypted as `tls` demands.
+    /// The session with `to`, made if there is none.
     ///
     /// # Errors
     /// `Unreachable` also when `deadline` passes first; otherwise as [`Dialer::dial`].
     pub(crate) async fn connection(
         self: &Arc<Self>,
-        endpoint: &Endpoint,
-        tls: TlsUse,
-        credentials: &Arc<Credentials>,
+        to: Destination,
         deadline: Instant,
     ) -> Result<Arc<Connection>, OriginError> {
+        let Destination { endpoint, tls, credentials } = to.clone();
         let slot = self.slot(Contact {
             endpoint: endpoint.clone(),
             insists_on_tls: tls == TlsUse::Always,
@@ -104,32 +111,24 @@ impl Pool {
         let have_ended = credentials.valid_until().is_some_and(|end| end < now);
         let is_usable = |connection: &Arc<Connection>| !have_ended && connection.broken().is_none();
         let dial = || {
-            let (pool, endpoint, credentials) = (Arc::clone(self), endpoint.clone(), Arc::clone(credentials));
-            async move { pool.dial(&endpoint, tls, &credentials).await }
+            let pool = Arc::clone(self);
+            async move {
+                let dialed = pool.dialer.dial(&to).await;
+                match &dialed {
+                    Ok(_) => pool.circuit.close(&to.endpoint),
+                    Err(OriginError::Unreachable { .. }) => pool.circuit.trip(&to.endpoint, Instant::now()),
+                    // It answers: other servers need not be preferred.
+                    Err(_) => {}
+                }
+                dialed
+            }
         };
-        let unreachable =
-            |reason: &str| OriginError::Unreachable { endpoint: endpoint.clone(), reason: reason.to_owned() };
-        match timeout_at(deadline, slot.connection.get_or_make(is_usable, dial)).await {
-            Ok(Some(connected)) => connected,
-            Ok(None) => Err(unreachable("connecting failed by an internal error")),
-            Err(_) => Err(unreachable("no connection before the deadline")),
-        }
-    }
-
-    async fn dial(
-        &self,
-        endpoint: &Endpoint,
-        tls: TlsUse,
-        credentials: &Arc<Credentials>,
-    ) -> Result<Arc<Connection>, OriginError> {
-        let dialed = self.dialer.dial(endpoint, tls, credentials).await;
-        match &dialed {
-            Ok(_) => self.circuit.close(endpoint),
-            Err(OriginError::Unreachable { .. }) => self.circuit.trip(endpoint, Instant::now()),
-            // It answers: other servers need not be preferred.
-            Err(_) => {}
-        }
-        dialed
+        let reason = match timeout_at(deadline, slot.connection.get_or_make(is_usable, dial)).await {
+            Ok(Some(connected)) => return connected,
+            Ok(None) => "connecting failed by an internal error",
+            Err(_) => "no connection before the deadline",
+        };
+        Err(OriginError::Unreachable { endpoint, reason: reason.to_owned() })
     }
 
     fn slot(self: &Arc<Self>, contact: Contact) -> Arc<Slot> {

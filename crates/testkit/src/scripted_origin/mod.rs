@@ -111,9 +111,6 @@ impl Facts {
 
 impl ScriptedOrigin {
     /// Starts a server on a free port.
-    ///
-    /// # Errors
-    /// When there is no free port.
     pub async fn start(facts: Facts, script: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let endpoint = Endpoint::new("127.0.0.1", listener.local_addr()?.port());
@@ -154,9 +151,6 @@ impl ScriptedOrigin {
     }
 
     /// Listens again at the same port.
-    ///
-    /// # Errors
-    /// When the port is in use.
     pub async fn restart(&self) -> io::Result<()> {
         let listener = TcpListener::bind((self.endpoint.host(), self.endpoint.port())).await?;
         *self.accepting.lock() = Some(spawn(listener, &self.server));

@@ -1,6 +1,6 @@
 //! An origin whose files open, and directories are listed, only when they are let through.
 
-use forebay_origin::{BoxFuture, Checksum, ListDetail, Origin, OriginError, OriginFile, OriginPath};
+use forebay_origin::{Checksum, ListDetail, Origin, OriginError, OriginFile, OriginFuture, OriginPath};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{DirEntry, FileStat};
 use std::sync::{
@@ -37,22 +37,18 @@ impl Origin for GatedOrigin {
         self.origin.label()
     }
 
-    fn open<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<Arc<dyn OriginFile>, OriginError>> {
+    fn open<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, Arc<dyn OriginFile>> {
         Box::pin(async {
             self.let_through().await;
             self.origin.open(path).await
         })
     }
 
-    fn stat<'a>(&'a self, path: &'a OriginPath) -> BoxFuture<'a, Result<FileStat, OriginError>> {
+    fn stat<'a>(&'a self, path: &'a OriginPath) -> OriginFuture<'a, FileStat> {
         self.origin.stat(path)
     }
 
-    fn list<'a>(
-        &'a self,
-        path: &'a OriginPath,
-        detail: ListDetail,
-    ) -> BoxFuture<'a, Result<Vec<DirEntry>, OriginError>> {
+    fn list<'a>(&'a self, path: &'a OriginPath, detail: ListDetail) -> OriginFuture<'a, Vec<DirEntry>> {
         self.listings.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             self.let_through().await;
@@ -60,11 +56,7 @@ impl Origin for GatedOrigin {
         })
     }
 
-    fn checksum<'a>(
-        &'a self,
-        path: &'a OriginPath,
-        algorithm: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Checksum, OriginError>> {
+    fn checksum<'a>(&'a self, path: &'a OriginPath, algorithm: Option<&'a str>) -> OriginFuture<'a, Checksum> {
         self.origin.checksum(path, algorithm)
     }
 }
