@@ -74,7 +74,7 @@ pub fn forwarded_name(origin: &OriginId, lfn: &Lfn) -> String {
 
 /// As [`forwarded_name`], with the origin as it is spelled.
 pub(crate) fn spelled_name(origin: &OriginId, lfn: &Lfn) -> String {
-    format!("/{}:/{}{}{lfn}", origin.scheme.as_str(), origin.endpoint, origin.base().replace('/', ","))
+    format!("/{}:/{}{}{lfn}", origin.scheme, origin.endpoint, origin.base().replace('/', ","))
 }
 
 /// The origin and the path of a [`spelled_name`]; `None` if it is not one.
@@ -86,7 +86,7 @@ pub(crate) fn parse_name(name: &str) -> Option<(OriginId, Lfn)> {
 
 /// Whether `component`, directly below the store's root, holds the files of forwarded names.
 pub(crate) fn is_forwarding_top(component: &str) -> bool {
-    component.strip_suffix(':').is_some_and(|top| Scheme::ALL.iter().any(|scheme| scheme.as_str() == top))
+    component.strip_suffix(':').and_then(Scheme::from_name).is_some()
 }
 
 /// The name by which rules know the file that a client asks for as `lfn`: [`forwarded_name`] if that names an origin, else the

@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(answers.get("/a", start + TIME), None);
         let mut none = NegativeAnswers::new(Duration::ZERO);
         none.note("/a", 1, start);
-        assert!(none.is_empty(), "no time is no memory");
+        assert!(none.is_empty(), "zero remembers nothing");
     }
 
     #[test]

@@ -1,9 +1,6 @@
 //! Policies that give each entry a rank: the lowest goes first.
 
-use super::{
-    Facts, NewEntry, Replacement,
-    entries::{Entries, Partitions, Queue, Record, Slot, rank_of_time},
-};
+use super::entries::{Entries, Facts, NewEntry, Partitions, Queue, Record, Replacement, Slot, rank_of_time};
 use crate::EntryId;
 use std::fmt;
 

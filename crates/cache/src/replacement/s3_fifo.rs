@@ -1,9 +1,6 @@
 //! S3-FIFO: a small queue for what was used once, a main queue for the rest, and a memory of what went.
 
-use super::{
-    Facts, NewEntry, Partition, Replacement,
-    entries::{Entries, Partitions, Queue, Slot, rank_of_time},
-};
+use super::entries::{Entries, Facts, NewEntry, Partition, Partitions, Queue, Replacement, Slot, rank_of_time};
 use crate::EntryId;
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -158,7 +155,7 @@ impl Replacement for S3Fifo {
     }
 
     fn withdraw(&mut self, slot: Slot) {
-        // What leaves the small queue is remembered.
+        // Entries that leave the small queue are remembered.
         if self.unlink(slot) == Queue::Small
             && let Some(record) = self.entries.get(slot)
         {
