@@ -14,6 +14,7 @@ use crate::{
     server::Server,
 };
 use bytes::{Bytes, BytesMut};
+use forebay_engine::Engine;
 use forebay_front::Backend;
 use forebay_telemetry::Readiness;
 use http_body_util::BodyExt;
@@ -124,7 +125,9 @@ impl Admin {
             }
             OperationId::Prefetch => answer::job(status, &resources::prefetch::start(server, call)?),
             OperationId::Purge => answer::job(status, &resources::maintenance::start_purge(server, call)?),
-            OperationId::ScrubState => answer::json(status, &resources::maintenance::scrub_state(server)),
+            OperationId::ScrubState => {
+                answer::json(status, &server.engine().map(Engine::scrub_state).unwrap_or_default())
+            }
             OperationId::Scrub => answer::json(status, &resources::maintenance::start_scrub(server)?),
             OperationId::ListJobs => answer::json(status, &JobList { jobs: server.jobs.list() }),
             OperationId::GetJob => answer::json(status, &server.jobs.find(call.variable())?.snapshot()),

@@ -16,7 +16,7 @@ mod upkeep;
 
 pub use accounting::purge_ledger::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage};
 pub use api::{
-    engine::{Engine, Space},
+    engine::Engine,
     entry_queries::ENTRIES_PER_PAGE_MAX,
     handle::Handle,
     opening::Opening,
@@ -35,7 +35,7 @@ pub use catalog::{
     state::{IndexState, Presence},
 };
 pub use forebay_origin::{Checksum, ListDetail};
-pub use forebay_store::VolumeInfo;
+pub use forebay_store::{Space, VolumeInfo};
 pub use forebay_telemetry::Client;
 pub use namespace::{
     decisions::{DecisionOptions, Miss, Service},

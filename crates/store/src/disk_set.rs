@@ -289,7 +289,7 @@ impl Disk for DiskSet {
 
     /// The room on all disks that are online.
     fn space(&self) -> Result<Space, StoreError> {
-        let mut sum = Space { total_bytes: 0, free_bytes: 0, total_inodes: 0, free_inodes: 0 };
+        let mut sum = Space::default();
         for space in self.volumes.iter().filter_map(|volume| volume.measure()) {
             sum.total_bytes = sum.total_bytes.saturating_add(space.total_bytes);
             sum.free_bytes = sum.free_bytes.saturating_add(space.free_bytes);

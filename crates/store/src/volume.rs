@@ -36,7 +36,7 @@ pub struct FileIdentity {
 }
 
 /// Room on a disk.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Space {
     pub total_bytes: u64,
     /// Bytes of it that we may still write.

@@ -38,25 +38,6 @@ pub struct PrefetchRequest {
     pub names: Vec<String>,
 }
 
-/// State of the scrub, which reads and verifies all cached data on disk.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
-pub struct Scrub {
-    /// Whether a scrub is running or about to start on request.
-    pub is_running: bool,
-    /// When the last one was started, or resumed after a restart.
-    pub started: Option<i64>,
-    /// When the last one ended.
-    pub finished: Option<i64>,
-    /// Files read.
-    pub files: u64,
-    /// Bytes read.
-    pub bytes: u64,
-    /// Damaged blocks found; they are fetched again when requested.
-    pub bad_blocks: u64,
-    /// Blocks that had no checksum and have one now.
-    pub learned_blocks: u64,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,8 +10,9 @@ pub use file::{
     BLOCK_RUNS_MAX, BlockRun, CachedFile, EvictedFile, FILES_PER_PAGE_MAX, FileAccess, FileChecksum, FileDetail,
     FileList, FileRecord, PIN_SECONDS_MAX, Pin, PinRequest,
 };
+pub use forebay_engine::ScrubState as Scrub;
 pub use job::{FileCounts, Job, JobFailure, JobKind, JobList, JobState};
-pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest, PurgeRequest, Scrub};
+pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest, PurgeRequest};
 pub use problem::ProblemDocument;
 pub use status::{
     ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,

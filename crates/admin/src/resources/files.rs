@@ -98,25 +98,28 @@ fn position(scan: &Scan) -> Option<String> {
     scan.position().map(|key| key.as_str().to_owned())
 }
 
-fn cached_file(entry: EntryInfo) -> CachedFile {
+fn cached_file(EntryInfo { key, record, is_open }: EntryInfo) -> CachedFile {
+    let origin = record.origin.as_ref();
     CachedFile {
-        name: entry.key.as_str().to_owned(),
-        size: entry.size,
-        present_bytes: entry.present_bytes,
-        block_size: entry.block_size,
-        is_complete: entry.is_complete,
-        is_open: entry.is_open,
-        created: entry.created,
-        last_use: entry.last_use,
-        uses: entry.uses,
-        validated: entry.validated,
-        pinned_until: entry.pinned_until.filter(|&until| until > forebay_net::clock::now_unix()),
-        owner: entry.owner,
-        volume: entry.volume.0,
-        origin: entry.origin.map(|origin| origin.to_string()),
-        origin_mtime: entry.origin_mtime,
-        origin_checksum: entry.origin_checksum,
-        checksums: entry
+        name: key.as_str().to_owned(),
+        size: record.disk.file_size,
+        present_bytes: record.disk.present_bytes,
+        block_size: record.disk.block_size,
+        is_complete: record.disk.is_complete(),
+        is_open,
+        created: record.disk.generation.created,
+        last_use: record.disk.last_use,
+        uses: record.disk.uses,
+        validated: record.validated,
+        pinned_until: record.pinned_until.filter(|&until| until > forebay_net::clock::now_unix()),
+        volume: record.disk.volume,
+        origin: origin.map(|origin| origin.origin.to_string()),
+        origin_mtime: origin.and_then(|origin| origin.validator.mtime()),
+        origin_checksum: origin
+            .and_then(|origin| origin.validator.checksum())
+            .map(|checksum| format!("{}:{}", checksum.algorithm, checksum.value)),
+        owner: record.owner,
+        checksums: record
             .checksums
             .into_iter()
             .map(|checksum| FileChecksum { algorithm: checksum.algorithm, value: checksum.value })

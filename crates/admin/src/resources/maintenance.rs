@@ -6,7 +6,6 @@ use crate::{
     problem::Problem,
     server::Server,
 };
-use forebay_engine::Engine;
 
 pub(crate) fn drain(server: &Server) -> Drain {
     server.readiness.set_draining();
@@ -50,19 +49,7 @@ pub(crate) fn start_purge(server: &Server, call: &Call) -> Result<Job, Problem> 
 
 /// Starts a scrub unless one is running.
 pub(crate) fn start_scrub(server: &Server) -> Result<Scrub, Problem> {
-    server.cache()?.start_scrub()?;
-    Ok(scrub_state(server))
-}
-
-pub(crate) fn scrub_state(server: &Server) -> Scrub {
-    let state = server.engine().map(Engine::scrub_state).unwrap_or_default();
-    Scrub {
-        is_running: state.is_running,
-        started: state.started,
-        finished: state.finished,
-        files: state.files,
-        bytes: state.bytes,
-        bad_blocks: state.bad_blocks,
-        learned_blocks: state.learned_blocks,
-    }
+    let engine = server.cache()?;
+    engine.start_scrub()?;
+    Ok(engine.scrub_state())
 }

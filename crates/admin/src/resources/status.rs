@@ -1,6 +1,5 @@
 //! The status of the server.
 
-use super::maintenance;
 use crate::{
     model::{
         ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage,
@@ -48,7 +47,7 @@ pub(crate) async fn get(server: &Server) -> Status {
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
         volumes: engine.map(volumes).unwrap_or_default(),
         usage: usage(engine, metrics).await,
-        scrub: maintenance::scrub_state(server),
+        scrub: engine.map(Engine::scrub_state).unwrap_or_default(),
         index: index(engine.map_or(EngineIndex::Off, Engine::index_state)),
         jobs_running: server.jobs.running() as u64,
     }

@@ -4,14 +4,13 @@ use crate::{
     Engine, Error, ScrubState,
     accounting::purge_ledger::{DiskUse, Evicted, PurgeReport, QuotaUse, Usage},
     entries::open_files::Retired,
-    namespace::local_trees::disk_error,
     upkeep::purge::is_left_by_others,
 };
 use forebay_cache::{CacheKey, Footprint, headroom, plan_purge_to};
 use forebay_index::Change;
 use forebay_store::{Disk, StoreError, VolumeId};
 use forebay_types::{Lfn, PurgeReason, Share};
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 impl Engine {
     /// Removes entries until at most `fraction` (0 to 1) of the budget is used, or of each file system when there is none.
@@ -25,9 +24,9 @@ impl Engine {
         let purge_ledger = &context.purge_ledger;
         // Checked before the measurement: without an index no victim can be picked.
         context.catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
-        let disks = self.purge().measure().await;
+        let disks = self.inner.purge.measure().await;
         let goals = plan_purge_to(share, &purge_ledger.options.rules, &disks, &purge_ledger.ledger.lock());
-        Ok(self.purge().purge(&goals).await)
+        Ok(self.inner.purge.purge(&goals).await)
     }
 
     /// Removes an entry, unless a client has it open or it is pinned. With `force` it is removed in any case: a client that has the file open
@@ -47,7 +46,7 @@ impl Engine {
         }
         if !force && context.options.honours_access_times {
             // Looked at first: what stays is not closed to others.
-            if self.open_files().find(key).is_some_and(|file| file.is_open()) {
+            if self.inner.open_files.find(key).is_some_and(|file| file.is_open()) {
                 return Ok(Evicted::Open);
             }
             let looking = Arc::clone(context);
@@ -58,7 +57,7 @@ impl Engine {
             }
         }
         // An open file is retired in its shared state, so that its fills and syncs stop first.
-        let evicted = match self.open_files().retire(key, force) {
+        let evicted = match self.inner.open_files.retire(key, force) {
             Retired::InUse => Evicted::Open,
             Retired::Now(file) => {
                 let bytes = file.stored.as_ref().map_or(0, |stored| stored.map.written_bytes());
@@ -100,7 +99,7 @@ impl Engine {
         let context = self.context();
         let purge_ledger = &context.purge_ledger;
         // Measured before the ledger is locked: a slow disk must not hold up writes.
-        let disks = self.purge().measure().await;
+        let disks = self.inner.purge.measure().await;
         let ledger = purge_ledger.ledger.lock();
         let rules = &purge_ledger.options.rules;
         let quotas = (0..).zip(&rules.quotas).map(|(number, quota)| QuotaUse {
@@ -127,7 +126,7 @@ impl Engine {
     async fn remove_unused(&self, key: &CacheKey) -> Result<Evicted, Error> {
         let context = Arc::clone(self.context());
         let Some(disk) = context.disk.clone() else { return Ok(Evicted::NotCached) };
-        let leaving = self.open_files().reserve_for_removal([key.clone()]);
+        let leaving = self.inner.open_files.reserve_for_removal([key.clone()]);
         let Some(key) = leaving.keys().first().cloned() else { return Ok(Evicted::Open) };
         let workers = context.options.workers.clone();
         let removed = workers.run(move || {
@@ -145,10 +144,7 @@ impl Engine {
         });
         match removed.await {
             Ok(Ok(evicted)) => Ok(evicted),
-            Ok(Err((key, error))) => {
-                let lfn = Lfn::parse(key.as_str())?;
-                Err(disk_error(&io::Error::other(error), &lfn, "removing"))
-            }
+            Ok(Err((key, error))) => Err(Error::disk(&Lfn::parse(key.as_str())?, "removing", error)),
             Err(_) => Err(Error::Internal { what: "removing an entry broke off" }),
         }
     }
@@ -179,12 +175,12 @@ impl Engine {
     pub fn start_scrub(&self) -> Result<(), Error> {
         // Refused now rather than never run: the scrub goes through the index.
         self.context().catalog.as_ref().and_then(|catalog| catalog.index()).ok_or(Error::NoIndex)?;
-        self.scrubber().request();
+        self.inner.scrubber.request();
         Ok(())
     }
 
     /// How the scrub is.
     pub fn scrub_state(&self) -> ScrubState {
-        *self.scrubber().state.lock()
+        *self.inner.scrubber.state.lock()
     }
 }

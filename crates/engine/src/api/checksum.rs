@@ -23,11 +23,7 @@ impl Engine {
         match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => {
                 let algorithm = algorithm.map(str::to_owned);
-                self.blocking(&lfn, {
-                    let lfn = lfn.clone();
-                    move || tree.checksum(&lfn, algorithm.as_deref())
-                })
-                .await
+                self.blocking(lfn, move |lfn| tree.checksum(lfn, algorithm.as_deref())).await
             }
             Target::Origin(target) => {
                 // The grant itself is not used: the answer may come from the cache without an open.
@@ -65,7 +61,7 @@ impl Engine {
             return Some(Checksum { algorithm: wanted.as_str().to_owned(), value: value.to_owned() });
         }
         // A client requested it: the pages stay in the page cache, as after a read.
-        let examined = self.checksums().check.examine(key, &[wanted], Behind::Stays, None).await?;
+        let examined = self.inner.checksums.check.examine(key, &[wanted], Behind::Stays, None).await?;
         examined.findings.checksums.into_iter().next()
     }
 }

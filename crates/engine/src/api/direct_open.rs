@@ -11,63 +11,40 @@ use std::{
     time::Duration,
 };
 
-/// Whether a client reads an opened file directly.
-pub(crate) enum DirectOpen {
-    /// The client reads it at this path.
-    Done(PathBuf),
-    /// The client is served this file.
-    No(Arc<CachedFile>),
-}
-
 /// An open file whose server is not decided yet: this process or the client itself. It is closed if the client
 /// disconnects in the meantime.
-struct Unsettled {
-    file: Arc<CachedFile>,
-    is_settled: bool,
-}
-
-impl Unsettled {
-    const fn new(file: Arc<CachedFile>) -> Self {
-        Self { file, is_settled: false }
-    }
-
-    /// The file; the caller has to close it.
-    fn settle(mut self) -> Arc<CachedFile> {
-        self.is_settled = true;
-        Arc::clone(&self.file)
-    }
-}
+struct Unsettled(Option<Arc<CachedFile>>);
 
 impl Drop for Unsettled {
     fn drop(&mut self) {
-        if !self.is_settled {
+        if let Some(file) = &self.0 {
             // Zero: the client never read it, so no time counts as open in its access record.
-            self.file.detach(Duration::ZERO);
+            file.detach(Duration::ZERO);
         }
     }
 }
 
 impl Engine {
-    /// Leaves a file that was just opened to a client that can read it by itself, when it is complete.
-    pub(crate) async fn open_directly(&self, file: Arc<CachedFile>, client: &Client, is_wanted: bool) -> DirectOpen {
-        // The guard spans the only await: a client that disconnects there would otherwise leave the file attached for
-        // ever.
-        let unsettled = Unsettled::new(file);
+    /// The path of a file that was just opened, if the client can read it by itself and it is complete; else the file, which
+    /// the client is served.
+    pub(crate) async fn open_directly(
+        &self,
+        file: Arc<CachedFile>,
+        client: &Client,
+        is_wanted: bool,
+    ) -> Result<PathBuf, Arc<CachedFile>> {
+        // The guard spans the only await: a client that disconnects there would otherwise leave the file attached for ever.
+        let mut unsettled = Unsettled(Some(Arc::clone(&file)));
         // The path is requested only if the client can use it: it costs a look at the disk.
-        let path = if is_wanted { unsettled.file.readable_path().await } else { None };
-        let file = unsettled.settle();
-        let (Some(path), Some(key)) = (path, file.key().cloned()) else { return DirectOpen::No(file) };
+        let path = if is_wanted { file.readable_path().await } else { None };
+        unsettled.0 = None;
+        let (Some(path), Some(key)) = (path, file.key().cloned()) else { return Err(file) };
         let lfn = file.lfn().clone();
-        // The lease takes over the attachment of this open; if there are too many leases the file comes back and is
-        // served.
-        match self.leases().grant(&key, file, self.context().options.direct_lease) {
-            Ok(()) => {
-                self.metrics().add_direct_open();
-                self.events().direct(&DirectEvent { open: None, client, lfn: &lfn, path: &path });
-                DirectOpen::Done(path)
-            }
-            Err(file) => DirectOpen::No(file),
-        }
+        // The lease takes over the attachment of this open; if there are too many leases the file comes back and is served.
+        self.inner.leases.grant(&key, file, self.context().options.direct_lease)?;
+        self.metrics().add_direct_open();
+        self.events().direct(&DirectEvent { open: None, client, lfn: &lfn, path: &path });
+        Ok(path)
     }
 }
 
@@ -75,13 +52,13 @@ impl Handle {
     /// Whether the client may be sent to the file instead of being answered a read: it can follow, and the file is complete by all that is known
     /// without a look. Takes no lock and allocates nothing; where the client cannot follow it is one load.
     pub fn may_switch(&self) -> bool {
-        self.opened().switching.is_allowed()
+        self.opened.switching.is_allowed()
             && self.cached().and_then(|file| file.stored.as_ref()).is_some_and(|stored| stored.seems_whole())
     }
 
     /// The path of the file, if the client is to read it directly from now on; `None` if it has to be served. The handle stays usable.
     pub async fn switch(&self) -> Option<PathBuf> {
-        let opened = self.opened();
+        let opened = &self.opened;
         let file = self.cached()?;
         // A try is used up whether or not it succeeds: clients that never follow the redirect stop costing a look at
         // the disk.
@@ -102,8 +79,8 @@ impl Handle {
         if !opened.switching.is_done.swap(true, Ordering::Relaxed) {
             context.metrics.add_direct_switch();
             let open = Some(opened.number);
-            let client = opened.client();
-            let lfn = opened.lfn();
+            let client = &opened.caller.client;
+            let lfn = &opened.lfn;
             context.options.events.direct(&DirectEvent { open, client, lfn, path: &path });
         }
         Some(path)

@@ -1,7 +1,7 @@
 //! The engine: the one thing a front talks to.
 
 use crate::{
-    Caller, Delegation, Error, OpenRequest, Options, WritePolicy,
+    Caller, Delegation, Error, OpenRequest, Options, Space, WritePolicy,
     api::staging::Staging,
     base::error::with_cause,
     catalog,
@@ -10,10 +10,7 @@ use crate::{
         open_files::OpenFiles,
     },
     freshness::{origin_metadata::OriginMetadata, origin_permission::OriginPermissions},
-    namespace::{
-        local_trees::disk_error,
-        routes::{Routes, Target},
-    },
+    namespace::routes::{Routes, Target},
     upkeep::{
         disk_watch,
         entry_check::EntryCheck,
@@ -26,41 +23,36 @@ use crate::{
     },
 };
 use forebay_origin::ListDetail;
-use forebay_store::{Disk, StoreError, VolumeInfo};
+use forebay_store::{Disk, VolumeInfo};
 use forebay_telemetry::{Metrics, Observers};
 use forebay_types::{DirEntry, Lfn};
 use parking_lot::{Mutex, RwLock};
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 /// Serves files of origins through the cache, and files of exported directories. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
-    context: Arc<FileContext>,
-    open_files: Arc<OpenFiles>,
+pub(crate) struct Inner {
+    pub(crate) context: Arc<FileContext>,
+    pub(crate) open_files: Arc<OpenFiles>,
     routes: Arc<RwLock<Arc<Routes>>>,
-    metadata: Arc<OriginMetadata>,
-    permissions: OriginPermissions,
-    leases: Arc<Leases>,
-    purge: Arc<Purge>,
-    checksums: Arc<FileChecksums>,
-    scrubber: Arc<Scrubber>,
-    staging: Staging,
-    store_owner: Arc<StoreOwner>,
+    pub(crate) metadata: Arc<OriginMetadata>,
+    pub(crate) permissions: OriginPermissions,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) purge: Arc<Purge>,
+    pub(crate) checksums: Arc<FileChecksums>,
+    pub(crate) scrubber: Arc<Scrubber>,
+    pub(crate) staging: Staging,
+    pub(crate) store_owner: Arc<StoreOwner>,
     /// Background tasks, which end with the shutdown.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Room on the file system of the cache, in bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Space {
-    pub total_bytes: u64,
-    pub free_bytes: u64,
-}
+const MEASURING: &str = "measuring the space of";
 
 /// How long a shutdown waits for fills that are under way: most of what they fetch would be fetched again.
 const FILLS_END_TIME_MAX: Duration = Duration::from_secs(5);
@@ -156,13 +148,7 @@ impl Engine {
         detail: ListDetail,
     ) -> Result<Vec<DirEntry>, Error> {
         match self.target(request, &caller.delegation)? {
-            Target::Local { tree, lfn } => {
-                self.blocking(&lfn, {
-                    let lfn = lfn.clone();
-                    move || tree.list(&lfn, detail)
-                })
-                .await
-            }
+            Target::Local { tree, lfn } => self.blocking(lfn, move |lfn| tree.list(lfn, detail)).await,
             // A listing is not kept: the origin is asked for the client at once.
             Target::Origin(target) => Ok(target.origin.list(&target.path_for_client(), detail).await?),
         }
@@ -181,19 +167,11 @@ impl Engine {
     /// # Errors
     /// When the operating system does not report it.
     pub async fn space(&self) -> Result<Space, Error> {
-        let root = Lfn::parse("/")?;
         let disk = self.inner.context.disk.clone();
         let routes = self.routes();
-        self.blocking(&root.clone(), move || {
-            let failed = |error: io::Error| disk_error(&error, &root, "measuring the space of");
-            let (total_bytes, free_bytes) = match disk {
-                Some(disk) => disk
-                    .space()
-                    .map(|space| (space.total_bytes, space.free_bytes))
-                    .map_err(|error| store_error(&error, &root))?,
-                None => routes.local_space().map_err(failed)?,
-            };
-            Ok(Space { total_bytes, free_bytes })
+        self.blocking(Lfn::parse("/")?, move |root| match disk {
+            Some(disk) => disk.space().map_err(|error| Error::disk(root, MEASURING, with_cause(&error))),
+            None => routes.local_space().map_err(|error| Error::disk(root, MEASURING, error)),
         })
         .await
     }
@@ -201,11 +179,12 @@ impl Engine {
     /// Runs blocking work; a panic in it costs this request.
     pub(crate) async fn blocking<T: Send + 'static>(
         &self,
-        lfn: &Lfn,
-        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+        lfn: Lfn,
+        work: impl FnOnce(&Lfn) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.inner.context.options.workers.run(work).await.unwrap_or_else(|error| {
-            tracing::error!(lfn = lfn.as_str(), %error, "blocking work broke off");
+        let name = lfn.clone();
+        self.inner.context.options.workers.run(move || work(&lfn)).await.unwrap_or_else(|error| {
+            tracing::error!(lfn = name.as_str(), %error, "blocking work broke off");
             Err(Error::Internal { what: "blocking work broke off" })
         })
     }
@@ -217,42 +196,6 @@ impl Engine {
 
     pub(crate) fn context(&self) -> &Arc<FileContext> {
         &self.inner.context
-    }
-
-    pub(crate) fn open_files(&self) -> &Arc<OpenFiles> {
-        &self.inner.open_files
-    }
-
-    pub(crate) fn metadata(&self) -> &Arc<OriginMetadata> {
-        &self.inner.metadata
-    }
-
-    pub(crate) fn permissions(&self) -> &OriginPermissions {
-        &self.inner.permissions
-    }
-
-    pub(crate) fn leases(&self) -> &Arc<Leases> {
-        &self.inner.leases
-    }
-
-    pub(crate) fn purge(&self) -> &Purge {
-        &self.inner.purge
-    }
-
-    pub(crate) fn checksums(&self) -> &FileChecksums {
-        &self.inner.checksums
-    }
-
-    pub(crate) fn scrubber(&self) -> &Scrubber {
-        &self.inner.scrubber
-    }
-
-    pub(crate) fn staging(&self) -> &Staging {
-        &self.inner.staging
-    }
-
-    pub(crate) fn store_owner(&self) -> &Arc<StoreOwner> {
-        &self.inner.store_owner
     }
 
     /// The disks of the cache, in the order of their numbers, as they were found a moment ago.
@@ -309,10 +252,6 @@ impl Drop for Inner {
     }
 }
 
-fn store_error(error: &StoreError, lfn: &Lfn) -> Error {
-    Error::Disk { lfn: lfn.clone(), doing: "measuring the space of", reason: with_cause(error) }
-}
-
 /// Finds the file of an origin that an entry is a copy of, by the name space of the moment.
 fn target_of(routes: Arc<RwLock<Arc<Routes>>>) -> TargetOf {
     // As the operator: checksums are compared in the name of the server, without any client.
@@ -328,11 +267,11 @@ impl Engine {
     pub fn tell_who_fills(&self, url: &str) {
         let roots = self.volumes().into_iter().map(|volume| volume.path).collect();
         let workers = self.context().options.workers.clone();
-        self.add_task(tokio::spawn(Arc::clone(self.store_owner()).run(url.to_owned(), roots, workers)));
+        self.add_task(tokio::spawn(Arc::clone(&self.inner.store_owner).run(url.to_owned(), roots, workers)));
     }
 
     /// Waits until another process is found to fill the store: then this process has to leave it.
     pub async fn store_lost(&self) {
-        self.store_owner().lost.wait().await;
+        self.inner.store_owner.lost.wait().await;
     }
 }

@@ -41,8 +41,8 @@ impl Engine {
 
     fn entry_info(&self, key: CacheKey, record: forebay_index::Record) -> EntryInfo {
         // Looked up per entry without a lock across the page: the answer is a snapshot anyway.
-        let is_open = self.open_files().find(&key).is_some_and(|file| file.is_open());
-        EntryInfo::new(key, record, is_open)
+        let is_open = self.inner.open_files.find(&key).is_some_and(|file| file.is_open());
+        EntryInfo { key, record, is_open }
     }
 }
 
@@ -59,7 +59,7 @@ impl Engine {
         };
         let Some(key) = &target.key else { return Ok(Presence::No) };
         // An open file first: what it has written may not be in the index yet.
-        let open = self.open_files().find(key);
+        let open = self.inner.open_files.find(key);
         if open.is_some_and(|file| file.stored.as_ref().is_some_and(|stored| stored.is_on_disk())) {
             return Ok(Presence::Have);
         }
@@ -72,7 +72,7 @@ impl Engine {
     /// A lookup does not count as a use of the entry. A disk that fails holds nothing.
     pub async fn record(&self, key: &CacheKey) -> Option<Cinfo> {
         // An open file first: its record in memory is newer than the one on disk.
-        if let Some(cinfo) = self.open_files().find(key).and_then(|file| of_open_file(&file)) {
+        if let Some(cinfo) = self.inner.open_files.find(key).and_then(|file| of_open_file(&file)) {
             return Some(cinfo);
         }
         open_entry(self.context(), key.clone(), false).await.map(|entry| entry.cinfo)

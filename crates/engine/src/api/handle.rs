@@ -16,18 +16,10 @@ use std::{fs::File, sync::Arc, time::Instant};
 /// An open file. Cheap to clone; dropping the last clone closes it and writes its line of the access log.
 #[derive(Clone)]
 pub struct Handle {
-    opened: Arc<Opened>,
+    pub(crate) opened: Arc<Opened>,
 }
 
 impl Handle {
-    pub(crate) const fn of(opened: Arc<Opened>) -> Self {
-        Self { opened }
-    }
-
-    pub(crate) const fn opened(&self) -> &Arc<Opened> {
-        &self.opened
-    }
-
     /// The attributes of the file, as of its open.
     pub fn stat(&self) -> FileStat {
         match &self.opened.source {
@@ -69,7 +61,7 @@ impl Handle {
 
     /// The path, as the client has asked for it.
     pub fn lfn(&self) -> &Lfn {
-        self.opened.lfn()
+        &self.opened.lfn
     }
 
     /// The cached file, if the handle is of a file of an origin.
@@ -82,7 +74,7 @@ impl Handle {
 
     /// The client that has it open.
     pub fn client(&self) -> &Client {
-        self.opened.client()
+        &self.opened.caller.client
     }
 
     /// The number of the open, as in its events.
@@ -92,7 +84,9 @@ impl Handle {
 
     /// Reports a failed read.
     pub fn report_failure(&self, side: Side, kind: &'static str, reason: &str) {
-        self.opened.report_failure(side, kind, reason);
+        let Opened { lfn, number, caller, events, .. } = &*self.opened;
+        let (at, client) = (forebay_net::clock::monotonic(), &caller.client);
+        events.failed(&FailedEvent { at, client, lfn, open: Some(*number), side, kind, reason, duration: None });
     }
 
     /// The observer of the reads, if a subscriber wants them: the front that answers a read reports it.
@@ -102,7 +96,7 @@ impl Handle {
 
     /// Bytes given through this handle so far under `outcome`.
     pub fn bytes(&self, outcome: Outcome) -> u64 {
-        self.opened.bytes(outcome)
+        self.opened.account.bytes(outcome)
     }
 }
 
@@ -112,8 +106,8 @@ pub(crate) struct Opened {
     account: OpenHandle,
     tracker: Arc<AccessTracker>,
     pub(crate) switching: Switching,
-    lfn: Lfn,
-    caller: Arc<Caller>,
+    pub(crate) lfn: Lfn,
+    pub(crate) caller: Arc<Caller>,
     opened: Instant,
     events: Observers,
     /// Its number among the events.
@@ -176,29 +170,6 @@ impl Opened {
         }
     }
 
-    /// Bytes accounted so far under `outcome`.
-    pub(crate) fn bytes(&self, outcome: Outcome) -> u64 {
-        self.account.bytes(outcome)
-    }
-
-    pub(crate) const fn lfn(&self) -> &Lfn {
-        &self.lfn
-    }
-
-    pub(crate) fn client(&self) -> &Client {
-        &self.caller.client
-    }
-
-    /// Reports a failed read.
-    pub(crate) fn report_failure(&self, side: Side, kind: &'static str, reason: &str) {
-        let at = forebay_net::clock::monotonic();
-        let open = Some(self.number);
-        let duration = None;
-        let client = &self.caller.client;
-        let lfn = &self.lfn;
-        self.events.failed(&FailedEvent { at, client, lfn, open, side, kind, reason, duration });
-    }
-
     /// Accounts bytes once: for the handle, the file's history, and the metrics.
     pub(crate) fn account(&self, outcome: Outcome, bytes: u64) {
         self.account.account(outcome, bytes);
@@ -239,11 +210,9 @@ impl Drop for Opened {
             Source::Cached(file) => file.detach(duration),
             Source::Local { .. } => 1,
         };
-        let client = &self.caller.client;
-        let lfn = &self.lfn;
-        let origin = self.source.origin();
-        let account = &self.account;
-        let event = CloseEvent { open: self.number, at, client, lfn, origin, account, duration, opens };
+        let Self { caller, lfn, account, number, .. } = &*self;
+        let (client, origin) = (&caller.client, self.source.origin());
+        let event = CloseEvent { open: *number, at, client, lfn, origin, account, duration, opens };
         if let Some(reads) = &self.reads {
             reads.closed(&event);
         }

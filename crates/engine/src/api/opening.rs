@@ -3,7 +3,7 @@
 use crate::{
     Caller, Engine, Error, Handle, OpenRequest, Redirect, Redirects,
     api::{
-        direct_open::{DirectOpen, Switching},
+        direct_open::Switching,
         handle::{Opened, Source},
     },
     entries::{
@@ -88,7 +88,7 @@ impl Engine {
         let mut may_switch = false;
         let source = match self.target(request, &caller.delegation)? {
             Target::Local { tree, lfn } => {
-                let opened = self.blocking(&lfn.clone(), move || tree.open_file(&lfn)).await;
+                let opened = self.blocking(lfn, move |lfn| tree.open_file(lfn)).await;
                 opened.map(|(file, stat)| Source::Local { file, stat })?
             }
             Target::Origin(mut target) => {
@@ -122,8 +122,8 @@ impl Engine {
                 // Before the direct open: the organization counts for clients that read the file on their own too.
                 file.note_owner(caller.client.organization.as_deref());
                 let file = match self.open_directly(file, &caller.client, is_direct).await {
-                    DirectOpen::Done(path) => return Ok(Opening::Direct(path)),
-                    DirectOpen::No(file) => file,
+                    Ok(path) => return Ok(Opening::Direct(path)),
+                    Err(file) => file,
                 };
                 // A client that wants only cached files must not cause fetches.
                 if !only_if_cached {
@@ -140,10 +140,11 @@ impl Engine {
                 Source::Cached(file)
             }
         };
-        let switching = if may_switch { Switching::allowed(Arc::clone(self.leases())) } else { Switching::default() };
+        let switching =
+            if may_switch { Switching::allowed(Arc::clone(&self.inner.leases)) } else { Switching::default() };
         let counted = (self.metrics(), self.events());
         let opened = Opened::new(source, request.lfn.clone(), caller, purpose, counted, switching);
-        Ok(Opening::File(Handle::of(Arc::new(opened))))
+        Ok(Opening::File(Handle { opened: Arc::new(opened) }))
     }
 
     /// The attributes of a path: from the cache if it holds the file and no check is due, else from the origin.
@@ -152,19 +153,19 @@ impl Engine {
     /// As for [`Engine::open`].
     pub async fn stat(&self, request: &OpenRequest, caller: &Caller) -> Result<FileStat, Error> {
         match self.target(request, &caller.delegation)? {
-            Target::Local { tree, lfn } => self.blocking(&lfn.clone(), move || tree.stat(&lfn)).await,
+            Target::Local { tree, lfn } => self.blocking(lfn, move |lfn| tree.stat(lfn)).await,
             Target::Origin(target) => {
                 let began = forebay_net::clock::monotonic();
                 let grant = self.authorize(&target, Want::Stat).await?;
-                if let Some(file) = target.key.as_ref().and_then(|key| self.open_files().find(key)) {
+                if let Some(file) = target.key.as_ref().and_then(|key| self.inner.open_files.find(key)) {
                     // An open file is checked in its shared state, so that a found change retires it for all clients.
-                    admit(&file, &target, began, Asking::AsNeeded, self.metadata()).await?;
+                    admit(&file, &target, began, Asking::AsNeeded, &self.inner.metadata).await?;
                     // Retired by the check: the old attributes are wrong now, and the origin has the new ones.
                     if !file.is_retired() {
                         return Ok(file.stat());
                     }
                 } else if let Some(copy) = closed_copy(self.context(), &target).await {
-                    return stat_closed(self.metadata(), &target, &copy, began).await;
+                    return stat_closed(&self.inner.metadata, &target, &copy, began).await;
                 }
                 // The authorization may have been a stat itself: its answer is fresh, so no second one is requested.
                 match grant {
@@ -184,10 +185,10 @@ impl Engine {
         let context = self.context();
         let may_be_here = |key| {
             let may_be_on_disk = || context.catalog.as_ref().is_some_and(|catalog| catalog.may_have(key));
-            self.open_files().find(key).is_some() || may_be_on_disk()
+            self.inner.open_files.find(key).is_some() || may_be_on_disk()
         };
         let is_here = target.key.as_ref().is_some_and(may_be_here);
-        self.permissions().check(target, want, is_here, self.metadata()).await
+        self.inner.permissions.check(target, want, is_here, &self.inner.metadata).await
     }
 
     /// Applies the rules to an open. If they depend on the size of a file that is not here, its origin is asked.
@@ -202,7 +203,7 @@ impl Engine {
             return Ok(caching);
         }
         // The size here is as good as the origin's: a changed file is noticed by the check of the open.
-        let here = match target.key.as_ref().and_then(|key| self.open_files().find(key)) {
+        let here = match target.key.as_ref().and_then(|key| self.inner.open_files.find(key)) {
             Some(file) => Some(file.size()),
             None => closed_copy(self.context(), target).await.map(|copy| copy.stat.size),
         };
@@ -260,12 +261,12 @@ impl Engine {
     ) -> Result<Arc<CachedFile>, Error> {
         let context = self.context();
         // For the first load only: a server answers an open with the file that other clients have open under its name.
-        let grant = if self.open_files().find(key).is_none() { grant } else { None };
+        let grant = if self.inner.open_files.find(key).is_none() { grant } else { None };
         // Shared: the load may be started again after a retired file, and only the first attempt may use the grant.
         let grant = Arc::new(Mutex::new(grant));
         let load = {
             let context = Arc::clone(context);
-            let metadata = Arc::clone(self.metadata());
+            let metadata = Arc::clone(&self.inner.metadata);
             let target = target.clone();
             move || {
                 // Taken here and not in the future: a second call of the closure finds none.
@@ -278,16 +279,16 @@ impl Engine {
         };
         let admit = |file| {
             let target = &target;
-            async move { admit(&file, target, began, asking, self.metadata()).await }
+            async move { admit(&file, target, began, asking, &self.inner.metadata).await }
         };
-        let file = self.open_files().attach(key, load, admit).await?;
+        let file = self.inner.open_files.attach(key, load, admit).await?;
         // After the admission: a refused client must not lend its credentials to the fills of others.
         file.renew_credentials(&target);
         Ok(file)
     }
 
     async fn counts_as_cached(&self, target: &OriginTarget, key: &CacheKey) -> bool {
-        match self.open_files().find(key) {
+        match self.inner.open_files.find(key) {
             Some(file) => file.counts_as_cached(),
             None => closed_copy(self.context(), target).await.is_some_and(|copy| copy.stat.cached),
         }
@@ -296,7 +297,7 @@ impl Engine {
     async fn stat_at_origin(&self, target: &OriginTarget) -> Result<FileStat, Error> {
         // A stat of a missing file is answered from memory, like its open.
         self.check_not_missing(target)?;
-        self.metadata().stat(target, None).await.map(|(stat, _)| stat)
+        self.inner.metadata.stat(target, None).await.map(|(stat, _)| stat)
     }
 
     /// Fails when the origin was asked for the file a moment ago and has none.

@@ -67,7 +67,7 @@ impl Read {
 
     /// The handle it reads from.
     pub fn handle(&self) -> Handle {
-        Handle::of(Arc::clone(&self.handle))
+        Handle { opened: Arc::clone(&self.handle) }
     }
 
     /// The next bytes, in order, never empty; `None` when all of the range has been delivered.
@@ -302,7 +302,7 @@ impl Handle {
     /// # Errors
     /// [`Error::Disk`] when there is no origin to ask.
     pub async fn recover(&self, range: ByteRange, error: &io::Error) -> Result<Read, Error> {
-        let opened = self.opened();
+        let opened = &self.opened;
         match &opened.source {
             Source::Cached(file) => {
                 drop_unreadable(file, range, error).await;
@@ -314,7 +314,7 @@ impl Handle {
 }
 
 fn unreadable(opened: &Opened, error: &io::Error) -> Error {
-    Error::Disk { lfn: opened.lfn().clone(), doing: "reading", reason: with_cause(error) }
+    Error::Disk { lfn: opened.lfn.clone(), doing: "reading", reason: with_cause(error) }
 }
 
 /// Takes the blocks of `range` back: they are missing from now on. Their disk learns of it.

@@ -35,7 +35,7 @@ impl Engine {
             // Exported files are here already, and without a disk nothing can be kept: both requests are met.
             return Ok(());
         }
-        let staging = &self.staging();
+        let staging = &self.inner.staging;
         // Tried, not awaited: a client gets an answer at once, and too many requests are refused.
         let wish = Arc::clone(&staging.wishes).try_acquire_owned();
         let wish = wish.map_err(|_| Error::TooManyWanted { limit: WISHES_MAX })?;

@@ -7,102 +7,60 @@ use forebay_types::{Lfn, LfnError, OriginId, Side};
 /// Why a request could not be served. Cheap to clone: one failure may be reported to several waiters.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// The path is malformed.
     #[error(transparent)]
     Path(#[from] LfnError),
-    /// No export covers the path.
     #[error("path {lfn} is disallowed: no export covers it")]
     NotExported { lfn: Lfn },
-    /// The origin that the path names is not on the allow-list.
     #[error("forwarding to {origin} is disallowed: it is not on this cache's list of origins")]
     ForwardingDenied { origin: OriginId },
-    /// The path names an origin in a way that cannot be served.
     #[error("{error}")]
     Forwarding { error: ForwardingError },
-    /// Something this release cannot do.
     #[error("{what} is not supported")]
     Unsupported { what: String },
-    /// The path does not exist in an exported directory.
     #[error("{lfn}: no such file or directory")]
     NotFound { lfn: Lfn },
-    /// A directory where a file was wanted.
     #[error("{lfn} is a directory")]
     IsDirectory { lfn: Lfn },
-    /// A file where a directory was wanted.
     #[error("{lfn} is not a directory")]
     NotDirectory { lfn: Lfn },
-    /// The operating system does not let the server read an exported file.
     #[error("{lfn} may not be read by the server")]
     NotReadable { lfn: Lfn },
-    /// The origin failed or refused.
     #[error(transparent)]
     Origin(#[from] OriginError),
-    /// The copy in the cache belongs to an older content of the file; opening it again helps.
     #[error("{lfn} changed at its origin: open it again")]
     Changed { lfn: Lfn },
-    /// The copy in the cache could not be compared with its origin for too long.
     #[error(
         "{lfn} was last found unchanged {seconds} s ago, and its origin {origin} cannot be asked now: try again later ({reason})"
     )]
-    Stale {
-        lfn: Lfn,
-        origin: OriginId,
-        /// Age of the last good check in seconds.
-        seconds: u64,
-        /// Why the origin cannot be asked.
-        reason: String,
-    },
-    /// The client wants the file only if it is in the cache, and it is not.
+    Stale { lfn: Lfn, origin: OriginId, seconds: u64, reason: String },
     #[error("{lfn} is not in the cache")]
     NotCached { lfn: Lfn },
-    /// A manager has no server left to which it could send the client.
     #[error("{lfn}: neither the filler of the cache nor the origin can be used now: try again later")]
     NoServer { lfn: Lfn },
-    /// The disk of the cache, or of an exported directory, failed.
     #[error("{doing} {lfn}: {reason}")]
-    Disk {
-        lfn: Lfn,
-        /// Operation that failed, as a verb form: `reading`.
-        doing: &'static str,
-        /// The message of the operating system.
-        reason: String,
-    },
-    /// Too many files are open.
+    Disk { lfn: Lfn, doing: &'static str, reason: String },
     #[error("{limit} files are open, no more fit: try again later")]
-    TooManyOpen {
-        /// Files open at most.
-        limit: usize,
-    },
-    /// Clients want too many files to be fetched.
+    TooManyOpen { limit: usize },
     #[error("{limit} files are to be fetched already, no more fit: try again later")]
-    TooManyWanted {
-        /// Files that wait at most.
-        limit: usize,
-    },
-    /// The file's old copy is being removed from the cache, and the disk does not come to an end with it.
+    TooManyWanted { limit: usize },
     #[error("the old copy is still being removed after {seconds} s: try again later")]
-    BeingRemoved {
-        /// How long the open waited, in seconds.
-        seconds: u64,
-    },
-    /// Other reads held all of the memory for too long.
+    BeingRemoved { seconds: u64 },
     #[error("no memory was free for {seconds} s: try again later, or give the cache a larger memory budget")]
-    OutOfMemory {
-        /// How long the read waited, in seconds.
-        seconds: u64,
-    },
-    /// The index of the cache is not in use, or being read after a start.
+    OutOfMemory { seconds: u64 },
     #[error("the index of the cache is not in use at the moment: try again later")]
     NoIndex,
-    /// The server is going down.
     #[error("the server is shutting down")]
     ShuttingDown,
-    /// A fault of our own; it costs this request and no other.
     #[error("internal error: {what}")]
     Internal { what: &'static str },
 }
 
 impl Error {
+    /// The disk failed `doing` something to `lfn`.
+    pub(crate) fn disk(lfn: &Lfn, doing: &'static str, reason: impl ToString) -> Self {
+        Self::Disk { lfn: lfn.clone(), doing, reason: reason.to_string() }
+    }
+
     /// Whose side the error is on.
     pub const fn side(&self) -> Side {
         match self {
@@ -135,20 +93,8 @@ impl Error {
             | Self::NoIndex
             | Self::BeingRemoved { .. }
             | Self::ShuttingDown => true,
-            // Repeating the request changes nothing about these: the client, the configuration or the disk has to
-            // change first.
-            Self::Path(_)
-            | Self::NotExported { .. }
-            | Self::ForwardingDenied { .. }
-            | Self::Forwarding { .. }
-            | Self::Unsupported { .. }
-            | Self::NotFound { .. }
-            | Self::IsDirectory { .. }
-            | Self::NotDirectory { .. }
-            | Self::NotReadable { .. }
-            | Self::NotCached { .. }
-            | Self::Disk { .. }
-            | Self::Internal { .. } => false,
+            // Repeating the request changes nothing about the others: the client, the configuration or the disk has to change.
+            _ => false,
         }
     }
 }

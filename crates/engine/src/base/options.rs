@@ -24,13 +24,10 @@ pub struct Options {
     pub open_files_max: usize,
     /// How long an open waits for one of these to be free: files that were closed leave when they are synced.
     pub open_wait_max: Duration,
-    /// How files are read ahead and completed.
     pub read_ahead: ReadAheadOptions,
     /// How long nothing is written to the store after a write failed: reads continue without keeping.
     pub disk_pause: Duration,
-    /// How the contents of the disk are checked.
     pub integrity: IntegrityOptions,
-    /// How the cache is kept within bounds.
     pub purge: PurgeOptions,
     /// Permission bits that files get when clients read them on their own.
     pub direct_mode: u32,
@@ -43,9 +40,7 @@ pub struct Options {
     pub publishes_complete: bool,
     /// Subscribers to what happens to files. The fronts report to them too.
     pub events: Observers,
-    /// Where blocking work runs.
     pub workers: Workers,
-    /// Where the index is kept.
     pub index: Arc<dyn IndexPlace>,
 }
 

@@ -13,32 +13,23 @@ impl Catalog {
     /// Commits everything that is noted, when the index is open. Continues when its caller leaves.
     pub(crate) async fn commit(self: &Arc<Self>) {
         let catalog = Arc::clone(self);
-        let committed = DetachOnDrop::new(async move {
-            // One commit at a time: two of them could commit changes of one entry in the wrong order.
-            let _turn = catalog.committing.lock().await;
-            catalog.commit_noted().await;
-        });
-        committed.await;
+        self.in_turn(async move { catalog.commit_noted().await }).await;
     }
 
     /// Commits the notes of one entry, together with everything else if there is any. Continues as [`Self::commit`].
     pub(crate) async fn commit_of(self: &Arc<Self>, key: &CacheKey) {
-        let catalog = Arc::clone(self);
-        let key = key.clone();
-        let committed = DetachOnDrop::new(async move {
-            // A commit under way may be about it.
-            let _turn = catalog.committing.lock().await;
+        let (catalog, key) = (Arc::clone(self), key.clone());
+        self.in_turn(async move {
             while catalog.notes.lock().concern(&key) && catalog.commit_some(BTreeMap::new()).await {}
-        });
-        committed.await;
+        })
+        .await;
     }
 
     /// Commits the results of a walk over the disk since its slice was begun, and the notes. Continues as
     /// [`Self::commit`].
     pub(super) async fn commit_slice(self: &Arc<Self>, mut walked: BTreeMap<CacheKey, Change>) {
         let catalog = Arc::clone(self);
-        let committed = DetachOnDrop::new(async move {
-            let _turn = catalog.committing.lock().await;
+        self.in_turn(async move {
             // Before the results of the walk: they were read from the disk before these notes were made.
             catalog.commit_noted().await;
             // Later notes are committed later, and win.
@@ -48,6 +39,16 @@ impl Catalog {
             if !walked.is_empty() {
                 catalog.commit_some(walked).await;
             }
+        })
+        .await;
+    }
+
+    /// Runs `work` after commits under way: two of them could commit changes of one entry in the wrong order.
+    async fn in_turn(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        let catalog = Arc::clone(self);
+        let committed = DetachOnDrop::new(async move {
+            let _turn = catalog.committing.lock().await;
+            work.await;
         });
         committed.await;
     }

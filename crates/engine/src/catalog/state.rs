@@ -2,6 +2,7 @@
 
 use forebay_cache::{CacheKey, placement_hash};
 use forebay_index::{Applied, Index, Record};
+use forebay_telemetry::IndexPhase;
 use parking_lot::Mutex;
 use std::{collections::HashSet, sync::Arc};
 
@@ -30,7 +31,8 @@ pub enum IndexState {
 pub(crate) struct State {
     /// When it is open.
     pub(crate) index: Option<Arc<Index>>,
-    phase: Phase,
+    /// `None` before it is opened for the first time.
+    phase: Option<IndexPhase>,
     /// No disk is being walked over.
     has_all: bool,
     /// The last one turned out to be damaged.
@@ -39,22 +41,13 @@ pub(crate) struct State {
     bytes: u64,
 }
 
-#[derive(Clone, Copy, Default, Eq, PartialEq)]
-enum Phase {
-    #[default]
-    Loading,
-    Off,
-    Rebuilding,
-    Ready,
-}
-
 impl State {
     pub(crate) const fn tell(&self) -> IndexState {
         match self.phase {
-            Phase::Off => IndexState::Off,
-            Phase::Loading => IndexState::Loading,
-            Phase::Rebuilding => IndexState::Rebuilding { files: self.files },
-            Phase::Ready => IndexState::Ready { files: self.files, bytes: self.bytes },
+            Some(IndexPhase::Off) => IndexState::Off,
+            None | Some(IndexPhase::Loading) => IndexState::Loading,
+            Some(IndexPhase::Rebuilding) => IndexState::Rebuilding { files: self.files },
+            Some(IndexPhase::Ready) => IndexState::Ready { files: self.files, bytes: self.bytes },
         }
     }
 
@@ -69,20 +62,20 @@ impl State {
 
     /// The index is open, and about to be read.
     pub(crate) fn begin(&mut self, index: Arc<Index>) {
-        *self = Self { index: Some(index), phase: Phase::Loading, ..Self::default() };
+        *self = Self { index: Some(index), phase: Some(IndexPhase::Loading), ..Self::default() };
     }
 
     /// The index is read and in use; whether it has every entry but those that came just before a crash, and whether it `has_all`.
     pub(crate) const fn serve(&mut self, is_complete: bool, has_all: bool) {
         if self.index.is_some() {
             self.has_all = has_all;
-            self.phase = if is_complete { Phase::Ready } else { Phase::Rebuilding };
+            self.phase = Some(if is_complete { IndexPhase::Ready } else { IndexPhase::Rebuilding });
         }
     }
 
     /// The index is of no use for now.
     pub(crate) fn fail(&mut self, is_damaged: bool) {
-        *self = Self { phase: Phase::Off, is_damaged, ..Self::default() };
+        *self = Self { phase: Some(IndexPhase::Off), is_damaged, ..Self::default() };
     }
 
     /// Whether the index that failed last was damaged, since this was last asked.

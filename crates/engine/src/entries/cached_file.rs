@@ -46,7 +46,7 @@ pub(crate) struct CachedFile {
     origin_file: Mutex<Arc<SharedValue<Arc<dyn OriginFile>, Error>>>,
     pub(crate) claims: Claims,
     account: Account,
-    pub(crate) last_check: LastCheck,
+    pub(crate) last_check: Mutex<LastCheck>,
     pub(crate) read_ahead: FileReadAhead,
     /// Clients that have the file open. Changes under the record's lock, so that access periods follow each other.
     users: AtomicU64,
@@ -97,7 +97,7 @@ impl CachedFile {
             origin_file: Mutex::new(Arc::new(origin_file)),
             claims: Claims::default(),
             account: Account::default(),
-            last_check,
+            last_check: Mutex::new(last_check),
             users: AtomicU64::new(0),
             owner: OnceLock::new(),
             retired: Latch::default(),
@@ -283,8 +283,13 @@ impl CachedFile {
     }
 
     pub(crate) fn note_write_failure(self: &Arc<Self>, error: &io::Error, blocks: u64) {
-        if let Some(not_created) = error.get_ref().and_then(|error| error.downcast_ref::<NotCreated>()) {
-            return self.note_not_created(not_created, blocks);
+        if let Some(NotCreated(error)) = error.get_ref().and_then(|error| error.downcast_ref()) {
+            self.context.note_not_created(self.volume(), error, blocks);
+            if error.concerns_one_entry() {
+                // Something is in its place; nothing of it can be kept.
+                self.retire(DropReason::Damaged);
+            }
+            return;
         }
         let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
@@ -293,24 +298,6 @@ impl CachedFile {
             self.context.note_disk_full(DiskOperation::Write, self.volume(), error);
         } else {
             self.context.note_disk_failure(DiskOperation::Write, self.volume(), error);
-        }
-    }
-}
-
-// Entries that are not on disk yet.
-impl CachedFile {
-    /// Notes that blocks were not written because the entry could not be created.
-    fn note_not_created(self: &Arc<Self>, NotCreated(error): &NotCreated, blocks: u64) {
-        let is_full = error.is_out_of_space();
-        let reason = if is_full { NotKept::DiskFull } else { NotKept::DiskError };
-        self.context.metrics.add_not_kept(reason, blocks);
-        if is_full {
-            return self.context.note_disk_full(DiskOperation::Open, self.volume(), error);
-        }
-        self.context.note_store_failure(DiskOperation::Open, self.volume(), error);
-        if error.concerns_one_entry() {
-            // Something is in its place; nothing of it can be kept.
-            self.retire(DropReason::Damaged);
         }
     }
 }

@@ -15,7 +15,7 @@ use forebay_cache::{CacheKey, Cinfo, DataFileId, VerifiedBlocks};
 use forebay_index::Change;
 use forebay_index::Generation;
 use forebay_store::{DataFile, Disk, Entry, OriginMark, StoreError, VolumeId, VolumeInfo};
-use forebay_telemetry::{DiskOperation, Metrics};
+use forebay_telemetry::{DiskOperation, Metrics, NotKept};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
@@ -159,6 +159,17 @@ impl FileContext {
             tracing::warn!(operation = operation.as_str(), reason = with_cause(error), "an entry cannot be used");
         } else {
             self.note_disk_failure(operation, volume, error);
+        }
+    }
+
+    /// Counts `blocks` that were not kept because their entry could not be created.
+    pub(crate) fn note_not_created(&self, volume: Option<VolumeId>, error: &StoreError, blocks: u64) {
+        if error.is_out_of_space() {
+            self.metrics.add_not_kept(NotKept::DiskFull, blocks);
+            self.note_disk_full(DiskOperation::Open, volume, error);
+        } else {
+            self.metrics.add_not_kept(NotKept::DiskError, blocks);
+            self.note_store_failure(DiskOperation::Open, volume, error);
         }
     }
 

@@ -9,7 +9,7 @@ use forebay_cache::{Crc32cAppend, crc32c_append};
 use forebay_origin::Chunk as Arrival;
 use forebay_types::ByteRange;
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::{collections::VecDeque, pin::pin};
 use tokio::sync::Notify;
 
 /// Requests that are sent together: for each the part of the fill that it belongs to, and its range.
@@ -91,13 +91,17 @@ impl Fill {
     /// When the fill failed before these bytes arrived.
     pub(crate) async fn take(&self, range: ByteRange) -> Result<Supply, Error> {
         self.want(range);
+        self.when(|| self.take_now(range)).await
+    }
+
+    /// Waits until `look` finds what it looks for.
+    async fn when<T>(&self, look: impl Fn() -> Option<T>) -> T {
         loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
+            let mut changed = pin!(self.changed.notified());
             // Registered before the look: bytes that arrive in between wake this reader.
             changed.as_mut().enable();
-            if let Some(answer) = self.take_now(range) {
-                return answer;
+            if let Some(found) = look() {
+                return found;
             }
             changed.await;
         }
@@ -119,15 +123,7 @@ impl Fill {
     /// # Errors
     /// When it failed.
     pub(crate) async fn result(&self) -> Result<(), Error> {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(result) = self.outcome() {
-                return result;
-            }
-            changed.await;
-        }
+        self.when(|| self.outcome()).await
     }
 
     fn take_now(&self, range: ByteRange) -> Option<Result<Supply, Error>> {

@@ -1,6 +1,6 @@
 //! Whether a file at its origin is the one whose blocks are here.
 
-use crate::entries::cached_file::CachedFile;
+use crate::entries::{cached_file::CachedFile, from_origin::LastCheck};
 use forebay_cache::Remembered;
 use forebay_origin::{Checksum, FileIdentity};
 use forebay_store::OriginMark;
@@ -45,7 +45,7 @@ impl CachedFile {
 
     /// Notes that the file was its origin's at `unix` (seconds of the Unix epoch), and at `at` or later.
     pub(crate) fn note_checked(&self, unix: i64, at: Instant) {
-        self.last_check.set(unix, at);
+        *self.last_check.lock() = LastCheck { unix, at: Some(at) };
         self.change_mark(|mark| mark.checked = Some(unix));
     }
 

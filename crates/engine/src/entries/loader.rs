@@ -100,7 +100,7 @@ async fn open_at_origin(
     grant: Option<OriginGrant>,
 ) -> Result<FromOrigin, OriginError> {
     if target.is_as_client()
-        && let Some(opened) = grant.and_then(OriginGrant::into_file)
+        && let Some(OriginGrant::Open(opened)) = grant
     {
         return Ok(opened);
     }
@@ -266,13 +266,7 @@ async fn create_entry(
         Ok(Ok(Some(stored))) => Creation::Made(Box::new(stored)),
         Ok(Ok(None)) => Creation::Taken,
         Ok(Err(error)) => {
-            let reason = if error.is_out_of_space() { NotKept::DiskFull } else { NotKept::DiskError };
-            context.metrics.add_not_kept(reason, 1);
-            if error.is_out_of_space() {
-                context.note_disk_full(DiskOperation::Open, None, &error);
-            } else {
-                context.note_store_failure(DiskOperation::Open, None, &error);
-            }
+            context.note_not_created(None, &error, 1);
             Creation::Refused
         }
         Err(_) => Creation::Refused,

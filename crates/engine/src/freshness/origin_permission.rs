@@ -6,7 +6,7 @@
 
 use crate::{
     Error,
-    entries::from_origin::{LastCheck, OriginGrant},
+    entries::from_origin::{FromOrigin, LastCheck, OriginGrant},
     freshness::origin_metadata::{BROKE_OFF, OriginMetadata},
     namespace::routes::OriginTarget,
 };
@@ -97,10 +97,10 @@ impl OriginPermissions {
             let known = Arc::clone(&self.known);
             let question = question.clone();
             async move {
-                let asked = Arc::new(LastCheck::begun_now());
+                let asked = LastCheck::begun_now();
                 let answer = match want {
                     Want::Stat => origin.stat(&path).await.map(OriginGrant::Stat),
-                    Want::Read => origin.open(&path).await.map(|file| OriginGrant::Open { file, asked }),
+                    Want::Read => origin.open(&path).await.map(|file| OriginGrant::Open(FromOrigin { file, asked })),
                 };
                 // Noted by the attempt itself: its callers may have left.
                 note(&known, question, ends, answer.as_ref().err());

@@ -56,9 +56,9 @@ pub(crate) async fn admit(
     if target.validity.check == ValidityCheck::Never {
         return Ok(());
     }
-    let due = Due::new(target, file.last_check.unix());
+    let due = Due::new(target, file.last_check.lock().unix);
     // A check that began after this open is as fresh as one of its own.
-    if !due.must_ask() || file.last_check.is_since(began) {
+    if !due.must_ask() || file.last_check.lock().is_since(began) {
         return Ok(());
     }
     // Only cached files are wanted: an outdated copy counts as not cached.

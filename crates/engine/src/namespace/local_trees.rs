@@ -2,6 +2,7 @@
 
 use crate::{ChecksumAlgorithm, Error, base::digest::Digest};
 use forebay_origin::{Checksum, ListDetail};
+use forebay_store::Space;
 use forebay_types::{DirEntry, FileKind, FileStat, Lfn};
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, StatVfs, fstat, fstatvfs, openat, openat2, statat,
@@ -83,7 +84,7 @@ impl LocalTree {
         let mut buffer = vec![0; CHECKSUM_PIECE];
         let mut offset = 0;
         while offset < stat.size {
-            let len = file.read_at(&mut buffer, offset).map_err(|error| disk_error(&error, lfn, "reading"))?;
+            let len = file.read_at(&mut buffer, offset).map_err(|error| Error::disk(lfn, "reading", error))?;
             // The file has become shorter under way: its end is where the disk says.
             let Some(piece) = buffer.get(..len).filter(|piece| !piece.is_empty()) else { break };
             digest.update(piece);
@@ -92,10 +93,11 @@ impl LocalTree {
         Ok(Checksum { algorithm, value: digest.value() })
     }
 
-    /// Bytes in all and free on the file system of the directory.
-    pub(crate) fn space(&self) -> io::Result<(u64, u64)> {
-        let StatVfs { f_frsize, f_blocks, f_bavail, .. } = fstatvfs(&self.root)?;
-        Ok((f_frsize.saturating_mul(f_blocks), f_frsize.saturating_mul(f_bavail)))
+    /// The room on the file system of the directory.
+    pub(crate) fn space(&self) -> io::Result<Space> {
+        let StatVfs { f_frsize, f_blocks, f_bavail, f_files, f_favail, .. } = fstatvfs(&self.root)?;
+        let (total_bytes, free_bytes) = (f_frsize.saturating_mul(f_blocks), f_frsize.saturating_mul(f_bavail));
+        Ok(Space { total_bytes, free_bytes, total_inodes: f_files, free_inodes: f_favail })
     }
 
     fn resolve(&self, lfn: &Lfn, flags: OFlags) -> Result<OwnedFd, Error> {
@@ -139,10 +141,6 @@ fn error_of(errno: Errno, lfn: &Lfn, doing: &'static str) -> Error {
         Errno::ACCESS | Errno::PERM | Errno::XDEV | Errno::LOOP => Error::NotReadable { lfn },
         errno => Error::Disk { lfn, doing, reason: errno.to_string() },
     }
-}
-
-pub(crate) fn disk_error(error: &io::Error, lfn: &Lfn, doing: &'static str) -> Error {
-    Error::Disk { lfn: lfn.clone(), doing, reason: error.to_string() }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use forebay_cache::{
     ValidityPolicy, forwarded_name,
 };
 use forebay_origin::{DelegatedCredentials, Origin, OriginPath};
+use forebay_store::Space;
 use forebay_types::{Lfn, OriginId};
 use parking_lot::Mutex;
 use std::{borrow::Cow, collections::HashMap, fmt, path::PathBuf, sync::Arc};
@@ -44,24 +45,19 @@ pub enum ExportSource {
 pub struct Export {
     /// Paths at and below this one.
     pub prefix: Lfn,
-    /// Where the files come from.
     pub source: ExportSource,
     pub writes: Writes,
-    /// How copies of its files are kept valid.
     pub validity: ValidityPolicy,
     /// Whether the origin authorizes a client before it gets bytes from the cache.
     pub authorizes_at_origin: bool,
-    /// How clients get at its files.
     pub service: Service,
 }
 
 /// Two exports of one prefix, or a directory that cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
-    /// Two exports have the same prefix.
     #[error("two exports have the path {prefix}: remove one of them")]
     Overlap { prefix: Lfn },
-    /// An exported directory cannot be used.
     #[error("the exported directory {} cannot be used: {source}", directory.display())]
     Directory { directory: PathBuf, source: std::io::Error },
 }
@@ -76,17 +72,9 @@ pub struct Routes {
 }
 
 struct Route {
-    prefix: Lfn,
-    source: Source,
-    writes: Writes,
-    validity: ValidityPolicy,
-    authorizes_at_origin: bool,
-    service: Service,
-}
-
-enum Source {
-    Origin { origin: Arc<dyn Origin>, server: OriginId },
-    Directory(Arc<LocalTree>),
+    export: Export,
+    /// The directory, if its files come from one.
+    tree: Option<Arc<LocalTree>>,
 }
 
 /// Where one path leads.
@@ -114,7 +102,6 @@ pub struct OriginTarget {
     pub(crate) is_forwarded: bool,
     /// The client that the origin has to authorize before it gets bytes from the cache; `None` where that is not configured.
     pub(crate) authorize_as: Option<DelegatedCredentials>,
-    /// How clients get at it.
     pub(crate) service: Service,
 }
 
@@ -130,26 +117,20 @@ impl Routes {
         let mut routes: Vec<Route> = Vec::with_capacity(exports.len());
         for export in exports {
             // Longest first below would hide the second one: the administrator has to know.
-            if routes.iter().any(|route| route.prefix == export.prefix) {
+            if routes.iter().any(|route| route.export.prefix == export.prefix) {
                 return Err(RouteError::Overlap { prefix: export.prefix });
             }
-            let source = match export.source {
-                ExportSource::Origin { origin, server } => Source::Origin { origin, server },
-                ExportSource::Directory(directory) => Source::Directory(Arc::new(
-                    LocalTree::open(&directory).map_err(|source| RouteError::Directory { directory, source })?,
+            let tree = match &export.source {
+                ExportSource::Origin { .. } => None,
+                ExportSource::Directory(directory) => Some(Arc::new(
+                    LocalTree::open(directory)
+                        .map_err(|source| RouteError::Directory { directory: directory.clone(), source })?,
                 )),
             };
-            routes.push(Route {
-                prefix: export.prefix,
-                source,
-                writes: export.writes,
-                validity: export.validity,
-                authorizes_at_origin: export.authorizes_at_origin,
-                service: export.service,
-            });
+            routes.push(Route { export, tree });
         }
         // The longest prefix wins, so it is looked at first.
-        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix.as_str().len()));
+        routes.sort_by_key(|route| std::cmp::Reverse(route.export.prefix.as_str().len()));
         let decisions = Arc::new(Decisions::new(DecisionOptions::default()));
         Ok(Self { exports: routes, forwarding, factory, decisions, named: Mutex::new(HashMap::new()) })
     }
@@ -159,18 +140,15 @@ impl Routes {
         Self { decisions: Arc::new(Decisions::new(options)), ..self }
     }
 
-    /// Bytes in all and free where the first exported directory is.
-    pub(crate) fn local_space(&self) -> std::io::Result<(u64, u64)> {
-        let trees = self.exports.iter().filter_map(|route| match &route.source {
-            Source::Directory(tree) => Some(tree),
-            Source::Origin { .. } => None,
-        });
-        trees.map(|tree| tree.space()).next().unwrap_or(Ok((0, 0)))
+    /// The room where the first exported directory is.
+    pub(crate) fn local_space(&self) -> std::io::Result<Space> {
+        let tree = self.exports.iter().find_map(|route| route.tree.as_ref());
+        tree.map_or(Ok(Space::default()), |tree| tree.space())
     }
 
     /// Whether anything is cached at all.
     pub(crate) fn is_cache(&self) -> bool {
-        !self.forwarding.is_empty() || self.exports.iter().any(|route| matches!(route.source, Source::Origin { .. }))
+        !self.forwarding.is_empty() || self.exports.iter().any(|route| route.tree.is_none())
     }
 
     /// Finds where `request` leads: to the origin it names, else to the export with the longest prefix.
@@ -186,38 +164,26 @@ impl Routes {
         let route = self
             .exports
             .iter()
-            .find(|route| request.lfn.is_within(&route.prefix))
+            .find(|route| request.lfn.is_within(&route.export.prefix))
             .ok_or_else(|| Error::NotExported { lfn: request.lfn.clone() })?;
-        Ok(match &route.source {
-            Source::Directory(tree) => Target::Local {
-                tree: Arc::clone(tree),
-                lfn: if route.prefix.as_str() == "/" {
-                    request.lfn.clone()
-                } else {
-                    relative_to(&request.lfn, &route.prefix)?
-                },
-            },
-            Source::Origin { origin, server } => {
-                let (credentials, authorize_as) = asked_for(origin, route.authorizes_at_origin, delegation);
-                Target::Origin(OriginTarget {
-                    origin: Arc::clone(origin),
-                    server: server.clone(),
-                    key: CacheKey::fixed(&request.lfn).ok(),
-                    path: OriginPath {
-                        lfn: request.lfn.clone(),
-                        cgi: request.origin_parameters.clone(),
-                        delegation: credentials,
-                    },
-                    writes: route.writes,
-                    validity: route.validity,
-                    decisions: Arc::clone(&self.decisions),
-                    caching: CachingDecision::default(),
-                    is_forwarded: false,
-                    service: route.service,
-                    authorize_as,
-                })
-            }
-        })
+        let export = &route.export;
+        if let Some(tree) = &route.tree {
+            let is_root = export.prefix.as_str() == "/";
+            let lfn = if is_root { request.lfn.clone() } else { relative_to(&request.lfn, &export.prefix)? };
+            return Ok(Target::Local { tree: Arc::clone(tree), lfn });
+        }
+        let ExportSource::Origin { origin, server } = &export.source else {
+            return Err(Error::Internal { what: "an exported directory is not open" });
+        };
+        let key = CacheKey::fixed(&request.lfn).ok();
+        let asked = asked_for(origin, export.authorizes_at_origin, delegation);
+        Ok(Target::Origin(OriginTarget {
+            writes: export.writes,
+            validity: export.validity,
+            service: export.service,
+            is_forwarded: false,
+            ..self.forwarded(Arc::clone(origin), server, key, request.lfn.clone(), &request.origin_parameters, asked)
+        }))
     }
 
     /// The file of an origin that `request` leads to.
@@ -255,13 +221,25 @@ impl Routes {
             return Err(Error::ForwardingDenied { origin: id.clone() });
         }
         let origin = self.named_origin(id);
-        let (credentials, authorize_as) =
-            asked_for(&origin, self.decisions.options.forwarding_authorizes_at_origin, delegation);
-        Ok(Target::Origin(OriginTarget {
+        let asked = asked_for(&origin, self.decisions.options.forwarding_authorizes_at_origin, delegation);
+        Ok(Target::Origin(self.forwarded(origin, id, CacheKey::forwarded(id, &lfn).ok(), lfn, cgi, asked)))
+    }
+
+    /// A file of an origin that the client names.
+    fn forwarded(
+        &self,
+        origin: Arc<dyn Origin>,
+        server: &OriginId,
+        key: Option<CacheKey>,
+        lfn: Lfn,
+        cgi: &str,
+        (delegation, authorize_as): (DelegatedCredentials, Option<DelegatedCredentials>),
+    ) -> OriginTarget {
+        OriginTarget {
             origin,
-            server: id.clone(),
-            key: CacheKey::forwarded(id, &lfn).ok(),
-            path: OriginPath { lfn, cgi: cgi.to_owned(), delegation: credentials },
+            server: server.clone(),
+            key,
+            path: OriginPath { lfn, cgi: cgi.to_owned(), delegation },
             writes: Writes::Refuse,
             validity: self.decisions.options.forwarding_validity,
             decisions: Arc::clone(&self.decisions),
@@ -269,7 +247,7 @@ impl Routes {
             is_forwarded: true,
             service: self.decisions.options.forwarding_service,
             authorize_as,
-        }))
+        }
     }
 
     fn named_origin(&self, id: &OriginId) -> Arc<dyn Origin> {
@@ -289,7 +267,7 @@ impl Routes {
 
 impl fmt::Debug for Routes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.exports.iter().map(|route| route.prefix.as_str())).finish()
+        f.debug_list().entries(self.exports.iter().map(|route| route.export.prefix.as_str())).finish()
     }
 }
 

@@ -92,7 +92,7 @@ impl Examination {
         while let Some(slice) = self.next_slice() {
             // Waited before the read: the disk stays within the rate even at the first slice.
             if let Some(pace) = &mut pace {
-                let wait = pace.wait_for(slice.len().get(), forebay_net::clock::monotonic());
+                let wait = pace.wait_for(slice.len.get(), forebay_net::clock::monotonic());
                 tokio::time::sleep(wait).await;
             }
             self = workers
@@ -123,7 +123,7 @@ impl Examination {
     /// Reads the blocks of a slice. Blocking.
     fn read(&mut self, slice: &Slice) {
         let start = self.geometry.range_of(BlockIndex(slice.first)).start();
-        let range = ByteRange::at(start, slice.len().get());
+        let range = ByteRange::at(start, slice.len.get());
         // Asked before the read: pages that a client has brought in stay.
         let was_cached =
             self.behind == Behind::Stays || forebay_net::probe_cached(self.data.file(), range.start(), range.len());
@@ -133,7 +133,7 @@ impl Examination {
         }
         if !was_cached {
             // Advice is all it is: what becomes of it does not matter.
-            let _ = fadvise(self.data.file(), range.start(), Some(slice.len()), Advice::DontNeed);
+            let _ = fadvise(self.data.file(), range.start(), Some(slice.len), Advice::DontNeed);
         }
     }
 
@@ -187,12 +187,6 @@ struct Slice {
     first: u64,
     end: u64,
     len: NonZeroU64,
-}
-
-impl Slice {
-    const fn len(&self) -> NonZeroU64 {
-        self.len
-    }
 }
 
 #[cfg(test)]

@@ -11,28 +11,31 @@ use crate::{
 use forebay_cache::{CacheKey, EntryId, RateLimiter};
 use forebay_index::{Record, ScrubProgress};
 use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
 use tokio::sync::Notify;
 
-/// How a scrub is. Times are in seconds of the Unix epoch.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// State of the scrub, which reads and verifies all cached data on disk.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(rename = "Scrub")]
 pub struct ScrubState {
-    /// Whether one is under way, or about to begin because it was asked for.
+    /// Whether a scrub is running or about to start on request.
     pub is_running: bool,
-    /// When the last one was begun, or gone on with after a restart.
+    /// When the last one was started, or resumed after a restart.
     pub started: Option<i64>,
-    /// When the last one came to its end.
+    /// When the last one ended.
     pub finished: Option<i64>,
-    /// Entries it has read since it was begun.
+    /// Files read.
     pub files: u64,
-    /// Bytes it has read.
+    /// Bytes read.
     pub bytes: u64,
-    /// Blocks that it found damaged, or that the disk did not give.
+    /// Damaged blocks found; they are fetched again when requested.
     pub bad_blocks: u64,
-    /// Blocks without a checksum, which have one now.
+    /// Blocks that had no checksum and have one now.
     pub learned_blocks: u64,
 }
 

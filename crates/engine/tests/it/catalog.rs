@@ -5,7 +5,7 @@ use crate::house;
 use crate::house::{House, check, open_data_files, options, run, run_virtual, until};
 use forebay_cache::CacheKey;
 use forebay_engine::{EntryInfo, IndexState, Options, Presence, Workers};
-use forebay_index::{Change, Index, IndexFile, IndexOptions};
+use forebay_index::{Change, DiskFacts, Index, IndexFile, IndexOptions, Record};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Outcome};
 use std::{fs, os::unix::fs::MetadataExt, path::Path, sync::Arc, time::Duration};
@@ -46,17 +46,23 @@ fn entries_are_told_as_they_grow_and_are_used() {
         assert_eq!(entry(&house, "/f").await, None);
         let handle = house.open("/f").await;
         check(&handle, ByteRange::at(0, 10)).await;
-        let open = entry_when(&house, "/f", |entry| entry.present_bytes > 0).await;
-        assert_eq!((open.size, open.present_bytes, open.block_size), (MIB, house::BLOCK, house::BLOCK));
-        assert!(open.is_open && !open.is_complete);
-        assert_eq!(open.origin, Some(MemoryOrigin::endpoint().into()));
+        let open = entry_when(&house, "/f", |entry| entry.record.disk.present_bytes > 0).await;
+        assert_eq!(
+            (open.record.disk.file_size, open.record.disk.present_bytes, open.record.disk.block_size),
+            (MIB, house::BLOCK, house::BLOCK)
+        );
+        assert!(open.is_open && !open.record.disk.is_complete());
+        assert_eq!(open.record.origin.map(|origin| origin.origin), Some(MemoryOrigin::endpoint().into()));
         check(&handle, ByteRange::at(0, MIB)).await;
         drop(handle);
-        let whole = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
-        assert_eq!((whole.id, whole.present_bytes, whole.uses), (open.id, MIB, 1));
+        let whole = entry_when(&house, "/f", |entry| entry.record.disk.is_complete() && !entry.is_open).await;
+        assert_eq!(
+            (whole.record.id, whole.record.disk.present_bytes, whole.record.disk.uses),
+            (open.record.id, MIB, 1)
+        );
 
         check(&house.open("/g").await, ByteRange::at(0, 10)).await;
-        entry_when(&house, "/g", |entry| entry.present_bytes > 0).await;
+        entry_when(&house, "/g", |entry| entry.record.disk.present_bytes > 0).await;
         let page = house.engine.entries(None, 10).await.unwrap();
         assert_eq!(page.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["/f", "/g"]);
         assert_eq!(house.engine.entries(Some(&key("/f")), 10).await.unwrap().len(), 1);
@@ -69,7 +75,7 @@ fn an_index_outlives_the_process() {
         let root = tempfile::tempdir().unwrap();
         let house = house_with_index(root.path());
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
-        let before = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
+        let before = entry_when(&house, "/f", |entry| entry.record.disk.is_complete() && !entry.is_open).await;
         house.engine.shutdown().await;
         assert_eq!(house.engine.index_state(), IndexState::Off);
         drop(house);
@@ -86,13 +92,16 @@ fn an_entry_made_anew_has_another_number() {
         let root = tempfile::tempdir().unwrap();
         let house = house_with_index(root.path());
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
-        let before = entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
+        let before = entry_when(&house, "/f", |entry| entry.record.disk.is_complete() && !entry.is_open).await;
         until(|| open_data_files(root.path()) == 0).await;
         fs::remove_file(root.path().join("f.cinfo")).unwrap();
         let handle = house.open("/f").await;
         check(&handle, ByteRange::at(0, 10)).await;
-        let after = entry_when(&house, "/f", |entry| entry.id != before.id && entry.present_bytes > 0).await;
-        assert_eq!(after.present_bytes, house::BLOCK);
+        let after = entry_when(&house, "/f", |entry| {
+            entry.record.id != before.record.id && entry.record.disk.present_bytes > 0
+        })
+        .await;
+        assert_eq!(after.record.disk.present_bytes, house::BLOCK);
     });
 }
 
@@ -103,7 +112,7 @@ fn a_file_that_changed_at_its_origin_leaves_the_index() {
         let house = house_with_index(root.path());
         let handle = house.open("/f").await;
         check(&handle, ByteRange::at(0, 10)).await;
-        entry_when(&house, "/f", |entry| entry.present_bytes > 0).await;
+        entry_when(&house, "/f", |entry| entry.record.disk.present_bytes > 0).await;
         drop(handle);
         until(|| open_data_files(root.path()) == 0).await;
         house.origin.script(|script| script.mtime += 1);
@@ -130,8 +139,8 @@ fn a_lost_or_damaged_index_is_made_again_from_the_disk() {
         for path in ["/a/f", "/a/g", "/b"] {
             check(&house.open(path).await, ByteRange::at(0, MIB)).await;
         }
-        let before = entry_when(&house, "/a/g", |entry| entry.is_complete && !entry.is_open).await;
-        let told_by_disk = EntryInfo { checksums: Vec::new(), ..before.clone() };
+        let before = entry_when(&house, "/a/g", |entry| entry.record.disk.is_complete() && !entry.is_open).await;
+        let told_by_disk = Record { checksums: Vec::new(), ..before.record.clone() };
         house.engine.shutdown().await;
         drop(house);
         fs::write(root.path().join("a/alone"), "a file without a record").unwrap();
@@ -144,9 +153,12 @@ fn a_lost_or_damaged_index_is_made_again_from_the_disk() {
             let house = house_with_index(root.path());
             assert_eq!(ready(&house).await, (3, 3 * MIB));
             let after = entry(&house, "/a/g").await.unwrap();
-            assert_eq!(EntryInfo { id: before.id, last_use: before.last_use, ..after.clone() }, told_by_disk);
+            let disk = DiskFacts { last_use: before.record.disk.last_use, ..after.record.disk.clone() };
+            assert_eq!(Record { id: before.record.id, disk, ..after.record.clone() }, told_by_disk);
             // The record's file shows when it was written, which is a moment later.
-            assert!((before.last_use..before.last_use + 60).contains(&after.last_use));
+            assert!(
+                (before.record.disk.last_use..before.record.disk.last_use + 60).contains(&after.record.disk.last_use)
+            );
             assert_eq!(house.origin.opens(), 0);
             house.engine.shutdown().await;
         }
@@ -160,7 +172,7 @@ fn entries_that_came_just_before_a_crash_are_found() {
         let house = house_with_index(root.path());
         for path in ["/old/f", "/new/f"] {
             check(&house.open(path).await, ByteRange::at(0, MIB)).await;
-            entry_when(&house, path, |entry| entry.is_complete && !entry.is_open).await;
+            entry_when(&house, path, |entry| entry.record.disk.is_complete() && !entry.is_open).await;
         }
         house.engine.shutdown().await;
         drop(house);
@@ -183,7 +195,7 @@ fn a_walk_over_the_disk_that_was_broken_off_is_begun_again() {
         let root = tempfile::tempdir().unwrap();
         let house = house_with_index(root.path());
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
-        entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
+        entry_when(&house, "/f", |entry| entry.record.disk.is_complete() && !entry.is_open).await;
         house.engine.shutdown().await;
         drop(house);
         let (index, _) = Index::open(&root.path().join(".forebay/index"), IndexOptions::default()).unwrap();
@@ -215,7 +227,7 @@ fn an_entry_that_the_index_does_not_know_is_found_when_the_origin_fails() {
         let root = tempfile::tempdir().unwrap();
         let house = house_with_index(root.path());
         check(&house.open("/f").await, ByteRange::at(0, MIB)).await;
-        entry_when(&house, "/f", |entry| entry.is_complete && !entry.is_open).await;
+        entry_when(&house, "/f", |entry| entry.record.disk.is_complete() && !entry.is_open).await;
         house.engine.shutdown().await;
         drop(house);
         let (index, _) = Index::open(&root.path().join(".forebay/index"), IndexOptions::default()).unwrap();

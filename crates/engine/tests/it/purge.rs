@@ -180,7 +180,7 @@ fn files_expire_by_path_and_by_the_organization_that_fetched_them() {
         until(|| house.engine.metrics().purged_files(PurgeReason::Expired) == 1).await;
         assert!(!root.path().join("user/a").exists());
         assert!(["user/b", "user/c", "user/open"].iter().all(|name| root.path().join(name).exists()));
-        let owner = house.engine.entry(&key("/user/b")).await.unwrap().unwrap().owner;
+        let owner = house.engine.entry(&key("/user/b")).await.unwrap().unwrap().record.owner;
         assert_eq!(owner.as_deref(), Some("atlas"));
         drop(open);
         until(|| house.engine.metrics().purged_files(PurgeReason::Expired) == 2).await;
