@@ -18,7 +18,6 @@ pub struct Applied {
     pub after: Option<Record>,
 }
 
-/// The tables, open for writing.
 pub(crate) struct Writer<'t> {
     entries: Table<'t, &'static [u8], &'static [u8]>,
     keys: Table<'t, u64, &'static [u8]>,

@@ -28,7 +28,6 @@ impl BlockSums {
         (chunk, usize::try_from(index % SUMS_PER_CHUNK).unwrap_or(0))
     }
 
-    /// The checksum at `place`.
     pub fn get(&self, place: usize) -> Option<u32> {
         self.sums.get(place).copied().flatten()
     }

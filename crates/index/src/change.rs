@@ -36,7 +36,6 @@ pub struct Facts {
 }
 
 impl Change {
-    /// The entry was removed from the disk.
     pub fn removed() -> Self {
         Self { removed: true, ..Self::default() }
     }
@@ -46,7 +45,6 @@ impl Change {
         Self { outdated: true, ..Self::default() }
     }
 
-    /// The entry as it is on disk by now.
     pub fn seen(disk: DiskFacts) -> Self {
         Self { seen: Some(disk), ..Self::default() }
     }
@@ -101,7 +99,6 @@ impl Change {
         }
     }
 
-    /// Number of block checksums in this change.
     pub fn block_sum_count(&self) -> usize {
         self.facts.as_ref().map_or(0, |(_, facts)| facts.block_sums.len())
     }

@@ -25,7 +25,6 @@ impl IndexError {
         !self.is_damage()
     }
 
-    /// Whether the file must be replaced.
     pub const fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. })
     }

@@ -112,7 +112,6 @@ impl Index {
         self.read(|transaction| Ok(transaction.open_table(ENTRIES)?.len()?))
     }
 
-    /// The number that the next new entry is given.
     pub fn next_id(&self) -> EntryId {
         EntryId(self.next_id.load(Ordering::Acquire))
     }

@@ -70,7 +70,6 @@ pub struct OriginFacts {
 }
 
 impl DiskFacts {
-    /// Whether all of the file is on disk.
     pub const fn is_complete(&self) -> bool {
         self.present_bytes >= self.file_size
     }

@@ -24,7 +24,6 @@ const BATCH_MIN: usize = 8;
 /// Makes everything durable that was written to a file system, and fails when anything could not be written since the last call.
 pub type SyncCall = Box<dyn Fn() -> io::Result<()> + Send + Sync>;
 
-/// The file system of a store.
 pub(crate) struct WholeSync {
     path: PathBuf,
     device: u64,
@@ -98,7 +97,6 @@ impl WholeSync {
         }
     }
 
-    /// Whether a file is on this file system.
     pub(crate) fn covers(&self, file: &File) -> bool {
         fstat(file).is_ok_and(|stat| stat.st_dev == self.device)
     }
@@ -114,7 +112,6 @@ impl fmt::Debug for WholeSync {
     }
 }
 
-/// Major and minor number of the running kernel.
 fn kernel_version() -> Option<(u32, u32)> {
     version_of(rustix::system::uname().release().to_str().ok()?)
 }

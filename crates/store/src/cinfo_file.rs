@@ -28,7 +28,6 @@ use std::{
 /// Most names tried for a file being written: a crash may have left some next to files in spaces.
 const STAGING_ATTEMPTS_MAX: u32 = 1000;
 
-/// A record as it was found.
 #[derive(Debug)]
 pub(crate) struct StoredCinfo {
     pub(crate) cinfo: Result<Cinfo, CinfoError>,
@@ -149,7 +148,6 @@ impl CinfoWriter {
         .map_err(StoreError::io("replacing", &spot.path))
     }
 
-    /// Creates a file with a name of its own.
     fn stage(&self, directory: &OwnedFd) -> io::Result<(File, OsString)> {
         for _ in 0..STAGING_ATTEMPTS_MAX {
             // Counted from 0 after each start: names left by a crash in a space are skipped.

@@ -16,7 +16,6 @@ use std::{
 /// Most chunks of one write: Linux's `IOV_MAX`.
 const CHUNKS_PER_WRITE_MAX: usize = 1024;
 
-/// A data file on a local file system.
 #[derive(Debug)]
 pub(crate) struct LocalFile {
     file: Arc<File>,

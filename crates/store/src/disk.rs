@@ -175,7 +175,6 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
     /// Which file this is, whatever name it has by now.
     fn identity(&self) -> FileIdentity;
 
-    /// The disk of the store that the file is on.
     fn volume(&self) -> VolumeId;
 
     /// Whether it may be written; `false` when it was opened while its file system could only be read.
@@ -226,7 +225,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The disk that the entry is on.
     pub fn volume(&self) -> VolumeId {
         self.data.volume()
     }

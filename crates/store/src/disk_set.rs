@@ -32,7 +32,6 @@ pub struct DiskSet {
     remembered: Remembered,
 }
 
-/// Most disks of a set.
 const VOLUMES_MAX: usize = 256;
 
 /// A disk with less than one part in this many free gets new files only when the others are no better.
@@ -287,7 +286,6 @@ impl Disk for DiskSet {
         result
     }
 
-    /// The room on all disks that are online.
     fn space(&self) -> Result<Space, StoreError> {
         let mut sum = Space::default();
         for space in self.volumes.iter().filter_map(|volume| volume.measure()) {

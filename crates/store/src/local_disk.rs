@@ -52,7 +52,6 @@ pub struct LocalDisk {
 /// Permissions with which other users than the server's can read a file.
 const READ_BY_OTHERS: u32 = 0o044;
 
-/// Why an entry cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Unusable {
     #[error("bad cinfo: {0}")]
@@ -131,7 +130,6 @@ impl LocalDisk {
         if place.data_identity()? == Some(data.identity()) { Ok(place) } else { Err(superseded()) }
     }
 
-    /// Writes a record that is not durable yet.
     fn draft(&self, record: &NewRecord<'_>) -> Result<Draft, StoreError> {
         let _guard = self.lock(record.key);
         let place = self.place_of(record.key, record.data)?;

@@ -61,7 +61,6 @@ impl Creation {
         Ok(File::from(file))
     }
 
-    /// Creates the directory `name`, unless it exists.
     pub(crate) fn directory(&self, parent: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         match mkdirat(parent, name, self.directory_mode) {
             Ok(()) => {}

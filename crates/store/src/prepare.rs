@@ -23,7 +23,6 @@ use std::{
 /// Our own directory below the root, and where records are written before they get their names.
 pub(crate) const STAGING_DIRECTORY: &str = ".forebay/tmp";
 
-/// Held while a process uses the store.
 const LOCK_FILE: &str = ".forebay/lock";
 
 /// Properties of a store's root.
@@ -35,7 +34,6 @@ pub struct StoreReport {
     pub space: Space,
 }
 
-/// A root that can be used.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) tree: Tree,

@@ -57,7 +57,6 @@ impl UnsyncedRemovals {
         self.removals.lock().keys.remove(&hash_of(key)).is_some()
     }
 
-    /// Syncs the directories of all removals so far.
     pub(crate) fn settle(&self, tree: &Tree) -> Result<(), StoreError> {
         // The lock is not held during the syncs; removals that are noted meanwhile have higher numbers and stay.
         let (last, directories) = {
@@ -89,7 +88,6 @@ fn sync_directory(tree: &Tree, path: &str) -> Result<(), StoreError> {
     }
 }
 
-/// Positions of `keys` by their directory.
 pub(crate) fn by_directory(keys: &[CacheKey]) -> BTreeMap<&str, Vec<(usize, &CacheKey)>> {
     let mut directories: BTreeMap<&str, Vec<(usize, &CacheKey)>> = BTreeMap::new();
     for (position, key) in keys.iter().enumerate() {

@@ -43,7 +43,6 @@ pub struct ScannedEntry {
     pub last_use: i64,
 }
 
-/// A walk over a directory of a local file system.
 pub(crate) struct TreeScan {
     tree: Tree,
     volume: VolumeId,
@@ -53,7 +52,6 @@ pub(crate) struct TreeScan {
     levels: Vec<Level>,
 }
 
-/// A directory and what is left to do in it.
 struct Level {
     /// Open while it is the innermost one: trees may be deeper than a process may have files open.
     directory: Option<Arc<OwnedFd>>,
@@ -68,7 +66,6 @@ enum Work {
     Examine(String),
 }
 
-/// Names of a directory, sorted out.
 #[derive(Default)]
 struct Listing {
     directories: BTreeSet<String>,

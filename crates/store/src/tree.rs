@@ -19,7 +19,6 @@ use std::{
 
 const DIRECTORY_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The directory tree of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) root: Arc<OwnedFd>,
@@ -68,7 +67,6 @@ impl Tree {
         }
     }
 
-    /// The place of `key`, whose directory is open already.
     pub(crate) fn place_in(&self, directory: &Arc<OwnedFd>, key: &CacheKey) -> Place {
         self.place_at(Arc::clone(directory), key.split().1, key)
     }
@@ -219,7 +217,6 @@ impl Place {
 }
 
 impl Spot {
-    /// Whether a link into a space leads here.
     pub(crate) const fn is_linked(&self) -> bool {
         self.link.is_some()
     }

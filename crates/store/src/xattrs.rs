@@ -57,7 +57,6 @@ impl Attributes {
         Ok(value_of(file, name, ATTRIBUTE_LEN_MAX)?.map(|value| (name.to_owned(), value)))
     }
 
-    /// Gives the attributes to `file`.
     pub(crate) fn give_to(&self, file: &File) -> rustix::io::Result<()> {
         self.0.iter().try_for_each(|(name, value)| fsetxattr(file, name, value, XattrFlags::empty()))
     }
@@ -86,7 +85,6 @@ pub(crate) fn are_kept(file: &File) -> bool {
         && value_of(file, OsStr::new(FILE_SIZE), 8).is_ok_and(|value| value.is_some())
 }
 
-/// The value of an attribute of at most `len_max` bytes.
 fn value_of(file: &File, name: &OsStr, len_max: usize) -> rustix::io::Result<Option<Vec<u8>>> {
     let mut value = vec![0; len_max];
     match fgetxattr(file, name, value.as_mut_slice()) {

@@ -35,7 +35,6 @@ impl DiskHeadroom {
         bytes || inodes
     }
 
-    /// Whether nothing may be kept.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes.is_full() || self.inodes.is_full()
     }

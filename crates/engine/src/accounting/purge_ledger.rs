@@ -48,7 +48,6 @@ impl PurgeLedger {
         is_full
     }
 
-    /// Accounts a new entry on `volume`.
     pub(crate) fn note_created(&self, key: &CacheKey, volume: VolumeId) {
         let is_over_quota = self.ledger.lock().grew(key, volume.0, None, 0);
         self.note_growth(Footprint::of_entry(0), is_over_quota);
@@ -62,7 +61,6 @@ impl PurgeLedger {
         self.note_growth(Footprint { inodes: 0, ..growth }, is_over_quota);
     }
 
-    /// Accounts that the files of an entry are gone.
     pub(crate) fn note_gone(&self, key: &CacheKey) {
         self.ledger.lock().gone(key);
     }
@@ -107,7 +105,6 @@ pub enum Evicted {
     NotCached,
     /// It stays: a client has it open, or opens it.
     Open,
-    /// It stays: it is pinned.
     Pinned,
 }
 

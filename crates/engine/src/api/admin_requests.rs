@@ -94,7 +94,6 @@ impl Engine {
         self.set_pin(key, None).await
     }
 
-    /// Space that the cache uses, and its limits.
     pub async fn usage(&self) -> Usage {
         let context = self.context();
         let purge_ledger = &context.purge_ledger;
@@ -122,7 +121,6 @@ impl Engine {
         }
     }
 
-    /// Removes an entry that is not open.
     async fn remove_unused(&self, key: &CacheKey) -> Result<Evicted, Error> {
         let context = Arc::clone(self.context());
         let Some(disk) = context.disk.clone() else { return Ok(Evicted::NotCached) };
@@ -179,7 +177,6 @@ impl Engine {
         Ok(())
     }
 
-    /// How the scrub is.
     pub fn scrub_state(&self) -> ScrubState {
         *self.inner.scrubber.state.lock()
     }

@@ -121,7 +121,6 @@ impl Engine {
         &self.inner.context.metrics
     }
 
-    /// The subscribers to what happens to files.
     pub fn events(&self) -> &Observers {
         &self.inner.context.options.events
     }

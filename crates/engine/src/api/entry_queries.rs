@@ -34,7 +34,6 @@ impl Engine {
         Ok(record.map(|record| self.entry_info(key.clone(), record)))
     }
 
-    /// How the index is.
     pub fn index_state(&self) -> IndexState {
         self.context().catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state())
     }

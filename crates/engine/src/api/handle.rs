@@ -28,7 +28,6 @@ impl Handle {
         }
     }
 
-    /// Size in bytes, as of its open.
     pub fn size(&self) -> u64 {
         self.opened.source.size()
     }
@@ -59,7 +58,6 @@ impl Handle {
         Read::start(&self.opened, ranges)
     }
 
-    /// The path, as the client has asked for it.
     pub fn lfn(&self) -> &Lfn {
         &self.opened.lfn
     }
@@ -72,7 +70,6 @@ impl Handle {
         }
     }
 
-    /// The client that has it open.
     pub fn client(&self) -> &Client {
         &self.opened.caller.client
     }
@@ -82,7 +79,6 @@ impl Handle {
         self.opened.number
     }
 
-    /// Reports a failed read.
     pub fn report_failure(&self, side: Side, kind: &'static str, reason: &str) {
         let Opened { lfn, number, caller, events, .. } = &*self.opened;
         let (at, client) = (forebay_net::clock::monotonic(), &caller.client);
@@ -116,7 +112,6 @@ pub(crate) struct Opened {
     pub(crate) reads: Option<Box<dyn ReadEvents>>,
 }
 
-/// The source of a handle's bytes.
 pub(crate) enum Source {
     /// A file of an origin, through the cache.
     Cached(Arc<CachedFile>),
@@ -141,7 +136,6 @@ impl Source {
 }
 
 impl Opened {
-    /// A file that was just opened.
     pub(crate) fn new(
         source: Source,
         lfn: Lfn,

@@ -65,7 +65,6 @@ impl Read {
         }
     }
 
-    /// The handle it reads from.
     pub fn handle(&self) -> Handle {
         Handle { opened: Arc::clone(&self.handle) }
     }

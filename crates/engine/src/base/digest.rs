@@ -48,7 +48,6 @@ impl fmt::Display for ChecksumAlgorithm {
     }
 }
 
-/// A checksum under way.
 pub(crate) enum Digest {
     Adler32(simd_adler32::Adler32),
     Crc32c(u32),
@@ -72,7 +71,6 @@ impl Digest {
         }
     }
 
-    /// Takes the next bytes.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Adler32(sum) => sum.write(bytes),

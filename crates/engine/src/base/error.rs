@@ -61,7 +61,6 @@ impl Error {
         Self::Disk { lfn: lfn.clone(), doing, reason: reason.to_string() }
     }
 
-    /// Whose side the error is on.
     pub const fn side(&self) -> Side {
         match self {
             Self::Path(_) | Self::NotFound { .. } | Self::IsDirectory { .. } | Self::NotDirectory { .. } => {
@@ -79,7 +78,6 @@ impl Error {
         }
     }
 
-    /// Whether the same request may succeed when it is made again.
     pub const fn is_retryable(&self) -> bool {
         match self {
             // The origin's own answer decides: a refusal stays one, a lost connection does not.
@@ -99,7 +97,6 @@ impl Error {
     }
 }
 
-/// An error and what caused it.
 pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     // One level: the messages of the store and the index name their cause in the source only.
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))

@@ -27,7 +27,6 @@ impl Latch {
         self.is_set.load(Ordering::Acquire)
     }
 
-    /// Waits until the flag is set.
     pub(crate) async fn wait(&self) {
         while !self.is_set() {
             let mut told = pin!(self.told.notified());

@@ -36,7 +36,6 @@ pub struct Tried {
 const ONLY_IF_CACHED: &str = "only-if-cached";
 
 impl OpenRequest {
-    /// A request without parameters.
     pub fn of(lfn: Lfn) -> Self {
         Self {
             lfn,

@@ -103,7 +103,6 @@ impl Default for ReadAheadOptions {
 /// How the contents of the disk are checked.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IntegrityOptions {
-    /// When blocks found on disk are compared with their checksums.
     pub check: CheckPolicy,
     /// Bytes in a second that a scrub reads.
     pub scrub_rate: u64,

@@ -8,11 +8,7 @@ use std::{fs::File, sync::Arc};
 #[derive(Clone, Debug)]
 pub enum Segment {
     /// A range of an open file, all of it on disk.
-    File {
-        file: Arc<File>,
-        /// Where in it the bytes are.
-        range: ByteRange,
-    },
+    File { file: Arc<File>, range: ByteRange },
     /// Bytes in memory; they draw on the byte budget until the last clone is dropped.
     Memory(Bytes),
 }
@@ -25,7 +21,6 @@ impl Segment {
         }
     }
 
-    /// Whether the segment holds no byte.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

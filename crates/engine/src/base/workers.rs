@@ -6,7 +6,6 @@ use tokio::task::{JoinError, JoinHandle};
 /// Where the engine's blocking work runs: what asks the disk, and what takes long.
 #[derive(Clone, Default)]
 pub enum Workers {
-    /// On tokio's pool of blocking threads.
     #[default]
     Pool,
     /// On the thread of the runtime, after the delay that the function returns: with a runtime of one thread and a

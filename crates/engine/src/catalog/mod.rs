@@ -101,12 +101,10 @@ impl Catalog {
         }
     }
 
-    /// The index, when it is open.
     pub(crate) fn index(&self) -> Option<Arc<Index>> {
         self.state.lock().index.clone()
     }
 
-    /// How the index is.
     pub(crate) fn index_state(&self) -> IndexState {
         self.state.lock().tell()
     }
@@ -171,10 +169,8 @@ pub(crate) trait IndexObserver: Send + Sync + 'static {
     /// Everything reported so far is void: every entry is reported again.
     fn begin(&self);
 
-    /// The index has this entry.
     fn found(&self, key: &CacheKey, record: &Record);
 
-    /// A change was committed.
     fn changed(&self, applied: &Applied);
 }
 

@@ -100,7 +100,6 @@ impl Notes {
         std::mem::replace(&mut self.has_lost, false)
     }
 
-    /// A slice of a walk over the disk begins.
     pub(crate) fn begin_slice(&mut self) {
         self.since_slice = Some(BTreeSet::new());
     }

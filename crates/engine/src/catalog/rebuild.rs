@@ -26,7 +26,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// and committed with the next tick.
 const MISSED_SECONDS_MAX: i64 = 60;
 
-/// A walk over one disk.
 pub(super) struct Walk {
     /// Only over what changed since then, in seconds of the Unix epoch: all else is in the index.
     changed_since: Option<i64>,
@@ -40,11 +39,8 @@ pub(super) struct Walk {
     unusable: u64,
 }
 
-/// How far a walk has come.
 pub(super) enum WalkedTo {
-    /// The end of a slice.
     Slice(Walk),
-    /// Its end, on this disk.
     End(VolumeId),
     /// A failure: it is begun again later.
     Failure,

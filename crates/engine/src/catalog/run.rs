@@ -37,7 +37,6 @@ pub(crate) async fn run(catalog: Arc<Catalog>) {
 }
 
 impl Catalog {
-    /// Opens the index and reads it.
     async fn open(self: &Arc<Self>) -> Result<(), IndexError> {
         self.metrics.set_index_phase(IndexPhase::Loading);
         let is_damaged = self.state.lock().take_is_damaged();
@@ -71,7 +70,6 @@ impl Catalog {
         Ok(())
     }
 
-    /// Reports every entry to the observer.
     async fn load(self: &Arc<Self>, index: &Arc<Index>) -> Result<(), IndexError> {
         // The observer starts from nothing: an earlier index may have been reported to it in part.
         self.observer.begin();

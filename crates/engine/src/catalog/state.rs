@@ -11,14 +11,11 @@ use std::{collections::HashSet, sync::Arc};
 pub enum IndexState {
     /// Not in use: nothing is cached, or it has failed and is opened again later.
     Off,
-    /// Being opened and read.
     Loading,
     /// In use while it is made again from the disk.
     Rebuilding {
-        /// Entries it has so far.
         files: u64,
     },
-    /// In use, with every entry.
     Ready {
         files: u64,
         /// Bytes of theirs that are on disk.
@@ -29,7 +26,6 @@ pub enum IndexState {
 /// The index and what is known about it as a whole.
 #[derive(Default)]
 pub(crate) struct State {
-    /// When it is open.
     pub(crate) index: Option<Arc<Index>>,
     /// `None` before it is opened for the first time.
     phase: Option<IndexPhase>,
@@ -83,13 +79,11 @@ impl State {
         std::mem::replace(&mut self.is_damaged, false)
     }
 
-    /// Counts a record that was read.
     pub(crate) const fn add(&mut self, record: &Record) {
         self.files = self.files.saturating_add(1);
         self.bytes = self.bytes.saturating_add(record.disk.present_bytes);
     }
 
-    /// Counts what a change has done.
     pub(crate) const fn note(&mut self, applied: &Applied) {
         if let Some(before) = &applied.before {
             self.files = self.files.saturating_sub(1);

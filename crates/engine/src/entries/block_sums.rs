@@ -11,7 +11,6 @@ pub(crate) const READ_LEN: usize = 256 << 10;
 /// The sums of bytes that are being written.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenSums {
-    /// The CRC-32C of each block.
     pub(crate) blocks: Vec<u32>,
     /// The Adler-32 of all of them, where files are to have one.
     pub(crate) adler32: Option<u32>,

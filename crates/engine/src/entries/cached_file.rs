@@ -127,7 +127,6 @@ impl CachedFile {
         self.geometry.file_size()
     }
 
-    /// The disk it is kept on.
     pub(crate) fn volume(&self) -> Option<VolumeId> {
         self.stored.as_ref().map(|stored| stored.data.volume())
     }
@@ -153,7 +152,6 @@ impl CachedFile {
         self.account.add(outcome, bytes);
     }
 
-    /// Whether the cache has all of it.
     pub(crate) fn is_complete(&self) -> bool {
         self.stored.as_ref().is_some_and(|stored| stored.map.is_complete())
     }
@@ -372,7 +370,6 @@ impl CachedFile {
         self.users() > 0
     }
 
-    /// Clients that have the file open.
     pub(crate) fn users(&self) -> u64 {
         self.users.load(Ordering::Acquire)
     }
@@ -446,7 +443,6 @@ impl CachedFile {
         self.discarded.set();
     }
 
-    /// Waits until the file is retired.
     pub(crate) async fn retired(&self) {
         self.retired.wait().await;
     }

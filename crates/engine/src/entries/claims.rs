@@ -20,7 +20,6 @@ pub(crate) type Checks = BTreeMap<u64, Arc<Check>>;
 /// Checks of the whole process at the same time: each holds a thread and [`READ_LEN`](crate::entries::block_sums::READ_LEN) bytes.
 pub(crate) const CHECKS_MAX: usize = 32;
 
-/// Blocks that are being checked.
 pub(crate) struct Check {
     pub(crate) blocks: ByteRange,
     pub(crate) ended: Latch,
@@ -39,7 +38,6 @@ impl Claims {
         }
     }
 
-    /// Waits until no fill is under way.
     pub(crate) async fn all_released(&self) {
         loop {
             // The lock is released before the wait: the fill needs it to end.

@@ -45,7 +45,6 @@ pub(crate) struct FileContext {
     pub(crate) completed: mpsc::Sender<CompletedFile>,
 }
 
-/// A file that is complete and on disk.
 pub(crate) struct CompletedFile {
     pub(crate) key: CacheKey,
     /// Which copy of it: another one may have taken its place before its origin is asked.
@@ -112,7 +111,6 @@ impl FileContext {
         self.note_entry(key, entry.data.as_ref(), &entry.cinfo, entry.origin.as_ref(), entry.cinfo.created);
     }
 
-    /// Waits until no fill is under way.
     pub(crate) async fn fills_ended(&self) {
         // It is never closed: the permits of all fills come back.
         let _ = self.fills_running.acquire_many(FILLS_MAX).await;

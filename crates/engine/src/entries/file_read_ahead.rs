@@ -12,7 +12,6 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// Reading ahead of one file.
 pub(crate) struct FileReadAhead {
     settings: ReadAheadSettings,
     link: Arc<Link>,
@@ -20,7 +19,6 @@ pub(crate) struct FileReadAhead {
     ledger: ReadAheadLedger,
     /// Reads while less was fetched ahead, or nothing, because it had been wasteful.
     reads_while_less: AtomicU64,
-    /// Whether a task is fetching all that is missing.
     pub(crate) is_completing: AtomicBool,
 }
 
@@ -52,7 +50,6 @@ impl FileReadAhead {
         &self.link
     }
 
-    /// Whether a task is fetching all that is missing.
     pub(crate) fn is_completing(&self) -> bool {
         self.is_completing.load(Ordering::Acquire)
     }
@@ -73,7 +70,6 @@ impl FileReadAhead {
         }
     }
 
-    /// Notes that `blocks` are being fetched.
     pub(crate) fn note_fetched(&self, purpose: Purpose, blocks: ByteRange) {
         match purpose {
             Purpose::ReadAhead | Purpose::Idle => {
@@ -104,7 +100,6 @@ impl FileReadAhead {
         }
     }
 
-    /// Notes that the last client has left.
     pub(crate) fn note_all_left(&self) {
         let wasted = self.ledger.give_up();
         if wasted > 0 {

@@ -18,10 +18,8 @@ pub(crate) type Stage = Vec<(usize, ByteRange)>;
 /// Unit of checksums on the wire: a demanded range is asked for from the start of its page.
 const PAGE: u64 = 4096;
 
-/// Appends the sums of whole pages.
 static WHOLE_PAGE: Crc32cAppend = Crc32cAppend::of_len(PAGE);
 
-/// Missing blocks that are being fetched.
 pub(crate) struct Fill {
     blocks: ByteRange,
     /// The requested bytes, in whole pages; the rest is deferred until the link has room for it.
@@ -32,7 +30,6 @@ pub(crate) struct Fill {
     changed: Notify,
 }
 
-/// Bytes of a fill for a reader.
 pub(crate) enum Supply {
     Memory(Bytes),
     /// The bytes are on disk by now.
@@ -113,7 +110,6 @@ impl Fill {
         let _ = self.result().await;
     }
 
-    /// How the fill has ended, if it has.
     pub(crate) fn outcome(&self) -> Option<Result<(), Error>> {
         self.state.lock().end.clone()
     }
@@ -172,7 +168,6 @@ impl Fill {
         }
     }
 
-    /// Notes that a reader requests all of it.
     pub(crate) fn want_all(&self) {
         // One permit is kept if the driver does not wait yet: the request is not lost.
         self.rest_wanted.notify_one();

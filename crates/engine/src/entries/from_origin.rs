@@ -47,7 +47,6 @@ impl LastCheck {
         Self { unix, at: None }
     }
 
-    /// Whether it was since `began`.
     pub(crate) fn is_since(&self, began: Instant) -> bool {
         // Without an instant the check belongs to an earlier process, and no open of this one began before it.
         self.at.is_some_and(|at| at >= began)

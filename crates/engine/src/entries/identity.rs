@@ -82,7 +82,6 @@ impl CachedFile {
         record.note_change();
     }
 
-    /// Notes the origin's checksum of the file.
     pub(crate) fn note_checksum(&self, checksum: &Checksum) {
         self.change_mark(|mark| {
             mark.validator = std::mem::take(&mut mark.validator).with_checksum(Some(checksum.clone()));

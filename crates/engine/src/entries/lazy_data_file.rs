@@ -55,7 +55,6 @@ impl LazyDataFile {
         Self { context, key, cinfo, mark, volume, data, turn, is_sealed }
     }
 
-    /// Whether it is on disk by now.
     pub(crate) fn is_created(&self) -> bool {
         self.data.get().is_some()
     }

@@ -131,7 +131,6 @@ pub(crate) async fn load_unkept(
     Ok(Arc::new(unkept(context, target, opened)?))
 }
 
-/// A file that is on disk and not open.
 pub(crate) struct ClosedCopy {
     pub(crate) stat: FileStat,
     /// When it was last found to be its origin's, in seconds of the Unix epoch.
@@ -140,7 +139,6 @@ pub(crate) struct ClosedCopy {
     pub(crate) remembered: Remembered,
 }
 
-/// The copy of a file that is on disk, if any.
 pub(crate) async fn closed_copy(context: &Arc<FileContext>, target: &OriginTarget) -> Option<ClosedCopy> {
     let entry = open_entry(context, target.key.clone()?, false).await?;
     let cinfo = &entry.cinfo;
@@ -208,7 +206,6 @@ fn mtime_of(entry: &Entry) -> i64 {
     entry.origin.as_ref().map_or_else(changed_here, changed_there)
 }
 
-/// Result of making a new entry.
 enum Creation {
     Made(Box<StoredEntry>),
     /// There is one, or what may be one.

@@ -25,7 +25,6 @@ pub(crate) struct OpenFiles {
     room: Notify,
 }
 
-/// Result of a request to retire a file.
 pub(crate) enum Retired {
     /// The table does not have it.
     NotThere,

@@ -17,7 +17,6 @@ use std::{
 /// Permissions by which other users than the server can read a file.
 const READ_BY_OTHERS: u32 = 0o044;
 
-/// Sets the time of last access alone.
 const ACCESSED_NOW: Timestamps = Timestamps {
     last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
     last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },

@@ -106,7 +106,6 @@ impl StoredEntry {
         Self { lazy_data: Some(lazy_data), ..Self::new(entry, Trust::Given) }
     }
 
-    /// Whether there are files on disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         self.lazy_data.as_ref().is_none_or(|file| file.is_created())
     }
@@ -126,12 +125,10 @@ impl StoredEntry {
         }
     }
 
-    /// Identifies the files in the index.
     pub(crate) fn generation(&self) -> Generation {
         Generation { inode: self.data.identity().inode, created: self.record.lock().cinfo.created }
     }
 
-    /// Names the data file.
     pub(crate) fn data_file_id(&self) -> DataFileId {
         let FileIdentity { device, inode } = self.data.identity();
         DataFileId { device, inode, created: self.record.lock().cinfo.created }
@@ -291,7 +288,6 @@ pub(crate) struct Bytes {
 }
 
 impl Bytes {
-    /// The bytes added since `earlier`.
     pub(crate) const fn since(&self, earlier: &Self) -> Self {
         Self {
             hit: self.hit.saturating_sub(earlier.hit),

@@ -22,13 +22,11 @@ pub(crate) struct OriginMetadata {
     resting: Mutex<BTreeMap<OriginId, Instant>>,
 }
 
-/// Answers to one kind of question.
 type Answers<T> = Arc<SingleFlight<About, Result<T, OriginError>>>;
 
 /// How recent an answer must be: any will do, or only one to a question asked at that time or later.
 pub(crate) type Since = Option<Instant>;
 
-/// A question that panicked.
 pub(crate) const BROKE_OFF: Error = Error::Internal { what: "a question to an origin broke off" };
 
 /// Which file a question is about, and as whom it is asked.
@@ -95,13 +93,11 @@ impl OriginMetadata {
         }
     }
 
-    /// Whether an origin did not answer a moment ago.
     pub(crate) fn is_resting(&self, server: &OriginId) -> bool {
         let since = self.resting.lock().get(server).copied();
         since.is_some_and(|since| forebay_net::clock::monotonic().saturating_duration_since(since) < REST_TIME)
     }
 
-    /// Notes whether an origin failed to answer.
     pub(crate) fn note_answer(&self, server: &OriginId, has_failed: bool) {
         let mut resting = self.resting.lock();
         if !has_failed {

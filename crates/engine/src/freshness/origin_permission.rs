@@ -51,7 +51,6 @@ struct Remembered {
     refusal: Option<OriginError>,
 }
 
-/// How long a grant is remembered.
 const GRANT_TIME: Duration = Duration::from_secs(300);
 
 /// How long a refusal is remembered: new rights are to count soon.

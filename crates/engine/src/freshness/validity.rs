@@ -15,16 +15,13 @@ use forebay_telemetry::{CheckResult, DropReason};
 use forebay_types::{FileKind, FileStat};
 use std::{future::Future, sync::Arc, time::Instant};
 
-/// Whether an open may ask the origin.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Asking {
-    /// When the policy wants it.
     AsNeeded,
     /// Not at all: only what is here is wanted.
     Never,
 }
 
-/// Result of a check.
 enum Found {
     Unchanged,
     Changed,
@@ -32,7 +29,6 @@ enum Found {
     Failed(OriginError),
 }
 
-/// A copy whose check may be due.
 struct Due<'a> {
     target: &'a OriginTarget,
     /// When it was last found to be its origin's, and the present time, in seconds of the Unix epoch.

@@ -69,7 +69,6 @@ impl Admission {
         }
     }
 
-    /// The link to an origin.
     pub(crate) fn link(&self, server: &OriginId) -> Arc<Link> {
         self.links.of(server)
     }

@@ -22,7 +22,6 @@ pub(crate) struct Links {
     links: Mutex<BTreeMap<OriginId, Arc<Link>>>,
 }
 
-/// The way to one origin.
 pub(crate) struct Link {
     estimate: Mutex<LinkEstimate>,
     /// Bytes that came over it so far.
@@ -82,7 +81,6 @@ impl Links {
 }
 
 impl Link {
-    /// Latency and rate as measured so far.
     pub(crate) fn estimate(&self) -> LinkEstimate {
         *self.estimate.lock()
     }
@@ -128,7 +126,6 @@ impl Link {
 }
 
 impl Delivery<'_> {
-    /// Notes bytes of the answer.
     pub(crate) fn note_bytes(&mut self, bytes: u64) {
         self.link.delivered.fetch_add(bytes, Relaxed);
         // The first byte measures the latency; later ones only the rate.

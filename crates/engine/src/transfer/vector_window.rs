@@ -35,7 +35,6 @@ struct State {
 }
 
 impl VectorWindow {
-    /// Plans as much as the window takes.
     pub(crate) fn start(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Arc<Self> {
         let vector = Self { ranges: ranges.to_vec(), state: Mutex::default() };
         vector.plan_ahead(file, 0);

@@ -7,7 +7,6 @@ use forebay_telemetry::{DiskGauges, DropReason};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
-/// How often the disks are looked at.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Looks after the disks for ever.
@@ -28,7 +27,6 @@ pub(crate) async fn run(context: Arc<FileContext>, table: Arc<OpenFiles>) {
     }
 }
 
-/// The metrics of a disk.
 fn gauges(volume: &VolumeInfo) -> DiskGauges {
     DiskGauges {
         path: volume.path.display().to_string(),

@@ -20,7 +20,6 @@ use forebay_telemetry::{BlockCheck, DiskOperation};
 use forebay_types::BlockIndex;
 use std::sync::Arc;
 
-/// An entry that was read through.
 pub(crate) struct Examined {
     pub(crate) key: CacheKey,
     pub(crate) generation: Generation,

@@ -39,16 +39,12 @@ pub(crate) struct Examination {
     findings: Findings,
 }
 
-/// Findings of an examination.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Bytes that were read.
     pub(crate) bytes: u64,
-    /// Blocks that are what was written.
     pub(crate) intact: u64,
     /// Blocks without a sum, with the one computed now.
     pub(crate) learned: Vec<(BlockIndex, u32)>,
-    /// Blocks that are not what was written.
     pub(crate) damaged: Vec<BlockIndex>,
     /// Blocks that the disk does not give.
     pub(crate) unreadable: Vec<BlockIndex>,
@@ -120,7 +116,6 @@ impl Examination {
         Some(Slice { first, end, len: NonZeroU64::new(len)? })
     }
 
-    /// Reads the blocks of a slice. Blocking.
     fn read(&mut self, slice: &Slice) {
         let start = self.geometry.range_of(BlockIndex(slice.first)).start();
         let range = ByteRange::at(start, slice.len.get());
@@ -182,7 +177,6 @@ impl Examination {
     }
 }
 
-/// Blocks that follow each other.
 struct Slice {
     first: u64,
     end: u64,

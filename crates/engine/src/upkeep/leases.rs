@@ -12,7 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Files that count as open.
 #[derive(Default)]
 pub(crate) struct Leases(Mutex<BTreeMap<CacheKey, Lease>>);
 
@@ -59,7 +58,6 @@ impl Leases {
         Ok(())
     }
 
-    /// Lets go of files whose time is over.
     fn end(&self) {
         let now = forebay_net::clock::monotonic();
         let mut leases = self.0.lock();
@@ -70,7 +68,6 @@ impl Leases {
         drop(over);
     }
 
-    /// Lets go of all files.
     pub(crate) fn clear(&self) {
         let all = std::mem::take(&mut *self.0.lock());
         drop(all);

@@ -30,7 +30,6 @@ const EXPIRY_SCAN: usize = 10_000;
 pub(crate) struct Purge {
     context: Arc<FileContext>,
     open_files: Arc<OpenFiles>,
-    /// Held by the purge under way.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -165,7 +164,6 @@ impl Purge {
         }
     }
 
-    /// Removes entries that were not used for too long.
     async fn purge_expired(&self) {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
@@ -249,7 +247,6 @@ impl Purge {
     }
 }
 
-/// The space on each disk that reports it. Blocking.
 fn spaces(disk: &dyn Disk) -> Vec<DiskSpace> {
     let told = |volume: VolumeInfo| {
         let space = volume.space?;
@@ -267,7 +264,6 @@ fn spaces(disk: &dyn Disk) -> Vec<DiskSpace> {
 /// of them lie in one directory.
 pub(crate) const SLICE: usize = 64;
 
-/// Victims of a slice by outcome.
 pub(crate) struct Removed {
     pub(crate) gone: Vec<Victim>,
     /// In use, or not removable.

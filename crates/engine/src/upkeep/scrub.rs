@@ -39,7 +39,6 @@ pub struct ScrubState {
     pub learned_blocks: u64,
 }
 
-/// State and schedule of the scrub.
 pub(crate) struct Scrubber {
     checksums: Arc<FileChecksums>,
     pub(crate) state: Mutex<ScrubState>,

@@ -65,7 +65,6 @@ impl StoreOwner {
         }
     }
 
-    /// Removes the record at the end.
     pub(crate) async fn forget(&self, workers: &Workers) {
         let Some(records) = self.records.lock().take() else { return };
         let removed = workers.run(move || records.remove());
@@ -94,7 +93,6 @@ impl OwnRecords {
         gravest
     }
 
-    /// Removes the records of this process. Blocking.
     fn remove(&self) {
         for (root, record) in &self.0 {
             if let Err(error) = record.remove(root) {

@@ -10,7 +10,6 @@ use forebay_store::VolumeId;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, task::JoinSet};
 
-/// How often files are looked at.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Files of one disk synced at the same time: more would only queue in the disk.

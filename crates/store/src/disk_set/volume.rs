@@ -39,7 +39,6 @@ struct Watch {
     logged: Health,
 }
 
-/// One operation under way, until it is dropped.
 struct Operation<'a> {
     volume: &'a Volume,
     number: u64,

@@ -4,7 +4,6 @@ use crate::{DataFile, FileIdentity, Scan, ScanSlice, StoreError, VolumeId, disk_
 use bytes::Bytes;
 use std::{fs::File, io, sync::Arc};
 
-/// A data file of a disk that is watched.
 #[derive(Debug)]
 pub(crate) struct WatchedFile {
     pub(crate) volume: Arc<Volume>,

@@ -79,15 +79,12 @@ pub enum Defect {
     CinfoChecksum,
     CinfoVersion,
     CinfoNumbers,
-    /// A record without data.
     DataMissing,
     DataShort,
-    /// Data without a record.
     CinfoMissing,
     DanglingLink,
     /// A link that leads elsewhere than into a space.
     ForeignLink,
-    /// Neither a file nor a directory nor a link.
     NotAFile,
     /// A name that no client can ask for.
     UnusableName,
@@ -116,7 +113,6 @@ impl Defect {
         }
     }
 
-    /// The defect, and its consequence.
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::CinfoTruncated => "the record ends too early; the file is fetched again",
