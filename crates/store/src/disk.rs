@@ -225,6 +225,7 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The disk that the entry is on.
     pub fn volume(&self) -> VolumeId {
         self.data.volume()
     }
