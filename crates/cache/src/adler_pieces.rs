@@ -114,16 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_are_given_up_make_no_sum() {
+    fn pieces_that_are_given_up_make_no_sum_and_no_pieces_that_of_nothing() {
         let mut pieces = AdlerPieces::default();
         pieces.add(ByteRange::at(0, 4), 7);
         pieces.give_up();
         pieces.add(ByteRange::at(0, 9), adler32(b"123456789"));
         assert_eq!(pieces.sum(9), None);
-    }
-
-    #[test]
-    fn an_empty_file_has_the_sum_of_nothing() {
         assert_eq!(AdlerPieces::default().sum(0), Some(adler32(b"")));
     }
 

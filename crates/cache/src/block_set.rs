@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_are_added_once_and_counted() {
+    fn blocks_are_added_once_counted_and_dropped_after_the_last() {
         let mut set = BlockSet::new(130);
         assert!(set.is_empty());
         assert_eq!(set.last(), None);
@@ -123,10 +123,6 @@ mod tests {
         assert!(!set.contains(BlockIndex(65)));
         assert!(!set.contains(BlockIndex(5000)));
         assert!(!set.is_full());
-    }
-
-    #[test]
-    fn bits_after_the_last_block_are_dropped() {
         let set = BlockSet::from_words(65, [u64::MAX, u64::MAX, u64::MAX].into_iter());
         assert!(set.is_full());
         assert_eq!(set.count(), 65);

@@ -204,10 +204,6 @@ mod tests {
         assert_eq!(plan(&blocks, ByteRange::at(1992, 5000), FILL_LEN_MAX), [last]);
         assert_eq!(plan(&blocks, ByteRange::at(1995, 10), FILL_LEN_MAX), []);
         assert_eq!(plan(&blocks, ByteRange::at(100, 0), FILL_LEN_MAX), []);
-    }
-
-    #[test]
-    fn an_empty_file_needs_nothing() {
         let geometry = Geometry::new(10, 0).unwrap();
         let pieces = plan_read(ByteRange::at(0, 10), geometry, PlanLimits::default(), |_| BlockState::Missing);
         assert_eq!(pieces, []);

@@ -157,56 +157,39 @@ mod tests {
     }
 
     #[test]
-    fn immutable_files_are_served_without_a_question() {
+    fn the_age_of_the_last_check_and_the_outcome_of_this_one_decide() {
         let immutable = policy(ValidityCheck::Never, Some(Duration::ZERO));
-        for now in [0, 1, i64::MAX] {
-            assert_eq!(immutable.decide(0, now, None), Verdict::Serve);
-        }
-    }
-
-    #[test]
-    fn a_check_is_due_when_the_last_one_is_old_enough() {
-        let hourly = policy(ValidityCheck::Every(HOUR), None);
-        let each = policy(ValidityCheck::EachOpen, None);
-        for (policy, last_check, now, verdict) in [
-            (hourly, 0, 0, Verdict::Serve),
-            (hourly, 0, 3599, Verdict::Serve),
-            (hourly, 0, 3600, Verdict::Ask),
-            (hourly, 10, 9, Verdict::Ask),
-            (hourly, i64::MIN, i64::MAX, Verdict::Ask),
-            (each, 0, 0, Verdict::Ask),
-            (each, 0, 100, Verdict::Ask),
-        ] {
-            assert_eq!(policy.decide(last_check, now, None), verdict, "{policy:?} {last_check} {now}");
-        }
-    }
-
-    #[test]
-    fn the_outcome_of_a_check_decides() {
-        let each = policy(ValidityCheck::EachOpen, Some(HOUR));
-        for (outcome, verdict) in [(Unchanged, Verdict::Serve), (Changed, Verdict::Replace), (Gone, Verdict::Drop)] {
-            assert_eq!(each.decide(0, i64::MAX, Some(outcome)), verdict);
-        }
-    }
-
-    #[test]
-    fn a_failed_check_gives_nothing_up_and_ends_service_after_a_while() {
         let each = |stale_max| policy(ValidityCheck::EachOpen, stale_max);
-        let hourly = policy(ValidityCheck::Every(HOUR), Some(HOUR));
-        for (policy, now, verdict) in [
-            (each(Some(HOUR)), 0, Verdict::ServeStale),
-            (each(Some(HOUR)), -5, Verdict::ServeStale),
-            (each(Some(HOUR)), 3599, Verdict::ServeStale),
-            (each(Some(HOUR)), 3600, Verdict::Refuse),
-            (each(Some(Duration::ZERO)), 0, Verdict::Refuse),
-            (each(Some(Duration::ZERO)), -5, Verdict::Refuse),
-            (each(Some(Duration::ZERO)), 1, Verdict::Refuse),
-            (each(Some(Duration::MAX)), i64::MAX - 1, Verdict::ServeStale),
-            (each(None), i64::MAX, Verdict::ServeStale),
-            (hourly, 7199, Verdict::ServeStale),
-            (hourly, 7200, Verdict::Refuse),
+        let hourly = |stale_max| policy(ValidityCheck::Every(HOUR), stale_max);
+        for (policy, last_check, now, outcome, verdict) in [
+            (immutable, 0, 0, None, Verdict::Serve),
+            (immutable, 0, 1, None, Verdict::Serve),
+            (immutable, 0, i64::MAX, None, Verdict::Serve),
+            // A check is due when the last one is old enough.
+            (hourly(None), 0, 0, None, Verdict::Serve),
+            (hourly(None), 0, 3599, None, Verdict::Serve),
+            (hourly(None), 0, 3600, None, Verdict::Ask),
+            (hourly(None), 10, 9, None, Verdict::Ask),
+            (hourly(None), i64::MIN, i64::MAX, None, Verdict::Ask),
+            (each(None), 0, 0, None, Verdict::Ask),
+            (each(None), 0, 100, None, Verdict::Ask),
+            (each(Some(HOUR)), 0, i64::MAX, Some(Unchanged), Verdict::Serve),
+            (each(Some(HOUR)), 0, i64::MAX, Some(Changed), Verdict::Replace),
+            (each(Some(HOUR)), 0, i64::MAX, Some(Gone), Verdict::Drop),
+            // A failed check gives nothing up, and ends service after a while.
+            (each(Some(HOUR)), 0, 0, Some(Failed), Verdict::ServeStale),
+            (each(Some(HOUR)), 0, -5, Some(Failed), Verdict::ServeStale),
+            (each(Some(HOUR)), 0, 3599, Some(Failed), Verdict::ServeStale),
+            (each(Some(HOUR)), 0, 3600, Some(Failed), Verdict::Refuse),
+            (each(Some(Duration::ZERO)), 0, 0, Some(Failed), Verdict::Refuse),
+            (each(Some(Duration::ZERO)), 0, -5, Some(Failed), Verdict::Refuse),
+            (each(Some(Duration::ZERO)), 0, 1, Some(Failed), Verdict::Refuse),
+            (each(Some(Duration::MAX)), 0, i64::MAX - 1, Some(Failed), Verdict::ServeStale),
+            (each(None), 0, i64::MAX, Some(Failed), Verdict::ServeStale),
+            (hourly(Some(HOUR)), 0, 7199, Some(Failed), Verdict::ServeStale),
+            (hourly(Some(HOUR)), 0, 7200, Some(Failed), Verdict::Refuse),
         ] {
-            assert_eq!(policy.decide(0, now, Some(Failed)), verdict, "{policy:?} {now}");
+            assert_eq!(policy.decide(last_check, now, outcome), verdict, "{policy:?} {last_check} {now} {outcome:?}");
         }
     }
 

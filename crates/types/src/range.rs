@@ -92,20 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn clipping_never_reverses() {
+    fn ranges_are_clipped_intersected_and_never_reversed() {
         assert_eq!(ByteRange::at(10, 5).clipped_to(12), ByteRange::between(10, 12));
         assert_eq!(ByteRange::at(10, 5).clipped_to(3).len(), 0);
         assert_eq!(ByteRange::at(10, 5).clipped_to(99), ByteRange::at(10, 5));
-    }
-
-    #[test]
-    fn intersections_share_bytes() {
         assert_eq!(ByteRange::at(0, 10).intersection(ByteRange::at(5, 10)), Some(ByteRange::between(5, 10)));
         assert_eq!(ByteRange::at(0, 10).intersection(ByteRange::at(10, 10)), None);
-    }
-
-    #[test]
-    fn huge_lengths_saturate() {
         assert_eq!(ByteRange::at(u64::MAX - 1, 10).len(), 1);
     }
 }

@@ -155,25 +155,17 @@ mod tests {
     }
 
     #[test]
-    fn each_block_is_used_once() {
+    fn each_block_is_used_once_and_as_long_as_it_is_or_taken_back() {
         let ledger = ledger();
         ledger.note_fetched(ByteRange::between(60 * MIB, 70 * MIB));
         assert_eq!(ledger.note_read(ByteRange::between(50 * MIB, 60 * MIB + 1)), MIB);
         assert_eq!(ledger.note_read(ByteRange::between(60 * MIB, 66 * MIB)), 5 * MIB);
         assert_eq!(ledger.give_up(), 4 * MIB);
         assert_eq!(ledger.note_read(ByteRange::at(0, 200 * MIB)), 0);
-    }
-
-    #[test]
-    fn the_last_block_counts_as_short_as_it_is() {
-        let ledger = ledger();
+        let ledger = self::ledger();
         ledger.note_fetched(ByteRange::between(199 * MIB, 200 * MIB + 1));
         assert_eq!(ledger.note_read(ByteRange::at(199 * MIB, u64::MAX)), MIB + 1);
-    }
-
-    #[test]
-    fn blocks_that_could_not_be_fetched_are_not_wasted() {
-        let ledger = ledger();
+        let ledger = self::ledger();
         ledger.note_fetched(ByteRange::at(0, 8 * MIB));
         assert_eq!(ledger.forget(ByteRange::at(0, 8 * MIB)), 8 * MIB);
         assert_eq!((ledger.give_up(), ledger.worth(0)), (0, Worth::Full));

@@ -77,25 +77,17 @@ mod tests {
     fn the_window_is_twice_latency_times_rate() {
         assert_eq!(LinkEstimate::default().window(), None);
         assert_eq!(link(50, 100_000_000, 1000).window(), Some(10_000_000));
-    }
-
-    #[test]
-    fn a_link_that_answers_at_once_has_a_window_too() {
         assert!(link(0, 1 << 20, 0).window().is_some_and(|window| window > 0));
     }
 
     #[test]
-    fn an_answer_that_queued_moves_the_latency_little() {
+    fn worse_measurements_move_the_estimates_little() {
         let mut link = link(10, 1, 1);
         link.note_latency(Duration::from_millis(330));
         assert_eq!(link.latency(), Some(Duration::from_millis(20)));
         link.note_latency(Duration::from_millis(10));
         assert_eq!(link.latency(), Some(Duration::from_millis(15)));
-    }
-
-    #[test]
-    fn a_reader_that_asks_for_little_moves_the_rate_little() {
-        let mut link = link(10, 1_000_000, 1000);
+        let mut link = self::link(10, 1_000_000, 1000);
         link.note_rate(0, Duration::from_secs(1));
         assert_eq!(link.bytes_per_s(), Some(968_750));
         link.note_rate(2_000_000, Duration::from_secs(1));

@@ -262,6 +262,7 @@ mod tests {
         assert_eq!(attempts.cgi("a=1"), "a=1&tried=pool1,pool2&triedrc=enoent,ioerr");
         // The same server again: the redirector has no other.
         assert!(attempts.plan(behind(RefusalKind::NotFound, "pool1")).is_err());
+        assert!(case.attempts(5).plan(behind(RefusalKind::Denied, "pool1")).is_err(), "no other server would allow it");
     }
 
     #[test]
@@ -291,11 +292,5 @@ mod tests {
         for kind in [RefusalKind::Busy, RefusalKind::IoError, RefusalKind::ServerError] {
             assert!(refused(kind).is_retryable(), "{kind:?}");
         }
-    }
-
-    #[test]
-    fn a_redirector_is_not_asked_again_after_a_denial() {
-        let case = Case::new(1);
-        assert!(case.attempts(5).plan(behind(RefusalKind::Denied, "pool1")).is_err());
     }
 }

@@ -124,16 +124,22 @@ mod tests {
         net::{TcpListener, TcpStream},
     };
 
-    #[tokio::test]
-    async fn frames_queued_for_a_full_socket_arrive_whole_and_in_order() {
+    async fn connected() -> (Arc<SocketWriter>, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (mut served, _) = listener.accept().await.unwrap();
-        let writer = Arc::new(SocketWriter::new(Arc::new(client.into())));
-        let drainer = tokio::spawn({
-            let writer = Arc::clone(&writer);
-            async move { writer.drain().await }
-        });
+        client.writable().await.unwrap();
+        (Arc::new(SocketWriter::new(Arc::new(client.into()))), listener.accept().await.unwrap().0)
+    }
+
+    fn drain(writer: &Arc<SocketWriter>) -> tokio::task::JoinHandle<io::Error> {
+        let writer = Arc::clone(writer);
+        tokio::spawn(async move { writer.drain().await })
+    }
+
+    #[tokio::test]
+    async fn frames_queued_for_a_full_socket_arrive_whole_and_in_order() {
+        let (writer, mut served) = connected().await;
+        let drainer = drain(&writer);
         let frames: Vec<Vec<u8>> = (0..64_u8).map(|number| vec![number; 256 << 10]).collect();
         for frame in &frames {
             writer.send(frame).unwrap();
@@ -148,11 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn delayed_frames_are_sent_with_the_next_ones_or_a_little_later() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let (mut served, _) = listener.accept().await.unwrap();
-        client.writable().await.unwrap();
-        let writer = Arc::new(SocketWriter::new(Arc::new(client.into())));
+        let (writer, mut served) = connected().await;
         let mut received = [0; 2];
         writer.send_soon(b"a").unwrap();
         writer.send(b"b").unwrap();
@@ -160,10 +162,7 @@ mod tests {
         assert_eq!(&received, b"ab", "without a task that drains");
         writer.send_soon(b"c").unwrap();
         writer.send_soon(b"d").unwrap();
-        let drainer = tokio::spawn({
-            let writer = Arc::clone(&writer);
-            async move { writer.drain().await }
-        });
+        let drainer = drain(&writer);
         served.read_exact(&mut received).await.unwrap();
         assert_eq!(&received, b"cd");
         drainer.abort();
