@@ -2,7 +2,7 @@
 
 use super::transport::{SERVER_NAME, TlsClient, Transport};
 use anyhow::{Context as _, Result, bail, ensure};
-use forebay_auth::gsi::{ClientStep, GsiClient, GsiClientSettings};
+use forebay_auth::gsi::{GsiClient, GsiClientSettings};
 use forebay_auth::{
     Keytab, Offer, SecurityProtocol, SssParams, Token, UnixTime, ZtnParams, parse_offers, sss_message, ztn_message,
 };
@@ -144,7 +144,7 @@ impl Opening {
                 other => bail!("refused: {other:?}"),
             };
             let handshake = handshake.as_mut().context("the server asks for more")?;
-            let ClientStep(answer) = handshake.handle(challenge, now())?;
+            let answer = handshake.handle(challenge, now())?;
             message = answer;
         }
         bail!("the server goes on asking")

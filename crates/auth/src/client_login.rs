@@ -1,6 +1,6 @@
 //! A login at a server that wants proof of who we are: its protocols are tried in its order, with what we have.
 
-use crate::gsi::{ClientStep, GsiClient};
+use crate::gsi::GsiClient;
 use crate::{
     Credentials, HOST_MESSAGE, Offer, OffersError, SecurityProtocol, SessionKey, SssParams, UnixTime, ZtnParams,
     parse_offers, sss_message, unix_message, ztn_message,
@@ -120,18 +120,13 @@ impl ClientLogin {
         if self.challenges > CHALLENGES_MAX {
             return Err(LoginError::Endless);
         }
-        let nothing_begun = || "it asks where nothing was begun".to_owned();
-        let reason = match self.current.as_mut().and_then(|current| current.gsi.as_mut()) {
-            Some(gsi) => match gsi.handle(challenge, now) {
-                Ok(ClientStep(message)) => {
-                    return Ok(AuthMessage { protocol: SecurityProtocol::Gsi, bytes: Zeroizing::new(message) });
-                }
+        let reason = match &mut self.current {
+            Some(Current { gsi: Some(gsi), protocol }) => match gsi.handle(challenge, now) {
+                Ok(message) => return Ok(AuthMessage { protocol: *protocol, bytes: Zeroizing::new(message) }),
                 Err(error) => error.to_string(),
             },
-            None => self
-                .current
-                .as_ref()
-                .map_or_else(nothing_begun, |_| "it asks for more than the protocol has".to_owned()),
+            Some(_) => "it asks for more than the protocol has".to_owned(),
+            None => "it asks where nothing was begun".to_owned(),
         };
         let protocol = self.current.take().map_or_else(String::new, |current| format!("{}: ", current.protocol));
         self.tried.push(format!("{protocol}{reason}"));

@@ -89,13 +89,9 @@ labels! {
 
     /// An operation on a cache disk.
     DiskOperation {
-        /// Open or create a file.
         Open = "open",
-        /// Read data or a cinfo.
         Read = "read",
-        /// Write data.
         Write = "write",
-        /// Write a cinfo.
         Cinfo = "cinfo",
         Sync = "sync",
         Remove = "remove",
@@ -126,9 +122,7 @@ labels! {
 
     /// An event of bytes that were fetched ahead of a reader.
     ReadAheadEvent {
-        /// They were requested from the origin.
         Fetched = "fetched",
-        /// A client has read them.
         Used = "used",
         /// The last client closed the file before any read them.
         Wasted = "wasted",
@@ -209,7 +203,6 @@ labels! {
 
     /// The limit that a client's connection exceeded.
     ConnectionLimit {
-        /// All connections.
         Total = "total",
         /// Connections of one address.
         Address = "address",
@@ -229,7 +222,6 @@ labels! {
 
     /// Decision of the rules about an open.
     Decided {
-        /// Served through the cache.
         Cache = "cache",
         /// Served from the origin and not kept.
         Bypass = "bypass",

@@ -49,7 +49,7 @@ struct LastGood {
 /// Valid content of a file, kept in use if the file is damaged later.
 #[derive(Clone, Debug)]
 enum Kept {
-    Crl(RevocationList),
+    Crl(Arc<RevocationList>),
     SigningPolicy(SigningPolicy),
 }
 
@@ -121,8 +121,8 @@ impl LastGood {
 impl Kept {
     fn add_to(self, anchors: &mut TrustAnchors) -> Self {
         match self.clone() {
-            Self::Crl(list) => anchors.keep_crl(list),
-            Self::SigningPolicy(policy) => anchors.keep_signing_policy(policy),
+            Self::Crl(list) => anchors.crls.push(list),
+            Self::SigningPolicy(policy) => anchors.policies.push(policy),
         }
         self
     }
@@ -231,20 +231,16 @@ mod tests {
     }
 
     #[test]
-    fn a_list_not_signed_by_its_authority_is_reported() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("aaaaaaaa.0"), CA).unwrap();
-        fs::write(directory.path().join("aaaaaaaa.r0"), FORGED_CRL).unwrap();
-        let authorities = Authorities::read(directory.path()).unwrap();
-        assert!(authorities.faults.first().unwrap().reason.contains("has not signed"), "{:?}", authorities.faults);
-    }
-
-    #[test]
-    fn a_directory_without_an_authority_is_refused() {
+    fn directories_without_an_authority_and_lists_of_strangers_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("aaaaaaaa.0"), "no certificate").unwrap();
         let error = Authorities::read(directory.path()).unwrap_err();
         assert!(error.to_string().contains("contains no PEM certificate of an authority"), "{error}");
         assert!(Authorities::read(Path::new("/no/such/directory")).is_err());
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("aaaaaaaa.0"), CA).unwrap();
+        fs::write(directory.path().join("aaaaaaaa.r0"), FORGED_CRL).unwrap();
+        let authorities = Authorities::read(directory.path()).unwrap();
+        assert!(authorities.faults.first().unwrap().reason.contains("has not signed"), "{:?}", authorities.faults);
     }
 }

@@ -113,7 +113,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn secrets_readable_by_others_are_refused() {
+    fn secrets_readable_by_others_are_refused_and_errors_name_the_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (mode, group_may_read, is_read) in [
             (0o600, false, true),
@@ -125,6 +125,9 @@ mod tests {
             fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(read_secret(file.path(), group_may_read).is_ok(), is_read, "{mode:o}");
         }
+        let error = read(Path::new("/no/such/file")).unwrap_err();
+        assert!(error.to_string().contains("/no/such/file"), "{error}");
+        assert!(list(Path::new("/no/such/directory")).is_err());
     }
 
     #[test]
@@ -140,12 +143,5 @@ mod tests {
         assert_ne!(second, first);
         fs::remove_file(directory.path().join("vo/host.lsc")).unwrap();
         assert_ne!(Fingerprint::of(&paths), second);
-    }
-
-    #[test]
-    fn errors_name_the_unreadable_file() {
-        let error = read(Path::new("/no/such/file")).unwrap_err();
-        assert!(error.to_string().contains("/no/such/file"), "{error}");
-        assert!(list(Path::new("/no/such/directory")).is_err());
     }
 }

@@ -132,17 +132,13 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_messages_are_read_and_others_refused() {
         let message = write_buffer(1000, &[(3000, b"ssl"), (3014, &[0, 0, 0x29, 0x68])]);
         assert_eq!(message, b"gsi\0\0\0\x03\xe8\0\0\x0b\xb8\0\0\0\x03ssl\0\0\x0b\xc6\0\0\0\x04\0\0\x29\x68\0\0\0\0");
         let buffer = Buffer::parse(&message).unwrap();
         assert_eq!((buffer.step, buffer.get(3000), buffer.get(3001)), (1000, Some(&b"ssl"[..]), None));
         assert_eq!(Buffer::parse(&message[..message.len() - 4]).unwrap(), buffer);
         assert_eq!(Buffer::parse(&[message.as_slice(), b"padding"].concat()).unwrap(), buffer);
-    }
-
-    #[test]
-    fn what_is_no_buffer_is_refused() {
         for (message, error) in [
             (&b""[..], BufferError::NotGsi),
             (b"gsi", BufferError::NotGsi),

@@ -29,7 +29,6 @@ const DIGESTS: [&str; 3] = ["sha256", "sha1", "md5"];
 pub struct GsiClientSettings {
     pub credential: Arc<Credential>,
     pub trust: Arc<TrustAnchors>,
-    /// Requirements for servers.
     pub rules: TrustRules,
     /// Whether Diffie-Hellman groups from 512 bits on are accepted: XRootD 5 and dCache send such. An attacker who records the traffic
     /// can then compute the key, and learns the certificates and the key for signed requests, but not the private key of the credential.
@@ -49,10 +48,6 @@ impl GsiClientSettings {
         Self { credential, trust, rules, allow_weak_groups, allow_unsigned, allow_delegation, groups }
     }
 }
-
-/// The message to send; then the client waits for the server's next one.
-#[derive(Debug)]
-pub struct ClientStep(pub Vec<u8>);
 
 /// Our handshake with one server: [`GsiClient::start`] gives the first message, [`GsiClient::handle`] one for each challenge, and
 /// when the server has accepted, [`GsiClient::finish`] gives the key.
@@ -109,11 +104,11 @@ impl GsiClient {
         Ok((Self { settings, host: host.to_owned(), is_signed, form, is_padded, started_at: now, state }, message))
     }
 
-    /// Takes a challenge. Costs milliseconds of computing; much more the first time that a server's group is seen.
+    /// Takes a challenge, and gives the answer. Costs milliseconds of computing; much more the first time that a server's group is seen.
     ///
     /// # Errors
     /// Why the server is refused, or what went wrong.
-    pub fn handle(&mut self, message: &[u8], now: UnixTime) -> Result<ClientStep, GsiError> {
+    pub fn handle(&mut self, message: &[u8], now: UnixTime) -> Result<Vec<u8>, GsiError> {
         if now.seconds_since(self.started_at) > HANDSHAKE_S_MAX {
             return Err(GsiError::TooSlow);
         }
@@ -139,7 +134,7 @@ impl GsiClient {
     }
 
     /// Takes the server's certificate, and sends ours.
-    fn show(&mut self, message: &Buffer<'_>, tag: &Tag, now: UnixTime) -> Result<ClientStep, GsiError> {
+    fn show(&mut self, message: &Buffer<'_>, tag: &Tag, now: UnixTime) -> Result<Vec<u8>, GsiError> {
         let server = self.check_server(message, tag, now)?;
         let settings = &*self.settings;
         let values = if self.is_signed {
@@ -165,7 +160,7 @@ impl GsiClient {
         let sealed = session_key.seal(&main)?;
         let answer = self.certificate_message(message, &sealed, &exchange.values()?, cipher)?;
         self.state = State::Shown(Box::new(Shown { session_key, server, tag: our_tag }));
-        Ok(ClientStep(answer))
+        Ok(answer)
     }
 
     /// Verifies the server: its certificate leads to an authority, names the host, and its key has signed our tag.
@@ -213,7 +208,7 @@ impl GsiClient {
     }
 
     /// Answers a request for a proxy, with a proxy or an excuse.
-    fn delegate(&mut self, message: &Buffer<'_>, shown: Shown, now: UnixTime) -> Result<ClientStep, GsiError> {
+    fn delegate(&mut self, message: &Buffer<'_>, shown: Shown, now: UnixTime) -> Result<Vec<u8>, GsiError> {
         let main = open_main(message, &shown.session_key)?;
         let main = Buffer::parse(&main)?;
         shown.tag.check(&main, self.form, &shown.server)?;
@@ -234,7 +229,7 @@ impl GsiClient {
         let sealed = shown.session_key.seal(&main)?;
         let answer = write_buffer(step::CLIENT_SIGPXY, &[(bucket::CRYPTO_MODULE, b"ssl"), (bucket::MAIN, &sealed)]);
         self.state = State::Shown(Box::new(shown));
-        Ok(ClientStep(answer))
+        Ok(answer)
     }
 }
 

@@ -13,7 +13,7 @@ mod secret;
 mod server;
 
 pub use buffer::{BUCKETS_MAX, BUFFER_LEN_MAX, Buffer, BufferError, write_buffer};
-pub use client::{ClientStep, GsiClient, GsiClientSettings};
+pub use client::{GsiClient, GsiClientSettings};
 pub use error::GsiError;
 pub use exchange::{ExchangeError, GROUP_BITS_MAX, GROUP_BITS_MIN, KnownGroups, WEAK_GROUP_BITS_MIN};
 pub use half::{HALF_S_MAX, SharedHalf};

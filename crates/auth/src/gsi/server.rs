@@ -8,7 +8,7 @@ use crate::gsi::raw_rsa::{rsa_of, usual_rsa};
 use crate::gsi::secret::{Tag, TagForm, cipher_of, number_of, open_main, sign_tag, text_of};
 use crate::gsi::{GSI_VERSION, GSI_VERSION_MIN, GSI_VERSION_SIGNED, HANDSHAKE_S_MAX, raw_rsa};
 use crate::x509::{Chain, Credential, ProxyRequest, TrustAnchors, TrustRules};
-use crate::{Fqan, Identity, InitVector, Method, SessionCipher, SessionKey, UnixTime};
+use crate::{InitVector, SessionCipher, SessionKey, UnixTime};
 use openssl::pkey::PKey;
 use std::error::Error;
 use std::sync::Arc;
@@ -60,13 +60,6 @@ pub struct GsiPeer {
     pub session_key: SessionKey,
     /// A proxy of the client with a key of ours, or why it gave none; `None` if it was not asked for one.
     pub delegated: Option<Result<Credential, String>>,
-}
-
-impl GsiPeer {
-    /// The identity of the client: the end entity, not the proxy.
-    pub fn identity(&self, host: &str, attributes: Vec<Fqan>) -> Identity {
-        self.chain.identity(Method::Gsi, host, attributes)
-    }
 }
 
 /// One client's handshake. Each message of the client goes to [`GsiServer::handle`]; after an error, or when it is done, the

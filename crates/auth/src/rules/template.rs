@@ -201,10 +201,6 @@ mod tests {
                 assert_eq!(template.expanded_below(&path, &names), None, "{user:?} {path}");
             }
         }
-    }
-
-    #[test]
-    fn dots_that_two_names_make_together_are_no_way_up() {
         let names = Names { user: Some("."), vo: Some("."), ..JANE };
         let template = PathTemplate::parse("/x/{user}{vo}/y").unwrap();
         assert_eq!(template.prefix_len(&Lfn::parse("/y").unwrap(), &names), None);

@@ -74,10 +74,7 @@ pub(crate) struct AttributeCertificate<'a> {
 impl<'a> AttributeCertificate<'a> {
     /// Reads the value of a proxy's extension: a sequence of a sequence of attribute certificates.
     pub(crate) fn read_all(extension: &'a [u8]) -> Result<Vec<Self>, AttributeCertificateError> {
-        let outer = der::only(extension, tag::SEQUENCE)?;
-        let all = der::only(outer.content, tag::SEQUENCE)?;
-        let all = list(all.elements(), tag::SEQUENCE, ATTRIBUTE_CERTIFICATES_MAX)?;
-        all.iter().map(Self::read).collect()
+        nested_list(extension, ATTRIBUTE_CERTIFICATES_MAX)?.iter().map(Self::read).collect()
     }
 
     /// Whether the key has made the signature.
@@ -135,9 +132,7 @@ impl<'a> AttributeCertificate<'a> {
             let value = parts.expect(tag::OCTET_STRING)?.content;
             match oid {
                 OID_CERTIFICATES => {
-                    let outer = der::only(value, tag::SEQUENCE)?;
-                    let all = der::only(outer.content, tag::SEQUENCE)?;
-                    let all = list(all.elements(), tag::SEQUENCE, ELEMENTS_MAX)?;
+                    let all = nested_list(value, ELEMENTS_MAX)?;
                     self.certificates = all.iter().map(|certificate| certificate.whole).collect();
                 }
                 OID_TARGETS => self.targets = Some(read_targets(der::only(value, tag::SEQUENCE)?)?),
@@ -148,6 +143,12 @@ impl<'a> AttributeCertificate<'a> {
         }
         Ok(())
     }
+}
+
+/// The sequences of a sequence in a sequence.
+fn nested_list(bytes: &[u8], count_max: usize) -> Result<Vec<Element<'_>>, AttributeCertificateError> {
+    let outer = der::only(bytes, tag::SEQUENCE)?;
+    list(der::only(outer.content, tag::SEQUENCE)?.elements(), tag::SEQUENCE, count_max)
 }
 
 /// The elements of a list, which all have the tag.

@@ -79,7 +79,6 @@ pub struct Certificate {
     /// The crypto library's certificate.
     pub x509: X509,
     subject: String,
-    /// In slash form.
     pub issuer: String,
     /// The first second in which it is valid.
     pub valid_from: UnixTime,

@@ -6,7 +6,7 @@ use crate::x509::certificate::{Certificate, CertificateError, read_extensions};
 use crate::x509::name;
 use openssl::error::ErrorStack;
 use openssl::x509::{CrlStatus, X509Crl, X509KeyUsage};
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 /// Longest list that is read, bytes: the largest of the grid's authorities have a few megabytes.
 pub const CRL_LEN_MAX: usize = 32 << 20;
@@ -28,27 +28,15 @@ pub enum CrlError {
     Library(#[from] ErrorStack),
 }
 
-/// A revocation list that could be used when it was read. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct RevocationList(pub(crate) Arc<Crl>);
-
-impl RevocationList {
-    /// When the next one should be there; `None` when it does not say.
-    pub fn next_at(&self) -> Option<UnixTime> {
-        self.0.next_at
-    }
-}
-
-/// A list of revoked certificates that was read; whether its authority signed it is asked with each use.
-pub(crate) struct Crl {
+/// A revocation list that was read; whether its authority signed it is checked with each use.
+pub struct RevocationList {
     crl: X509Crl,
-    /// When it was made.
     pub(crate) made_at: UnixTime,
     /// When the next one should be there; without it the list does not age.
-    pub(crate) next_at: Option<UnixTime>,
+    pub next_at: Option<UnixTime>,
 }
 
-impl Crl {
+impl RevocationList {
     /// Reads PEM or DER.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, CrlError> {
         if bytes.len() > CRL_LEN_MAX {
@@ -79,9 +67,9 @@ impl Crl {
     }
 }
 
-impl fmt::Debug for Crl {
+impl fmt::Debug for RevocationList {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Crl({} to {:?})", self.made_at, self.next_at)
+        write!(out, "RevocationList({} to {:?})", self.made_at, self.next_at)
     }
 }
 

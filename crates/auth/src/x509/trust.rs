@@ -3,7 +3,7 @@
 use crate::UnixTime;
 use crate::x509::certificate::{Certificate, CertificateError};
 use crate::x509::chain::{CHAIN_CERTIFICATES_MAX, Chain};
-use crate::x509::crl::{Crl, CrlError, RevocationList};
+use crate::x509::crl::{CrlError, RevocationList};
 use crate::x509::signing_policy::{SigningPolicy, SigningPolicyError};
 use openssl::error::ErrorStack;
 use openssl::nid::Nid;
@@ -120,8 +120,9 @@ pub enum TrustError {
 pub struct TrustAnchors {
     /// By the hash of the subject.
     authorities: HashMap<u32, Vec<Certificate>>,
-    crls: Vec<RevocationList>,
-    policies: Vec<SigningPolicy>,
+    /// Lists that [`TrustAnchors::add_crl`] accepted.
+    pub crls: Vec<Arc<RevocationList>>,
+    pub policies: Vec<SigningPolicy>,
 }
 
 impl TrustAnchors {
@@ -146,20 +147,15 @@ impl TrustAnchors {
     ///
     /// # Errors
     /// When it cannot be used: also when it bears the name of an authority that has not signed it.
-    pub fn add_crl(&mut self, bytes: &[u8]) -> Result<RevocationList, CrlError> {
-        let crl = Crl::parse(bytes)?;
+    pub fn add_crl(&mut self, bytes: &[u8]) -> Result<Arc<RevocationList>, CrlError> {
+        let crl = RevocationList::parse(bytes)?;
         let of_name: Vec<_> = self.authorities().filter(|authority| crl.names(authority)).collect();
         if !of_name.is_empty() && !of_name.iter().any(|authority| crl.is_of(authority)) {
             return Err(CrlError::Signature);
         }
-        let list = RevocationList(Arc::new(crl));
-        self.keep_crl(list.clone());
+        let list = Arc::new(crl);
+        self.crls.push(Arc::clone(&list));
         Ok(list)
-    }
-
-    /// Adds a revocation list that was read before.
-    pub fn keep_crl(&mut self, list: RevocationList) {
-        self.crls.push(list);
     }
 
     /// Adds the signing policy of one or several authorities.
@@ -168,13 +164,8 @@ impl TrustAnchors {
     /// When it is not understood.
     pub fn add_signing_policy(&mut self, bytes: &[u8]) -> Result<SigningPolicy, SigningPolicyError> {
         let policy = SigningPolicy::parse(bytes)?;
-        self.keep_signing_policy(policy.clone());
+        self.policies.push(policy.clone());
         Ok(policy)
-    }
-
-    /// Adds a signing policy that was read before.
-    pub fn keep_signing_policy(&mut self, policy: SigningPolicy) {
-        self.policies.push(policy);
     }
 
     /// The authorities, in no order.
@@ -293,7 +284,7 @@ impl TrustAnchors {
             return Ok(());
         }
         let issuer = || authority.subject().to_owned();
-        let crls: Vec<_> = self.crls.iter().map(|list| &*list.0).filter(|crl| crl.is_of(authority)).collect();
+        let crls: Vec<_> = self.crls.iter().filter(|crl| crl.is_of(authority)).collect();
         if crls.iter().any(|crl| crl.revokes(certificate)) {
             return Err(TrustError::Revoked { subject: certificate.subject().to_owned(), issuer: issuer() });
         }

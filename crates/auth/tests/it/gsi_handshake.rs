@@ -4,11 +4,11 @@
 use crate::pki;
 use crate::pki::{Authority, DAY, HOUR, Holder, LIMITED, NOW};
 use forebay_auth::gsi::{
-    Buffer, BufferError, ClientStep, ExchangeError, GsiClient, GsiClientSettings, GsiError, GsiPeer, GsiServer,
-    GsiServerSettings, HALF_S_MAX, ServerStep, write_buffer,
+    Buffer, BufferError, ExchangeError, GsiClient, GsiClientSettings, GsiError, GsiPeer, GsiServer, GsiServerSettings,
+    HALF_S_MAX, ServerStep, write_buffer,
 };
 use forebay_auth::x509::{Credential, TrustAnchors, TrustError, TrustRules};
-use forebay_auth::{InitVector, SessionCipher, SessionKey, UnixTime};
+use forebay_auth::{InitVector, Method, SessionCipher, SessionKey, UnixTime};
 use openssl::dh::Dh;
 use openssl::rsa::Padding;
 use openssl::sha::sha256;
@@ -69,7 +69,7 @@ fn log_in(server: GsiServerSettings, client: GsiClientSettings, offer: &str) -> 
     loop {
         match server.handle(&message, NOW)? {
             ServerStep::Done(peer) => return Ok((peer, client.finish()?)),
-            ServerStep::Continue(answer) => message = client.handle(&answer, NOW)?.0,
+            ServerStep::Continue(answer) => message = client.handle(&answer, NOW)?,
         }
     }
 }
@@ -87,7 +87,7 @@ fn a_proxy_logs_in_and_both_sides_share_a_key() {
     let (peer, key) = log_in(site.server, client, &offer).unwrap();
     check_same_key(&peer.session_key, &key);
     assert_eq!((key.cipher, key.init_vector), (SessionCipher::Aes256Cbc, InitVector::Sent));
-    let identity = peer.identity("wn1", Vec::new());
+    let identity = peer.chain.identity(Method::Gsi, "wn1", Vec::new());
     assert_eq!(identity.to_string(), "gsi \"/DC=org/DC=grid/CN=Jane\" at wn1");
     assert_eq!(identity.issuer.as_deref(), Some("/DC=org/DC=grid/CN=CA"));
     assert_eq!(identity.expires_at, Some(NOW.plus(DAY + 1)));
@@ -125,7 +125,7 @@ fn tags_are_signed_as_the_older_side_does() {
             );
         let mut server = site.server();
         let ServerStep::Continue(answer) = server.handle(&first, NOW).unwrap() else { panic!("done too early") };
-        let shown = client.handle(&answer, NOW).unwrap().0;
+        let shown = client.handle(&answer, NOW).unwrap();
         assert!(matches!(server.handle(&shown, NOW), Ok(ServerStep::Done(_))), "{version}");
     }
 }
@@ -314,7 +314,7 @@ fn key_values_signed_by_a_stranger_are_refused() {
     let (mut client, message) = start(&site);
     let mut server = site.server();
     let ServerStep::Continue(answer) = server.handle(&message, NOW).unwrap() else { panic!("done too early") };
-    let ClientStep(shown) = client.handle(&answer, NOW).unwrap();
+    let shown = client.handle(&answer, NOW).unwrap();
     assert!(matches!(server.handle(&tampered(&shown, values), NOW), Err(GsiError::Signature)));
 }
 
@@ -326,7 +326,7 @@ fn a_client_that_signs_with_another_key_than_it_shows_is_refused() {
         GsiClient::start(Arc::new(site.client(&jane)), &site.server.offer(), HOST, NOW).unwrap();
     let mut server = site.server();
     let ServerStep::Continue(answer) = server.handle(&message, NOW).unwrap() else { panic!("done too early") };
-    let shown = client.handle(&answer, NOW).unwrap().0;
+    let shown = client.handle(&answer, NOW).unwrap();
     let values = {
         let shown = Buffer::parse(&shown).unwrap();
         let leaf = jane.certificates[0].public_key().unwrap().rsa().unwrap();
@@ -395,7 +395,7 @@ fn the_strongest_cipher_in_common_is_taken() {
         let answer = tampered_answer(site, &message, |bucket, content| {
             if bucket == CIPHERS { offered.as_bytes().to_vec() } else { content.to_vec() }
         });
-        let shown = client.handle(&answer, NOW).unwrap().0;
+        let shown = client.handle(&answer, NOW).unwrap();
         assert_eq!(Buffer::parse(&shown).unwrap().get(CIPHERS), Some(announced.as_bytes()));
     }
     let site = Site::new();
@@ -416,7 +416,7 @@ fn handshakes_that_take_too_long_end() {
     let (mut client, message) = start(&site);
     let mut server = site.server();
     let ServerStep::Continue(answer) = server.handle(&message, NOW).unwrap() else { panic!("done too early") };
-    let shown = client.handle(&answer, NOW.plus(300)).unwrap().0;
+    let shown = client.handle(&answer, NOW.plus(300)).unwrap();
     assert!(matches!(server.handle(&shown, NOW.plus(301)), Err(GsiError::TooSlow)));
     assert!(matches!(client.handle(&answer, NOW.plus(301)), Err(GsiError::TooSlow)));
 }
@@ -473,7 +473,7 @@ fn damaged_messages_are_refused_and_never_panic() {
     let (mut client, message) = GsiClient::start(client, &settings.offer(), HOST, NOW).unwrap();
     let mut server = GsiServer::new(Arc::clone(&settings));
     let ServerStep::Continue(answer) = server.handle(&message, NOW).unwrap() else { panic!("done too early") };
-    let shown = client.handle(&answer, NOW).unwrap().0;
+    let shown = client.handle(&answer, NOW).unwrap();
     for at in (0..shown.len()).step_by(shown.len() / 40) {
         let mut server = GsiServer::new(Arc::clone(&settings));
         server.handle(&message, NOW).unwrap();
@@ -529,9 +529,9 @@ fn an_excuse_instead_of_a_proxy_is_reported_and_the_login_succeeds() {
     let first = with_options(&first, 0x84);
     let mut server = GsiServer::new(Arc::new(GsiServerSettings { asks_delegation: true, ..site.server }));
     let ServerStep::Continue(answer) = server.handle(&first, NOW).unwrap() else { panic!("done too early") };
-    let shown = client.handle(&answer, NOW).unwrap().0;
+    let shown = client.handle(&answer, NOW).unwrap();
     let ServerStep::Continue(question) = server.handle(&shown, NOW).unwrap() else { panic!("not asked") };
-    let excuse = client.handle(&question, NOW).unwrap().0;
+    let excuse = client.handle(&question, NOW).unwrap();
     let ServerStep::Done(peer) = server.handle(&excuse, NOW).unwrap() else { panic!("not done") };
     assert_eq!(peer.delegated.unwrap().unwrap_err(), "delegation is not configured");
     assert!(client.finish().is_ok());
@@ -547,7 +547,7 @@ fn the_chain_goes_encrypted_and_keys_are_never_shown() {
     let (mut client, message) = start(&site);
     let mut server = site.server();
     let ServerStep::Continue(answer) = server.handle(&message, NOW).unwrap() else { panic!("done too early") };
-    let shown = client.handle(&answer, NOW).unwrap().0;
+    let shown = client.handle(&answer, NOW).unwrap();
     assert_eq!(Buffer::parse(&shown).unwrap().get(CERTIFICATES), None);
     let text = format!("{client:?}");
     assert!(text.contains("not shown") && !text.contains("BEGIN"), "{text}");

@@ -96,7 +96,7 @@ fn check_lists(
     for file in &lists {
         let added = read(file).ok().map(|bytes| TrustAnchors::default().add_crl(&bytes));
         let Some(Ok(list)) = added else { continue };
-        match list.next_at().filter(|next_at| *next_at < subject.now) {
+        match list.next_at.filter(|next_at| *next_at < subject.now) {
             Some(next_at) => {
                 let found = format!("should have been replaced by {} UTC", text::utc(next_at.0));
                 findings.add(bad, CRL, file.display(), found, FETCH_CRL);

@@ -117,7 +117,7 @@ fn a_changed_token_file_is_reloaded() {
 }
 
 #[test]
-fn proxies_are_created_from_a_certificate_and_renewed_before_they_expire() {
+fn proxies_are_created_from_a_certificate_renewed_in_time_and_need_authorities() {
     let directory = tempfile::tempdir().unwrap();
     let (certificate_file, key_file) = (directory.path().join("robot.crt"), directory.path().join("robot.key"));
     let (pem, key) = certificate("robot", false);
@@ -137,10 +137,6 @@ fn proxies_are_created_from_a_certificate_and_renewed_before_they_expire() {
     credentials.refresh(began.plus(7 * 3600));
     let second = shown(&credentials, "o");
     assert!(hours_left(&second) > 17, "{}", hours_left(&second));
-}
-
-#[test]
-fn certificates_need_authorities_to_verify_servers() {
     let directory = tempfile::tempdir().unwrap();
     let rules = vec![rule("*", OriginProof::Proxy(Some(directory.path().join("proxy"))))];
     assert!(OriginCredentials::open(options(rules, directory.path()), now()).is_err());
