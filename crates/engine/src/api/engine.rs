@@ -103,8 +103,7 @@ impl Engine {
             // It ends aborted. A sync that it had begun continues in the pool, and the flush of its file waits for it.
             let _ = task.await;
         }
-        // After the tasks: none of them grants or sweeps a lease any more. Before the flush: a leased file counts as
-        // open.
+        // After the tasks: none of them grants or sweeps a lease any more. Before the flush: a leased file counts as open.
         self.inner.leases.clear();
         // The last sync needs the disk and the table, so it comes before both are let go.
         sync::flush(&self.inner.open_files, &self.inner.context.options.workers).await;

@@ -95,8 +95,7 @@ impl Engine {
                 // Taken before anything is requested: a check that another client began later than this answers this
                 // open too.
                 let began = forebay_net::clock::monotonic();
-                // Authorization comes before the rules: a client without access learns nothing of a file's size or
-                // state.
+                // Authorization comes before the rules: a client without access learns nothing of a file's size or state.
                 let grant = self.authorize(&target, Want::Read).await?;
                 target.caching = self.caching_decision(&target, request, caller).await?;
                 let redirect =
@@ -241,8 +240,7 @@ impl Engine {
         }
         match key {
             Some(key) => self.open_cached(target, &key, Asking::AsNeeded, began, grant).await,
-            // Not in the table: every open of such a file has its own connection state, and is closed with its
-            // handle.
+            // Not in the table: every open of such a file has its own connection state, and is closed with its handle.
             None => {
                 let file = load_unkept(self.context(), target, grant).await?;
                 file.attach();

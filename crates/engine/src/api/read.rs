@@ -92,8 +92,7 @@ impl Read {
                 if !self.is_again {
                     self.handle.account(outcome, segment.len());
                 }
-                // Advanced only after success: a caller that gives up waiting and calls again continues at the same
-                // byte.
+                // Advanced only after success: a caller that gives up waiting and calls again continues at the same byte.
                 self.rest = ByteRange::between(self.rest.start() + segment.len(), self.rest.end());
                 Ok(segment)
             }
@@ -194,8 +193,7 @@ impl Read {
     /// by then the block is as good as written by us, or missing.
     async fn next_checked(&mut self, file: &Arc<CachedFile>, range: ByteRange) {
         let check = covering(&file.claims.checks.lock(), range.start()).cloned();
-        // The check may have ended since the planning; then it is not in the table and the piece is planned again at
-        // once.
+        // The check may have ended since the planning; then it is not in the table and the piece is planned again at once.
         if let Some(check) = check {
             check.ended().await;
         }

@@ -33,8 +33,7 @@ pub struct Options {
     pub direct_mode: u32,
     /// How long such a file counts as open.
     pub direct_lease: Duration,
-    /// Whether files that other processes can read are kept while their times of last access show that they are in
-    /// use.
+    /// Whether files that other processes can read are kept while their times of last access show that they are in use.
     pub honours_access_times: bool,
     /// Whether complete files are opened to others as soon as they are on disk, for a manager to send clients there.
     pub publishes_complete: bool,

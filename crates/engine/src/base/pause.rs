@@ -75,8 +75,7 @@ impl Pause {
 
     /// A pause that lasts for another reason continues.
     fn note_full(&self) {
-        // Set only if no pause is on: a disk that fails for another reason must not be written when there is space
-        // again.
+        // Set only if no pause is on: a disk that fails for another reason must not be written when there is space again.
         self.is_for_room.store(!self.is_on() || self.is_for_room.load(Relaxed), Relaxed);
     }
 

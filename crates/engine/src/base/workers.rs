@@ -8,9 +8,8 @@ use tokio::task::{JoinError, JoinHandle};
 pub enum Workers {
     #[default]
     Pool,
-    /// On the thread of the runtime, after the delay that the function returns: with a runtime of one thread and a
-    /// paused clock
-    /// the same happens each time.
+    /// On the thread of the runtime, after the delay that the function returns: with a runtime of one thread and a paused
+    /// clock the same happens each time.
     Inline(Arc<dyn Fn() -> Duration + Send + Sync>),
 }
 

@@ -25,8 +25,7 @@ impl Catalog {
         .await;
     }
 
-    /// Commits the results of a walk over the disk since its slice was begun, and the notes. Continues as
-    /// [`Self::commit`].
+    /// Commits the results of a walk over the disk since its slice was begun, and the notes. Continues as [`Self::commit`].
     pub(super) async fn commit_slice(self: &Arc<Self>, mut walked: BTreeMap<CacheKey, Change>) {
         let catalog = Arc::clone(self);
         self.in_turn(async move {

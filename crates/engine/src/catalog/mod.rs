@@ -162,9 +162,8 @@ impl Catalog {
     }
 }
 
-/// Is notified of every entry in the index, and of every change, in the order of the changes. The methods run on a
-/// worker and must
-/// not wait.
+/// Is notified of every entry in the index, and of every change, in the order of the changes. The methods run on a worker
+/// and must not wait.
 pub(crate) trait IndexObserver: Send + Sync + 'static {
     /// Everything reported so far is void: every entry is reported again.
     fn begin(&self);
@@ -205,8 +204,7 @@ impl Catalog {
     /// Blocking.
     pub(crate) fn block_sums(&self, key: &CacheKey, generation: Generation, chunk: u64) -> Option<Vec<(usize, u32)>> {
         self.ask_here(|index| {
-            // Of another generation: the sums would be those of a file that had the name before. No sums is an
-            // answer.
+            // Of another generation: the sums would be those of a file that had the name before. No sums is an answer.
             let Some(record) = index.get(key)?.filter(|record| record.disk.generation == generation) else {
                 return Ok(Vec::new());
             };

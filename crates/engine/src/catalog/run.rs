@@ -48,8 +48,7 @@ impl Catalog {
                     place.discard()?;
                 }
                 let (index, found) = place.open()?;
-                // Until `end_use` the index counts as not closed: after a crash the last entries are looked for on
-                // disk.
+                // Until `end_use` the index counts as not closed: after a crash the last entries are looked for on disk.
                 index.begin_use()?;
                 Ok((index, found))
             })
@@ -128,8 +127,7 @@ impl Catalog {
     pub(crate) async fn close(self: &Arc<Self>) {
         self.commit().await;
         let index = {
-            // Taken out under the lock: a late note finds no index and waits in vain, but commits nothing to a closed
-            // one.
+            // Taken out under the lock: a late note finds no index and waits in vain, but commits nothing to a closed one.
             let mut state = self.state.lock();
             let index = state.index.take();
             state.fail(false);

@@ -207,9 +207,8 @@ impl CachedFile {
         *self.origin_file.lock() = Arc::default();
     }
 
-    /// Takes note of an error on the way to the client, and turns it into one that helps: a changed file is not
-    /// cached any longer,
-    /// and opening it again leads to its new content.
+    /// Takes note of an error on the way to the client, and turns it into one that helps: a changed file is not cached any
+    /// longer, and opening it again leads to its new content.
     pub(crate) fn note_failure(self: &Arc<Self>, error: Error) -> Error {
         // Only the origin's own report that the file changed: all other errors say nothing about the content.
         if !matches!(error, Error::Origin(OriginError::Changed { .. })) {
@@ -236,8 +235,7 @@ impl CachedFile {
         disk.zip(key).map(|(disk, key)| disk.local_path(key)).unwrap_or_default()
     }
 
-    /// The stored checksums of the blocks in chunk number `chunk`, by position; `None` without an index to ask.
-    /// Blocking.
+    /// The stored checksums of the blocks in chunk number `chunk`, by position; `None` without an index to ask. Blocking.
     pub(crate) fn stored_sums(&self, stored: &StoredEntry, chunk: u64) -> Option<Vec<(usize, u32)>> {
         let catalog = self.context.catalog.as_ref()?;
         let key = self.key()?;

@@ -242,8 +242,7 @@ async fn create_entry(
     }
     let creating = Arc::clone(context);
     let created = context.options.workers.run(move || {
-        // An entry that came in between would be another file: it is replaced if the caller has looked, left alone if
-        // not.
+        // An entry that came in between would be another file: it is replaced if the caller has looked, left alone if not.
         let entry = if has_looked {
             Some(disk.create_entry(&key, cinfo, Some(mark))?)
         } else {

@@ -1,7 +1,6 @@
 //! Comparing copies with their origins before they are served.
 //!
-//! The consequences of a result are decided by `forebay_cache::ValidityPolicy`. A check that fails changes nothing on
-//! disk.
+//! The consequences of a result are decided by `forebay_cache::ValidityPolicy`. A check that fails changes nothing on disk.
 
 use crate::{
     Error,

@@ -61,8 +61,7 @@ impl Links {
         if let Some(link) = links.get(server) {
             return Arc::clone(link);
         }
-        // Cleared rather than evicted one by one: links in use are held by their files, the others are measured
-        // again.
+        // Cleared rather than evicted one by one: links in use are held by their files, the others are measured again.
         if links.len() >= LINKS_MAX {
             links.clear();
         }

@@ -57,8 +57,7 @@ impl MemoryBudget {
         (free.saturating_sub(bytes) >= kept_free && free >= bytes).then(|| self.try_reserve(bytes)).flatten()
     }
 
-    /// Reserves memory for `bytes`, waiting in line until it is free. A request larger than the whole budget counts
-    /// as the
+    /// Reserves memory for `bytes`, waiting in line until it is free. A request larger than the whole budget counts as the
     /// whole budget: it is served alone. `None` only when the engine is gone.
     pub(crate) async fn reserve(&self, bytes: u64) -> Option<Reservation> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total_units);

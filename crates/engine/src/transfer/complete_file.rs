@@ -94,9 +94,8 @@ pub(crate) enum Completed {
     NotWanted,
 }
 
-/// Fetches what is missing of a file, front to back, as long as it `is_wanted`; reports to `progress` the bytes in
-/// the cache and the
-/// size of the file.
+/// Fetches what is missing of a file, front to back, as long as it `is_wanted`; reports to `progress` the bytes in the
+/// cache and the size of the file.
 ///
 /// # Errors
 /// When the origin fails, the file has changed, or what comes is not kept.

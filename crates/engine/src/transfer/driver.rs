@@ -14,8 +14,7 @@ use forebay_origin::{Chunk, Chunks, OriginFile};
 use forebay_types::ByteRange;
 use std::sync::Arc;
 
-/// Drives a fill to its end and releases its blocks in any case. It has a `permit` if no reader had requested its
-/// bytes.
+/// Drives a fill to its end and releases its blocks in any case. It has a `permit` if no reader had requested its bytes.
 pub(crate) async fn run(file: Arc<CachedFile>, fill: Arc<Fill>, reservation: Reservation, permit: Option<Permit>) {
     let broken_off = Err(Error::Internal { what: "a fill broke off" });
     let demand = permit.is_none().then(|| file.read_ahead.link().turns.demand());

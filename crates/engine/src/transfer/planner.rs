@@ -25,9 +25,8 @@ type Missing = (ByteRange, ByteRange);
 /// Bytes that may be fetched in excess of one request, to make its blocks whole, before they count as a burden.
 const SURPLUS_MAX: u64 = 128 << 10;
 
-/// How many times the wanted bytes of a fill its surplus must be to be a burden. Bytes that are fetched and not kept
-/// are fetched again by
-/// the next reader; below this, the rest of the blocks is cheaper.
+/// How many times the wanted bytes of a fill its surplus must be to be a burden. Bytes that are fetched and not kept are
+/// fetched again by the next reader; below this, the rest of the blocks is cheaper.
 const BURDEN_RATIO: u64 = 2;
 
 /// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.

@@ -300,8 +300,7 @@ pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec
     removed
 }
 
-/// Whether no client is known to read the file of an entry directly; from now on none is sent there either.
-/// Blocking.
+/// Whether no client is known to read the file of an entry directly; from now on none is sent there either. Blocking.
 pub(crate) fn is_left_by_others(context: &FileContext, key: &CacheKey) -> bool {
     let options = &context.options;
     if !options.honours_access_times {
