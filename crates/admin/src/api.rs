@@ -10,8 +10,7 @@ use crate::{
     operation::{API_PREFIX, Operation, OperationId},
     probes,
     problem::{Problem, ProblemKind},
-    resources,
-    server::Server,
+    resources::{self, Server},
 };
 use bytes::{Bytes, BytesMut};
 use forebay_engine::Engine;

@@ -1,7 +1,7 @@
 //! A call of the API: routing and parameters.
 
 use crate::{
-    operation::{OPERATIONS, Operation, ParameterPlace},
+    operation::{OPERATIONS, Operation},
     problem::{Problem, ProblemKind},
 };
 use bytes::Bytes;
@@ -76,11 +76,7 @@ impl Call {
             .into_owned();
         let mut values = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let is_known = operation
-                .parameters
-                .iter()
-                .any(|parameter| parameter.place == ParameterPlace::Query && parameter.name == name);
-            if !is_known {
+            if !operation.parameters.iter().any(|known| !known.is_in_path && known.name == name) {
                 return Err(Problem::invalid(format_args!("unknown parameter `{}`", name.escape_debug())));
             }
             if values.insert(name.clone().into_owned(), value.into_owned()).is_some() {

@@ -18,7 +18,6 @@ mod operation;
 mod probes;
 mod problem;
 mod resources;
-mod server;
 mod socket;
 mod token;
 

@@ -3,9 +3,11 @@
 use crate::{
     model::{
         Drain, EvictedFile, FileDetail, FileList, Job, JobList, Pin, PinRequest, PrefetchRequest, PurgeRequest, Scrub,
-        Status,
+        Status as ServerStatus,
     },
-    problem::ProblemKind,
+    problem::ProblemKind::{
+        self, Draining, MediaType, NoSuchJob, NotCached, NotSetUp, Open, Pinned, TooLong, TooManyJobs,
+    },
 };
 use schemars::{Schema, SchemaGenerator};
 
@@ -18,8 +20,8 @@ pub(crate) struct Operation {
     pub(crate) method: &'static str,
     /// Path. The part in braces is a variable: it is the last one and may contain slashes.
     pub(crate) path: &'static str,
-    pub(crate) summary: &'static str,
-    pub(crate) description: &'static str,
+    /// The summary, then the lines of the description.
+    pub(crate) doc: &'static [&'static str],
     pub(crate) parameters: &'static [Parameter],
     /// Schema of the request body, if it has one.
     pub(crate) body: Option<SchemaOf>,
@@ -27,7 +29,7 @@ pub(crate) struct Operation {
     pub(crate) status: u16,
     /// Schema of the result, if it has one.
     pub(crate) result: Option<SchemaOf>,
-    /// Problems besides [`PROBLEMS_OF_ALL`].
+    /// Problems besides [`PROBLEMS_OF_ALL`] and, with a body, [`PROBLEMS_OF_BODIES`].
     pub(crate) problems: &'static [ProblemKind],
 }
 
@@ -38,48 +40,12 @@ pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub(crate) name: &'static str,
-    pub(crate) place: ParameterPlace,
+    /// Whether it is the variable of the path; others are in the query.
+    pub(crate) is_in_path: bool,
     pub(crate) description: &'static str,
     pub(crate) schema: &'static str,
     pub(crate) example: &'static str,
     pub(crate) is_required: bool,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ParameterPlace {
-    Path,
-    Query,
-}
-
-impl ParameterPlace {
-    #[must_use]
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Path => "path",
-            Self::Query => "query",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum OperationId {
-    Document,
-    Status,
-    ListFiles,
-    GetFile,
-    EvictFile,
-    EvictFiles,
-    Pin,
-    Unpin,
-    Prefetch,
-    Purge,
-    ScrubState,
-    Scrub,
-    ListJobs,
-    GetJob,
-    CancelJob,
-    Drain,
-    Undrain,
 }
 
 impl OperationId {
@@ -100,9 +66,12 @@ pub(crate) const PROBLEMS_OF_ALL: [ProblemKind; 5] = [
     ProblemKind::Unavailable,
 ];
 
+/// Problems of operations with a request body.
+pub(crate) const PROBLEMS_OF_BODIES: [ProblemKind; 2] = [TooLong, MediaType];
+
 const JOB_ID: Parameter = Parameter {
     name: "id",
-    place: ParameterPlace::Path,
+    is_in_path: true,
     description: "The job's `id`.",
     schema: r#"{"type": "string", "minLength": 1, "maxLength": 64}"#,
     example: "1763766000-1",
@@ -111,7 +80,7 @@ const JOB_ID: Parameter = Parameter {
 
 const FILE_NAME: Parameter = Parameter {
     name: "name",
-    place: ParameterPlace::Path,
+    is_in_path: true,
     description: "The file's name without its first slash; slashes may be encoded as `%2F`.",
     schema: r#"{"type": "string", "minLength": 1, "maxLength": 4096}"#,
     example: "store/mc/file.root",
@@ -120,7 +89,7 @@ const FILE_NAME: Parameter = Parameter {
 
 const PATTERN: Parameter = Parameter {
     name: "pattern",
-    place: ParameterPlace::Query,
+    is_in_path: false,
     description: "Only files whose full name matches: `*` matches any characters within a component, `?` one of them, \
                   `**` for any characters.",
     schema: r#"{"type": "string", "maxLength": 4096}"#,
@@ -128,226 +97,123 @@ const PATTERN: Parameter = Parameter {
     is_required: false,
 };
 
+const PATTERN_REQUIRED: Parameter = Parameter { is_required: true, ..PATTERN };
+
+const AFTER: Parameter = Parameter {
+    name: "after",
+    description: "Only files after this name: `next` of the previous page.",
+    example: "/store/mc/file.root",
+    ..PATTERN
+};
+
+const LIMIT: Parameter = Parameter {
+    name: "limit",
+    description: "Most files of the page.",
+    schema: r#"{"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}"#,
+    example: "100",
+    ..PATTERN
+};
+
 const FORCE: Parameter = Parameter {
     name: "force",
-    place: ParameterPlace::Query,
     description: "Also remove open and pinned files. Clients that have a file open keep reading what was cached of it.",
     schema: r#"{"type": "boolean", "default": false}"#,
     example: "false",
-    is_required: false,
+    ..PATTERN
 };
 
-/// An operation without parameters, body and result.
-const PLAIN: Operation = Operation {
-    id: OperationId::Document,
-    method: "GET",
-    path: "",
-    summary: "",
-    description: "",
-    parameters: &[],
-    body: None,
-    status: 200,
-    result: None,
-    problems: &[],
-};
+/// Declares operations. The first line of the documentation is the summary; body and result are types with a schema.
+macro_rules! operations {
+    ($(
+        $(#[doc = $doc:literal])+
+        $id:ident: $method:ident $path:literal ($($parameter:ident),*) $({ $body:ident })? => $status:literal $($result:ident)?
+            $(, or $($problem:ident)+)?;
+    )+) => {
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub(crate) enum OperationId {
+            $($id,)+
+        }
 
-pub(crate) const OPERATIONS: &[Operation] = &[
-    Operation {
-        id: OperationId::Document,
-        path: "/api/v1/openapi.json",
-        summary: "This document",
-        result: Some(any_object),
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::Status,
-        path: "/api/v1/status",
-        summary: "Status of the server",
-        description: "State, traffic, memory, disks and content of the cache.",
-        result: Some(SchemaGenerator::subschema_for::<Status>),
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::ListFiles,
-        path: "/api/v1/files",
-        summary: "Files of the cache",
-        description: "In the order of their names, page by page. While the index is being rebuilt, files not yet indexed \
-                      are missing.",
-        parameters: &[
-            PATTERN,
-            Parameter {
-                name: "after",
-                place: ParameterPlace::Query,
-                description: "Only files after this name: `next` of the previous page.",
-                schema: r#"{"type": "string", "maxLength": 4096}"#,
-                example: "/store/mc/file.root",
-                is_required: false,
-            },
-            Parameter {
-                name: "limit",
-                place: ParameterPlace::Query,
-                description: "Most files of the page.",
-                schema: r#"{"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}"#,
-                example: "100",
-                is_required: false,
-            },
-        ],
-        result: Some(SchemaGenerator::subschema_for::<FileList>),
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::GetFile,
-        path: "/api/v1/files/{name}",
-        summary: "A file of the cache, with its blocks and accesses",
-        parameters: &[FILE_NAME],
-        result: Some(SchemaGenerator::subschema_for::<FileDetail>),
-        problems: &[ProblemKind::NotCached],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::EvictFile,
-        method: "DELETE",
-        path: "/api/v1/files/{name}",
-        summary: "Remove a file from the cache",
-        parameters: &[FILE_NAME, FORCE],
-        result: Some(SchemaGenerator::subschema_for::<EvictedFile>),
-        problems: &[ProblemKind::NotCached, ProblemKind::Open, ProblemKind::Pinned],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::EvictFiles,
-        method: "DELETE",
-        path: "/api/v1/files",
-        summary: "Remove the files that match a pattern",
-        description: "Starts a job. Open and pinned files are listed as failures.",
-        parameters: &[Parameter { is_required: true, ..PATTERN }, FORCE],
-        status: 202,
-        result: Some(SchemaGenerator::subschema_for::<Job>),
-        problems: &[ProblemKind::TooManyJobs],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::Pin,
-        method: "PUT",
-        path: "/api/v1/pins/{name}",
-        summary: "Protect a file from purges for a time",
-        description: "Replaces an existing pin of the file.",
-        parameters: &[FILE_NAME],
-        body: Some(SchemaGenerator::subschema_for::<PinRequest>),
-        result: Some(SchemaGenerator::subschema_for::<Pin>),
-        problems: &[ProblemKind::NotCached, ProblemKind::TooLong, ProblemKind::MediaType],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::Unpin,
-        method: "DELETE",
-        path: "/api/v1/pins/{name}",
-        summary: "Remove the pin of a file",
-        parameters: &[FILE_NAME],
-        status: 204,
-        problems: &[ProblemKind::NotCached],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::Purge,
-        method: "POST",
-        path: "/api/v1/purge",
-        summary: "Free disk space by removing the least valuable files",
-        description: "Starts a job that works like an automatic purge: open and pinned files stay, and so do files guaranteed by a quota.",
-        body: Some(SchemaGenerator::subschema_for::<PurgeRequest>),
-        status: 202,
-        result: Some(SchemaGenerator::subschema_for::<Job>),
-        problems: &[ProblemKind::TooLong, ProblemKind::MediaType, ProblemKind::NotSetUp, ProblemKind::TooManyJobs],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::ScrubState,
-        path: "/api/v1/scrub",
-        summary: "State of the scrub",
-        result: Some(SchemaGenerator::subschema_for::<Scrub>),
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::Scrub,
-        method: "POST",
-        path: "/api/v1/scrub",
-        summary: "Read and verify all cached data on disk",
-        description: "Starts a scrub in the background, unless one is running. Damaged blocks are fetched again when requested.",
-        status: 202,
-        result: Some(SchemaGenerator::subschema_for::<Scrub>),
-        problems: &[ProblemKind::NotSetUp],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::Prefetch,
-        method: "POST",
-        path: "/api/v1/prefetch",
-        summary: "Fetch files into the cache",
-        description: "Starts a job that fetches the missing parts of each file. Complete files cost nothing, so an interrupted list \
-                      can simply be sent again.",
-        body: Some(SchemaGenerator::subschema_for::<PrefetchRequest>),
-        status: 202,
-        result: Some(SchemaGenerator::subschema_for::<Job>),
-        problems: &[
-            ProblemKind::TooLong,
-            ProblemKind::MediaType,
-            ProblemKind::NotSetUp,
-            ProblemKind::Draining,
-            ProblemKind::TooManyJobs,
-        ],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::ListJobs,
-        path: "/api/v1/jobs",
-        summary: "List of jobs",
-        description: "Newest first. Ended jobs are listed until there are too many of them or the server stops.",
-        result: Some(SchemaGenerator::subschema_for::<JobList>),
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::GetJob,
-        path: "/api/v1/jobs/{id}",
-        summary: "Progress of a job",
-        parameters: &[JOB_ID],
-        result: Some(SchemaGenerator::subschema_for::<Job>),
-        problems: &[ProblemKind::NoSuchJob],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::CancelJob,
-        method: "DELETE",
-        path: "/api/v1/jobs/{id}",
-        summary: "Cancel a job, or remove an ended one from the list",
-        description: "Work already done is kept.",
-        parameters: &[JOB_ID],
-        status: 204,
-        problems: &[ProblemKind::NoSuchJob],
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::Drain,
-        method: "POST",
-        path: "/api/v1/drain",
-        summary: "Stop accepting new work",
-        description: "`/readyz` fails, new connections are closed, and opens are refused such that clients of a redirector use \
-                      another server. Open files are served until they are closed. Lasts until undone or until the server \
-                      stops.",
-        result: Some(SchemaGenerator::subschema_for::<Drain>),
-        ..PLAIN
-    },
-    Operation {
-        id: OperationId::Undrain,
-        method: "DELETE",
-        path: "/api/v1/drain",
-        summary: "Accept new work again",
-        result: Some(SchemaGenerator::subschema_for::<Drain>),
-        ..PLAIN
-    },
-];
+        pub(crate) const OPERATIONS: &[Operation] = &[$(Operation {
+            id: OperationId::$id,
+            method: stringify!($method),
+            path: $path,
+            doc: &[$($doc),+],
+            parameters: &[$($parameter),*],
+            body: operations!(schema $($body)?),
+            status: $status,
+            result: operations!(schema $($result)?),
+            problems: &[$($($problem),+)?],
+        }),+];
+    };
+    (schema) => { None };
+    (schema OpenApi) => { Some(|_| schemars::json_schema!({ "type": "object" })) };
+    (schema $type:ident) => { Some(SchemaGenerator::subschema_for::<$type>) };
+}
 
-fn any_object(_: &mut SchemaGenerator) -> Schema {
-    schemars::json_schema!({ "type": "object" })
+operations! {
+    /// This document
+    Document: GET "/api/v1/openapi.json" () => 200 OpenApi;
+
+    /// Status of the server
+    /// State, traffic, memory, disks and content of the cache.
+    Status: GET "/api/v1/status" () => 200 ServerStatus;
+
+    /// Files of the cache
+    /// In the order of their names, page by page. While the index is being rebuilt, files not yet indexed are missing.
+    ListFiles: GET "/api/v1/files" (PATTERN, AFTER, LIMIT) => 200 FileList;
+
+    /// A file of the cache, with its blocks and accesses
+    GetFile: GET "/api/v1/files/{name}" (FILE_NAME) => 200 FileDetail, or NotCached;
+
+    /// Remove a file from the cache
+    EvictFile: DELETE "/api/v1/files/{name}" (FILE_NAME, FORCE) => 200 EvictedFile, or NotCached Open Pinned;
+
+    /// Remove the files that match a pattern
+    /// Starts a job. Open and pinned files are listed as failures.
+    EvictFiles: DELETE "/api/v1/files" (PATTERN_REQUIRED, FORCE) => 202 Job, or TooManyJobs;
+
+    /// Protect a file from purges for a time
+    /// Replaces an existing pin of the file.
+    Pin: PUT "/api/v1/pins/{name}" (FILE_NAME) { PinRequest } => 200 Pin, or NotCached;
+
+    /// Remove the pin of a file
+    Unpin: DELETE "/api/v1/pins/{name}" (FILE_NAME) => 204, or NotCached;
+
+    /// Free disk space by removing the least valuable files
+    /// Starts a job that works like an automatic purge: open and pinned files stay, and so do files guaranteed by a quota.
+    Purge: POST "/api/v1/purge" () { PurgeRequest } => 202 Job, or NotSetUp TooManyJobs;
+
+    /// State of the scrub
+    ScrubState: GET "/api/v1/scrub" () => 200 Scrub;
+
+    /// Read and verify all cached data on disk
+    /// Starts a scrub in the background, unless one is running. Damaged blocks are fetched again when requested.
+    Scrub: POST "/api/v1/scrub" () => 202 Scrub, or NotSetUp;
+
+    /// Fetch files into the cache
+    /// Starts a job that fetches the missing parts of each file. Complete files cost nothing, so an interrupted list can simply be
+    /// sent again.
+    Prefetch: POST "/api/v1/prefetch" () { PrefetchRequest } => 202 Job, or NotSetUp Draining TooManyJobs;
+
+    /// List of jobs
+    /// Newest first. Ended jobs are listed until there are too many of them or the server stops.
+    ListJobs: GET "/api/v1/jobs" () => 200 JobList;
+
+    /// Progress of a job
+    GetJob: GET "/api/v1/jobs/{id}" (JOB_ID) => 200 Job, or NoSuchJob;
+
+    /// Cancel a job, or remove an ended one from the list
+    /// Work already done is kept.
+    CancelJob: DELETE "/api/v1/jobs/{id}" (JOB_ID) => 204, or NoSuchJob;
+
+    /// Stop accepting new work
+    /// `/readyz` fails, new connections are closed, and opens are refused such that clients of a redirector use another server. Open
+    /// files are served until they are closed. Lasts until undone or until the server stops.
+    Drain: POST "/api/v1/drain" () => 200 Drain;
+
+    /// Accept new work again
+    Undrain: DELETE "/api/v1/drain" () => 200 Drain;
 }
 
 #[cfg(test)]
@@ -356,20 +222,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn operations_are_unique_and_have_a_summary() {
+    fn operations_are_unique_and_their_paths_declare_their_variable() {
         let names: BTreeSet<_> = OPERATIONS.iter().map(|operation| operation.id.name()).collect();
         let places: BTreeSet<_> = OPERATIONS.iter().map(|operation| (operation.method, operation.path)).collect();
         assert_eq!((names.len(), places.len()), (OPERATIONS.len(), OPERATIONS.len()));
-        for operation in OPERATIONS {
-            assert!(operation.path.starts_with(API_PREFIX), "{}", operation.path);
-            assert!(!operation.summary.is_empty(), "{}", operation.path);
-        }
-    }
-
-    #[test]
-    fn the_variable_of_a_path_is_declared_and_comes_last() {
-        for Operation { path, parameters, .. } in OPERATIONS {
-            let declared = parameters.iter().find(|parameter| parameter.place == ParameterPlace::Path);
+        for Operation { path, doc, parameters, .. } in OPERATIONS {
+            assert!(path.starts_with(API_PREFIX) && !doc[0].trim().is_empty(), "{path}");
+            let declared = parameters.iter().find(|parameter| parameter.is_in_path);
             let written = path.split_once('{').map(|(_, name)| name);
             assert_eq!(written, declared.map(|parameter| format!("{}}}", parameter.name)).as_deref(), "{path}");
         }

@@ -1,6 +1,6 @@
 //! Jobs: operations that take longer than a request.
 
-use super::names;
+use forebay_types::named_enum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,31 +58,32 @@ pub struct JobFailure {
     pub is_retryable: bool,
 }
 
-/// Kind of a job.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobKind {
-    /// Fetch files.
-    Prefetch,
-    /// Remove files that match a pattern.
-    Evict,
-    /// Free disk space by removing the least valuable files.
-    Purge,
+named_enum! {
+    /// Kind of a job.
+    #[derive(Deserialize, JsonSchema, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum JobKind {
+        /// Fetch files.
+        Prefetch = "prefetch",
+        /// Remove files that match a pattern.
+        Evict = "evict",
+        /// Free disk space by removing the least valuable files.
+        Purge = "purge",
+    }
 }
 
-/// State of a job.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum JobState {
-    /// Running.
-    Running,
-    /// Every file was processed; some may have failed.
-    Done,
-    /// The job failed as a whole.
-    Failed,
-    /// The job was cancelled.
-    Cancelled,
+named_enum! {
+    /// State of a job.
+    #[derive(Deserialize, JsonSchema, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum JobState {
+        /// Running.
+        Running = "running",
+        /// Every file was processed; some may have failed.
+        Done = "done",
+        /// The job failed as a whole.
+        Failed = "failed",
+        /// The job was cancelled.
+        Cancelled = "cancelled",
+    }
 }
-
-names!(JobKind { Prefetch = "prefetch", Evict = "evict", Purge = "purge" });
-names!(JobState { Running = "running", Done = "done", Failed = "failed", Cancelled = "cancelled" });

@@ -3,7 +3,6 @@
 mod file;
 mod job;
 mod maintenance;
-mod problem;
 mod status;
 
 pub use file::{
@@ -13,21 +12,23 @@ pub use file::{
 pub use forebay_engine::ScrubState as Scrub;
 pub use job::{FileCounts, Job, JobFailure, JobKind, JobList, JobState};
 pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest, PurgeRequest};
-pub use problem::ProblemDocument;
 pub use status::{
     ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
 };
 
-/// Adds `as_str`: the name of each variant, as in JSON.
-macro_rules! names {
-    ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
-        impl $type {
-            /// The name in JSON and logs.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name,)+ }
-            }
-        }
-    };
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A problem document (RFC 9457).
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(rename = "Problem")]
+pub struct ProblemDocument {
+    /// Kind of the problem: `urn:forebay:problem:` and a name.
+    pub r#type: String,
+    /// Short description of the kind.
+    pub title: String,
+    /// HTTP status code.
+    pub status: u16,
+    /// Description of this occurrence.
+    pub detail: String,
 }
-pub(crate) use names;

@@ -1,6 +1,7 @@
 //! The status of the server.
 
-use super::{Scrub, names};
+use super::Scrub;
+use forebay_types::named_enum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -43,18 +44,20 @@ pub struct Status {
     pub jobs_running: u64,
 }
 
-/// Whether a server accepts work.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Not accepting work yet.
-    Starting,
-    /// Accepting work.
-    Ready,
-    /// Accepting no new work until draining is undone.
-    Draining,
-    /// Shutting down.
-    Stopping,
+named_enum! {
+    /// Whether a server accepts work.
+    #[derive(Deserialize, JsonSchema, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum State {
+        /// Not accepting work yet.
+        Starting = "starting",
+        /// Accepting work.
+        Ready = "ready",
+        /// Accepting no new work until draining is undone.
+        Draining = "draining",
+        /// Shutting down.
+        Stopping = "stopping",
+    }
 }
 
 /// Role of a server.
@@ -164,21 +167,21 @@ pub struct Index {
     pub bytes: Option<u64>,
 }
 
-/// State of the index.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IndexState {
-    /// Nothing is cached, or the index failed and will be reopened.
-    Off,
-    /// Being read.
-    Loading,
-    /// In use while it is being rebuilt from the disks.
-    Rebuilding,
-    /// In use, with every file.
-    Ready,
+named_enum! {
+    /// State of the index.
+    #[derive(Deserialize, JsonSchema, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum IndexState {
+        /// Nothing is cached, or the index failed and will be reopened.
+        Off = "off",
+        /// Being read.
+        Loading = "loading",
+        /// In use while it is being rebuilt from the disks.
+        Rebuilding = "rebuilding",
+        /// In use, with every file.
+        Ready = "ready",
+    }
 }
-
-names!(IndexState { Off = "off", Loading = "loading", Rebuilding = "rebuilding", Ready = "ready" });
 
 /// Bytes sent to clients.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -209,14 +212,4 @@ pub struct Space {
     pub total_bytes: u64,
     /// Free.
     pub free_bytes: u64,
-}
-
-names!(State { Starting = "starting", Ready = "ready", Draining = "draining", Stopping = "stopping" });
-
-impl State {
-    /// The state of this name, as given by [`forebay_telemetry::Readiness`].
-    pub(crate) fn named(name: &str) -> Self {
-        let states = [Self::Starting, Self::Ready, Self::Draining];
-        states.into_iter().find(|state| state.as_str() == name).unwrap_or(Self::Stopping)
-    }
 }

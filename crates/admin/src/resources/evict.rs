@@ -1,7 +1,9 @@
 //! Evicting files from the cache.
 
 use super::{
+    Server,
     files::{key_of, not_cached, pattern_of},
+    run_all,
     scan::Scan,
 };
 use crate::{
@@ -9,12 +11,10 @@ use crate::{
     job::Progress,
     model::{EvictedFile, Job, JobKind},
     problem::{Problem, ProblemKind},
-    server::Server,
 };
 use forebay_cache::CacheKey;
-use forebay_engine::{Engine, Evicted};
+use forebay_engine::{Engine, EntryInfo, Evicted};
 use std::sync::Arc;
-use tokio::task::JoinSet;
 
 /// Files that one job evicts concurrently.
 const FILES_AT_ONCE: usize = 8;
@@ -39,23 +39,15 @@ pub(crate) fn matching(server: &Server, call: &Call) -> Result<Job, Problem> {
     let mut scan = Scan::new(Some(pattern), None);
     let job = server.jobs.start(JobKind::Evict, None, |progress| async move {
         while let Some(page) = scan.next_page(&engine).await.map_err(|error| error.to_string())? {
-            evict_all(&engine, page.into_iter().map(|entry| entry.key), is_forced, &progress).await;
+            let evict = |entry: EntryInfo| {
+                let (engine, progress) = (engine.clone(), Arc::clone(&progress));
+                async move { evict_and_record(&engine, &entry.key, is_forced, &progress).await }
+            };
+            run_all(FILES_AT_ONCE, page.into_iter().map(evict)).await;
         }
         Ok(())
     })?;
     Ok(job.snapshot())
-}
-
-async fn evict_all(engine: &Engine, keys: impl Iterator<Item = CacheKey>, is_forced: bool, progress: &Arc<Progress>) {
-    let mut under_way = JoinSet::new();
-    for key in keys {
-        if under_way.len() >= FILES_AT_ONCE {
-            let _ended = under_way.join_next().await;
-        }
-        let (engine, progress) = (engine.clone(), Arc::clone(progress));
-        under_way.spawn(async move { evict_and_record(&engine, &key, is_forced, &progress).await });
-    }
-    while under_way.join_next().await.is_some() {}
 }
 
 async fn evict_and_record(engine: &Engine, key: &CacheKey, is_forced: bool, progress: &Progress) {

@@ -1,6 +1,6 @@
 //! Files of the cache.
 
-use super::scan::Scan;
+use super::{Server, scan::Scan};
 use crate::{
     call::Call,
     entry_name::{EntryName, EntryNameError},
@@ -9,7 +9,6 @@ use crate::{
         FileRecord, PIN_SECONDS_MAX, Pin, PinRequest,
     },
     problem::{Problem, ProblemKind},
-    server::Server,
 };
 use forebay_cache::{CacheKey, Cinfo, PathPattern};
 use forebay_engine::EntryInfo;

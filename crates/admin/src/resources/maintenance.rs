@@ -1,10 +1,10 @@
 //! Draining, purging and scrubbing.
 
+use super::Server;
 use crate::{
     call::Call,
     model::{Drain, Job, JobKind, PurgeRequest, Scrub},
     problem::Problem,
-    server::Server,
 };
 
 pub(crate) fn drain(server: &Server) -> Drain {

@@ -6,3 +6,53 @@ pub(crate) mod maintenance;
 pub(crate) mod prefetch;
 mod scan;
 pub(crate) mod status;
+
+use crate::{
+    jobs::Jobs,
+    problem::{Problem, ProblemKind},
+};
+use forebay_engine::Engine;
+use forebay_front::Backend;
+use forebay_telemetry::Readiness;
+use tokio::task::JoinSet;
+
+/// The server under administration.
+pub(crate) struct Server {
+    pub(crate) backend: Backend,
+    pub(crate) readiness: Readiness,
+    pub(crate) jobs: Jobs,
+    /// When the server was started, in seconds of the Unix epoch.
+    pub(crate) started: i64,
+}
+
+impl Server {
+    /// The engine; a manager has none, and refuses operations on files.
+    fn engine(&self) -> Result<&Engine, Problem> {
+        match &self.backend {
+            Backend::Cache(engine) => Ok(engine),
+            Backend::Manager(_) => Err(no_cache()),
+        }
+    }
+
+    /// The engine, if it caches files.
+    fn cache(&self) -> Result<&Engine, Problem> {
+        self.engine().and_then(|engine| if engine.is_cache() { Ok(engine) } else { Err(no_cache()) })
+    }
+}
+
+fn no_cache() -> Problem {
+    let text = "this server caches no files: it only exports directories, or it is a manager; ask its filler";
+    Problem::new(ProblemKind::NotSetUp, text)
+}
+
+/// Runs `tasks`, at most `count` of them at a time. Dropping the future aborts them.
+async fn run_all<F: Future<Output = ()> + Send + 'static>(count: usize, tasks: impl Iterator<Item = F>) {
+    let mut under_way = JoinSet::new();
+    for task in tasks {
+        if under_way.len() >= count {
+            let _ended = under_way.join_next().await;
+        }
+        under_way.spawn(task);
+    }
+    while under_way.join_next().await.is_some() {}
+}

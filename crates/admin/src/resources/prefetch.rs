@@ -1,19 +1,18 @@
 //! Prefetching.
 
+use super::{Server, run_all};
 use crate::{
     call::Call,
     entry_name::EntryName,
     job::Progress,
     model::{Job, JobKind, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest},
     problem::{Problem, ProblemKind},
-    server::Server,
 };
 use forebay_engine::{Caller, Engine, Error, OpenRequest};
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
-use tokio::task::JoinSet;
 
 /// Files that one job fetches concurrently: enough to keep a link busy while some of them are being opened.
 const FILES_AT_ONCE: usize = 4;
@@ -34,23 +33,14 @@ pub(crate) fn start(server: &Server, call: &Call) -> Result<Job, Problem> {
     }
     let total = names.len() as u64;
     let job = server.jobs.start(JobKind::Prefetch, Some(total), |progress| async move {
-        fetch_all(&engine, names, &progress).await;
+        let fetch = |name: String| {
+            let (engine, progress) = (engine.clone(), Arc::clone(&progress));
+            async move { fetch_and_record(&engine, &name, &progress).await }
+        };
+        run_all(FILES_AT_ONCE, names.into_iter().map(fetch)).await;
         Ok(())
     })?;
     Ok(job.snapshot())
-}
-
-/// Fetches files, a few at a time. Dropping the future cancels the transfers.
-async fn fetch_all(engine: &Engine, names: Vec<String>, progress: &Arc<Progress>) {
-    let mut under_way = JoinSet::new();
-    for name in names {
-        if under_way.len() >= FILES_AT_ONCE {
-            let _ended = under_way.join_next().await;
-        }
-        let (engine, progress) = (engine.clone(), Arc::clone(progress));
-        under_way.spawn(async move { fetch_and_record(&engine, &name, &progress).await });
-    }
-    while under_way.join_next().await.is_some() {}
 }
 
 async fn fetch_and_record(engine: &Engine, name: &str, progress: &Progress) {
@@ -67,9 +57,9 @@ async fn fetch_and_record(engine: &Engine, name: &str, progress: &Progress) {
 async fn fetch(engine: &Engine, request: &OpenRequest, progress: &Progress) -> Result<(), Error> {
     // Bytes cached before count as known and as done.
     let (done_before, known_before) = (AtomicU64::new(0), AtomicU64::new(0));
-    let tell = |done: u64, size: u64| {
+    let report = |done: u64, size: u64| {
         progress.add_bytes(done.saturating_sub(done_before.fetch_max(done, Relaxed)));
         progress.add_known_bytes(size.saturating_sub(known_before.fetch_max(size, Relaxed)));
     };
-    engine.complete(request, &Caller::operator("prefetch"), &tell).await
+    engine.complete(request, &Caller::operator("prefetch"), &report).await
 }

@@ -1,11 +1,8 @@
 //! The status of the server.
 
-use crate::{
-    model::{
-        ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage,
-        Volume,
-    },
-    server::Server,
+use super::Server;
+use crate::model::{
+    ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
 };
 use forebay_engine::{Engine, IndexState as EngineIndex};
 use forebay_front::Backend;
@@ -36,7 +33,7 @@ pub(crate) async fn get(server: &Server) -> Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: server.started,
         uptime_seconds: forebay_net::clock::now_unix().saturating_sub(server.started).try_into().unwrap_or_default(),
-        state: State::named(server.readiness.as_str()),
+        state: State::from_name(server.readiness.as_str()).unwrap_or(State::Stopping),
         role,
         filler,
         connections: metrics.connections(),
