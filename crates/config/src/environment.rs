@@ -22,14 +22,13 @@ impl Settings {
     /// All problems, with line and column.
     pub fn check_environment(&self) -> Result<(), ConfigError> {
         let mut problems = problems_at_start(self);
-        let mut check_disks = |check: fn(&DiskConfig) -> Result<(), String>| {
-            let bad = self.config.disks.iter().filter_map(|disk| Some((disk, check(disk).err()?)));
-            problems.extend(bad.map(|(disk, text)| self.problem_at(&disk.setting, text)));
-        };
-        if self.config.server.role == Role::Manager {
-            check_disks(|disk| check_shared(&disk.path));
-        } else if self.config.disks.len() > 1 {
-            check_disks(check_disk);
+        for disk in &self.config.disks {
+            let checked = match self.config.server.role {
+                Role::Manager => check_shared(&disk.path),
+                Role::Cache | Role::Filler if self.config.disks.len() > 1 => check_disk(disk),
+                Role::Cache | Role::Filler => Ok(()),
+            };
+            problems.extend(checked.err().map(|text| self.problem_at(&disk.setting, text)));
         }
         if problems.is_empty() { Ok(()) } else { Err(ConfigError { problems }) }
     }

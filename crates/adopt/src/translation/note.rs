@@ -1,37 +1,25 @@
 //! The fate of each directive.
 
 use crate::reader::{Directive, Place};
+use forebay_types::named_enum;
 
-/// The fate of a directive.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Fate {
-    /// A setting has the same effect.
-    Honoured,
-    /// No effect is lost without it.
-    NotNeeded,
-    /// It cannot be honoured, with a visible effect.
-    NotHonoured,
-    /// It restricts access or protects data, and is not translated.
-    Unprotected,
-    /// It is not known; xrootd may ignore it as well.
-    Unknown,
+named_enum! {
+    /// The fate of a directive.
+    pub enum Fate {
+        /// A setting has the same effect.
+        Honoured = "honoured",
+        /// No effect is lost without it.
+        NotNeeded = "not needed",
+        /// It cannot be honoured, with a visible effect.
+        NotHonoured = "not honoured",
+        /// It restricts access or protects data, and is not translated.
+        Unprotected = "unprotected",
+        /// It is not known; xrootd may ignore it as well.
+        Unknown = "unknown",
+    }
 }
 
 impl Fate {
-    pub const ALL: [Self; 5] = [Self::Honoured, Self::NotNeeded, Self::NotHonoured, Self::Unprotected, Self::Unknown];
-
-    /// The name in tables and comments.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Honoured => "honoured",
-            Self::NotNeeded => "not needed",
-            Self::NotHonoured => "not honoured",
-            Self::Unprotected => "unprotected",
-            Self::Unknown => "unknown",
-        }
-    }
-
     /// Whether an administrator should check it before the configuration is used.
     #[must_use]
     pub const fn wants_attention(self) -> bool {

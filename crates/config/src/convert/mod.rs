@@ -2,13 +2,11 @@
 
 mod checker;
 mod credentials;
-mod direct;
 mod disks;
 mod exports;
 mod issuers;
 mod purge;
 mod roles;
-mod rules;
 mod security;
 mod tls;
 
@@ -45,10 +43,10 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     purge::read_purge(raw, &mut config.engine.purge.rules, &mut checker);
     config.exports = exports::read_exports(&raw.export, &mut checker);
     read_forwarding(raw, &mut config, &mut checker);
-    config.decisions.rules = rules::read_rules(&raw.rule, config.engine.read_ahead.settings, &mut checker);
+    config.decisions.rules = exports::read_rules(&raw.rule, config.engine.read_ahead.settings, &mut checker);
     config.trace = read_trace(&raw.trace);
     roles::settle_role(raw, &mut config, &mut checker);
-    direct::settle_permissions(raw, &mut config, &mut checker);
+    roles::settle_permissions(raw, &mut config, &mut checker);
     check_whole(raw, &config, &mut checker);
     let problems = checker.into_problems();
     if problems.is_empty() { Ok(config) } else { Err(ConfigError { problems }) }

@@ -9,6 +9,7 @@ use forebay_net::CrlPolicy;
 use forebay_proto::TlsPolicy;
 use forebay_telemetry::LogFormat;
 use forebay_trust::VomsUse;
+use forebay_types::named_enum;
 
 /// A form that is one of a few words.
 pub(crate) trait Choice {
@@ -57,29 +58,15 @@ pub(crate) struct Probe;
 /// Whether clients read complete files from the file system themselves.
 pub(crate) struct Visibility;
 
-/// The proof of identity that this cache shows to an origin.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum CredentialMethod {
-    None,
-    Proxy,
-    Certificate,
-    Token,
-    Secret,
-    Client,
-}
-
-impl CredentialMethod {
-    const ALL: [Self; 6] = [Self::Proxy, Self::Certificate, Self::Token, Self::Secret, Self::Client, Self::None];
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Proxy => "proxy",
-            Self::Certificate => "certificate",
-            Self::Token => "token",
-            Self::Secret => "secret",
-            Self::Client => "client",
-        }
+named_enum! {
+    /// The proof of identity that this cache shows to an origin.
+    pub enum CredentialMethod {
+        Proxy = "proxy",
+        Certificate = "certificate",
+        Token = "token",
+        Secret = "secret",
+        Client = "client",
+        None = "none",
     }
 }
 
