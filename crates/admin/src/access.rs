@@ -1,6 +1,6 @@
 //! Who may use the administration API.
 
-use crate::token::{TokenError, TokenFile};
+use crate::token::TokenFile;
 use std::{fmt, hint::black_box, net::SocketAddr, sync::Arc};
 
 /// Access rules of the API.
@@ -37,7 +37,7 @@ pub(crate) enum Denial {
     #[error("wrong token: it differs from the current content of admin.token_file")]
     WrongToken,
     #[error("cannot authorize any caller: {0}")]
-    TokenFile(TokenError),
+    TokenFile(String),
     #[error(
         "user {uid} is not allowed on this socket: only root and the server's own user are; to allow more, set admin.socket_group"
     )]

@@ -1,7 +1,7 @@
 //! Names of cached files as administrators write them.
 
-use forebay_cache::{CacheKey, ForwardedPath, ForwardingError, KeyRefusal};
-use forebay_types::{LfnError, RequestPath};
+use forebay_cache::{CacheKey, ForwardedPath, ForwardingError};
+use forebay_types::RequestPath;
 
 /// A file of the cache, named by the path or the full URL that clients request.
 ///
@@ -13,19 +13,6 @@ pub struct EntryName {
     pub key: CacheKey,
 }
 
-/// Why a text cannot name a file of a cache.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum EntryNameError {
-    #[error("{0}")]
-    Path(LfnError),
-    #[error("invalid origin in the path: the form is /root://HOST:PORT//path")]
-    Origin,
-    #[error("{scheme}:// origins are not supported")]
-    Scheme { scheme: &'static str },
-    #[error("{0}: no such file can be cached")]
-    Key(KeyRefusal),
-}
-
 /// URL schemes of requests to a cache.
 const URL_SCHEMES: [&str; 2] = ["root://", "xroot://"];
 
@@ -33,17 +20,20 @@ impl EntryName {
     /// Reads a path or a URL.
     ///
     /// # Errors
-    /// See [`EntryNameError`].
-    pub fn parse(text: &str) -> Result<Self, EntryNameError> {
-        let path = RequestPath::parse(path_of(text).as_bytes()).map_err(EntryNameError::Path)?;
+    /// Why the text cannot name a file of a cache.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let path = RequestPath::parse(path_of(text).as_bytes()).map_err(|error| error.to_string())?;
         let key = match ForwardedPath::parse(path.lfn.as_str()) {
             Ok(Some(forwarded)) => CacheKey::forwarded(&forwarded.origin, &forwarded.lfn),
             Ok(None) => CacheKey::fixed(&path.lfn),
-            Err(ForwardingError::Scheme { scheme }) => return Err(EntryNameError::Scheme { scheme }),
-            Err(ForwardingError::Origin(_)) => return Err(EntryNameError::Origin),
-            Err(ForwardingError::Lfn(error)) => return Err(EntryNameError::Path(error)),
+            Err(ForwardingError::Scheme { scheme }) => return Err(format!("{scheme}:// origins are not supported")),
+            Err(ForwardingError::Origin(_)) => {
+                return Err("invalid origin in the path: the form is /root://HOST:PORT//path".to_owned());
+            }
+            Err(ForwardingError::Lfn(error)) => return Err(error.to_string()),
         };
-        Ok(Self { path, key: key.map_err(EntryNameError::Key)? })
+        let key = key.map_err(|refusal| format!("{refusal}: no such file can be cached"))?;
+        Ok(Self { path, key })
     }
 }
 
@@ -56,6 +46,8 @@ fn path_of(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_cache::KeyRefusal;
+    use forebay_types::LfnError;
 
     #[test]
     fn paths_and_urls_lead_to_one_key() {
@@ -84,16 +76,17 @@ mod tests {
 
     #[test]
     fn names_that_cannot_be_cached_are_refused() {
+        let no_key = |refusal: KeyRefusal| format!("{refusal}: no such file can be cached");
         for (text, error) in [
-            ("store/a", EntryNameError::Path(LfnError::Relative)),
-            ("", EntryNameError::Path(LfnError::Missing)),
-            ("root://cache", EntryNameError::Path(LfnError::Missing)),
-            ("/a/../../etc/passwd", EntryNameError::Path(LfnError::Climbs)),
-            ("/", EntryNameError::Key(KeyRefusal::Root)),
-            ("/a.cinfo", EntryNameError::Key(KeyRefusal::CinfoName)),
-            ("/.forebay/lock", EntryNameError::Key(KeyRefusal::Reserved)),
-            ("/root://h:0//a", EntryNameError::Origin),
-            ("/https://h//a", EntryNameError::Scheme { scheme: "https" }),
+            ("store/a", LfnError::Relative.to_string()),
+            ("", LfnError::Missing.to_string()),
+            ("root://cache", LfnError::Missing.to_string()),
+            ("/a/../../etc/passwd", LfnError::Climbs.to_string()),
+            ("/", no_key(KeyRefusal::Root)),
+            ("/a.cinfo", no_key(KeyRefusal::CinfoName)),
+            ("/.forebay/lock", no_key(KeyRefusal::Reserved)),
+            ("/root://h:0//a", "invalid origin in the path: the form is /root://HOST:PORT//path".to_owned()),
+            ("/https://h//a", "https:// origins are not supported".to_owned()),
         ] {
             assert_eq!(EntryName::parse(text).unwrap_err(), error, "{text}");
         }

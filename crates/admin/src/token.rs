@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io::{self, Read},
     os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 /// Shortest token in bytes: shorter ones can be guessed.
@@ -22,21 +22,6 @@ pub struct TokenFile {
     path: PathBuf,
 }
 
-/// Why a token file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenError {
-    #[error("cannot read the token file {}: {source}", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
-    #[error("the token file {} is accessible to other users (mode {mode:03o}): run chmod o-rwx on it", path.display())]
-    Exposed { path: PathBuf, mode: u32 },
-    #[error(
-        "the token file {} contains no valid token: it must be one line of at least {TOKEN_LEN_MIN} visible ASCII characters, such as \
-         `openssl rand -hex 32` prints",
-        path.display()
-    )]
-    Content { path: PathBuf },
-}
-
 impl TokenFile {
     /// The token file at `path`; it is not read yet.
     #[must_use]
@@ -44,18 +29,13 @@ impl TokenFile {
         Self { path }
     }
 
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The token. Blocks.
     ///
     /// # Errors
     /// If the file cannot be read, is accessible to other users, or contains no valid token.
-    pub fn read(&self) -> Result<String, TokenError> {
-        let path = || self.path.clone();
-        let unreadable = |source| TokenError::Unreadable { path: path(), source };
+    pub fn read(&self) -> Result<String, String> {
+        let path = self.path.display();
+        let unreadable = |error: io::Error| format!("cannot read the token file {path}: {error}");
         // Opening a pipe would block.
         let metadata = std::fs::metadata(&self.path).map_err(unreadable)?;
         if !metadata.is_file() {
@@ -64,15 +44,19 @@ impl TokenFile {
         let file = File::open(&self.path).map_err(unreadable)?;
         let mode = file.metadata().map_err(unreadable)?.mode() & 0o777;
         if mode & OTHERS != 0 {
-            return Err(TokenError::Exposed { path: path(), mode });
+            let remedy = "run chmod o-rwx on it";
+            return Err(format!("the token file {path} is accessible to other users (mode {mode:03o}): {remedy}"));
         }
         let mut content = Vec::new();
         file.take(FILE_LEN_MAX).read_to_end(&mut content).map_err(unreadable)?;
         let token = content.trim_ascii();
         if token.len() < TOKEN_LEN_MIN || !token.iter().all(u8::is_ascii_graphic) {
-            return Err(TokenError::Content { path: path() });
+            return Err(format!(
+                "the token file {path} contains no valid token: it must be one line of at least {TOKEN_LEN_MIN} visible ASCII \
+                 characters, such as `openssl rand -hex 32` prints"
+            ));
         }
-        String::from_utf8(token.to_vec()).map_err(|_| TokenError::Content { path: path() })
+        Ok(String::from_utf8_lossy(token).into_owned())
     }
 }
 
@@ -98,7 +82,7 @@ mod tests {
             ["", "\n", "0123456789abcde", "0123456789abcdef\n0123456789abcdef", "0123456789 abcdef", "0123456789äbcdef"]
         {
             let (_directory, file) = file(bad, 0o600);
-            assert!(matches!(file.read(), Err(TokenError::Content { .. })), "{bad}");
+            assert!(file.read().unwrap_err().contains("contains no valid token"), "{bad}");
         }
     }
 
@@ -107,7 +91,7 @@ mod tests {
         for mode in [0o604, 0o602, 0o666] {
             let (_directory, file) = file("0123456789abcdef", mode);
             let error = file.read().unwrap_err();
-            assert!(error.to_string().contains(&format!("mode {mode:o}")), "{error}");
+            assert!(error.contains(&format!("mode {mode:o}")), "{error}");
         }
     }
 
@@ -116,8 +100,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         for path in [directory.path().join("absent"), directory.path().to_owned()] {
             let error = TokenFile::new(path.clone()).read().unwrap_err();
-            assert!(matches!(error, TokenError::Unreadable { .. }), "{error}");
-            assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+            assert!(error.starts_with(&format!("cannot read the token file {}: ", path.display())), "{error}");
         }
     }
 }

@@ -3,7 +3,7 @@
 mod machine;
 mod report;
 
-use crate::failure::UsageError;
+use crate::{failure::UsageError, node::gate::own_host_name};
 use anyhow::{Context, anyhow, bail};
 use forebay_adopt::{Instance, Translation, read, translate};
 use forebay_config::Settings;
@@ -68,7 +68,7 @@ const NAMES_PER_LOOK: u64 = 256;
 pub(crate) fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
     let source = args.xrootd_config.to_str().ok_or_else(|| UsageError("the path is not UTF-8".to_owned()))?;
     let instance = Instance {
-        host: args.host.clone().unwrap_or_else(machine::host_name),
+        host: args.host.clone().unwrap_or_else(own_host_name),
         name: args.instance.clone(),
         program: "xrootd".to_owned(),
     };

@@ -1,7 +1,7 @@
 //! `forebay authz explain`: shows the decision of the grants for a client.
 
 use anyhow::{Context as _, bail};
-use forebay_auth::{Explanation, Fqan, Identity, Method, Right, UnixTime};
+use forebay_auth::{Fqan, Identity, Method, Right, UnixTime};
 use forebay_config::Settings;
 use forebay_types::Lfn;
 use std::{
@@ -85,17 +85,12 @@ pub(crate) fn run(args: &AuthzArgs) -> anyhow::Result<()> {
     };
     let now = UnixTime(forebay_net::clock::now_unix());
     let explanation = grants.explain(&identity, &path, args.right, now);
-    print(&mut out, &explanation, args.right, &path)?;
-    if !explanation.decision.is_allowed {
-        bail!("{} {path} is denied", args.right);
-    }
-    Ok(())
-}
-
-fn print(out: &mut impl Write, explanation: &Explanation<'_>, right: Right, path: &Lfn) -> io::Result<()> {
-    writeln!(out, "decision  {right} {path}: {}", explanation.decision)?;
+    writeln!(out, "decision  {} {path}: {}", args.right, explanation.decision)?;
     for (rule, verdict) in &explanation.verdicts {
         writeln!(out, "  {rule}: {verdict}")?;
+    }
+    if !explanation.decision.is_allowed {
+        bail!("{} {path} is denied", args.right);
     }
     Ok(())
 }

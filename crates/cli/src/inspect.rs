@@ -1,11 +1,15 @@
 //! `forebay inspect`: the record of a cached file.
 
-mod json_form;
 mod text_form;
 
-use crate::admin::{self, AdminArgs};
+use crate::{
+    admin::{self, AdminArgs},
+    text,
+};
 use anyhow::{Context, anyhow};
-use forebay_cache::{CINFO_LEN_MAX, CINFO_SUFFIX, Cinfo, CinfoVersion};
+use forebay_cache::{Access, CINFO_LEN_MAX, CINFO_SUFFIX, Cinfo, CinfoVersion};
+use forebay_types::BlockIndex;
+use serde_json::{Value, json};
 use std::{
     ffi::OsString,
     fs::{self, File},
@@ -50,7 +54,7 @@ pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     let record = read(&args.path)?;
     let mut out = BufWriter::new(io::stdout().lock());
     if args.admin.json {
-        serde_json::to_writer(&mut out, &json_form::json(&record))?;
+        serde_json::to_writer(&mut out, &json(&record))?;
         writeln!(out)?;
     } else {
         text_form::print(&mut out, &record)?;
@@ -58,6 +62,47 @@ pub(crate) fn run(args: &InspectArgs) -> anyhow::Result<()> {
     out.flush()?;
     Ok(())
 }
+
+/// A record with the keys of `xrdpfc_print -j -v`.
+fn json(record: &Record) -> Value {
+    let cinfo = &record.cinfo;
+    let blocks = 0..cinfo.geometry.block_count();
+    let present: Vec<u8> = blocks.map(|index| u8::from(cinfo.blocks.contains(BlockIndex(index)))).collect();
+    let json_of_access = |(number, access): (usize, &Access)| {
+        json!({
+            "record": number,
+            "attach": text::utc_compact(access.attached),
+            "detach": access.detached.map_or_else(|| STILL_OPEN.to_owned(), text::utc_compact),
+            "duration": duration(access.duration_seconds),
+            "n_ios": access.opens,
+            "n_mrg": access.merged,
+            "B_hit": access.hit_bytes,
+            "B_miss": access.missed_bytes,
+            "B_bypass": access.bypassed_bytes,
+        })
+    };
+    let mut object = json!({
+        "file": record.path.to_string_lossy(),
+        "version": record.version.number(),
+        "created": text::utc_calendar(cinfo.created),
+        "cksum": cinfo.checksum.as_str(),
+        "file_size": cinfo.geometry.file_size(),
+        "buffer_size": cinfo.geometry.block_size(),
+        "n_blocks": cinfo.geometry.block_count(),
+        "state_complete": state(cinfo),
+        "state_percentage": percentage(cinfo),
+        "block_array": present,
+        "n_acc_total": cinfo.access_count,
+        "accesses": (1..).zip(&cinfo.accesses).map(json_of_access).collect::<Vec<_>>(),
+    });
+    if cinfo.no_checksum_time != 0 {
+        object["no-cksum-time"] = json!(text::utc_calendar(cinfo.no_checksum_time));
+    }
+    object
+}
+
+/// How `xrdpfc_print` writes the end of a period that has none.
+const STILL_OPEN: &str = "------:------";
 
 fn read(path: &Path) -> anyhow::Result<Record> {
     let (cinfo_path, data_path) = paths(path);

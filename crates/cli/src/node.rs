@@ -3,7 +3,6 @@
 mod admin_port;
 pub(crate) mod gate;
 mod probe_file;
-pub(crate) mod tls;
 
 use admin_port::AdminPort;
 use anyhow::{Context, anyhow};
@@ -21,7 +20,6 @@ use forebay_server::Server;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
 use forebay_telemetry::{Metrics, Observers, Readiness, Trace};
 use forebay_types::Endpoint;
-use rustix::system::uname;
 use std::{fmt, net::SocketAddr, os::unix::net::UnixListener, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
@@ -71,17 +69,17 @@ impl Node {
         let credentials = gate::origin_credentials(settings)?;
         let origins = Origins {
             options: config.origin.options.clone(),
-            pool: Pool::secured(config.origin.pool.clone(), tls::towards_origins(settings)?, credentials.clone()),
+            pool: Pool::secured(config.origin.pool.clone(), gate::tls_towards_origins(settings)?, credentials.clone()),
             metrics: metrics.clone(),
         };
         let routes = origins.routes(settings)?;
-        let tls = tls::towards_clients(settings)?;
+        let tls = gate::tls_towards_clients(settings)?;
         let gate = gate::open(settings, &credentials)?;
         let disk = if config.server.role == Role::Manager { None } else { open_store(settings)? };
         let listeners = listen(settings, bound.addresses)?;
         let addresses: Vec<SocketAddr> = listeners.iter().map(Listener::address).collect();
         let admin_listeners = admin_port::listen(settings, bound.admin_socket).await?;
-        let admin = admin_listeners.port();
+        let admin = admin_listeners.port.clone();
 
         let probe = probe_file::known(config, disk.as_deref());
         let trace = start_trace(config, &metrics)?;
@@ -261,7 +259,7 @@ fn url_for_others(config: &Config, address: Option<&SocketAddr>) -> Option<Strin
     let address = address?;
     let name = config.server.options.host_name.clone();
     let host = name.unwrap_or_else(|| match address.ip() {
-        any if any.is_unspecified() => uname().nodename().to_string_lossy().into_owned(),
+        any if any.is_unspecified() => gate::own_host_name(),
         ip => ip.to_string(),
     });
     Some(format!("root://{}", Endpoint::new(&host, address.port())))

@@ -12,33 +12,29 @@ const FILES_TEMPLATE: &str = "[{bar:30}] {percent:>3}%  {pos} of {len} files  {m
 
 /// A bar of `total` bytes on standard error, named `name`. It is drawn on terminals only.
 pub(crate) fn bar(name: &str, total: u64, is_quiet: bool) -> ProgressBar {
-    if is_quiet {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ));
-    let style = ProgressStyle::with_template(TEMPLATE).expect("the template is a constant, and a test makes it");
-    bar.set_style(style.progress_chars("=> "));
+    let bar = drawn(Some((total, TEMPLATE)), is_quiet);
     bar.set_message(crate::text::printable(name).into_owned());
     bar
 }
 
 /// A bar of `total` files on standard error, with the number of bytes as its message. It is drawn on terminals only.
 pub(crate) fn files_bar(total: u64, is_quiet: bool) -> ProgressBar {
-    if is_quiet {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ));
-    let style = ProgressStyle::with_template(FILES_TEMPLATE).expect("the template is a constant, and a test makes it");
-    bar.set_style(style.progress_chars("=> "));
-    bar
+    drawn(Some((total, FILES_TEMPLATE)), is_quiet)
 }
 
 /// A spinner with a message on standard error. It is drawn on terminals only.
 pub(crate) fn spinner(is_quiet: bool) -> ProgressBar {
+    drawn(None, is_quiet)
+}
+
+fn drawn(bar: Option<(u64, &str)>, is_quiet: bool) -> ProgressBar {
     if is_quiet {
         return ProgressBar::hidden();
     }
-    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ))
+    let target = ProgressDrawTarget::stderr_with_hz(REDRAWS_HZ);
+    let Some((total, template)) = bar else { return ProgressBar::with_draw_target(None, target) };
+    let style = ProgressStyle::with_template(template).expect("the template is a constant, and a test makes it");
+    ProgressBar::with_draw_target(Some(total), target).with_style(style.progress_chars("=> "))
 }
 
 #[cfg(test)]

@@ -1,20 +1,20 @@
 //! `forebay serve`: runs the server until it is stopped.
 
 mod descriptors;
-mod handed_over;
 mod privileges;
-mod signals;
 
 use crate::node::{self, Bound, Node};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches};
 use forebay_config::{Flag, Settings, flags, setting_help};
 use forebay_telemetry::{LogControl, init_logging};
-use signals::Signals;
+use listenfd::ListenFd;
 use std::{
     io::{self, Write},
+    os::unix::net::UnixListener,
     path::PathBuf,
 };
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Run the server, from a configuration file or from flags alone
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     warn_of_old_keys(&settings);
     let front = &mut settings.config.server.front;
     front.connections_max = descriptors::raise_limit(front.connections_max);
-    let admin_socket = handed_over::admin_socket()?;
+    let admin_socket = passed_socket()?;
     let bound = Bound { admin_socket, ..node::bind(&settings)? };
     let user = settings.config.server.user.as_ref();
     if privileges::give_up(user).map_err(|error| settings.error_at("server.user", error))? {
@@ -89,7 +89,7 @@ async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &L
     let mut is_lost = false;
     loop {
         tokio::select! {
-            request = signals.stop_or_reload() => if request != signals::Request::Reload { break },
+            is_stop = signals.stop_or_reload() => if is_stop { break },
             () = node.store_lost() => {
                 is_lost = true;
                 break;
@@ -104,6 +104,51 @@ async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &L
     node.stop(settings.config.server.shutdown_time_max, signals.stop()).await;
     tracing::info!("stopped");
     if is_lost { bail!("another filler has taken over the store; see the log") } else { Ok(()) }
+}
+
+/// The socket of the admin port, if a service manager passed one (`LISTEN_FDS`, as by systemd). Call it before a second thread
+/// starts: it removes the environment variables, so that child processes do not see them.
+fn passed_socket() -> anyhow::Result<Option<UnixListener>> {
+    let mut passed = ListenFd::from_env();
+    match passed.len() {
+        0 => Ok(None),
+        1 => passed.take_unix_listener(0).map_err(|error| {
+            anyhow!("the passed socket is not a listening unix socket ({error}): the admin port supports no other")
+        }),
+        count => bail!(
+            "{count} sockets were passed: only one is supported, that of the admin port (ListenStream= in forebay.socket)"
+        ),
+    }
+}
+
+/// The signals of the operator that the server listens to.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    /// Replaces the default actions of the signals.
+    fn listen() -> io::Result<Self> {
+        let [terminate, interrupt, hang_up] =
+            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal);
+        Ok(Self { terminate: terminate?, interrupt: interrupt?, hang_up: hang_up? })
+    }
+
+    /// Waits for SIGTERM, SIGINT (`true`: stop) or SIGHUP (`false`: reload).
+    async fn stop_or_reload(&mut self) -> bool {
+        tokio::select! {
+            _ = self.terminate.recv() => true,
+            _ = self.interrupt.recv() => true,
+            _ = self.hang_up.recv() => false,
+        }
+    }
+
+    /// The next request to stop; reloads are ignored.
+    async fn stop(&mut self) {
+        while !self.stop_or_reload().await {}
+    }
 }
 
 /// Prints the addresses of the server. Scripts that start it wait for these lines.

@@ -3,7 +3,7 @@
 use super::{Server, scan::Scan};
 use crate::{
     call::Call,
-    entry_name::{EntryName, EntryNameError},
+    entry_name::EntryName,
     model::{
         BLOCK_RUNS_MAX, BlockRun, CachedFile, FILES_PER_PAGE_MAX, FileAccess, FileChecksum, FileDetail, FileList,
         FileRecord, PIN_SECONDS_MAX, Pin, PinRequest,
@@ -79,7 +79,7 @@ pub(crate) fn key_of(name: &str) -> Result<CacheKey, Problem> {
     parse_key(name).map_err(|error| Problem::new(ProblemKind::NotCached, error))
 }
 
-fn parse_key(name: &str) -> Result<CacheKey, EntryNameError> {
+fn parse_key(name: &str) -> Result<CacheKey, String> {
     let rooted = if name.starts_with('/') { name.to_owned() } else { format!("/{name}") };
     EntryName::parse(&rooted).map(|name| name.key)
 }

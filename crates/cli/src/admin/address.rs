@@ -31,7 +31,7 @@ impl Address {
             token_file = Some(path.clone());
         }
         if let (Self::Http { token, .. }, Some(path)) = (&mut address, token_file) {
-            *token = Some(TokenFile::new(path).read().map_err(|error| UsageError(error.to_string()))?);
+            *token = Some(TokenFile::new(path).read().map_err(UsageError)?);
         }
         Ok(address)
     }

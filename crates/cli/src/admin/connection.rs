@@ -1,6 +1,7 @@
 //! Requests to the admin port, one connection each.
 
-use super::{address::Address, error::AdminError};
+use super::address::Address;
+use crate::failure::AdminError;
 use anyhow::Context;
 use bytes::Bytes;
 use forebay_admin::model::ProblemDocument;
@@ -13,7 +14,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::{future::Future, io, time::Duration};
+use std::{fmt::Display, future::Future, io, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
@@ -79,15 +80,13 @@ impl Connection {
         request: Request<Full<Bytes>>,
     ) -> anyhow::Result<(StatusCode, Bytes)> {
         let stream = connecting.await.map_err(|source| {
-            let address = self.address.to_string();
-            match source.kind() {
-                // The permissions of the socket deny the connection.
-                io::ErrorKind::PermissionDenied => {
-                    let detail = "the socket's permissions deny access: run as root or as the server's user, or set admin.socket_group";
-                    AdminError::Denied { address, detail: detail.to_owned() }
-                }
-                _ => AdminError::Unreachable { address, source },
+            // The permissions of the socket deny the connection.
+            if source.kind() == io::ErrorKind::PermissionDenied {
+                return self.denied("the socket's permissions deny access: run as root or as the server's user, or set admin.socket_group");
             }
+            let question = "is it running, and is this its admin port (--admin, --config)?";
+            let text = format!("cannot reach the server at {}: {source}; {question}", self.address);
+            AdminError::new(AdminError::UNREACHABLE, text)
         })?;
         let broken = |error: hyper::Error| self.broken(error);
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
@@ -100,7 +99,10 @@ impl Connection {
     }
 
     fn understand(&self, status: StatusCode, content: &Bytes) -> anyhow::Result<Value> {
-        let strange = |reason: String| AdminError::Strange { address: self.address.to_string(), reason };
+        let strange = |reason: String| {
+            let text = format!("{} is not a Forebay administration API: {reason}", self.address);
+            AdminError::new(AdminError::FAILED, text)
+        };
         if status.is_success() {
             if content.is_empty() {
                 return Ok(Value::Null);
@@ -114,14 +116,20 @@ impl Connection {
                 Address::Http { token: None, .. } => " (--token-file FILE)",
                 _ => "",
             };
-            let detail = format!("{}{advice}", problem.detail);
-            return Err(AdminError::Denied { address: self.address.to_string(), detail }.into());
+            return Err(self.denied(&format!("{}{advice}", problem.detail)).into());
         }
-        Err(AdminError::Problem { problem }.into())
+        let mut error = AdminError::new(AdminError::FAILED, problem.detail);
+        error.problem = problem.r#type.rsplit(':').next().map(str::to_owned);
+        Err(error.into())
     }
 
-    fn broken(&self, reason: impl ToString) -> AdminError {
-        AdminError::Broken { address: self.address.to_string(), reason: reason.to_string() }
+    fn denied(&self, detail: &str) -> AdminError {
+        AdminError::new(AdminError::DENIED, format!("not authorized at {}: {detail}", self.address))
+    }
+
+    fn broken(&self, reason: impl Display) -> AdminError {
+        let text = format!("connection to the server at {} failed: {reason}", self.address);
+        AdminError::new(AdminError::UNREACHABLE, text)
     }
 }
 

@@ -3,14 +3,11 @@
 use super::{
     AdminArgs,
     connection::understood,
-    error::AdminError,
     files::{Named, encoded, path_of},
     jobs::{follow, print_failures},
-    print_json,
 };
-use crate::{progress, text};
+use crate::{failure::AdminError, progress, text};
 use forebay_admin::model::{EvictedFile, Job};
-use serde_json::Value;
 use std::io;
 
 /// Remove files from a running cache
@@ -42,12 +39,9 @@ pub(crate) fn run(args: &EvictArgs) -> anyhow::Result<()> {
 fn evict_one(args: &EvictArgs, name: &str) -> anyhow::Result<()> {
     let path = format!("{}?force={}", path_of(name)?, args.force);
     let answer = args.admin.run(async |server| server.delete(&path).await)?;
-    if args.admin.json {
-        return print_json(&mut io::stdout().lock(), &answer);
-    }
-    let EvictedFile { name, bytes } = understood(answer)?;
-    println!("{}: {} removed", text::printable(&name), text::bytes(bytes));
-    Ok(())
+    args.admin.print(answer, |out, EvictedFile { name, bytes }| {
+        writeln!(out, "{}: {} removed", text::printable(&name), text::bytes(bytes))
+    })
 }
 
 fn evict_matching(args: &EvictArgs, pattern: &str) -> anyhow::Result<()> {
@@ -66,19 +60,16 @@ fn evict_matching(args: &EvictArgs, pattern: &str) -> anyhow::Result<()> {
 }
 
 /// Prints the result of a job that removes files.
-pub(super) fn conclude(job: &Job, admin: &AdminArgs, advice: &'static str) -> anyhow::Result<()> {
-    if admin.json {
-        print_json(&mut io::stdout().lock(), &serde_json::to_value(job).unwrap_or(Value::Null))?;
-    } else {
-        println!("{} files, {} removed", job.files.done, text::bytes(job.bytes));
-    }
+pub(super) fn conclude(job: &Job, admin: &AdminArgs, advice: &str) -> anyhow::Result<()> {
+    admin.print(serde_json::to_value(job)?, |out, job: Job| {
+        writeln!(out, "{} files, {} removed", job.files.done, text::bytes(job.bytes))
+    })?;
     print_failures(&mut io::stderr().lock(), job)?;
     if let Some(error) = &job.error {
-        return Err(AdminError::Job { reason: text::printable(error).into_owned() }.into());
+        return Err(AdminError::new(AdminError::FAILED, text::printable(error).into_owned()).into());
     }
     if job.files.failed > 0 {
-        let (done, total) = (job.files.done, job.files.done + job.files.failed);
-        return Err(AdminError::Partly { done, total, advice }.into());
+        return Err(AdminError::partly(job.files.done, job.files.done + job.files.failed, advice));
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 use super::{
     AdminArgs,
     connection::{Connection, understood},
-    print_json,
 };
 use crate::{failure::UsageError, text};
 use forebay_admin::{
@@ -75,14 +74,7 @@ pub(super) async fn matching(
 pub(crate) fn inspect(args: &AdminArgs, name: &str) -> anyhow::Result<()> {
     let path = path_of(name)?;
     let answer = args.run(async |server| server.get(&path).await)?;
-    let mut out = BufWriter::new(io::stdout().lock());
-    if args.json {
-        print_json(&mut out, &answer)?;
-    } else {
-        print(&mut out, &understood(answer)?)?;
-    }
-    out.flush()?;
-    Ok(())
+    args.print(answer, |out, detail| print(out, &detail))
 }
 
 /// API path of a file.
@@ -121,7 +113,7 @@ fn share(file: &CachedFile) -> String {
     format!("{}.{}%", permille / 10, permille % 10)
 }
 
-fn print(out: &mut impl Write, detail: &FileDetail) -> io::Result<()> {
+fn print(out: &mut dyn Write, detail: &FileDetail) -> io::Result<()> {
     let FileDetail { file, record } = detail;
     writeln!(out, "name       {}", text::printable(&file.name))?;
     writeln!(out, "file size  {} ({})", file.size, text::bytes(file.size))?;
@@ -149,7 +141,7 @@ fn print(out: &mut impl Write, detail: &FileDetail) -> io::Result<()> {
     record.as_ref().map_or(Ok(()), |record| print_record(out, record))
 }
 
-fn print_record(out: &mut impl Write, record: &FileRecord) -> io::Result<()> {
+fn print_record(out: &mut dyn Write, record: &FileRecord) -> io::Result<()> {
     writeln!(out, "blocks     {} of {}, checksums {}", record.blocks_present, record.blocks_total, record.checksum)?;
     let mut runs: Vec<String> =
         record.present.iter().take(RUNS_SHOWN).map(|run| format!("{}+{}", run.first, run.count)).collect();
@@ -181,25 +173,12 @@ mod tests {
     use super::*;
 
     fn file(size: u64, present_bytes: u64) -> CachedFile {
-        CachedFile {
-            name: "/store/a".to_owned(),
-            size,
-            present_bytes,
-            block_size: 4096,
-            is_complete: present_bytes == size,
-            is_open: true,
-            created: 0,
-            last_use: 0,
-            uses: 1,
-            validated: None,
-            pinned_until: Some(5),
-            owner: None,
-            volume: 0,
-            origin: None,
-            origin_mtime: None,
-            origin_checksum: None,
-            checksums: Vec::new(),
-        }
+        serde_json::from_value(serde_json::json!({
+            "name": "/store/a", "size": size, "present_bytes": present_bytes, "block_size": 4096,
+            "is_complete": present_bytes == size, "is_open": true, "created": 0, "last_use": 0, "uses": 1,
+            "pinned_until": 5, "volume": 0, "checksums": [],
+        }))
+        .unwrap()
     }
 
     #[test]

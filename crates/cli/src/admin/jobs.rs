@@ -3,10 +3,8 @@
 use super::{
     AdminArgs,
     connection::{Connection, understood},
-    error::AdminError,
-    print_json,
 };
-use crate::text;
+use crate::{failure::AdminError, text};
 use forebay_admin::model::{Job, JobList, JobState};
 use std::{
     io::{self, Write},
@@ -35,27 +33,19 @@ pub(crate) fn run(args: &JobsArgs) -> anyhow::Result<()> {
         Some(id) if args.cancel => server.delete(&path_of(id)).await,
         Some(id) => server.get(&path_of(id)).await,
     })?;
-    let mut out = io::stdout().lock();
-    if args.admin.json {
-        return print_json(&mut out, &answer);
-    }
     match &args.id {
-        None => {
-            for job in &understood::<JobList>(answer)?.jobs {
-                writeln!(out, "{}", line(job))?;
-            }
-        }
-        Some(_) if args.cancel => {}
-        Some(_) => {
-            let job = understood::<Job>(answer)?;
+        None => args
+            .admin
+            .print(answer, |out, list: JobList| list.jobs.iter().try_for_each(|job| writeln!(out, "{}", line(job)))),
+        Some(_) if args.cancel => args.admin.print(answer, |_, (): ()| Ok(())),
+        Some(_) => args.admin.print(answer, |out, job| {
             writeln!(out, "{}", line(&job))?;
-            print_failures(&mut out, &job)?;
-        }
+            print_failures(out, &job)
+        }),
     }
-    Ok(())
 }
 
-pub(super) fn line(job: &Job) -> String {
+fn line(job: &Job) -> String {
     let total = job.files.total.map_or_else(String::new, |total| format!(" of {total}"));
     let error = job.error.as_ref().map_or_else(String::new, |error| format!(": {}", text::printable(error)));
     format!(
@@ -70,7 +60,7 @@ pub(super) fn line(job: &Job) -> String {
 }
 
 /// Prints the files that failed, one per line.
-pub(super) fn print_failures(out: &mut impl Write, job: &Job) -> io::Result<()> {
+pub(super) fn print_failures(out: &mut dyn Write, job: &Job) -> io::Result<()> {
     for failure in &job.failures {
         writeln!(out, "{}: {}", text::printable(&failure.name), text::printable(&failure.reason))?;
     }
@@ -96,7 +86,7 @@ pub(super) async fn follow(server: &Connection, id: &str, mut show: impl FnMut(&
                 interrupted?;
                 server.delete(&path_of(id)).await?;
                 let advice = "the job was cancelled, completed work is kept; run the same command to continue";
-                return Err(AdminError::Interrupted { advice }.into());
+                return Err(AdminError::interrupted(advice));
             }
             () = sleep(POLL_INTERVAL) => {}
         }

@@ -2,22 +2,23 @@
 
 mod address;
 mod connection;
-pub(crate) mod drain;
-pub(crate) mod error;
 pub(crate) mod evict;
 pub(crate) mod files;
 pub(crate) mod jobs;
+pub(crate) mod maintenance;
 pub(crate) mod pin;
 pub(crate) mod prefetch;
-pub(crate) mod purge;
-pub(crate) mod scrub;
 pub(crate) mod status;
 
 use crate::client::block_on;
 use address::Address;
-use connection::Connection;
+use connection::{Connection, understood};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::{io::Write, path::PathBuf};
+use std::{
+    io::{self, BufWriter, Write},
+    path::PathBuf,
+};
 
 /// The server to talk to, and the output format.
 #[derive(Clone, Debug, clap::Args)]
@@ -45,6 +46,21 @@ impl AdminArgs {
     fn run<T>(&self, work: impl AsyncFnOnce(&Connection) -> anyhow::Result<T>) -> anyhow::Result<T> {
         let connection = Connection::new(Address::choose(self)?);
         block_on(work(&connection))
+    }
+
+    /// Prints an answer as JSON, or with `text`.
+    fn print<T: DeserializeOwned>(
+        &self,
+        answer: Value,
+        text: impl FnOnce(&mut dyn Write, T) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        if self.json {
+            print_json(&mut out, &answer)?;
+        } else {
+            text(&mut out, understood(answer)?)?;
+        }
+        Ok(out.flush()?)
     }
 }
 

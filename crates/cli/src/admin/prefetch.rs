@@ -3,11 +3,13 @@
 use super::{
     AdminArgs,
     connection::{Connection, understood},
-    error::AdminError,
     jobs::{follow, print_failures},
     print_json,
 };
-use crate::{failure::UsageError, progress, text};
+use crate::{
+    failure::{AdminError, UsageError},
+    progress, text,
+};
 use anyhow::Context;
 use forebay_admin::model::{Job, JobState};
 use serde_json::{Value, json};
@@ -108,8 +110,8 @@ async fn fetch_all(server: &Connection, names: &[String], is_quiet: bool) -> any
             bar.set_message(text::bytes(sum.bytes + job.bytes));
         });
         let job = job.await.inspect_err(|error| {
-            let is_gone = error.downcast_ref::<AdminError>().is_some_and(|error| error.is_problem("no-such-job"));
-            if is_gone {
+            let problem = error.downcast_ref().and_then(|error: &AdminError| error.problem.as_deref());
+            if problem == Some("no-such-job") {
                 eprintln!("the server has lost the job, probably by a restart; run the same command to continue");
             }
         })?;
@@ -142,7 +144,7 @@ fn conclude(jobs: &[Job], total: usize, args: &PrefetchArgs) -> anyhow::Result<(
         }
     }
     if done < total {
-        return Err(AdminError::Partly { done, total, advice: "run the same command to retry the rest" }.into());
+        return Err(AdminError::partly(done, total, "run the same command to retry the rest"));
     }
     if !args.quiet && !args.admin.json {
         eprintln!("{done} files complete, {}", text::bytes(bytes));

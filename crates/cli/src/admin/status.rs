@@ -1,6 +1,6 @@
 //! `forebay status`: the status of a running server.
 
-use super::{AdminArgs, connection::understood, print_json};
+use super::AdminArgs;
 use crate::text;
 use forebay_admin::model::{Filler, Status, Usage};
 use std::io::{self, Write};
@@ -14,15 +14,10 @@ pub(crate) struct StatusArgs {
 
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let answer = args.admin.run(async |server| server.get("/api/v1/status").await)?;
-    let mut out = io::stdout().lock();
-    if args.admin.json {
-        return print_json(&mut out, &answer);
-    }
-    print(&mut out, &understood(answer)?)?;
-    Ok(())
+    args.admin.print(answer, |out, status| print(out, &status))
 }
 
-fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
+fn print(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     let Status { version, state, started, uptime_seconds, connections, open_handles, .. } = status;
     let uptime = text::long_duration(*uptime_seconds);
     writeln!(out, "server     {}, version {version}, up {uptime} since {} UTC", state.as_str(), text::utc(*started))?;
@@ -61,7 +56,7 @@ fn print(out: &mut impl Write, status: &Status) -> io::Result<()> {
 }
 
 /// The filler of a manager.
-fn print_filler(out: &mut impl Write, filler: &Filler, now: i64) -> io::Result<()> {
+fn print_filler(out: &mut dyn Write, filler: &Filler, now: i64) -> io::Result<()> {
     let Filler { address, is_alive, node, renewed } = filler;
     let address = address.as_deref().map_or_else(|| "unknown".into(), text::printable);
     let state = if *is_alive { "answers" } else { "does not answer" };
@@ -73,7 +68,7 @@ fn print_filler(out: &mut impl Write, filler: &Filler, now: i64) -> io::Result<(
     writeln!(out, "manager    filler {address} {state}{node}{renewed}")
 }
 
-fn print_usage(out: &mut impl Write, usage: &Usage) -> io::Result<()> {
+fn print_usage(out: &mut dyn Write, usage: &Usage) -> io::Result<()> {
     let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "unlimited".to_owned(), text::bytes);
     let (used, room) = (bytes(usage.used.bytes), bytes(usage.until_purge.bytes));
     writeln!(out, "cache      {} files, {} pinned, {used}; {room} left before a purge", usage.files, usage.pinned)?;
@@ -91,63 +86,28 @@ fn print_usage(out: &mut impl Write, usage: &Usage) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_admin::model::{
-        ByteCounts, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Scrub, Space, State,
-    };
-
-    const fn footprint(bytes: Option<u64>) -> Footprint {
-        Footprint { bytes, inodes: None }
-    }
+    use serde_json::json;
 
     #[test]
     fn a_status_has_a_line_for_each_subject() {
-        let status = Status {
-            version: "1.0".to_owned(),
-            started: 0,
-            uptime_seconds: 90_061,
-            state: State::Ready,
-            role: Role::Manager,
-            filler: Some(Filler {
-                address: Some("filler:1094".to_owned()),
-                is_alive: true,
-                node: Some("node-7".to_owned()),
-                renewed: Some(90_059),
-            }),
-            connections: 3,
-            open_handles: 2,
-            client_bytes: ByteCounts { hit: 1536, missed: 512, coalesced: 0, bypassed: 0 },
-            hit_ratio: Some(0.75),
-            memory: Memory { budget_bytes: 1 << 30, used_bytes: 0 },
-            volumes: Vec::new(),
-            space: Some(Space { total_bytes: 1 << 40, free_bytes: 1 << 39 }),
-            usage: Usage {
-                used: footprint(Some(1536)),
-                files: 3,
-                pinned: 1,
-                until_purge: footprint(None),
-                until_full: footprint(None),
-                quotas: vec![Quota {
-                    path: "/store".to_owned(),
-                    used: footprint(Some(512)),
-                    min_bytes: 0,
-                    max_bytes: Some(1024),
-                }],
-                purged: [("age", 0), ("expired", 2)]
-                    .map(|(reason, files)| Purged { reason: reason.to_owned(), files, bytes: files * 1024 })
-                    .to_vec(),
+        let status = json!({
+            "version": "1.0", "started": 0, "uptime_seconds": 90_061, "state": "ready", "role": "manager",
+            "filler": { "address": "filler:1094", "is_alive": true, "node": "node-7", "renewed": 90_059 },
+            "connections": 3, "open_handles": 2,
+            "client_bytes": { "hit": 1536, "missed": 512, "coalesced": 0, "bypassed": 0 }, "hit_ratio": 0.75,
+            "memory": { "budget_bytes": 1 << 30, "used_bytes": 0 },
+            "volumes": [],
+            "space": { "total_bytes": 1_u64 << 40, "free_bytes": 1_u64 << 39 },
+            "usage": {
+                "used": { "bytes": 1536 }, "files": 3, "pinned": 1, "until_purge": {}, "until_full": {},
+                "quotas": [{ "path": "/store", "used": { "bytes": 512 }, "min_bytes": 0, "max_bytes": 1024 }],
+                "purged": [{ "reason": "age", "files": 0, "bytes": 0 }, { "reason": "expired", "files": 2, "bytes": 2048 }],
             },
-            scrub: Scrub {
-                is_running: false,
-                started: None,
-                finished: None,
-                files: 0,
-                bytes: 0,
-                bad_blocks: 0,
-                learned_blocks: 0,
-            },
-            index: Index { state: IndexState::Ready, files: Some(3), bytes: Some(1536) },
-            jobs_running: 1,
-        };
+            "scrub": { "is_running": false, "files": 0, "bytes": 0, "bad_blocks": 0, "learned_blocks": 0 },
+            "index": { "state": "ready", "files": 3, "bytes": 1536 },
+            "jobs_running": 1,
+        });
+        let status: Status = serde_json::from_value(status).unwrap();
         let mut out = Vec::new();
         print(&mut out, &status).unwrap();
         let text = String::from_utf8(out).unwrap();

@@ -1,6 +1,6 @@
 //! The files and the environment of this machine.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use forebay_adopt::{Found, Machine};
 use forebay_store::User;
 use std::{
@@ -36,29 +36,25 @@ impl Machine for ThisMachine {
     }
 }
 
-pub(super) fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+/// The users in `/etc/passwd`, with their names.
+fn users() -> io::Result<Vec<(String, User)>> {
+    let passwd = fs::read_to_string("/etc/passwd")?;
+    let users = passwd.lines().filter_map(|line| {
+        let mut fields = line.split(':');
+        let (name, uid, gid) = (fields.next()?, fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some((name.to_owned(), User { uid, gid }))
+    });
+    Ok(users.collect())
 }
 
 /// The user `name`, a name in `/etc/passwd` or a number.
 pub(super) fn user(name: &str) -> anyhow::Result<User> {
-    let passwd = fs::read_to_string("/etc/passwd").context("reading /etc/passwd")?;
-    for line in passwd.lines() {
-        if let [user, _, uid, gid, ..] = line.split(':').collect::<Vec<_>>().as_slice()
-            && (*user == name || *uid == name)
-        {
-            return Ok(User { uid: uid.parse()?, gid: gid.parse()? });
-        }
-    }
-    bail!("no user {name} in /etc/passwd")
+    let mut users = users().context("reading /etc/passwd")?.into_iter();
+    let found = users.find(|(known, user)| known == name || user.uid.to_string() == name);
+    found.map(|(_, user)| user).with_context(|| format!("no user {name} in /etc/passwd"))
 }
 
 /// The name in `/etc/passwd` of the user `uid`.
 pub(super) fn user_name(uid: u32) -> Option<String> {
-    let passwd = fs::read_to_string("/etc/passwd").ok()?;
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
-    })
+    users().ok()?.into_iter().find(|(_, user)| user.uid == uid).map(|(name, _)| name)
 }

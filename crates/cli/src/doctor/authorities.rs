@@ -1,9 +1,6 @@
 //! Certification authorities, revocation lists, and organizations.
 
-use super::{
-    finding::{Findings, Level},
-    subject::Subject,
-};
+use super::finding::{Findings, Level, Subject};
 use crate::text;
 use forebay_auth::{
     SecurityProtocol,

@@ -1,18 +1,16 @@
-//! Certificates and keys: of this server, and for origins.
+//! Certificates, keys and other secrets: of this server, and for origins.
 
-use super::{
-    finding::{Findings, Level},
-    subject::Subject,
-};
+use super::finding::{Findings, Level, Subject};
 use crate::{node::gate, text};
 use forebay_auth::{
-    UnixTime,
+    Keytab, SecurityProtocol, Token, UnixTime,
     x509::{Credential, check_host},
 };
 use forebay_trust::{Authorities, OriginProof, read, read_secret};
 use std::path::Path;
 
 const CHECK: &str = "certificate";
+const SECRET: &str = "secret";
 
 /// Seconds before the end of a certificate, and of a proxy, in which it should have been renewed.
 const CERTIFICATE_RENEWAL_S: i64 = 14 * 86_400;
@@ -96,5 +94,46 @@ fn check_trust(place: &Path, credential: &Credential, subject: &Subject<'_>, fin
     if let Err(error) = authorities.anchors.verify(credential.chain(), &config.security.trust, subject.now) {
         let advice = "clients with the same authorities refuse it: append its intermediate certificates to the file";
         findings.add(Level::Warn, CHECK, place.display(), error, advice);
+    }
+}
+
+/// Checks shared secrets, and tokens for origins.
+pub(super) fn check_secrets(subject: &Subject<'_>, findings: &mut Findings) {
+    let config = &subject.settings.config;
+    if config.security.methods.contains(&SecurityProtocol::Sss)
+        && let Some(keytab) = &config.security.keytab
+    {
+        check_keytab(keytab, findings);
+    }
+    for rule in &config.credentials.rules {
+        match &rule.proof {
+            OriginProof::Secret { keytab, .. } => check_keytab(keytab, findings),
+            OriginProof::Token(Some(file)) => {
+                let parse =
+                    |bytes: &[u8]| Token::parse(bytes.trim_ascii()).map(drop).map_err(|error| error.to_string());
+                check_secret(file, "token", parse, "check the service that renews it", findings);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_keytab(path: &Path, findings: &mut Findings) {
+    let parse = |bytes: &[u8]| Keytab::parse(bytes).map(drop).map_err(|error| error.to_string());
+    let advice = "create it with xrdsssadmin, readable for the server's user only";
+    check_secret(path, "keytab", parse, advice, findings);
+}
+
+fn check_secret(
+    path: &Path,
+    kind: &str,
+    parse: impl FnOnce(&[u8]) -> Result<(), String>,
+    advice: &str,
+    findings: &mut Findings,
+) {
+    let read = read_secret(path, true).map_err(|error| error.to_string());
+    match read.and_then(|bytes| parse(&bytes)) {
+        Ok(()) => findings.ok(SECRET, path.display(), format_args!("is a {kind} that no other user can read")),
+        Err(error) => findings.fail(SECRET, path.display(), error, advice),
     }
 }

@@ -1,6 +1,6 @@
 //! Disks of the cache: mounts, owner, free space.
 
-use super::{finding::Findings, subject::Subject};
+use super::finding::{Findings, Subject};
 use crate::text;
 use forebay_cache::Budget;
 use forebay_config::{Config, Role};

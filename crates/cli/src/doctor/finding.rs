@@ -1,11 +1,19 @@
-//! Findings, and their output.
+//! The subject of the checks, their findings, and the output.
 
 use crate::text;
+use forebay_auth::UnixTime;
+use forebay_config::Settings;
 use serde::Serialize;
 use std::{
     fmt::Display,
     io::{self, Write},
 };
+
+/// The settings under examination, and the time of the examination.
+pub(crate) struct Subject<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) now: UnixTime,
+}
 
 /// Severity of a finding, in the order of the exit statuses of monitoring systems.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
@@ -84,11 +92,7 @@ impl Findings {
 
     /// 0 if all checks pass, 1 with warnings, 2 with failures.
     pub(crate) fn exit_status(&self) -> u8 {
-        match self.level() {
-            Level::Ok => 0,
-            Level::Warn => 1,
-            Level::Fail => 2,
-        }
+        self.level() as u8
     }
 
     /// A summary on the first line, because some monitoring systems show no more, then the findings, the worst first.

@@ -1,6 +1,6 @@
 //! Token issuers, and the difference of their clocks.
 
-use super::{finding::Findings, subject::Subject};
+use super::finding::{Findings, Subject};
 use forebay_auth::KeySet;
 use forebay_trust::{FetchError, FetchedKeys, IssuerClient, IssuerDiscovery, read};
 

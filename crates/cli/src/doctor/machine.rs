@@ -1,6 +1,9 @@
 //! Limits of the machine: descriptors, memory, ports.
 
-use super::{disks, finding::Findings, subject::Subject};
+use super::{
+    disks,
+    finding::{Findings, Subject},
+};
 use crate::text;
 use forebay_net::BoundAddress;
 use rustix::process::{Resource, getrlimit};

@@ -7,15 +7,12 @@ mod finding;
 mod issuers;
 mod machine;
 mod origins;
-mod secrets;
-mod subject;
 
 use anyhow::Context;
-use finding::Findings;
+use finding::{Findings, Subject};
 use forebay_auth::UnixTime;
 use forebay_config::{ConfigError, Settings};
 use std::{io, path::PathBuf, process::ExitCode};
-use subject::Subject;
 
 /// Check everything a configuration depends on
 ///
@@ -73,7 +70,7 @@ fn examine(subject: &Subject<'_>, is_offline: bool, findings: &mut Findings) -> 
     certificates::check(subject, findings);
     authorities::check(subject, findings);
     authorities::check_organizations(subject, findings);
-    secrets::check(subject, findings);
+    certificates::check_secrets(subject, findings);
     issuers::check_files(subject, findings);
     disks::check(subject, findings);
     machine::check_limits(subject, findings);

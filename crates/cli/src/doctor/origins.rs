@@ -1,10 +1,7 @@
 //! Origins: whether they answer, and accept this cache.
 
-use super::{
-    finding::{Findings, Level},
-    subject::Subject,
-};
-use crate::node::{gate, tls};
+use super::finding::{Findings, Level, Subject};
+use crate::node::gate;
 use forebay_config::{ExportConfig, ExportFiles};
 use forebay_origin::{DelegatedCredentials, Origin as _, OriginError, OriginPath};
 use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
@@ -20,7 +17,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
 pub(super) async fn check(subject: &Subject<'_>, findings: &mut Findings) {
     let config = &subject.settings.config;
-    let tls = tls::towards_origins(subject.settings);
+    let tls = gate::tls_towards_origins(subject.settings);
     let credentials = gate::origin_credentials(subject.settings);
     let (tls, credentials) = match (tls, credentials) {
         (Ok(tls), Ok(credentials)) => (tls, credentials),

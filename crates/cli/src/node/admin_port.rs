@@ -21,7 +21,7 @@ pub(crate) struct AdminPort {
 pub(super) struct AdminListeners {
     tcp: Option<TcpListener>,
     socket: Option<AdminSocket>,
-    port: AdminPort,
+    pub(super) port: AdminPort,
     /// Whether a service manager passed the socket: its unit determines the permissions.
     is_handed_over: bool,
 }
@@ -50,10 +50,6 @@ pub(super) async fn listen(settings: &Settings, handed_over: Option<UnixListener
 }
 
 impl AdminListeners {
-    pub(super) fn port(&self) -> AdminPort {
-        self.port.clone()
-    }
-
     /// Serves them until the tasks are aborted.
     pub(super) fn serve(self, backend: Backend, readiness: Readiness, config: &Config) -> JoinSet<()> {
         let config = &config.admin;

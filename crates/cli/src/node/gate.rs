@@ -1,7 +1,9 @@
-//! Authentication and authorization from the configuration.
+//! Authentication, authorization and TLS from the configuration.
 
 use forebay_auth::UnixTime;
 use forebay_config::Settings;
+use forebay_net::{ClientTlsFiles, TlsAcceptor, TlsConnector};
+use forebay_server::Tls;
 use forebay_trust::{Gate, GateFiles, OriginCredentials};
 use std::sync::Arc;
 use tokio::{sync::watch, task::JoinSet, time::interval};
@@ -33,8 +35,31 @@ pub(crate) fn host_name(settings: &Settings) -> String {
     settings.config.server.options.host_name.clone().unwrap_or_else(own_host_name)
 }
 
-fn own_host_name() -> String {
+/// The name of this machine.
+pub(crate) fn own_host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// TLS for clients, if configured.
+pub(super) fn tls_towards_clients(settings: &Settings) -> anyhow::Result<Option<Tls>> {
+    let Some(clients) = &settings.config.tls.clients else { return Ok(None) };
+    let acceptor =
+        TlsAcceptor::new(clients.files.clone()).map_err(|error| settings.error_at("tls.certificate", error))?;
+    if clients.files.trust.is_none() {
+        tracing::info!(ca_dir = %settings.config.tls.trust.ca_dir.display(), "client certificates are not requested");
+    }
+    Ok(Some(Tls { acceptor, policy: clients.policy, handshake_time_max: clients.handshake_time_max }))
+}
+
+/// TLS to origins; `None` if it is not configured and the usual CA directory of the grid is missing.
+pub(crate) fn tls_towards_origins(settings: &Settings) -> anyhow::Result<Option<TlsConnector>> {
+    let tls = &settings.config.tls;
+    let files = ClientTlsFiles { trust: tls.trust.clone(), credential: tls.own.clone() };
+    if files.credential.is_none() && !files.trust.ca_dir.is_dir() {
+        return Ok(None);
+    }
+    let setting = if tls.own.is_some() { "origin.certificate" } else { "tls.ca_dir" };
+    Ok(Some(TlsConnector::new(files).map_err(|error| settings.error_at(setting, error))?))
 }
 
 /// Reloads changed files of both, and fetches keys of issuers, until the server stops.

@@ -22,36 +22,25 @@ const OF_ROOT: CapabilitySet = CapabilitySet::CHOWN
 /// Bits of a set of capabilities.
 const CAPABILITIES: u32 = 64;
 
-/// Why privileges could not be dropped.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum PrivilegesError {
-    #[error("user {own} cannot become `{wanted}`: start as root or as that user, or remove the setting")]
-    NotRoot { own: u32, wanted: String },
-    #[error("cannot become `{wanted}`: {source}; remove the setting if root may not change users here")]
-    Refused { wanted: String, source: Errno },
-    #[error("cannot drop privileges: {0}")]
-    Kept(Errno),
-    /// Users and privileges are per thread, so there must be only one thread.
-    #[error("internal error: privileges are dropped with {0} threads running")]
-    Threads(usize),
-}
-
 /// Changes to `user` if started by root, and drops all capabilities of this process and its children. Without a user, root
 /// keeps access to all files. Returns whether the user has changed.
-pub(super) fn give_up(user: Option<&RunAs>) -> Result<bool, PrivilegesError> {
+pub(super) fn give_up(user: Option<&RunAs>) -> Result<bool, String> {
+    // Users and privileges are per thread.
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads > 1 {
-        return Err(PrivilegesError::Threads(threads));
+        return Err(format!("internal error: privileges are dropped with {threads} threads running"));
     }
     let (own, own_group) = (geteuid(), getegid());
     let is_changed = match user {
         Some(user) if (user.user, user.group) == (own.as_raw(), own_group.as_raw()) => false,
         Some(user) if !own.is_root() => {
-            return Err(PrivilegesError::NotRoot { own: own.as_raw(), wanted: user.name.clone() });
+            let remedy = "start as root or as that user, or remove the setting";
+            return Err(format!("user {} cannot become `{}`: {remedy}", own.as_raw(), user.name));
         }
         Some(user) => {
             bound_capabilities(CapabilitySet::empty());
-            become_user(user).map_err(|source| PrivilegesError::Refused { wanted: user.name.clone(), source })?;
+            let remedy = "remove the setting if root may not change users here";
+            become_user(user).map_err(|error| format!("cannot become `{}`: {error}; {remedy}", user.name))?;
             true
         }
         None => false,
@@ -62,7 +51,9 @@ pub(super) fn give_up(user: Option<&RunAs>) -> Result<bool, PrivilegesError> {
     }
     let kept = if stays_root { OF_ROOT } else { CapabilitySet::empty() };
     bound_capabilities(kept);
-    keep_capabilities(kept).and_then(|()| set_no_new_privs(true)).map_err(PrivilegesError::Kept)?;
+    keep_capabilities(kept)
+        .and_then(|()| set_no_new_privs(true))
+        .map_err(|error| format!("cannot drop privileges: {error}"))?;
     if let Some(user) = user.filter(|_| is_changed) {
         tracing::info!(user = user.name, "privileges dropped");
     }
