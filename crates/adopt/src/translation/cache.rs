@@ -21,10 +21,10 @@ pub(super) const MEMORIES: RangeInclusive<u64> = 16 << 20..=1 << 40;
 pub(super) const PREFETCHES: RangeInclusive<u64> = 0..=4096;
 
 /// The space that XCache uses by default.
-const PUBLIC: &str = "public";
+pub(super) const PUBLIC: &str = "public";
 
 /// Files in spaces are found; new files are not added to them.
-const SPACES: &str = "files in the spaces are served and purged; new files are stored below store.path, whose file system needs \
+pub(super) const SPACES: &str = "files in the spaces are served and purged; new files are stored below store.path, whose file system needs \
      the space: or write a [[disk]] for it and one on each disk of the spaces";
 
 pub(super) fn switch(word: &str) -> Option<bool> {
@@ -33,14 +33,6 @@ pub(super) fn switch(word: &str) -> Option<bool> {
         "off" => Some(false),
         _ => None,
     }
-}
-
-/// Reads the directive `pfc.spaces [data SPACE] [meta SPACE]`.
-pub(super) fn take_spaces(item: &mut Item<'_>, _: &mut Site) -> Verdict {
-    if item.words.iter().all(|space| *space == PUBLIC) {
-        return NotNeeded.because("XCache's default");
-    }
-    NotHonoured.because(SPACES)
 }
 
 /// Reads the directive `oss.space NAME PATH`.
@@ -56,22 +48,6 @@ pub(super) fn take_space(item: &mut Item<'_>, _: &mut Site) -> Verdict {
 pub(super) fn take_local_root(item: &mut Item<'_>, site: &mut Site) -> Verdict {
     let path = item.first().starts_with('/').then(|| item.first().to_owned());
     item.take(path, &mut site.local_root)
-}
-
-/// Reads the directive `ofs.osslib [OPTIONS] LIBRARY`.
-pub(super) fn take_storage(item: &mut Item<'_>, _: &mut Site) -> Verdict {
-    if item.names_proxy() {
-        return Honoured.because("Forebay itself sends requests to origins");
-    }
-    NotHonoured.because("storage plug-ins are not loaded")
-}
-
-/// Reads the directive `ofs.ckslib DIGEST LIBRARY`.
-pub(super) fn take_checksum_library(item: &mut Item<'_>, _: &mut Site) -> Verdict {
-    if item.names_proxy() {
-        return Honoured.because("checksums are requested from the origin");
-    }
-    NotHonoured.because("checksums are requested from the origin: xrootd plug-ins are not loaded")
 }
 
 /// Reads the directive `pfc.cschk [off] [[no]cache] [[no]net] [[no]tls] [uvkeep {T|lru}]`.

@@ -4,7 +4,7 @@ use super::{
     cache,
     item::Item,
     note::{
-        Fate::{self, NotHonoured, NotNeeded, Unprotected},
+        Fate::{self, Honoured, NotHonoured, NotNeeded, Unprotected},
         Verdict,
     },
     proxy, server,
@@ -19,9 +19,14 @@ enum Converter {
     Fixed(Fate, &'static str),
     /// The first argument is the value of a setting (`table.key`).
     Setting(&'static str, Form),
+    /// The first decision if the arguments meet the condition, otherwise the second one.
+    If(fn(&Item<'_>) -> bool, Fixed, Fixed),
     /// The function reads the arguments.
     Read(fn(&mut Item<'_>, &mut Site) -> Verdict),
 }
+
+/// A fate with its reason.
+type Fixed = (Fate, &'static str);
 
 /// Directives of a family that are translated in the same way.
 struct Line(&'static [&'static str], Converter);
@@ -45,11 +50,19 @@ const fn read(name: &'static [&'static str], reader: fn(&mut Item<'_>, &mut Site
     Line(name, Converter::Read(reader))
 }
 
+const fn decide(name: &'static [&'static str], condition: fn(&Item<'_>) -> bool, yes: Fixed, no: Fixed) -> Line {
+    Line(name, Converter::If(condition, yes, no))
+}
+
 /// Translates a directive, if it is known.
 pub(super) fn translate(family: &str, item: &mut Item<'_>, site: &mut Site) -> Option<Verdict> {
     Some(match look_up(family, item.name)? {
         Converter::Fixed(fate, text) => fate.because(text),
         Converter::Setting(key, form) => site.set(key, form, item.first(), item),
+        Converter::If(condition, yes, no) => {
+            let (fate, text) = if condition(item) { yes } else { no };
+            fate.because(text)
+        }
         Converter::Read(reader) => reader(item, site),
     })
 }
@@ -118,7 +131,12 @@ const PFC: &[Line] = &[
     read(&["onlyifcached"], cache::take_cached),
     read(&["decisionlib"], cache::take_decision),
     read(&["purgelib"], usage::take_quotas),
-    read(&["spaces"], cache::take_spaces),
+    decide(
+        &["spaces"],
+        |item| item.words.iter().all(|space| *space == cache::PUBLIC),
+        (NotNeeded, "XCache's default"),
+        (NotHonoured, cache::SPACES),
+    ),
     read(&["cschk"], cache::take_checksums),
     not_needed(&["writequeue"], "blocks are written as they arrive, by as many threads as needed"),
     not_needed(&["flush"], "written data is synced by age: store.sync_interval"),
@@ -155,8 +173,18 @@ const PSS: &[Line] = &[
 ];
 
 const OFS: &[Line] = &[
-    read(&["osslib"], cache::take_storage),
-    read(&["ckslib"], cache::take_checksum_library),
+    decide(
+        &["osslib"],
+        |item| item.names_proxy(),
+        (Honoured, "Forebay itself sends requests to origins"),
+        (NotHonoured, "storage plug-ins are not loaded"),
+    ),
+    decide(
+        &["ckslib"],
+        |item| item.names_proxy(),
+        (Honoured, "checksums are requested from the origin"),
+        (NotHonoured, "checksums are requested from the origin: xrootd plug-ins are not loaded"),
+    ),
     read(&["export"], server::take_export),
     unprotected(&["authorize", "authlib"], UNAUTHORIZED),
     not_needed(&["trace"], LOGGING),
@@ -200,11 +228,34 @@ const SERVER: &[Line] = &[
     Line(&["sitename"], Converter::Setting("server.site_name", Form::Text)),
     read(&["timeout"], server::take_timeouts),
     read(&["chksum"], server::take_checksums),
-    read(&["allow"], server::take_allow),
-    read(&["role"], server::take_role),
-    read(&["tls"], server::take_tls),
+    decide(
+        &["allow"],
+        |item| matches!(item.words, ["host", "*"]),
+        (NotNeeded, "all hosts may connect"),
+        (Unprotected, "all hosts may connect: write a [[grant]] with host, or use a firewall"),
+    ),
+    decide(
+        &["role"],
+        |item| ["manager", "supervisor", "peer"].iter().any(|role| item.words.contains(role)),
+        (NotHonoured, "Forebay is not a redirector: keep xrootd for this instance"),
+        (NotNeeded, PROXY),
+    ),
+    decide(
+        &["tls"],
+        |item| matches!(item.first(), "none" | "off"),
+        (NotNeeded, "connections are not encrypted"),
+        (
+            Unprotected,
+            "not converted: write tls.certificate, tls.key and tls.policy; without them connections are not encrypted",
+        ),
+    ),
     unprotected(&["seclib"], UNAUTHENTICATED),
-    read(&["fslib"], server::take_file_system),
+    decide(
+        &["fslib"],
+        |item| item.words.iter().any(|word| word.contains("hrottle")),
+        (NotHonoured, UNTHROTTLED),
+        (NotNeeded, "there is one file system layer"),
+    ),
     read(&["protocol", "prot"], server::take_protocol),
 ];
 

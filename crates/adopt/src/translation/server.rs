@@ -4,46 +4,11 @@ use super::{
     document::strings,
     item::Item,
     note::{
-        Fate::{Honoured, NotHonoured, NotNeeded, Unprotected},
+        Fate::{Honoured, NotHonoured, NotNeeded},
         Verdict,
     },
     site::{Export, Form, Site},
 };
-
-/// Reads the directive `xrd.allow {host|netgroup} NAME`.
-pub(super) fn take_allow(item: &mut Item<'_>, _: &mut Site) -> Verdict {
-    if matches!(item.words, ["host", "*"]) {
-        return NotNeeded.because("all hosts may connect");
-    }
-    Unprotected.because("all hosts may connect: write a [[grant]] with host, or use a firewall")
-}
-
-/// Reads the directive `all.role ROLE...`.
-pub(super) fn take_role(item: &mut Item<'_>, _: &mut Site) -> Verdict {
-    if ["manager", "supervisor", "peer"].iter().any(|role| item.words.contains(role)) {
-        return NotHonoured.because("Forebay is not a redirector: keep xrootd for this instance");
-    }
-    NotNeeded.because("Forebay is a caching proxy")
-}
-
-/// `xrd.tls CERTIFICATE...`, `xrootd.tls REQUIREMENTS...`.
-pub(super) fn take_tls(item: &mut Item<'_>, _: &mut Site) -> Verdict {
-    if matches!(item.first(), "none" | "off") {
-        return NotNeeded.because("connections are not encrypted");
-    }
-    Unprotected.because(
-        "not converted: write tls.certificate, tls.key and tls.policy; without them connections are not encrypted",
-    )
-}
-
-/// Reads the directive `xrootd.fslib LIBRARY...`.
-pub(super) fn take_file_system(item: &mut Item<'_>, _: &mut Site) -> Verdict {
-    if item.words.iter().any(|word| word.contains("hrottle")) {
-        return NotHonoured
-            .because("clients are not throttled; server.requests_outstanding_max limits each connection");
-    }
-    NotNeeded.because("there is one file system layer")
-}
 
 /// Reads the directive `xrd.port [tls] {any|PORT}`.
 pub(super) fn take_port(item: &mut Item<'_>, site: &mut Site) -> Verdict {
