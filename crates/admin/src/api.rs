@@ -129,9 +129,9 @@ impl Admin {
             }
             OperationId::Scrub => answer::json(status, &resources::maintenance::start_scrub(server)?),
             OperationId::ListJobs => answer::json(status, &JobList { jobs: server.jobs.list() }),
-            OperationId::GetJob => answer::json(status, &server.jobs.find(call.variable())?.snapshot()),
+            OperationId::GetJob => answer::json(status, &server.jobs.find(&call.variable)?.snapshot()),
             OperationId::CancelJob => {
-                server.jobs.cancel_or_forget(call.variable())?;
+                server.jobs.cancel_or_forget(&call.variable)?;
                 Ok(answer::nothing())
             }
             OperationId::Drain => answer::json(status, &resources::maintenance::drain(server)),

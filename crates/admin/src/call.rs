@@ -17,7 +17,7 @@ pub const BODY_LEN_MAX: usize = 4 << 20;
 pub(crate) struct Call {
     pub(crate) operation: &'static Operation,
     /// The variable part of the path, decoded.
-    variable: String,
+    pub(crate) variable: String,
     query: BTreeMap<String, String>,
     body: Bytes,
 }
@@ -84,10 +84,6 @@ impl Call {
             }
         }
         Ok(Self { operation, variable, query: values, body })
-    }
-
-    pub(crate) fn variable(&self) -> &str {
-        &self.variable
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {

@@ -2,22 +2,26 @@
 
 mod digest;
 mod target;
-mod transfer;
 
 use crate::{
     client::{FileUrl, block_on},
     progress, text,
 };
 use anyhow::{Context, bail};
+use bytes::Bytes;
 use digest::{Digests, Expected, Verdict};
-use forebay_origin::{Origin, OriginFile};
+use forebay_origin::{Chunks, Origin, OriginFile};
 use forebay_origin_root::RootOrigin;
 use forebay_types::ByteRange;
 use indicatif::ProgressBar;
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    collections::VecDeque,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use target::{PartFile, Target};
-use tokio::time::Instant;
-use transfer::transfer;
+use tokio::{sync::mpsc, time::Instant};
 
 /// Copy a file from a server, resuming an interrupted copy, and verify its checksum
 #[derive(Debug, clap::Args)]
@@ -34,6 +38,15 @@ pub(crate) struct GetArgs {
     #[arg(short, long)]
     quiet: bool,
 }
+
+/// Bytes of one request.
+const REQUEST_LEN: u64 = 4 << 20;
+
+/// Requests in flight: enough to fill a long link; 32 MiB of memory.
+const REQUESTS_AHEAD: usize = 8;
+
+/// Pieces between the network and the writer.
+const PIECES_QUEUED_MAX: usize = 32;
 
 /// A file to copy.
 struct Source {
@@ -105,7 +118,7 @@ async fn copy_to_stdout(source: &Source, bar: &ProgressBar) -> anyhow::Result<Co
 /// Completes the partial file. If an earlier attempt left corrupt data, the copy is restarted once.
 async fn copy_to_part(
     source: &Source,
-    path: &std::path::Path,
+    path: &Path,
     expected: tokio::task::JoinHandle<Expected>,
     bar: &ProgressBar,
 ) -> anyhow::Result<(Copied, Verdict)> {
@@ -139,4 +152,63 @@ async fn complete(source: &Source, part: &PartFile, bar: &ProgressBar) -> anyhow
     let range = ByteRange::between(len, source.size);
     let (digests, _) = transfer(source.file.as_ref(), range, part.append()?, digests, bar).await?;
     Ok(Copied { bytes: range.len(), digests, is_resumed: len > 0 })
+}
+
+/// Copies `range` of `file` to `out`; returns the checksums continued from `digests`, and `out`.
+async fn transfer<W: Write + Send + 'static>(
+    file: &dyn OriginFile,
+    range: ByteRange,
+    out: W,
+    digests: Digests,
+    bar: &ProgressBar,
+) -> anyhow::Result<(Digests, W)> {
+    let (pieces, received) = mpsc::channel(PIECES_QUEUED_MAX);
+    let writer = tokio::task::spawn_blocking({
+        let bar = bar.clone();
+        move || write(received, out, digests, &bar)
+    });
+    let fetched = fetch(file, range, pieces).await;
+    // If the writer failed, the fetch stopped because of it: report the writer's error.
+    let written = writer.await?.context("writing the file")?;
+    fetched.map(|()| written)
+}
+
+/// Fetches `range` in order into `pieces`; stops early, without an error, if the receiver is gone.
+async fn fetch(file: &dyn OriginFile, range: ByteRange, pieces: mpsc::Sender<Bytes>) -> anyhow::Result<()> {
+    let mut ahead: VecDeque<(ByteRange, Chunks)> = VecDeque::with_capacity(REQUESTS_AHEAD);
+    let mut next = range.start();
+    loop {
+        while next < range.end() && ahead.len() < REQUESTS_AHEAD {
+            let request = ByteRange::at(next, REQUEST_LEN).clipped_to(range.end());
+            ahead.push_back((request, file.read(request)));
+            next = request.end();
+        }
+        let Some((request, mut chunks)) = ahead.pop_front() else { return Ok(()) };
+        let mut received = 0;
+        while let Some(chunk) = chunks.next().await {
+            let bytes = chunk?.bytes;
+            received += bytes.len() as u64;
+            if pieces.send(bytes).await.is_err() {
+                return Ok(());
+            }
+        }
+        if received != request.len() {
+            bail!("internal error: received {received} of {} bytes at offset {}", request.len(), request.start());
+        }
+    }
+}
+
+fn write<W: Write>(
+    mut pieces: mpsc::Receiver<Bytes>,
+    mut out: W,
+    mut digests: Digests,
+    bar: &ProgressBar,
+) -> std::io::Result<(Digests, W)> {
+    while let Some(piece) = pieces.blocking_recv() {
+        out.write_all(&piece)?;
+        digests.update(&piece);
+        bar.inc(piece.len() as u64);
+    }
+    out.flush()?;
+    Ok((digests, out))
 }

@@ -1,4 +1,4 @@
-//! `forebay ls`: lists a directory of a server, or the files of a running cache.
+//! `forebay ls` and `forebay stat`: directories and metadata of a server, or the files of a running cache.
 
 use crate::{
     admin::{self, AdminArgs},
@@ -6,7 +6,7 @@ use crate::{
     text,
 };
 use forebay_origin::{ListDetail, Origin, OriginError};
-use forebay_types::{DirEntry, FileKind};
+use forebay_types::{DirEntry, FileKind, FileStat};
 use std::io::{self, BufWriter, Write};
 
 /// List the files of a running cache, or a directory of a server
@@ -73,27 +73,81 @@ fn print(out: &mut impl Write, entries: &[DirEntry], is_long: bool) -> io::Resul
     Ok(())
 }
 
+/// Show the metadata of a file or directory on a server
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatArgs {
+    /// `root://HOST[:PORT]//path`, or `roots://` for TLS (default port: 1094)
+    url: String,
+}
+
+pub(crate) fn stat(args: &StatArgs) -> anyhow::Result<()> {
+    let url = FileUrl::parse(&args.url)?;
+    let stat = block_on(async { Ok(url.connect()?.stat(&url.path).await?) })?;
+    print_stat(&mut io::stdout().lock(), url.path.lfn.as_str(), &stat)?;
+    Ok(())
+}
+
+fn print_stat(out: &mut impl Write, path: &str, stat: &FileStat) -> io::Result<()> {
+    let kind = match stat.kind {
+        FileKind::File => "file",
+        FileKind::Directory => "directory",
+        FileKind::Other => "other",
+    };
+    writeln!(out, "path      {}", text::printable(path))?;
+    writeln!(out, "kind      {kind}")?;
+    writeln!(out, "size      {} ({})", stat.size, text::bytes(stat.size))?;
+    writeln!(out, "modified  {} UTC", text::utc(stat.mtime))?;
+    writeln!(out, "flags     {}", flags(stat))?;
+    writeln!(out, "id        {}", stat.id)
+}
+
+fn flags(stat: &FileStat) -> String {
+    let all = [
+        (stat.readable, "readable"),
+        (stat.executable, "executable"),
+        (stat.offline, "offline"),
+        (stat.cached, "cached"),
+    ];
+    let set: Vec<&str> = all.iter().filter(|(is_set, _)| *is_set).map(|(_, name)| *name).collect();
+    if set.is_empty() { "none".to_owned() } else { set.join(", ") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_types::FileStat;
+
+    const STAT: FileStat = FileStat {
+        id: 7,
+        kind: FileKind::File,
+        size: 12_345,
+        mtime: 0,
+        readable: true,
+        executable: false,
+        offline: false,
+        cached: true,
+    };
 
     #[test]
     fn long_lists_align_and_mark_unknown_values() {
-        let stat = FileStat {
-            id: 1,
-            kind: FileKind::File,
-            size: 12_345,
-            mtime: 0,
-            readable: true,
-            executable: false,
-            offline: false,
-            cached: false,
-        };
         let entry = |name: &str, stat| DirEntry { name: name.to_owned(), stat, checksum: None };
         let mut out = Vec::new();
-        print(&mut out, &[entry("a b", Some(stat)), entry("c", None)], true).unwrap();
+        print(&mut out, &[entry("a b", Some(STAT)), entry("c", None)], true).unwrap();
         let expected = "-r 12345 1970-01-01 00:00:00 a b\n?-     ? ?                   c\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn all_metadata_is_printed() {
+        let mut out = Vec::new();
+        print_stat(&mut out, "/a", &FileStat { size: 1536, ..STAT }).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        for line in [
+            "path      /a",
+            "size      1536 (1.5 KiB)",
+            "modified  1970-01-01 00:00:00 UTC",
+            "flags     readable, cached",
+        ] {
+            assert!(text.lines().any(|printed| printed == line), "{line} not in {text}");
+        }
     }
 }

@@ -14,7 +14,6 @@ mod ls;
 mod node;
 mod progress;
 mod serve;
-mod stat;
 mod text;
 
 use clap::{Parser, Subcommand};
@@ -38,7 +37,7 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Get(get::GetArgs),
     Ls(ls::LsArgs),
-    Stat(stat::StatArgs),
+    Stat(ls::StatArgs),
     Status(admin::status::StatusArgs),
     Evict(admin::evict::EvictArgs),
     Pin(admin::pin::PinArgs),
@@ -63,7 +62,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Ls(args) => ls::run(&args),
-        Command::Stat(args) => stat::run(&args),
+        Command::Stat(args) => ls::stat(&args),
         Command::Status(args) => admin::status::run(&args),
         Command::Evict(args) => admin::evict::run(&args),
         Command::Pin(args) => admin::pin::pin(&args),

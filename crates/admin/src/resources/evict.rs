@@ -20,7 +20,7 @@ use std::sync::Arc;
 const FILES_AT_ONCE: usize = 8;
 
 pub(crate) async fn one(server: &Server, call: &Call) -> Result<EvictedFile, Problem> {
-    let key = key_of(call.variable())?;
+    let key = key_of(&call.variable)?;
     match server.engine()?.evict(&key, is_forced(call)?).await? {
         Evicted::Removed { bytes } => Ok(EvictedFile { name: key.as_str().to_owned(), bytes }),
         Evicted::NotCached => Err(not_cached(&key)),

@@ -43,7 +43,7 @@ pub(crate) async fn list(server: &Server, call: &Call) -> Result<FileList, Probl
 }
 
 pub(crate) async fn get(server: &Server, call: &Call) -> Result<FileDetail, Problem> {
-    let key = key_of(call.variable())?;
+    let key = key_of(&call.variable)?;
     let entry = server.engine()?.entry(&key).await?.ok_or_else(|| not_cached(&key))?;
     let record = match server.engine()?.record(&key).await {
         // On a blocking thread: files may have millions of blocks.
@@ -55,7 +55,7 @@ pub(crate) async fn get(server: &Server, call: &Call) -> Result<FileDetail, Prob
 
 /// Pins a file, or changes how long it is pinned.
 pub(crate) async fn pin(server: &Server, call: &Call) -> Result<Pin, Problem> {
-    let key = key_of(call.variable())?;
+    let key = key_of(&call.variable)?;
     let PinRequest { seconds } = call.body()?;
     if !(1..=PIN_SECONDS_MAX).contains(&seconds) {
         return Err(Problem::invalid(format_args!("`seconds` must be from 1 to {PIN_SECONDS_MAX}")));
@@ -70,7 +70,7 @@ pub(crate) async fn pin(server: &Server, call: &Call) -> Result<Pin, Problem> {
 
 /// Ends the pin of a file, if it has one.
 pub(crate) async fn unpin(server: &Server, call: &Call) -> Result<(), Problem> {
-    let key = key_of(call.variable())?;
+    let key = key_of(&call.variable)?;
     if server.engine()?.unpin(&key).await? { Ok(()) } else { Err(not_cached(&key)) }
 }
 

@@ -2,13 +2,10 @@
 
 mod checker;
 mod credentials;
-mod disks;
 mod exports;
-mod issuers;
-mod purge;
 mod roles;
 mod security;
-mod tls;
+mod storage;
 
 use crate::{
     base::ConfigError,
@@ -30,8 +27,8 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     let mut checker = Checker::new(source, &raw.written());
     let mut config = Config::default();
     apply(raw, &mut config);
-    config.tls.clients = tls::read_clients(raw, &config.tls.trust, &mut checker);
-    config.tls.own = tls::read_own(raw, &mut checker);
+    config.tls.clients = credentials::read_clients(raw, &config.tls.trust, &mut checker);
+    config.tls.own = credentials::read_own(raw, &mut checker);
     security::read_security(raw, &mut config, &mut checker);
     config.credentials = credentials::read_credentials(raw, &config, &mut checker);
     if let Some(clients) = &mut config.tls.clients {
@@ -39,8 +36,8 @@ pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError>
     }
     check_admin(raw, &mut checker);
     fit_memory(raw, &mut config, &mut checker);
-    config.disks = disks::read_disks(raw, &mut checker);
-    purge::read_purge(raw, &mut config.engine.purge.rules, &mut checker);
+    config.disks = storage::read_disks(raw, &mut checker);
+    storage::read_purge(raw, &mut config.engine.purge.rules, &mut checker);
     config.exports = exports::read_exports(&raw.export, &mut checker);
     read_forwarding(raw, &mut config, &mut checker);
     config.decisions.rules = exports::read_rules(&raw.rule, config.engine.read_ahead.settings, &mut checker);
