@@ -27,7 +27,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// The engine; a manager has none, and refuses operations on files.
-    fn engine(&self) -> Result<&Engine, Problem> {
+    pub(crate) fn engine(&self) -> Result<&Engine, Problem> {
         match &self.backend {
             Backend::Cache(engine) => Ok(engine),
             Backend::Manager(_) => Err(no_cache()),
@@ -35,7 +35,7 @@ impl Server {
     }
 
     /// The engine, if it caches files.
-    fn cache(&self) -> Result<&Engine, Problem> {
+    pub(crate) fn cache(&self) -> Result<&Engine, Problem> {
         self.engine().and_then(|engine| if engine.is_cache() { Ok(engine) } else { Err(no_cache()) })
     }
 }
