@@ -50,14 +50,12 @@ pub struct AnswerMemory {
 
 impl ConnectionMemory {
     /// The memory of a new connection.
-    #[must_use]
     pub fn new(pool: &MemoryPool) -> Self {
         let own = Arc::new(Semaphore::new(CONNECTION_BYTES_MAX));
         Self { own, pool: Arc::clone(&pool.0), turn: Arc::new(Semaphore::new(1)) }
     }
 
     /// The memory of one answer; none is reserved yet.
-    #[must_use]
     pub fn answer(&self) -> AnswerMemory {
         AnswerMemory { connection: self.clone(), reserved: Vec::new() }
     }
@@ -105,7 +103,6 @@ impl AnswerMemory {
     }
 
     /// The reservations, to be held by bytes that outlive the answer until they are sent.
-    #[must_use]
     pub fn reserved(&self) -> Vec<Arc<Reservation>> {
         self.reserved.clone()
     }

@@ -20,7 +20,6 @@ pub struct Connection {
 
 impl Front {
     /// Whether tokens of requests are evaluated here. Otherwise they pass through to the origin like other parameters.
-    #[must_use]
     pub fn takes_tokens(&self) -> bool {
         self.gate.has_rules() || self.gate.uses_client_credentials()
     }
@@ -92,7 +91,6 @@ impl Front {
     }
 
     /// Whether the rules allow `right` on the entry `name` of `directory`.
-    #[must_use]
     pub fn allows_entry(&self, caller: &Caller, right: Right, directory: &Lfn, name: &str) -> bool {
         let entry = Lfn::parse(&format!("{directory}/{name}")).ok();
         // A name that rules cannot express is not shown: no grant can have been meant for it.

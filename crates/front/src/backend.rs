@@ -15,7 +15,6 @@ pub enum Backend {
 }
 
 impl Backend {
-    #[must_use]
     pub fn metrics(&self) -> &Metrics {
         match self {
             Self::Cache(engine) => engine.metrics(),
@@ -24,7 +23,6 @@ impl Backend {
     }
 
     /// The subscribers to what happens to files.
-    #[must_use]
     pub fn events(&self) -> &Observers {
         match self {
             Self::Cache(engine) => engine.events(),

@@ -41,20 +41,17 @@ impl Default for DirectAccess {
 
 impl DirectAccess {
     /// Whether a client is offered page reads.
-    #[must_use]
     pub fn offers_pages(&self, client: IpAddr) -> bool {
         self.page_reads || !self.is_for(client)
     }
 
     /// Whether a client sees the file system of the cache, by its address.
-    #[must_use]
     pub fn is_for(&self, client: IpAddr) -> bool {
         self.clients.iter().any(|pattern| pattern.matches(client))
     }
 
     /// The redirects that a client can follow, given the contents of the probe file that it has sent. Wrong contents exclude
     /// redirects to files, also where no proof is needed: the client has looked, and does not see this store.
-    #[must_use]
     pub fn proven(&self, redirects: Redirects, token: Option<&str>) -> Redirects {
         let sees_files = matches!(redirects, Redirects::ToFiles | Redirects::ToFilesAmidReads);
         let is_proven = match token {
@@ -65,7 +62,6 @@ impl DirectAccess {
     }
 
     /// The path of the probe file on `client`; `None` for clients that do not see the store.
-    #[must_use]
     pub fn probe_path(&self, client: IpAddr) -> Option<String> {
         if !self.is_for(client) {
             return None;
@@ -75,7 +71,6 @@ impl DirectAccess {
     }
 
     /// The URL of a file of this machine on clients; `None` when no URL can name it.
-    #[must_use]
     pub fn url_of(&self, path: &Path) -> Option<String> {
         self.path_on_clients(path).map(|path| format!("file://localhost{path}"))
     }

@@ -50,7 +50,6 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// The label in logs and events.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TokenRefused => "token_refused",
@@ -77,31 +76,26 @@ impl FailureKind {
 }
 
 impl Failure {
-    #[must_use]
     pub fn new(kind: FailureKind, side: Side, text: impl Into<Cow<'static, str>>) -> Self {
         Self { kind, text: text.into(), side }
     }
 
     /// A rule forbids the request.
-    #[must_use]
     pub fn not_authorized(text: String) -> Self {
         Self::new(FailureKind::NotAuthorized, Side::Authorization, text)
     }
 
     /// A disk that does not return the bytes it holds.
-    #[must_use]
     pub fn disk(error: &io::Error) -> Self {
         Self::new(FailureKind::Io, Side::Disk, format!("cannot read the disk: {error}"))
     }
 
     /// A fault of this program.
-    #[must_use]
     pub fn internal(text: &'static str) -> Self {
         Self::new(FailureKind::Internal, Side::Internal, text)
     }
 
     /// The engine promises all bytes of a range or an error: a client would take a short answer for the end of the file.
-    #[must_use]
     pub fn ended_early() -> Self {
         Self::internal("a read ended before its last byte")
     }

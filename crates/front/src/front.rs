@@ -51,7 +51,6 @@ impl Default for Options {
 
 impl Front {
     /// A front of `backend` for the clients that `gate` admits.
-    #[must_use]
     pub fn new(backend: impl Into<Backend>, gate: Arc<Gate>, options: Options, readiness: Readiness) -> Self {
         // Fronts share the limits: a client must not multiply them by using several protocols.
         let limits = ClientLimits::new(&options);

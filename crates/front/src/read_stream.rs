@@ -67,7 +67,6 @@ pub fn with_memory<R: Send + 'static>(bytes: Vec<u8>, memory: R) -> Bytes {
 
 impl ReadSource {
     /// The open file, if a subscriber wants its reads.
-    #[must_use]
     pub fn reported(&self) -> Option<Handle> {
         let handle = match self {
             Self::Handle(handle) => handle,
@@ -77,7 +76,6 @@ impl ReadSource {
     }
 
     /// Starts the read of `range`, which is not empty. The outcome is the one that is known now.
-    #[must_use]
     pub fn start(self, range: ByteRange) -> (ReadStream, Outcome) {
         match self {
             Self::Disk(stream) => (stream, Outcome::Hit),
@@ -96,13 +94,11 @@ impl ReadStream {
     }
 
     /// A range of a file that `handle` has found on disk, and accounted.
-    #[must_use]
     pub fn disk(handle: &Handle, file: &Arc<File>, range: ByteRange) -> Self {
         Self::new(handle.clone(), Some((Arc::clone(file), range)), Vec::new())
     }
 
     /// A read in progress in the engine.
-    #[must_use]
     pub fn engine(read: Read) -> Self {
         Self::new(read.handle(), None, vec![read])
     }

@@ -22,7 +22,6 @@ struct Lines {
 
 impl RefusalLog {
     /// Whether a refusal may be logged now. The number of refusals that were not is logged at the end of the window.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         let now = Instant::now();
         let mut lines = self.0.lock();

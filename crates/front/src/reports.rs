@@ -14,7 +14,6 @@ use std::{sync::Arc, time::Instant};
 
 impl Front {
     /// The caller that a login has proven. `client` gets the number of the session here.
-    #[must_use]
     pub fn logged_in(&self, client: Client, identity: Identity, credentials: Option<Arc<Credentials>>) -> Arc<Caller> {
         let events = self.backend.events();
         let client = Client { session: events.next_session(), ..client };
@@ -82,7 +81,6 @@ pub fn report_read(handle: &Handle, kind: ReadKind, range: ByteRange, received: 
 }
 
 /// An answer that has just been completed.
-#[must_use]
 pub fn answered_now(received: Instant, outcome: Outcome) -> ReadAnswer {
     ReadAnswer { received, done: forebay_net::clock::monotonic(), outcome }
 }

@@ -43,7 +43,6 @@ pub struct Options {
 
 impl Manager {
     /// Starts to watch the filler, inside a tokio runtime.
-    #[must_use]
     pub fn start(options: Options, routes: Routes, metrics: Metrics) -> Arc<Self> {
         let filler = Arc::new(Filler::new(options.filler));
         let watch = tokio::spawn(filler::watch(Arc::clone(&filler), options.roots.clone(), options.ping));

@@ -6,7 +6,6 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Wall-clock time in seconds of the Unix epoch; negative before 1970.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "this module is the clock")]
 pub fn now_unix() -> i64 {
     #[cfg(feature = "simulation")]
@@ -17,7 +16,6 @@ pub fn now_unix() -> i64 {
 }
 
 /// Wall-clock time in microseconds of the Unix epoch.
-#[must_use]
 #[expect(clippy::disallowed_methods, reason = "this module is the clock")]
 pub fn now_unix_micros() -> i64 {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
@@ -28,7 +26,6 @@ pub fn now_unix_micros() -> i64 {
 
 /// A point in time that never runs backwards, for durations outside asynchronous code. It stands still while tokio's clock is
 /// paused.
-#[must_use]
 pub fn monotonic() -> Instant {
     tokio::time::Instant::now().into_std()
 }

@@ -1,7 +1,7 @@
 //! Outgoing connections: every address of a host is tried within one time limit.
 
 use crate::tune::tune;
-use forebay_types::{Endpoint, Side};
+use forebay_types::Endpoint;
 use std::{io, net::SocketAddr, time::Duration};
 use tokio::{
     net::TcpStream,
@@ -11,7 +11,7 @@ use tokio::{
 /// Most addresses of one host that are tried.
 pub const ADDRESSES_MAX: usize = 16;
 
-/// Why no connection could be made.
+/// Why no connection could be made. A retry can help: hosts and name servers recover.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     #[error("cannot resolve {endpoint}: {source}")]
@@ -26,20 +26,6 @@ pub enum ConnectError {
     },
     #[error("cannot connect to {endpoint}: no answer within {limit:?}")]
     TimedOut { endpoint: Endpoint, limit: Duration },
-}
-
-impl ConnectError {
-    /// Whose side the error is on: connections are made to origins only.
-    #[must_use]
-    pub const fn side(&self) -> Side {
-        Side::Origin
-    }
-
-    /// Whether a retry can help: hosts and name servers recover.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        true
-    }
 }
 
 /// Connects to `endpoint`, trying its addresses in the resolver's order. `limit` includes name resolution; each address may
@@ -123,8 +109,10 @@ mod tests {
         let ConnectError::Refused { address, ref source, .. } = error else { panic!("{error}") };
         assert_eq!((address, source.kind()), (closed, io::ErrorKind::ConnectionRefused));
         assert!(error.to_string().contains(&endpoint.to_string()));
-        assert!(error.is_retryable());
-        assert_eq!(error.side(), Side::Origin);
+        let error = connect(&endpoint, Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, ConnectError::TimedOut { .. }), "no time left is no refusal: {error}");
+        let error = connect(&Endpoint::new("no name", 1), LIMIT).await.unwrap_err();
+        assert!(matches!(error, ConnectError::Resolve { .. }), "{error}");
     }
 
     #[tokio::test]
@@ -146,19 +134,5 @@ mod tests {
         let deadline = Instant::now() + Duration::from_secs(1);
         let stream = connect_any(&[silent_address, listener.address()], deadline).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.address());
-    }
-
-    #[tokio::test]
-    async fn no_time_left_means_timed_out_not_refused() {
-        let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let endpoint = Endpoint::new("127.0.0.1", listener.address().port());
-        let error = connect(&endpoint, Duration::ZERO).await.unwrap_err();
-        assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
-    }
-
-    #[tokio::test]
-    async fn a_name_that_is_none_cannot_be_resolved() {
-        let error = connect(&Endpoint::new("no name", 1), LIMIT).await.unwrap_err();
-        assert!(matches!(error, ConnectError::Resolve { .. }), "{error}");
     }
 }

@@ -1,7 +1,6 @@
 //! Listening sockets, with an accept that survives a shortage of descriptors.
 
 use crate::tune::tune;
-use forebay_types::Side;
 use rustix::{
     io::Errno,
     net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt},
@@ -44,14 +43,7 @@ pub struct ListenError {
 }
 
 impl ListenError {
-    /// Whose side the error is on: this host's.
-    #[must_use]
-    pub const fn side(&self) -> Side {
-        Side::Internal
-    }
-
     /// Whether a retry can help: only if another process uses the address.
-    #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.source.kind() == io::ErrorKind::AddrInUse
     }
@@ -103,7 +95,6 @@ impl Listener {
     }
 
     /// The address in use, with the port selected for 0.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -169,6 +160,8 @@ mod tests {
     async fn a_free_port_is_picked_and_accepted_connections_are_tuned() {
         let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         assert_ne!(listener.address().port(), 0);
+        let taken = Listener::bind(listener.address()).unwrap_err();
+        assert!(taken.to_string().contains(&listener.address().to_string()) && taken.is_retryable());
         let mut client = TcpStream::connect(listener.address()).await.unwrap();
         let (mut served, peer) = listener.accept().await;
         assert_eq!(peer, client.local_addr().unwrap());
@@ -176,15 +169,6 @@ mod tests {
         assert!(sockopt::socket_keepalive(&served).unwrap());
         client.write_all(b"x").await.unwrap();
         assert_eq!(served.read_u8().await.unwrap(), b'x');
-    }
-
-    #[tokio::test]
-    async fn a_taken_address_is_named_and_retryable() {
-        let first = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let error = Listener::bind(first.address()).unwrap_err();
-        assert!(error.to_string().contains(&first.address().to_string()));
-        assert!(error.is_retryable());
-        assert_eq!(error.side(), Side::Internal);
     }
 
     #[tokio::test]
@@ -205,10 +189,7 @@ mod tests {
             pause = next_back_off(Some(pause));
         }
         assert_eq!(pause, ACCEPT_BACK_OFF_MAX);
-    }
-
-    #[test]
-    fn a_shortage_of_descriptors_is_not_the_fault_of_one_connection() {
+        // A shortage of descriptors is not the fault of one connection.
         assert!(!is_of_one_connection(&Errno::MFILE.into()));
         assert!(!is_of_one_connection(&Errno::NFILE.into()));
         assert!(is_of_one_connection(&Errno::CONNABORTED.into()));

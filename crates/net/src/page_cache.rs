@@ -15,7 +15,6 @@ pub const PAGE_SIZE: u64 = 4096;
 /// Whether the first and the last page of the range are in memory. The pages between are not checked: ranges are written and
 /// evicted in runs, and a wrong guess costs one wait, not wrong bytes. Also `false` for unreadable ranges: the slow path
 /// handles the error.
-#[must_use]
 pub fn probe_cached(file: &File, offset: u64, len: u64) -> bool {
     let Some(last) = len.checked_sub(1).map(|behind_first| offset.saturating_add(behind_first)) else {
         return true;
@@ -87,6 +86,11 @@ mod tests {
         assert_eq!(read_nowait(&file, 9_950, &mut buffer).unwrap(), Some(50));
         assert_eq!(buffer[..50], [7; 50]);
         assert_eq!(buffer[50..], [0; 50]);
+        // The end of the file is zero bytes and never a wait, and an empty range needs no page.
+        assert_eq!(read_nowait(&file, 10_000, &mut [0; 4]).unwrap(), Some(0));
+        assert!(probe_cached(&file, 20_000, 5));
+        assert!(probe_cached(&file, u64::MAX, 5));
+        assert!(probe_cached(&file_of(b""), 0, 0));
     }
 
     #[test]
@@ -96,19 +100,6 @@ mod tests {
         let read_len =
             read_nowait_vectored(&file, 1, &mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)]).unwrap();
         assert_eq!((read_len, &first, &second), (Some(7), b"bcd", b"efgh"));
-    }
-
-    #[test]
-    fn the_end_of_the_file_is_zero_bytes_and_never_a_wait() {
-        let file = file_of(b"abc");
-        assert_eq!(read_nowait(&file, 3, &mut [0; 4]).unwrap(), Some(0));
-        assert!(probe_cached(&file, 100, 5));
-        assert!(probe_cached(&file, u64::MAX, 5));
-    }
-
-    #[test]
-    fn an_empty_range_needs_no_page() {
-        assert!(probe_cached(&file_of(b""), 0, 0));
     }
 
     #[test]

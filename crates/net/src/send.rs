@@ -42,18 +42,11 @@ pub enum SendError {
 
 impl SendError {
     /// Whose side the error is on: the peer's (to a server, the client), or the cache disk's.
-    #[must_use]
     pub const fn side(&self) -> Side {
         match self {
             Self::Connection(_) => Side::Client,
             Self::File { .. } | Self::UnexpectedEof { .. } => Side::Disk,
         }
-    }
-
-    /// Whether a retry can help: never on the same connection.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        false
     }
 }
 
@@ -283,23 +276,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_short_file_is_the_disks_fault() {
+    async fn short_and_unreadable_files_are_the_fault_of_the_disk() {
         let (_client, served) = pair().await;
         let error = send_file(&served, &file_of(b"12345"), ByteRange::at(2, 10)).await.unwrap_err();
         assert!(matches!(error, SendError::UnexpectedEof { offset: 5, missing_bytes: 7 }), "{error}");
         assert_eq!(error.side(), Side::Disk);
-    }
-
-    #[tokio::test]
-    async fn an_unreadable_file_is_the_disks_fault() {
-        let (_client, served) = pair().await;
         let directory = tempfile::tempdir().unwrap();
-        let write_only = std::fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(directory.path().join("f"))
-            .unwrap();
+        let write_only = File::create(directory.path().join("f")).unwrap();
         let error = send_file(&served, &write_only, ByteRange::at(0, 1)).await.unwrap_err();
         assert!(matches!(error, SendError::File { offset: 0, len: 1, .. }), "{error}");
     }

@@ -47,13 +47,11 @@ impl From<TcpStream> for Stream {
 impl Stream {
     /// The socket, while the connection is unencrypted: bytes may be written to it directly.
     #[inline]
-    #[must_use]
     pub const fn plain(&self) -> Option<&TcpStream> {
         if self.tls.is_none() { Some(&self.socket) } else { None }
     }
 
     /// Facts about the encryption; `None` while the connection is unencrypted.
-    #[must_use]
     pub fn tls(&self) -> Option<&TlsFacts> {
         self.tls.as_ref().map(|tls| &tls.facts)
     }
@@ -151,7 +149,6 @@ impl Stream {
     }
 
     /// Whether bytes accepted by [`Self::try_send`] are still buffered. Sending an empty slice flushes them.
-    #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| !tls.session().wire_mut().unsent().is_empty())
     }

@@ -58,22 +58,12 @@ pub enum DistrustReason {
 
 impl TlsError {
     /// Whose side the error is on: this host's files, or the peer's (to a server, the client).
-    #[must_use]
     pub const fn side(&self) -> Side {
         match self {
             Self::File { .. } | Self::SetUp { .. } => Side::Internal,
             Self::Distrusted { .. } | Self::Handshake { .. } | Self::Connection(_) | Self::TimedOut { .. } => {
                 Side::Client
             }
-        }
-    }
-
-    /// Whether a retry can help: only after errors of the connection.
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match self {
-            Self::Connection(_) | Self::TimedOut { .. } => true,
-            Self::File { .. } | Self::SetUp { .. } | Self::Distrusted { .. } | Self::Handshake { .. } => false,
         }
     }
 }

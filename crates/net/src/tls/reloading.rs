@@ -102,33 +102,25 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_reloaded_when_a_check_is_due() {
+    fn a_changed_file_is_reloaded_when_a_check_is_due_and_an_invalid_one_leaves_the_old_value() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("f");
+        let mut now = crate::clock::monotonic();
+        assert!(Reloading::new(vec![path.clone()], now, || read(&path)).is_err(), "the first build must succeed");
         fs::write(&path, "old").unwrap();
-        let start = crate::clock::monotonic();
-        let thing = Reloading::new(vec![path.clone()], start, || read(&path)).unwrap();
+        let thing = Reloading::new(vec![path.clone()], now, || read(&path)).unwrap();
         fs::write(&path, "newer").unwrap();
-        assert_eq!(*thing.current(start, || read(&path)), "old");
-        let due = start + RELOAD_CHECK_INTERVAL;
-        assert_eq!(*thing.current(due, || read(&path)), "newer");
-        let unchanged = thing.current(due + RELOAD_CHECK_INTERVAL, || panic!("nothing has changed"));
-        assert_eq!(*unchanged, "newer");
-    }
-
-    #[test]
-    fn an_invalid_file_leaves_the_old_value_in_use_until_it_is_fixed() {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("f");
-        fs::write(&path, "old").unwrap();
-        let start = crate::clock::monotonic();
-        let thing = Reloading::new(vec![path.clone()], start, || read(&path)).unwrap();
+        assert_eq!(*thing.current(now, || read(&path)), "old");
+        now += RELOAD_CHECK_INTERVAL;
+        assert_eq!(*thing.current(now, || read(&path)), "newer");
+        now += RELOAD_CHECK_INTERVAL;
+        assert_eq!(*thing.current(now, || panic!("nothing has changed")), "newer");
         fs::remove_file(&path).unwrap();
-        let mut due = start + RELOAD_CHECK_INTERVAL;
-        assert_eq!(*thing.current(due, || read(&path)), "old");
-        fs::write(&path, "mended").unwrap();
-        due += RELOAD_CHECK_INTERVAL;
-        assert_eq!(*thing.current(due, || read(&path)), "mended");
+        now += RELOAD_CHECK_INTERVAL;
+        assert_eq!(*thing.current(now, || read(&path)), "newer");
+        fs::write(&path, "fixed").unwrap();
+        now += RELOAD_CHECK_INTERVAL;
+        assert_eq!(*thing.current(now, || read(&path)), "fixed");
     }
 
     #[test]
@@ -140,12 +132,5 @@ mod tests {
         let thing = Reloading::new(vec![path], start, || Ok(1)).unwrap();
         assert_eq!(*thing.current(start + REBUILD_AFTER - RELOAD_CHECK_INTERVAL, || Ok(2)), 1);
         assert_eq!(*thing.current(start + REBUILD_AFTER, || Ok(3)), 3);
-    }
-
-    #[test]
-    fn the_first_build_must_succeed() {
-        let start = crate::clock::monotonic();
-        let missing = std::path::Path::new("/nonexistent");
-        assert!(Reloading::new(vec![missing.to_owned()], start, || read(missing)).is_err());
     }
 }

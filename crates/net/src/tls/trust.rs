@@ -37,7 +37,6 @@ impl CrlPolicy {
     pub const ALL: [Self; 3] = [Self::Ignore, Self::Try, Self::Require];
 
     /// The name of the policy in configurations.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ignore => "ignore",

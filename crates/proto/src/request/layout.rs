@@ -3,7 +3,6 @@
 use crate::code::{ErrorCode, QueryKind, RequestCode};
 use crate::flags::{Abilities, DirlistOptions, LocateOptions, OpenOptions, ProtocolRequestFlags};
 use crate::header::{FileHandle, Params, SessionId};
-use forebay_types::Side;
 
 /// Why a request cannot be understood; sent to the client. The connection stays usable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -20,15 +19,6 @@ impl RequestError {
 
     pub(crate) const fn invalid(text: &'static str) -> Self {
         Self::new(ErrorCode::ARG_INVALID, text)
-    }
-
-    pub const fn side(&self) -> Side {
-        Side::Client
-    }
-
-    /// Never: the same request stays wrong.
-    pub const fn is_retryable(&self) -> bool {
-        false
     }
 }
 

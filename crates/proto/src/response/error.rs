@@ -1,7 +1,5 @@
 //! Responses that do not follow the protocol.
 
-use forebay_types::Side;
-
 /// A response that does not follow the protocol.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ResponseError {
@@ -16,10 +14,6 @@ pub enum ResponseError {
 }
 
 impl ResponseError {
-    pub const fn side(&self) -> Side {
-        Side::Origin
-    }
-
     /// Whether asking again over a new connection can help: only when bytes were damaged on the way.
     pub const fn is_retryable(&self) -> bool {
         matches!(self, Self::ChecksumMismatch { .. })

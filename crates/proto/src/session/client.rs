@@ -11,7 +11,6 @@ use crate::response::{
     ErrorBody, HandshakeReply, LoginReply, ProtocolReply, Redirect, Response, ResponseError, SigningRequirements,
 };
 use crate::tls::TlsUse;
-use forebay_types::Side;
 
 /// The purpose of the connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -121,10 +120,6 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    pub const fn side(&self) -> Side {
-        Side::Origin
-    }
-
     /// Whether trying again later, or elsewhere for a redirect, can help.
     pub const fn is_retryable(&self) -> bool {
         match self {

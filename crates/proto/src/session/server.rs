@@ -3,13 +3,12 @@
 use super::HANDSHAKE;
 use crate::PROTOCOL_VERSION;
 use crate::code::{ErrorCode, RequestCode};
-use crate::flags::{Abilities, ProtocolRequestFlags, ServerFlags};
+use crate::flags::{ProtocolRequestFlags, ServerFlags};
 use crate::header::{REQUEST_HEADER_LEN, RequestHeader, SessionId, StreamId};
 use crate::limits::{DRAIN_LEN_MAX, payload_len_max};
 use crate::request::{Change, Login, Protocol, ReadElements, Request, RequestError};
 use crate::response::{HandshakeReply, ProtocolReply, ReplyTo, SigningRequirements};
 use crate::tls::TlsPolicy;
-use forebay_types::Side;
 
 /// Properties of the server that clients see.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,26 +22,21 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    pub const CACHE: Self = Self {
-        version: PROTOCOL_VERSION,
-        flags: ServerFlags::IS_SERVER
+    pub const CACHE: Self = Self::of(
+        ServerFlags::IS_SERVER
             .with(ServerFlags::ATTR_PROXY)
             .with(ServerFlags::ATTR_CACHE)
             .with(ServerFlags::SUPPORTS_PAGES),
-        tls: TlsPolicy::None,
-        signing_level: 0,
-    };
+    );
 
     /// A redirector, to which clients come back from servers that fail them.
-    pub const MANAGER: Self =
-        Self { version: PROTOCOL_VERSION, flags: ServerFlags::IS_MANAGER, tls: TlsPolicy::None, signing_level: 0 };
+    pub const MANAGER: Self = Self::of(ServerFlags::IS_MANAGER);
 
-    pub const FILES: Self = Self {
-        version: PROTOCOL_VERSION,
-        flags: ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES),
-        tls: TlsPolicy::None,
-        signing_level: 0,
-    };
+    pub const FILES: Self = Self::of(ServerFlags::IS_SERVER.with(ServerFlags::SUPPORTS_PAGES));
+
+    const fn of(flags: ServerFlags) -> Self {
+        Self { version: PROTOCOL_VERSION, flags, tls: TlsPolicy::None, signing_level: 0 }
+    }
 }
 
 /// The next step for a connection's input.
@@ -82,17 +76,6 @@ pub enum Fatal {
     Unframed { code: RequestCode },
 }
 
-impl Fatal {
-    pub const fn side(&self) -> Side {
-        Side::Client
-    }
-
-    /// Never on this connection.
-    pub const fn is_retryable(&self) -> bool {
-        false
-    }
-}
-
 /// One client's connection. Performs no I/O and reads no clock.
 ///
 /// Hand all input that has arrived to [`ServerSession::handle_input`] again and again, each time dropping what it
@@ -113,8 +96,8 @@ pub struct ServerSession {
 enum Phase {
     Handshake,
     SetUp,
-    Authenticating { ability: Abilities, accepts_deferred_answers: bool },
-    LoggedIn { ability: Abilities, accepts_deferred_answers: bool },
+    Authenticating { accepts_deferred_answers: bool },
+    LoggedIn { accepts_deferred_answers: bool },
     Bound,
 }
 
@@ -335,8 +318,7 @@ impl ServerSession {
 
     /// Opens the session and appends the reply to the login. Ancient clients expect no session id.
     pub fn accept_login(&mut self, stream_id: StreamId, login: &Login<'_>, session_id: SessionId, out: &mut Vec<u8>) {
-        self.phase =
-            Phase::LoggedIn { ability: login.ability, accepts_deferred_answers: login.accepts_deferred_answers() };
+        self.phase = Phase::LoggedIn { accepts_deferred_answers: login.accepts_deferred_answers() };
         let reply_to = ReplyTo::direct(stream_id);
         if login.ability_version() == 0 {
             reply_to.ok(out)
@@ -355,17 +337,14 @@ impl ServerSession {
         security: &str,
         out: &mut Vec<u8>,
     ) {
-        self.phase = Phase::Authenticating {
-            ability: login.ability,
-            accepts_deferred_answers: login.accepts_deferred_answers(),
-        };
+        self.phase = Phase::Authenticating { accepts_deferred_answers: login.accepts_deferred_answers() };
         ReplyTo::direct(stream_id).login_with_security(session_id, security, out);
     }
 
     /// Appends the last reply to credentials: the client is who it says.
     pub fn accept_authentication(&mut self, stream_id: StreamId, out: &mut Vec<u8>) {
-        if let Phase::Authenticating { ability, accepts_deferred_answers } = self.phase {
-            self.phase = Phase::LoggedIn { ability, accepts_deferred_answers };
+        if let Phase::Authenticating { accepts_deferred_answers } = self.phase {
+            self.phase = Phase::LoggedIn { accepts_deferred_answers };
         }
         ReplyTo::direct(stream_id).ok(out);
         self.protect_session();
@@ -411,20 +390,12 @@ impl ServerSession {
         matches!(self.phase, Phase::Bound)
     }
 
-    /// The client's features, declared at login; none before.
-    pub const fn ability(&self) -> Abilities {
-        match self.phase {
-            Phase::LoggedIn { ability, .. } | Phase::Authenticating { ability, .. } => ability,
-            _ => Abilities(0),
-        }
-    }
-
     /// Whether answers to this client may be deferred with `waitresp`.
     pub const fn accepts_deferred_answers(&self) -> bool {
         matches!(
             self.phase,
-            Phase::LoggedIn { accepts_deferred_answers: true, .. }
-                | Phase::Authenticating { accepts_deferred_answers: true, .. }
+            Phase::LoggedIn { accepts_deferred_answers: true }
+                | Phase::Authenticating { accepts_deferred_answers: true }
         )
     }
 }

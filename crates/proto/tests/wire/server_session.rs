@@ -101,7 +101,6 @@ fn a_login_opens_the_session() {
     let session = session(true);
     assert!(session.is_logged_in());
     assert!(session.accepts_deferred_answers());
-    assert!(session.ability().contains(Abilities::LOCAL_FILE));
 }
 
 #[test]

@@ -95,19 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_buffer_takes_none() {
-        drop(Buffer::default());
-        assert_eq!(Buffer::default().len(), 0);
-        let free = FREE.with_borrow(|free| free.iter().map(Vec::len).sum::<usize>());
-        assert_eq!(free, 0);
-    }
-
-    #[test]
-    fn longer_buffers_are_as_long_as_asked_and_not_kept() {
-        let buffer = Buffer::of(LARGE_BUFFER_LEN + 1);
-        assert_eq!(buffer.len(), LARGE_BUFFER_LEN + 1);
-        drop(buffer);
-        assert!(FREE.with_borrow(|free| free.iter().all(Vec::is_empty)));
+    fn empty_and_longer_buffers_are_not_kept() {
+        for len in [0, LARGE_BUFFER_LEN + 1] {
+            let buffer = if len == 0 { Buffer::default() } else { Buffer::of(len) };
+            assert_eq!(buffer.len(), len);
+            drop(buffer);
+            assert!(FREE.with_borrow(|free| free.iter().all(Vec::is_empty)));
+        }
     }
 
     #[test]

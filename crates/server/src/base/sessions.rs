@@ -2,7 +2,7 @@
 
 use crate::base::event::Events;
 use forebay_proto::{SessionId, limits::BOUND_STREAMS_MAX};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
@@ -70,19 +70,19 @@ impl Sessions {
         let id = new_id()?;
         let streams = Arc::new(Streams::default());
         let entry = Entry { owner: owner.clone(), streams: Arc::clone(&streams), connection };
-        self.entries().insert(id, entry);
+        self.entries.lock().insert(id, entry);
         Ok(Session { id, owner, streams, sessions: Arc::clone(self) })
     }
 
     /// Makes the connection of `events` a stream of session `id`.
     pub(crate) fn bind(&self, id: SessionId, host: IpAddr, events: Events) -> Result<BoundStream, BindError> {
-        let entries = self.entries();
+        let entries = self.entries.lock();
         let entry = entries.get(&id).ok_or(BindError::UnknownSession)?;
         // The id alone is not enough: it crosses the network in clear without TLS.
         if entry.owner.host != host {
             return Err(BindError::OtherHost);
         }
-        let mut bound = entry.streams.bound();
+        let mut bound = entry.streams.bound.lock();
         // Path id 0 is the main connection.
         let path_id = (1..=BOUND_STREAMS_MAX).find(|id| !bound.contains_key(id)).ok_or(BindError::TooMany)?;
         bound.insert(path_id, events);
@@ -90,11 +90,7 @@ impl Sessions {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.entries().len()
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<SessionId, Entry>> {
-        self.entries.lock()
+        self.entries.lock().len()
     }
 }
 
@@ -106,12 +102,12 @@ impl Session {
 
     /// The stream for answers to requests with `path_id`, if there is one.
     pub(crate) fn stream(&self, path_id: u8) -> Option<Events> {
-        self.streams.bound().get(&path_id).cloned()
+        self.streams.bound.lock().get(&path_id).cloned()
     }
 
     /// Ends another session of the same owner at once, with its open files and requests. Returns whether there was one.
     pub(crate) fn end_other(&self, id: SessionId) -> bool {
-        let entries = self.sessions.entries();
+        let entries = self.sessions.entries.lock();
         let entry = entries.get(&id).filter(|entry| entry.owner == self.owner && id != self.id);
         if let Some(entry) = entry {
             entry.connection.abort();
@@ -122,15 +118,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.sessions.entries().remove(&self.id);
+        self.sessions.entries.lock().remove(&self.id);
         // The dropped senders end the tasks of the bound streams.
-        self.streams.bound().clear();
-    }
-}
-
-impl Streams {
-    fn bound(&self) -> MutexGuard<'_, BTreeMap<u8, Events>> {
-        self.bound.lock()
+        self.streams.bound.lock().clear();
     }
 }
 
@@ -142,7 +132,7 @@ impl BoundStream {
 
 impl Drop for BoundStream {
     fn drop(&mut self) {
-        self.streams.bound().remove(&self.path_id);
+        self.streams.bound.lock().remove(&self.path_id);
     }
 }
 
@@ -166,12 +156,11 @@ mod tests {
     const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const OTHER_HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
-    fn owner(user: &str) -> Owner {
-        Owner { user: user.into(), host: HOST }
-    }
-
-    fn connection() -> tokio::task::JoinHandle<()> {
-        tokio::spawn(std::future::pending())
+    /// A session of `user`, and the task of its connection.
+    fn login(sessions: &Arc<Sessions>, user: &str) -> (Session, tokio::task::JoinHandle<()>) {
+        let connection = tokio::spawn(std::future::pending());
+        let owner = Owner { user: user.into(), host: HOST };
+        (sessions.login(owner, connection.abort_handle()).unwrap(), connection)
     }
 
     fn events() -> (Events, mpsc::Receiver<Event>) {
@@ -181,29 +170,24 @@ mod tests {
     #[tokio::test]
     async fn streams_get_the_lowest_free_path_id_and_fifteen_are_the_limit() {
         let sessions = Arc::new(Sessions::default());
-        let session = sessions.login(owner("u"), connection().abort_handle()).unwrap();
-        let mut bound: Vec<_> = (1..=15).map(|_| sessions.bind(session.id(), HOST, events().0).unwrap()).collect();
+        let (session, _) = login(&sessions, "u");
+        let bind = || sessions.bind(session.id(), HOST, events().0);
+        let mut bound: Vec<_> = (1..=15).map(|_| bind().unwrap()).collect();
         assert!(bound.iter().map(BoundStream::path_id).eq(1..=15));
-        assert_eq!(sessions.bind(session.id(), HOST, events().0).unwrap_err(), BindError::TooMany);
+        assert_eq!(bind().unwrap_err(), BindError::TooMany);
         bound.remove(3);
         assert!(session.stream(4).is_none());
-        assert_eq!(sessions.bind(session.id(), HOST, events().0).unwrap().path_id(), 4);
+        assert_eq!(bind().unwrap().path_id(), 4);
     }
 
     #[tokio::test]
-    async fn only_the_sessions_host_binds_to_it() {
+    async fn only_the_host_of_a_live_session_binds_to_it_and_streams_end_with_it() {
         let sessions = Arc::new(Sessions::default());
-        let session = sessions.login(owner("u"), connection().abort_handle()).unwrap();
+        let (session, _) = login(&sessions, "u");
         assert_eq!(sessions.bind(session.id(), OTHER_HOST, events().0).unwrap_err(), BindError::OtherHost);
         let unknown = SessionId([0; 16]);
         assert_eq!(sessions.bind(unknown, HOST, events().0).unwrap_err(), BindError::UnknownSession);
         assert!(session.stream(1).is_none());
-    }
-
-    #[tokio::test]
-    async fn the_end_of_a_session_ends_its_streams() {
-        let sessions = Arc::new(Sessions::default());
-        let session = sessions.login(owner("u"), connection().abort_handle()).unwrap();
         let (sender, mut receiver) = events();
         let _bound = sessions.bind(session.id(), HOST, sender).unwrap();
         assert!(session.stream(1).is_some());
@@ -215,10 +199,7 @@ mod tests {
     #[tokio::test]
     async fn only_its_owner_ends_a_session() {
         let sessions = Arc::new(Sessions::default());
-        let task = connection();
-        let old = sessions.login(owner("u"), task.abort_handle()).unwrap();
-        let stranger = sessions.login(owner("v"), connection().abort_handle()).unwrap();
-        let own = sessions.login(owner("u"), connection().abort_handle()).unwrap();
+        let [(old, task), (stranger, _), (own, _)] = ["u", "v", "u"].map(|user| login(&sessions, user));
         assert!(!stranger.end_other(old.id()));
         assert!(!own.end_other(own.id()));
         assert!(!own.end_other(SessionId([0; 16])));

@@ -130,15 +130,11 @@ mod tests {
     }
 
     #[test]
-    fn each_number_of_a_root_origin_reaches_the_client() {
+    fn the_refusal_of_a_root_origin_reaches_the_client_with_number_and_text() {
         for &code in ErrorCode::ALL {
             assert_eq!(refusal_code(refusal_kind(code)), code, "{code}");
         }
         assert_eq!(refusal_code(refusal_kind(ErrorCode(4711))), ErrorCode::SERVER_ERROR, "an undefined number");
-    }
-
-    #[test]
-    fn an_origins_refusal_keeps_its_number_and_text() {
         let (kind, text) = (refusal_kind(ErrorCode::NOT_FOUND), "no such file".to_owned());
         let refused = OriginError::Refused { endpoint: endpoint(), kind, text };
         let failure = Failure::from(Error::Origin(refused));

@@ -50,7 +50,6 @@ const REFUSALS_LOG_INTERVAL: Duration = Duration::from_secs(10);
 impl Server {
     /// A server that answers from the backend of `front`. While that is draining, new connections are closed at once and opens
     /// are refused; open files are served further.
-    #[must_use]
     pub fn new(front: Arc<Front>, options: Options) -> Self {
         Self { state: Arc::new(ServerState::new(front, options)) }
     }

@@ -94,10 +94,7 @@ impl ConnectionContext {
         match demand {
             Demand::Nothing => {
                 let proof = certified.and_then(Result::ok).unwrap_or_else(|| Gate::anonymous_identity(&pending.facts));
-                let place = match self.state.front.limits.admit_session(&proof.identity) {
-                    Ok(place) => place,
-                    Err(limit) => return self.refuse_session(stream_id, limit),
-                };
+                let Some(place) = self.place_of_session(stream_id, &proof) else { return };
                 self.output.encode(|out| session.accept_login(stream_id, login, id, out));
                 self.admit(session, pending, proof, place);
             }
@@ -157,10 +154,7 @@ impl ConnectionContext {
                 self.output.encode(|out| ReplyTo::direct(stream_id).auth_more(&challenge, out));
             }
             Step::Done(proof) => {
-                let place = match self.state.front.limits.admit_session(&proof.identity) {
-                    Ok(place) => place,
-                    Err(limit) => return self.refuse_session(stream_id, limit),
-                };
+                let Some(place) = self.place_of_session(stream_id, &proof) else { return };
                 self.output.encode(|out| session.accept_authentication(stream_id, out));
                 if let Some(pending) = self.take_pending() {
                     self.admit(session, pending, *proof, place);
@@ -188,15 +182,20 @@ impl ConnectionContext {
         self.fail(stream_id, &refused(text.to_owned()));
     }
 
-    /// Ends the connection of a client whose identity has reached its limit of sessions.
-    fn refuse_session(&mut self, stream_id: StreamId, limit: usize) {
+    /// The place of a new session, if sessions are limited. `None` when the limit is reached: the connection ends.
+    fn place_of_session(&mut self, stream_id: StreamId, proof: &Proof) -> Option<Option<Place<String>>> {
+        let limit = match self.state.front.limits.admit_session(&proof.identity) {
+            Ok(place) => return Some(place),
+            Err(limit) => limit,
+        };
         self.metrics.add_refused_connection(ConnectionLimit::Identity);
         if self.state.front.refusal_log.has_room() {
             tracing::warn!(peer = %self.peer, "a client was refused: its identity has too many sessions");
         }
         let text = format!("you have {limit} sessions here, and may have no more: try again later");
-        self.fail(stream_id, &Failure { code: ErrorCode::OVERLOADED, text: text.into(), side: Side::Client });
+        self.fail(stream_id, &Failure::client(ErrorCode::OVERLOADED, text));
         self.is_ending = true;
+        None
     }
 
     fn take_pending(&mut self) -> Option<Authenticating> {
