@@ -7,7 +7,7 @@
 use forebay_proto::page::{data_len, decode_pages, encode_pages};
 use forebay_proto::response::{
     Checksum, ConfigValues, DirlistDecoder, DirlistEncoder, DirlistForm, HandshakeReply, Location, LoginReply,
-    OpenReply, ProtocolReply, VectorData, VfsStat, parse_stat,
+    OpenReply, ProtocolReply, VectorData, parse_stat,
 };
 use forebay_proto::{RESPONSE_HEADER_LEN, ReplyTo, Response, ResponseHeader, StreamId};
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +23,6 @@ fuzz_target!(|input: &[u8]| {
         }
         4 => {
             let _ = parse_stat(body);
-            let _ = VfsStat::parse(body);
         }
         5 => {
             let _ = Location::parse_all(body);

@@ -21,6 +21,8 @@ pub use backend::Backend;
 pub use client_limits::{ClientLimits, ConnectionPlaces, Place};
 pub use direct::{DirectAccess, Probe};
 pub use failure::{Failure, FailureKind};
+pub use forebay_origin::RefusalKind;
+pub use forebay_telemetry::ReadKind;
 pub use front::{Front, Options};
 pub use read_stream::{Batch, ReadSource, ReadStream, append_segment, into_bytes, read_disk, with_memory};
 pub use refusal_log::RefusalLog;

@@ -4,9 +4,8 @@
 use forebay_auth::Identity;
 use forebay_engine::{Caller, Client, Opening, Redirects};
 use forebay_front::{
-    Connection, ConnectionMemory, Failure, FailureKind, Front, ReadSource, append_segment, report_read,
+    Connection, ConnectionMemory, Failure, FailureKind, Front, ReadKind, ReadSource, append_segment, report_read,
 };
-use forebay_telemetry::ReadKind;
 use forebay_types::{ByteRange, RequestPath, Side};
 use std::{io, net::SocketAddr, sync::Arc};
 use tokio::{

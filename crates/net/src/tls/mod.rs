@@ -13,7 +13,6 @@ mod reloading;
 mod session;
 mod trust;
 mod verdict;
-mod web;
 
 pub use acceptor::{ServerTlsFiles, TlsAcceptor};
 pub use connector::{ClientTlsFiles, TlsConnector};
@@ -21,8 +20,7 @@ pub use credential::Credential;
 pub use error::{DistrustReason, TlsError};
 pub use facts::{PeerCertificate, TlsFacts};
 pub use reloading::{REBUILD_AFTER, RELOAD_CHECK_INTERVAL};
-pub use trust::{CrlPolicy, TrustAnchors};
-pub use web::WebAnchors;
+pub use trust::{CrlPolicy, TrustAnchors, WebAnchors};
 
 pub(crate) use handshake::{accept, connect};
 pub(crate) use session::TlsSession;

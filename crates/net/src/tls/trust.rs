@@ -1,6 +1,10 @@
-//! Trust anchors: the CA directory of the grid, and its revocation lists.
+//! Trust anchors: the CA directory of the grid, and its revocation lists; for web servers the CAs of the operating system, or of a file.
 
-use super::{TlsError, error::reason_of};
+use super::{
+    TlsError,
+    credential::{chain_of, read},
+    error::reason_of,
+};
 use openssl::{
     ssl::SslFiletype,
     x509::{
@@ -96,5 +100,44 @@ impl TrustAnchors {
 impl Default for TrustAnchors {
     fn default() -> Self {
         Self { ca_dir: PathBuf::from(Self::DIR_DEFAULT), crl: CrlPolicy::default() }
+    }
+}
+
+/// Trust anchors for web servers.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum WebAnchors {
+    /// The CAs of the operating system.
+    #[default]
+    System,
+    /// The CAs of a PEM file.
+    File(PathBuf),
+}
+
+impl WebAnchors {
+    /// The file to check for changes.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::System => None,
+            Self::File(path) => Some(path),
+        }
+    }
+
+    /// Location of the CAs, for messages.
+    pub(super) fn place(&self) -> &Path {
+        self.path().unwrap_or_else(|| Path::new("the operating system's list"))
+    }
+
+    /// The CAs of a file.
+    pub(super) fn store(file: &Path) -> Result<X509Store, TlsError> {
+        let authorities = chain_of(file, &read(file)?)?;
+        if authorities.is_empty() {
+            let reason = "contains no PEM certificate".to_owned();
+            return Err(TlsError::File { path: file.to_owned(), reason });
+        }
+        let mut builder = X509StoreBuilder::new()?;
+        for authority in authorities {
+            builder.add_cert(authority)?;
+        }
+        Ok(builder.build())
     }
 }

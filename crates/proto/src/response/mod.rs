@@ -3,32 +3,22 @@
 //! The encoders are methods of [`ReplyTo`], which knows whether an answer goes out at once or as the unsolicited
 //! message that a `waitresp` has promised.
 
-mod attention;
 mod dirlist;
-mod error;
 mod failure;
-mod locate;
-mod open;
 mod query;
 mod redirect;
 mod reply;
-mod security;
 mod session;
 mod stat;
 mod vector;
 
-pub use attention::{Attention, DEFERRED_PREFIX_LEN};
 pub use dirlist::{DirlistDecoder, DirlistEncoder, DirlistForm};
-pub use error::ResponseError;
-pub use failure::{ErrorBody, Wait};
-pub use locate::{Location, LocationKind};
-pub use open::OpenReply;
-pub use query::{Checksum, ConfigValues, Space};
+pub use failure::{Attention, DEFERRED_PREFIX_LEN, ErrorBody, ResponseError, Wait};
+pub use query::{Checksum, ConfigValues, Location, LocationKind, OpenReply};
 pub use redirect::{Redirect, RedirectTarget};
 pub use reply::ReplyTo;
-pub use security::SigningRequirements;
-pub use session::{HandshakeReply, LoginReply, ProtocolReply};
-pub use stat::{VfsStat, encode_stat, parse_stat};
+pub use session::{HandshakeReply, LoginReply, ProtocolReply, SigningRequirements};
+pub use stat::{encode_stat, parse_stat};
 pub use vector::{VectorData, element_header, parse_element_header};
 
 use crate::code::Status;

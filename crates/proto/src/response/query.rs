@@ -1,9 +1,11 @@
-//! Answers to questions: checksum, configuration, space, attributes.
+//! Answers to questions and opens: checksum, configuration, space, attributes, locations, handles.
 
-use super::{ReplyTo, ResponseError};
+use super::{ReplyTo, ResponseError, encode_stat, parse_stat};
 use crate::code::Status;
-use crate::wire::{put_text, until_nul};
-use forebay_types::{FileKind, FileStat};
+use crate::flags::OpenOptions;
+use crate::header::FileHandle;
+use crate::wire::{Reader, put_text, until_nul};
+use forebay_types::{Endpoint, FileKind, FileStat};
 
 /// The answer to a checksum query.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -64,14 +66,86 @@ impl<'a> ConfigValues<'a> {
     }
 }
 
-/// The space that a path lies in, in bytes.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Space {
-    pub total: u64,
-    pub free: u64,
-    /// Largest contiguous free part.
-    pub largest_free: u64,
-    pub used: u64,
+/// A server that has a file, or could have it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Location {
+    pub kind: LocationKind,
+    pub is_writable: bool,
+    pub endpoint: Endpoint,
+}
+
+/// The kind of server that a location names.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LocationKind {
+    /// A data server that has the file at hand.
+    Server,
+    /// A data server that must stage the file first.
+    PendingServer,
+    /// A manager below which the file is.
+    Manager,
+    /// A manager below which the file must be staged.
+    PendingManager,
+}
+
+impl LocationKind {
+    const ALL: [(char, Self); 4] =
+        [('S', Self::Server), ('s', Self::PendingServer), ('M', Self::Manager), ('m', Self::PendingManager)];
+
+    const fn letter(self) -> char {
+        match self {
+            Self::Server => 'S',
+            Self::PendingServer => 's',
+            Self::Manager => 'M',
+            Self::PendingManager => 'm',
+        }
+    }
+}
+
+impl Location {
+    /// Parses the reply to a locate.
+    ///
+    /// # Errors
+    /// When it names no server, or one in a form that is not understood.
+    pub fn parse_all(body: &[u8]) -> Result<Vec<Self>, ResponseError> {
+        const MALFORMED: ResponseError = ResponseError::Malformed { what: "list of locations" };
+        let text = std::str::from_utf8(until_nul(body)).map_err(|_| MALFORMED)?;
+        let locations: Option<Vec<Self>> = text.split_ascii_whitespace().map(Self::parse).collect();
+        locations.filter(|locations| !locations.is_empty()).ok_or(MALFORMED)
+    }
+
+    fn parse(item: &str) -> Option<Self> {
+        let mut letters = item.chars();
+        let letter = letters.next()?;
+        let (_, kind) = LocationKind::ALL.into_iter().find(|(known, _)| *known == letter)?;
+        let is_writable = match letters.next()? {
+            'r' => false,
+            'w' => true,
+            _ => return None,
+        };
+        Some(Self { kind, is_writable, endpoint: letters.as_str().parse().ok()? })
+    }
+}
+
+/// The reply to an open.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OpenReply {
+    pub handle: FileHandle,
+    pub stat: Option<FileStat>,
+}
+
+impl OpenReply {
+    /// Parses the body of the reply.
+    ///
+    /// # Errors
+    /// When it is too short for a handle, or ends with a stat text that makes no sense.
+    pub fn parse(body: &[u8]) -> Result<Self, ResponseError> {
+        const WHAT: &str = "open reply";
+        let mut reader = Reader::new(body);
+        let handle = FileHandle(reader.array().ok_or(ResponseError::Truncated { what: WHAT })?);
+        let has_compression = reader.u64().is_some();
+        let stat = (has_compression && !reader.rest().is_empty()).then(|| parse_stat(reader.rest())).transpose()?;
+        Ok(Self { handle, stat })
+    }
 }
 
 impl ReplyTo {
@@ -91,17 +165,12 @@ impl ReplyTo {
         });
     }
 
-    /// Appends the reply to a space query.
-    pub fn space(self, space: &Space, out: &mut Vec<u8>) {
-        let Space { total, free, largest_free, used } = *space;
+    /// Appends the reply to a space query: bytes in all, and free ones.
+    pub fn space(self, total: u64, free: u64, out: &mut Vec<u8>) {
+        let used = total.saturating_sub(free);
         self.frame(Status::OK, out, |out| {
-            put_text(
-                out,
-                format_args!(
-                    "oss.cgroup=public&oss.space={total}&oss.free={free}&oss.maxf={largest_free}&oss.used={used}\
-                     &oss.quota=-1\0"
-                ),
-            );
+            let space = format_args!("oss.space={total}&oss.free={free}&oss.maxf={free}&oss.used={used}");
+            put_text(out, format_args!("oss.cgroup=public&{space}&oss.quota=-1\0"));
         });
     }
 
@@ -121,6 +190,32 @@ impl ReplyTo {
                      &oss.u=*&oss.g=*&oss.fs=r&ofs.ap=lr\0"
                 ),
             );
+        });
+    }
+
+    /// Appends the reply to a locate. The client connects to what is listed, so it must be able to.
+    pub fn locate(self, locations: &[Location], out: &mut Vec<u8>) {
+        self.frame(Status::OK, out, |out| {
+            for (index, location) in locations.iter().enumerate() {
+                let separator = if index == 0 { "" } else { " " };
+                let access = if location.is_writable { 'w' } else { 'r' };
+                put_text(out, format_args!("{separator}{}{access}{}", location.kind.letter(), location.endpoint));
+            }
+            out.push(0);
+        });
+    }
+
+    /// Appends the reply to an open, with the fields that `options` ask for.
+    pub fn open(self, handle: FileHandle, options: OpenOptions, stat: &FileStat, out: &mut Vec<u8>) {
+        self.frame(Status::OK, out, |out| {
+            out.extend_from_slice(&handle.0);
+            if options.intersects(OpenOptions::COMPRESS.with(OpenOptions::RETURN_STAT)) {
+                out.extend_from_slice(&[0; 8]);
+            }
+            if options.contains(OpenOptions::RETURN_STAT) {
+                encode_stat(stat, out);
+                out.push(0);
+            }
         });
     }
 }

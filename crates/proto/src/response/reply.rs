@@ -1,6 +1,6 @@
 //! Where an answer goes: the headers of ordinary and deferred answers.
 
-use super::attention::{ASYNC_RESPONSE, DEFERRED_PREFIX_LEN};
+use super::failure::{ASYNC_RESPONSE, DEFERRED_PREFIX_LEN};
 use crate::code::{ErrorCode, Status};
 use crate::header::{RESPONSE_HEADER_LEN, ResponseHeader, StreamId};
 

@@ -69,39 +69,6 @@ fn parse_fields(text: &[u8]) -> Option<FileStat> {
     })
 }
 
-/// The space that a path lies in. Sizes are in MiB, use in percent.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct VfsStat {
-    pub writable_servers: u32,
-    pub writable_free_mib: u64,
-    pub writable_use_percent: u32,
-    pub staging_servers: u32,
-    pub staging_free_mib: u64,
-    pub staging_use_percent: u32,
-}
-
-impl VfsStat {
-    /// Parses the reply to a stat of a space.
-    ///
-    /// # Errors
-    /// When it holds fewer than six numbers.
-    pub fn parse(text: &[u8]) -> Result<Self, ResponseError> {
-        let parse = || {
-            let text = std::str::from_utf8(until_nul(text)).ok()?;
-            let mut fields = text.split_ascii_whitespace();
-            Some(Self {
-                writable_servers: fields.next()?.parse().ok()?,
-                writable_free_mib: fields.next()?.parse().ok()?,
-                writable_use_percent: fields.next()?.parse().ok()?,
-                staging_servers: fields.next()?.parse().ok()?,
-                staging_free_mib: fields.next()?.parse().ok()?,
-                staging_use_percent: fields.next()?.parse().ok()?,
-            })
-        };
-        parse().ok_or(ResponseError::Malformed { what: "stat text of a space" })
-    }
-}
-
 impl ReplyTo {
     /// Appends the reply to a stat of a file.
     pub fn stat(self, stat: &FileStat, out: &mut Vec<u8>) {
@@ -111,22 +78,9 @@ impl ReplyTo {
         });
     }
 
-    /// Appends the reply to a stat of a space.
-    pub fn vfs_stat(self, stat: &VfsStat, out: &mut Vec<u8>) {
-        self.frame(Status::OK, out, |out| {
-            put_text(
-                out,
-                format_args!(
-                    "{} {} {} {} {} {}\0",
-                    stat.writable_servers,
-                    stat.writable_free_mib,
-                    stat.writable_use_percent,
-                    stat.staging_servers,
-                    stat.staging_free_mib,
-                    stat.staging_use_percent,
-                ),
-            );
-        });
+    /// Appends the reply to a stat of a space: one server with so much free.
+    pub fn vfs_stat(self, free_mib: u64, use_percent: u64, out: &mut Vec<u8>) {
+        self.frame(Status::OK, out, |out| put_text(out, format_args!("1 {free_mib} {use_percent} 0 0 0\0")));
     }
 
     /// Appends the reply to a statx: one byte for each path.

@@ -5,8 +5,8 @@ use forebay_proto::limits::{ARGUMENT_LEN_MAX, DRAIN_LEN_MAX, REQUEST_LEN_MAX};
 use forebay_proto::request::{Bind, ReadElement, Target, encode_read_vector};
 use forebay_proto::response::ErrorBody;
 use forebay_proto::{
-    Abilities, ErrorCode, Fatal, FileHandle, Input, Params, Request, RequestCode, RequestHeader, ServerOptions,
-    ServerSession, SessionId, Status, StreamId, TlsPolicy,
+    ErrorCode, Fatal, FileHandle, Input, Params, Request, RequestCode, RequestHeader, ServerOptions, ServerSession,
+    SessionId, Status, StreamId, TlsPolicy,
 };
 
 const HANDSHAKE: &str = "00000000 00000000 00000000 00000004 000007dc";

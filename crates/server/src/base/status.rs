@@ -1,8 +1,7 @@
 //! Failures as `root://` clients see them.
 
 use forebay_engine::Error;
-use forebay_front::FailureKind;
-use forebay_origin::RefusalKind;
+use forebay_front::{FailureKind, RefusalKind};
 use forebay_proto::ErrorCode;
 use forebay_types::{LfnError, Side};
 use std::borrow::Cow;

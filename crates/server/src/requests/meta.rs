@@ -10,7 +10,7 @@ use forebay_front::Backend;
 use forebay_proto::{
     LocateOptions, ReplyTo, StreamId,
     request::{Dirlist, Locate, Prepare, Stat, Statx, Target},
-    response::{DirlistEncoder, DirlistForm, Location, LocationKind, VfsStat},
+    response::{DirlistEncoder, DirlistForm, Location, LocationKind},
 };
 use forebay_types::{Endpoint, FileStat};
 use std::sync::Arc;
@@ -38,7 +38,12 @@ impl ConnectionContext {
         self.start_answer(stream_id, |mut answer| async move {
             if vfs {
                 let space = answer.wait_for(space_of(&engine, &request)).await;
-                answer.conclude(space, |reply, space, out| reply.vfs_stat(&vfs_stat(&space), out)).await;
+                let send = |reply: ReplyTo, Space { total_bytes, free_bytes }, out: &mut Vec<u8>| {
+                    let used_bytes = total_bytes.saturating_sub(free_bytes);
+                    let use_percent = used_bytes.saturating_mul(100).checked_div(total_bytes).unwrap_or(0);
+                    reply.vfs_stat(free_bytes / MIB, use_percent, out);
+                };
+                answer.conclude(space, send).await;
             } else {
                 let stat = answer.wait_for(engine.stat(&request, &caller)).await;
                 answer.conclude(stat, |reply, stat, out| reply.stat(&stat, out)).await;
@@ -166,16 +171,4 @@ pub(crate) async fn space_of(engine: &Engine, request: &OpenRequest) -> Result<S
         engine.write_policy(request)?;
     }
     engine.space().await
-}
-
-/// One server with free space, as reference servers report it.
-fn vfs_stat(space: &Space) -> VfsStat {
-    let used_bytes = space.total_bytes.saturating_sub(space.free_bytes);
-    let use_percent = used_bytes.saturating_mul(100).checked_div(space.total_bytes).unwrap_or(0);
-    VfsStat {
-        writable_servers: 1,
-        writable_free_mib: space.free_bytes / MIB,
-        writable_use_percent: u32::try_from(use_percent).unwrap_or(100),
-        ..VfsStat::default()
-    }
 }

@@ -1,7 +1,5 @@
 //! The handlers of requests, and what they use of a connection.
 
-pub(crate) mod cache_command;
-pub(crate) mod certificate;
 pub(crate) mod context;
 pub(crate) mod dispatch;
 pub(crate) mod login;
@@ -13,4 +11,3 @@ pub(crate) mod query;
 pub(crate) mod read;
 pub(crate) mod read_vector;
 pub(crate) mod signatures;
-pub(crate) mod write_refusal;

@@ -1,4 +1,4 @@
-//! Opens and closes.
+//! Opens and closes; writes and changes of the name space are refused, or redirected to the origin.
 
 use crate::{
     base::{
@@ -10,8 +10,12 @@ use crate::{
         names::{Permitted, redirect_to, too_many_files},
     },
 };
-use forebay_engine::{Opening, Redirects};
-use forebay_proto::{Abilities, FileHandle, StreamId, request::Open};
+use forebay_auth::Right;
+use forebay_engine::{Opening, Redirects, WritePolicy};
+use forebay_proto::{
+    Abilities, ErrorCode, FileHandle, StreamId,
+    request::{Change, Open, Target},
+};
 use std::sync::Arc;
 
 impl ConnectionContext {
@@ -78,4 +82,34 @@ impl ConnectionContext {
         let closed = self.handles.remove(name).map(drop).ok_or_else(Failure::not_open);
         self.conclude(stream_id, closed, |reply, (), out| reply.ok(out));
     }
+
+    /// Answers a write request. Its data, if any, has been drained.
+    pub(crate) fn change(&mut self, stream_id: StreamId, change: &Change<'_>) {
+        match change.target {
+            // Names that the client may not see are refused as such, before anything is said about writes.
+            Target::Path(path) => self.answer_write(stream_id, path),
+            // Only files open for reading have handles.
+            Target::Handle(name) => {
+                let failure = self.handle(name).map_or_else(|failure| failure, |_| read_only());
+                self.fail(stream_id, &failure);
+            }
+        }
+    }
+
+    /// Refuses a write, or redirects the client to the server that accepts it.
+    pub(crate) fn answer_write(&mut self, stream_id: StreamId, path: &[u8]) {
+        // The right to see the name is enough to learn where it can be written.
+        let Some(permitted) = self.permitted_or_refused(stream_id, path, Right::Stat) else { return };
+        match self.state.front.backend.write_policy(&permitted.request) {
+            Ok(WritePolicy::Redirect(endpoint)) => {
+                self.reply(stream_id, |reply, out| reply.redirect_to_host(&endpoint, "", out));
+            }
+            Ok(WritePolicy::Refuse) => self.fail(stream_id, &read_only()),
+            Err(error) => self.fail(stream_id, &error.into()),
+        }
+    }
+}
+
+fn read_only() -> Failure {
+    Failure::client(ErrorCode::FS_READ_ONLY, "this server is read-only: write to the origin")
 }

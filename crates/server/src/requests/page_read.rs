@@ -7,14 +7,13 @@ use crate::{
 };
 use bytes::Bytes;
 use forebay_engine::Segment;
-use forebay_front::{Failure, ReadSource, ReadStream, Reservation, into_bytes, read_disk, report_read};
+use forebay_front::{Failure, ReadKind, ReadSource, ReadStream, Reservation, into_bytes, read_disk, report_read};
 use forebay_net::{probe_cached, read_nowait_vectored};
 use forebay_proto::{
     StreamId,
     page::{FrameKind, PAGE_LEN, StatusFrame, crc32c, encoded_len, frames, pages, seal_pages},
     request::PageRead,
 };
-use forebay_telemetry::ReadKind;
 use forebay_types::{ByteRange, Outcome};
 use std::{collections::VecDeque, fs::File, io::IoSliceMut, sync::Arc};
 

@@ -1,11 +1,13 @@
-//! Queries: configuration, checksum, space, attributes, statistics; and the settings of a session.
+//! Queries: configuration, checksum, space, attributes, statistics; settings of a session; commands for the cache, for clients with
+//! the right `admin`.
 
 use crate::{
     base::status::Failure,
     requests::{context::ConnectionContext, meta::space_of, names::Permitted},
 };
 use forebay_auth::Right;
-use forebay_engine::{Caller, Checksum, Engine, Error, OpenRequest};
+use forebay_cache::{CacheKey, name_for_rules};
+use forebay_engine::{Caller, Checksum, Engine, Error, Evicted, OpenRequest};
 use forebay_front::Backend;
 use forebay_proto::{
     ErrorCode, QueryKind, ReplyTo, StreamId,
@@ -67,7 +69,9 @@ impl ConnectionContext {
                 }
                 QueryKind::SPACE => {
                     let space = answer.wait_for(space_of(&engine, &request)).await;
-                    answer.conclude(space, |reply, space, out| reply.space(&space_reply(&space), out)).await;
+                    answer
+                        .conclude(space, |reply, space, out| reply.space(space.total_bytes, space.free_bytes, out))
+                        .await;
                 }
                 _ => {
                     let stat = answer.wait_for(engine.stat(&request, &caller)).await;
@@ -150,6 +154,44 @@ impl ConnectionContext {
             _ => self.fail(stream_id, &Failure::client(ErrorCode::ARG_INVALID, "no such setting")),
         }
     }
+
+    /// Removes a file from the cache: `evict PATH`, and `fevict PATH` also when it is open or pinned.
+    pub(crate) fn command_cache(&mut self, stream_id: StreamId, command: &[u8], path: &[u8]) {
+        let is_forced = match command {
+            b"evict" => false,
+            b"fevict" => true,
+            _ => {
+                let text = "there is no such command for the cache: evict PATH, fevict PATH";
+                return self.fail(stream_id, &Failure::client(ErrorCode::ARG_INVALID, text));
+            }
+        };
+        let key = match self.key_to_administer(path) {
+            Ok(key) => key,
+            Err(failure) => return self.fail(stream_id, &failure),
+        };
+        let Backend::Cache(engine) = self.state.front.backend.clone() else {
+            // A manager keeps no files.
+            return self.conclude(stream_id, removed(Evicted::NotCached, &key), |reply, (), out| reply.ok(out));
+        };
+        self.start_answer(stream_id, |mut answer| async move {
+            let evicted = answer.wait_for(engine.evict(&key, is_forced)).await.map_err(Failure::from);
+            let done = evicted.and_then(|evicted| removed(evicted, &key));
+            answer.conclude(done, |reply, (), out| ReplyTo::ok(reply, out)).await;
+        });
+    }
+
+    /// The entry of `path`, if a rule lets the client administer it. Without rules no client may.
+    fn key_to_administer(&self, path: &[u8]) -> Result<CacheKey, Failure> {
+        // Without rules every client could empty the cache.
+        if !self.state.front.gate.has_rules() {
+            let text = "this server takes commands for its cache from clients whom a grant gives the right \"admin\"";
+            return Err(Failure::client(ErrorCode::UNSUPPORTED, text));
+        }
+        let Permitted { request, .. } = self.permitted(path, Right::Admin)?;
+        // The cache key has the same normalized form as the name in rules.
+        let key = name_for_rules(&request.lfn).and_then(|name| CacheKey::from_text(name.as_str()));
+        key.ok_or_else(|| Failure::client(ErrorCode::NOT_FOUND, "no file of this name can be in the cache"))
+    }
 }
 
 /// A checksum, by the algorithm that its opaque data names or else by the origin's choice. Clients fail when
@@ -172,19 +214,20 @@ async fn checksum_of(engine: &Engine, request: &OpenRequest, caller: &Caller) ->
     }
 }
 
-fn space_reply(space: &forebay_engine::Space) -> response::Space {
-    response::Space {
-        total: space.total_bytes,
-        free: space.free_bytes,
-        largest_free: space.free_bytes,
-        used: space.total_bytes.saturating_sub(space.free_bytes),
-    }
-}
-
 fn version() -> String {
     format!("forebay-{}", env!("CARGO_PKG_VERSION"))
 }
 
 fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+fn removed(evicted: Evicted, key: &CacheKey) -> Result<(), Failure> {
+    let (code, what) = match evicted {
+        Evicted::Removed { .. } => return Ok(()),
+        Evicted::NotCached => (ErrorCode::NOT_FOUND, "is not in the cache"),
+        Evicted::Open => (ErrorCode::FILE_LOCKED, "is open: fevict removes it all the same"),
+        Evicted::Pinned => (ErrorCode::FILE_LOCKED, "is pinned: fevict removes it all the same"),
+    };
+    Err(Failure::client(code, format!("{key} {what}")))
 }

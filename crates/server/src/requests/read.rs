@@ -17,10 +17,9 @@ use crate::{
     },
 };
 use forebay_engine::Handle;
-use forebay_front::{ReadSource, ReadStream, report_read};
+use forebay_front::{ReadKind, ReadSource, ReadStream, report_read};
 use forebay_net::{probe_cached, read_nowait};
 use forebay_proto::{ReplyTo, Status, StreamId, limits::READ_FRAME_LEN_MAX, page::encoded_len, request::Read};
-use forebay_telemetry::ReadKind;
 use forebay_types::{ByteRange, Outcome};
 use std::{fs::File, sync::Arc};
 

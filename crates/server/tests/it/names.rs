@@ -8,7 +8,7 @@ use forebay_proto::{
     DirlistOptions, ErrorCode, FileHandle, LocateOptions, OpenOptions, Params, QueryKind, Request, RequestCode, Status,
     StreamId,
     request::{Dirlist, Fattr, Locate, Prepare, Set, Sigver, Stat, Statx, Sync, Target},
-    response::{Attention, DirlistDecoder, ErrorBody, Location, OpenReply, VfsStat, parse_stat},
+    response::{Attention, DirlistDecoder, ErrorBody, Location, OpenReply, parse_stat},
 };
 use forebay_server::Options;
 use forebay_testkit::MemoryOrigin;
@@ -123,8 +123,8 @@ fn the_space_of_a_path_is_told_in_both_forms() {
     run(async {
         let (_site, mut peer) = site().await;
         let vfs = Request::Stat(Stat { target: Target::Path(b"/data"), vfs: true });
-        let space = VfsStat::parse(&peer.call(vfs).await.unwrap()).unwrap();
-        assert_eq!(space.writable_servers, 1);
+        let space = peer.call(vfs).await.unwrap();
+        assert!(space.starts_with(b"1 ") && space.ends_with(b" 0 0 0\0"), "{space:?}");
         let text = peer.query(QueryKind::SPACE, "/data").await.unwrap();
         assert!(text.starts_with("oss.cgroup=public&oss.space="), "{text}");
         let attributes = peer.query(QueryKind::XATTR, "/data/a b.bin\0").await.unwrap();
