@@ -120,19 +120,21 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    #[test]
-    fn the_memory_of_a_connection_is_limited() {
+    /// Reservations of stalled connections, which hold all memory of the pool.
+    fn use_up(pool: &MemoryPool) -> Vec<Reservation> {
+        let stalled = |_| ConnectionMemory::new(pool).try_reserve(CONNECTION_BYTES_MAX as u64).unwrap();
+        (0..TOTAL_BYTES_MAX / CONNECTION_BYTES_MAX).map(stalled).collect()
+    }
+
+    #[tokio::test]
+    async fn the_memory_of_a_connection_is_limited() {
         let connection = ConnectionMemory::new(&MemoryPool::default());
         let all = connection.try_reserve(CONNECTION_BYTES_MAX as u64).unwrap();
         assert_eq!(all.bytes, CONNECTION_BYTES_MAX as u64);
         assert!(connection.try_reserve(1).is_none());
         drop(all);
         assert!(connection.try_reserve(1).is_some());
-    }
-
-    #[tokio::test]
-    async fn a_request_beyond_the_limit_of_a_connection_does_not_wait() {
-        let connection = ConnectionMemory::new(&MemoryPool::default());
+        // A request beyond the limit does not wait.
         assert!(connection.reserve(CONNECTION_BYTES_MAX as u64 + 1).await.is_none());
         assert!(connection.reserve(CONNECTION_BYTES_MAX as u64).await.is_some());
     }
@@ -140,9 +142,7 @@ mod tests {
     #[tokio::test]
     async fn a_used_up_pool_leaves_each_connection_one_answer_at_a_time() {
         let pool = MemoryPool::default();
-        let stalled: Vec<_> = (0..TOTAL_BYTES_MAX / CONNECTION_BYTES_MAX)
-            .map(|_| ConnectionMemory::new(&pool).try_reserve(CONNECTION_BYTES_MAX as u64).unwrap())
-            .collect();
+        let stalled = use_up(&pool);
         let connection = ConnectionMemory::new(&pool);
         assert!(connection.try_reserve(1).is_none(), "the turn is for requests that wait");
         let first = connection.reserve(4 * MIB).await.unwrap();
@@ -159,9 +159,7 @@ mod tests {
     #[tokio::test]
     async fn freed_memory_of_the_pool_is_taken_although_the_turn_is_not_free() {
         let pool = MemoryPool::default();
-        let mut stalled: Vec<_> = (0..TOTAL_BYTES_MAX / CONNECTION_BYTES_MAX)
-            .map(|_| ConnectionMemory::new(&pool).try_reserve(CONNECTION_BYTES_MAX as u64).unwrap())
-            .collect();
+        let mut stalled = use_up(&pool);
         let connection = ConnectionMemory::new(&pool);
         let _first = connection.reserve(MIB).await.unwrap();
         let mut second = std::pin::pin!(connection.reserve(MIB));
@@ -171,12 +169,10 @@ mod tests {
     }
 
     async fn polled_once<T>(mut future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
-        std::future::poll_fn(|context| {
-            std::task::Poll::Ready(match future.as_mut().poll(context) {
-                std::task::Poll::Ready(value) => Some(value),
-                std::task::Poll::Pending => None,
-            })
-        })
-        .await
+        tokio::select! {
+            biased;
+            value = future.as_mut() => Some(value),
+            () = std::future::ready(()) => None,
+        }
     }
 }

@@ -153,25 +153,17 @@ mod tests {
         assert!(places.occupy("a").is_some());
         drop(other);
         assert!(places.counts.lock().is_empty(), "a key without places takes no memory");
-    }
-
-    #[test]
-    fn a_limit_of_zero_takes_no_memory() {
         let places = Places::new(0);
         assert!(places.occupy("a").is_none());
         assert!(places.counts.lock().is_empty());
     }
 
     #[test]
-    fn a_client_is_an_address_or_a_network() {
+    fn a_client_is_an_address_or_a_network_or_a_proven_name() {
         let network = |text: &str| network_of(text.parse().unwrap()).to_string();
         assert_eq!(network("192.0.2.7"), "192.0.2.7");
         assert_eq!(network("::ffff:192.0.2.7"), "192.0.2.7");
         assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-    }
-
-    #[test]
-    fn only_proven_names_are_counted() {
         let named = |method| Identity { user: Some("ann".to_owned()), ..Identity::of(method, "h") };
         assert_eq!(name_of(&named(Method::Unix)), None);
         assert_eq!(name_of(&named(Method::Sss)).as_deref(), Some("\nann"));

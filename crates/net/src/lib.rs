@@ -17,7 +17,6 @@ pub use listener::{ACCEPT_BACK_OFF_MAX, ACCEPT_BACK_OFF_MIN, BoundAddress, LISTE
 pub use page_cache::{PAGE_SIZE, probe_cached, read_nowait, read_nowait_vectored};
 pub use send::{
     SENDFILE_CALL_LEN_MAX, SendError, SendHint, send_all, send_file, send_file_now, send_now, send_vectored,
-    send_with_more,
 };
 pub use stream::Stream;
 pub use tls::{

@@ -95,16 +95,15 @@ pub fn send_file_now(stream: &TcpStream, file: &File, range: ByteRange) -> Resul
 ///
 /// # Errors
 /// [`SendError::Connection`].
-pub async fn send_all(stream: &TcpStream, bytes: &[u8]) -> Result<(), SendError> {
-    send_hinted(stream, bytes, SendHint::Last).await
-}
-
-/// Sends all of `bytes` with [`SendHint::More`].
-///
-/// # Errors
-/// [`SendError::Connection`].
-pub async fn send_with_more(stream: &TcpStream, bytes: &[u8]) -> Result<(), SendError> {
-    send_hinted(stream, bytes, SendHint::More).await
+pub async fn send_all(stream: &TcpStream, mut bytes: &[u8], hint: SendHint) -> Result<(), SendError> {
+    while !bytes.is_empty() {
+        let sent_len = stream
+            .async_io(Interest::WRITABLE, || retry_interrupted(|| rustix::net::send(stream, bytes, hint.flags())))
+            .await
+            .map_err(SendError::Connection)?;
+        bytes = bytes.get(sent_len..).unwrap_or_default();
+    }
+    Ok(())
 }
 
 /// Sends all of `slices`, in order, in as few system calls as possible. The slices are consumed.
@@ -161,17 +160,6 @@ fn file_rest(range: ByteRange, sent: io::Result<usize>) -> Result<ByteRange, Sen
         Err(source) if is_of_connection(&source) => Err(SendError::Connection(source)),
         Err(source) => Err(SendError::File { offset: range.start(), len: range.len(), source }),
     }
-}
-
-async fn send_hinted(stream: &TcpStream, mut bytes: &[u8], hint: SendHint) -> Result<(), SendError> {
-    while !bytes.is_empty() {
-        let sent_len = stream
-            .async_io(Interest::WRITABLE, || retry_interrupted(|| rustix::net::send(stream, bytes, hint.flags())))
-            .await
-            .map_err(SendError::Connection)?;
-        bytes = bytes.get(sent_len..).unwrap_or_default();
-    }
-    Ok(())
 }
 
 /// Repeats a system call interrupted by a signal. "Would block" is returned: tokio then waits.
@@ -242,7 +230,7 @@ mod tests {
         let bytes = pattern(LARGE);
         let file = file_of(&bytes);
         let receiver = tokio::spawn(drain(client));
-        send_with_more(&served, b"header").await.unwrap();
+        send_all(&served, b"header", SendHint::More).await.unwrap();
         send_file(&served, &file, ByteRange::at(3, (LARGE - 5) as u64)).await.unwrap();
         drop(served);
         let received = receiver.await.unwrap();
@@ -258,7 +246,7 @@ mod tests {
         slices.extend(bytes.chunks(LARGE / (SLICES_PER_CALL_MAX * 3) + 1).map(IoSlice::new));
         assert!(slices.len() > 2 * SLICES_PER_CALL_MAX);
         send_vectored(&served, &mut slices).await.unwrap();
-        send_all(&served, b"tail").await.unwrap();
+        send_all(&served, b"tail", SendHint::Last).await.unwrap();
         drop(served);
         let received = receiver.await.unwrap();
         assert_eq!(received.split_at(LARGE), (&bytes[..], &b"tail"[..]));
@@ -267,7 +255,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_to_send_is_no_error() {
         let (client, served) = pair().await;
-        send_all(&served, b"").await.unwrap();
+        send_all(&served, b"", SendHint::Last).await.unwrap();
         send_vectored(&served, &mut []).await.unwrap();
         send_vectored(&served, &mut [IoSlice::new(b"")]).await.unwrap();
         send_file(&served, &file_of(b""), ByteRange::at(0, 0)).await.unwrap();
@@ -296,6 +284,6 @@ mod tests {
         let error = send_file(&served, &file_of(&pattern(100)), ByteRange::at(0, 100)).await.unwrap_err();
         assert!(matches!(error, SendError::Connection(_)), "{error}");
         assert_eq!(error.side(), Side::Client);
-        assert!(matches!(send_all(&served, b"x").await, Err(SendError::Connection(_))));
+        assert!(matches!(send_all(&served, b"x", SendHint::Last).await, Err(SendError::Connection(_))));
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     tls::{TlsAcceptor, TlsConnector, TlsError, TlsFacts, TlsSession, accept, connect},
 };
 use bytes::BufMut;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     io::{self, IoSlice},
     net::SocketAddr,
@@ -106,7 +106,7 @@ impl Stream {
     /// If the connection fails.
     pub fn try_receive(&self, target: &mut impl BufMut) -> io::Result<Option<usize>> {
         let Some(tls) = &self.tls else { return would_block_as_none(self.socket.try_read_buf(target)) };
-        let mut session = tls.session();
+        let mut session = tls.session.lock();
         loop {
             let read = session.append_to(target);
             answer(&self.socket, &mut session)?;
@@ -136,7 +136,7 @@ impl Stream {
         let Some(tls) = &self.tls else {
             return Ok(would_block_as_none(self.socket.try_write(bytes))?.unwrap_or(0));
         };
-        let mut session = tls.session();
+        let mut session = tls.session.lock();
         let mut rest = bytes;
         while send_encrypted(&self.socket, &mut session)? && !rest.is_empty() {
             let (piece, behind) = rest.split_at(rest.len().min(ENCRYPT_LEN));
@@ -148,7 +148,7 @@ impl Stream {
 
     /// Whether bytes accepted by [`Self::try_send`] are still buffered. Sending an empty slice flushes them.
     pub fn has_unsent(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| !tls.session().wire_mut().unsent().is_empty())
+        self.tls.as_ref().is_some_and(|tls| !tls.session.lock().wire_mut().unsent().is_empty())
     }
 
     /// Waits until [`Self::try_send`] may succeed.
@@ -165,7 +165,7 @@ impl Stream {
     /// [`SendError::Connection`].
     pub async fn send_all(&self, bytes: &[u8]) -> Result<(), SendError> {
         match &self.tls {
-            None => send_all(&self.socket, bytes).await,
+            None => send_all(&self.socket, bytes, SendHint::Last).await,
             Some(tls) => tls.send_slices(&self.socket, &[IoSlice::new(bytes)]).await.map_err(SendError::Connection),
         }
     }
@@ -194,10 +194,6 @@ impl Drop for Stream {
 }
 
 impl Tls {
-    fn session(&self) -> MutexGuard<'_, TlsSession> {
-        self.session.lock()
-    }
-
     fn poll_receive(
         &mut self,
         socket: &TcpStream,
@@ -223,7 +219,7 @@ impl Tls {
         for slice in slices {
             for piece in slice.chunks(ENCRYPT_LEN) {
                 let held_len = {
-                    let mut session = self.session();
+                    let mut session = self.session.lock();
                     session.write(piece)?;
                     session.wire_mut().unsent().len()
                 };
@@ -237,7 +233,7 @@ impl Tls {
 
     /// Sends the encrypted bytes.
     async fn send_held(&self, socket: &TcpStream) -> io::Result<()> {
-        while !send_encrypted(socket, &mut self.session())? {
+        while !send_encrypted(socket, &mut self.session.lock())? {
             socket.writable().await?;
         }
         Ok(())

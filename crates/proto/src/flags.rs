@@ -153,17 +153,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_writing_bit_makes_an_open_a_write() {
+    fn sets_of_bits_contain_each_other() {
         for bits in [0x0002, 0x0008, 0x0020, 0x0200, 0x8000, 0x0462, 0x1462] {
             assert!(OpenOptions(bits).is_write(), "{bits:#x}");
         }
         for bits in [0x0000, 0x0010, 0x0450, 0x4450, 0x1000 | 0x0400] {
             assert!(!OpenOptions(bits).is_write(), "{bits:#x}");
         }
-    }
-
-    #[test]
-    fn multi_protocol_includes_full_urls() {
         assert!(Abilities(0xdf).contains(Abilities::MULTI_PROTOCOL));
         assert!(!Abilities(0xdd).contains(Abilities::MULTI_PROTOCOL));
         assert!(Abilities(0xdd).contains(Abilities::FULL_URL));

@@ -35,18 +35,6 @@ impl From<StreamId> for u16 {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct FileHandle(pub [u8; 4]);
 
-impl From<u32> for FileHandle {
-    fn from(number: u32) -> Self {
-        Self(number.to_be_bytes())
-    }
-}
-
-impl From<FileHandle> for u32 {
-    fn from(handle: FileHandle) -> Self {
-        Self::from_be_bytes(handle.0)
-    }
-}
-
 /// A login session. Its bearer can bind to the session and end it, so it is never printed.
 #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
 pub struct SessionId(pub [u8; 16]);

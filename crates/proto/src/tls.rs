@@ -5,37 +5,27 @@
 
 use crate::flags::{ProtocolRequestFlags, ServerFlags};
 use crate::request::{Expect, Protocol};
+use forebay_types::named_enum;
 
-/// TLS that a server requires of its clients.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum TlsPolicy {
-    #[default]
-    None,
-    Capable,
-    /// TLS before login. Parallel streams may stay in clear.
-    Login,
-    /// TLS after login. Parallel streams may stay in clear.
-    Session,
-    /// TLS after login, and on every parallel stream.
-    Data,
-    /// TLS before login, and on every parallel stream.
-    All,
+named_enum! {
+    /// TLS that a server requires of its clients.
+    #[derive(Default)]
+    pub enum TlsPolicy {
+        #[default]
+        None = "none",
+        Capable = "capable",
+        /// TLS before login. Parallel streams may stay in clear.
+        Login = "login",
+        /// TLS after login. Parallel streams may stay in clear.
+        Session = "session",
+        /// TLS after login, and on every parallel stream.
+        Data = "data",
+        /// TLS before login, and on every parallel stream.
+        All = "all",
+    }
 }
 
 impl TlsPolicy {
-    pub const ALL: [Self; 6] = [Self::None, Self::Capable, Self::Login, Self::Session, Self::Data, Self::All];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Capable => "capable",
-            Self::Login => "login",
-            Self::Session => "session",
-            Self::Data => "data",
-            Self::All => "all",
-        }
-    }
-
     /// The flags of a server with this policy.
     pub const fn flags(self) -> ServerFlags {
         let session = ServerFlags::HAVE_TLS.with(ServerFlags::TLS_SESSION);
@@ -125,10 +115,7 @@ mod tests {
             assert!(!policy.starts_after(&protocol(able, Expect::NONE)), "{policy:?}");
             assert!(!policy.starts_after(&protocol(ProtocolRequestFlags::SECURITY, Expect::LOGIN)), "{policy:?}");
         }
-    }
-
-    #[test]
-    fn a_client_that_wants_tls_gets_it_wherever_there_is_any() {
+        // A client that wants TLS gets it wherever there is any.
         for policy in TlsPolicy::ALL {
             for expect in [Expect::NONE, Expect::BIND, Expect::LOGIN, Expect::TPC] {
                 let wanted = protocol(TlsUse::Always.flags(), expect);

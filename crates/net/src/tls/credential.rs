@@ -34,19 +34,16 @@ impl Credential {
     /// Sets the credential in `builder`.
     pub(super) fn install(&self, builder: &mut SslContextBuilder) -> Result<(), TlsError> {
         let chain = self.chain()?;
-        let unusable = |reason: &str| TlsError::File { path: self.certificate.clone(), reason: reason.to_owned() };
+        let unusable = |reason: &str| TlsError::file(&self.certificate, reason);
         let (first, rest) = chain.split_first().ok_or_else(|| unusable("contains no PEM certificate"))?;
-        builder
-            .set_certificate(first)
-            .map_err(|errors| unusable(&format!("cannot be used: {}", reason_of(&errors))))?;
+        let refused = |errors| unusable(&format!("cannot be used: {}", reason_of(&errors)));
+        builder.set_certificate(first).map_err(refused)?;
         for certificate in rest {
             builder.add_extra_chain_cert(certificate.clone())?;
         }
         builder.set_private_key(&*self.private_key()?).and_then(|()| builder.check_private_key()).map_err(|_| {
-            TlsError::File {
-                path: self.key.clone(),
-                reason: format!("does not contain the key of the certificate in {}", self.certificate.display()),
-            }
+            let certificate = self.certificate.display();
+            TlsError::file(&self.key, format!("does not contain the key of the certificate in {certificate}"))
         })
     }
 
@@ -68,7 +65,7 @@ impl Credential {
     }
 
     fn private_key(&self) -> Result<PKey<Private>, TlsError> {
-        let unusable = |reason: &str| TlsError::File { path: self.key.clone(), reason: reason.to_owned() };
+        let unusable = |reason: &str| TlsError::file(&self.key, reason);
         let mode = std::fs::metadata(&self.key).map(|metadata| metadata.permissions().mode());
         if mode.is_ok_and(|mode| mode & MODE_OF_OTHERS != 0) {
             return Err(unusable("is a private key accessible to all users: run chmod o-rwx on it"));
@@ -82,21 +79,18 @@ impl Credential {
 
 /// The certificates in `pem`, which is what the file at `path` holds.
 pub(super) fn chain_of(path: &Path, pem: &[u8]) -> Result<Vec<X509>, TlsError> {
-    X509::stack_from_pem(pem).map_err(|errors| TlsError::File {
-        path: path.to_owned(),
-        reason: format!("contains no PEM certificate: {}", reason_of(&errors)),
-    })
+    X509::stack_from_pem(pem)
+        .map_err(|errors| TlsError::file(path, format!("contains no PEM certificate: {}", reason_of(&errors))))
 }
 
 /// What a file of certificates or keys holds.
 pub(super) fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, TlsError> {
-    let unreadable = |reason: String| TlsError::File { path: path.to_owned(), reason };
     let mut bytes = Zeroizing::new(Vec::new());
     File::open(path)
         .and_then(|file| file.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+        .map_err(|error| TlsError::file(path, format!("cannot be read: {error}")))?;
     if bytes.len() as u64 > FILE_LEN_MAX {
-        return Err(unreadable(format!("is longer than {FILE_LEN_MAX} bytes: not a certificate file")));
+        return Err(TlsError::file(path, format!("is longer than {FILE_LEN_MAX} bytes: not a certificate file")));
     }
     Ok(bytes)
 }

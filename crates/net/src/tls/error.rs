@@ -2,7 +2,11 @@
 
 use forebay_types::Side;
 use openssl::error::ErrorStack;
-use std::{fmt, io, path::PathBuf, time::Duration};
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// Why TLS failed.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +61,10 @@ pub enum DistrustReason {
 }
 
 impl TlsError {
+    pub(super) fn file(path: &Path, reason: impl Into<String>) -> Self {
+        Self::File { path: path.to_owned(), reason: reason.into() }
+    }
+
     /// Whose side the error is on: this host's files, or the peer's (to a server, the client).
     pub const fn side(&self) -> Side {
         match self {

@@ -5,7 +5,7 @@ use super::{
     session::{Step, TlsSession, Wire},
     verdict::Objection,
 };
-use crate::send::{SendError, send_all};
+use crate::send::{SendError, SendHint, send_all};
 use std::io;
 use tokio::{net::TcpStream, task::spawn_blocking};
 
@@ -72,7 +72,7 @@ async fn complete(
         let unsent_len = session.wire_mut().unsent().len();
         if unsent_len > 0 {
             answer_len = Some(0);
-            let sent = send_all(socket, session.wire_mut().unsent()).await;
+            let sent = send_all(socket, session.wire_mut().unsent(), SendHint::Last).await;
             session.wire_mut().sent(unsent_len);
             // The error of the handshake takes precedence.
             if stepped.is_ok() {

@@ -98,7 +98,7 @@ mod tests {
     use std::fs;
 
     fn read(path: &std::path::Path) -> Result<String, TlsError> {
-        fs::read_to_string(path).map_err(|error| TlsError::File { path: path.to_owned(), reason: error.to_string() })
+        fs::read_to_string(path).map_err(|error| TlsError::file(path, error.to_string()))
     }
 
     #[test]

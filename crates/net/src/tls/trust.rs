@@ -5,6 +5,7 @@ use super::{
     credential::{chain_of, read},
     error::reason_of,
 };
+use forebay_types::named_enum;
 use openssl::{
     ssl::SslFiletype,
     x509::{
@@ -25,30 +26,20 @@ pub struct TrustAnchors {
     pub crl: CrlPolicy,
 }
 
-/// Policy for revocation lists.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum CrlPolicy {
-    Ignore,
-    /// A revoked certificate is rejected; missing and outdated lists are ignored.
-    #[default]
-    Try,
-    /// A revoked certificate is rejected, and each CA must have a current list.
-    Require,
+named_enum! {
+    /// Policy for revocation lists, the mildest first.
+    #[derive(Default)]
+    pub enum CrlPolicy {
+        Ignore = "ignore",
+        /// A revoked certificate is rejected; missing and outdated lists are ignored.
+        #[default]
+        Try = "try",
+        /// A revoked certificate is rejected, and each CA must have a current list.
+        Require = "require",
+    }
 }
 
 impl CrlPolicy {
-    /// All policies, the mildest first.
-    pub const ALL: [Self; 3] = [Self::Ignore, Self::Try, Self::Require];
-
-    /// The name of the policy in configurations.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ignore => "ignore",
-            Self::Try => "try",
-            Self::Require => "require",
-        }
-    }
-
     /// Whether a certificate is accepted despite OpenSSL's verdict on its revocation list.
     pub(super) fn overlooks(self, found: X509VerifyResult) -> bool {
         self == Self::Try && (is_missing_list(found) || is_outdated_list(found))
@@ -76,7 +67,7 @@ impl TrustAnchors {
 
     /// A store that loads CAs and revocation lists from the directory on demand, and caches them.
     pub(super) fn store(&self) -> Result<X509Store, TlsError> {
-        let unusable = |reason: String| TlsError::File { path: self.ca_dir.clone(), reason };
+        let unusable = |reason: String| TlsError::file(&self.ca_dir, reason);
         std::fs::read_dir(&self.ca_dir).map_err(|error| unusable(format!("is not a CA directory: {error}")))?;
         let name =
             self.ca_dir.to_str().ok_or_else(|| unusable("is not a CA directory: its name is not UTF-8".to_owned()))?;
@@ -131,8 +122,7 @@ impl WebAnchors {
     pub(super) fn store(file: &Path) -> Result<X509Store, TlsError> {
         let authorities = chain_of(file, &read(file)?)?;
         if authorities.is_empty() {
-            let reason = "contains no PEM certificate".to_owned();
-            return Err(TlsError::File { path: file.to_owned(), reason });
+            return Err(TlsError::file(file, "contains no PEM certificate"));
         }
         let mut builder = X509StoreBuilder::new()?;
         for authority in authorities {

@@ -9,7 +9,7 @@ mod session;
 pub use change::Change;
 pub use layout::RequestError;
 pub use names::{Close, Dirlist, Fattr, Locate, Open, Prepare, Query, Stat, Statx, Sync, Target};
-pub use read::{PageRead, Preread, Prereads, Read, ReadElement, ReadElements, ReadVector, encode_read_vector};
+pub use read::{PageRead, Prereads, Read, ReadElement, ReadElements, ReadVector, encode_read_vector};
 pub use session::{Auth, Bind, EndSession, Expect, Login, Protocol, Set, Sigver, Username};
 
 use crate::code::{ErrorCode, RequestCode};

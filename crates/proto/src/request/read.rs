@@ -54,17 +54,7 @@ impl<'a> Body<'a> for Read<'a> {
     }
 }
 
-/// A hint after a read; it gets no answer.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Preread {
-    pub handle: FileHandle,
-    /// Number of bytes, not checked.
-    pub len: u32,
-    /// Offset of the first byte, not checked.
-    pub offset: u64,
-}
-
-/// The hints after a read, in wire form.
+/// The hints after a read, in wire form. They get no answer.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Prereads<'a> {
     items: &'a [u8],
@@ -81,12 +71,16 @@ impl<'a> Prereads<'a> {
         Ok(Self { items })
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = Preread> + use<'a> {
-        let mut reader = Reader::new(self.items);
-        std::iter::from_fn(move || {
-            take_element(&mut reader).map(|(handle, len, offset)| Preread { handle, len, offset })
-        })
+    /// The hints; their offsets and lengths are not checked.
+    pub fn iter(&self) -> impl Iterator<Item = ReadElement> + use<'a> {
+        elements(self.items)
     }
+}
+
+fn elements(bytes: &[u8]) -> impl Iterator<Item = ReadElement> {
+    let mut reader = Reader::new(bytes);
+    let next = move || take_element(&mut reader);
+    std::iter::from_fn(next).map(|(handle, len, offset)| ReadElement { handle, offset, len })
 }
 
 /// Reads several ranges, of one or several files.
@@ -128,9 +122,8 @@ impl<'a> ReadElements<'a> {
         if bytes.len() / ELEMENT_LEN > VECTOR_ELEMENTS_MAX as usize {
             return Err(RequestError::new(ErrorCode::ARG_TOO_LONG, "read vector is too long"));
         }
-        let mut reader = Reader::new(bytes);
         let mut data_len = 0;
-        while let Some((_, len, offset)) = take_element(&mut reader) {
+        for ReadElement { len, offset, .. } in elements(bytes) {
             let len = unsigned32(len).ok_or(NEGATIVE_LENGTH)?;
             unsigned64(offset).ok_or(NEGATIVE_OFFSET)?;
             if len > VECTOR_ELEMENT_LEN_MAX {
@@ -146,10 +139,7 @@ impl<'a> ReadElements<'a> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = ReadElement> + use<'a> {
-        let mut reader = Reader::new(self.bytes);
-        std::iter::from_fn(move || {
-            take_element(&mut reader).map(|(handle, len, offset)| ReadElement { handle, offset, len })
-        })
+        elements(self.bytes)
     }
 
     /// Number of ranges, at least 1.

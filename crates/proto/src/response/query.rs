@@ -91,13 +91,8 @@ impl LocationKind {
     const ALL: [(char, Self); 4] =
         [('S', Self::Server), ('s', Self::PendingServer), ('M', Self::Manager), ('m', Self::PendingManager)];
 
-    const fn letter(self) -> char {
-        match self {
-            Self::Server => 'S',
-            Self::PendingServer => 's',
-            Self::Manager => 'M',
-            Self::PendingManager => 'm',
-        }
+    fn letter(self) -> char {
+        Self::ALL.into_iter().find(|(_, kind)| *kind == self).map_or('S', |(letter, _)| letter)
     }
 }
 

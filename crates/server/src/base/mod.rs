@@ -8,6 +8,5 @@ pub(crate) mod handles;
 pub(crate) mod input;
 pub(crate) mod options;
 pub(crate) mod output;
-pub(crate) mod server_state;
 pub(crate) mod sessions;
 pub(crate) mod status;

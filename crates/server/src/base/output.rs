@@ -181,7 +181,7 @@ impl Output {
                 // Mostly the socket takes all at once. Only the rest needs a future with a timer.
                 let rest = forebay_net::send_now(socket, piece, SendHint::Last)?;
                 if !rest.is_empty() {
-                    within(self.stall_max, forebay_net::send_all(socket, rest)).await?;
+                    within(self.stall_max, forebay_net::send_all(socket, rest, SendHint::Last)).await?;
                 }
             }
             self.clear();
@@ -223,7 +223,7 @@ impl Output {
             // The hint keeps the header and the first bytes of the file in one packet.
             let rest = forebay_net::send_now(socket, self.waiting(), SendHint::More)?;
             if !rest.is_empty() {
-                within(self.stall_max, forebay_net::send_with_more(socket, rest)).await?;
+                within(self.stall_max, forebay_net::send_all(socket, rest, SendHint::More)).await?;
             }
             self.clear();
         }

@@ -6,7 +6,7 @@ use crate::{
         input::Input,
         options::{ASSEMBLY_LEN, EVENTS_QUEUED_MAX, REQUESTS_PER_TURN},
         output::OutputError,
-        server_state::ServerState,
+        sessions::ServerState,
     },
     requests::context::{ConnectionContext, Role},
 };

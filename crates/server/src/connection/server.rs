@@ -4,7 +4,7 @@ use crate::{
     base::{
         event::{Event, Events},
         options::{EVENTS_QUEUED_MAX, Options},
-        server_state::ServerState,
+        sessions::ServerState,
     },
     connection::client_connection::{Accepted, serve_connection},
 };

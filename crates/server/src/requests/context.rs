@@ -10,8 +10,7 @@ use crate::{
         handles::HandleTable,
         options::LISTINGS_MAX,
         output::{Output, OutputError},
-        server_state::ServerState,
-        sessions::{BoundStream, Session},
+        sessions::{BoundStream, ServerState, Session},
         status::Failure,
     },
 };
@@ -196,13 +195,8 @@ impl ConnectionContext {
         }
     }
 
-    /// The answer of a request that gets a task of its own, on this connection.
-    pub(crate) fn answer(&self, stream_id: StreamId) -> Result<Answer, Failure> {
-        self.answer_by(stream_id, 0)
-    }
-
     /// The answer of a request that gets a task of its own, on the stream with this path id.
-    pub(crate) fn answer_by(&self, stream_id: StreamId, path_id: u8) -> Result<Answer, Failure> {
+    fn answer_by(&self, stream_id: StreamId, path_id: u8) -> Result<Answer, Failure> {
         let main = self.main().ok_or_else(|| Failure::internal("a request came before the login"))?;
         let way = match path_id {
             0 => Way { events: main.events.clone(), main: None },
@@ -243,7 +237,7 @@ impl ConnectionContext {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        match self.answer(stream_id) {
+        match self.answer_by(stream_id, 0) {
             Ok(answer) => self.start(work(answer)),
             Err(failure) => self.fail(stream_id, &failure),
         }

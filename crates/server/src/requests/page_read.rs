@@ -38,23 +38,19 @@ impl ConnectionContext {
             }
         };
         let range = ByteRange::at(read.offset, u64::from(read.len)).clipped_to(handle.size());
-        if read.path_id != 0 {
-            let source = ReadSource::Handle(handle.clone());
-            self.start_page_read(stream_id, read, source, range);
-            return Ok(());
-        }
-        if range.is_empty() {
+        let is_for_this_stream = read.path_id == 0;
+        if is_for_this_stream && range.is_empty() {
             report_read(handle, ReadKind::PageRead, range, self.received, Outcome::Hit);
             self.output.encode(|out| past_the_end(stream_id, read.offset).encode(out));
             return Ok(());
         }
         // The file is cloned because flushing borrows this context.
-        let Some(file) = handle.hit(range).cloned() else {
-            let source = ReadSource::Handle(handle.clone());
-            self.start_page_read(stream_id, read, source, range);
+        let file = if is_for_this_stream { handle.hit(range).cloned() } else { None };
+        let handle = handle.clone();
+        let Some(file) = file else {
+            self.start_page_read(stream_id, read, ReadSource::Handle(handle), range);
             return Ok(());
         };
-        let handle = handle.clone();
         if let Some(rest) = self.send_cached_pages(stream_id, &file, range).await? {
             let source = ReadSource::Disk(ReadStream::disk(&handle, &file, rest));
             self.start_page_read(stream_id, read, source, rest);
