@@ -110,7 +110,7 @@ mod tests {
         assert_eq!((address, source.kind()), (closed, io::ErrorKind::ConnectionRefused));
         assert!(error.to_string().contains(&endpoint.to_string()));
         let error = connect(&endpoint, Duration::ZERO).await.unwrap_err();
-        assert!(matches!(error, ConnectError::TimedOut { .. }), "no time left is no refusal: {error}");
+        assert!(matches!(error, ConnectError::TimedOut { .. }), "no time was left: {error}");
         let error = connect(&Endpoint::new("no name", 1), LIMIT).await.unwrap_err();
         assert!(matches!(error, ConnectError::Resolve { .. }), "{error}");
     }

@@ -14,14 +14,15 @@ use tokio::time::{Instant, timeout_at};
 /// Its frames go to the task of the connection that sends them. If the first one is late, the client gets a wait response
 /// (once), and then the whole answer as one unsolicited message.
 pub(crate) struct Answer {
-    reply: ReplyTo,
-    events: Events,
+    /// Deferred once the client has got a wait response, and so expects the whole answer in one frame.
+    pub(crate) reply: ReplyTo,
+    pub(crate) events: Events,
     /// The session's main connection, when `events` belongs to another one that may be gone.
-    main: Option<Events>,
+    pub(crate) main: Option<Events>,
     /// The wait response, if the client understands one and has not got it yet.
-    defer: Option<Defer>,
-    has_begun: bool,
-    metrics: Metrics,
+    pub(crate) defer: Option<Defer>,
+    pub(crate) has_begun: bool,
+    pub(crate) metrics: Metrics,
 }
 
 /// When a wait response is sent, and its contents.
@@ -38,32 +39,7 @@ pub(crate) struct Defer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gone;
 
-/// The connections that an answer can go to.
-pub(crate) struct Way {
-    /// The connection that sends the answer.
-    pub(crate) events: Events,
-    /// The session's main connection, when `events` is not its own.
-    pub(crate) main: Option<Events>,
-}
-
 impl Answer {
-    pub(crate) fn new(reply: ReplyTo, way: Way, defer: Option<Defer>, metrics: Metrics) -> Self {
-        Self { reply, events: way.events, main: way.main, defer, has_begun: false, metrics }
-    }
-
-    pub(crate) const fn reply(&self) -> ReplyTo {
-        self.reply
-    }
-
-    pub(crate) const fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    /// Whether the client has got a wait response, and so expects the whole answer in one frame.
-    pub(crate) const fn is_deferred(&self) -> bool {
-        self.reply.is_deferred
-    }
-
     /// Sends ordinary frames although the client has got a wait response. Some answers are too long for one frame, and the
     /// reference client accepts this (versions 5.5.3 and 6.2.1).
     pub(crate) const fn answer_directly(&mut self) {
@@ -166,9 +142,8 @@ mod tests {
         let (events, mut receiver) = mpsc::channel(1);
         events.send(Event::Drain).await.unwrap();
         let defer = Defer { at: Instant::now(), after: Duration::from_secs(10), seconds: 1800 };
-        let way = Way { events, main: None };
-        let reply = ReplyTo::direct(StreamId::ZERO);
-        let mut answer = Answer::new(reply, way, Some(defer), Metrics::new());
+        let (reply, metrics) = (ReplyTo::direct(StreamId::ZERO), Metrics::new());
+        let mut answer = Answer { reply, events, main: None, defer: Some(defer), has_begun: false, metrics };
         let (give, given) = oneshot::channel();
         let waiting = tokio::spawn(async move {
             let work = async {
@@ -176,7 +151,7 @@ mod tests {
                 give.send(()).unwrap();
             };
             answer.wait_for(work).await;
-            answer.is_deferred()
+            answer.reply.is_deferred
         });
         tokio::time::timeout(Duration::from_secs(60), given)
             .await

@@ -39,7 +39,7 @@ impl SlowRead {
     /// Whether the answer, of `bytes` in all, is sent as one frame, as clients expect after a wait response. Without memory for
     /// that it is sent in ordinary frames, which they accept too.
     pub(crate) fn is_whole(&mut self, bytes: u64) -> bool {
-        if !self.answer.is_deferred() {
+        if !self.answer.reply.is_deferred {
             return false;
         }
         let is_whole = self.memory.try_reserve(bytes);
@@ -66,7 +66,7 @@ impl SlowRead {
 
     /// Sends a frame of bytes that may lie in files.
     pub(crate) async fn send(&mut self, status: Status, body: Vec<Segment>) -> Result<(), Gone> {
-        let reply = self.answer.reply();
+        let reply = self.answer.reply;
         let body_len: u64 = body.iter().map(Segment::len).sum();
         let mut head = Vec::with_capacity(reply.header_len());
         reply.header(status, u32::try_from(body_len).unwrap_or(u32::MAX), &mut head);
@@ -86,7 +86,7 @@ impl SlowRead {
     /// Adds the answered read to the metrics.
     pub(crate) fn observe(&self, outcome: Outcome) {
         let duration = forebay_net::clock::monotonic().saturating_duration_since(self.received);
-        self.answer.metrics().observe_requests(outcome, duration, 1);
+        self.answer.metrics.observe_requests(outcome, duration, 1);
     }
 }
 

@@ -11,8 +11,9 @@ use std::{
 
 /// Elements of one file, each of which starts at the end of the one before.
 pub(crate) struct ContiguousElements {
-    elements: Vec<ReadElement>,
-    range: ByteRange,
+    pub(crate) elements: Vec<ReadElement>,
+    /// The range of all elements.
+    pub(crate) range: ByteRange,
 }
 
 /// Bytes of data, unless it is one longer element: vectored reads of more gain nothing.
@@ -38,15 +39,6 @@ impl ContiguousElements {
     pub(crate) fn push(&mut self, next: ReadElement) {
         self.range = ByteRange::between(self.range.start(), range_of(&next).end());
         self.elements.push(next);
-    }
-
-    pub(crate) fn elements(&self) -> &[ReadElement] {
-        &self.elements
-    }
-
-    /// The range of all elements.
-    pub(crate) const fn range(&self) -> ByteRange {
-        self.range
     }
 
     /// Bytes of the first `count` elements in an answer, with their headers.
@@ -100,7 +92,7 @@ mod tests {
             assert!(!run.continues_with(&other), "{other:?}");
         }
         run.push(element(1, 110, 5));
-        assert_eq!((run.range(), run.elements().len()), (ByteRange::at(100, 15), 2));
+        assert_eq!((run.range, run.elements.len()), (ByteRange::at(100, 15), 2));
         assert!(run.continues_with(&element(1, 115, 1)));
         assert!(!run.continues_with(&element(1, 115, u32::MAX)));
         assert!(!ContiguousElements::of(element(1, 100, 0)).continues_with(&element(1, 100, 5)));

@@ -71,10 +71,7 @@ mod tests {
         let mut rest = vec![7; 40];
         reply.ok(&mut rest);
         assert_eq!(cut(&mut cutter, &rest), [40, 8]);
-    }
-
-    #[test]
-    fn pages_belong_to_the_frame_before_them() {
+        // Pages belong to the frame before them.
         let mut bytes = Vec::new();
         let (stream_id, range) = (StreamId([1, 0]), ByteRange::at(0, 5));
         page::StatusFrame::page_read(stream_id, page::FrameKind::Final, range).encode(&mut bytes);

@@ -60,7 +60,8 @@ pub(crate) struct Owner {
 /// A live session. It ends with its streams when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Session {
-    id: SessionId,
+    /// A secret: a client of the same host can bind to the session with it.
+    pub(crate) id: SessionId,
     owner: Owner,
     streams: Arc<Streams>,
     sessions: Arc<Sessions>,
@@ -75,7 +76,7 @@ pub(crate) struct Streams {
 /// The place of a connection among the streams of a session. It becomes free when this is dropped.
 #[derive(Debug)]
 pub(crate) struct BoundStream {
-    path_id: u8,
+    pub(crate) path_id: u8,
     streams: Arc<Streams>,
 }
 
@@ -122,11 +123,6 @@ impl Sessions {
 }
 
 impl Session {
-    /// The session's id. It is a secret: a client of the same host can bind to the session with it.
-    pub(crate) const fn id(&self) -> SessionId {
-        self.id
-    }
-
     /// The stream for answers to requests with `path_id`, if there is one.
     pub(crate) fn stream(&self, path_id: u8) -> Option<Events> {
         self.streams.bound.lock().get(&path_id).cloned()
@@ -148,12 +144,6 @@ impl Drop for Session {
         self.sessions.entries.lock().remove(&self.id);
         // The dropped senders end the tasks of the bound streams.
         self.streams.bound.lock().clear();
-    }
-}
-
-impl BoundStream {
-    pub(crate) const fn path_id(&self) -> u8 {
-        self.path_id
     }
 }
 
@@ -198,25 +188,25 @@ mod tests {
     async fn streams_get_the_lowest_free_path_id_and_fifteen_are_the_limit() {
         let sessions = Arc::new(Sessions::default());
         let (session, _) = login(&sessions, "u");
-        let bind = || sessions.bind(session.id(), HOST, events().0);
+        let bind = || sessions.bind(session.id, HOST, events().0);
         let mut bound: Vec<_> = (1..=15).map(|_| bind().unwrap()).collect();
-        assert!(bound.iter().map(BoundStream::path_id).eq(1..=15));
+        assert!(bound.iter().map(|stream| stream.path_id).eq(1..=15));
         assert_eq!(bind().unwrap_err(), BindError::TooMany);
         bound.remove(3);
         assert!(session.stream(4).is_none());
-        assert_eq!(bind().unwrap().path_id(), 4);
+        assert_eq!(bind().unwrap().path_id, 4);
     }
 
     #[tokio::test]
     async fn only_the_host_of_a_live_session_binds_to_it_and_streams_end_with_it() {
         let sessions = Arc::new(Sessions::default());
         let (session, _) = login(&sessions, "u");
-        assert_eq!(sessions.bind(session.id(), OTHER_HOST, events().0).unwrap_err(), BindError::OtherHost);
+        assert_eq!(sessions.bind(session.id, OTHER_HOST, events().0).unwrap_err(), BindError::OtherHost);
         let unknown = SessionId([0; 16]);
         assert_eq!(sessions.bind(unknown, HOST, events().0).unwrap_err(), BindError::UnknownSession);
         assert!(session.stream(1).is_none());
         let (sender, mut receiver) = events();
-        let _bound = sessions.bind(session.id(), HOST, sender).unwrap();
+        let _bound = sessions.bind(session.id, HOST, sender).unwrap();
         assert!(session.stream(1).is_some());
         drop(session);
         assert!(receiver.recv().await.is_none());
@@ -227,10 +217,10 @@ mod tests {
     async fn only_its_owner_ends_a_session() {
         let sessions = Arc::new(Sessions::default());
         let [(old, task), (stranger, _), (own, _)] = ["u", "v", "u"].map(|user| login(&sessions, user));
-        assert!(!stranger.end_other(old.id()));
-        assert!(!own.end_other(own.id()));
+        assert!(!stranger.end_other(old.id));
+        assert!(!own.end_other(own.id));
         assert!(!own.end_other(SessionId([0; 16])));
-        assert!(own.end_other(old.id()));
+        assert!(own.end_other(old.id));
         assert!(task.await.unwrap_err().is_cancelled());
     }
 }

@@ -290,7 +290,7 @@ impl Connection {
 
     async fn handle_event(&mut self, event: Event) -> Result<(), End> {
         match event {
-            Event::Frame(frame) => self.context.send_frame(frame).await?,
+            Event::Frame(frame) => self.context.output.send_frame(&self.context.stream, frame).await?,
             Event::Opened(opened) => self.context.opened(opened),
             Event::Examined(examined) => {
                 self.context.examined(&mut self.session, examined);

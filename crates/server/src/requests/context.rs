@@ -2,11 +2,11 @@
 
 use crate::{
     answers::{
-        answer::{Answer, Defer, Way},
+        answer::{Answer, Defer},
         slow_read::SlowRead,
     },
     base::{
-        event::{Events, Frame},
+        event::Events,
         handles::HandleTable,
         options::LISTINGS_MAX,
         output::{Output, OutputError},
@@ -198,13 +198,13 @@ impl ConnectionContext {
     /// The answer of a request that gets a task of its own, on the stream with this path id.
     fn answer_by(&self, stream_id: StreamId, path_id: u8) -> Result<Answer, Failure> {
         let main = self.main().ok_or_else(|| Failure::internal("a request came before the login"))?;
-        let way = match path_id {
-            0 => Way { events: main.events.clone(), main: None },
+        let (events, main_events) = match path_id {
+            0 => (main.events.clone(), None),
             _ => {
                 // The stream may end before the answer: then the main connection sends it.
                 let stream = main.session.stream(path_id);
                 let events = stream.ok_or_else(|| Failure::client(ErrorCode::ARG_INVALID, "invalid path ID"))?;
-                Way { events, main: Some(main.events.clone()) }
+                (events, Some(main.events.clone()))
             }
         };
         let options = &self.state.options;
@@ -214,8 +214,8 @@ impl ConnectionContext {
             after: options.wait_response_after,
             seconds: u32::try_from(options.wait_response_time.as_secs()).unwrap_or(u32::MAX),
         });
-        let reply = ReplyTo::direct(stream_id);
-        Ok(Answer::new(reply, way, defer, self.metrics.clone()))
+        let (reply, metrics) = (ReplyTo::direct(stream_id), self.metrics.clone());
+        Ok(Answer { reply, events, main: main_events, defer, has_begun: false, metrics })
     }
 
     /// The answer of a read that gets a task of its own, on the stream with this path id.
@@ -241,11 +241,6 @@ impl ConnectionContext {
             Ok(answer) => self.start(work(answer)),
             Err(failure) => self.fail(stream_id, &failure),
         }
-    }
-
-    /// Sends a frame of a task.
-    pub(crate) async fn send_frame(&mut self, frame: Frame) -> Result<(), OutputError> {
-        self.output.send_frame(&self.stream, frame).await
     }
 
     pub(crate) async fn flush(&mut self) -> Result<(), OutputError> {

@@ -61,7 +61,7 @@ impl ConnectionContext {
         };
         match self.state.sessions.bind(bind.session_id, self.peer.ip(), events.clone()) {
             Ok(bound) => {
-                self.output.encode(|out| session.accept_bind(stream_id, bound.path_id(), out));
+                self.output.encode(|out| session.accept_bind(stream_id, bound.path_id, out));
                 self.role = Role::Bound { _place: bound };
                 // The session has a login, so the stream no longer counts as an unproven connection.
                 self.login_place = None;
@@ -80,7 +80,7 @@ impl ConnectionContext {
     /// Ends a session of the same owner. Unknown sessions count as ended: clients abandon their reconnection if this fails.
     fn end_session(&mut self, stream_id: StreamId, id: SessionId) {
         if let Role::Main(main) = &self.role {
-            if main.session.id() == id {
+            if main.session.id == id {
                 self.is_ending = true;
             } else {
                 main.session.end_other(id);

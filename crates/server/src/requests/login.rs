@@ -81,7 +81,7 @@ impl ConnectionContext {
         };
         let redirects = self.redirects_for(login.ability);
         let program = program_of_login(login.cgi);
-        let id = opened.id();
+        let id = opened.id;
         let pending = Authenticating {
             session: opened,
             facts,

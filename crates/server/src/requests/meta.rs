@@ -80,7 +80,7 @@ impl ConnectionContext {
                 Ok(entries) => entries,
                 Err(error) => return answer.fail(error.into()).await,
             };
-            let mut encoder = DirlistEncoder::new(answer.reply(), form);
+            let mut encoder = DirlistEncoder::new(answer.reply, form);
             let mut frame = Vec::new();
             for (number, mut entry) in entries.into_iter().enumerate() {
                 if front.gate.has_rules() {

@@ -43,7 +43,7 @@ impl ConnectionContext {
                 },
                 // If the connection has ended, the dropped handle closes the file.
                 Ok(Opening::File(handle)) => {
-                    let opened = Opened { reply: answer.reply(), options, handle };
+                    let opened = Opened { reply: answer.reply, options, handle };
                     let _ = answer.hand_over(Event::Opened(opened)).await;
                 }
                 Err(error) => answer.fail(error.into()).await,

@@ -130,7 +130,7 @@ pub(crate) async fn stream_pages(slow: &mut SlowRead, mut stream: ReadStream, ra
             // Page reads are answered by ordinary frames, also after a wait response.
             slow.answer.answer_directly();
             let kind = if frame.end() == range.end() { FrameKind::Final } else { FrameKind::Partial };
-            let page_frame = page_frame(slow.answer.reply().stream_id, kind, frame, &mut arrived);
+            let page_frame = page_frame(slow.answer.reply.stream_id, kind, frame, &mut arrived);
             slow.answer.send(page_frame).await?;
             position = frame.end();
         }

@@ -68,7 +68,7 @@ impl ConnectionContext {
             let appended = self.append_run(&run, &mut progress.on_disk);
             progress.done += appended;
             // The order of elements is fixed, so one that is missing delays all after it.
-            if appended < run.elements().len() {
+            if appended < run.elements.len() {
                 break;
             }
             // Sent early, so that the client receives while the rest is assembled.
@@ -133,14 +133,14 @@ impl ConnectionContext {
     /// streams of the others, if they are on disk: these are accounted already.
     fn append_run(&mut self, run: &ContiguousElements, on_disk: &mut Vec<ReadStream>) -> usize {
         let Self { handles, output, .. } = self;
-        let elements = run.elements();
+        let elements = &run.elements;
         // An empty element has only a header.
-        if run.range().is_empty() {
+        if run.range.is_empty() {
             elements.iter().for_each(|element| output.append(&element_header(element)));
             return elements.len();
         }
         let hit = elements.first().and_then(|first| handles.get(first.handle));
-        let Some((handle, file)) = hit.and_then(|handle| Some((handle, handle.hit(run.range())?))) else { return 0 };
+        let Some((handle, file)) = hit.and_then(|handle| Some((handle, handle.hit(run.range)?))) else { return 0 };
         let cached = run.read_cached(file, output.room(run.encoded_len(elements.len())));
         output.commit(run.encoded_len(cached));
         on_disk.extend(elements.iter().skip(cached).map(|element| ReadStream::disk(handle, file, range_of(element))));
