@@ -38,7 +38,7 @@ impl ConnectionContext {
         self.start_answer(stream_id, |mut answer| async move {
             if vfs {
                 let space = answer.wait_for(space_of(&engine, &request)).await;
-                let send = |reply: ReplyTo, Space { total_bytes, free_bytes }, out: &mut Vec<u8>| {
+                let send = |reply: ReplyTo, Space { total_bytes, free_bytes, .. }, out: &mut Vec<u8>| {
                     let used_bytes = total_bytes.saturating_sub(free_bytes);
                     let use_percent = used_bytes.saturating_mul(100).checked_div(total_bytes).unwrap_or(0);
                     reply.vfs_stat(free_bytes / MIB, use_percent, out);
