@@ -180,7 +180,8 @@ fn prepare_one(options: &LoadOptions, index: u16, queue: &FileQueue) -> Result<(
         Some(entry) => Connection::log_in(options.server, entry, options.pipeline, content),
     }?;
     let mut open = |len| -> Result<_> {
-        let handle = if options.entry.is_none() { 0.into() } else { connection.open(file)? };
+        let handle =
+            if options.entry.is_none() { forebay_proto::FileHandle::default() } else { connection.open(file)? };
         Ok((handle, Offsets::new(options.order, file.len, len, index.into(), options.connections.into())))
     };
     let job = match options.operation {

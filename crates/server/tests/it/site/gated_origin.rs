@@ -1,6 +1,6 @@
 //! An origin whose files open, and directories are listed, only when they are let through.
 
-use forebay_origin::{Checksum, ListDetail, Origin, OriginError, OriginFile, OriginFuture, OriginPath};
+use forebay_origin::{Checksum, ListDetail, Origin, OriginFile, OriginFuture, OriginPath};
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{DirEntry, FileStat};
 use std::sync::{
