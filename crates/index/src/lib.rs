@@ -19,6 +19,7 @@ mod error;
 mod index;
 mod open;
 mod record;
+mod storage;
 mod tables;
 
 pub use apply::Applied;

@@ -2,12 +2,10 @@
 
 use crate::{
     Index, IndexError,
+    storage::Storage,
     tables::{FORMAT, META, META_FORMAT, META_NEXT_ID},
 };
-use redb::{
-    Database, ReadableDatabase as _, StorageBackend,
-    backends::{FileBackend, InMemoryBackend},
-};
+use redb::{Database, ReadableDatabase as _, StorageBackend, backends::InMemoryBackend};
 use std::{
     fmt,
     fs::{File, OpenOptions},
@@ -87,8 +85,8 @@ fn open_file(path: &Path, options: IndexOptions) -> Result<(Index, Found), Index
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
     let file = open_private(path).map_err(failed)?;
-    let backend = FileBackend::new(file)?;
-    Index::with_backend(backend, options)
+    let storage = Storage::new(file, path).map_err(failed)?;
+    Index::with_backend(storage, options)
 }
 
 /// Opens a file that only the server's user may read.

@@ -1,5 +1,6 @@
 //! Errors of the disk.
 
+use crate::reserve::is_out_of_space;
 use forebay_cache::Fault;
 use forebay_types::Side;
 use rustix::io::Errno;
@@ -63,7 +64,7 @@ impl StoreError {
     /// Whether the disk, or our share of it, is full: purging helps, retrying does not.
     pub fn is_out_of_space(&self) -> bool {
         let Self::Io { source, .. } = self else { return false };
-        matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        is_out_of_space(source)
     }
 
     /// Whether the error concerns the entry alone, not the disk: something else is in its place, or it was moved. Clients

@@ -3,7 +3,7 @@
 mod creation;
 
 use crate::{
-    DataFile, Disk, Entry, NewRecord, OriginMark, Permissions, Scan, Space, StoreError, VolumeId, VolumeInfo,
+    DataFile, Disk, Entry, NewRecord, OriginMark, Permissions, Reserve, Scan, Space, StoreError, VolumeId, VolumeInfo,
     batch_sync::{SyncCall, WholeSync},
     cinfo_file::{self, CinfoWriter, Contents, Draft},
     data_file::LocalFile,
@@ -46,6 +46,7 @@ pub struct LocalDisk {
     key_locks: [Mutex<()>; KEY_LOCKS],
     unsynced_removals: UnsyncedRemovals,
     whole_sync: WholeSync,
+    reserve: Reserve,
     _lock: OwnedFd,
 }
 
@@ -90,6 +91,7 @@ impl LocalDisk {
         Ok(Self {
             volume,
             whole_sync: WholeSync::of(&prepared.tree)?,
+            reserve: Reserve::new(prepared.tree.path().join(prepare::RESERVE_FILE)),
             tree: prepared.tree,
             cinfo_writer: CinfoWriter::new(Arc::clone(&prepared.staging), prepared.creation, keeps_xattrs),
             staging: prepared.staging,
@@ -162,6 +164,23 @@ impl LocalDisk {
                 Err(StoreError::io("replacing", &spot.path)(error))
             }
         }
+    }
+
+    /// Writes records: first all of them, so that one sync of the file system covers them, then each into its place.
+    fn write_records(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
+        let draft = |record| {
+            let draft = self.draft(record)?;
+            let is_covered = self.whole_sync.covers(draft.file());
+            Ok((draft, is_covered))
+        };
+        let drafts: Vec<Result<_, StoreError>> = records.iter().map(draft).collect();
+        let are_synced =
+            self.whole_sync.sync_all(drafts.iter().flatten().filter(|(_, is_covered)| *is_covered).count());
+        let settle = |(record, draft): (_, Result<(Draft, bool), StoreError>)| {
+            let (draft, is_covered) = draft?;
+            self.settle(record, &draft, is_covered && are_synced)
+        };
+        records.iter().zip(drafts).map(settle).collect()
     }
 
     /// Removes entries of one directory, given with their positions.
@@ -242,20 +261,13 @@ impl Disk for LocalDisk {
     }
 
     fn write_cinfos(&self, records: &[NewRecord<'_>]) -> Vec<Result<(), StoreError>> {
-        let draft = |record| {
-            let draft = self.draft(record)?;
-            let is_covered = self.whole_sync.covers(draft.file());
-            Ok((draft, is_covered))
-        };
-        // All records are written first, so that one sync of the file system covers them all.
-        let drafts: Vec<Result<_, StoreError>> = records.iter().map(draft).collect();
-        let are_synced =
-            self.whole_sync.sync_all(drafts.iter().flatten().filter(|(_, is_covered)| *is_covered).count());
-        let settle = |(record, draft): (_, Result<(Draft, bool), StoreError>)| {
-            let (draft, is_covered) = draft?;
-            self.settle(record, &draft, is_covered && are_synced)
-        };
-        records.iter().zip(drafts).map(settle).collect()
+        let mut results = self.write_records(records);
+        let is_full = |result: &Result<(), StoreError>| result.as_ref().is_err_and(StoreError::is_out_of_space);
+        if results.iter().any(is_full) && self.reserve.release() {
+            let failed = results.iter_mut().zip(records).filter(|(result, _)| is_full(result));
+            failed.for_each(|(result, record)| *result = self.write_records(&[*record]).into_iter().collect());
+        }
+        results
     }
 
     fn remove_entry(&self, key: &CacheKey) -> Result<(), StoreError> {
@@ -275,6 +287,7 @@ impl Disk for LocalDisk {
     }
 
     fn settle_removals(&self) -> Result<(), StoreError> {
+        self.reserve.restore();
         self.unsynced_removals.settle(&self.tree)
     }
 

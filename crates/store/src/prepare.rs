@@ -1,6 +1,6 @@
 //! Prepares and checks a store's root, and tries whether its disk works.
 
-use crate::{Permissions, Space, StoreError, permissions::Creation, tree::Tree, xattrs};
+use crate::{Permissions, Reserve, Space, StoreError, permissions::Creation, tree::Tree, xattrs};
 use rustix::{
     fs::{
         AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, StatxAttributes, StatxFlags, flock, fstat, fstatvfs, openat,
@@ -22,6 +22,9 @@ use std::{
 
 /// Our own directory below the root, and where records are written before they get their names.
 pub(crate) const STAGING_DIRECTORY: &str = ".forebay/tmp";
+
+/// Space for records on a full disk.
+pub(crate) const RESERVE_FILE: &str = ".forebay/reserve";
 
 const LOCK_FILE: &str = ".forebay/lock";
 
@@ -81,9 +84,23 @@ pub(crate) fn prepare(root: &Path, permissions: Permissions) -> Result<Prepared,
     }
     // Our own files are for no other user, even if entries may be read by others.
     let staging = tree.create_directory(STAGING_DIRECTORY, Creation::with(Permissions::default()))?;
-    let keeps_xattrs = try_writing(&tree, &staging, creation)?;
+    let keeps_xattrs = try_with_reserve(&tree, &staging, creation)?;
     let space = space(&tree)?;
     Ok(Prepared { tree, creation, staging, report: StoreReport { keeps_xattrs, space } })
+}
+
+/// As [`try_writing`], also on a disk that is full: its entries are served, and purged until there is room.
+fn try_with_reserve(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Result<bool, StoreError> {
+    let mut tried = try_writing(tree, staging, creation);
+    let is_full = |tried: &Result<bool, StoreError>| tried.as_ref().is_err_and(StoreError::is_out_of_space);
+    if is_full(&tried) && Reserve::release_at(&tree.path.join(RESERVE_FILE)) {
+        tried = try_writing(tree, staging, creation);
+    }
+    if is_full(&tried) {
+        tracing::warn!(store = %tree.path.display(), "the disk is full: nothing can be written to it for now");
+        return Ok(xattrs::are_supported(tree.root()));
+    }
+    tried
 }
 
 /// Writes and removes a file, created as those of entries; true when it could keep an extended attribute.
@@ -99,8 +116,8 @@ fn try_writing(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Result<boo
     }
     .map_err(StoreError::io("creating", &path))?;
     let written = file.write_all(b"probe").map_err(StoreError::io("writing", &path));
-    // Tried on a real file: mount options may forbid what the file system supports.
-    let keeps_xattrs = xattrs::are_kept(&file);
+    // Tried on a real file: mount options may forbid what the file system supports. A full disk says nothing about that.
+    let keeps_xattrs = xattrs::are_kept(&file) || (written.is_err() && xattrs::are_supported(&file));
     let removed = unlinkat(staging, &name, AtFlags::empty()).map_err(StoreError::io("removing", &path));
     written.and(removed).map(|()| keeps_xattrs)
 }

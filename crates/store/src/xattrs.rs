@@ -8,7 +8,7 @@ use rustix::{
 use std::{
     ffi::{OsStr, OsString},
     fs::File,
-    os::unix::ffi::OsStrExt,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
 };
 
 /// Size of the origin's file, a native 64-bit integer: XCache answers stat requests from it.
@@ -83,6 +83,12 @@ pub(crate) fn origin(file: &File) -> Option<OriginMark> {
 pub(crate) fn are_kept(file: &File) -> bool {
     fsetxattr(file, FILE_SIZE, &0_i64.to_ne_bytes(), XattrFlags::empty()).is_ok()
         && value_of(file, OsStr::new(FILE_SIZE), 8).is_ok_and(|value| value.is_some())
+}
+
+/// Whether the file system of `file` has user attributes, by a question that needs no space.
+pub(crate) fn are_supported(file: impl AsFd) -> bool {
+    let mut value = [0; 8];
+    !matches!(fgetxattr(file, FILE_SIZE, &mut value), Err(Errno::NOTSUP))
 }
 
 fn value_of(file: &File, name: &OsStr, len_max: usize) -> rustix::io::Result<Option<Vec<u8>>> {
