@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,57 +13,13 @@ from harness import forebay, xrootd
 from harness.content import Pattern, assert_same
 from harness.forebay import Forebay
 from harness.ground import Ground
+from harness.loop_disk import LoopDisk
 from harness.metrics import Metrics
-from harness.process import as_root
 from harness.relay import Relay
 from harness.waiting import until
 
 FILES = 12
 CONTENT = Pattern(2 << 20, 5)
-DISK_BYTES = 48 << 20
-
-
-@dataclass
-class LoopDisk:
-    """A file system in a file, mounted."""
-
-    image: Path
-    path: Path
-
-    @classmethod
-    def make(cls, ground: Ground, name: str, size: int = DISK_BYTES) -> LoopDisk:
-        """Needs loop devices."""
-        image, path = ground.directory("images") / f"{name}.img", ground.directory(name)
-        with image.open("wb") as file:
-            file.truncate(size)
-        disk = cls(image, path)
-        subprocess.run(["/sbin/mke2fs", "-q", "-t", "ext4", "-F", str(image)], check=True)
-        disk.mount()
-        subprocess.run(as_root("chmod", "777", str(path)), check=True)
-        return disk
-
-    def mount(self) -> None:
-        """Mounts it."""
-        subprocess.run(as_root("mount", "-o", "loop", str(self.image), str(self.path)), check=True)
-
-    def abort(self) -> None:
-        """Has the file system turn read-only, as it does itself when it finds that something is wrong."""
-        subprocess.run(as_root("mount", "-o", "remount,abort", str(self.path)), check=True)
-
-    def repair(self) -> None:
-        """Repairs it while it is not in use."""
-        subprocess.run(as_root("umount", str(self.path)), check=True)
-        # Its exit status reports repairs.
-        subprocess.run(["/sbin/e2fsck", "-fp", str(self.image)], capture_output=True, check=False)
-        self.mount()
-
-    def unmount(self) -> None:
-        """Takes it away, also with open files."""
-        subprocess.run(as_root("umount", "-l", str(self.path)), check=False)
-
-    def holds(self, path: str) -> bool:
-        """Whether a cached file lies on it."""
-        return (self.path / path[1:]).exists()
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ pub use expiry::{EXPIRIES_MAX, Expiry};
 pub use footprint::Footprint;
 pub use ledger::Ledger;
 pub use plan::{
-    Budget, DiskSpace, Extent, Goal, Headroom, Mark, Marks, PurgeRules, Quota, Scope, headroom, plan_purge,
-    plan_purge_of_full_disk, plan_purge_to,
+    Budget, DiskSpace, Extent, Goal, Headroom, Mark, Marks, PurgeRules, Quota, Scope, disk_headroom, headroom,
+    plan_purge, plan_purge_of_full_disk, plan_purge_to,
 };
 pub use run::{PurgeRun, Victim};
 

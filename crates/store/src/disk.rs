@@ -142,6 +142,12 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         true
     }
 
+    /// Whether `volume` is not written because it has no room. Never blocks.
+    fn is_full(&self, volume: VolumeId) -> bool {
+        let _ = volume;
+        false
+    }
+
     /// Notes that data of an entry on `volume` could not be read through [`DataFile::file`]. Never blocks.
     fn note_read_failure(&self, volume: VolumeId, error: &io::Error) {
         let _ = (volume, error);

@@ -317,6 +317,10 @@ impl Disk for DiskSet {
         self.volume(volume).is_some_and(|volume| volume.health().is_writable())
     }
 
+    fn is_full(&self, volume: VolumeId) -> bool {
+        self.volume(volume).is_some_and(|volume| volume.health() == Health::Full)
+    }
+
     fn note_read_failure(&self, volume: VolumeId, error: &io::Error) {
         if let Some(volume) = self.volume(volume) {
             volume.note_failure(error);

@@ -91,7 +91,7 @@ impl LocalDisk {
         Ok(Self {
             volume,
             whole_sync: WholeSync::of(&prepared.tree)?,
-            reserve: Reserve::new(prepared.tree.path().join(prepare::RESERVE_FILE)),
+            reserve: Reserve::new(prepared.tree.path.join(prepare::RESERVE_FILE)),
             tree: prepared.tree,
             cinfo_writer: CinfoWriter::new(Arc::clone(&prepared.staging), prepared.creation, keeps_xattrs),
             staging: prepared.staging,

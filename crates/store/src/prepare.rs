@@ -98,7 +98,7 @@ fn try_with_reserve(tree: &Tree, staging: &OwnedFd, creation: Creation) -> Resul
     }
     if is_full(&tried) {
         tracing::warn!(store = %tree.path.display(), "the disk is full: nothing can be written to it for now");
-        return Ok(xattrs::are_supported(tree.root()));
+        return Ok(xattrs::are_supported(&tree.root));
     }
     tried
 }

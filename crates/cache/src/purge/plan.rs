@@ -124,6 +124,15 @@ impl Default for Headroom {
 /// The part of all entries that goes when a disk is unexpectedly full.
 const FULL_DISK_PART: u64 = 50;
 
+/// Share of a disk that entries never take, so that records, the index and temporary files can be written for a purge.
+const MARGIN_SHARE: u64 = 100;
+
+/// Size of that share in bytes, at most.
+const MARGIN_BYTES_MAX: u64 = 256 << 20;
+
+/// Inodes of that share, at most.
+const MARGIN_INODES_MAX: u64 = 4096;
+
 /// Computes what has to go now: nothing if the list is empty.
 pub fn plan_purge(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Vec<Goal> {
     let used = ledger.usage();
@@ -190,11 +199,14 @@ pub fn headroom(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Hea
         if let Some(free_min) = rules.free_min {
             let left = disk.bytes.free().saturating_sub(free_min.of(disk.bytes.total));
             until(&mut room.until_purge.bytes, left);
-            until(&mut room.until_full.bytes, left);
         }
         if let (None, Some(extent)) = (rules.inodes.total, disk.inodes) {
             until(&mut room.until_purge.inodes, extent.left_to(rules.inodes.marks.high));
         }
+    }
+    if !disks.is_empty() {
+        // The cache is full when each of its disks is.
+        room.until_full = disks.iter().fold(Footprint::ZERO, |sum, disk| sum + disk_headroom(rules, disk));
     }
     if let Some(total) = rules.bytes.total {
         let extent = Extent { total, used: used.bytes };
@@ -207,6 +219,17 @@ pub fn headroom(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Hea
         until(&mut room.until_full.inodes, extent.free());
     }
     room
+}
+
+/// How much may be added to one disk before nothing more may be kept there.
+pub fn disk_headroom(rules: &PurgeRules, disk: &DiskSpace) -> Footprint {
+    let margin = |extent: Extent, max: u64| (extent.total / MARGIN_SHARE).min(max);
+    let free_min = rules.free_min.map_or(0, |free_min| free_min.of(disk.bytes.total));
+    let left = |extent: Extent, kept_free: u64| extent.free().saturating_sub(kept_free);
+    Footprint {
+        bytes: left(disk.bytes, margin(disk.bytes, MARGIN_BYTES_MAX).max(free_min)),
+        inodes: disk.inodes.map_or(u64::MAX, |extent| left(extent, margin(extent, MARGIN_INODES_MAX))),
+    }
 }
 
 impl Extent {

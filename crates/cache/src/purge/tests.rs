@@ -344,7 +344,15 @@ fn headroom_ends_at_the_high_mark_and_at_the_budget() {
     assert_eq!(headroom(&rules, &[], &ledger).until_full.bytes, 0);
     let file_system = DiskSpace { disk: 0, bytes: Extent { total: 1000, used: 900 }, inodes: None };
     let room = headroom(&PurgeRules::default(), &[file_system], &ledger);
-    assert_eq!((room.until_purge.bytes, room.until_full.bytes), (50, u64::MAX), "the file system itself is the limit");
+    assert_eq!((room.until_purge.bytes, room.until_full), (50, Footprint { bytes: 90, inodes: u64::MAX }));
+    let rules = PurgeRules { free_min: Some(percent(5)), ..PurgeRules::default() };
+    let inodes = Some(Extent { total: 10_000, used: 9_000 });
+    let room = |disk| disk_headroom(&rules, &DiskSpace { inodes, ..disk });
+    assert_eq!(room(file_system), Footprint { bytes: 50, inodes: 900 });
+    let large = DiskSpace { bytes: Extent { total: 100 << 40, used: 99 << 40 }, ..file_system };
+    assert_eq!(disk_headroom(&PurgeRules::default(), &large).bytes, (1 << 40) - (256 << 20), "the margin is bounded");
+    let two = headroom(&PurgeRules::default(), &[file_system, DiskSpace { disk: 1, ..file_system }], &ledger);
+    assert_eq!(two.until_full.bytes, 180, "the cache is full when both disks are");
 }
 
 proptest! {

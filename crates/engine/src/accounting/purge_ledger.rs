@@ -26,20 +26,24 @@ pub(crate) struct PurgeLedger {
 }
 
 impl PurgeLedger {
-    pub(crate) fn new(options: PurgeOptions) -> Self {
+    /// The account of a cache on the disks `volumes`.
+    pub(crate) fn new(options: PurgeOptions, volumes: impl IntoIterator<Item = VolumeId>) -> Self {
         let ledger = Mutex::new(Ledger::new(&options.rules));
         Self {
             options,
             ledger,
-            headroom: DiskHeadroom::default(),
+            headroom: DiskHeadroom::new(volumes),
             due: Notify::new(),
             is_disk_full: AtomicBool::new(false),
         }
     }
 
-    /// Whether nothing may be kept until there is room; a purge is under way then, or comes at once.
-    pub(crate) fn is_full(&self) -> bool {
-        let is_full = self.headroom.is_full();
+    /// Whether nothing may be kept on `volume`, or on any for none, until there is room; a purge is under way then, or comes at once.
+    pub(crate) fn is_full(&self, volume: Option<VolumeId>) -> bool {
+        let is_full = match volume {
+            Some(volume) => self.headroom.is_full(volume),
+            None => self.headroom.is_full_everywhere(),
+        };
         if is_full {
             // A reader that finds the cache full also starts the purge: the notification of the write that filled it
             // may have been consumed by a purge that freed too little.
@@ -48,9 +52,16 @@ impl PurgeLedger {
         is_full
     }
 
+    /// Whether a file of `size` bytes has its share of `volume` with the `present` ones. A file that the disk cannot hold in addition
+    /// to others is kept in part: as a whole it would evict all others first, and itself at the end.
+    pub(crate) fn has_its_share(&self, volume: VolumeId, size: u64, present: u64) -> bool {
+        let total = self.headroom.total_bytes(volume).min(self.options.rules.bytes.total.unwrap_or(u64::MAX));
+        size > total / 5 * 4 && present >= total / 2
+    }
+
     pub(crate) fn note_created(&self, key: &CacheKey, volume: VolumeId) {
         let is_over_quota = self.ledger.lock().grew(key, volume.0, None, 0);
-        self.note_growth(Footprint::of_entry(0), is_over_quota);
+        self.note_growth(volume, Footprint::of_entry(0), is_over_quota);
     }
 
     /// Accounts that of an entry on `volume` `present` bytes are there now, and `before` were.
@@ -58,7 +69,7 @@ impl PurgeLedger {
         let growth = Footprint::of_entry(present) - Footprint::of_entry(before);
         let is_over_quota = self.ledger.lock().grew(key, volume.0, Some(before), present);
         // The inode was counted when the entry was created.
-        self.note_growth(Footprint { inodes: 0, ..growth }, is_over_quota);
+        self.note_growth(volume, Footprint { inodes: 0, ..growth }, is_over_quota);
     }
 
     pub(crate) fn note_gone(&self, key: &CacheKey) {
@@ -76,15 +87,15 @@ impl PurgeLedger {
         self.is_disk_full.swap(false, AcqRel)
     }
 
-    fn note_growth(&self, growth: Footprint, is_over_quota: bool) {
-        if self.headroom.add(growth) || is_over_quota {
+    fn note_growth(&self, volume: VolumeId, growth: Footprint, is_over_quota: bool) {
+        if self.headroom.add(volume, growth) || is_over_quota {
             self.due.notify_one();
         }
     }
 }
 
 /// Result of a purge.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PurgeReport {
     pub files: u64,
     pub freed: Footprint,

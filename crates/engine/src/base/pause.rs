@@ -7,6 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// How often it is reported that a disk is full, at most, in milliseconds.
+const REPORT_PAUSE_MS: u64 = 60_000;
+
 /// One pause for each disk.
 pub(crate) struct Pauses(BTreeMap<VolumeId, Pause>);
 
@@ -18,15 +21,25 @@ impl Pauses {
     /// Begins or prolongs the pause of `volume`, of all disks when it is not known which one failed; `true` when a new one
     /// begins.
     pub(crate) fn start(&self, volume: Option<VolumeId>) -> bool {
-        let of_it = self.0.iter().filter(|(id, _)| volume.is_none_or(|volume| **id == volume));
         // A fold and not `any`: every pause has to begin, also after the first new one.
-        of_it.fold(false, |is_new, (_, pause)| pause.start() || is_new)
+        self.of(volume).fold(false, |is_new, pause| pause.start(false) || is_new)
     }
 
-    /// Notes that nothing else is the matter with `volume`, or with all disks, than that it is full.
-    pub(crate) fn note_full(&self, volume: Option<VolumeId>) {
-        let of_it = self.0.iter().filter(|(id, _)| volume.is_none_or(|volume| **id == volume));
-        of_it.for_each(|(_, pause)| pause.note_full());
+    /// As [`Self::start`], because the disk is full; `true` when that is to be reported: purges make room for a moment at a time.
+    pub(crate) fn start_for_room(&self, volume: Option<VolumeId>) -> bool {
+        self.of(volume).fold(false, |is_new, pause| {
+            pause.start(true);
+            pause.is_to_be_reported() || is_new
+        })
+    }
+
+    fn of(&self, volume: Option<VolumeId>) -> impl Iterator<Item = &Pause> {
+        self.0.iter().filter(move |(id, _)| volume.is_none_or(|volume| **id == volume)).map(|(_, pause)| pause)
+    }
+
+    /// Whether `volume` waits for room and nothing else, or did until a purge made some.
+    pub(crate) fn is_for_room(&self, volume: VolumeId) -> bool {
+        self.of(Some(volume)).all(|pause| pause.is_for_room.load(Relaxed) || pause.until_ms.load(Relaxed) == 0)
     }
 
     /// Ends the pauses that only wait for room, because there is some now.
@@ -51,6 +64,8 @@ struct Pause {
     length: Duration,
     /// End of the pause in milliseconds after `origin`.
     until_ms: AtomicU64,
+    /// When it was last reported that the disk is full, in milliseconds after `origin`, and one; 0 for never.
+    reported_ms: AtomicU64,
     /// It waits for nothing but room.
     is_for_room: AtomicBool,
 }
@@ -61,22 +76,32 @@ impl Pause {
             origin: forebay_net::clock::monotonic(),
             length,
             until_ms: AtomicU64::new(0),
+            reported_ms: AtomicU64::new(0),
             is_for_room: AtomicBool::new(false),
         }
     }
 
     /// Begins a pause, or prolongs the one that lasts; `true` when it is a new one.
-    fn start(&self) -> bool {
+    fn start(&self, is_for_room: bool) -> bool {
         let now_ms = self.now_ms();
         let length_ms = u64::try_from(self.length.as_millis()).unwrap_or(u64::MAX);
         // A pause that had ended counts as new: the failure is logged once per pause.
-        self.until_ms.swap(now_ms.saturating_add(length_ms), Relaxed) <= now_ms
+        let is_new = self.until_ms.swap(now_ms.saturating_add(length_ms), Relaxed) <= now_ms;
+        if is_new || !is_for_room {
+            // A disk that also fails for another reason must not be written when there is space again.
+            self.is_for_room.store(is_for_room, Relaxed);
+        }
+        is_new
     }
 
-    /// A pause that lasts for another reason continues.
-    fn note_full(&self) {
-        // Set only if no pause is on: a disk that fails for another reason must not be written when there is space again.
-        self.is_for_room.store(!self.is_on() || self.is_for_room.load(Relaxed), Relaxed);
+    fn is_to_be_reported(&self) -> bool {
+        let now_ms = self.now_ms().saturating_add(1);
+        let last_ms = self.reported_ms.load(Relaxed);
+        let is_due = last_ms == 0 || now_ms.saturating_sub(last_ms) >= REPORT_PAUSE_MS;
+        if is_due {
+            self.reported_ms.store(now_ms, Relaxed);
+        }
+        is_due
     }
 
     fn end_of_full(&self) {
@@ -106,11 +131,11 @@ mod tests {
     fn a_pause_begins_once_and_ends_by_itself() {
         let pause = Pause::new(Duration::from_secs(3600));
         assert!(!pause.is_on());
-        assert!(pause.start());
+        assert!(pause.start(false));
         assert!(pause.is_on());
-        assert!(!pause.start());
+        assert!(!pause.start(false));
         let over = Pause::new(Duration::ZERO);
-        over.start();
+        over.start(false);
         assert!(!over.is_on());
     }
 
@@ -119,12 +144,15 @@ mod tests {
         let [full, failed] = [VolumeId(0), VolumeId(1)];
         let pauses = Pauses::new(Duration::from_secs(3600), [full, failed].into_iter());
         pauses.start(Some(failed));
-        for volume in [full, failed] {
-            pauses.note_full(Some(volume));
-            pauses.start(Some(volume));
-        }
+        assert!(pauses.start_for_room(Some(full)) && !pauses.start_for_room(Some(full)), "reported once");
+        pauses.start_for_room(Some(failed));
+        assert!(pauses.is_for_room(full) && !pauses.is_for_room(failed));
         pauses.end_of_full();
-        assert!(!pauses.is_on(full) && pauses.is_on(failed));
+        assert!(!pauses.is_on(full) && pauses.is_for_room(full) && pauses.is_on(failed));
+        assert!(!pauses.start_for_room(Some(full)) && pauses.is_on(full), "it is full again");
+        pauses.start(Some(full));
+        pauses.end_of_full();
+        assert!(pauses.is_on(full), "it has failed while it was full");
     }
 
     #[test]

@@ -138,6 +138,20 @@ impl CachedFile {
         self.stored.as_ref().is_none_or(is_paused)
     }
 
+    /// Whether no more of it may be kept, because its disk is full or it has its share of it.
+    pub(crate) fn has_no_room(&self) -> bool {
+        self.stored.as_ref().is_some_and(|stored| {
+            let volume = stored.data.volume();
+            let ledger = &self.context.purge_ledger;
+            ledger.is_full(Some(volume)) || ledger.has_its_share(volume, self.size(), stored.map.written_bytes())
+        })
+    }
+
+    /// Whether nothing that is fetched of it could be kept for now.
+    pub(crate) fn keeps_nothing(&self) -> bool {
+        self.is_disk_paused() || self.has_no_room()
+    }
+
     pub(crate) fn stat(&self) -> FileStat {
         file_stat(&self.target, self.size(), self.mtime, self.counts_as_cached())
     }
@@ -266,9 +280,10 @@ impl CachedFile {
         self.context.metrics.add_disk_error(DiskOperation::Read);
     }
 
-    /// Notes blocks that were not written because the disk had failed a moment before.
+    /// Notes blocks that were not written because the disk had failed, or become full, a moment before.
     pub(crate) fn note_not_written(&self, blocks: u64) {
-        self.context.metrics.add_not_kept(NotKept::DiskError, blocks);
+        let reason = if self.has_no_room() { NotKept::DiskFull } else { self.context.reason_of_pause(self.volume()) };
+        self.context.metrics.add_not_kept(reason, blocks);
     }
 
     /// Notes that what is missing of `blocks` will not be fetched to make them whole.

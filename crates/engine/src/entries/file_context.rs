@@ -72,7 +72,9 @@ impl FileContext {
         let budget = MemoryBudget::new(options.budget_bytes);
         let watched = budget.clone();
         metrics.watch_budget(options.budget_bytes, move || watched.used_bytes());
-        let purge_ledger = Arc::new(PurgeLedger::new(options.purge.clone()));
+        let volumes = disk.as_ref().map_or_else(Vec::new, |disk| disk.volumes());
+        let ids = volumes.iter().map(|volume| volume.id);
+        let purge_ledger = Arc::new(PurgeLedger::new(options.purge.clone(), ids));
         let catalog = disk.as_ref().map(|disk| {
             Catalog::new(
                 Arc::clone(&options.index),
@@ -83,7 +85,6 @@ impl FileContext {
             )
         });
         let admission = Arc::new(Admission::new(&options.read_ahead, options.budget_bytes, metrics.clone()));
-        let volumes = disk.as_ref().map_or_else(Vec::new, |disk| disk.volumes());
         Self {
             budget,
             admission,
@@ -149,12 +150,35 @@ impl FileContext {
         self.pauses.is_on(volume) || !self.disk.as_ref().is_some_and(|disk| disk.is_writable(volume))
     }
 
-    /// Counts a failure of the store at `volume`, or at whichever disk was tried; when it is the disk that fails, and not one
+    /// Why blocks are not written to `volume`, or to any disk for none, while it is paused.
+    pub(crate) fn reason_of_pause(&self, volume: Option<VolumeId>) -> NotKept {
+        let waits_for_room = |disk: &Arc<dyn Disk>, volume| {
+            disk.is_full(volume) || (disk.is_writable(volume) && self.pauses.is_for_room(volume))
+        };
+        let are_full = self.disk.as_ref().is_some_and(|disk| match volume {
+            Some(volume) => waits_for_room(disk, volume),
+            None => self.volumes.lock().iter().all(|info| waits_for_room(disk, info.id)),
+        });
+        if are_full { NotKept::DiskFull } else { NotKept::DiskError }
+    }
+
+    /// Why something is not kept that the store could not take at `volume`, or at any disk for none.
+    pub(crate) fn reason_of_failure(&self, volume: Option<VolumeId>, error: &StoreError) -> NotKept {
+        match error {
+            StoreError::NoVolume => self.reason_of_pause(volume),
+            error if error.is_out_of_space() => NotKept::DiskFull,
+            _ => NotKept::DiskError,
+        }
+    }
+
+    /// Notes a failure of the store at `volume`, or at whichever disk was tried; when it is the disk that fails, and not one
     /// entry, stops writing there for a while.
     pub(crate) fn note_store_failure(&self, operation: DiskOperation, volume: Option<VolumeId>, error: &StoreError) {
         if error.concerns_one_entry() {
             self.metrics.add_disk_error(operation);
             tracing::warn!(operation = operation.as_str(), reason = with_cause(error), "an entry cannot be used");
+        } else if self.reason_of_failure(volume, error) == NotKept::DiskFull {
+            self.note_disk_full(operation, volume, error);
         } else {
             self.note_disk_failure(operation, volume, error);
         }
@@ -162,25 +186,26 @@ impl FileContext {
 
     /// Counts `blocks` that were not kept because their entry could not be created.
     pub(crate) fn note_not_created(&self, volume: Option<VolumeId>, error: &StoreError, blocks: u64) {
-        if error.is_out_of_space() {
-            self.metrics.add_not_kept(NotKept::DiskFull, blocks);
-            self.note_disk_full(DiskOperation::Open, volume, error);
-        } else {
-            self.metrics.add_not_kept(NotKept::DiskError, blocks);
-            self.note_store_failure(DiskOperation::Open, volume, error);
-        }
+        self.metrics.add_not_kept(self.reason_of_failure(volume, error), blocks);
+        self.note_store_failure(DiskOperation::Open, volume, error);
     }
 
-    /// Counts that a disk is full, has room made, and stops writing there until there is some.
+    /// Notes that a disk is full, has room made, and stops writing there until there is some.
     pub(crate) fn note_disk_full(
         &self,
         operation: DiskOperation,
         volume: Option<VolumeId>,
         error: &dyn std::error::Error,
     ) {
-        // Before the failure starts the pause: the note applies only if no pause is on for another reason.
-        self.pauses.note_full(volume);
-        self.note_disk_failure(operation, volume, error);
+        // Logged once a minute: a full disk fails thousands of writes.
+        if self.pauses.start_for_room(volume) {
+            tracing::warn!(
+                operation = operation.as_str(),
+                disk = name_of(volume),
+                reason = with_cause(error),
+                "the cache disk is full: reading without keeping until entries are removed"
+            );
+        }
         // After the pause has begun: a purge that ends at once ends it too.
         self.purge_ledger.note_disk_full();
     }
@@ -195,16 +220,17 @@ impl FileContext {
         self.metrics.add_disk_error(operation);
         // Logged at the begin of a pause only: a dead disk fails thousands of writes.
         if self.pauses.start(volume) {
-            let reason = with_cause(error);
-            let seconds = self.options.disk_pause.as_secs();
-            let disk = volume.map_or_else(|| "each".to_owned(), |volume| volume.to_string());
             tracing::error!(
                 operation = operation.as_str(),
-                disk,
-                reason,
-                seconds,
+                disk = name_of(volume),
+                reason = with_cause(error),
+                seconds = self.options.disk_pause.as_secs(),
                 "cache disk failed: reading without keeping"
             );
         }
     }
+}
+
+fn name_of(volume: Option<VolumeId>) -> String {
+    volume.map_or_else(|| "each".to_owned(), |volume| volume.to_string())
 }

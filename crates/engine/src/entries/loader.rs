@@ -225,11 +225,11 @@ async fn create_entry(
     let (Some(disk), Some(geometry)) = (context.disk.clone(), geometry) else { return Creation::Refused };
     // All disks have failed a moment ago: no point in trying one.
     if context.pauses.are_all_on() {
-        context.metrics.add_not_kept(NotKept::DiskError, 1);
+        context.metrics.add_not_kept(context.reason_of_pause(None), 1);
         return Creation::Refused;
     }
     // Asked before anything is created: an empty file would take an inode from the purge.
-    if context.purge_ledger.is_full() {
+    if context.purge_ledger.is_full(None) {
         context.metrics.add_not_kept(NotKept::DiskFull, 1);
         return Creation::Refused;
     }

@@ -90,7 +90,7 @@ impl AccessTracker {
             }
         }
         self.zones.set(recogniser.zones());
-        let is_useless = || file.read_ahead.is_completing() || file.is_retired() || file.is_disk_paused();
+        let is_useless = || file.read_ahead.is_completing() || file.is_retired() || file.keeps_nothing();
         if recogniser.has_spare(bounds) && !is_useless() && !self.is_fetching_on.swap(true, Relaxed) {
             tokio::spawn(prefetch_idle(Arc::clone(file), Arc::clone(self)));
         }

@@ -39,7 +39,7 @@ fn is_due(file: &CachedFile) -> bool {
     settings.is_to_be_completed(stored.map.written_count(), file.geometry.block_count())
         && !stored.map.is_complete()
         && !file.is_retired()
-        && !file.is_disk_paused()
+        && !file.keeps_nothing()
         && !file.context.admission.is_stopping()
 }
 

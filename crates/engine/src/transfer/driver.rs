@@ -104,7 +104,7 @@ async fn turn_for_rest<'a>(file: &'a CachedFile, fill: &Fill) -> Result<Option<T
         () = file.retired() => return Err(Cut::Useless),
         turn = file.read_ahead.link().turn(fill.blocks().len()) => Some(turn),
     };
-    let is_useless = file.is_retired() || file.is_disk_paused();
+    let is_useless = file.is_retired() || file.keeps_nothing();
     match turn {
         // Asked again: the wait may have been long.
         _ if is_stopping() => Err(Cut::Useless),

@@ -70,7 +70,7 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
     // In order of their bytes, so that blocks of neighbouring ranges can be merged.
     missing.sort_by_key(|(blocks, wanted)| (blocks.start(), wanted.start()));
     let mut started = Vec::new();
-    let is_full = !missing.is_empty() && context.purge_ledger.is_full();
+    let is_full = !missing.is_empty() && file.has_no_room();
     let runs = merged(missing, context.options.fill_len_max);
     let surplus: u64 = runs.iter().map(|(blocks, wanted)| surplus_of(*blocks, *wanted)).sum();
     for (blocks, wanted) in runs {
@@ -251,7 +251,7 @@ pub(crate) fn fetch(file: &Arc<CachedFile>, range: ByteRange, purpose: Purpose, 
     let context = &file.context;
     let mut fetched = Fetched::default();
     // Bytes that cannot be kept are not fetched ahead: the reader would fetch them again.
-    if file.is_retired() || file.is_disk_paused() {
+    if file.is_retired() || file.keeps_nothing() {
         fetched.refused = Some((range.start(), NotReadAhead::Disk));
         return fetched;
     }

@@ -82,10 +82,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Starts writing what is ready, unless a write is under way, the disk is paused or the file is not cached any longer.
+    /// Starts writing what is ready, unless a write is under way, the disk takes nothing or the file is not cached any longer.
     pub(crate) fn start(&mut self, stored: &StoredEntry) {
         // One write at a time: blocks that complete meanwhile go into the next, larger one.
-        if self.writing.is_some() || self.file.is_disk_paused() || self.file.is_retired() {
+        // Room is asked for again: all fills that were planned before the disk became full would use its last space.
+        if self.writing.is_some() || self.file.keeps_nothing() || self.file.is_retired() {
             return;
         }
         self.ready.sort_by_key(|range| range.start());

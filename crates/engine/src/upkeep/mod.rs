@@ -6,6 +6,7 @@ pub(crate) mod examination;
 pub(crate) mod file_checksums;
 pub(crate) mod leases;
 pub(crate) mod purge;
+pub(crate) mod purge_by_walk;
 pub(crate) mod scrub;
 pub(crate) mod store_owner;
 pub(crate) mod sync;

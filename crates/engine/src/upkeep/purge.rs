@@ -1,17 +1,27 @@
 //! The task that purges, by time and when a write meets a mark.
 
 use crate::{
-    accounting::purge_ledger::{PurgeReport, milliseconds},
+    accounting::{
+        disk_headroom::FillRate,
+        purge_ledger::{PurgeReport, milliseconds},
+    },
     catalog::state::IndexState,
     entries::{file_context::FileContext, open_files::OpenFiles},
+    upkeep::purge_by_walk::purge_by_walk,
 };
 use forebay_cache::{
-    CacheKey, DiskSpace, Extent, Footprint, Goal, PurgeRun, Victim, headroom, plan_purge, plan_purge_of_full_disk,
+    CacheKey, DiskSpace, Extent, Footprint, Goal, PurgeRun, Scope, Victim, headroom, plan_purge,
+    plan_purge_of_full_disk,
 };
 use forebay_index::{Change, Index};
-use forebay_store::{Disk, VolumeInfo};
+use forebay_store::{Disk, VolumeId, VolumeInfo};
 use forebay_telemetry::{CacheLevel, DiskOperation};
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use parking_lot::Mutex;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::time::MissedTickBehavior;
 
 /// Pause after a purge that could not make enough room: everything is in use or pinned, and writes keep requesting space.
@@ -31,11 +41,12 @@ pub(crate) struct Purge {
     context: Arc<FileContext>,
     open_files: Arc<OpenFiles>,
     turn: tokio::sync::Mutex<()>,
+    fill_rate: Mutex<FillRate>,
 }
 
 impl Purge {
     pub(crate) fn new(context: Arc<FileContext>, open_files: Arc<OpenFiles>) -> Self {
-        Self { context, open_files, turn: tokio::sync::Mutex::default() }
+        Self { context, open_files, turn: tokio::sync::Mutex::default(), fill_rate: Mutex::default() }
     }
 
     /// Purges by time, and when a write reaches a limit, until the engine stops.
@@ -43,7 +54,7 @@ impl Purge {
         let ledger = &self.context.purge_ledger;
         self.measure().await;
         // Without the entries every purge would remove nothing and report that space is missing.
-        while !self.knows_entries() {
+        while self.index_state() == IndexState::Loading {
             tokio::time::sleep(INDEX_PAUSE).await;
         }
         let mut ticks = tokio::time::interval(ledger.options.interval);
@@ -67,7 +78,7 @@ impl Purge {
                 self.purge_expired().await;
             }
             let goals = self.goals(&disks);
-            let is_met = goals.is_empty() || self.purge(&goals).await.unmet.is_zero();
+            let is_met = goals.is_empty() || self.meet(&goals, was_met).await;
             if !is_met {
                 // Logged once until it is met again.
                 if was_met {
@@ -83,9 +94,21 @@ impl Purge {
         }
     }
 
-    fn knows_entries(&self) -> bool {
-        let state = self.context.catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state());
-        !matches!(state, IndexState::Off | IndexState::Loading)
+    fn index_state(&self) -> IndexState {
+        self.context.catalog.as_ref().map_or(IndexState::Off, |catalog| catalog.index_state())
+    }
+
+    /// Purges for `goals`; whether they are met. A purge that frees nothing is logged only if the last one met its goals.
+    async fn meet(&self, goals: &[Goal], was_met: bool) -> bool {
+        let report = match self.index_state() {
+            IndexState::Off => self.purge_without_index(goals).await,
+            _ => self.remove_for(goals).await,
+        };
+        let is_met = report.unmet.is_zero();
+        if is_met || was_met || report.files > 0 {
+            self.log(&report, goals);
+        }
+        is_met
     }
 
     /// Measures the disks, and how much room there is before the next purge.
@@ -96,9 +119,13 @@ impl Purge {
         let measured = self.context.options.workers.run(move || spaces(disk.as_ref())).await;
         let disks = measured.unwrap_or_default();
         let level = {
-            let ledger = self.context.purge_ledger.ledger.lock();
-            let room = headroom(&self.context.purge_ledger.options.rules, &disks, &ledger);
-            self.context.purge_ledger.headroom.set(added, &room);
+            let purge_ledger = &self.context.purge_ledger;
+            let rules = &purge_ledger.options.rules;
+            let ledger = purge_ledger.ledger.lock();
+            let lead = self.fill_rate.lock().update(&added, &disks);
+            let mut room = headroom(rules, &disks, &ledger);
+            room.until_purge.bytes = room.until_purge.bytes.saturating_sub(lead);
+            purge_ledger.headroom.set(&added, &room, rules, &disks);
             let used = ledger.usage();
             CacheLevel {
                 used_bytes: used.bytes,
@@ -114,7 +141,8 @@ impl Purge {
 
     fn goals(&self, disks: &[DiskSpace]) -> Vec<Goal> {
         let ledger = self.context.purge_ledger.ledger.lock();
-        let goals = plan_purge(&self.context.purge_ledger.options.rules, disks, &ledger);
+        let disks = self.fill_rate.lock().after_lead(disks);
+        let goals = plan_purge(&self.context.purge_ledger.options.rules, &disks, &ledger);
         // The flag is taken in any case: it must not start another purge after this one.
         if self.context.purge_ledger.take_is_disk_full() && goals.is_empty() {
             plan_purge_of_full_disk(&ledger)
@@ -123,8 +151,62 @@ impl Purge {
         }
     }
 
-    /// Removes entries until the goals are met, or nothing more may go.
+    /// Removes entries until the goals are met, or nothing more may go, and logs that.
     pub(crate) async fn purge(&self, goals: &[Goal]) -> PurgeReport {
+        let report = self.remove_for(goals).await;
+        self.log(&report, goals);
+        report
+    }
+
+    /// Removes entries while no index names them: see [`purge_by_walk`].
+    async fn purge_without_index(&self, goals: &[Goal]) -> PurgeReport {
+        let _turn = self.turn.lock().await;
+        let begun = forebay_net::clock::monotonic();
+        let mut report = PurgeReport::default();
+        for (volume, to_free) in self.by_volume(goals) {
+            let context = Arc::clone(&self.context);
+            let open_files = Arc::clone(&self.open_files);
+            let purged =
+                self.context.options.workers.run(move || purge_by_walk(&context, &open_files, volume, to_free));
+            let (files, freed) = match purged.await {
+                Ok(Ok(purged)) => purged,
+                Ok(Err(error)) => {
+                    self.context.note_store_failure(DiskOperation::Remove, Some(volume), &error);
+                    (0, Footprint::ZERO)
+                }
+                Err(_) => (0, Footprint::ZERO),
+            };
+            report.files += files;
+            report.freed = report.freed + freed;
+            report.unmet = report.unmet + (to_free - freed);
+        }
+        report.duration = forebay_net::clock::monotonic().saturating_duration_since(begun);
+        self.context.metrics.observe_purge(report.duration, report.unmet.is_zero());
+        self.make_room_known(&report).await;
+        report
+    }
+
+    /// What `goals` require of each disk; goals that no disk is named in require it of the one with most entries.
+    fn by_volume(&self, goals: &[Goal]) -> BTreeMap<VolumeId, Footprint> {
+        let volumes = self.context.volumes.lock();
+        let used =
+            |volume: &VolumeInfo| volume.space.map_or(0, |space| space.total_bytes.saturating_sub(space.free_bytes));
+        let fullest = volumes.iter().filter(|volume| volume.health.is_online()).max_by_key(|volume| used(volume));
+        let mut by_volume = BTreeMap::new();
+        for goal in goals {
+            let volume = match goal.scope {
+                Scope::Disk(disk) => Some(VolumeId(disk)),
+                Scope::All | Scope::Quota(_) => fullest.map(|volume| volume.id),
+            };
+            if let Some(volume) = volume {
+                let to_free = by_volume.entry(volume).or_insert(Footprint::ZERO);
+                *to_free = *to_free + goal.to_free;
+            }
+        }
+        by_volume
+    }
+
+    async fn remove_for(&self, goals: &[Goal]) -> PurgeReport {
         let _turn = self.turn.lock().await;
         let begun = forebay_net::clock::monotonic();
         // Pins that have ended count from now on, so that their entries can be picked.
@@ -144,6 +226,12 @@ impl Purge {
             refused += self.remove_slice(&mut run, slice).await;
         }
         let report = self.finish(run, refused, begun);
+        self.make_room_known(&report).await;
+        report
+    }
+
+    /// Has the room that a purge has made used.
+    async fn make_room_known(&self, report: &PurgeReport) {
         if report.files > 0 {
             // Writes to disks that paused for lack of space may start again.
             self.context.pauses.end_of_full();
@@ -151,9 +239,6 @@ impl Purge {
         // Before the measurement: the freed space has to be visible in it.
         self.settle().await;
         self.measure().await;
-        let wanted: Vec<&str> = goals.iter().map(|goal| goal.reason.as_str()).collect();
-        self.log(&report, &wanted.join(", "));
-        report
     }
 
     /// Has everything that is known reported to the ledger: entries newer than the index's last commit have no number
@@ -190,7 +275,7 @@ impl Purge {
         let report = self.finish(run, refused, begun);
         if report.files > 0 {
             self.settle().await;
-            self.log(&report, &reasons.into_iter().collect::<Vec<_>>().join(", "));
+            log(&report, &reasons);
         }
     }
 
@@ -232,19 +317,23 @@ impl Purge {
         PurgeReport { files, freed, refused, unmet, duration }
     }
 
-    fn log(&self, report: &PurgeReport, reasons: &str) {
-        let PurgeReport { files, freed, refused, unmet, duration } = report;
-        tracing::info!(
-            reasons,
-            files,
-            bytes = freed.bytes,
-            refused,
-            unmet_bytes = unmet.bytes,
-            unmet_inodes = unmet.inodes,
-            ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
-            "purged"
-        );
+    fn log(&self, report: &PurgeReport, goals: &[Goal]) {
+        log(report, &goals.iter().map(|goal| goal.reason.as_str()).collect());
     }
+}
+
+fn log(report: &PurgeReport, reasons: &BTreeSet<&str>) {
+    let PurgeReport { files, freed, refused, unmet, duration } = report;
+    tracing::info!(
+        reasons = reasons.iter().copied().collect::<Vec<_>>().join(", "),
+        files,
+        bytes = freed.bytes,
+        refused,
+        unmet_bytes = unmet.bytes,
+        unmet_inodes = unmet.inodes,
+        ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
+        "purged"
+    );
 }
 
 fn spaces(disk: &dyn Disk) -> Vec<DiskSpace> {
@@ -272,25 +361,9 @@ pub(crate) struct Removed {
 
 /// Removes the victims that are not in use. Blocking.
 pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec<Victim>) -> Removed {
-    let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return stay(victims) };
-    let Some(index) = catalog.index() else { return stay(victims) };
+    let Some(index) = context.catalog.as_ref().and_then(|catalog| catalog.index()) else { return stay(victims) };
     let Some(named) = names(&index, &victims) else { return stay(victims) };
-    let leaving = table.reserve_for_removal(named.iter().filter_map(|(_, key)| key.clone()));
-    // After the reservation: no client is sent to the file from then on.
-    let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(context, key)).cloned().collect();
-    let results = disk.remove_entries(&keys);
-    let mut went: BTreeSet<&CacheKey> = BTreeSet::new();
-    for (key, result) in keys.iter().zip(results) {
-        match result {
-            Ok(()) => {
-                // After the removal: the accounts must not forget bytes that are still on disk.
-                context.purge_ledger.note_gone(key);
-                catalog.note(key, Change::removed());
-                went.insert(key);
-            }
-            Err(error) => context.note_store_failure(DiskOperation::Remove, None, &error),
-        }
-    }
+    let went = remove_entries(context, table, named.iter().filter_map(|(_, key)| key.clone()));
     let mut removed = Removed { gone: Vec::new(), stay: Vec::new() };
     for (victim, key) in named {
         // A victim without a key in the index is gone already.
@@ -300,7 +373,34 @@ pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec
     removed
 }
 
-/// Whether no client is known to read the file of an entry directly; from now on none is sent there either. Blocking.
+/// Removes entries that are not in use; returns those that are gone. Blocking.
+pub(crate) fn remove_entries(
+    context: &FileContext,
+    table: &Arc<OpenFiles>,
+    keys: impl IntoIterator<Item = CacheKey>,
+) -> BTreeSet<CacheKey> {
+    let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return BTreeSet::new() };
+    let leaving = table.reserve_for_removal(keys);
+    // After the reservation: no client is sent to the file from then on.
+    let keys: Vec<CacheKey> = leaving.keys().iter().filter(|key| is_left_by_others(context, key)).cloned().collect();
+    let results = disk.remove_entries(&keys);
+    let mut went = BTreeSet::new();
+    for (key, result) in keys.into_iter().zip(results) {
+        match result {
+            Ok(()) => {
+                // After the removal: the accounts must not forget bytes that are still on disk.
+                context.purge_ledger.note_gone(&key);
+                catalog.note(&key, Change::removed());
+                went.insert(key);
+            }
+            Err(error) => context.note_store_failure(DiskOperation::Remove, None, &error),
+        }
+    }
+    went
+}
+
+/// Whether no client is known to read the file of an entry directly; from now on none is sent there either.
+/// Blocking.
 pub(crate) fn is_left_by_others(context: &FileContext, key: &CacheKey) -> bool {
     let options = &context.options;
     if !options.honours_access_times {

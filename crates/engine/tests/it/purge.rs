@@ -3,6 +3,7 @@
 use crate::house::{BLOCK, House, check, open_data_files, options, request, run, until};
 use forebay_cache::{Budget, CacheKey, Expiry, Mark, Marks, PathPattern, PurgeRules, Quota};
 use forebay_engine::{Caller, Evicted, IndexState, Options, PurgeOptions};
+use forebay_index::{IndexFile, IndexOptions};
 use forebay_telemetry::BlockCheck;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Lfn, Outcome, PurgeReason};
@@ -362,5 +363,51 @@ fn a_full_disk_is_purged_and_used_again_without_a_pause() {
             check(&handle, WHOLE).await;
         }
         assert!(house.bytes(Outcome::Hit) > 0);
+    });
+}
+
+#[test]
+fn without_an_index_the_purge_finds_entries_on_the_disk() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::File::create(root.path().join("in_the_way")).unwrap();
+        let index = IndexFile { path: root.path().join("in_the_way/index"), options: IndexOptions::default() };
+        let options = Options { index: Arc::new(index), ..with(rules(10 * TAKES, 8 * TAKES, 5 * TAKES)) };
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), options);
+        until(|| house.engine.index_state() == IndexState::Off).await;
+        for number in 0..9 {
+            keep(&house, &format!("/d/{number}")).await;
+        }
+        let metrics = house.engine.metrics();
+        until(|| metrics.purged_files(PurgeReason::Space) > 0).await;
+        until(|| open_data_files(root.path()) == 0).await;
+        while used_bytes(&house).await > 5 * TAKES {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(house.engine.index_state(), IndexState::Off);
+        let kept = (0..9).filter(|number| root.path().join(format!("d/{number}")).exists()).count();
+        assert!((3..=5).contains(&kept), "{kept} files are left");
+    });
+}
+
+#[test]
+fn a_file_larger_than_the_cache_is_kept_in_part_and_evicts_no_other() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let house = house(root.path(), rules(16 * TAKES, 15 * TAKES, 14 * TAKES));
+        for number in 0..6 {
+            keep(&house, &format!("/d/{number}")).await;
+        }
+        settle(&house, root.path(), 6).await;
+        house.origin.script(|script| script.size = 32 * MIB);
+        let handle = house.open("/large").await;
+        for start in 0..32 {
+            check(&handle, ByteRange::at(start * MIB, MIB)).await;
+        }
+        assert!(handle.hit(ByteRange::at(0, BLOCK)).is_some(), "a part is kept");
+        drop(handle);
+        let kept = (0..6).filter(|number| root.path().join(format!("d/{number}")).exists()).count();
+        assert_eq!(kept, 6);
+        assert_eq!(house.engine.metrics().purged_files(PurgeReason::Space), 0);
     });
 }

@@ -1,0 +1,81 @@
+//! A purge while the index, which names the entries, is not in use: the entries are found by a walk over their disk.
+
+use crate::{
+    entries::{file_context::FileContext, open_files::OpenFiles},
+    upkeep::purge::{SLICE, remove_entries},
+};
+use forebay_cache::{CacheKey, Footprint};
+use forebay_store::{Disk, StoreError, VolumeId};
+use forebay_types::PurgeReason;
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Names that are examined by one call.
+const STEP_NAMES: usize = 256;
+
+/// Names after which the walk ends if the entries found are enough: the whole of a large disk takes minutes, and the purge is urgent.
+const NAMES_MAX: usize = 40_000;
+
+/// Entries found that are remembered, those used least recently.
+const CANDIDATES_MAX: usize = 10_000;
+
+/// Entries by the time of their last use, in seconds of the Unix epoch.
+type Candidates = BTreeMap<(i64, CacheKey), Footprint>;
+
+/// Removes entries of `volume` until `to_free` is free: those used least recently of those that a walk finds. Pins, which only the
+/// index has, do not count. Returns how many, and the space they took. Blocking.
+pub(crate) fn purge_by_walk(
+    context: &FileContext,
+    open_files: &Arc<OpenFiles>,
+    volume: VolumeId,
+    to_free: Footprint,
+) -> Result<(u64, Footprint), StoreError> {
+    let Some(disk) = &context.disk else { return Ok((0, Footprint::ZERO)) };
+    let mut candidates = candidates(disk.as_ref(), volume, to_free)?.into_iter();
+    let mut files = 0;
+    let mut freed = Footprint::ZERO;
+    loop {
+        let mut slice = BTreeMap::new();
+        let mut planned = freed;
+        while slice.len() < SLICE
+            && !is_enough(planned, to_free)
+            && let Some(((_, key), footprint)) = candidates.next()
+        {
+            planned = planned + footprint;
+            slice.insert(key, footprint);
+        }
+        if slice.is_empty() {
+            return Ok((files, freed));
+        }
+        for key in remove_entries(context, open_files, slice.keys().cloned()) {
+            let footprint = slice.get(&key).copied().unwrap_or(Footprint::ZERO);
+            context.metrics.add_purged(PurgeReason::Space, footprint.bytes);
+            files += 1;
+            freed = freed + footprint;
+        }
+    }
+}
+
+fn candidates(disk: &dyn Disk, volume: VolumeId, to_free: Footprint) -> Result<Candidates, StoreError> {
+    let mut found = Candidates::new();
+    let mut sum = Footprint::ZERO;
+    let mut scan = disk.scan(volume, None)?;
+    for step in 1.. {
+        let slice = scan.next_slice(STEP_NAMES)?;
+        for entry in slice.entries {
+            let footprint = Footprint::of_entry(entry.cinfo.present_bytes());
+            sum = sum + footprint;
+            found.insert((entry.last_use, entry.key), footprint);
+        }
+        while found.len() > CANDIDATES_MAX {
+            found.pop_last();
+        }
+        if slice.is_last || (step * STEP_NAMES >= NAMES_MAX && is_enough(sum, to_free)) {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+const fn is_enough(freed: Footprint, to_free: Footprint) -> bool {
+    freed.bytes >= to_free.bytes && freed.inodes >= to_free.inodes
+}

@@ -1,0 +1,65 @@
+"""A file system of its own, for what a full or broken disk does."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .ground import Ground
+from .process import as_root
+
+BYTES = 48 << 20
+
+
+@dataclass
+class LoopDisk:
+    """A file system in a file, mounted."""
+
+    image: Path
+    path: Path
+
+    @classmethod
+    def make(cls, ground: Ground, name: str, size: int = BYTES, options: Sequence[str] = ()) -> LoopDisk:
+        """Needs loop devices."""
+        image, path = ground.directory("images") / f"{name}.img", ground.directory(name)
+        with image.open("wb") as file:
+            file.truncate(size)
+        disk = cls(image, path)
+        subprocess.run(["/sbin/mke2fs", "-q", "-t", "ext4", *options, "-F", str(image)], check=True)
+        disk.mount()
+        subprocess.run(as_root("chmod", "777", str(path)), check=True)
+        return disk
+
+    def mount(self) -> None:
+        """Mounts it."""
+        subprocess.run(as_root("mount", "-o", "loop", str(self.image), str(self.path)), check=True)
+
+    def abort(self) -> None:
+        """Has the file system turn read-only, as it does itself when it finds that something is wrong."""
+        subprocess.run(as_root("mount", "-o", "remount,abort", str(self.path)), check=True)
+
+    def repair(self) -> None:
+        """Repairs it while it is not in use."""
+        subprocess.run(as_root("umount", str(self.path)), check=True)
+        # Its exit status reports repairs.
+        subprocess.run(["/sbin/e2fsck", "-fp", str(self.image)], capture_output=True, check=False)
+        self.mount()
+
+    def unmount(self) -> None:
+        """Takes it away, also with open files."""
+        subprocess.run(as_root("umount", "-l", str(self.path)), check=False)
+
+    def holds(self, path: str) -> bool:
+        """Whether a cached file lies on it."""
+        return (self.path / path[1:]).exists()
+
+    def fill(self) -> None:
+        """Takes all space that is left, as another program on the same disk would."""
+        script = f"dd if=/dev/zero of={self.path}/filler bs=64k; dd if=/dev/zero of={self.path}/filler.rest bs=1k; sync"
+        subprocess.run(as_root("sh", "-c", script), capture_output=True, check=False)
+
+    def free(self) -> None:
+        """Gives that space back."""
+        subprocess.run(as_root("sh", "-c", f"rm -f {self.path}/filler*"), check=True)
