@@ -74,7 +74,7 @@ def is_kept(cache: Forebay, number: int) -> bool:
 
 
 def assert_counted_as_full(metrics: Metrics) -> None:
-    """A full disk is no broken one."""
+    """Nothing is reported as a failure of the disk."""
     assert metrics.total("forebay_not_kept_total", reason="disk_error") == 0
     assert metrics.total("forebay_disk_errors_total") == 0
     assert metrics.total("forebay_index_errors_total") == 0

@@ -181,6 +181,7 @@ pub trait DataFile: fmt::Debug + Send + Sync + 'static {
     /// Which file this is, whatever name it has by now.
     fn identity(&self) -> FileIdentity;
 
+    /// The number of the disk that holds it.
     fn volume(&self) -> VolumeId;
 
     /// Whether it may be written; `false` when it was opened while its file system could only be read.
