@@ -94,8 +94,10 @@ fn json(record: &Record) -> Value {
         "n_acc_total": cinfo.access_count,
         "accesses": (1..).zip(&cinfo.accesses).map(json_of_access).collect::<Vec<_>>(),
     });
-    if cinfo.no_checksum_time != 0 {
-        object["no-cksum-time"] = json!(text::utc_calendar(cinfo.no_checksum_time));
+    if cinfo.no_checksum_time != 0
+        && let Some(fields) = object.as_object_mut()
+    {
+        fields.insert("no-cksum-time".to_owned(), json!(text::utc_calendar(cinfo.no_checksum_time)));
     }
     object
 }

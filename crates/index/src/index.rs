@@ -9,7 +9,7 @@ use crate::{
     },
 };
 use forebay_cache::{CacheKey, EntryId};
-use redb::{AccessGuard, Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _, StorageError};
+use redb::{Database, ReadTransaction, ReadableDatabase as _, ReadableTableMetadata as _};
 use std::{
     fmt,
     ops::Bound,
@@ -98,11 +98,12 @@ impl Index {
         self.read(|transaction| {
             let table = transaction.open_table(ENTRIES)?;
             let from = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_str().as_bytes()));
-            let entry = |entry: Result<(AccessGuard<'_, &[u8]>, AccessGuard<'_, &[u8]>), StorageError>| {
+            let mut page = Vec::new();
+            for entry in table.range::<&[u8]>((from, Bound::Unbounded))?.take(limit) {
                 let (name, bytes) = entry?;
-                Ok((key_of(name.value())?, Record::decode(bytes.value())?))
-            };
-            table.range::<&[u8]>((from, Bound::Unbounded))?.take(limit).map(entry).collect()
+                page.push((key_of(name.value())?, Record::decode(bytes.value())?));
+            }
+            Ok(page)
         })
     }
 

@@ -21,16 +21,17 @@ impl Pauses {
     /// Begins or prolongs the pause of `volume`, of all disks when it is not known which one failed; `true` when a new one
     /// begins.
     pub(crate) fn start(&self, volume: Option<VolumeId>) -> bool {
-        // A fold and not `any`: every pause has to begin, also after the first new one.
-        self.of(volume).fold(false, |is_new, pause| pause.start(false) || is_new)
+        // Not `any`: every pause has to begin, also after the first new one.
+        self.of(volume).map(|pause| pause.start(false)).filter(|is_new| *is_new).count() > 0
     }
 
     /// As [`Self::start`], because the disk is full; `true` when that is to be reported: purges make room for a moment at a time.
     pub(crate) fn start_for_room(&self, volume: Option<VolumeId>) -> bool {
-        self.of(volume).fold(false, |is_new, pause| {
+        let report = |pause: &Pause| {
             pause.start(true);
-            pause.is_to_be_reported() || is_new
-        })
+            pause.is_to_be_reported()
+        };
+        self.of(volume).map(report).filter(|is_due| *is_due).count() > 0
     }
 
     fn of(&self, volume: Option<VolumeId>) -> impl Iterator<Item = &Pause> {

@@ -143,7 +143,7 @@ impl Routes {
     /// The room where the first exported directory is.
     pub(crate) fn local_space(&self) -> std::io::Result<Space> {
         let tree = self.exports.iter().find_map(|route| route.tree.as_ref());
-        tree.map_or(Ok(Space::default()), |tree| tree.space())
+        tree.map_or_else(|| Ok(Space::default()), |tree| tree.space())
     }
 
     /// Whether anything is cached at all.

@@ -177,8 +177,8 @@ impl Purge {
                 Err(_) => (0, Footprint::ZERO),
             };
             report.files += files;
-            report.freed = report.freed + freed;
-            report.unmet = report.unmet + (to_free - freed);
+            report.freed += freed;
+            report.unmet += to_free - freed;
         }
         report.duration = forebay_net::clock::monotonic().saturating_duration_since(begun);
         self.context.metrics.observe_purge(report.duration, report.unmet.is_zero());
@@ -200,7 +200,7 @@ impl Purge {
             };
             if let Some(volume) = volume {
                 let to_free = by_volume.entry(volume).or_insert(Footprint::ZERO);
-                *to_free = *to_free + goal.to_free;
+                *to_free += goal.to_free;
             }
         }
         by_volume

@@ -40,7 +40,7 @@ pub(crate) fn purge_by_walk(
             && !is_enough(planned, to_free)
             && let Some(((_, key), footprint)) = candidates.next()
         {
-            planned = planned + footprint;
+            planned += footprint;
             slice.insert(key, footprint);
         }
         if slice.is_empty() {
@@ -50,7 +50,7 @@ pub(crate) fn purge_by_walk(
             let footprint = slice.get(&key).copied().unwrap_or(Footprint::ZERO);
             context.metrics.add_purged(PurgeReason::Space, footprint.bytes);
             files += 1;
-            freed = freed + footprint;
+            freed += footprint;
         }
     }
 }
@@ -63,7 +63,7 @@ fn candidates(disk: &dyn Disk, volume: VolumeId, to_free: Footprint) -> Result<C
         let slice = scan.next_slice(STEP_NAMES)?;
         for entry in slice.entries {
             let footprint = Footprint::of_entry(entry.cinfo.present_bytes());
-            sum = sum + footprint;
+            sum += footprint;
             found.insert((entry.last_use, entry.key), footprint);
         }
         while found.len() > CANDIDATES_MAX {
