@@ -123,6 +123,20 @@ def test_sessions_are_not_resumed_without_their_certificates(
             session = encrypted.session
 
 
+def test_one_identity_has_only_so_many_open_files(guarded: Callable[..., Forebay], grid: Grid, carl: Credential) -> None:
+    server = guarded(TO_THE_GRID, methods=["tls"], server={"handles_per_identity_max": 2})
+    proxies = [grid.issuer.proxy(carl).in_one_file() for _ in range(2)]
+    dora = grid.issuer.user("Dora").in_one_file()
+    with logged_in(server, grid, proxies[0]) as first, logged_in(server, grid, proxies[1]) as second:
+        for client in (first, second):
+            client.login().ok()
+            assert client.open(PATH)
+        assert first.try_open(PATH).error == second.try_open(PATH).error == Error.OVERLOADED
+        with logged_in(server, grid, dora) as other:
+            other.login().ok()
+            assert other.open(PATH)
+
+
 def test_one_identity_has_only_so_many_sessions(guarded: Callable[..., Forebay], grid: Grid, carl: Credential) -> None:
     server = guarded(TO_THE_GRID, methods=["tls"], server={"sessions_per_identity_max": 2})
     proxies = [grid.issuer.proxy(carl).in_one_file() for _ in range(3)]

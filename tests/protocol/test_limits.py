@@ -76,6 +76,24 @@ def test_handles_beyond_the_limit_of_a_session_are_refused(limited: Limited) -> 
         assert client.open(FILE)
 
 
+def test_sessions_of_one_address_share_its_open_files(limited: Limited) -> None:
+    cache = limited(handles_per_address_max=3)
+    clients = [cache.client() for _ in range(3)]
+    handles = [client.open(FILE) for client in clients]
+    for client in clients:
+        refused = client.try_open(FILE)
+        assert (refused.error, "try again" in refused.error_text) == (Error.OVERLOADED, True)
+    clients[0].close_file(handles[0]).ok()
+    assert clients[1].open(FILE)
+
+
+def test_request_that_is_never_completed_ends_its_connection(limited: Limited) -> None:
+    with limited(request_time_max="1s").client() as client:
+        client.open(FILE)
+        client.send_bytes(b"\x00\x05")
+        assert client.is_closed_by_peer()
+
+
 @pytest.mark.parametrize("sent", [b"", wire.HANDSHAKE[:7], wire.HANDSHAKE])
 def test_connection_that_never_logs_in_is_closed(limited: Limited, sent: bytes) -> None:
     with limited(login_time_max="1s").client(login=False) as client:

@@ -70,7 +70,9 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         init_logging(logging.format, &logging.filter).map_err(|error| settings.error_at("logging.filter", error))?;
     warn_of_old_keys(&settings);
     let front = &mut settings.config.server.front;
-    front.connections_max = descriptors::raise_limit(front.connections_max);
+    let room = descriptors::raise_limit(front.connections_max, front.open_files_max);
+    (front.connections_max, front.open_files_max) = (room.connections, room.files);
+    settings.config.engine.open_files_max = room.files;
     let admin_socket = passed_socket()?;
     let bound = Bound { admin_socket, ..node::bind(&settings)? };
     let user = settings.config.server.user.as_ref();

@@ -32,8 +32,14 @@ pub struct Options {
     pub connections_per_address_max: Option<usize>,
     /// Of these, connections of one client address that are not logged in yet; `None` for half.
     pub logins_per_address_max: Option<usize>,
-    /// Sessions of one proven identity; `None` for no limit.
+    /// Sessions of one proven identity; `None` for three quarters of the connections.
     pub sessions_per_identity_max: Option<usize>,
+    /// Different files that can be open at the same time: each costs a descriptor.
+    pub open_files_max: usize,
+    /// Open files of all sessions of one client address; `None` for a quarter of `open_files_max`.
+    pub handles_per_address_max: Option<usize>,
+    /// The same, of one proven identity.
+    pub handles_per_identity_max: Option<usize>,
     pub direct: DirectAccess,
 }
 
@@ -44,6 +50,9 @@ impl Default for Options {
             connections_per_address_max: None,
             logins_per_address_max: None,
             sessions_per_identity_max: None,
+            open_files_max: 65_536,
+            handles_per_address_max: None,
+            handles_per_identity_max: None,
             direct: DirectAccess::default(),
         }
     }

@@ -18,7 +18,7 @@ mod reports;
 pub use answer_memory::{AnswerMemory, ConnectionMemory, MemoryPool, Reservation};
 pub use authorization::Connection;
 pub use backend::Backend;
-pub use client_limits::{ClientLimits, ConnectionPlaces, Place};
+pub use client_limits::{ClientLimits, ConnectionPlaces, HandlePlace, HandleShare, Place, proven_name};
 pub use direct::{DirectAccess, Probe};
 pub use failure::{Failure, FailureKind};
 pub use forebay_origin::RefusalKind;

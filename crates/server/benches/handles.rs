@@ -16,7 +16,7 @@ fn main() {
 #[divan::bench(args = [1, 8192])]
 fn find(bencher: Bencher<'_, '_>, open: usize) {
     let mut table = HandleTable::new(open);
-    let names: Vec<FileHandle> = (0..open).filter_map(|file| table.insert(file)).collect();
+    let names: Vec<FileHandle> = (0..open).filter_map(|file| table.insert(file, ())).collect();
     let mut next = names.iter().cycle();
     bencher.bench_local(move || next.next().and_then(|name| table.get(black_box(*name))).copied());
 }
@@ -24,5 +24,5 @@ fn find(bencher: Bencher<'_, '_>, open: usize) {
 #[divan::bench]
 fn open_and_close(bencher: Bencher<'_, '_>) {
     let mut table = HandleTable::new(8192);
-    bencher.bench_local(move || table.insert(black_box(7)).and_then(|name| table.remove(name)));
+    bencher.bench_local(move || table.insert(black_box(7), ()).and_then(|name| table.remove(name)));
 }

@@ -49,7 +49,7 @@ pub(super) fn take_timeouts(item: &mut Item<'_>, site: &mut Site) -> Verdict {
         verdict = site.set("server.login_time_max", Form::Time, text, item);
     }
     match item.after("idle") {
-        Some("0") => NotNeeded.because("idle connections are kept"),
+        Some("0") => NotNeeded.because("connections with open files are kept; for others see server.idle_time_max"),
         Some(text) => site.set("server.idle_time_max", Form::Time, text, item),
         None => verdict,
     }

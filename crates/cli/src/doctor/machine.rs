@@ -15,8 +15,8 @@ const PORT: &str = "port";
 /// Largest share of the machine's memory for buffers, in percent: hits are served from the page cache.
 const MEMORY_PERCENT_MAX: u64 = 50;
 
-/// One of this many descriptors is reserved.
-const KEPT_SHARE: u64 = 4;
+/// Connections get one of this many descriptors.
+const CONNECTIONS_SHARE: u64 = 2;
 
 pub(super) fn check_limits(subject: &Subject<'_>, findings: &mut Findings) {
     let config = &subject.settings.config;
@@ -29,7 +29,7 @@ pub(super) fn check_limits(subject: &Subject<'_>, findings: &mut Findings) {
 }
 
 fn check_descriptors(limit: Option<u64>, connections: u64, findings: &mut Findings) {
-    let needed = connections.saturating_add(connections / (KEPT_SHARE - 1));
+    let needed = connections.saturating_mul(CONNECTIONS_SHARE);
     match limit.filter(|limit| *limit < needed) {
         Some(limit) => {
             let found = format!("the limit is {limit}, but {connections} connections need {needed}");
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_limit_must_include_reserved_descriptors() {
-        for (limit, status) in [(None, 0), (Some(400), 0), (Some(399), 1), (Some(0), 1)] {
+        for (limit, status) in [(None, 0), (Some(600), 0), (Some(599), 1), (Some(0), 1)] {
             let mut findings = Findings::default();
             check_descriptors(limit, 300, &mut findings);
             assert_eq!(findings.exit_status(), status, "{limit:?}");

@@ -2,36 +2,49 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// One of this many descriptors is reserved for files, disks, origins and the admin port. Without them not even connected
-/// clients could be served.
-const KEPT_SHARE: u64 = 4;
+/// One of this many descriptors besides those of connections and open files is reserved for disks, origins and the admin port.
+/// Without them not even connected clients could be served.
+const KEPT_SHARE: usize = 4;
 
-/// Raises the process's limit of descriptors to its maximum, and returns the number of connections that fit into it:
-/// `connections_max`, or fewer, with a warning.
-pub(crate) fn raise_limit(connections_max: usize) -> usize {
+/// What fits into a limit of descriptors.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) struct Room {
+    pub(crate) connections: usize,
+    /// Different files that are open at the same time.
+    pub(crate) files: usize,
+}
+
+/// Raises the process's limit of descriptors to its maximum, and returns what fits into it: these maxima, or less. Warns if not
+/// all connections fit.
+pub(crate) fn raise_limit(connections_max: usize, files_max: usize) -> Room {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum
         && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
     {
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
-    let Some(limit) = getrlimit(Resource::Nofile).current else { return connections_max };
-    let connections = connections_within(limit, connections_max);
-    if connections < connections_max {
+    let Some(limit) = getrlimit(Resource::Nofile).current else {
+        return Room { connections: connections_max, files: files_max };
+    };
+    let room = room_within(limit, connections_max, files_max);
+    if room.connections < connections_max {
         tracing::warn!(
             limit,
             connections_max,
-            connections,
+            connections = room.connections,
             "the limit of open files (ulimit -Hn, LimitNOFILE) is too low for server.connections_max; fewer connections are accepted"
         );
     }
-    connections
+    room
 }
 
-/// Connections that fit into a limit of descriptors.
-fn connections_within(limit: u64, connections_max: usize) -> usize {
-    let fitting = usize::try_from(limit - limit / KEPT_SHARE).unwrap_or(usize::MAX);
-    connections_max.min(fitting.max(1))
+/// Connections get at most half of the descriptors, and open files what is left of the rest.
+fn room_within(limit: u64, connections_max: usize, files_max: usize) -> Room {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let connections = connections_max.min((limit / 2).max(1));
+    let rest = limit.saturating_sub(connections);
+    let kept = rest / KEPT_SHARE;
+    Room { connections, files: files_max.min((rest - kept).max(1)) }
 }
 
 #[cfg(test)]
@@ -39,9 +52,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_descriptors_are_reserved() {
-        for (limit, expected) in [(0, 1), (1024, 768), (21_844, 16_383), (21_846, 16_384), (1 << 20, 16_384)] {
-            assert_eq!(connections_within(limit, 16_384), expected, "{limit}");
+    fn connections_leave_descriptors_to_files_and_both_to_others() {
+        for (limit, connections, files) in
+            [(0, 1, 1), (1024, 512, 384), (32_767, 16_383, 12_288), (65_536, 16_384, 36_864), (1 << 20, 16_384, 65_536)]
+        {
+            assert_eq!(room_within(limit, 16_384, 65_536), Room { connections, files }, "{limit}");
         }
     }
 }

@@ -44,18 +44,27 @@ section! {
         /// Maximum number of connections from one client address that have not completed the login. Default: half of
         /// `connections_max`.
         logins_per_address_max: Connections => server.front.logins_per_address_max = Value::none().sample("1024"),
-        /// Maximum number of sessions of one authenticated identity (certificate, token or shared secret). Default: no limit.
+        /// Maximum number of sessions of one authenticated identity (certificate, token or shared secret). Default: three
+        /// quarters of `connections_max`.
         sessions_per_identity_max: Connections => server.front.sessions_per_identity_max = Value::none().sample("4096"),
         /// Maximum number of open files per client session.
         handles_per_session_max: PerSession => server.options.handles_per_session_max = Value::default("8192"),
+        /// Maximum number of open files of all sessions of one client address (for IPv6: one /64 network). Further opens are refused
+        /// (`kXR_Overloaded`). Default: a quarter of the files that can be open within the limit of file descriptors.
+        handles_per_address_max: Connections => server.front.handles_per_address_max = Value::none().sample("4096"),
+        /// Maximum number of open files of all sessions of one authenticated identity. Default: as for an address.
+        handles_per_identity_max: Connections => server.front.handles_per_identity_max = Value::none().sample("4096"),
         /// Maximum number of requests per connection that wait for the origin or the disk at the same time.
         requests_outstanding_max: PerSession => server.options.requests_outstanding_max = Value::default("256"),
         /// Timeout for the login of a new connection.
         login_time_max: Time => server.options.login_time_max = Value::default(r#""30s""#),
+        /// Timeout for the rest of a request of which a part was received: the connection is closed.
+        request_time_max: Time => server.options.request_time_max = Value::default(r#""30s""#),
         /// Timeout for writes to a client: the connection is closed if the client accepts no bytes for this time.
         write_stall_max: Time => server.options.write_stall_max = Value::default(r#""60s""#),
-        /// Close connections without a request and without an open file after this time. Default: never.
-        idle_time_max: Time => server.options.idle_time_max = Value::none().sample(r#""1h""#),
+        /// Close connections without a request and without an open file after this time. Clients reconnect when they need to, and
+        /// stock clients close idle connections after 5 to 20 minutes themselves.
+        idle_time_max: Time => server.options.idle_time_max = Value::default(r#""30min""#),
         /// Send an interim "wait" response to clients that have waited this long for an answer. Clients reconnect after 60s of silence.
         wait_response_after: Time => server.options.wait_response_after = Value::default(r#""10s""#),
         /// Time that active requests have to finish when the server is stopped.

@@ -44,7 +44,7 @@ format = \"json\"
     );
     let config = parse(&text).unwrap().config;
     assert_eq!(config.server.listen.len(), 2);
-    assert_eq!(config.server.options.idle_time_max, Some(Duration::from_secs(3600)));
+    assert_eq!(config.server.options.idle_time_max, Duration::from_secs(3600));
     assert_eq!(config.engine.budget_bytes, 256 << 20);
     assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));
     assert!(config.forwarding.allows(&"a.example.org:7".parse().unwrap()));

@@ -380,6 +380,11 @@ impl ServerSession {
         matches!(self.tls, Tls::On)
     }
 
+    /// Whether the rest of a payload that is not used has still to come.
+    pub const fn is_dropping_payload(&self) -> bool {
+        self.drain.is_some()
+    }
+
     /// Whether a login has been accepted.
     pub const fn is_logged_in(&self) -> bool {
         matches!(self.phase, Phase::LoggedIn { .. })

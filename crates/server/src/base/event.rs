@@ -1,6 +1,6 @@
 //! Messages to a connection's task, the only one that writes to its socket.
 
-use crate::base::options::ASSEMBLY_LEN;
+use crate::base::{handles::HandlePlaces, options::ASSEMBLY_LEN};
 use forebay_engine::{Handle, Segment};
 use forebay_proto::{OpenOptions, ReplyTo, StreamId};
 use forebay_trust::Step;
@@ -23,6 +23,7 @@ pub(crate) struct Opened {
     pub(crate) reply: ReplyTo,
     pub(crate) options: OpenOptions,
     pub(crate) handle: Handle,
+    pub(crate) places: HandlePlaces,
 }
 
 /// Credentials that have been examined.

@@ -14,14 +14,16 @@ pub struct Options {
     pub requests_outstanding_max: usize,
     /// Time within which a new connection must have logged in, or bound to a session.
     pub login_time_max: Duration,
+    /// Time within which the rest of a request must come, from its first byte on.
+    pub request_time_max: Duration,
     /// Time limit for a client to take 512 KiB of the bytes that wait for it. A slower connection is closed, because it holds
     /// buffers.
     pub write_stall_max: Duration,
     /// Encryption; `None` for none.
     pub tls: Option<Tls>,
-    /// Time after which a connection without a request and without an open file is closed. `None`: never, as in the reference
-    /// server; clients close idle connections themselves.
-    pub idle_time_max: Option<Duration>,
+    /// Time after which a connection without a request and without an open file is closed. Stock clients close idle connections
+    /// earlier, after 5 to 20 minutes.
+    pub idle_time_max: Duration,
     /// Silence after which a client gets a wait response, if it understands one. Clients reconnect after 60 s of silence.
     pub wait_response_after: Duration,
     /// Upper bound of the wait, as the wait response names it.
@@ -52,9 +54,10 @@ impl Default for Options {
             handles_per_session_max: 8192,
             requests_outstanding_max: 256,
             login_time_max: Duration::from_secs(30),
+            request_time_max: Duration::from_secs(30),
             write_stall_max: Duration::from_secs(60),
             tls: None,
-            idle_time_max: None,
+            idle_time_max: Duration::from_secs(1800),
             wait_response_after: Duration::from_secs(10),
             wait_response_time: Duration::from_secs(1800),
             site_name: None,

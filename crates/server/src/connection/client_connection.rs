@@ -15,7 +15,7 @@ use forebay_net::TlsError;
 use forebay_proto::{Fatal, Input as Next, ServerFlags, ServerOptions, ServerSession, TlsPolicy};
 use forebay_telemetry::TlsResult;
 use forebay_types::Side;
-use std::{io, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, pin::Pin, sync::Arc};
 use tokio::{
     net::TcpStream,
     sync::mpsc,
@@ -40,7 +40,8 @@ pub(crate) async fn serve_connection(
     connection: AbortHandle,
 ) {
     let Accepted { stream, peer, local, places, state } = accepted;
-    let ConnectionPlaces { login, in_total: _in_total, of_client: _of_client } = places;
+    let ConnectionPlaces { login, in_total: _in_total, of_client } = places;
+    let handles = of_client.handles().clone();
     let _gauge = state.front.backend.metrics().open_connection();
     let role = match &state.front.backend {
         Backend::Manager(_) => ServerOptions::MANAGER,
@@ -55,13 +56,13 @@ pub(crate) async fn serve_connection(
         input: Input::default(),
         session: ServerSession::new(ServerOptions { flags, tls: policy, signing_level, ..role }),
         deadline: Box::pin(sleep(state.options.login_time_max)),
-        idle_time_max: state.options.idle_time_max,
-        context: ConnectionContext::new(stream.into(), (peer, local), login, state, events),
+        context: ConnectionContext::new(stream.into(), (peer, local), (login, handles), state, events),
         receiver,
         connection,
         wanted_len: 0,
         served: 0,
-        has_heard: false,
+        silence: None,
+        has_progress: false,
         is_draining: false,
     };
     match connection.run().await {
@@ -77,15 +78,16 @@ struct Connection {
     context: ConnectionContext,
     receiver: mpsc::Receiver<Event>,
     connection: AbortHandle,
-    /// End of the connection if nothing is received: see [`Connection::has_deadline`].
+    /// Wakes the task at the end of the [`Connection::silence`], or before it.
     deadline: Pin<Box<Sleep>>,
-    idle_time_max: Option<Duration>,
+    /// What the client is silent about, and since when.
+    silence: Option<(Silence, Instant)>,
     /// Bytes of input that the session needs to continue.
     wanted_len: usize,
     /// Requests served in this turn.
     served: usize,
-    /// Whether bytes were received since the deadline was set.
-    has_heard: bool,
+    /// Whether a request, or a piece of a dropped payload, was received since the last wait.
+    has_progress: bool,
     /// Whether reading has ended because the server stops.
     is_draining: bool,
 }
@@ -99,8 +101,8 @@ enum End {
     Session,
     #[error("the server stops")]
     Drained,
-    #[error("the client did not log in in time, or was idle for too long")]
-    Silence,
+    #[error(transparent)]
+    Silence(Silence),
     #[error(transparent)]
     Protocol(#[from] Fatal),
     #[error(transparent)]
@@ -113,10 +115,21 @@ enum End {
     Fault(#[from] JoinError),
 }
 
+/// What a client has to do in time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+enum Silence {
+    #[error("the client did not log in in time")]
+    Login,
+    #[error("the client did not complete a request in time")]
+    Request,
+    #[error("the client was idle for too long, without an open file")]
+    Idle,
+}
+
 impl End {
     const fn side(&self) -> Side {
         match self {
-            Self::Client | Self::Session | Self::Silence | Self::Protocol(_) | Self::Input(_) => Side::Client,
+            Self::Client | Self::Session | Self::Silence(_) | Self::Protocol(_) | Self::Input(_) => Side::Client,
             Self::Tls(error) => error.side(),
             Self::Output(error) => error.side(),
             Self::Drained | Self::Fault(_) => Side::Internal,
@@ -190,6 +203,7 @@ impl Connection {
             input.consume(consumed);
             self.wanted_len = 0;
             self.served += 1;
+            self.has_progress = true;
             // Pipelined reads may make more bytes than the output should hold.
             if context.output.len() >= ASSEMBLY_LEN {
                 context.flush().await?;
@@ -234,23 +248,47 @@ impl Connection {
         self.may_serve() && !self.input.waiting().is_empty() && self.input.waiting().len() >= self.wanted_len
     }
 
-    /// Whether silence ends the connection: before login, and, if configured, while no file is open and no request in
-    /// progress.
-    fn has_deadline(&self) -> bool {
+    /// What the client has to do in time now; nothing while a file is open or a request in progress.
+    fn expected(&self) -> Option<Silence> {
         match self.context.role {
             // Without a login a client must not hold a connection for long.
-            Role::New(_) | Role::Authenticating(_) => true,
-            Role::Main(_) => {
-                self.idle_time_max.is_some() && self.context.tasks.is_empty() && self.context.handles.len() == 0
-            }
+            Role::New(_) | Role::Authenticating(_) => Some(Silence::Login),
+            // The server does not read now: the client is not to blame.
+            _ if !self.may_serve() => None,
+            _ if !self.input.waiting().is_empty() || self.session.is_dropping_payload() => Some(Silence::Request),
+            Role::Main(_) if self.context.tasks.is_empty() && self.context.handles.len() == 0 => Some(Silence::Idle),
             // A parallel stream may be idle as long as its session lives.
-            Role::Bound { .. } => false,
+            Role::Main(_) | Role::Bound { .. } => None,
         }
     }
 
+    /// The time at which silence ends the connection, and why.
+    fn silent_until(&mut self) -> Option<(Silence, Instant)> {
+        let options = &self.context.state.options;
+        let has_progress = std::mem::take(&mut self.has_progress);
+        let Some(expected) = self.expected() else {
+            self.silence = None;
+            return None;
+        };
+        // Requests before the login do not make it come later.
+        let is_kept = !has_progress || expected == Silence::Login;
+        let known = self.silence.filter(|(silence, _)| *silence == expected && is_kept);
+        let (_, since) = *self.silence.insert(known.unwrap_or((expected, Instant::from_std(self.context.received))));
+        let time_max = match expected {
+            Silence::Login => options.login_time_max,
+            Silence::Request => options.request_time_max,
+            Silence::Idle => options.idle_time_max,
+        };
+        let until = since + time_max;
+        // Later times need no new timer: it wakes the task early, which then looks again. Timers cost a lock.
+        if until < self.deadline.deadline() || self.deadline.is_elapsed() {
+            self.deadline.as_mut().reset(until);
+        }
+        Some((expected, until))
+    }
+
     async fn wait(&mut self) -> Result<(), End> {
-        self.postpone_deadline();
-        let (may_read, has_deadline) = (self.may_serve(), self.has_deadline());
+        let (may_read, silent_until) = (self.may_serve(), self.silent_until());
         let has_tasks = !self.context.tasks.is_empty();
         tokio::select! {
             // Input last: a client that sends without pause still gets answers, and must log in in time.
@@ -260,23 +298,15 @@ impl Connection {
                 None => Err(End::Session),
             },
             Some(ended) = self.context.tasks.join_next(), if has_tasks => Ok(ended?),
-            () = &mut self.deadline, if has_deadline => Err(End::Silence),
+            () = &mut self.deadline, if silent_until.is_some() => match silent_until {
+                Some((silence, until)) if until <= Instant::now() => Err(End::Silence(silence)),
+                _ => Ok(()),
+            },
             received = self.input.receive(&mut self.context.stream, self.wanted_len), if may_read => match received? {
                 0 => Err(End::Client),
-                _ => {
-                    self.has_heard = true;
-                    Ok(())
-                }
+                _ => Ok(()),
             },
         }
-    }
-
-    /// Postpones the end by silence if bytes were received.
-    fn postpone_deadline(&mut self) {
-        if let (true, Some(idle_time_max), Role::Main(_)) = (self.has_heard, self.idle_time_max, &self.context.role) {
-            self.deadline.as_mut().reset(Instant::now() + idle_time_max);
-        }
-        self.has_heard = false;
     }
 
     /// Handles waiting events, up to the limit of one turn.

@@ -7,7 +7,7 @@ use crate::{
     },
     base::{
         event::Events,
-        handles::HandleTable,
+        handles::{HandlePlaces, HandleTable},
         options::LISTINGS_MAX,
         output::{Output, OutputError},
         sessions::{BoundStream, ServerState, Session},
@@ -16,7 +16,7 @@ use crate::{
 };
 use forebay_auth::SignatureChecker;
 use forebay_engine::{Caller, Handle, Redirects};
-use forebay_front::{ConnectionMemory, Place};
+use forebay_front::{ConnectionMemory, HandleShare, Place};
 use forebay_net::Stream;
 use forebay_proto::{ErrorCode, FileHandle, ReplyTo, StreamId};
 use forebay_telemetry::Metrics;
@@ -39,6 +39,8 @@ pub(crate) struct ConnectionContext {
     pub(crate) metrics: Metrics,
     pub(crate) output: Output,
     pub(crate) handles: HandleTable,
+    /// The open files that the client's address may have.
+    handle_share: HandleShare,
     pub(crate) role: Role,
     /// Requests that have tasks of their own. They end with the connection.
     pub(crate) tasks: JoinSet<()>,
@@ -102,8 +104,8 @@ pub(crate) struct Main {
     pub(crate) session: Session,
     /// The client as its login has proven it.
     pub(crate) caller: Arc<Caller>,
-    /// The place among the sessions of the same identity, if they are limited.
-    pub(crate) _place: Option<Place<String>>,
+    /// The place among the sessions of the same identity, if it is proven.
+    pub(crate) place: Option<Place<String>>,
     /// Checks the client's requests, if they have to be signed.
     pub(crate) signatures: Option<Box<SignatureChecker>>,
     /// Whether the client understands wait responses.
@@ -116,7 +118,7 @@ impl ConnectionContext {
     pub(crate) fn new(
         stream: Stream,
         (peer, local): (SocketAddr, SocketAddr),
-        login_place: Place<IpAddr>,
+        (login_place, handle_share): (Place<IpAddr>, HandleShare),
         state: Arc<ServerState>,
         events: Events,
     ) -> Self {
@@ -129,6 +131,7 @@ impl ConnectionContext {
             output: Output::new(state.options.write_stall_max),
             memory: ConnectionMemory::new(&state.front.answer_memory),
             handles: HandleTable::new(state.options.handles_per_session_max),
+            handle_share,
             state,
             role: Role::New(events),
             tasks: JoinSet::new(),
@@ -152,6 +155,18 @@ impl ConnectionContext {
 
     pub(crate) fn has_room_for_request(&self) -> bool {
         self.tasks.len() < self.state.options.requests_outstanding_max
+    }
+
+    /// Places for one more open file; `None` when the session, the address or the identity has as many as it may have.
+    pub(crate) fn places_of_handle(&self) -> Option<HandlePlaces> {
+        if !self.handles.has_room_for(1) {
+            return None;
+        }
+        let of_identity = match self.main().and_then(|main| main.place.as_ref()) {
+            Some(place) => Some(place.handles().occupy()?),
+            None => None,
+        };
+        Some(HandlePlaces { _of_address: self.handle_share.occupy()?, _of_identity: of_identity })
     }
 
     pub(crate) fn handle(&self, name: FileHandle) -> Result<&Handle, Failure> {

@@ -183,7 +183,7 @@ impl ConnectionContext {
         self.fail(stream_id, &refused(text.to_owned()));
     }
 
-    /// The place of a new session, if sessions are limited. `None` when the limit is reached: the connection ends.
+    /// The place of a new session, if its identity is proven. `None` when the limit is reached: the connection ends.
     fn place_of_session(&mut self, stream_id: StreamId, proof: &Proof) -> Option<Option<Place<String>>> {
         let limit = match self.state.front.limits.admit_session(&proof.identity) {
             Ok(place) => return Some(place),
@@ -236,7 +236,7 @@ impl ConnectionContext {
         self.role = Role::Main(Main {
             session: opened,
             caller: self.state.front.logged_in(client, identity, credentials),
-            _place: place,
+            place,
             signatures,
             accepts_deferred_answers: session.accepts_deferred_answers(),
             redirects,

@@ -1,6 +1,9 @@
 //! Reads the names in requests, and has them authorized.
 
-use crate::{base::status::Failure, requests::context::ConnectionContext};
+use crate::{
+    base::{handles::HandlePlaces, status::Failure},
+    requests::context::ConnectionContext,
+};
 use forebay_auth::{Right, Token, without_tokens};
 use forebay_engine::{Caller, Engine, OpenRequest, Redirect, Redirects};
 use forebay_front::{Backend, Connection, FailureKind, Front};
@@ -74,16 +77,16 @@ impl ConnectionContext {
         None
     }
 
-    /// The name in an open for reading, if the client may open it now.
-    pub(crate) fn permitted_open(&self, payload: &[u8]) -> Result<Permitted, Failure> {
+    /// The name in an open for reading, and the places of the open file, if the client may open it now.
+    pub(crate) fn permitted_open(&self, payload: &[u8]) -> Result<(Permitted, HandlePlaces), Failure> {
         let permitted = self.permitted_by(payload, Front::admit_open)?;
-        // Checked before the open, so that a full table costs the origin nothing.
-        if !self.handles.has_room_for(1) {
+        // Before the open, so that a refused one costs the origin nothing.
+        let Some(places) = self.places_of_handle() else {
             let (failure, Permitted { request, caller }) = (too_many_files(), permitted);
             self.state.front.report_refusal(&caller.client, &request.lfn, &failure);
             return Err(failure.into());
-        }
-        Ok(permitted)
+        };
+        Ok((permitted, places))
     }
 
     fn permitted_by(
@@ -118,9 +121,9 @@ pub(crate) fn redirect_to(redirect: &Redirect, reply: ReplyTo, out: &mut Vec<u8>
     }
 }
 
-/// The refusal of an open by a session that has as many files open as it may have.
+/// The refusal of an open by a client that has as many files open as it may have.
 pub(crate) fn too_many_files() -> forebay_front::Failure {
-    let text = "too many files are open in this session";
+    let text = "this client has too many files open: close some, or try again later";
     forebay_front::Failure::new(FailureKind::Overloaded, Side::Client, text)
 }
 

@@ -25,7 +25,7 @@ impl ConnectionContext {
         if open.options.is_write() {
             return self.answer_write(stream_id, open.path);
         }
-        let Permitted { request, caller } = match self.permitted_open(open.path) {
+        let (Permitted { request, caller }, places) = match self.permitted_open(open.path) {
             Ok(permitted) => permitted,
             Err(failure) => return self.fail(stream_id, &failure),
         };
@@ -43,7 +43,7 @@ impl ConnectionContext {
                 },
                 // If the connection has ended, the dropped handle closes the file.
                 Ok(Opening::File(handle)) => {
-                    let opened = Opened { reply: answer.reply, options, handle };
+                    let opened = Opened { reply: answer.reply, options, handle, places };
                     let _ = answer.hand_over(Event::Opened(opened)).await;
                 }
                 Err(error) => answer.fail(error.into()).await,
@@ -66,9 +66,9 @@ impl ConnectionContext {
 
     /// Adds an open file to the table, and answers the client.
     pub(crate) fn opened(&mut self, opened: Opened) {
-        let Opened { reply, options, handle } = opened;
+        let Opened { reply, options, handle, places } = opened;
         let stat = handle.stat();
-        match self.handles.insert(handle) {
+        match self.handles.insert(handle, places) {
             Some(name) => self.output.encode(|out| reply.open(name, options, &stat, out)),
             None => {
                 let failure = Failure::from(too_many_files());

@@ -92,7 +92,7 @@ fn whoever_does_not_log_in_in_time_is_closed() {
 #[test]
 fn a_session_that_is_idle_for_too_long_is_closed_unless_a_file_is_open() {
     run(async {
-        let options = Options { idle_time_max: Some(Duration::from_millis(50)), ..Options::default() };
+        let options = Options { idle_time_max: Duration::from_millis(50), ..Options::default() };
         let site = Site::of_files_with(options).await;
         site.put("f", b"x");
         let mut reader = site.login().await;
@@ -100,6 +100,92 @@ fn a_session_that_is_idle_for_too_long_is_closed_unless_a_file_is_open() {
         let mut idle = site.login().await;
         assert!(idle.is_closed().await);
         assert_eq!(reader.read(handle, 0, 1).await.unwrap(), b"x");
+    });
+}
+
+#[test]
+fn requests_keep_a_session_from_being_idle() {
+    run(async {
+        let options = Options { idle_time_max: Duration::from_millis(200), ..Options::default() };
+        let site = Site::of_files_with(options).await;
+        let mut busy = site.login().await;
+        for _ in 0..8 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            busy.call(Request::Ping).await.unwrap();
+        }
+        assert!(busy.is_closed().await);
+    });
+}
+
+#[test]
+fn a_request_that_is_not_completed_in_time_ends_its_connection() {
+    run(async {
+        let options = Options { request_time_max: Duration::from_millis(100), ..Options::default() };
+        let site = Site::of_files_with(options).await;
+        site.put("f", b"x");
+        let mut stat = Vec::new();
+        open("/f", OpenOptions::READ).encode(StreamId::from(5), &mut stat);
+        let mut write = Vec::new();
+        let handle = FileHandle::default();
+        Request::Read(forebay_proto::request::Read {
+            handle,
+            offset: 0,
+            len: 0,
+            path_id: 0,
+            prereads: Default::default(),
+        })
+        .encode(StreamId::from(6), &mut write);
+        // A write, whose payload is dropped as it comes.
+        write[2..4].copy_from_slice(&3019_u16.to_be_bytes());
+        write[20..24].copy_from_slice(&1000_u32.to_be_bytes());
+        write.push(0);
+        for begun in [&stat[..1], &stat[..24], &stat[..stat.len() - 1], &write[..24], &write[..]] {
+            let mut reader = site.login().await;
+            // An open file does not save it.
+            reader.open("/f").await;
+            reader.stream.write_all(begun).await.unwrap();
+            assert!(reader.is_closed().await, "{} bytes", begun.len());
+        }
+        let main = site.login().await;
+        let (mut stream, _) = bind(&site, main.session_id).await;
+        stream.stream.write_all(&stat[..1]).await.unwrap();
+        assert!(stream.is_closed().await);
+    });
+}
+
+#[test]
+fn a_client_that_sends_byte_by_byte_does_not_hold_its_connection_longer() {
+    run(async {
+        let options = Options { request_time_max: Duration::from_millis(200), ..Options::default() };
+        let site = Site::of_files_with(options).await;
+        let mut peer = site.login().await;
+        let begun = std::time::Instant::now();
+        while peer.stream.write_all(&[0]).await.is_ok() && begun.elapsed() < Duration::from_secs(1) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    });
+}
+
+#[test]
+fn a_request_in_two_pieces_is_answered_though_a_slow_one_is_in_progress() {
+    run(async {
+        let options = Options { request_time_max: Duration::from_millis(100), ..Options::default() };
+        let site = Site::of_origin(MIB, options).await;
+        let mut reader = site.login().await;
+        let handle = reader.open("/store/f").await;
+        site.origin.let_through(0);
+        reader.send(9, read(handle, 0, 100)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let mut bytes = Vec::new();
+        Request::Ping.encode(StreamId::from(5), &mut bytes);
+        reader.stream.write_all(&bytes[..10]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        reader.stream.write_all(&bytes[10..]).await.unwrap();
+        assert_eq!(reader.answer(5).await, Ok(Vec::new()));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        site.origin.let_through(u64::MAX);
+        assert!(reader.answer(9).await.is_ok());
     });
 }
 
@@ -325,6 +411,33 @@ fn a_session_holds_only_so_many_files_open() {
         assert_eq!(peer.error(open("/f", OpenOptions::READ)).await, ErrorCode::OVERLOADED);
         peer.close(first).await.unwrap();
         peer.open("/f").await;
+    });
+}
+
+#[test]
+fn all_sessions_of_an_address_share_its_open_files() {
+    run(async {
+        let limits = Limits { open_files_max: 12, ..Limits::default() };
+        let site = Site::of_files_limited(limits).await;
+        site.put("f", b"abc");
+        let mut sessions = [site.login().await, site.login().await, site.login().await];
+        let mut first = None;
+        for session in &mut sessions {
+            first = Some(session.open("/f").await);
+        }
+        for session in &mut sessions {
+            let (code, text) = session.call(open("/f", OpenOptions::READ)).await.unwrap_err();
+            assert_eq!(code, ErrorCode::OVERLOADED);
+            assert!(text.contains("try again"), "{text}");
+            session.call(Request::Ping).await.unwrap();
+        }
+        // An open that fails leaves no trace.
+        sessions[2].close(first.unwrap()).await.unwrap();
+        assert_eq!(sessions[0].error(open("/none", OpenOptions::READ)).await, ErrorCode::NOT_FOUND);
+        sessions[0].open("/f").await;
+        let [gone, mut left, _] = sessions;
+        drop(gone);
+        while left.call(open("/f", OpenOptions::READ)).await.is_err() {}
     });
 }
 
