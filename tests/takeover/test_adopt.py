@@ -14,7 +14,7 @@ from harness import forebay, xrootd
 from harness.clients import fetch
 from harness.content import Pattern, assert_same
 from harness.ground import Ground, program
-from harness.process import SERVICE_USER, give_to_service
+from harness.process import SERVICE_USER, Process, give_to_service
 from harness.raw_client import RawClient
 from harness.relay import Relay
 from harness.waiting import until
@@ -201,6 +201,40 @@ def test_an_xcache_is_taken_over_and_gets_its_cache_back(site: Site) -> None:
         wait_until_recorded(site, {**BY_XCACHE, **BY_FOREBAY})
     site.relay.forget()
     stock = site.xcache()
+    try:
+        read_whole(site, {**BY_XCACHE, **BY_FOREBAY})
+        read_part(site)
+        assert site.relay.reads == []
+    finally:
+        stock.stop()
+
+
+def owners(site: Site) -> set[tuple[int, int]]:
+    """The owners and modes of all records."""
+    found = [path.stat() for path in site.names.rglob("*.cinfo")]
+    return {(status.st_uid, status.st_mode & 0o777) for status in found}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root writes files that others cannot read")
+def test_a_cache_that_root_has_served_is_given_back(site: Site) -> None:
+    fill(site)
+    before = owners(site)
+    site.relay.forget()
+    output = site.root / "forebay.toml"
+    assert site.adopt("--output", str(output)).returncode in (0, 4)
+    argv = [str(site.ground.forebay), "serve", "--config", str(output)]
+    cache = Process("as-root", argv, site.root, keep_root=True)
+    try:
+        cache.wait_for_line(r"^ready root://")
+        read_whole(site, BY_XCACHE)
+        read_part(site)
+        read_whole(site, BY_FOREBAY)
+        wait_until_recorded(site, {**BY_XCACHE, **BY_FOREBAY})
+    finally:
+        cache.stop()
+    assert {uid for uid, _ in owners(site)} == {uid for uid, _ in before}
+    site.relay.forget()
+    stock = xrootd.configured(site.ground, site.configuration, site.port, instance=INSTANCE)
     try:
         read_whole(site, {**BY_XCACHE, **BY_FOREBAY})
         read_part(site)

@@ -3,7 +3,7 @@
 mod machine;
 mod report;
 
-use crate::{failure::UsageError, node::gate::own_host_name};
+use crate::{accounts, failure::UsageError, node::gate::own_host_name};
 use anyhow::{Context, anyhow, bail};
 use forebay_adopt::{Instance, Translation, read, translate};
 use forebay_config::Settings;
@@ -102,7 +102,7 @@ const UNPROTECTED: &str = "not written: the directives marked `unprotected` cont
 /// Checks the cache directory; returns whether it has defects.
 fn check(args: &AdoptArgs, translation: &Translation, out: &mut impl Write) -> anyhow::Result<bool> {
     let Some(store) = translation.store.as_ref().filter(|_| !args.no_check) else { return Ok(false) };
-    let user = args.user.as_deref().map(machine::user).transpose()?;
+    let user = args.user.as_deref().map(accounts::user).transpose()?;
     let is_terminal = io::stderr().is_terminal();
     let (mut names, mut told) = (0, clock::monotonic());
     let account = survey(Path::new(store), user, &mut |account: &Account| {

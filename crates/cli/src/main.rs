@@ -1,5 +1,6 @@
 //! The `forebay` binary: reads arguments and environment, and wires the crates together.
 
+mod accounts;
 mod admin;
 mod adopt;
 mod authz;

@@ -75,6 +75,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     settings.config.engine.open_files_max = room.files;
     let admin_socket = passed_socket()?;
     let bound = Bound { admin_socket, ..node::bind(&settings)? };
+    privileges::check_owner(&settings.config).map_err(|error| settings.error_at("server.user", error))?;
     let user = settings.config.server.user.as_ref();
     if privileges::give_up(user).map_err(|error| settings.error_at("server.user", error))? {
         // Files that root can read may be inaccessible to this user.

@@ -2,7 +2,7 @@
 
 use crate::{
     OriginMark, StoreError,
-    permissions::Creation,
+    permissions::{Creation, Ownership},
     tree::{Place, Spot},
     xattrs::{self, Attributes},
 };
@@ -52,6 +52,13 @@ pub(crate) struct CinfoWriter {
     next_name: AtomicU64,
 }
 
+/// What a record keeps when it is replaced.
+#[derive(Debug)]
+struct Carried {
+    attributes: Attributes,
+    ownership: Option<Ownership>,
+}
+
 /// A record that is written and not durable yet.
 #[derive(Debug)]
 pub(crate) struct Draft {
@@ -88,29 +95,30 @@ impl CinfoWriter {
         let spot = place.cinfo()?;
         // A rename works within one file system only: a record in a space is staged there.
         let directory = if spot.is_linked() { &spot.directory } else { &self.staging };
-        let carried = self.carried(&spot)?;
+        let carried = self.carried(place, &spot)?;
         self.write_staged(directory, &carried, contents).map_err(StoreError::io("writing", &spot.path))
     }
 
-    /// Attributes of the record at `spot` that the next one is to have, too.
-    fn carried(&self, spot: &Spot) -> Result<Attributes, StoreError> {
-        match spot.open(OFlags::RDONLY)? {
-            // Other programs keep attributes on records too (XCache, sites): a new file must not lose them.
-            Some((old, _)) if self.keeps_xattrs => {
-                Attributes::foreign(&old).map_err(StoreError::io("reading the attributes of", &spot.path))
-            }
-            _ => Ok(Attributes::default()),
-        }
+    /// What the next record at `spot` takes over from the present one. Without one, its owner is that of the data at `place`.
+    fn carried(&self, place: &Place, spot: &Spot) -> Result<Carried, StoreError> {
+        let Some((old, metadata)) = spot.open(OFlags::RDONLY)? else {
+            let ownership = place.open_data(OFlags::RDONLY)?.map(|(_, metadata)| Ownership::of(&metadata));
+            return Ok(Carried { attributes: Attributes::default(), ownership });
+        };
+        // Other programs keep attributes on records too (XCache, sites): a new file must not lose them.
+        let attributes = if self.keeps_xattrs {
+            Attributes::foreign(&old).map_err(StoreError::io("reading the attributes of", &spot.path))?
+        } else {
+            Attributes::default()
+        };
+        Ok(Carried { attributes, ownership: Some(Ownership::of(&metadata)) })
     }
 
-    fn write_staged(
-        &self,
-        directory: &Arc<OwnedFd>,
-        carried: &Attributes,
-        contents: Contents<'_>,
-    ) -> io::Result<Draft> {
+    fn write_staged(&self, directory: &Arc<OwnedFd>, carried: &Carried, contents: Contents<'_>) -> io::Result<Draft> {
         let (file, name) = self.stage(directory)?;
-        self.fill(&file, carried, contents).inspect_err(|_| remove_staged(directory, &name))?;
+        let filled = self.fill(&file, &carried.attributes, contents);
+        let settled = filled.and_then(|()| carried.ownership.map_or(Ok(()), |ownership| ownership.give_to(&file)));
+        settled.inspect_err(|_| remove_staged(directory, &name))?;
         Ok(Draft { file, staged: Some((Arc::clone(directory), name)) })
     }
 
@@ -131,9 +139,9 @@ impl CinfoWriter {
         Ok(())
     }
 
-    /// Replaces the record at `spot` durably and at once, keeping its foreign attributes.
-    pub(crate) fn replace(&self, spot: &Spot, contents: Contents<'_>) -> Result<(), StoreError> {
-        let carried = self.carried(spot)?;
+    /// Replaces the record of `place`, which is at `spot`, durably and at once, keeping its foreign attributes and its owner.
+    pub(crate) fn replace(&self, place: &Place, spot: &Spot, contents: Contents<'_>) -> Result<(), StoreError> {
+        let carried = self.carried(place, spot)?;
         let write = |directory: &Arc<OwnedFd>| {
             let draft = self.write_staged(directory, &carried, contents)?;
             draft.sync().and_then(|()| draft.name(spot)).inspect_err(|_| draft.discard())

@@ -151,15 +151,15 @@ impl LocalDisk {
         }
         // The lock was not held during the sync, so the entry may have been replaced meanwhile.
         let _guard = self.lock(record.key);
-        let place = self.place_of(record.key, record.data);
-        let spot = place.and_then(|place| place.cinfo()).inspect_err(|_| draft.discard())?;
+        let place = self.place_of(record.key, record.data).inspect_err(|_| draft.discard())?;
+        let spot = place.cinfo().inspect_err(|_| draft.discard())?;
         match draft.name(&spot) {
             Ok(()) => Ok(()),
             Err(error) => {
                 draft.discard();
                 // The entry lies on another file system, mounted below the root.
                 if Errno::from_io_error(&error) == Some(Errno::XDEV) {
-                    return self.cinfo_writer.replace(&spot, contents_of(record));
+                    return self.cinfo_writer.replace(&place, &spot, contents_of(record));
                 }
                 Err(StoreError::io("replacing", &spot.path)(error))
             }

@@ -1,13 +1,17 @@
 //! Permissions of a store's files for other users than the server's.
 
 use rustix::{
-    fs::{AtFlags, Gid, Mode, OFlags, chmodat, chownat, fchmod, fchown, mkdirat, openat, unlinkat},
+    fs::{AtFlags, Gid, Mode, OFlags, Uid, chmodat, chownat, fchmod, fchown, mkdirat, openat, unlinkat},
     io::Errno,
 };
 use std::{
     ffi::OsStr,
-    fs::File,
-    os::fd::{AsFd, OwnedFd},
+    fs::{File, Metadata},
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
 };
 
 /// Opens a plain file, not what a link points to, and does not wait on a FIFO.
@@ -96,6 +100,34 @@ impl Creation {
 
     const fn needs_chmod(&self, mode: Mode) -> bool {
         self.umask.intersects(mode)
+    }
+}
+
+/// Owner, group and mode of a file, kept by the one that replaces it: its owner may be another program's user.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Ownership {
+    uid: u32,
+    gid: u32,
+    mode: u32,
+}
+
+impl Ownership {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        Self { uid: metadata.uid(), gid: metadata.gid(), mode: metadata.mode() & 0o777 }
+    }
+
+    /// Gives them to `file`, which this process has created.
+    pub(crate) fn give_to(self, file: &File) -> io::Result<()> {
+        let own = Self::of(&file.metadata()?);
+        if own.mode != self.mode {
+            fchmod(file, Mode::from_raw_mode(self.mode))?;
+        }
+        let (owner, group) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
+        // Only root may give a file away, others at most to a group of theirs. The file is written anyway.
+        if (own.uid, own.gid) != (self.uid, self.gid) && fchown(file, Some(owner), Some(group)).is_err() {
+            let _ = fchown(file, None, Some(group));
+        }
+        Ok(())
     }
 }
 

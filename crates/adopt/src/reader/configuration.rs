@@ -24,6 +24,9 @@ pub trait Machine: fmt::Debug {
     /// # Errors
     /// If `path` cannot be examined.
     fn find(&self, path: &str) -> Result<Found, String>;
+
+    /// The user other than root that owns the files of the directory `path`, by name or as `UID:GID`.
+    fn owner(&self, path: &str) -> Option<String>;
 }
 
 /// The content of a path.

@@ -42,7 +42,8 @@ impl Translation {
     }
 }
 
-/// Translates the directives of `instance`; `source` names their file. Lists that they name are read from `machine`.
+/// Translates the directives of `instance`; `source` names their file. Lists that they name are read from
+/// `machine`, and the owner of the cache directory.
 #[must_use]
 pub fn translate(directives: &[Directive], instance: &Instance, source: &str, machine: &dyn Machine) -> Translation {
     let (mut site, mut notes) = (Site::default(), Notes::default());
@@ -62,7 +63,8 @@ pub fn translate(directives: &[Directive], instance: &Instance, source: &str, ma
     let refusals = compose::refusals(&site);
     let file = refusals.is_empty().then(|| {
         compose::settle(&site, &mut notes);
-        compose::compose(&site, &notes, instance, source)
+        let owner = site.local_root.as_ref().and_then(|root| machine.owner(&root.value));
+        compose::compose(&site, &notes, instance, source, owner.as_deref())
     });
     Translation { file, refusals, notes: notes.0, store: site.local_root.map(|root| root.value) }
 }

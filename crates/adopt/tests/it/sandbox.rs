@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Sandbox(BTreeMap<String, String>);
 
 impl Sandbox {
-    /// The name of a variable of the environment begins with `$`, the path of a file does not.
+    /// The name of a variable of the environment begins with `$`, the path of a file does not. `owner of PATH` names a user.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.0.insert(name.to_owned(), value.to_owned());
         self
@@ -28,5 +28,9 @@ impl Machine for Sandbox {
         let names = self.0.keys().filter_map(|path| path.strip_prefix(&directory));
         let names: Vec<_> = names.filter(|name| !name.contains('/')).map(str::to_owned).collect();
         Ok(if names.is_empty() { Found::Nothing } else { Found::Directory(names) })
+    }
+
+    fn owner(&self, path: &str) -> Option<String> {
+        self.0.get(&format!("owner of {path}")).cloned()
     }
 }

@@ -1,6 +1,9 @@
 //! `xrd.*`, `xrootd.*` and `all.*`.
 
-use crate::translated::{settings, translated, translated_whole};
+use crate::{
+    sandbox::Sandbox,
+    translated::{settings, translated, translated_on, translated_whole},
+};
 use forebay_adopt::Fate;
 
 fn fate(text: &str) -> Fate {
@@ -28,6 +31,14 @@ fn directives_that_protect_a_site_are_marked() {
     for text in ["xrd.protocol http:80 libXrdHttp.so", "all.role manager", "xrd.port tls 1095", "all.export *"] {
         assert_eq!(fate(text), Fate::NotHonoured, "{text}");
     }
+}
+
+#[test]
+fn the_owner_of_the_cached_files_runs_the_server() {
+    let text = "pss.cachelib default\noss.localroot /c\npss.origin o.example\n";
+    let owned = translated_on(Sandbox::default().with("a.cfg", text).with("owner of /c", "xrootd"));
+    assert!(settings(&owned).contains(&r#"user = "xrootd""#), "{owned:?}");
+    assert!(!translated("").file.unwrap().contains("user ="));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! The files and the environment of this machine.
 
-use anyhow::Context;
+use crate::accounts;
 use forebay_adopt::{Found, Machine};
-use forebay_store::User;
 use std::{
     env, fs,
     io::{self, Read},
+    os::unix::fs::MetadataExt,
 };
 
 /// Most bytes read of a file; the configuration parser refuses that many.
@@ -34,27 +34,11 @@ impl Machine for ThisMachine {
             other => other.map_err(|error| error.to_string()),
         }
     }
-}
 
-/// The users in `/etc/passwd`, with their names.
-fn users() -> io::Result<Vec<(String, User)>> {
-    let passwd = fs::read_to_string("/etc/passwd")?;
-    let users = passwd.lines().filter_map(|line| {
-        let mut fields = line.split(':');
-        let (name, uid, gid) = (fields.next()?, fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some((name.to_owned(), User { uid, gid }))
-    });
-    Ok(users.collect())
-}
-
-/// The user `name`, a name in `/etc/passwd` or a number.
-pub(super) fn user(name: &str) -> anyhow::Result<User> {
-    let mut users = users().context("reading /etc/passwd")?.into_iter();
-    let found = users.find(|(known, user)| known == name || user.uid.to_string() == name);
-    found.map(|(_, user)| user).with_context(|| format!("no user {name} in /etc/passwd"))
-}
-
-/// The name in `/etc/passwd` of the user `uid`.
-pub(super) fn user_name(uid: u32) -> Option<String> {
-    users().ok()?.into_iter().find(|(_, user)| user.uid == uid).map(|(name, _)| name)
+    fn owner(&self, path: &str) -> Option<String> {
+        // The directory may be a file system's root, which root owns: then its contents tell.
+        let below = fs::read_dir(path).ok()?.filter_map(|entry| entry.ok()?.metadata().ok());
+        let owner = fs::metadata(path).into_iter().chain(below).find(|metadata| metadata.uid() != 0)?;
+        Some(accounts::user_name(owner.uid()).unwrap_or_else(|| format!("{}:{}", owner.uid(), owner.gid())))
+    }
 }

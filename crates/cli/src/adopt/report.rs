@@ -1,7 +1,6 @@
 //! The report on standard error.
 
-use super::machine::user_name;
-use crate::text;
+use crate::{accounts::user_name, text};
 use forebay_adopt::{Fate, Note};
 use forebay_store::{Account, Defect, Finding};
 use forebay_types::ByteSize;

@@ -1,6 +1,7 @@
 //! Privileges of the process, dropped before it serves clients.
 
-use forebay_config::RunAs;
+use crate::accounts::user_name;
+use forebay_config::{Config, Role, RunAs};
 use rustix::{
     fs::{Gid, Uid},
     io::Errno,
@@ -11,7 +12,7 @@ use rustix::{
         set_thread_res_uid,
     },
 };
-use std::fs;
+use std::{fs, os::unix::fs::MetadataExt};
 
 /// Capabilities that root keeps if no user is configured: access to all files, as root would expect.
 const OF_ROOT: CapabilitySet = CapabilitySet::CHOWN
@@ -58,6 +59,27 @@ pub(super) fn give_up(user: Option<&RunAs>) -> Result<bool, String> {
         tracing::info!(user = user.name, "privileges dropped");
     }
     Ok(is_changed)
+}
+
+/// Refuses to write as root to the store of another user, unless `server.user` says so: that user could not read what root
+/// writes, and an XCache would lose its files. Call it before [`give_up`].
+pub(super) fn check_owner(config: &Config) -> Result<(), String> {
+    let own = config.server.user.as_ref().map_or_else(|| geteuid().as_raw(), |user| user.user);
+    // Managers only read, and a missing directory is created.
+    let owned = config.disks.iter().filter(|_| config.server.role != Role::Manager);
+    let owned = owned.filter_map(|disk| Some((&disk.path, fs::metadata(&disk.path).ok()?)));
+    for (path, metadata) in owned.filter(|(_, metadata)| metadata.uid() != own) {
+        let (path, uid) = (path.display(), metadata.uid());
+        let owner = user_name(uid).unwrap_or_else(|| format!("{uid}:{}", metadata.gid()));
+        if own == 0 && config.server.user.is_none() {
+            return Err(format!(
+                "{path} belongs to `{owner}`, who could not read the files that root writes: set server.user = \"{owner}\" \
+                 (or start as that user), and run `chown -R {owner} {path}` if root has written to it before"
+            ));
+        }
+        tracing::warn!(store = %path, owner, "the store belongs to another user, who may be unable to read new files");
+    }
+    Ok(())
 }
 
 fn become_user(user: &RunAs) -> Result<(), Errno> {

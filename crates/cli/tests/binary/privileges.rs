@@ -3,7 +3,11 @@
 
 use crate::program::{Served, run, stderr};
 use rustix::process::{getegid, geteuid};
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    path::Path,
+};
 use tempfile::TempDir;
 
 /// Somebody without privileges, as numbers.
@@ -88,6 +92,32 @@ fn what_the_user_cannot_use_is_told_at_the_start() {
     let error = stderr(&output);
     let expected = if geteuid().is_root() { "cannot be exported" } else { "start as root" };
     assert!(error.contains("forebay.toml:") && error.contains(expected), "{error}");
+}
+
+#[test]
+fn root_does_not_write_to_the_store_of_another_user() {
+    let scratch = tempfile::tempdir().unwrap();
+    let store = scratch.path().join("store");
+    fs::create_dir(&store).unwrap();
+    if !geteuid().is_root() {
+        return;
+    }
+    chown(&store, Some(NOBODY_SPECIAL), Some(NOBODY_SPECIAL)).unwrap();
+    let user = format!("{NOBODY_SPECIAL}:{NOBODY_SPECIAL}");
+    let with_store = |user: &str| {
+        let file = export(&scratch, user, 0o755);
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, format!("{text}[store]\npath = \"{}\"\n", store.display())).unwrap();
+        file
+    };
+    let output = run(["serve".as_ref(), "--config".as_ref(), with_store("").as_os_str()]);
+    assert_eq!(output.status.code(), Some(2));
+    let remedy = format!("set server.user = \"{user}\"");
+    assert!(stderr(&output).contains(&remedy), "{}", stderr(&output));
+    assert!(!store.join(".forebay").exists(), "nothing is written before");
+    let served = serve(&with_store(&user));
+    assert_eq!(fs::metadata(store.join(".forebay/lock")).unwrap().uid(), NOBODY_SPECIAL);
+    drop(served);
 }
 
 #[test]

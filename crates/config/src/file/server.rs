@@ -34,7 +34,7 @@ section! {
         /// use the same `store.path`.
         role: Role => server.role = Value::default(r#""cache""#),
         /// User to switch to if root starts the server: a name in `/etc/passwd`, or `UID:GID`. The switch happens after the
-        /// listening sockets are open; files are read and written as this user.
+        /// listening sockets are open; files are read and written as this user. Root must set it to serve a store of another user.
         user: RunAs => server.user = Value::none().sample(r#""forebay""#),
         /// Maximum number of client connections, including parallel streams. Further connections are closed immediately.
         connections_max: Connections => server.front.connections_max = Value::default("16384"),

@@ -11,7 +11,7 @@ use rustix::{
 };
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
     path::Path,
 };
 
@@ -19,16 +19,47 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-fn create(disk: &LocalDisk, path: &str) {
+/// Creates an entry, runs `before`, and replaces its record.
+fn create_then(disk: &LocalDisk, path: &str, before: impl Fn()) {
     let key = CacheKey::fixed(&Lfn::parse(path).unwrap()).unwrap();
     let geometry = Geometry::new(4096, 100).unwrap();
     let cinfo = Cinfo::new(geometry, 0, ChecksumState::Net);
     let entry = disk.create_entry(&key, cinfo.clone(), None).unwrap();
     let record = NewRecord { key: &key, data: &*entry.data, cinfo: &cinfo, origin: None, is_first: false };
+    before();
     // A record that replaces the first one is a new file, too.
     for written in disk.write_cinfos(&[record]) {
         written.unwrap();
     }
+}
+
+fn create(disk: &LocalDisk, path: &str) {
+    create_then(disk, path, || ());
+}
+
+/// Owner, group and mode.
+fn ownership(path: &Path) -> (u32, u32, u32) {
+    let metadata = fs::metadata(path).unwrap();
+    (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777)
+}
+
+#[test]
+fn a_replaced_record_keeps_its_owner_and_a_new_one_has_that_of_the_data() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk = LocalDisk::open(scratch.path()).unwrap();
+    let (data, record) = (scratch.path().join("file"), scratch.path().join("file.cinfo"));
+    let (user, group) = if geteuid().is_root() { (4711, 4712) } else { (geteuid().as_raw(), getegid().as_raw()) };
+    let give = |path: &Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        chown(path, Some(user), Some(group)).unwrap();
+    };
+    create_then(&disk, "/file", || give(&record, 0o664));
+    assert_eq!(ownership(&record), (user, group, 0o664), "of the record");
+    create_then(&disk, "/file", || {
+        give(&data, 0o640);
+        fs::remove_file(&record).unwrap();
+    });
+    assert_eq!(ownership(&record), (user, group, 0o640), "of the data");
 }
 
 #[test]
