@@ -1,11 +1,21 @@
 //! Log set-up: to standard error, as text or JSON, so that peers cannot forge lines.
 
 use std::{
-    fmt,
+    fmt::{self, Debug, Write as _},
     io::{self, Write},
 };
-use tracing::Subscriber;
-use tracing_subscriber::{EnvFilter, filter::ParseError, fmt::SubscriberBuilder, reload, util::SubscriberInitExt};
+use tracing::{
+    Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    EnvFilter,
+    field::RecordFields,
+    filter::ParseError,
+    fmt::{FormatFields, SubscriberBuilder, format::Writer},
+    reload,
+    util::SubscriberInitExt,
+};
 
 /// Format of log events.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -80,10 +90,11 @@ fn logger<W: Write + 'static>(
     filter: EnvFilter,
     open: impl Fn() -> W + Send + Sync + 'static,
 ) -> (Box<dyn Subscriber + Send + Sync>, SetFilter) {
-    let builder = SubscriberBuilder::default().with_ansi(false).with_writer(move || EscapingWriter(open()));
+    let builder = SubscriberBuilder::default().with_ansi(false);
+    let builder = builder.with_writer(move || EscapingWriter { to: open(), format });
     match format {
         LogFormat::Text => {
-            let builder = builder.with_env_filter(filter).with_filter_reloading();
+            let builder = builder.fmt_fields(QuotedFields).with_env_filter(filter).with_filter_reloading();
             let handle = builder.reload_handle();
             (Box::new(builder.finish()), Box::new(move |filter| handle.reload(filter)))
         }
@@ -95,35 +106,91 @@ fn logger<W: Write + 'static>(
     }
 }
 
-/// Writes all control characters except the final line feed as `\xNN`. The formatter writes each event in one call, so a
-/// line feed inside comes from a field's value and must not begin a line.
-struct EscapingWriter<W>(W);
+/// Writes the fields of an event as text: `name=value`. A value with other than visible ASCII characters, or with one of `"`, `\`
+/// and `=`, is quoted and escaped, so that no value can end a line or look like another field.
+struct QuotedFields;
+
+impl<'w> FormatFields<'w> for QuotedFields {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut written = FieldWriter { writer, is_first: true, result: Ok(()) };
+        fields.record(&mut written);
+        written.result
+    }
+}
+
+struct FieldWriter<'w> {
+    writer: Writer<'w>,
+    is_first: bool,
+    result: fmt::Result,
+}
+
+impl FieldWriter<'_> {
+    fn write(&mut self, field: &Field, value: impl fmt::Display) {
+        let space = if std::mem::take(&mut self.is_first) { "" } else { " " };
+        let written = match field.name() {
+            // The text of the event itself.
+            "message" => write!(self.writer, "{space}{value}"),
+            name => write!(self.writer, "{space}{name}={value}"),
+        };
+        self.result = self.result.and(written);
+    }
+}
+
+impl Visit for FieldWriter<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.write(field, format_args!("{value:?}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let text = format!("{value:?}");
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'=');
+        if field.name() == "message" || (!text.is_empty() && text.bytes().all(is_plain)) {
+            self.write(field, text);
+        } else {
+            self.write(field, format_args!("{text:?}"));
+        }
+    }
+}
+
+/// Escapes what is left of control characters and line separators, except for the final line feed. The formatter writes each event
+/// in one call, so a line feed inside comes from a value and must not begin a line.
+struct EscapingWriter<W> {
+    to: W,
+    format: LogFormat,
+}
 
 impl<W: Write> Write for EscapingWriter<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let body = event.strip_suffix(b"\n").unwrap_or(event);
-        if body.iter().any(u8::is_ascii_control) {
-            let mut escaped = Vec::with_capacity(event.len() + 16);
-            for &byte in body {
-                if byte.is_ascii_control() {
-                    write!(escaped, "\\x{byte:02x}")?;
-                } else {
-                    escaped.push(byte);
-                }
-            }
-            if body.len() < event.len() {
-                escaped.push(b'\n');
-            }
-            self.0.write_all(&escaped)?;
-        } else {
-            self.0.write_all(event)?;
+        if body.iter().all(|byte| byte.is_ascii() && !byte.is_ascii_control()) {
+            self.to.write_all(event)?;
+            return Ok(event.len());
         }
+        let mut escaped = String::with_capacity(event.len() + 16);
+        for letter in String::from_utf8_lossy(body).chars() {
+            let written = match (letter, self.format) {
+                // Terminals and readers of lines obey some of these, which are letters to JSON.
+                (letter, LogFormat::Json) if is_obeyed(letter) => write!(escaped, "\\u{:04x}", u32::from(letter)),
+                (letter, LogFormat::Text) if is_obeyed(letter) => write!(escaped, "{}", letter.escape_default()),
+                (letter, _) => escaped.write_char(letter),
+            };
+            written.map_err(io::Error::other)?;
+        }
+        if body.len() < event.len() {
+            escaped.push('\n');
+        }
+        self.to.write_all(escaped.as_bytes())?;
         Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.to.flush()
     }
+}
+
+/// Whether `letter` controls a terminal, ends a line, or changes the direction of text.
+fn is_obeyed(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -242,6 +309,38 @@ mod tests {
         assert_eq!(log.lines().count(), 1, "{log}");
         assert!(!log.contains('\x1b'), "{log}");
         assert!(log.contains("forged"), "{log}");
+    }
+
+    #[test]
+    fn no_value_can_break_a_line_or_look_like_another_field() {
+        let values = [
+            "",
+            "a b",
+            "alice side=\"cache\"",
+            "x\" level=\"ERROR\" y=\"",
+            "a\\\" b=1",
+            "k=v",
+            "one\ntwo\r\n",
+            "\u{85}\u{2028}\u{2029}\u{7f}\u{9b}31m\u{202e}\u{0}\u{1b}",
+        ];
+        for value in values {
+            let emit = || tracing::warn!(user = %value, path = ?value, name = value, reason = value, "refused");
+            let text = logged(LogFormat::Text, emit);
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(!text.trim_end_matches('\n').chars().any(is_obeyed), "{text}");
+            let quoted =
+                format!(": refused user={value:?} path={:?} name={value:?} reason={value:?}\n", format!("{value:?}"));
+            assert!(text.ends_with(&quoted), "{text}\n{quoted}");
+            let json = logged(LogFormat::Json, emit);
+            assert_eq!(json.trim_end_matches('\n').chars().filter(|letter| is_obeyed(*letter)).count(), 0, "{json}");
+            let event: serde_json::Value = serde_json::from_str(&json).unwrap();
+            for field in ["user", "name", "reason"] {
+                assert_eq!(event[field], value, "{json}");
+            }
+            assert_eq!(event["level"], "WARN");
+        }
+        let plain = logged(LogFormat::Text, || tracing::warn!(peer = %"[::1]:1094", count = 3, is_it = true, "done"));
+        assert!(plain.ends_with(": done peer=[::1]:1094 count=3 is_it=true\n"), "{plain}");
     }
 
     #[test]
