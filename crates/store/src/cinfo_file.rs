@@ -99,7 +99,7 @@ impl CinfoWriter {
         self.write_staged(directory, &carried, contents).map_err(StoreError::io("writing", &spot.path))
     }
 
-    /// What the next record at `spot` takes over from the present one. Without one, its owner is that of the data at `place`.
+    /// Attributes and owner of the record at `spot`, for the next one. Without one, the owner of the data at `place`.
     fn carried(&self, place: &Place, spot: &Spot) -> Result<Carried, StoreError> {
         let Some((old, metadata)) = spot.open(OFlags::RDONLY)? else {
             let ownership = place.open_data(OFlags::RDONLY)?.map(|(_, metadata)| Ownership::of(&metadata));

@@ -36,7 +36,7 @@ impl Machine for ThisMachine {
     }
 
     fn owner(&self, path: &str) -> Option<String> {
-        // The directory may be a file system's root, which root owns: then its contents tell.
+        // The directory may be a file system's root, which root owns: then its contents have the owner.
         let below = fs::read_dir(path).ok()?.filter_map(|entry| entry.ok()?.metadata().ok());
         let owner = fs::metadata(path).into_iter().chain(below).find(|metadata| metadata.uid() != 0)?;
         Some(accounts::user_name(owner.uid()).unwrap_or_else(|| format!("{}:{}", owner.uid(), owner.gid())))
