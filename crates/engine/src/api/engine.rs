@@ -96,6 +96,8 @@ impl Engine {
         self.inner.context.admission.stop();
         if tokio::time::timeout(FILLS_END_TIME_MAX, self.inner.context.fills_ended()).await.is_err() {
             tracing::warn!("fills were still running at shutdown: bytes not written yet are fetched again later");
+            self.inner.context.fills_stopped.set();
+            self.inner.context.fills_ended().await;
         }
 
         for task in self.inner.take_tasks() {

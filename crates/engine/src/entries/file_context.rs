@@ -3,7 +3,7 @@
 use crate::{
     Checksum,
     accounting::purge_ledger::PurgeLedger,
-    base::{error::with_cause, options::Options, pause::Pauses},
+    base::{error::with_cause, latch::Latch, options::Options, pause::Pauses},
     catalog::{
         Catalog, IndexObserver,
         entry_info::{disk_facts, learnt},
@@ -37,6 +37,8 @@ pub(crate) struct FileContext {
     pub(crate) volumes: Mutex<Vec<VolumeInfo>>,
     /// A permit for each fill under way, also of files that are not in the table any more.
     pub(crate) fills_running: Arc<Semaphore>,
+    /// Set when a shutdown waits no longer for fills.
+    pub(crate) fills_stopped: Latch,
     /// Checks of blocks on disk that may begin.
     pub(crate) check_places: Semaphore,
     /// Which blocks of files that are not open are known to be intact.
@@ -94,6 +96,7 @@ impl FileContext {
             metrics,
             pauses: Pauses::new(options.disk_pause, volumes.iter().map(|volume| volume.id)),
             volumes: Mutex::new(volumes),
+            fills_stopped: Latch::default(),
             fills_running: Arc::new(Semaphore::new(FILLS_MAX as usize)),
             check_places: Semaphore::new(CHECKS_MAX),
             trust: Mutex::new(VerifiedBlocks::new(VERIFIED_BLOCKS_BYTES)),

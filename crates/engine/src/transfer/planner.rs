@@ -111,8 +111,13 @@ pub(crate) fn start_fill(
     fills.insert(fill.blocks().start(), Arc::clone(&fill));
     let running = Arc::clone(&file.context.fills_running).try_acquire_owned();
     let driver = driver::run(Arc::clone(file), Arc::clone(&fill), reservation, permit);
+    let stop = Arc::clone(&file.context);
     tokio::spawn(async move {
-        driver.await;
+        tokio::select! {
+            biased;
+            () = driver => {}
+            () = stop.fills_stopped.wait() => {}
+        }
         // After the fill has returned its memory: a shutdown waits for both.
         drop(running);
     });
