@@ -5,7 +5,7 @@ use anyhow::{Context, anyhow};
 use forebay_config::{OriginUrl, parse_origin_url};
 use forebay_net::{ClientTlsFiles, Credential, TlsConnector, TrustAnchors};
 use forebay_origin::{DelegatedCredentials, OriginPath};
-use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
+use forebay_origin_root::{Options, Pool, PoolOptions, RedirectTargets, Redirects, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_telemetry::{LogFormat, Metrics, init_logging};
 use forebay_trust::UserCredentials;
@@ -52,7 +52,8 @@ impl FileUrl {
         let options = PoolOptions { username: username.unwrap_or(defaults.username), ..defaults };
         let credentials = credentials_of_environment(&options.username)?;
         let pool = Pool::secured(options, tls_of_environment()?, credentials);
-        let options = Options { tls: self.tls, ..Options::default() };
+        let redirects = Redirects { to: RedirectTargets::Everywhere, ..Redirects::default() };
+        let options = Options { tls: self.tls, redirects, ..Options::default() };
         Ok(RootOrigin::new(vec![self.server.clone()], options, pool, &Metrics::new()))
     }
 }

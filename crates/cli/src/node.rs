@@ -14,7 +14,7 @@ use forebay_index::{IndexFile, IndexOptions};
 use forebay_manager::Manager;
 use forebay_net::{BoundAddress, ListenError, Listener};
 use forebay_origin::Origin;
-use forebay_origin_root::{Pool, RootOrigin, ping};
+use forebay_origin_root::{Pool, PoolOptions, Redirects, RootOrigin, ping};
 use forebay_proto::TlsUse;
 use forebay_server::Server;
 use forebay_store::{Disk, DiskSet, FillerRecord, StoreError, VolumeSpec};
@@ -69,7 +69,11 @@ impl Node {
         let credentials = gate::origin_credentials(settings)?;
         let origins = Origins {
             options: config.origin.options.clone(),
-            pool: Pool::secured(config.origin.pool.clone(), gate::tls_towards_origins(settings)?, credentials.clone()),
+            pool: Pool::secured(
+                pool_options(config, &bound.addresses),
+                gate::tls_towards_origins(settings)?,
+                credentials.clone(),
+            ),
             metrics: metrics.clone(),
         };
         let routes = origins.routes(settings)?;
@@ -163,16 +167,18 @@ fn start_trace(config: &Config, metrics: &Metrics) -> anyhow::Result<Option<Trac
 }
 
 impl Origins {
-    fn client(&self, servers: Vec<Endpoint>, tls: TlsUse) -> Arc<dyn Origin> {
-        let options = forebay_origin_root::Options { tls, ..self.options.clone() };
+    fn client(&self, servers: Vec<Endpoint>, tls: TlsUse, redirects: Redirects) -> Arc<dyn Origin> {
+        let options = forebay_origin_root::Options { tls, redirects, ..self.options.clone() };
         Arc::new(RootOrigin::new(servers, options, Arc::clone(&self.pool), &self.metrics))
     }
 
     fn routes(&self, settings: &Settings) -> anyhow::Result<Routes> {
-        let Config { exports, forwarding, decisions, .. } = &settings.config;
+        let Config { exports, forwarding, forwarding_redirects, decisions, .. } = &settings.config;
         let origins = self.clone();
-        let factory: OriginFactory =
-            Arc::new(move |server| origins.client(vec![server.endpoint.clone()], TlsUse::WhenDemanded));
+        let redirects = Redirects { to: forwarding_redirects.clone(), setting: "forwarding.redirects" };
+        let factory: OriginFactory = Arc::new(move |server| {
+            origins.client(vec![server.endpoint.clone()], TlsUse::WhenDemanded, redirects.clone())
+        });
         let routes = exports.iter().map(|export| self.export(export)).collect();
         let routes = Routes::new(routes, forwarding.clone(), factory).map_err(|error| match &error {
             RouteError::Overlap { prefix } => blame(settings, |export| export.path == *prefix, "path", &error),
@@ -190,7 +196,8 @@ impl Origins {
             ExportFiles::Directory(directory) => ExportSource::Directory(directory.clone()),
             ExportFiles::Origins { first, others, tls } => {
                 let servers = std::iter::once(first).chain(others).cloned().collect();
-                ExportSource::Origin { origin: self.client(servers, *tls), server: first.clone().into() }
+                let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
+                ExportSource::Origin { origin: self.client(servers, *tls, redirects), server: first.clone().into() }
             }
         };
         Export {
@@ -246,6 +253,16 @@ fn engine_options(config: &Config, disk: Option<&dyn Disk>, events: Observers) -
         options.index = Arc::new(IndexFile { path, options: IndexOptions { cache_bytes } });
     }
     options
+}
+
+/// Options of connections to origins. None is made to this server itself.
+fn pool_options(config: &Config, bound: &[BoundAddress]) -> PoolOptions {
+    let own_addresses: Vec<SocketAddr> = bound.iter().map(BoundAddress::address).collect();
+    // The machine's own name is known by its addresses; this one may be that of a load balancer.
+    let name = config.server.options.host_name.as_deref();
+    let named = |address: &SocketAddr| Endpoint::new(name?, address.port()).canonical();
+    let own_names = own_addresses.iter().filter_map(named).collect();
+    PoolOptions { own_addresses, own_names, ..config.origin.pool.clone() }
 }
 
 fn manager_options(config: &Config, events: Observers) -> forebay_manager::Options {

@@ -4,6 +4,7 @@ use crate::base::{Role, RunAs};
 use forebay_cache::{AllowList, ValidityPolicy};
 use forebay_engine::{DecisionOptions, Service, Writes};
 use forebay_net::{Credential, ServerTlsFiles, TrustAnchors};
+use forebay_origin_root::RedirectTargets;
 use forebay_proto::{TlsPolicy, TlsUse};
 use forebay_store::Permissions;
 use forebay_telemetry::{LogFormat, TraceOptions};
@@ -31,6 +32,8 @@ pub struct Config {
     pub exports: Vec<ExportConfig>,
     /// Origins that clients may name in a path.
     pub forwarding: AllowList,
+    /// Where they may redirect this cache.
+    pub forwarding_redirects: RedirectTargets,
     /// Server of the filler; `None` if the manager reads it from the store.
     pub manager_filler: Option<Endpoint>,
     pub decisions: DecisionOptions,
@@ -113,6 +116,8 @@ pub struct ExportConfig {
     pub validity: ValidityPolicy,
     /// Whether the origin is asked, on behalf of the client, for permission to serve a cached file.
     pub checks_origin: bool,
+    /// Where its origins may redirect this cache.
+    pub redirects: RedirectTargets,
     pub service: Service,
 }
 

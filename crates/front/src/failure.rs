@@ -142,7 +142,9 @@ const fn kind_of(error: &Error) -> FailureKind {
             OriginError::Corrupt { .. } => FailureKind::Corrupt,
             OriginError::Lost { .. } | OriginError::ShortRead { .. } | OriginError::Changed { .. } => FailureKind::Io,
             // The origin does not admit this cache, or not for this client.
-            OriginError::Authentication { .. } => FailureKind::NotAuthorized,
+            OriginError::Authentication { .. } | OriginError::RedirectRefused { .. } | OriginError::Itself { .. } => {
+                FailureKind::NotAuthorized
+            }
             OriginError::RedirectLoop { .. } | OriginError::Tls { .. } | OriginError::Protocol { .. } => {
                 FailureKind::Internal
             }

@@ -24,6 +24,9 @@ pub enum ConnectError {
         address: SocketAddr,
         source: io::Error,
     },
+    /// No address of the host may be connected to; this is the first one.
+    #[error("{endpoint} is at {address}, which must not be connected to")]
+    Forbidden { endpoint: Endpoint, address: SocketAddr },
     #[error("cannot connect to {endpoint}: no answer within {limit:?}")]
     TimedOut { endpoint: Endpoint, limit: Duration },
 }
@@ -34,17 +37,34 @@ pub enum ConnectError {
 /// # Errors
 /// See [`ConnectError`].
 pub async fn connect(endpoint: &Endpoint, limit: Duration) -> Result<TcpStream, ConnectError> {
+    connect_where(endpoint, limit, |_| true).await
+}
+
+/// As [`connect`], to addresses that `permits` only.
+///
+/// # Errors
+/// See [`ConnectError`].
+pub async fn connect_where(
+    endpoint: &Endpoint,
+    limit: Duration,
+    permits: impl Fn(SocketAddr) -> bool,
+) -> Result<TcpStream, ConnectError> {
     let deadline = Instant::now() + limit;
     let timed_out = || ConnectError::TimedOut { endpoint: endpoint.clone(), limit };
     let unresolved = |source| ConnectError::Resolve { endpoint: endpoint.clone(), source };
-    let addresses: Vec<SocketAddr> = timeout_at(deadline, tokio::net::lookup_host((endpoint.host(), endpoint.port())))
-        .await
-        .map_err(|_| timed_out())?
-        .map_err(unresolved)?
-        .take(ADDRESSES_MAX)
-        .collect();
-    if addresses.is_empty() {
+    let mut addresses: Vec<SocketAddr> =
+        timeout_at(deadline, tokio::net::lookup_host((endpoint.host(), endpoint.port())))
+            .await
+            .map_err(|_| timed_out())?
+            .map_err(unresolved)?
+            .take(ADDRESSES_MAX)
+            .collect();
+    let Some(&first) = addresses.first() else {
         return Err(unresolved(io::Error::new(io::ErrorKind::NotFound, "the host name has no address")));
+    };
+    addresses.retain(|&address| permits(address));
+    if addresses.is_empty() {
+        return Err(ConnectError::Forbidden { endpoint: endpoint.clone(), address: first });
     }
     connect_any(&addresses, deadline).await.map_err(|failure| match failure {
         Some((address, source)) => ConnectError::Refused { endpoint: endpoint.clone(), address, source },

@@ -9,16 +9,18 @@ mod listener;
 mod page_cache;
 mod send;
 mod stream;
+mod this_machine;
 mod tls;
 mod tune;
 
-pub use connect::{ADDRESSES_MAX, ConnectError, connect};
+pub use connect::{ADDRESSES_MAX, ConnectError, connect, connect_where};
 pub use listener::{ACCEPT_BACK_OFF_MAX, ACCEPT_BACK_OFF_MIN, BoundAddress, LISTEN_BACKLOG, ListenError, Listener};
 pub use page_cache::{PAGE_SIZE, probe_cached, read_nowait, read_nowait_vectored};
 pub use send::{
     SENDFILE_CALL_LEN_MAX, SendError, SendHint, send_all, send_file, send_file_now, send_now, send_vectored,
 };
 pub use stream::Stream;
+pub use this_machine::{is_of_this_machine, listens_at};
 pub use tls::{
     ClientTlsFiles, Credential, CrlPolicy, DistrustReason, PeerCertificate, REBUILD_AFTER, RELOAD_CHECK_INTERVAL,
     ServerTlsFiles, TlsAcceptor, TlsConnector, TlsError, TlsFacts, TrustAnchors, WebAnchors,

@@ -61,6 +61,11 @@ impl BoundAddress {
         Ok(Self { socket, address })
     }
 
+    /// The address, with the assigned port.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     fn open(address: SocketAddr) -> io::Result<std::net::TcpListener> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -107,6 +107,7 @@ impl Listing {
 
     /// The data servers below `manager` that may hold a part of a directory.
     async fn locate(&self, manager: &Endpoint) -> Result<BTreeSet<Endpoint>, OriginError> {
+        let mut refused = None;
         let mut members = BTreeSet::new();
         let mut seen = BTreeSet::from([manager.clone()]);
         let mut managers = VecDeque::from([manager.clone()]);
@@ -120,13 +121,22 @@ impl Listing {
                 if seen.len() >= CLUSTER_SERVERS_MAX || !seen.insert(endpoint.clone()) {
                     continue;
                 }
+                if let Err(error) = self.router.permit(connection.endpoint(), &endpoint) {
+                    tracing::warn!(%error, "a server's part is missing from a listing");
+                    refused = refused.or(Some(error));
+                    continue;
+                }
                 match kind {
                     LocationKind::Server | LocationKind::PendingServer => drop(members.insert(endpoint)),
                     LocationKind::Manager | LocationKind::PendingManager => managers.push_back(endpoint),
                 }
             }
         }
-        Ok(members)
+        match refused {
+            // Without any answer an empty listing would pass for an empty directory.
+            Some(error) if members.is_empty() => Err(error),
+            _ => Ok(members),
+        }
     }
 
     /// The entries in an answer; stats that were requested and are missing are requested one by one.

@@ -1,7 +1,9 @@
 //! Settings of origins, and limits that are not settings.
 
+use crate::route::redirects::Redirects;
 use forebay_proto::TlsUse;
-use std::time::Duration;
+use forebay_types::Endpoint;
+use std::{net::SocketAddr, time::Duration};
 
 /// How one origin is used. The defaults suit origins on the same site and across an ocean.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,6 +28,8 @@ pub struct Options {
     pub back_off_max: Duration,
     /// Redirects that one request follows: 16, as stock clients do.
     pub redirect_limit: u32,
+    /// The servers that redirects may lead to: those in the origin's domain.
+    pub redirects: Redirects,
     /// Whether page reads, whose checksums protect the bytes on their way, are used where the server has them: yes.
     pub page_reads: bool,
     /// TLS is used where a server demands it (`root://`), or always, also with all servers that redirects lead to
@@ -45,6 +49,7 @@ impl Default for Options {
             back_off_min: Duration::from_millis(250),
             back_off_max: Duration::from_secs(4),
             redirect_limit: forebay_proto::limits::REDIRECTS_MAX,
+            redirects: Redirects::default(),
             page_reads: true,
             tls: TlsUse::WhenDemanded,
         }
@@ -64,6 +69,10 @@ pub struct PoolOptions {
     pub servers_max: usize,
     /// The user name at login; servers show it and do not check it. At most 8 bytes count.
     pub username: String,
+    /// Where this process listens: no connections are made to there.
+    pub own_addresses: Vec<SocketAddr>,
+    /// As `own_addresses`, by canonical name.
+    pub own_names: Vec<Endpoint>,
 }
 
 impl Default for PoolOptions {
@@ -74,6 +83,8 @@ impl Default for PoolOptions {
             idle_timeout: Duration::from_secs(300),
             servers_max: 1024,
             username: "forebay".to_owned(),
+            own_addresses: Vec::new(),
+            own_names: Vec::new(),
         }
     }
 }

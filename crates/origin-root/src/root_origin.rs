@@ -35,7 +35,8 @@ impl RootOrigin {
         assert!(!servers.is_empty(), "an origin has at least one server");
         let label = servers.first().map(ToString::to_string).unwrap_or_default();
         let metrics = servers.first().map(|first| metrics.origin(&first.clone().into())).unwrap_or_default();
-        let router = Router { pool, options: Arc::new(options), metrics, home: servers.into() };
+        let router =
+            Router { pool, options: Arc::new(options), metrics, home: servers.into(), home_addresses: Arc::default() };
         Self { servers: Servers { router }, label }
     }
 

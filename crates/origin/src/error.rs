@@ -30,6 +30,12 @@ pub enum OriginError {
     /// Redirected more than `limit` times, or in a circle, from `endpoint` on.
     #[error("origin {endpoint} redirects in a circle or more than {limit} times")]
     RedirectLoop { endpoint: Endpoint, limit: u32 },
+    /// A redirect to a server that the settings exclude, or that is not to be reached from outside.
+    #[error("origin {endpoint} redirects to {target}, which is refused: {reason}")]
+    RedirectRefused { endpoint: Endpoint, target: Endpoint, reason: String },
+    /// The origin is this cache: a request would wait for itself.
+    #[error("origin {endpoint} is this cache itself, at {address}: name the server that has the file")]
+    Itself { endpoint: Endpoint, address: String },
     /// The connection is not encrypted as it must be, or the server has not proven its identity.
     #[error("origin {endpoint} cannot be reached over TLS: {reason}")]
     Tls { endpoint: Endpoint, reason: String },
@@ -60,6 +66,8 @@ impl OriginError {
             | Self::ShortRead { endpoint, .. }
             | Self::Changed { endpoint }
             | Self::RedirectLoop { endpoint, .. }
+            | Self::RedirectRefused { endpoint, .. }
+            | Self::Itself { endpoint, .. }
             | Self::Tls { endpoint, .. }
             | Self::Authentication { endpoint, .. }
             | Self::Protocol { endpoint, .. } => endpoint,
@@ -94,6 +102,8 @@ impl OriginError {
             // The same server would give the same result.
             Self::Changed { .. }
             | Self::RedirectLoop { .. }
+            | Self::RedirectRefused { .. }
+            | Self::Itself { .. }
             | Self::Tls { .. }
             | Self::Authentication { .. }
             | Self::Protocol { .. } => false,

@@ -4,7 +4,7 @@ use super::finding::{Findings, Level, Subject};
 use crate::node::gate;
 use forebay_config::{ExportConfig, ExportFiles};
 use forebay_origin::{DelegatedCredentials, Origin as _, OriginError, OriginPath};
-use forebay_origin_root::{Options, Pool, PoolOptions, RootOrigin};
+use forebay_origin_root::{Options, Pool, PoolOptions, Redirects, RootOrigin};
 use forebay_proto::TlsUse;
 use forebay_telemetry::Metrics;
 use forebay_types::Endpoint;
@@ -46,7 +46,8 @@ pub(super) async fn check(subject: &Subject<'_>, findings: &mut Findings) {
 
 /// Requests the exported directory from a server.
 async fn ask(pool: &Arc<Pool>, server: &Endpoint, tls: TlsUse, export: &ExportConfig) -> Result<(), OriginError> {
-    let options = Options { tls, attempts: 1, deadline: ANSWER_TIME_MAX, ..Options::default() };
+    let redirects = Redirects { to: export.redirects.clone(), setting: "export.redirects" };
+    let options = Options { tls, redirects, attempts: 1, deadline: ANSWER_TIME_MAX, ..Options::default() };
     let origin = RootOrigin::new(vec![server.clone()], options, Arc::clone(pool), &Metrics::new());
     let path = OriginPath { lfn: export.path.clone(), cgi: String::new(), delegation: DelegatedCredentials::default() };
     origin.stat(&path).await.map(drop)

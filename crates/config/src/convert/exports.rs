@@ -7,6 +7,7 @@ use crate::{
 };
 use forebay_cache::{Action, RULES_MAX, ReadAheadSettings, Rule, Rules, ValidityPolicy};
 use forebay_engine::{Service, Writes};
+use forebay_origin_root::RedirectTargets;
 use forebay_types::Lfn;
 use std::ops::Range;
 use toml::Spanned;
@@ -37,6 +38,7 @@ pub(crate) fn read_exports(raw: &[Spanned<RawExport>], checker: &mut Checker<'_>
                 writes: Writes::default(),
                 validity: ValidityPolicy::default(),
                 checks_origin: false,
+                redirects: RedirectTargets::default(),
                 service: Service::default(),
             };
             export.apply(&mut read);

@@ -5,7 +5,8 @@ use crate::{
     base::OriginUrl,
     config::{Config, ExportConfig},
     value::{
-        DurationOrZero, Fraction, List, Number, Or, OriginPattern, Pattern, Size, Time, Unlimited, Validity, Visibility,
+        DurationOrZero, Fraction, List, Number, Or, OriginPattern, Pattern, Redirects, Size, Time, Unlimited, Validity,
+        Visibility,
     },
 };
 use forebay_cache::{Action, CgiPattern, FillPolicy, PathPattern, Rule};
@@ -47,6 +48,10 @@ section! {
         /// Check with the origin, using the client's own token or delegated proxy, that the client may read a file before it is
         /// served from the cache. A positive answer is valid for 5min, a negative one for 10s.
         origin_check: bool => checks_origin = Value::default("false"),
+        /// Hosts that the origins may redirect this cache to: `same-domain` for those whose names end like that of an origin, without its
+        /// first label (an address: itself); a list of hosts or addresses, in which `*` matches any run of characters, or networks; or
+        /// `any`. Addresses of this machine and of its link must be named, unless an origin has one.
+        redirects: Redirects => redirects = Value::default(r#""same-domain""#).live(),
         /// Files that clients with direct access read without the server: `never` any, or `complete` files. See `[direct]`.
         direct: Visibility => service.direct = Value::default(r#""never""#).flag("--direct").live(),
         /// Handling of opens of files that are not complete: `proxy` serves them through the cache; `redirect` sends the client
@@ -72,6 +77,8 @@ section! {
         compare_checksum: bool => decisions.forwarding_validity.compares_checksum = Value::default("false").live(),
         /// As `origin_check` of an export.
         origin_check: bool => decisions.forwarding_authorizes_at_origin = Value::default("false"),
+        /// As `redirects` of an export.
+        redirects: Redirects => forwarding_redirects = Value::default(r#""same-domain""#).live(),
         /// As `direct` of an export.
         direct: Visibility => decisions.forwarding_service.direct = Value::default(r#""never""#).live(),
         /// As `miss` of an export.

@@ -4,12 +4,14 @@ mod choice;
 mod duration;
 mod field;
 mod number;
+mod redirects;
 mod text;
 
 pub(crate) use choice::{CredentialMethod, PlainTokens, Probe, Visibility};
 pub(crate) use duration::{DurationOrZero, Never, Off, Or, Time, Unlimited, Validity};
 pub(crate) use field::{Fault, Field, Form, List};
 pub(crate) use number::{CountMark, Fraction, Mode, Number, Size};
+pub(crate) use redirects::Redirects;
 pub(crate) use text::{
     AddressPattern, Ciphers, DnsName, Filler, Group, IssuerUrl, Line, LogFilter, Mapping, Organization, OriginPattern,
     Pattern,

@@ -2,6 +2,7 @@
 
 use forebay_config::{Config, ExportFiles, Settings, flags, setting_help};
 use forebay_engine::Writes;
+use forebay_origin_root::RedirectTargets;
 use std::{fs, path::Path, time::Duration};
 
 const GOOD: &str = r#"
@@ -36,6 +37,7 @@ idle_time_max = \"1h\"
 budget = \"256MiB\"
 [forwarding]
 allow = [\"*.example.org:*\"]
+redirects = [\"*.example.com\", \"192.0.2.0/24\"]
 [origin]
 stall_timeout = \"250ms\"
 [logging]
@@ -48,6 +50,8 @@ format = \"json\"
     assert_eq!(config.engine.budget_bytes, 256 << 20);
     assert_eq!(config.origin.options.stall_timeout, Duration::from_millis(250));
     assert!(config.forwarding.allows(&"a.example.org:7".parse().unwrap()));
+    let named = ["*.example.com", "192.0.2.0/24"].map(|host| host.parse().unwrap());
+    assert_eq!(config.forwarding_redirects, RedirectTargets::Named(named.to_vec()));
     let [export] = config.exports.as_slice() else { panic!("{:?}", config.exports) };
     let ExportFiles::Origins { first, others, .. } = &export.files else { panic!("{:?}", export.files) };
     assert_eq!(first.to_string(), "origin-1.example.org:1094");
@@ -83,6 +87,8 @@ fn each_mistake_is_refused_with_its_place() {
         ("[[export]]\ndirectory = \"/d\"\norigins = [\"root://b\"]", "11:13", "an export has one of them"),
         ("[[export]]\ndirectory = \"/d\"\nwrites = \"redirect\"", "12:10", "write \"refuse\""),
         ("[[export]]\ndirectory = \"/d\"\nwrites = \"allow\"", "12:10", "\"refuse\" or \"redirect\""),
+        ("[forwarding]\nredirects = \"all\"", "11:13", "write \"same-domain\", \"any\", or a list of hosts"),
+        ("[forwarding]\nredirects = [\"*.a\", \"a:1\"]", "11:21", "`a:1` is not a pattern of hosts"),
         ("[forwarding]\nallow = [\"*\", \"root://a\"]", "11:15", "write HOST, HOST:PORT or HOST:*"),
         ("[origin]\nattempts = 1001", "11:12", "write a number from 1 to 1000"),
         ("[logging]\nformat = \"xml\"", "11:10", "write \"text\" or \"json\""),

@@ -165,6 +165,8 @@ fn attempts_max(error: &OriginError, file: &FileState) -> u32 {
         OriginError::Refused { .. }
         | OriginError::Changed { .. }
         | OriginError::RedirectLoop { .. }
+        | OriginError::RedirectRefused { .. }
+        | OriginError::Itself { .. }
         | OriginError::Tls { .. }
         | OriginError::Authentication { .. }
         | OriginError::Protocol { .. } => 1,

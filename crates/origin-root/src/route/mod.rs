@@ -2,12 +2,13 @@
 
 pub(crate) mod call;
 pub(crate) mod redirect;
+pub(crate) mod redirects;
 
 use crate::{
     options::Options,
     session::{
         connection::Connection,
-        pool::{Destination, Pool},
+        pool::{Destination, Pool, Redirected},
     },
 };
 use bytes::Bytes;
@@ -20,9 +21,11 @@ use forebay_proto::{
 };
 use forebay_telemetry::{OriginMetrics, RequestKind};
 use forebay_types::Endpoint;
+use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use redirect::{Hop, merge_cgi};
-use std::sync::Arc;
+use redirects::Redirects;
+use std::{net::IpAddr, sync::Arc};
 use zeroize::Zeroizing;
 
 /// All characters that a JSON web token cannot have are escaped: some of them separate parameters of opaque data.
@@ -67,12 +70,50 @@ pub(crate) struct Router {
     pub(crate) metrics: OriginMetrics,
     /// The servers of the origin's list, at least one.
     pub(crate) home: Arc<[Endpoint]>,
+    /// Where these servers were reached.
+    pub(crate) home_addresses: Arc<Mutex<Vec<IpAddr>>>,
 }
+
+/// Most addresses remembered of the servers of one origin.
+const HOME_ADDRESSES_MAX: usize = 1024;
 
 impl Router {
     /// The credentials that are shown to `endpoint`.
     pub(crate) fn credentials(&self, endpoint: &Endpoint, delegation: &DelegatedCredentials) -> Arc<Credentials> {
-        self.pool.credentials(endpoint, delegation, self.home.contains(endpoint))
+        self.pool.credentials(endpoint, delegation, &self.home)
+    }
+
+    /// Remembers where a server of the list was reached: redirects may lead there.
+    pub(crate) fn note_address(&self, connection: &Connection) {
+        if self.home.contains(connection.endpoint()) {
+            let mut known = self.home_addresses.lock();
+            if known.len() < HOME_ADDRESSES_MAX && !known.contains(&connection.facts.address) {
+                known.push(connection.facts.address);
+            }
+        }
+    }
+
+    /// Checks that `by` may name `target` as a server of the origin.
+    ///
+    /// # Errors
+    /// [`OriginError::RedirectRefused`].
+    pub(crate) fn permit(&self, by: &Endpoint, target: &Endpoint) -> Result<(), OriginError> {
+        if self.home.contains(target) {
+            return Ok(());
+        }
+        let permitted = self.options.redirects.permit(&self.home, &self.home_addresses.lock(), target);
+        permitted.map_err(|reason| {
+            let (endpoint, target) = (by.clone(), target.clone());
+            OriginError::RedirectRefused { endpoint, target, reason }
+        })
+    }
+
+    /// Set for servers that are not at an address of this machine, whatever their name.
+    fn redirect_to(&self, target: &Endpoint, by: &Endpoint) -> Option<Redirected> {
+        let Redirects { setting, .. } = self.options.redirects;
+        let may_be_here = self.home.contains(target)
+            || self.options.redirects.reaches_this_machine(&self.home, &self.home_addresses.lock(), target);
+        (!may_be_here).then(|| Redirected { by: by.clone(), setting })
     }
 
     /// Asks `first` and follows its redirects.
@@ -88,7 +129,7 @@ impl Router {
         if path.delegation.is_insisting() || self.credentials(first, &path.delegation).has_token() {
             hop.path.cgi = without_tokens(&path.cgi).into_owned();
         }
-        let mut visited = Vec::new();
+        let mut visited: Vec<Hop> = Vec::new();
         let mut is_behind_redirector = false;
         loop {
             let fail = |error: OriginError| {
@@ -96,14 +137,20 @@ impl Router {
                 let behind_redirector = is_behind_redirector.then(|| hop.endpoint.clone());
                 Failure { error, behind_redirector }
             };
-            // Chosen for each hop by the server's name: redirects lead to servers with other credentials.
+            // Chosen for each hop: redirects may lead to servers for which our credentials are not.
             let credentials = self.credentials(&hop.endpoint, &hop.path.delegation);
-            let to =
-                Destination { endpoint: hop.endpoint.clone(), tls: hop.tls, credentials: Arc::clone(&credentials) };
+            let to = Destination {
+                endpoint: hop.endpoint.clone(),
+                tls: hop.tls,
+                credentials: Arc::clone(&credentials),
+                redirect: self.redirect_to(&hop.endpoint, visited.last().map_or(first, |hop| &hop.endpoint)),
+            };
             let connection = self.pool.connection(to, limits.deadline).await.map_err(fail)?;
+            self.note_address(&connection);
             self.metrics.add_request(question.kind());
             // Sent with each request: servers check the token of a login only once.
-            let argument = match credentials.token_for(connection.facts.is_tls, connection.facts.is_loopback) {
+            let argument = match credentials.token_for(connection.facts.is_tls, connection.facts.address.is_loopback())
+            {
                 Some(token) => question.argument(&with_token(&hop.path, token)),
                 None => question.argument(&hop.path),
             };
@@ -114,6 +161,7 @@ impl Router {
             };
             let redirect = Redirect::parse(&redirect).map_err(|error| fail(protocol(&connection, error)))?;
             let next = hop.follow(redirect).map_err(|what| fail(protocol(&connection, what)))?;
+            self.permit(&hop.endpoint, &next.endpoint).map_err(fail)?;
             // The same server with other opaque data is not a loop: doors put one-time ids there.
             let is_limit = visited.len() >= usize::try_from(self.options.redirect_limit).unwrap_or(usize::MAX);
             if is_limit || next == hop || visited.contains(&next) {

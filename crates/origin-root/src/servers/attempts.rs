@@ -164,7 +164,9 @@ const fn concerns_one_server(error: &OriginError) -> bool {
         OriginError::Protocol { .. }
         | OriginError::Tls { .. }
         | OriginError::Authentication { .. }
-        | OriginError::RedirectLoop { .. } => true,
+        | OriginError::RedirectLoop { .. }
+        | OriginError::RedirectRefused { .. }
+        | OriginError::Itself { .. } => true,
         OriginError::Unreachable { .. }
         | OriginError::Lost { .. }
         | OriginError::TimedOut { .. }

@@ -44,8 +44,10 @@ impl Servers {
         // Servers that could not be reached lately come last: each may cost a whole connect timeout.
         for server in alive.into_iter().chain(dead) {
             let credentials = self.router.credentials(server, &path.delegation);
-            let to = Destination { endpoint: server.clone(), tls: self.router.options.tls, credentials };
+            let tls = self.router.options.tls;
+            let to = Destination { endpoint: server.clone(), tls, credentials, redirect: None };
             if let Ok(connection) = self.router.pool.connection(to, limits.deadline).await {
+                self.router.note_address(&connection);
                 return connection.facts.is_manager.then(|| server.clone());
             }
         }

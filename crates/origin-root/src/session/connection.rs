@@ -16,6 +16,7 @@ use forebay_types::Endpoint;
 use parking_lot::Mutex;
 use std::{
     io,
+    net::IpAddr,
     sync::{Arc, atomic::AtomicBool},
 };
 use tokio::{
@@ -32,8 +33,8 @@ pub(crate) const OUTSTANDING_MAX: usize = 4096;
 pub(crate) struct ServerFacts {
     pub(crate) is_manager: bool,
     pub(crate) is_tls: bool,
-    /// It runs on this machine.
-    pub(crate) is_loopback: bool,
+    /// Where it was reached.
+    pub(crate) address: IpAddr,
 }
 
 /// One session. Dropping it closes its socket.

@@ -25,6 +25,8 @@ pub struct Pool {
     source: Arc<dyn CredentialSource>,
     /// For a client without credentials.
     without_delegation: Arc<Credentials>,
+    /// For servers that redirects lead to and the first server's credential is not for.
+    without_proof: Arc<Credentials>,
     slots: Mutex<HashMap<Contact, Arc<Slot>>>,
 }
 
@@ -35,6 +37,8 @@ struct Contact {
     endpoint: Endpoint,
     insists_on_tls: bool,
     credentials: CredentialsName,
+    /// Whether it may be at an address of this machine.
+    may_be_here: bool,
 }
 
 /// The server to talk to, and how.
@@ -43,6 +47,15 @@ pub(crate) struct Destination {
     pub(crate) endpoint: Endpoint,
     pub(crate) tls: TlsUse,
     pub(crate) credentials: Arc<Credentials>,
+    /// Set if a redirect leads there which may not lead to this machine.
+    pub(crate) redirect: Option<Redirected>,
+}
+
+/// The origin of a redirect, and the setting that excludes this machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Redirected {
+    pub(crate) by: Endpoint,
+    pub(crate) setting: &'static str,
 }
 
 struct Slot {
@@ -63,22 +76,31 @@ impl Pool {
     pub fn secured(options: PoolOptions, tls: Option<TlsConnector>, source: Arc<dyn CredentialSource>) -> Arc<Self> {
         let circuit = Circuit::new(options.circuit_time);
         let without_delegation = Arc::new(Credentials::of_client());
-        Arc::new(Self { circuit, dialer: Dialer { options, tls }, source, without_delegation, slots: Mutex::default() })
+        let without_proof = Arc::new(Credentials::anonymous(&options.username));
+        let dialer = Dialer { options, tls };
+        Arc::new(Self { circuit, dialer, source, without_delegation, without_proof, slots: Mutex::default() })
     }
 
     /// The credentials that are shown to `endpoint` for a request under `delegation`.
     ///
-    /// A client's credentials go only to servers that the configuration names: those with a credential of their own, and
-    /// those of the origin itself, of which `endpoint` is one when it `is_home`. Any server may redirect to any other.
+    /// Any server may redirect to any other: those that are not among the servers `home` of the origin get a credential, ours or the
+    /// client's, only if it is configured for them as for one of those.
     pub(crate) fn credentials(
         &self,
         endpoint: &Endpoint,
         delegation: &DelegatedCredentials,
-        is_home: bool,
+        home: &[Endpoint],
     ) -> Arc<Credentials> {
         let of_client = || delegation.credentials().unwrap_or_else(|| Arc::clone(&self.without_delegation));
-        match self.source.towards(&endpoint.clone().into()) {
-            CredentialUse::OfClient => of_client(),
+        let used = self.source.towards(&endpoint.clone().into());
+        let is_home = home.contains(endpoint);
+        let is_shared = || home.iter().any(|server| is_same(&self.source.towards(&server.clone().into()), &used));
+        match used {
+            CredentialUse::OfClient if is_home || is_shared() => of_client(),
+            CredentialUse::OfClient => Arc::clone(&self.without_delegation),
+            CredentialUse::Own(own) if own.prove_something() && !is_home && !is_shared() => {
+                Arc::clone(if delegation.is_insisting() { &self.without_delegation } else { &self.without_proof })
+            }
             CredentialUse::Own(own) if !delegation.is_insisting() => own,
             CredentialUse::Own(own) if is_home || own.prove_something() => of_client(),
             CredentialUse::Own(_) => Arc::clone(&self.without_delegation),
@@ -99,11 +121,12 @@ impl Pool {
         to: Destination,
         deadline: Instant,
     ) -> Result<Arc<Connection>, OriginError> {
-        let Destination { endpoint, tls, credentials } = to.clone();
+        let Destination { endpoint, tls, credentials, redirect } = to.clone();
         let slot = self.slot(Contact {
             endpoint: endpoint.clone(),
             insists_on_tls: tls == TlsUse::Always,
             credentials: *credentials.name(),
+            may_be_here: redirect.is_none(),
         });
         *slot.last_use.lock() = Instant::now();
         let now = UnixTime(forebay_net::clock::now_unix());
@@ -154,6 +177,15 @@ impl Pool {
         let mut slots = self.slots.lock();
         slots.retain(|_, slot| !slot.is_idle_for(idle_time));
         !slots.is_empty()
+    }
+}
+
+/// Whether both are one credential.
+fn is_same(one: &CredentialUse, other: &CredentialUse) -> bool {
+    match (one, other) {
+        (CredentialUse::OfClient, CredentialUse::OfClient) => true,
+        (CredentialUse::Own(one), CredentialUse::Own(other)) => one.name() == other.name(),
+        _ => false,
     }
 }
 

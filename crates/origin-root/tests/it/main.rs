@@ -6,4 +6,5 @@ mod listing;
 mod opening;
 mod reading;
 mod recovery;
+mod redirects;
 mod setup;
