@@ -34,7 +34,7 @@ const HOUSES: &[House] = &[
             &["file", "old_keys"],
             &["convert", "documents", "flags"],
             &["settings"],
-            &["environment"],
+            &["environment", "doubts"],
         ],
     },
 ];

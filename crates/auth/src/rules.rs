@@ -70,6 +70,11 @@ impl Grants {
         Ok(Self { rules })
     }
 
+    /// In their order.
+    pub fn rules(&self) -> &[Grant] {
+        &self.rules
+    }
+
     /// Decides whether `identity` may do `right` with `path` at the time `now`. Takes no memory unless it denies.
     #[must_use]
     pub fn decide(&self, identity: &Identity, path: &Lfn, right: Right, now: UnixTime) -> Decision<'_> {

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
     if let Some(problem) = credentials.report().find_map(|(_, _, problem)| problem) {
         return Err(settings.error_at("credential", problem).into());
     }
-    for warning in settings.warnings() {
+    for warning in settings.warnings().iter().chain(&gate::doubts(&settings)) {
         writeln!(io::stderr(), "warning: {warning}")?;
     }
     writeln!(out, "{}: good", file.display())?;

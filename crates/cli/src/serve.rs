@@ -3,7 +3,7 @@
 mod descriptors;
 mod privileges;
 
-use crate::node::{self, Bound, Node};
+use crate::node::{self, Bound, Node, gate};
 use anyhow::{Context, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches};
 use forebay_config::{Flag, Settings, flags, setting_help};
@@ -68,7 +68,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     let logging = &settings.config.logging;
     let log =
         init_logging(logging.format, &logging.filter).map_err(|error| settings.error_at("logging.filter", error))?;
-    warn_of_old_keys(&settings);
+    warn_of(&settings);
     let front = &mut settings.config.server.front;
     let room = descriptors::raise_limit(front.connections_max, front.open_files_max);
     (front.connections_max, front.open_files_max) = (room.connections, room.files);
@@ -172,13 +172,17 @@ fn announce(node: &Node) -> io::Result<()> {
     out.flush()
 }
 
-fn warn_of_old_keys(settings: &Settings) {
+/// Logs keys of earlier releases and doubtful settings.
+fn warn_of(settings: &Settings) {
     for warning in settings.warnings() {
         tracing::warn!(
             place = warning.place,
             problem = warning.text,
             "the configuration uses a key of an earlier release"
         );
+    }
+    for doubt in gate::doubts(settings) {
+        tracing::warn!(place = doubt.place, problem = doubt.text, "check the access to this server");
     }
 }
 
@@ -194,7 +198,7 @@ fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &Lo
     match reread() {
         Ok(new) => {
             tracing::info!(file = %file.display(), "configuration reloaded: exports, forwarding and log filter are in effect");
-            warn_of_old_keys(&new);
+            warn_of(&new);
             let restart_needed = started_with.restart_needed(&new);
             if !restart_needed.is_empty() {
                 tracing::warn!(

@@ -8,6 +8,7 @@ mod base;
 mod config;
 mod convert;
 mod documents;
+mod doubts;
 mod environment;
 mod file;
 mod flags;

@@ -52,7 +52,7 @@ pub(crate) struct CinfoWriter {
     next_name: AtomicU64,
 }
 
-/// What a record keeps when it is replaced.
+/// Properties of a record that the next one keeps.
 #[derive(Debug)]
 struct Carried {
     attributes: Attributes,

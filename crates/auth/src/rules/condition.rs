@@ -116,7 +116,8 @@ impl Conditions {
             && matches(self.role.as_deref(), membership.role)
     }
 
-    const fn asks_who(&self) -> bool {
+    /// Whether there are conditions on who the client is.
+    pub const fn asks_who(&self) -> bool {
         self.user.is_some() || self.subject.is_some() || self.issuer.is_some() || self.asks_for_group()
     }
 }

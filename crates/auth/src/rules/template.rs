@@ -125,7 +125,7 @@ impl PathTemplate {
     }
 
     /// Whether names of the client stand in it.
-    pub(super) fn uses_names(&self) -> bool {
+    pub fn uses_names(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Name(_)))
     }
 

@@ -8,6 +8,7 @@ mod issuers;
 mod machine;
 mod origins;
 
+use crate::node::gate;
 use anyhow::Context;
 use finding::{Findings, Subject};
 use forebay_auth::UnixTime;
@@ -48,6 +49,9 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             findings.ok("configuration", args.config.display(), "is valid");
             for warning in settings.warnings() {
                 findings.warn("configuration", &warning.place, &warning.text, "change it before the next upgrade");
+            }
+            for doubt in gate::doubts(&settings) {
+                findings.warn("access", &doubt.place, &doubt.text, "");
             }
             let subject = Subject { settings: &settings, now: UnixTime(forebay_net::clock::now_unix()) };
             examine(&subject, args.offline, &mut findings)?;

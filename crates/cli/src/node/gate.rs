@@ -1,11 +1,11 @@
 //! Authentication, authorization and TLS from the configuration.
 
 use forebay_auth::UnixTime;
-use forebay_config::Settings;
+use forebay_config::{Problem, Settings};
 use forebay_net::{ClientTlsFiles, TlsAcceptor, TlsConnector};
 use forebay_server::Tls;
 use forebay_trust::{Gate, GateFiles, OriginCredentials};
-use std::sync::Arc;
+use std::{net::UdpSocket, sync::Arc};
 use tokio::{sync::watch, task::JoinSet, time::interval};
 
 /// The gate of a configuration.
@@ -38,6 +38,17 @@ pub(crate) fn host_name(settings: &Settings) -> String {
 /// The name of this machine.
 pub(crate) fn own_host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Doubtful settings on access, on this machine.
+pub(crate) fn doubts(settings: &Settings) -> Vec<Problem> {
+    // The address that this machine shows to others, of each family. Connecting sends nothing.
+    let own = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")].into_iter().filter_map(|(own, other)| {
+        let socket = UdpSocket::bind(own).ok()?;
+        socket.connect(other).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    });
+    settings.doubts(&own.collect::<Vec<_>>())
 }
 
 /// TLS for clients, if configured.

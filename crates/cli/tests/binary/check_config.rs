@@ -1,6 +1,6 @@
 //! `forebay check-config`, and what `forebay serve` refuses.
 
-use crate::program::{run, stderr, stdout};
+use crate::program::{Served, run, stderr, stdout};
 use std::{fs, path::PathBuf};
 use tempfile::TempDir;
 
@@ -24,6 +24,25 @@ fn a_good_file_is_summed_up() {
     assert!(printed.contains("forebay.toml: good"), "{printed}");
     assert!(printed.contains("export      /store from root://a:1094, root://b:2"), "{printed}");
     assert!(!scratch.path().join("store").exists(), "a check changes nothing");
+}
+
+#[test]
+fn doubtful_access_is_a_warning_of_check_config_doctor_and_serve() {
+    let scratch = tempfile::tempdir().unwrap();
+    let grant = "[[grant]]\npath = \"/\"\nrights = [\"read\"]\n";
+    let text = format!(
+        "[server]\nlisten = [\"127.0.0.1:0\"]\n[[export]]\ndirectory = \"{}\"\n{grant}{grant}",
+        scratch.path().display()
+    );
+    let file = write(&scratch, &text);
+    let doubt = "never matches: table 1 of [[grant]]";
+    let checked = run(["check-config".as_ref(), file.as_os_str()]);
+    assert!(checked.status.success(), "{}", stderr(&checked));
+    assert!(stderr(&checked).contains("warning: ") && stderr(&checked).contains(doubt), "{}", stderr(&checked));
+    let examined = run(["doctor".as_ref(), "--offline".as_ref(), "--config".as_ref(), file.as_os_str()]);
+    assert!(stdout(&examined).contains("WARN access: ") && stdout(&examined).contains(doubt), "{}", stdout(&examined));
+    let mut served = Served::start(["--config".as_ref(), file.as_os_str()]);
+    assert!(served.wait_for_log(doubt).contains("WARN"));
 }
 
 #[test]

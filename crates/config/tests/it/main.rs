@@ -3,6 +3,7 @@
 mod credentials;
 mod direct;
 mod disks;
+mod doubts;
 mod issuers;
 mod purge;
 mod read_ahead;
