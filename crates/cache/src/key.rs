@@ -143,6 +143,9 @@ mod tests {
         for (spelled, text) in [
             ("Origin.Example", "/root:/origin.example:1094/a/b"),
             ("origin.example.", "/root:/origin.example:1094/a/b"),
+            ("localhost", "/root:/127.0.0.1:1094/a/b"),
+            ("127.1", "/root:/127.0.0.1:1094/a/b"),
+            ("0x7f000001:11", "/root:/127.0.0.1:11/a/b"),
             ("[2001:DB8::1]:11", "/root:/[2001:db8::1]:11/a/b"),
             ("[2001:db8:0::1]:11", "/root:/[2001:db8::1]:11/a/b"),
         ] {

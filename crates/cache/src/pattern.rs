@@ -1,6 +1,6 @@
 //! Patterns of names and paths.
 
-use forebay_types::LFN_LEN_MAX;
+use forebay_types::{LFN_LEN_MAX, canonical_forwarded};
 use std::fmt;
 
 /// Most stars in a [`PathPattern`]: with them the work of a match grows.
@@ -49,7 +49,9 @@ impl PathPattern {
         if !pattern.starts_with('/') && !pattern.starts_with("**") {
             return Err(PathPatternError::Start { pattern: pattern.to_owned() });
         }
-        let tokens = tokens_of(pattern.as_bytes());
+        // Names of forwarded files have one spelling of the host, and so a rule for one holds for all.
+        let canonical = canonical_forwarded(pattern);
+        let tokens = tokens_of(canonical.as_bytes());
         let stars = tokens.iter().filter(|token| matches!(token, Token::Run | Token::Any | Token::Directories)).count();
         if pattern.len() > LFN_LEN_MAX || stars > STARS_MAX {
             return Err(PathPatternError::TooLong { pattern: pattern.chars().take(80).collect() });
@@ -208,6 +210,22 @@ mod tests {
         fn matching_equals_the_definition(pattern in "(/|\\*\\*)[ab/*?]{0,9}", path in "/[ab/]{0,9}") {
             let parsed = PathPattern::parse(&pattern).unwrap();
             prop_assert_eq!(parsed.matches(&path), tries(&parsed.tokens, path.as_bytes()), "{} {}", pattern, path);
+        }
+    }
+
+    #[test]
+    fn rules_hold_for_all_spellings_of_a_forwarded_host() {
+        for pattern in
+            ["/root:/localhost:1094/secret/**", "/root:/0177.1:1094/secret/**", "/root:/LOCALHOST.:*/secret/**"]
+        {
+            let pattern = PathPattern::parse(pattern).unwrap();
+            for host in
+                ["localhost", "LocalHost", "localhost.", "127.0.0.1", "127.1", "2130706433", "0x7f.1", "017700000001"]
+            {
+                let lfn = forebay_types::Lfn::parse(&format!("/root://{host}:1094//secret/f")).unwrap();
+                let name = crate::name_for_rules(&lfn).unwrap();
+                assert!(pattern.matches(name.as_str()), "{pattern} {host}");
+            }
         }
     }
 }

@@ -22,7 +22,7 @@ mod validator;
 pub use address_pattern::{AddressPattern, AddressPatternError};
 pub use block::{BlockIndex, BlockSize, BlockSizeError};
 pub use checksum::Checksum;
-pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT, canonical_host};
+pub use endpoint::{Endpoint, EndpointError, XROOTD_PORT, canonical_forwarded, canonical_host};
 pub use glob::glob_matches;
 pub use lfn::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, LfnError, RequestPath};
 pub use origin_id::{OriginId, OriginIdError, Scheme};

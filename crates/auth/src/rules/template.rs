@@ -1,6 +1,6 @@
 //! Paths of rules: prefixes in which names of the client may stand.
 
-use forebay_types::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, LfnError};
+use forebay_types::{LFN_COMPONENT_LEN_MAX, LFN_LEN_MAX, Lfn, LfnError, canonical_forwarded};
 use std::fmt;
 
 /// A path and everything below it, in which `{user}` and the like stand for names of the client.
@@ -69,6 +69,8 @@ impl PathTemplate {
         let excerpt = || text.chars().take(80).collect::<String>();
         let error = |problem| PathTemplateError::Path { text: excerpt(), problem };
         let path = Lfn::parse(text).map_err(error)?;
+        // Names of forwarded files have one spelling of the host, and so a rule for one holds for all.
+        let path = Lfn::parse(&canonical_forwarded(path.as_str())).map_err(error)?;
         if path.as_str().contains(char::is_control) {
             return Err(error(LfnError::Nul));
         }

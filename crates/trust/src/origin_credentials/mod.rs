@@ -17,7 +17,7 @@ use forebay_auth::{
     gsi::GsiClientSettings,
     x509::{Credential, TrustAnchors, TrustRules},
 };
-use forebay_types::{OriginId, glob_matches};
+use forebay_types::{OriginId, canonical_host, glob_matches};
 use parking_lot::{Mutex, RwLock};
 use sources::Made;
 use std::sync::Arc;
@@ -62,7 +62,9 @@ impl OriginCredentials {
             (uses_certificates || has_authorities).then(|| Authorities::watch(&options.ca_dir)).transpose()?;
         let no_credentials = Arc::new(Credentials::anonymous(&options.user));
         let rules = options.rules.into_iter().map(|mut rule| {
-            rule.hosts.iter_mut().for_each(|pattern| pattern.make_ascii_lowercase());
+            for pattern in &mut rule.hosts {
+                *pattern = if pattern.contains('*') { pattern.to_ascii_lowercase() } else { canonical_host(pattern) };
+            }
             Held { current: RwLock::new(Arc::clone(&no_credentials)), rule, state: Mutex::default() }
         });
         let (rules, trust) = (rules.collect(), options.trust);
@@ -137,8 +139,10 @@ impl OriginCredentials {
 
 impl CredentialSource for OriginCredentials {
     fn towards(&self, server: &OriginId) -> CredentialUse {
-        let host = server.endpoint.host().trim_matches(['[', ']']).trim_end_matches('.').to_ascii_lowercase();
-        match self.rules.iter().find(|held| held.rule.is_for(&host)) {
+        let spelled = server.endpoint.host().trim_matches(['[', ']']);
+        let host = canonical_host(spelled);
+        // A pattern with a wildcard may be for the name as it is spelled.
+        match self.rules.iter().find(|held| held.rule.is_for(&host) || held.rule.is_for(spelled)) {
             None => CredentialUse::Own(Arc::clone(&self.no_credentials)),
             Some(held) if held.rule.proof == OriginProof::OfClient => CredentialUse::OfClient,
             Some(held) => CredentialUse::Own(held.current()),
