@@ -15,7 +15,7 @@ from harness.ground import Ground
 from harness.pki import Credential, Grid
 from harness.raw_client import RawClient
 from harness.voms import Organization
-from harness.wire import Error
+from harness.wire import Error, Request
 
 PATH = "/sizes/many-blocks.bin"
 TO_THE_GRID = [{"path": "/", "rights": ["read", "list"], "subject": "/DC=test/DC=grid/*", "methods": ["tls"]}]
@@ -121,6 +121,29 @@ def test_sessions_are_not_resumed_without_their_certificates(
             client.login().ok()
             assert not encrypted.session_reused
             session = encrypted.session
+
+
+def test_sessions_are_ended_and_joined_by_their_identity_only(
+    guarded: Callable[..., Forebay], grid: Grid, carl: Credential
+) -> None:
+    server = guarded(TO_THE_GRID, methods=["tls"])
+    proxy, dora = grid.issuer.proxy(carl).in_one_file(), grid.issuer.user("Dora").in_one_file()
+    with logged_in(server, grid, proxy) as main, logged_in(server, grid, dora) as other:
+        main.login().ok()
+        other.login().ok()
+        assert other.call(Request.ENDSESS, main.session_id).error == Error.NOT_AUTHORIZED
+        for files in (dora, None):
+            with logged_in(server, grid, files) as stream:
+                assert stream.call(Request.BIND, main.session_id).error == Error.NOT_AUTHORIZED
+        with server.client(login=False) as stream:
+            stream.greet()
+            assert stream.call(Request.BIND, main.session_id).error == Error.NOT_AUTHORIZED
+        assert main.open(PATH)
+        with logged_in(server, grid, grid.issuer.proxy(carl).in_one_file()) as stream:
+            assert stream.call(Request.BIND, main.session_id).ok()
+        with logged_in(server, grid, grid.issuer.proxy(carl).in_one_file()) as again:
+            again.login().ok()
+            assert again.call(Request.ENDSESS, main.session_id).error is None
 
 
 def test_one_identity_has_only_so_many_open_files(guarded: Callable[..., Forebay], grid: Grid, carl: Credential) -> None:

@@ -46,8 +46,20 @@ pub(crate) struct Sessions {
 #[derive(Debug)]
 struct Entry {
     owner: Owner,
+    /// What its login has proven; `None` before that.
+    proof: Option<Standing>,
     streams: Arc<Streams>,
     connection: AbortHandle,
+}
+
+/// What is proven about a connection.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Standing {
+    /// The proven identity; `None` for a name without a proof.
+    pub(crate) identity: Option<String>,
+    /// Whether a certificate of the TLS handshake proves it, so that each connection of the client proves it again.
+    pub(crate) is_certified: bool,
+    pub(crate) is_tls: bool,
 }
 
 /// The owner of a session, as named at login. This is no proof, but another user or host cannot use the session.
@@ -87,8 +99,22 @@ pub(crate) enum BindError {
     UnknownSession,
     #[error("the session belongs to another host")]
     OtherHost,
+    #[error("a session and its parallel streams must all be encrypted, or none of them")]
+    OtherEncryption,
+    #[error("the session belongs to another identity")]
+    OtherIdentity,
     #[error("a session has at most {BOUND_STREAMS_MAX} parallel streams")]
     TooMany,
+}
+
+/// What became of a session that another one wants to end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Ending {
+    Ended,
+    /// There is none, or its login is not proven yet.
+    Unknown,
+    /// It belongs to another client, and lives.
+    Foreign,
 }
 
 impl Sessions {
@@ -97,18 +123,31 @@ impl Sessions {
     pub(crate) fn login(self: &Arc<Self>, owner: Owner, connection: AbortHandle) -> std::io::Result<Session> {
         let id = new_id()?;
         let streams = Arc::new(Streams::default());
-        let entry = Entry { owner: owner.clone(), streams: Arc::clone(&streams), connection };
+        let entry = Entry { owner: owner.clone(), proof: None, streams: Arc::clone(&streams), connection };
         self.entries.lock().insert(id, entry);
         Ok(Session { id, owner, streams, sessions: Arc::clone(self) })
     }
 
-    /// Makes the connection of `events` a stream of session `id`.
-    pub(crate) fn bind(&self, id: SessionId, host: IpAddr, events: Events) -> Result<BoundStream, BindError> {
+    /// Makes the connection of `events` a stream of session `id`. `stream` is what the connection itself proves.
+    pub(crate) fn bind(
+        &self,
+        id: SessionId,
+        host: IpAddr,
+        stream: &Standing,
+        events: Events,
+    ) -> Result<BoundStream, BindError> {
         let entries = self.entries.lock();
-        let entry = entries.get(&id).ok_or(BindError::UnknownSession)?;
+        let (entry, proof) = entries.get(&id).and_then(Entry::proven).ok_or(BindError::UnknownSession)?;
         // The id alone is not enough: it crosses the network in clear without TLS.
         if entry.owner.host != host {
             return Err(BindError::OtherHost);
+        }
+        if proof.is_tls != stream.is_tls {
+            return Err(BindError::OtherEncryption);
+        }
+        // A stream has no login: only a certificate can prove its identity.
+        if (stream.identity.is_some() || proof.is_certified) && stream.identity != proof.identity {
+            return Err(BindError::OtherIdentity);
         }
         let mut bound = entry.streams.bound.lock();
         // Path id 0 is the main connection.
@@ -122,20 +161,40 @@ impl Sessions {
     }
 }
 
+impl Entry {
+    /// The session, if its login is proven.
+    fn proven(&self) -> Option<(&Self, &Standing)> {
+        self.proof.as_ref().map(|proof| (self, proof))
+    }
+}
+
 impl Session {
+    /// Notes what the login has proven. Before that no other connection can use or end the session.
+    pub(crate) fn prove(&self, proof: Standing) {
+        if let Some(entry) = self.sessions.entries.lock().get_mut(&self.id) {
+            entry.proof = Some(proof);
+        }
+    }
+
     /// The stream for answers to requests with `path_id`, if there is one.
     pub(crate) fn stream(&self, path_id: u8) -> Option<Events> {
         self.streams.bound.lock().get(&path_id).cloned()
     }
 
-    /// Ends another session of the same owner at once, with its open files and requests. Returns whether there was one.
-    pub(crate) fn end_other(&self, id: SessionId) -> bool {
+    /// Ends another session of the same owner at once, with its open files and requests: of the same login name, host, proven
+    /// identity and encryption.
+    pub(crate) fn end_other(&self, id: SessionId) -> Ending {
         let entries = self.sessions.entries.lock();
-        let entry = entries.get(&id).filter(|entry| entry.owner == self.owner && id != self.id);
-        if let Some(entry) = entry {
-            entry.connection.abort();
+        let own = entries.get(&self.id).and_then(Entry::proven);
+        let (Some((entry, proof)), Some((_, own))) = (entries.get(&id).and_then(Entry::proven), own) else {
+            return Ending::Unknown;
+        };
+        let is_same = (&proof.identity, proof.is_tls) == (&own.identity, own.is_tls);
+        if entry.owner != self.owner || !is_same {
+            return Ending::Foreign;
         }
-        entry.is_some()
+        entry.connection.abort();
+        Ending::Ended
     }
 }
 
@@ -174,10 +233,17 @@ mod tests {
     const OTHER_HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
     /// A session of `user`, and the task of its connection.
-    fn login(sessions: &Arc<Sessions>, user: &str) -> (Session, tokio::task::JoinHandle<()>) {
+    fn login(sessions: &Arc<Sessions>, user: &str, proof: Standing) -> (Session, tokio::task::JoinHandle<()>) {
         let connection = tokio::spawn(std::future::pending());
         let owner = Owner { user: user.into(), host: HOST };
-        (sessions.login(owner, connection.abort_handle()).unwrap(), connection)
+        let session = sessions.login(owner, connection.abort_handle()).unwrap();
+        session.prove(proof);
+        (session, connection)
+    }
+
+    fn proof(identity: &str, is_tls: bool) -> Standing {
+        let identity = Some(identity.to_owned()).filter(|identity| !identity.is_empty());
+        Standing { is_certified: false, identity, is_tls }
     }
 
     fn events() -> (Events, mpsc::Receiver<Event>) {
@@ -187,8 +253,8 @@ mod tests {
     #[tokio::test]
     async fn streams_get_the_lowest_free_path_id_and_fifteen_are_the_limit() {
         let sessions = Arc::new(Sessions::default());
-        let (session, _) = login(&sessions, "u");
-        let bind = || sessions.bind(session.id, HOST, events().0);
+        let (session, _) = login(&sessions, "u", Standing::default());
+        let bind = || sessions.bind(session.id, HOST, &Standing::default(), events().0);
         let mut bound: Vec<_> = (1..=15).map(|_| bind().unwrap()).collect();
         assert!(bound.iter().map(|stream| stream.path_id).eq(1..=15));
         assert_eq!(bind().unwrap_err(), BindError::TooMany);
@@ -200,13 +266,14 @@ mod tests {
     #[tokio::test]
     async fn only_the_host_of_a_live_session_binds_to_it_and_streams_end_with_it() {
         let sessions = Arc::new(Sessions::default());
-        let (session, _) = login(&sessions, "u");
-        assert_eq!(sessions.bind(session.id, OTHER_HOST, events().0).unwrap_err(), BindError::OtherHost);
+        let (session, _) = login(&sessions, "u", Standing::default());
+        let plain = Standing::default();
+        assert_eq!(sessions.bind(session.id, OTHER_HOST, &plain, events().0).unwrap_err(), BindError::OtherHost);
         let unknown = SessionId([0; 16]);
-        assert_eq!(sessions.bind(unknown, HOST, events().0).unwrap_err(), BindError::UnknownSession);
+        assert_eq!(sessions.bind(unknown, HOST, &plain, events().0).unwrap_err(), BindError::UnknownSession);
         assert!(session.stream(1).is_none());
         let (sender, mut receiver) = events();
-        let _bound = sessions.bind(session.id, HOST, sender).unwrap();
+        let _bound = sessions.bind(session.id, HOST, &plain, sender).unwrap();
         assert!(session.stream(1).is_some());
         drop(session);
         assert!(receiver.recv().await.is_none());
@@ -214,13 +281,51 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_stream_proves_no_less_than_its_session() {
+        let sessions = Arc::new(Sessions::default());
+        let certified = Standing { is_certified: true, ..proof("a", true) };
+        for (session, stream, refused) in [
+            (proof("", false), proof("", false), None),
+            (proof("a", true), proof("", true), None),
+            (proof("a", true), proof("a", true), None),
+            (certified.clone(), certified.clone(), None),
+            (proof("a", true), proof("", false), Some(BindError::OtherEncryption)),
+            (proof("", false), proof("", true), Some(BindError::OtherEncryption)),
+            (proof("a", true), proof("b", true), Some(BindError::OtherIdentity)),
+            (proof("", true), proof("b", true), Some(BindError::OtherIdentity)),
+            (certified.clone(), proof("", true), Some(BindError::OtherIdentity)),
+        ] {
+            let (session, _) = login(&sessions, "u", session);
+            assert_eq!(sessions.bind(session.id, HOST, &stream, events().0).err(), refused, "{stream:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_session_is_of_no_use_to_others_before_its_login_is_proven() {
+        let sessions = Arc::new(Sessions::default());
+        let connection = tokio::spawn(std::future::pending::<()>());
+        let owner = Owner { user: b"u".to_vec(), host: HOST };
+        let pending = sessions.login(owner, connection.abort_handle()).unwrap();
+        let (own, _) = login(&sessions, "u", proof("a", false));
+        let bound = sessions.bind(pending.id, HOST, &Standing::default(), events().0);
+        assert_eq!(bound.unwrap_err(), BindError::UnknownSession);
+        assert_eq!(own.end_other(pending.id), Ending::Unknown);
+        assert_eq!(pending.end_other(own.id), Ending::Unknown);
+    }
+
+    #[tokio::test]
     async fn only_its_owner_ends_a_session() {
         let sessions = Arc::new(Sessions::default());
-        let [(old, task), (stranger, _), (own, _)] = ["u", "v", "u"].map(|user| login(&sessions, user));
-        assert!(!stranger.end_other(old.id));
-        assert!(!own.end_other(own.id));
-        assert!(!own.end_other(SessionId([0; 16])));
-        assert!(own.end_other(old.id));
+        let (old, task) = login(&sessions, "u", proof("a", true));
+        for (user, proof) in
+            [("v", proof("a", true)), ("u", proof("b", true)), ("u", proof("", true)), ("u", proof("a", false))]
+        {
+            let (stranger, _) = login(&sessions, user, proof);
+            assert_eq!(stranger.end_other(old.id), Ending::Foreign);
+        }
+        let (own, _) = login(&sessions, "u", proof("a", true));
+        assert_eq!(own.end_other(SessionId([0; 16])), Ending::Unknown);
+        assert_eq!(own.end_other(old.id), Ending::Ended);
         assert!(task.await.unwrap_err().is_cancelled());
     }
 }

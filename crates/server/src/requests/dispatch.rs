@@ -1,9 +1,14 @@
 //! Calls the handler of each request.
 
 use crate::{
-    base::{output::OutputError, sessions::BindError, status::Failure},
+    base::{
+        output::OutputError,
+        sessions::{BindError, Ending, Standing},
+        status::Failure,
+    },
     requests::context::{ConnectionContext, Role},
 };
+use forebay_front::proven_name;
 use forebay_proto::{ErrorCode, ReplyTo, Request, ServerSession, SessionId, StreamId, request::Bind};
 use forebay_telemetry::RequestKind;
 use tokio::task::AbortHandle;
@@ -59,7 +64,13 @@ impl ConnectionContext {
         let Role::New(events) = &self.role else {
             return self.fail(stream_id, &Failure::client(ErrorCode::INVALID_REQUEST, "the connection is in use"));
         };
-        match self.state.sessions.bind(bind.session_id, self.peer.ip(), events.clone()) {
+        let certified = self.certified.as_ref().and_then(|certified| certified.as_ref().as_ref().ok());
+        let standing = Standing {
+            identity: certified.and_then(|proof| proven_name(&proof.identity)),
+            is_certified: certified.is_some(),
+            is_tls: session.is_tls(),
+        };
+        match self.state.sessions.bind(bind.session_id, self.peer.ip(), &standing, events.clone()) {
             Ok(bound) => {
                 self.output.encode(|out| session.accept_bind(stream_id, bound.path_id, out));
                 self.role = Role::Bound { _place: bound };
@@ -69,7 +80,9 @@ impl ConnectionContext {
             Err(error) => {
                 let code = match error {
                     BindError::UnknownSession => ErrorCode::NOT_FOUND,
-                    BindError::OtherHost => ErrorCode::NOT_AUTHORIZED,
+                    BindError::OtherHost | BindError::OtherEncryption | BindError::OtherIdentity => {
+                        ErrorCode::NOT_AUTHORIZED
+                    }
                     BindError::TooMany => ErrorCode::NO_MEMORY,
                 };
                 self.fail(stream_id, &Failure::client(code, error.to_string()));
@@ -82,8 +95,9 @@ impl ConnectionContext {
         if let Role::Main(main) = &self.role {
             if main.session.id == id {
                 self.is_ending = true;
-            } else {
-                main.session.end_other(id);
+            } else if main.session.end_other(id) == Ending::Foreign {
+                let failure = Failure::client(ErrorCode::NOT_AUTHORIZED, "the session belongs to another client");
+                return self.fail(stream_id, &failure);
             }
         }
         self.reply(stream_id, ReplyTo::ok);

@@ -3,7 +3,7 @@
 use crate::{
     base::{
         event::{Event, Examined},
-        sessions::Owner,
+        sessions::{Owner, Standing},
         status::Failure,
     },
     requests::{
@@ -11,9 +11,9 @@ use crate::{
         signatures::checker,
     },
 };
-use forebay_auth::{SecurityProtocol, UnixTime, x509::Chain};
+use forebay_auth::{Method, SecurityProtocol, UnixTime, x509::Chain};
 use forebay_engine::Client;
-use forebay_front::Place;
+use forebay_front::{Place, proven_name};
 use forebay_net::PeerCertificate;
 use forebay_proto::{
     ErrorCode, ReplyTo, ServerSession, StreamId,
@@ -214,6 +214,12 @@ impl ConnectionContext {
         self.login_place = None;
         let Authenticating { session: opened, facts, redirects, pid, program, events, .. } = pending;
         let Proof { identity, session_key, credentials, rejected_attributes } = proof;
+        opened.prove(Standing {
+            identity: proven_name(&identity),
+            is_certified: identity.method == Method::Tls,
+            // Where the policy demands it, encryption starts after the answer to the login.
+            is_tls: session.is_tls() || session.is_tls_due(),
+        });
         // The login succeeds without these attributes: rules may not need them.
         for reason in rejected_attributes {
             if self.state.front.refusal_log.has_room() {

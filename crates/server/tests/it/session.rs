@@ -251,13 +251,13 @@ fn authentication_that_nobody_asked_for_is_refused_and_the_session_goes_on() {
 }
 
 #[test]
-fn the_end_of_an_unknown_or_foreign_session_is_ok_and_changes_nothing() {
+fn the_end_of_an_unknown_session_is_ok_and_that_of_a_foreign_one_is_refused() {
     run(async {
         let site = Site::of_files().await;
         let mut other = Peer::login(site.address, "other").await;
         let mut peer = site.login().await;
         peer.call(end(SessionId([9; 16]))).await.unwrap();
-        peer.call(end(other.session_id)).await.unwrap();
+        assert_eq!(peer.error(end(other.session_id)).await, ErrorCode::NOT_AUTHORIZED);
         other.call(Request::Ping).await.unwrap();
     });
 }
