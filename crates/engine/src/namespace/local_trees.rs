@@ -63,16 +63,25 @@ impl LocalTree {
             }
             let stat = match detail {
                 ListDetail::Names => None,
-                ListDetail::Stats | ListDetail::Checksums => match statat(&directory, name, AtFlags::empty()) {
-                    Ok(stat) => Some(stat_of(&stat)),
-                    // The entry has been removed since the listing began, or is a broken link.
-                    Err(_) => continue,
+                ListDetail::Stats | ListDetail::Checksums => match self.stat_entry(&directory, lfn, name) {
+                    Some(stat) => Some(stat),
+                    // The entry has been removed since the listing began, or is a link that is broken or leads outside.
+                    None => continue,
                 },
             };
             entries.push(DirEntry { name: name.to_owned(), stat, checksum: None });
         }
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
+    }
+
+    /// The attributes of an entry of a directory, or of what it links to inside of the exported directory.
+    fn stat_entry(&self, directory: &OwnedFd, lfn: &Lfn, name: &str) -> Option<FileStat> {
+        let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            return self.stat(&Lfn::parse(&format!("{lfn}/{name}")).ok()?).ok();
+        }
+        Some(stat_of(&stat))
     }
 
     /// Computes a file's checksum; `adler32` unless another algorithm is named. Blocking, reads the whole file.
@@ -178,6 +187,18 @@ mod tests {
         assert!(matches!(tree.open_file(&lfn("/absolute")), Err(Error::NotReadable { .. })));
         assert!(matches!(tree.open_file(&lfn("/climbing")), Err(Error::NotReadable { .. })));
         assert!(tree.open_file(&lfn("/inside")).is_ok());
+        fs::create_dir(directory.path().join("links")).unwrap();
+        for (name, target) in
+            [("out", "/etc/passwd"), ("up", "../../../../etc/passwd"), ("in", "../sub/file"), ("no", "x")]
+        {
+            symlink(target, directory.path().join("links").join(name)).unwrap();
+        }
+        for (path, inside) in [("/", "inside"), ("/links", "in")] {
+            let links = tree.list(&lfn(path), ListDetail::Stats).unwrap();
+            let files: Vec<_> = links.iter().filter(|entry| entry.stat.unwrap().kind != FileKind::Directory).collect();
+            assert_eq!(files.iter().map(|entry| entry.name.as_str()).collect::<Vec<_>>(), [inside]);
+            assert_eq!(files[0].stat.unwrap().size, 9);
+        }
     }
 
     #[test]
