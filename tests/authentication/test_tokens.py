@@ -99,6 +99,40 @@ def test_token_of_a_request_counts_instead_of_the_login(
         fetch("xrdcp", ground, f"{url(server)}?authz=Bearer%20{issuer.token(exp=int(time.time()) - 3600)}", narrow)
 
 
+@pytest.mark.parametrize(
+    ("methods", "bound", "is_read"),
+    [(["unix"], None, False), (["unix", "ztn"], ["unix"], False), (["unix", "ztn"], ["unix", "ztn"], True)],
+)
+def test_token_of_a_request_counts_only_where_tokens_are_a_method(
+    methods: list[str],
+    bound: list[str] | None,
+    is_read: bool,
+    serve: Callable[[Mapping[str, Any]], Forebay],
+    data: Path,
+    ground: Ground,
+    grid: Grid,
+    host: Credential,
+    issuer: TokenIssuer,
+    patterns: dict[str, Pattern],
+) -> None:
+    server = serve(
+        {
+            "export": [{"path": "/", "directory": str(data)}],
+            "tls": {"certificate": str(host.certificate), "key": str(host.key), "ca_dir": str(grid.directory)},
+            "authentication": {"methods": methods},
+            "binding": [{"host": "*", "methods": bound}] if bound else [],
+            "issuer": [{"url": issuer.url, "keys": str(issuer.keys), "audiences": ["https://cache.test"]}],
+            "grant": BY_SCOPE,
+        }
+    )
+    source = f"{url(server)}?authz=Bearer%20{issuer.token()}"
+    if is_read:
+        assert_same(fetch("xrdcp", ground, source, grid.environment()), patterns[PATH].all(), "token of the request")
+    else:
+        with pytest.raises(ClientFailed, match=r"\[3010\]"):
+            fetch("xrdcp", ground, source, grid.environment())
+
+
 def test_tokens_are_not_asked_for_in_clear(server: Forebay, issuer: TokenIssuer, ground: Ground, grid: Grid) -> None:
     environment = {**with_token(ground, grid, issuer.token()), "X509_CERT_DIR": "/nonexistent"}
     with pytest.raises(ClientFailed, match="Login failed"):

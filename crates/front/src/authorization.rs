@@ -25,7 +25,7 @@ impl Front {
     }
 
     /// The caller of `request`, if it may do `right` with the name. A token of the request replaces the identity and the
-    /// credentials of the login.
+    /// credentials of the login, if the client may use tokens; otherwise it does not count.
     ///
     /// # Errors
     /// [`FailureKind::TokenRefused`], [`FailureKind::NotAuthorized`].
@@ -37,9 +37,11 @@ impl Front {
         connection: Connection,
     ) -> Result<Arc<Caller>, Failure> {
         let caller = match &request.token {
-            Some(token) => Arc::new(self.bearer(login, token, connection)?),
+            Some(token) if self.gate.permits_tokens(connection.peer) => {
+                Arc::new(self.bearer(login, token, connection)?)
+            }
             // The common case costs one reference count.
-            None => Arc::clone(login),
+            _ => Arc::clone(login),
         };
         self.authorize(&caller, &request.lfn, right)?;
         Ok(caller)

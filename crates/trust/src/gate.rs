@@ -20,6 +20,7 @@ use forebay_auth::{
 use forebay_types::Lfn;
 use parking_lot::{Mutex, RwLock};
 use std::{
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -231,6 +232,14 @@ impl Gate {
         }
     }
 
+    /// Whether tokens in requests of this client count: with rules, if it may log in by them. Without rules they are for the
+    /// origin to judge.
+    pub fn permits_tokens(&self, client: SocketAddr) -> bool {
+        let permitted = || self.options.bindings.permitted(&client.ip().to_string(), None, &self.options.methods, true);
+        !self.has_rules()
+            || matches!(permitted(), Permitted::Only(protocols) if protocols.contains(&SecurityProtocol::Ztn))
+    }
+
     /// The protocols available to the client on its connection.
     pub(crate) fn permitted(&self, client: &ClientFacts) -> Permitted {
         let address = client.address.ip().to_string();
@@ -381,4 +390,36 @@ fn watch_keytab(path: &Path) -> Result<ReloadingFile<Keytab>, LoadError> {
 fn watch_keys(path: &Path) -> Result<ReloadingFile<KeySet>, LoadError> {
     let file = path.to_owned();
     ReloadingFile::read(vec![path.to_owned()], move || Ok(KeySet::parse(&read(&file)?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_auth::{Binding, Bindings, Grants};
+
+    #[test]
+    fn tokens_of_requests_count_where_clients_may_log_in_by_them() {
+        let (unix, ztn) = (SecurityProtocol::Unix, SecurityProtocol::Ztn);
+        for (methods, bound, is_permitted) in [
+            (vec![ztn], None, true),
+            (vec![unix, ztn], None, true),
+            (vec![unix], None, false),
+            (vec![], None, false),
+            (vec![unix, ztn], Some(vec![ztn]), true),
+            (vec![unix, ztn], Some(vec![unix]), false),
+            (vec![unix, ztn], Some(vec![]), false),
+        ] {
+            let case = format!("{methods:?} {bound:?}");
+            let bound = bound.map(|protocols| Binding { hosts: "10.*".to_owned(), protocols });
+            let options = SecurityOptions {
+                methods,
+                bindings: Bindings::new(bound.into_iter().collect()).unwrap(),
+                grants: Some(Grants::new(Vec::new()).unwrap()),
+                ..SecurityOptions::default()
+            };
+            let gate = Gate { options, ..Gate::wide_open() };
+            assert_eq!(gate.permits_tokens("10.1.2.3:4".parse().unwrap()), is_permitted, "{case}");
+        }
+        assert!(Gate::wide_open().permits_tokens("10.1.2.3:4".parse().unwrap()), "they are for the origin");
+    }
 }
