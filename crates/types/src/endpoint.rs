@@ -100,7 +100,7 @@ fn numeric_v4(host: &str) -> Option<Ipv4Addr> {
         };
         // `from_str_radix` takes a sign.
         let is_plain = digits.starts_with(|c: char| c.is_ascii_hexdigit());
-        u32::from_str_radix(digits, radix).ok().filter(|_| is_plain)
+        if is_plain { u32::from_str_radix(digits, radix).ok() } else { None }
     };
     let parts: Vec<u32> = host.split('.').map(number).collect::<Option<_>>()?;
     let (&last, bytes) = parts.split_last()?;
