@@ -46,13 +46,13 @@ pub(crate) struct Sessions {
 #[derive(Debug)]
 struct Entry {
     owner: Owner,
-    /// What its login has proven; `None` before that.
+    /// The proof of its login; `None` before that.
     proof: Option<Standing>,
     streams: Arc<Streams>,
     connection: AbortHandle,
 }
 
-/// What is proven about a connection.
+/// The proven properties of a connection.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Standing {
     /// The proven identity; `None` for a name without a proof.
@@ -107,7 +107,7 @@ pub(crate) enum BindError {
     TooMany,
 }
 
-/// What became of a session that another one wants to end.
+/// The result of ending another session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Ending {
     Ended,
@@ -128,7 +128,7 @@ impl Sessions {
         Ok(Session { id, owner, streams, sessions: Arc::clone(self) })
     }
 
-    /// Makes the connection of `events` a stream of session `id`. `stream` is what the connection itself proves.
+    /// Makes the connection of `events` a stream of session `id`. `stream` has the proof of the connection itself.
     pub(crate) fn bind(
         &self,
         id: SessionId,
@@ -169,7 +169,7 @@ impl Entry {
 }
 
 impl Session {
-    /// Notes what the login has proven. Before that no other connection can use or end the session.
+    /// Notes the proof of the login. Before that no other connection can use or end the session.
     pub(crate) fn prove(&self, proof: Standing) {
         if let Some(entry) = self.sessions.entries.lock().get_mut(&self.id) {
             entry.proof = Some(proof);

@@ -80,7 +80,7 @@ struct Connection {
     connection: AbortHandle,
     /// Wakes the task at the end of the [`Connection::silence`], or before it.
     deadline: Pin<Box<Sleep>>,
-    /// What the client is silent about, and since when.
+    /// The thing that the client has to do in time, and the begin of the wait for it.
     silence: Option<(Silence, Instant)>,
     /// Bytes of input that the session needs to continue.
     wanted_len: usize,
@@ -115,7 +115,7 @@ enum End {
     Fault(#[from] JoinError),
 }
 
-/// What a client has to do in time.
+/// A thing that a client has to do in time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 enum Silence {
     #[error("the client did not log in in time")]
@@ -248,7 +248,7 @@ impl Connection {
         self.may_serve() && !self.input.waiting().is_empty() && self.input.waiting().len() >= self.wanted_len
     }
 
-    /// What the client has to do in time now; nothing while a file is open or a request in progress.
+    /// The thing that the client has to do in time now; `None` while a file is open or a request in progress.
     fn expected(&self) -> Option<Silence> {
         match self.context.role {
             // Without a login a client must not hold a connection for long.

@@ -110,6 +110,7 @@ fn requests_keep_a_session_from_being_idle() {
         let site = Site::of_files_with(options).await;
         let mut busy = site.login().await;
         for _ in 0..8 {
+            // sleep: the session is silent, but for less than the limit.
             tokio::time::sleep(Duration::from_millis(50)).await;
             busy.call(Request::Ping).await.unwrap();
         }
@@ -161,6 +162,7 @@ fn a_client_that_sends_byte_by_byte_does_not_hold_its_connection_longer() {
         let mut peer = site.login().await;
         let begun = std::time::Instant::now();
         while peer.stream.write_all(&[0]).await.is_ok() && begun.elapsed() < Duration::from_secs(1) {
+            // sleep: pieces that arrive apart.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert!(begun.elapsed() < Duration::from_secs(1));
@@ -176,13 +178,16 @@ fn a_request_in_two_pieces_is_answered_though_a_slow_one_is_in_progress() {
         let handle = reader.open("/store/f").await;
         site.origin.let_through(0);
         reader.send(9, read(handle, 0, 100)).await;
+        // sleep: longer than the limit, which must not end the connection.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let mut bytes = Vec::new();
         Request::Ping.encode(StreamId::from(5), &mut bytes);
         reader.stream.write_all(&bytes[..10]).await.unwrap();
+        // sleep: pieces that arrive apart.
         tokio::time::sleep(Duration::from_millis(20)).await;
         reader.stream.write_all(&bytes[10..]).await.unwrap();
         assert_eq!(reader.answer(5).await, Ok(Vec::new()));
+        // sleep: longer than the limit, which must not end the connection.
         tokio::time::sleep(Duration::from_millis(200)).await;
         site.origin.let_through(u64::MAX);
         assert!(reader.answer(9).await.is_ok());
