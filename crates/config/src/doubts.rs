@@ -108,9 +108,7 @@ impl<'c> Access<'c> {
             return Some("no [[grant]] applies to clients with a token of this issuer".to_owned());
         }
         let has_login = self.config.security.methods.contains(&SecurityProtocol::Ztn);
-        (!has_login).then(|| {
-            "no client is asked for a token: add \"ztn\" to authentication.methods (otherwise only tokens in URLs count, over TLS)".to_owned()
-        })
+        (!has_login).then(|| "no client may use a token: add \"ztn\" to authentication.methods".to_owned())
     }
 
     /// Why the rule at `index` applies to no request.
@@ -176,8 +174,9 @@ fn methods_of(security: &SecurityOptions, has_tls: bool) -> Vec<Method> {
         SecurityProtocol::Host => Some(Method::Host),
         SecurityProtocol::Ztn => None,
     }));
-    // Also with a request, after any login.
-    if security.issuers.iter().next().is_some() && (has_tls || security.takes_plain_tokens_on_loopback) {
+    // Those that an issuer has signed, over TLS.
+    let takes_tokens = security.methods.contains(&SecurityProtocol::Ztn) && security.issuers.iter().next().is_some();
+    if takes_tokens && (has_tls || security.takes_plain_tokens_on_loopback) {
         methods.push(Method::Token);
     }
     methods

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
                 findings.warn("configuration", &warning.place, &warning.text, "change it before the next upgrade");
             }
             for doubt in gate::doubts(&settings) {
-                findings.warn("access", &doubt.place, &doubt.text, "");
+                findings.warn("access", &doubt.place, &doubt.text, "change the setting, unless it is meant so");
             }
             let subject = Subject { settings: &settings, now: UnixTime(forebay_net::clock::now_unix()) };
             examine(&subject, args.offline, &mut findings)?;
