@@ -13,6 +13,9 @@ use super::{
 use crate::reader::Instance;
 use std::fmt::Display;
 
+/// Why the redirects of origins are not limited.
+const REDIRECTS: &str = "As xrootd does; same-domain, or a list of data servers, is safer.";
+
 /// xrootd's default export.
 const EXPORT_DEFAULT: &str = "/tmp";
 
@@ -218,6 +221,9 @@ impl Composer<'_> {
             self.file.table("[[export]]");
             self.set_or("path", string(path), from, "No all.export: xrootd's default.");
             self.set(key, &files, [*note]);
+            if key == "origins" {
+                self.set_or("redirects", string("any"), None, REDIRECTS);
+            }
             if let (Some(Written { value: true, note }), false, "origins") =
                 (&self.site.is_write_through, is_read_only, key)
             {
@@ -236,6 +242,7 @@ impl Composer<'_> {
             let hosts = strings(permits.iter().map(|permit| format!("{}:*", permit.value)));
             self.set("allow", hosts, permits.iter().map(|permit| permit.note));
         }
+        self.set_or("redirects", string("any"), None, REDIRECTS);
     }
 
     fn rules(&mut self) {
