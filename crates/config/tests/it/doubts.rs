@@ -5,8 +5,8 @@ use std::{net::IpAddr, path::Path};
 
 fn doubts(text: &str, own: &[&str]) -> Vec<String> {
     let whole = format!("store.path = \"/s\"\nexport = [{{ path = \"/atlas\", origins = [\"root://o\"] }}]\n{text}");
-    let settings = Settings::parse(Path::new("test.toml"), whole).unwrap();
-    let own: Vec<IpAddr> = own.iter().map(|address| address.parse().unwrap()).collect();
+    let settings = Settings::parse(Path::new("test.toml"), whole).expect("settings without mistakes");
+    let own: Vec<IpAddr> = own.iter().map(|address| address.parse().expect("an address")).collect();
     settings.doubts(&own).iter().map(ToString::to_string).collect()
 }
 

@@ -273,7 +273,8 @@ impl Connection {
         // Requests before the login do not make it come later.
         let is_kept = !has_progress || expected == Silence::Login;
         let known = self.silence.filter(|(silence, _)| *silence == expected && is_kept);
-        let (_, since) = *self.silence.insert(known.unwrap_or((expected, Instant::from_std(self.context.received))));
+        let (_, since) =
+            *self.silence.insert(known.unwrap_or_else(|| (expected, Instant::from_std(self.context.received))));
         let time_max = match expected {
             Silence::Login => options.login_time_max,
             Silence::Request => options.request_time_max,

@@ -160,7 +160,7 @@ fn a_client_that_sends_byte_by_byte_does_not_hold_its_connection_longer() {
         let options = Options { request_time_max: Duration::from_millis(200), ..Options::default() };
         let site = Site::of_files_with(options).await;
         let mut peer = site.login().await;
-        let begun = std::time::Instant::now();
+        let begun = tokio::time::Instant::now();
         while peer.stream.write_all(&[0]).await.is_ok() && begun.elapsed() < Duration::from_secs(1) {
             // sleep: pieces that arrive apart.
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -40,7 +40,6 @@ impl AttributeDraft {
         }
     }
 
-    /// Its DER, signed.
     pub(crate) fn sign(self) -> Vec<u8> {
         let holder = if self.names_subject { self.holder.subject_name() } else { self.holder.issuer_name() };
         let serial = self.holder.serial_number().to_bn().unwrap().to_vec();
