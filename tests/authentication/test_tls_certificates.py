@@ -146,7 +146,9 @@ def test_sessions_are_ended_and_joined_by_their_identity_only(
             assert again.call(Request.ENDSESS, main.session_id).error is None
 
 
-def test_one_identity_has_only_so_many_open_files(guarded: Callable[..., Forebay], grid: Grid, carl: Credential) -> None:
+def test_one_identity_has_only_so_many_open_files(
+    guarded: Callable[..., Forebay], grid: Grid, carl: Credential
+) -> None:
     server = guarded(TO_THE_GRID, methods=["tls"], server={"handles_per_identity_max": 2})
     proxies = [grid.issuer.proxy(carl).in_one_file() for _ in range(2)]
     dora = grid.issuer.user("Dora").in_one_file()

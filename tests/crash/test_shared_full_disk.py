@@ -1,4 +1,4 @@
-"""A cache that shares its disk, with the index on it: another program, or the cache itself, fills it to the last byte."""
+"""A cache that shares its disk, with the index on it: another program, or the cache itself, fills it."""
 
 from __future__ import annotations
 
