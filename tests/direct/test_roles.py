@@ -17,7 +17,7 @@ from harness.clients import fetch, run_client
 from harness.content import Pattern, assert_same
 from harness.forebay import BLOCK, Forebay
 from harness.ground import REPOSITORY, Ground, program
-from harness.process import give_to_service
+from harness.process import SERVICE_USER, give_to_service
 from harness.raw_client import RawClient
 from harness.waiting import until
 
@@ -69,6 +69,9 @@ class Site:
     def refused(self, role: str) -> str:
         """The error of a server that does not start."""
         configuration = forebay.complete(self.configuration(role), self.store)
+        if os.geteuid() == 0:
+            # Root is refused on the store of another user before anything else.
+            configuration["server"] = {**configuration["server"], "user": SERVICE_USER}
         path = forebay.write_configuration(self._ground, configuration)
         argv = [str(self._ground.forebay), "serve", "--config", str(path)]
         ended = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)

@@ -198,7 +198,8 @@ def test_cold_files_are_purged_although_no_space_is_short(ground: Ground, origin
     with purging(ground, origin, age_max="1s") as cache:
         read(cache)
         until(lambda: not (cache.data / PATH[1:]).exists(), "the file is too old")
-        assert cache.metrics().total("forebay_purged_files_total", reason="age") == 1
+        purged = "forebay_purged_files_total"
+        until(lambda: cache.metrics().total(purged, reason="age") == 1, "the purge is counted")
         assert cache.metrics().total("forebay_purged_files_total", reason="space") == 0
         assert_same(read(cache, length=CONTENT.size), CONTENT.all(), "fetched again")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,8 +116,6 @@ def site(ground: Ground) -> Iterator[Site]:
     """Hosts without servers yet."""
     store = ground.directory("shared")
     store.chmod(0o755)
-    # The filler keeps root for the hosts' name spaces, and does so only on a store of its own.
-    os.chown(store, os.geteuid(), os.getegid())
     with Hosts("client", "manager", "filler", "origin") as hosts:
         site = Site(ground, hosts, store)
         yield site
