@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 /// Addresses of documentation, which no machine has.
-const NOBODY: [IpAddr; 2] =
+const UNASSIGNED: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 
 /// Whether `address` leads to this machine, or to neighbours on its link only.
@@ -48,7 +48,7 @@ fn is_own(address: IpAddr) -> bool {
         socket.local_addr().ok()
     };
     is_bindable(address)
-        && (!NOBODY.into_iter().any(|nobody| nobody.is_ipv4() == address.is_ipv4() && is_bindable(nobody))
+        && (!UNASSIGNED.into_iter().any(|other| other.is_ipv4() == address.is_ipv4() && is_bindable(other))
             || is_local().is_some_and(|local| local.ip() == address))
 }
 

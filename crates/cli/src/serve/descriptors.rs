@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Without them not even connected clients could be served.
 const KEPT_SHARE: usize = 4;
 
-/// What fits into a limit of descriptors.
+/// Connections and files that fit into a limit of descriptors.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Room {
     pub(crate) connections: usize,

@@ -39,7 +39,7 @@ struct Gauge {
     full_at: AtomicU64,
 }
 
-/// What was added before a measurement began.
+/// The bytes and inodes that were added before a measurement began.
 #[derive(Clone)]
 pub(crate) struct Added {
     all: Footprint,

@@ -65,7 +65,7 @@ fn a_file_that_is_open_at_the_filler_stays_open_to_others() {
 }
 
 #[test]
-fn a_purge_takes_what_nobody_has_read_for_the_time_of_a_lease() {
+fn a_purge_removes_files_without_a_reader_for_the_time_of_a_lease() {
     let root = tempfile::tempdir().unwrap();
     run(async {
         let house = filler(root.path());

@@ -106,12 +106,11 @@ fn a_session_that_is_idle_for_too_long_is_closed_unless_a_file_is_open() {
 #[test]
 fn requests_keep_a_session_from_being_idle() {
     run(async {
-        let options = Options { idle_time_max: Duration::from_millis(200), ..Options::default() };
-        let site = Site::of_files_with(options).await;
+        let idle_time_max = Duration::from_secs(1);
+        let site = Site::of_files_with(Options { idle_time_max, ..Options::default() }).await;
         let mut busy = site.login().await;
-        for _ in 0..8 {
-            // sleep: the session is silent, but for less than the limit.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        let begun = tokio::time::Instant::now();
+        while begun.elapsed() < idle_time_max * 3 / 2 {
             busy.call(Request::Ping).await.unwrap();
         }
         assert!(busy.is_closed().await);
@@ -160,26 +159,33 @@ fn a_client_that_sends_byte_by_byte_does_not_hold_its_connection_longer() {
         let options = Options { request_time_max: Duration::from_millis(200), ..Options::default() };
         let site = Site::of_files_with(options).await;
         let mut peer = site.login().await;
-        let begun = tokio::time::Instant::now();
-        while peer.stream.write_all(&[0]).await.is_ok() && begun.elapsed() < Duration::from_secs(1) {
-            // sleep: pieces that arrive apart.
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let mut stat = Vec::new();
+        // At this pace it takes ten seconds.
+        open(&format!("/{}", "f".repeat(500)), OpenOptions::READ).encode(StreamId::from(5), &mut stat);
+        let mut pieces = tokio::time::interval(Duration::from_millis(20));
+        let mut is_closed = false;
+        for byte in stat {
+            pieces.tick().await;
+            is_closed = peer.stream.write_all(&[byte]).await.is_err();
+            if is_closed {
+                break;
+            }
         }
-        assert!(begun.elapsed() < Duration::from_secs(1));
+        assert!(is_closed, "the whole request was accepted");
     });
 }
 
 #[test]
 fn a_request_in_two_pieces_is_answered_though_a_slow_one_is_in_progress() {
     run(async {
-        let options = Options { request_time_max: Duration::from_millis(100), ..Options::default() };
+        let options = Options { request_time_max: Duration::from_secs(1), ..Options::default() };
         let site = Site::of_origin(MIB, options).await;
         let mut reader = site.login().await;
         let handle = reader.open("/store/f").await;
         site.origin.let_through(0);
         reader.send(9, read(handle, 0, 100)).await;
         // sleep: longer than the limit, which must not end the connection.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(1200)).await;
         let mut bytes = Vec::new();
         Request::Ping.encode(StreamId::from(5), &mut bytes);
         reader.stream.write_all(&bytes[..10]).await.unwrap();
@@ -188,7 +194,7 @@ fn a_request_in_two_pieces_is_answered_though_a_slow_one_is_in_progress() {
         reader.stream.write_all(&bytes[10..]).await.unwrap();
         assert_eq!(reader.answer(5).await, Ok(Vec::new()));
         // sleep: longer than the limit, which must not end the connection.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_millis(1200)).await;
         site.origin.let_through(u64::MAX);
         assert!(reader.answer(9).await.is_ok());
     });
