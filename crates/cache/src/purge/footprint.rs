@@ -132,10 +132,11 @@ impl Unaccounted {
         }
     }
 
-    pub(crate) fn gone(&mut self, key: &CacheKey) {
-        if let Some(growth) = self.growths.remove(key) {
-            *self.sums.entry(growth.partition).or_default() -= growth.counted;
-        }
+    /// The entry is gone; returns the room that was counted for it here.
+    pub(crate) fn gone(&mut self, key: &CacheKey) -> Footprint {
+        let Some(growth) = self.growths.remove(key) else { return Footprint::ZERO };
+        *self.sums.entry(growth.partition).or_default() -= growth.counted;
+        growth.counted
     }
 
     pub(crate) fn sum(&self, is_wanted: impl Fn(Partition) -> bool) -> Footprint {

@@ -76,6 +76,14 @@ impl Ledger {
         self.unaccounted.gone(key);
     }
 
+    /// Notes that the files of `key` on disk number `disk` are gone, which took `footprint`, while there is no index to report it: the
+    /// sums are corrected until all entries are reported again.
+    pub fn gone_unreported(&mut self, key: &CacheKey, disk: u16, footprint: Footprint) {
+        let partition = Partition { disk, quota: quota_of(&self.quotas, key) };
+        let unaccounted = self.unaccounted.gone(key);
+        *self.held.entry(partition).or_default() -= footprint - unaccounted;
+    }
+
     /// Notes that an entry is in use at `now_ms` (milliseconds of the Unix epoch), and was used `times` times since it was
     /// last reported.
     pub fn used(&mut self, id: EntryId, now_ms: i64, times: u64) {

@@ -335,6 +335,22 @@ fn growth_counts_at_once_and_only_once() {
 }
 
 #[test]
+fn what_goes_without_a_report_leaves_the_sums_once() {
+    let quotas = vec![quota("/q", 0, None)];
+    let mut ledger = Ledger::new(&PurgeRules { quotas, ..PurgeRules::default() });
+    let one = Footprint::of_entry(8192);
+    ledger.insert(EntryId(1), &key("/q/reported"), 0, 8192, 0, 1);
+    ledger.insert(EntryId(2), &key("/q/grown"), 0, 4096, 0, 1);
+    ledger.grew(&key("/q/grown"), 0, Some(4096), 8192);
+    ledger.grew(&key("/q/new"), 0, None, 8192);
+    assert_eq!(ledger.usage(), one + one + one);
+    for (path, left) in [("reported", one + one), ("grown", one), ("new", Footprint::ZERO)] {
+        ledger.gone_unreported(&key(&format!("/q/{path}")), 0, one);
+        assert_eq!((ledger.usage(), ledger.disk_usage(0), ledger.quota_usage(0)), (left, left, left), "{path}");
+    }
+}
+
+#[test]
 fn headroom_ends_at_the_high_mark_and_at_the_budget() {
     let rules = rules(1000, Marks::default());
     let mut ledger = Ledger::new(&rules);

@@ -76,6 +76,10 @@ impl PurgeLedger {
         self.ledger.lock().gone(key);
     }
 
+    pub(crate) fn note_gone_unreported(&self, key: &CacheKey, volume: VolumeId, footprint: Footprint) {
+        self.ledger.lock().gone_unreported(key, volume.0, footprint);
+    }
+
     /// Notes that a write has found the disk full: room is made at once, whatever the marks say.
     pub(crate) fn note_disk_full(&self) {
         // Stored before the notification: the purge that wakes up has to see it.

@@ -363,7 +363,8 @@ pub(crate) struct Removed {
 pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec<Victim>) -> Removed {
     let Some(index) = context.catalog.as_ref().and_then(|catalog| catalog.index()) else { return stay(victims) };
     let Some(named) = names(&index, &victims) else { return stay(victims) };
-    let went = remove_entries(context, table, named.iter().filter_map(|(_, key)| key.clone()));
+    let keys = named.iter().filter_map(|(_, key)| key.clone());
+    let went = remove_entries(context, table, keys, |key| context.purge_ledger.note_gone(key));
     let mut removed = Removed { gone: Vec::new(), stay: Vec::new() };
     for (victim, key) in named {
         // A victim without a key in the index is gone already.
@@ -373,11 +374,12 @@ pub(crate) fn remove(context: &FileContext, table: &Arc<OpenFiles>, victims: Vec
     removed
 }
 
-/// Removes entries that are not in use; returns those that are gone. Blocking.
+/// Removes entries that are not in use; returns those that are gone, and has each accounted by `note_gone`. Blocking.
 pub(crate) fn remove_entries(
     context: &FileContext,
     table: &Arc<OpenFiles>,
     keys: impl IntoIterator<Item = CacheKey>,
+    note_gone: impl Fn(&CacheKey),
 ) -> BTreeSet<CacheKey> {
     let (Some(disk), Some(catalog)) = (&context.disk, &context.catalog) else { return BTreeSet::new() };
     let leaving = table.reserve_for_removal(keys);
@@ -389,7 +391,7 @@ pub(crate) fn remove_entries(
         match result {
             Ok(()) => {
                 // After the removal: the accounts must not forget bytes that are still on disk.
-                context.purge_ledger.note_gone(&key);
+                note_gone(&key);
                 catalog.note(&key, Change::removed());
                 went.insert(key);
             }

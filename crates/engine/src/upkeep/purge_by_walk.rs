@@ -46,8 +46,11 @@ pub(crate) fn purge_by_walk(
         if slice.is_empty() {
             return Ok((files, freed));
         }
-        for key in remove_entries(context, open_files, slice.keys().cloned()) {
-            let footprint = slice.get(&key).copied().unwrap_or(Footprint::ZERO);
+        let footprint_of = |key: &CacheKey| slice.get(key).copied().unwrap_or(Footprint::ZERO);
+        // The index cannot report their end: without this the next purge would free the same amount again.
+        let note_gone = |key: &CacheKey| context.purge_ledger.note_gone_unreported(key, volume, footprint_of(key));
+        for key in remove_entries(context, open_files, slice.keys().cloned(), note_gone) {
+            let footprint = footprint_of(&key);
             context.metrics.add_purged(PurgeReason::Space, footprint.bytes);
             files += 1;
             freed += footprint;

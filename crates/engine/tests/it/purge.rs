@@ -3,13 +3,17 @@
 use crate::house::{BLOCK, House, check, open_data_files, options, request, run, until};
 use forebay_cache::{Budget, CacheKey, Expiry, Mark, Marks, PathPattern, PurgeRules, Quota};
 use forebay_engine::{Caller, Evicted, IndexState, Options, PurgeOptions};
-use forebay_index::{IndexFile, IndexOptions};
+use forebay_index::{Found, InMemoryBackend, Index, IndexError, IndexFile, IndexOptions, IndexPlace, StorageBackend};
 use forebay_telemetry::BlockCheck;
 use forebay_testkit::MemoryOrigin;
 use forebay_types::{ByteRange, Lfn, Outcome, PurgeReason};
 use std::{
+    io,
     path::Path,
-    sync::{Arc, atomic::Ordering::SeqCst},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -387,6 +391,78 @@ fn without_an_index_the_purge_finds_entries_on_the_disk() {
         assert_eq!(house.engine.index_state(), IndexState::Off);
         let kept = (0..9).filter(|number| root.path().join(format!("d/{number}")).exists()).count();
         assert!((3..=5).contains(&kept), "{kept} files are left");
+    });
+}
+
+/// An index in memory whose disk fails from a moment on.
+#[derive(Clone, Debug, Default)]
+struct FragileIndex {
+    backend: Arc<InMemoryBackend>,
+    fails: Arc<AtomicBool>,
+}
+
+impl FragileIndex {
+    fn check(&self) -> io::Result<()> {
+        if self.fails.load(SeqCst) { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+impl IndexPlace for FragileIndex {
+    fn open(&self) -> Result<(Index, Found), IndexError> {
+        self.check().map_err(|source| IndexError::Io { operation: "opening", source })?;
+        Index::with_backend(self.clone(), IndexOptions::default())
+    }
+
+    fn discard(&self) -> Result<(), IndexError> {
+        Ok(())
+    }
+}
+
+impl StorageBackend for FragileIndex {
+    fn len(&self) -> io::Result<u64> {
+        self.backend.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.backend.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.backend.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.check()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.check()?;
+        self.backend.write(offset, data)
+    }
+}
+
+#[test]
+fn an_index_that_fails_does_not_have_the_same_space_freed_twice() {
+    run(async {
+        let root = tempfile::tempdir().unwrap();
+        let index = FragileIndex::default();
+        let options = Options { index: Arc::new(index.clone()), ..with(rules(10 * TAKES, 8 * TAKES, 5 * TAKES)) };
+        let house = House::build_with(root.path(), MemoryOrigin::new(MIB), options);
+        for number in 0..7 {
+            keep(&house, &format!("/d/{number}")).await;
+        }
+        settle(&house, root.path(), 7).await;
+        index.fails.store(true, SeqCst);
+        for number in 7..9 {
+            keep(&house, &format!("/d/{number}")).await;
+        }
+        let purged = || house.engine.metrics().purged_files(PurgeReason::Space);
+        until(|| house.engine.index_state() == IndexState::Off && purged() > 0).await;
+        // The sums follow although no index reports the removals: no other purge is due.
+        while used_bytes(&house).await > 6 * TAKES {
+            tokio::task::yield_now().await;
+        }
+        assert!(purged() <= 5, "{} of 9 files were removed", purged());
     });
 }
 
