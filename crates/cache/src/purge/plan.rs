@@ -149,11 +149,14 @@ pub fn plan_purge(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> V
         let short =
             rules.free_min.map_or(0, |free_min| free_min.of(disk.bytes.total).saturating_sub(disk.bytes.free()));
         goals.push(bytes(scope, PurgeReason::FreeMin, short));
-        if rules.bytes.total.is_none() {
-            goals.push(bytes(scope, PurgeReason::Space, disk.bytes.excess(rules.bytes.marks)));
-        }
-        if let (None, Some(extent)) = (rules.inodes.total, disk.inodes) {
-            goals.push(inodes(scope, extent.excess(rules.inodes.marks)));
+        // The margin counts whatever the marks and the budget: nothing more is kept at it, so no other goal would end that.
+        let excess = |extent: Extent, budget: &Budget, margin_max| {
+            let over_marks = if budget.total.is_none() { extent.excess(budget.marks) } else { 0 };
+            over_marks.max(extent.short_of_margin(margin_max))
+        };
+        goals.push(bytes(scope, PurgeReason::Space, excess(disk.bytes, &rules.bytes, MARGIN_BYTES_MAX)));
+        if let Some(extent) = disk.inodes {
+            goals.push(inodes(scope, excess(extent, &rules.inodes, MARGIN_INODES_MAX)));
         }
     }
     if let Some(total) = rules.bytes.total {
@@ -223,18 +226,28 @@ pub fn headroom(rules: &PurgeRules, disks: &[DiskSpace], ledger: &Ledger) -> Hea
 
 /// How much may be added to one disk before nothing more may be kept there.
 pub fn disk_headroom(rules: &PurgeRules, disk: &DiskSpace) -> Footprint {
-    let margin = |extent: Extent, max: u64| (extent.total / MARGIN_SHARE).min(max);
     let free_min = rules.free_min.map_or(0, |free_min| free_min.of(disk.bytes.total));
     let left = |extent: Extent, kept_free: u64| extent.free().saturating_sub(kept_free);
     Footprint {
-        bytes: left(disk.bytes, margin(disk.bytes, MARGIN_BYTES_MAX).max(free_min)),
-        inodes: disk.inodes.map_or(u64::MAX, |extent| left(extent, margin(extent, MARGIN_INODES_MAX))),
+        bytes: left(disk.bytes, disk.bytes.margin(MARGIN_BYTES_MAX).max(free_min)),
+        inodes: disk.inodes.map_or(u64::MAX, |extent| left(extent, extent.margin(MARGIN_INODES_MAX))),
     }
 }
 
 impl Extent {
     pub const fn free(self) -> u64 {
         self.total.saturating_sub(self.used)
+    }
+
+    /// The amount that entries leave free.
+    fn margin(self, max: u64) -> u64 {
+        (self.total / MARGIN_SHARE).min(max)
+    }
+
+    /// The amount that has to go where entries have reached the margin, so that twice the margin is free.
+    fn short_of_margin(self, max: u64) -> u64 {
+        let margin = self.margin(max);
+        if self.free() <= margin { (2 * margin).saturating_sub(self.free()) } else { 0 }
     }
 
     /// The amount above the low mark, if the high one is passed.

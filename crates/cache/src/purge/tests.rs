@@ -351,6 +351,26 @@ fn what_goes_without_a_report_leaves_the_sums_once() {
 }
 
 #[test]
+fn a_disk_at_its_margin_is_purged_whatever_the_marks() {
+    let budget = Budget { total: Some(1000 * GIB), ..Budget::default() };
+    let late = Budget { marks: Marks { high: percent(100), low: percent(100) }, ..Budget::default() };
+    for bytes in [budget, late] {
+        let rules = PurgeRules { bytes, inodes: bytes, ..PurgeRules::default() };
+        let goals = |free: u64, free_inodes: u64| {
+            let inodes = Some(Extent { total: 10_000, used: 10_000 - free_inodes });
+            let disk = DiskSpace { disk: 3, bytes: Extent { total: 10_000, used: 10_000 - free }, inodes };
+            let room = disk_headroom(&rules, &disk);
+            let goals = plan_purge(&rules, &[disk], &Ledger::new(&rules));
+            assert_eq!(room.bytes == 0 || room.inodes == 0, !goals.is_empty(), "a full disk is purged");
+            goals.iter().map(|goal| (goal.scope, goal.to_free)).collect::<Vec<_>>()
+        };
+        assert_eq!(goals(101, 101), []);
+        assert_eq!(goals(100, 101), [(Scope::Disk(3), Footprint { bytes: 100, inodes: 0 })]);
+        assert_eq!(goals(101, 0), [(Scope::Disk(3), Footprint { bytes: 0, inodes: 200 })]);
+    }
+}
+
+#[test]
 fn headroom_ends_at_the_high_mark_and_at_the_budget() {
     let rules = rules(1000, Marks::default());
     let mut ledger = Ledger::new(&rules);

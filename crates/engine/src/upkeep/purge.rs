@@ -27,6 +27,9 @@ use tokio::time::MissedTickBehavior;
 /// Pause after a purge that could not make enough room: everything is in use or pinned, and writes keep requesting space.
 const UNMET_PAUSE: Duration = Duration::from_millis(250);
 
+/// The same without an index: each attempt walks over a disk.
+const WALK_PAUSE: Duration = Duration::from_secs(5);
+
 /// How often it is asked whether the index has been read after a start.
 const INDEX_PAUSE: Duration = Duration::from_millis(250);
 
@@ -88,7 +91,8 @@ impl Purge {
                 }
                 self.measure().await;
                 // Writers keep asking for space: without a pause the purge would run in a loop.
-                tokio::time::sleep(UNMET_PAUSE).await;
+                let has_index = self.index_state() != IndexState::Off;
+                tokio::time::sleep(if has_index { UNMET_PAUSE } else { WALK_PAUSE }).await;
             }
             was_met = is_met;
         }

@@ -148,7 +148,7 @@ fn one_name(host: &str) -> String {
 }
 
 fn host_address(host: &str) -> Option<IpAddr> {
-    // An IPv6 address may have a zone behind it.
+    // An IPv6 address may end in a zone.
     host.split('%').next()?.parse().ok()
 }
 
