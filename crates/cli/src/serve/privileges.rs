@@ -12,7 +12,7 @@ use rustix::{
         set_thread_res_uid,
     },
 };
-use std::{fs, os::unix::fs::MetadataExt};
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 /// Capabilities that root keeps if no user is configured: access to all files, as root would expect.
 const OF_ROOT: CapabilitySet = CapabilitySet::CHOWN
@@ -67,19 +67,29 @@ pub(super) fn check_owner(config: &Config) -> Result<(), String> {
     let own = config.server.user.as_ref().map_or_else(|| geteuid().as_raw(), |user| user.user);
     // Managers only read, and a missing directory is created.
     let owned = config.disks.iter().filter(|_| config.server.role != Role::Manager);
-    let owned = owned.filter_map(|disk| Some((&disk.path, fs::metadata(&disk.path).ok()?)));
-    for (path, metadata) in owned.filter(|(_, metadata)| metadata.uid() != own) {
+    for (path, metadata) in owned.filter_map(|disk| Some((&disk.path, entry_of_another(&disk.path, own)?))) {
         let (path, uid) = (path.display(), metadata.uid());
         let owner = user_name(uid).unwrap_or_else(|| format!("{uid}:{}", metadata.gid()));
         if own == 0 && config.server.user.is_none() {
             return Err(format!(
-                "{path} belongs to `{owner}`, who could not read the files that root writes: set server.user = \"{owner}\" \
+                "{path} has entries of `{owner}`, who could not read the files that root writes: set server.user = \"{owner}\" \
                  (or start as that user), and run `chown -R {owner} {path}` if root has written to it before"
             ));
         }
-        tracing::warn!(store = %path, owner, "the store belongs to another user, who may be unable to read new files");
+        tracing::warn!(store = %path, owner, "the store has entries of another user, who may be unable to read new files");
     }
     Ok(())
+}
+
+/// Entries of a store's root that are looked at: it has a directory for each experiment, or a few.
+const ENTRIES_MAX: usize = 1000;
+
+/// An entry of the directory `root` that belongs to another user than `own`. An empty directory is for whoever starts to use it.
+fn entry_of_another(root: &Path, own: u32) -> Option<fs::Metadata> {
+    let entries = fs::read_dir(root).ok()?.take(ENTRIES_MAX).flatten();
+    // The file system's own directory is always root's.
+    let entries = entries.filter(|entry| entry.file_name() != "lost+found");
+    entries.filter_map(|entry| entry.metadata().ok()).find(|metadata| metadata.uid() != own)
 }
 
 fn become_user(user: &RunAs) -> Result<(), Errno> {

@@ -102,7 +102,12 @@ fn root_does_not_write_to_the_store_of_another_user() {
     if !geteuid().is_root() {
         return;
     }
-    chown(&store, Some(NOBODY_SPECIAL), Some(NOBODY_SPECIAL)).unwrap();
+    fs::create_dir(store.join("lost+found")).unwrap();
+    let data = store.join("atlas");
+    fs::create_dir(&data).unwrap();
+    for directory in [&store, &data] {
+        chown(directory, Some(NOBODY_SPECIAL), Some(NOBODY_SPECIAL)).unwrap();
+    }
     let user = format!("{NOBODY_SPECIAL}:{NOBODY_SPECIAL}");
     let with_store = |user: &str| {
         let file = export(&scratch, user, 0o755);
@@ -118,6 +123,10 @@ fn root_does_not_write_to_the_store_of_another_user() {
     let served = serve(&with_store(&user));
     assert_eq!(fs::metadata(store.join(".forebay/lock")).unwrap().uid(), NOBODY_SPECIAL);
     drop(served);
+    fs::remove_dir(&data).unwrap();
+    fs::remove_dir_all(store.join(".forebay")).unwrap();
+    drop(serve(&with_store("")));
+    assert_eq!(fs::metadata(store.join(".forebay/lock")).unwrap().uid(), 0, "an empty directory is used as it is");
 }
 
 #[test]
