@@ -25,7 +25,7 @@ BASE ?= HEAD
 # Crates whose dependencies are Rust alone.
 PURE_CRATES := types proto cache adopt
 
-.PHONY: help setup build plugin deb demo test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge bench micro profile bench-tools clean libraries FORCE
+.PHONY: help setup build plugin deb demo test lint python-lint format tidy clippy quick pure unit doc costs blackbox lab lab-quick lab-test fuzz-smoke sim soak-purge soak-neighbours bench micro profile bench-tools clean libraries FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -115,6 +115,10 @@ sim: ## the seeded simulation, SEEDS seeds from FROM on (some are part of `make 
 soak-purge: setup $(BINARY) ## purge under load in earnest: 64 clients read 3 GiB through a budget of 2 GiB for five minutes
 	cd tests && PURGE_BUDGET_MIB=2048 PURGE_WORKING_SET_MIB=3072 PURGE_CLIENTS=64 PURGE_SECONDS=300 \
 	  ../$(VENV)/bin/python -m pytest -s crash/test_purge.py
+
+soak-neighbours: setup $(BINARY) ## 1,000 clients for 20 minutes, of a healthy, a hanging and a faulty origin, while the disk fills up and is freed; RECORD=FILE keeps the figures
+	cd tests && NEIGHBOURS_CLIENTS=1000 NEIGHBOURS_SECONDS=1200 NEIGHBOURS_DISK_MIB=1024 NEIGHBOURS_MEMORY_MIB=512 NEIGHBOURS_PACE=3 \
+	  NEIGHBOURS_RECORD=$(abspath $(RECORD)) ../$(VENV)/bin/python -m pytest -s crash/test_neighbours.py
 
 fuzz-smoke: ## every fuzz target for FUZZ_SECONDS; needs a nightly toolchain and cargo-fuzz
 	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
