@@ -32,7 +32,7 @@ const HOUSES: &[House] = &[
             &["base"],
             &["value", "config"],
             &["file", "old_keys"],
-            &["convert", "documents", "flags"],
+            &["convert", "documents", "flags", "syntax"],
             &["settings"],
             &["environment", "doubts"],
         ],

@@ -2,7 +2,7 @@
 
 use crate::node::gate;
 use anyhow::bail;
-use forebay_config::{Config, ExportFiles, Settings, example_file, reference};
+use forebay_config::{Config, ConfigError, ExportFiles, Settings, example_file, reference};
 use forebay_proto::TlsUse;
 use std::{
     io::{self, Write},
@@ -35,12 +35,7 @@ pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
     }
     let Some(file) = &args.file else { bail!("no file to check") };
     let settings = Settings::read(file)?;
-    settings.check_environment()?;
-    let credentials = gate::origin_credentials(&settings)?;
-    gate::open(&settings, &credentials)?;
-    if let Some(problem) = credentials.report().find_map(|(_, _, problem)| problem) {
-        return Err(settings.error_at("credential", problem).into());
-    }
+    check_machine(&settings)?;
     for warning in settings.warnings().iter().chain(&gate::doubts(&settings)) {
         writeln!(io::stderr(), "warning: {warning}")?;
     }
@@ -49,6 +44,21 @@ pub(crate) fn run(args: &CheckConfigArgs) -> anyhow::Result<()> {
         writeln!(out, "  {line}")?;
     }
     Ok(())
+}
+
+/// Reports all problems of the configuration on this machine.
+fn check_machine(settings: &Settings) -> Result<(), ConfigError> {
+    let mut errors: Vec<_> = settings.check_environment().err().into_iter().collect();
+    match gate::origin_credentials(settings) {
+        Ok(credentials) => {
+            errors.extend(gate::open(settings, &credentials).err());
+            let unusable = credentials.report().filter_map(|(_, _, problem)| problem);
+            errors.extend(unusable.map(|problem| settings.error_at("credential", problem)));
+        }
+        Err(error) => errors.push(error),
+    }
+    let problems: Vec<_> = errors.into_iter().flat_map(|error| error.problems).collect();
+    if problems.is_empty() { Ok(()) } else { Err(ConfigError { problems }) }
 }
 
 /// A summary of the configuration.

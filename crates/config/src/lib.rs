@@ -14,6 +14,7 @@ mod file;
 mod flags;
 mod old_keys;
 mod settings;
+mod syntax;
 mod value;
 
 pub use base::{ConfigError, OriginUrl, Problem, Role, RunAs, parse_origin_url};

@@ -6,12 +6,9 @@ use crate::{
     convert::convert,
     file::{Raw, Setting, Source, declared, settings},
     flags::file_of,
-    old_keys,
-    value::Fault,
+    old_keys, syntax,
 };
-use serde::Deserialize;
 use std::{fmt, fs, io::Read, ops::Range, path::Path};
-use toml::de::DeTable;
 
 /// Longest configuration file in bytes.
 pub const FILE_LEN_MAX: u64 = 4 << 20;
@@ -49,7 +46,8 @@ impl Settings {
     /// # Errors
     /// All problems of the file, with line and column.
     pub fn parse(path: &Path, text: String) -> Result<Self, ConfigError> {
-        Self::convert(read_file(&text), Source::File { path: path.to_owned(), text })
+        let source = Source::File { path: path.to_owned(), text: text.clone() };
+        Self::convert(&text, source)
     }
 
     /// Reads the values of flags of `forebay serve`, each by the name of its setting.
@@ -57,12 +55,13 @@ impl Settings {
     /// # Errors
     /// All wrong flags.
     pub fn from_flags(values: &[(&str, Vec<String>)]) -> Result<Self, ConfigError> {
-        Self::convert(read_file(&file_of(values)), Source::Flags)
+        Self::convert(&file_of(values), Source::Flags)
     }
 
-    fn convert(read: Result<(Raw, Vec<Fault>), Refusal>, source: Source) -> Result<Self, ConfigError> {
-        let (raw, warnings) =
-            read.map_err(|(span, problem)| ConfigError { problems: vec![source.problem("", span.as_ref(), problem)] })?;
+    fn convert(text: &str, source: Source) -> Result<Self, ConfigError> {
+        let (mut file, duplicates, broken) = syntax::parse(text, &source);
+        let warnings = old_keys::remove(&mut file, old_keys::OLD_KEYS);
+        let raw = Raw::read(file, duplicates, broken);
         let warnings = warnings.into_iter().map(|(span, text)| source.problem("", Some(&span), text)).collect();
         let config = convert(&raw, &source)?;
         let written = raw.written().into_iter().map(|setting| (setting.name, setting.span.clone())).collect();
@@ -102,16 +101,4 @@ impl Settings {
         let texts: Vec<&str> = spans.filter_map(|span| text.get(span.clone())).collect();
         if texts.is_empty() { setting.value.default.into_iter().collect() } else { texts }
     }
-}
-
-/// A problem of the file, and its place if it is known.
-type Refusal = (Option<Range<usize>>, String);
-
-/// The settings of the file, and warnings about keys of earlier releases.
-fn read_file(text: &str) -> Result<(Raw, Vec<Fault>), Refusal> {
-    let refused = |error: toml::de::Error| (error.span(), error.message().replace('\n', ", "));
-    let mut file = DeTable::parse(text).map_err(refused)?;
-    let warnings = old_keys::remove(file.get_mut(), old_keys::OLD_KEYS);
-    let raw = Raw::deserialize(toml::Deserializer::from(file)).map_err(refused)?;
-    Ok((raw, warnings))
 }

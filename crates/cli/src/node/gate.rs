@@ -1,7 +1,7 @@
 //! Authentication, authorization and TLS from the configuration.
 
 use forebay_auth::UnixTime;
-use forebay_config::{Problem, Settings};
+use forebay_config::{ConfigError, Problem, Settings};
 use forebay_net::{ClientTlsFiles, TlsAcceptor, TlsConnector};
 use forebay_server::Tls;
 use forebay_trust::{Gate, GateFiles, OriginCredentials};
@@ -9,7 +9,7 @@ use std::{net::UdpSocket, sync::Arc};
 use tokio::{sync::watch, task::JoinSet, time::interval};
 
 /// The gate of a configuration.
-pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) -> anyhow::Result<Arc<Gate>> {
+pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) -> Result<Arc<Gate>, ConfigError> {
     let config = &settings.config;
     let credential = config.tls.clients.as_ref().map(|clients| {
         let credential = &clients.files.credential;
@@ -24,7 +24,7 @@ pub(crate) fn open(settings: &Settings, credentials: &Arc<OriginCredentials>) ->
 }
 
 /// Credentials for origins.
-pub(crate) fn origin_credentials(settings: &Settings) -> anyhow::Result<Arc<OriginCredentials>> {
+pub(crate) fn origin_credentials(settings: &Settings) -> Result<Arc<OriginCredentials>, ConfigError> {
     let options = settings.config.credentials.clone();
     let opened = OriginCredentials::open(options, UnixTime(forebay_net::clock::now_unix()));
     Ok(Arc::new(opened.map_err(|error| settings.error_at("credential", error))?))
@@ -63,7 +63,7 @@ pub(super) fn tls_towards_clients(settings: &Settings) -> anyhow::Result<Option<
 }
 
 /// TLS to origins; `None` if it is not configured and the usual CA directory of the grid is missing.
-pub(crate) fn tls_towards_origins(settings: &Settings) -> anyhow::Result<Option<TlsConnector>> {
+pub(crate) fn tls_towards_origins(settings: &Settings) -> Result<Option<TlsConnector>, ConfigError> {
     let tls = &settings.config.tls;
     let files = ClientTlsFiles { trust: tls.trust.clone(), credential: tls.own.clone() };
     if files.credential.is_none() && !files.trust.ca_dir.is_dir() {

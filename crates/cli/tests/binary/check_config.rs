@@ -48,14 +48,20 @@ fn doubtful_access_is_a_warning_of_check_config_doctor_and_serve() {
 #[test]
 fn a_bad_file_is_refused_with_line_and_column_by_check_and_serve() {
     let scratch = tempfile::tempdir().unwrap();
-    let file = write(&scratch, "[server]\nlisten = [\"127.0.0.1:0\"]\nconections_max = 5\n");
+    let file = write(&scratch, "[server]\nlisten = \"127.0.0.1:0\"\nconections_max = 5\n[memory]\nbudget = 5\n");
     for args in
         [vec!["check-config".as_ref(), file.as_os_str()], vec!["serve".as_ref(), "--config".as_ref(), file.as_os_str()]]
     {
         let output = run(args);
         assert_eq!(output.status.code(), Some(2));
         let error = stderr(&output);
-        assert!(error.contains("forebay.toml:3:1: unknown field `conections_max`"), "{error}");
+        assert!(
+            error.contains(
+                "forebay.toml:3:1: unknown key `conections_max` in [server]: did you mean `connections_max`?"
+            ),
+            "{error}"
+        );
+        assert!(error.contains("forebay.toml:5:10: 5 is not a text: write it as in `\"1GiB\"`"), "{error}");
         assert_eq!(stdout(&output), "");
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Somebody without privileges, as numbers.
+/// A user without privileges, as numbers.
 const NOBODY_SPECIAL: u32 = 4711;
 
 /// chown, dac_override, dac_read_search, fowner.

@@ -1,24 +1,32 @@
 //! Collects problems, so that one start reports all of them.
 
+use super::unknown;
 use crate::{
     base::Problem,
-    file::{Source, Written},
-    value::{Field, Form},
+    file::{Raw, Source},
+    value::{Fault, Field, Form},
 };
 use std::{fmt, ops::Range};
 use toml::Spanned;
 
 pub(crate) struct Checker<'a> {
     source: &'a Source,
+    broken: &'a [Fault],
     /// Each with its position in the file.
     problems: Vec<(usize, Problem)>,
 }
 
 impl<'a> Checker<'a> {
-    /// Begins with the faults of single values.
-    pub(crate) fn new(source: &'a Source, written: &[Written<'_>]) -> Self {
-        let mut checker = Self { source, problems: Vec::new() };
-        for setting in written {
+    /// Begins with the faults of names and single values.
+    pub(crate) fn new(source: &'a Source, raw: &'a Raw) -> Self {
+        let mut checker = Self { source, broken: &raw.broken, problems: Vec::new() };
+        for (span, text) in &raw.mistakes.faults {
+            checker.refuse("", Some(span), text);
+        }
+        for name in &raw.mistakes.unknown {
+            checker.refuse("", Some(&name.span), unknown::message(name));
+        }
+        for setting in raw.written() {
             for (span, text) in setting.faults {
                 checker.refuse(&setting.name, Some(span), text);
             }
@@ -59,8 +67,16 @@ impl<'a> Checker<'a> {
         tables.get(..max).unwrap_or(tables)
     }
 
-    /// All problems in the order of the file.
+    /// All problems in the order of the file. Those that may follow from a violation of the syntax are left out.
     pub(crate) fn into_problems(mut self) -> Vec<Problem> {
+        if !self.broken.is_empty() {
+            let broken: Vec<_> = self.broken.iter().map(|(span, _)| self.source.passage(span.start)).collect();
+            let is_doubtful = |position| position == usize::MAX || broken.iter().any(|lines| lines.contains(&position));
+            self.problems.retain(|(position, _)| !is_doubtful(*position));
+            for (span, text) in self.broken {
+                self.refuse("", Some(span), text);
+            }
+        }
         self.problems.sort_by_key(|(position, _)| *position);
         self.problems.into_iter().map(|(_, problem)| problem).collect()
     }

@@ -6,6 +6,7 @@ mod exports;
 mod roles;
 mod security;
 mod storage;
+mod unknown;
 
 use crate::{
     base::ConfigError,
@@ -24,7 +25,7 @@ const BLOCKS_IN_MEMORY_MIN: u64 = 4;
 /// # Errors
 /// Reports all problems.
 pub(crate) fn convert(raw: &Raw, source: &Source) -> Result<Config, ConfigError> {
-    let mut checker = Checker::new(source, &raw.written());
+    let mut checker = Checker::new(source, raw);
     let mut config = Config::default();
     apply(raw, &mut config);
     config.tls.clients = credentials::read_clients(raw, &config.tls.trust, &mut checker);

@@ -1,8 +1,26 @@
 //! The form in which settings are declared: once, for the parser, the example file, the reference and the flags.
 
-use crate::value::Fault;
+use crate::value::{Fault, found};
 use std::ops::Range;
-use toml::Spanned;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+/// Mistakes in names and in the form of tables.
+#[derive(Default)]
+pub(crate) struct Mistakes {
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) unknown: Vec<Unknown>,
+}
+
+/// A name that no setting or table has.
+pub(crate) struct Unknown {
+    /// `None` outside of all tables.
+    pub(crate) section: Option<Section>,
+    pub(crate) name: String,
+    pub(crate) span: Range<usize>,
+}
 
 /// One table of the configuration file.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +30,45 @@ pub(crate) struct Section {
     pub(crate) settings: &'static [Setting],
     /// Whether the table can be repeated, as `[[export]]`.
     pub(crate) is_list: bool,
+}
+
+impl Section {
+    /// As in the file.
+    pub(crate) fn header(&self) -> String {
+        if self.is_list { format!("[[{}]]", self.name) } else { format!("[{}]", self.name) }
+    }
+
+    /// The tables of this name, each with its place. Notes values of another type, and a list in place of one table or the reverse.
+    pub(crate) fn tables<'i>(
+        &self,
+        toml: Spanned<DeValue<'i>>,
+        mistakes: &mut Mistakes,
+    ) -> Vec<(Range<usize>, DeTable<'i>)> {
+        let (span, header) = (toml.span(), self.header());
+        let elements: Vec<_> = match toml.into_inner() {
+            DeValue::Array(list) if self.is_list => list.into_iter().collect(),
+            DeValue::Array(list) => {
+                mistakes.faults.push((span, format!("`{}` cannot be repeated: write {header}", self.name)));
+                list.into_iter().collect()
+            }
+            DeValue::Table(table) if self.is_list => {
+                mistakes.faults.push((span.clone(), format!("`{}` is a list of tables: write {header}", self.name)));
+                vec![Spanned::new(span, DeValue::Table(table))]
+            }
+            other => vec![Spanned::new(span, other)],
+        };
+        let table = |element: Spanned<DeValue<'i>>| {
+            let span = element.span();
+            match element.into_inner() {
+                DeValue::Table(table) => Some((span, table)),
+                other => {
+                    mistakes.faults.push((span, format!("{} is not a table: write {header}", found(&other))));
+                    None
+                }
+            }
+        };
+        elements.into_iter().filter_map(table).collect()
+    }
 }
 
 /// One key of a table.
@@ -53,6 +110,11 @@ impl Value {
         Self { default: None, example: None, sample: None, flag: None, is_live: false }
     }
 
+    /// A right value, for messages.
+    pub(crate) fn shown(&self) -> &'static str {
+        self.example.or(self.sample).or(self.default).unwrap_or_default()
+    }
+
     pub(crate) const fn example(self, toml: &'static str) -> Self {
         Self { example: Some(toml), ..self }
     }
@@ -79,8 +141,11 @@ pub(crate) struct Written<'a> {
 }
 
 /// A table, or a list of tables.
-pub(crate) trait Table {
+pub(crate) trait Table: Sized {
     const SECTION: Section;
+
+    /// Reads the value of the table's name; notes unknown keys and wrong types.
+    fn read(toml: Spanned<DeValue<'_>>, mistakes: &mut Mistakes) -> Self;
 
     /// All settings that the file has, each under its name in the declaration.
     fn written(&self) -> Vec<Written<'_>>;
@@ -88,6 +153,14 @@ pub(crate) trait Table {
 
 impl<T: Table> Table for Vec<Spanned<T>> {
     const SECTION: Section = Section { is_list: true, ..T::SECTION };
+
+    fn read(toml: Spanned<DeValue<'_>>, mistakes: &mut Mistakes) -> Self {
+        let tables = Self::SECTION.tables(toml, mistakes).into_iter();
+        let table = |(span, table): (Range<usize>, _)| {
+            Spanned::new(span.clone(), T::read(Spanned::new(span, DeValue::Table(table)), mistakes))
+        };
+        tables.map(table).collect()
+    }
 
     fn written(&self) -> Vec<Written<'_>> {
         let list = T::SECTION.name;
@@ -99,7 +172,7 @@ impl<T: Table> Table for Vec<Spanned<T>> {
     }
 }
 
-/// Declares a table: the struct that serde fills, the [`Section`] that documents it, and for each setting with `=> path` that
+/// Declares a table: the struct with its settings, the [`Section`] that documents it, and for each setting with `=> path` that
 /// its value overwrites that field of the target.
 macro_rules! section {
     (
@@ -109,8 +182,7 @@ macro_rules! section {
         }
     ) => {
         $(#[doc = $section_doc])+
-        #[derive(Default, serde::Deserialize)]
-        #[serde(default, deny_unknown_fields)]
+        #[derive(Default)]
         pub(crate) struct $raw {
             $( pub(crate) $key: $crate::value::Field<$form>, )+
         }
@@ -138,6 +210,21 @@ macro_rules! section {
                 ),+],
                 is_list: false,
             };
+
+            fn read(toml: toml::Spanned<toml::de::DeValue<'_>>, mistakes: &mut $crate::file::Mistakes) -> Self {
+                let mut raw = Self::default();
+                for (key, value) in Self::SECTION.tables(toml, mistakes).into_iter().flat_map(|(_, table)| table) {
+                    match key.get_ref().as_ref() {
+                        $( stringify!($key) => raw.$key = $crate::value::Field::read(value, $value.shown()), )+
+                        _ => mistakes.unknown.push($crate::file::Unknown {
+                            section: Some(Self::SECTION),
+                            span: key.span(),
+                            name: key.into_inner().into_owned(),
+                        }),
+                    }
+                }
+                raw
+            }
 
             fn written(&self) -> Vec<$crate::file::declare::Written<'_>> {
                 let mut written = Vec::new();

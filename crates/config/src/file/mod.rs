@@ -7,28 +7,47 @@ mod server;
 mod source;
 mod storage;
 
-pub(crate) use declare::{Section, Setting, Table, Written};
+pub(crate) use declare::{Mistakes, Section, Setting, Table, Unknown, Written};
 pub(crate) use namespace::{RawExport, RawReadAhead, RawRule};
 pub(crate) use security::{RawBinding, RawCredential, RawGrant, RawIssuer};
 pub(crate) use server::{RawAdmin, RawTls, RawTrace};
 pub(crate) use source::{Source, declared};
 pub(crate) use storage::{RawDisk, RawExpiry, RawPurge, RawQuota};
 
-use toml::Spanned;
+use crate::value::Fault;
+use toml::{Spanned, de::DeTable};
 
 /// Declares the tables of the file, in the order of the documents.
 macro_rules! file {
     ($( $name:ident: $table:ty, )+) => {
         /// The file as it is written.
-        #[derive(Default, serde::Deserialize)]
-        #[serde(default, deny_unknown_fields)]
+        #[derive(Default)]
         pub(crate) struct Raw {
             $( pub(crate) $name: $table, )+
+            pub(crate) mistakes: Mistakes,
+            /// Violations of the syntax. The settings in their lines may be missing or wrong.
+            pub(crate) broken: Vec<Fault>,
         }
 
         pub(crate) const SECTIONS: &[Section] = &[$( <$table as Table>::SECTION ),+];
 
         impl Raw {
+            pub(crate) fn read(file: DeTable<'_>, duplicates: Vec<Fault>, broken: Vec<Fault>) -> Self {
+                let (mut raw, mut mistakes) = (Self { broken, ..Self::default() }, Mistakes { faults: duplicates, ..Mistakes::default() });
+                for (name, value) in file {
+                    match name.get_ref().as_ref() {
+                        $( stringify!($name) => raw.$name = <$table as Table>::read(value, &mut mistakes), )+
+                        _ => mistakes.unknown.push(Unknown {
+                            section: None,
+                            span: name.span(),
+                            name: name.into_inner().into_owned(),
+                        }),
+                    }
+                }
+                raw.mistakes = mistakes;
+                raw
+            }
+
             pub(crate) fn written(&self) -> Vec<Written<'_>> {
                 let mut written = Vec::new();
                 $( written.extend(self.$name.written()); )+

@@ -32,6 +32,15 @@ impl Source {
         }
     }
 
+    /// The line of the file with the byte at `offset`; the header of a table with all lines up to the next one.
+    pub(crate) fn passage(&self, offset: usize) -> Range<usize> {
+        let Self::File { text, .. } = self else { return 0..0 };
+        let start = text.get(..offset).unwrap_or(text).rfind('\n').map_or(0, |newline| newline + 1);
+        let rest = text.get(start..).unwrap_or_default();
+        let end = if rest.trim_start().starts_with('[') { "\n[" } else { "\n" };
+        start..rest.find(end).map_or(text.len(), |length| start + length)
+    }
+
     pub(crate) fn problem(&self, setting: &str, span: Option<&Range<usize>>, text: impl fmt::Display) -> Problem {
         Problem { place: self.place(setting, span), text: text.to_string() }
     }

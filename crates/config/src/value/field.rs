@@ -1,16 +1,15 @@
 //! One setting of a file, and lists of texts.
 
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use super::toml_type::{TomlType, wrong_type};
 use std::{marker::PhantomData, ops::Range};
-use toml::Spanned;
+use toml::{Spanned, de::DeValue};
 
 /// A sentence about a range of bytes of the file.
 pub(crate) type Fault = (Range<usize>, String);
 
 /// A form of value that is one TOML value, and right or wrong as a whole.
 pub(crate) trait Parse {
-    /// The TOML type: a file with another one is refused by the parser.
-    type Toml: DeserializeOwned;
+    type Toml: TomlType;
     type Value: Clone;
 
     /// The form in a word, for the reference.
@@ -28,7 +27,6 @@ pub(crate) trait Parse {
 
 /// A form of value. Lists have a fault for each wrong element; all other forms are [`Parse`].
 pub(crate) trait Form {
-    type Toml: DeserializeOwned;
     type Value: Clone;
 
     /// As [`Parse::kind`], for all forms.
@@ -39,12 +37,11 @@ pub(crate) trait Form {
 
     const IS_LIST: bool = false;
 
-    /// The value, unless it is wrong; notes faults.
-    fn read(toml: Spanned<Self::Toml>, faults: &mut Vec<Fault>) -> Option<Self::Value>;
+    /// The value, unless it is wrong; notes faults. The `sample` is a right one, for messages.
+    fn read(toml: Spanned<DeValue<'_>>, sample: &str, faults: &mut Vec<Fault>) -> Option<Self::Value>;
 }
 
 impl<P: Parse> Form for P {
-    type Toml = P::Toml;
     type Value = P::Value;
 
     fn kind() -> String {
@@ -55,9 +52,10 @@ impl<P: Parse> Form for P {
         P::range()
     }
 
-    fn read(toml: Spanned<P::Toml>, faults: &mut Vec<Fault>) -> Option<P::Value> {
+    fn read(toml: Spanned<DeValue<'_>>, sample: &str, faults: &mut Vec<Fault>) -> Option<P::Value> {
         let span = toml.span();
-        P::parse(toml.into_inner()).map_err(|text| faults.push((span, text))).ok()
+        let typed = P::Toml::from_toml(toml.get_ref()).ok_or_else(|| wrong_type::<P::Toml>(toml.get_ref(), sample));
+        typed.and_then(P::parse).map_err(|text| faults.push((span, text))).ok()
     }
 }
 
@@ -70,9 +68,10 @@ pub(crate) struct Field<F: Form> {
 }
 
 impl<F: Form> Field<F> {
-    fn new(toml: Spanned<F::Toml>) -> Self {
+    /// The `sample` is a right value, for messages.
+    pub(crate) fn read(toml: Spanned<DeValue<'_>>, sample: &str) -> Self {
         let mut faults = Vec::new();
-        Self { span: Some(toml.span()), value: F::read(toml, &mut faults), faults }
+        Self { span: Some(toml.span()), value: F::read(toml, sample, &mut faults), faults }
     }
 
     /// Where the value is, right or wrong; `None` if the setting is absent.
@@ -99,12 +98,7 @@ impl<F: Form> Field<F> {
 
     /// Overwrites the target with the value, if there is one, otherwise with the default in TOML, if there is one.
     pub(crate) fn store<T: From<F::Value>>(&self, target: &mut T, default: Option<&str>) {
-        #[derive(Deserialize)]
-        #[serde(bound = "")]
-        struct Default<F: Form> {
-            value: Field<F>,
-        }
-        let default = || toml::from_str::<Default<F>>(&format!("value = {}", default?)).ok()?.value.value;
+        let default = || Self::read(DeValue::parse(default?).ok()?, "").value;
         if let Some(value) = self.value().or_else(default) {
             *target = T::from(value);
         }
@@ -117,17 +111,11 @@ impl<F: Form> Default for Field<F> {
     }
 }
 
-impl<'de, F: Form> Deserialize<'de> for Field<F> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Spanned::<F::Toml>::deserialize(deserializer).map(Self::new)
-    }
-}
-
-/// A list of `MIN` to `MAX` elements of one form. Wrong elements are left out, each with a fault at its own place.
+/// A list of `MIN` to `MAX` elements of one form, or a single element. Wrong elements are left out, each with a fault at its own
+/// place.
 pub(crate) struct List<F, const MIN: usize = 0, const MAX: usize = { usize::MAX }>(PhantomData<F>);
 
 impl<F: Parse<Toml = String>, const MIN: usize, const MAX: usize> Form for List<F, MIN, MAX> {
-    type Toml = Vec<Spanned<String>>;
     type Value = Vec<F::Value>;
 
     const IS_LIST: bool = true;
@@ -146,11 +134,16 @@ impl<F: Parse<Toml = String>, const MIN: usize, const MAX: usize> Form for List<
         Some(format!("{count} elements"))
     }
 
-    fn read(toml: Spanned<Self::Toml>, faults: &mut Vec<Fault>) -> Option<Self::Value> {
-        let count = toml.get_ref().len();
+    fn read(toml: Spanned<DeValue<'_>>, sample: &str, faults: &mut Vec<Fault>) -> Option<Self::Value> {
+        let span = toml.span();
+        let elements: Vec<_> = match toml.into_inner() {
+            DeValue::Array(list) => list.into_iter().collect(),
+            single => vec![Spanned::new(span.clone(), single)],
+        };
+        let count = elements.len();
         if !(MIN..=MAX).contains(&count) {
-            faults.push((toml.span(), format!("{count} elements: write {}", Self::range().unwrap_or_default())));
+            faults.push((span, format!("{count} elements: write {}", Self::range().unwrap_or_default())));
         }
-        Some(toml.into_inner().into_iter().filter_map(|element| F::read(element, faults)).collect())
+        Some(elements.into_iter().filter_map(|element| F::read(element, sample, faults)).collect())
     }
 }

@@ -6,6 +6,7 @@ mod field;
 mod number;
 mod redirects;
 mod text;
+mod toml_type;
 
 pub(crate) use choice::{CredentialMethod, PlainTokens, Probe, Visibility};
 pub(crate) use duration::{DurationOrZero, Never, Off, Or, Time, Unlimited, Validity};
@@ -16,3 +17,4 @@ pub(crate) use text::{
     AddressPattern, Ciphers, DnsName, Filler, Group, IssuerUrl, Line, LogFilter, Mapping, Organization, OriginPattern,
     Pattern,
 };
+pub(crate) use toml_type::found;

@@ -63,8 +63,8 @@ format = \"json\"
 fn each_mistake_is_refused_with_its_place() {
     // Addition to a good file, place, and part of the message.
     let cases = [
-        ("[server]\nlisen = []", "11:1", "unknown field `lisen`, expected one of `listen`"),
-        ("[sever]\n", "10:2", "unknown field `sever`"),
+        ("[server]\nlisen = []", "11:1", "unknown key `lisen` in [server]: did you mean `listen`?"),
+        ("[sever]\n", "10:2", "unknown name `sever`: did you mean [server]?"),
         ("[server]\nlisten = [\"0.0.0.0:1\", \"here:1094\"]", "11:24", "`here:1094` is not an address to listen on"),
         ("[server]\nlisten = []", "11:10", "0 elements: write 1 or more"),
         ("[server]\nconnections_max = 0", "11:19", "write a number from 1 to 1000000"),
@@ -76,7 +76,7 @@ fn each_mistake_is_refused_with_its_place() {
         ("[admin]\nlisten = \"9090\"", "11:10", "ADDRESS:PORT"),
         ("[memory]\nbudget = \"1 GB\"", "11:10", "KiB, MiB, GiB, TiB"),
         ("[memory]\nbudget = \"1MiB\"", "11:10", "write 16MiB to 1TiB"),
-        ("[memory]\nbudget = 5", "11:10", "expected a string"),
+        ("[memory]\nbudget = 5", "11:10", "5 is not a text: write it as in `\"1GiB\"`"),
         ("[[export]]\npath = \"/store/\"\norigins = [\"root://b\"]", "11:8", "the first is at forebay.toml:6:8"),
         ("[[export]]\npath = \"store\"\norigins = [\"root://b\"]", "11:8", "begin it with /"),
         ("[[export]]\norigins = [\"root://b\", \"https://c\"]", "11:24", "`https` are not supported: write root://"),
@@ -218,4 +218,93 @@ fn changes_that_need_a_restart_are_named() {
     assert!(needed(&format!("{GOOD}\n[memory]\nbudget = \"1GiB\"\n")).is_empty(), "the default, written");
     let fixed = format!("{}\n[memory]\nbudget = \"2GiB\"\n", GOOD.replace("/var/cache", "/srv"));
     assert_eq!(needed(&fixed), ["store.path", "memory.budget"]);
+}
+
+#[test]
+fn mistakes_of_all_kinds_are_reported_at_once() {
+    let text = r#"
+listen = "0.0.0.0:1094"
+exports = 1
+[store]
+path = "/var/cache/forebay"
+Block-Size = "1MiB"
+budget = "1TiB"
+[memory]
+budget = 1073741824
+[server]
+connections_max = "many"
+listen = [1094, "0.0.0.0:1094"]
+listen = "0.0.0.0:1095"
+login_time_max = 30s
+site_name = "a b"
+[[export]]
+origins = "http://a"
+[server]
+idle_time_max = "1h"
+idle_time_max = "2h"
+[export]
+path = "/a"
+[[purge]]
+high = 95
+fertig = true
+[quota]
+path = true
+[logging
+"#;
+    let expected = [
+        "2:1: unknown name `listen`: it is a key of [server] or [admin]: write it below that line",
+        "3:1: unknown name `exports`: did you mean [[export]]?",
+        "6:1: unknown key `Block-Size` in [store]: did you mean `block_size`?",
+        "7:1: unknown key `budget` in [store]: it belongs to [purge] or [memory]",
+        "9:10: 1073741824 is not a text: write it as in `\"1GiB\"`",
+        "11:19: \"many\" is not a whole number from 0: write it as in `16384`",
+        "12:11: 1094 is not a text: write it as in `[\"0.0.0.0:1094\"]`",
+        "13:1: duplicate key `listen`, the first is at forebay.toml:12:1: write it once",
+        "14:18: string values must be quoted, expected literal string",
+        "15:13: `a b` is not a name: write 1 to 255 bytes without blanks",
+        "18:2: duplicate key `server`, the first is at forebay.toml:10:2: write it once",
+        "20:1: duplicate key `idle_time_max`, the first is at forebay.toml:19:1: write it once",
+        "21:1: `export` is a list of tables: write [[export]]",
+        "22:8: an export without files: set export.origins or export.directory",
+        "23:1: `purge` cannot be repeated: write [purge]",
+        "24:8: 95 is not a text: write it as in `\"95%\"`",
+        "25:1: unknown key `fertig` in [purge]: the keys are policy, budget, high, low, budget_inodes, inodes_high, \
+         inodes_low, free_min, age_max, interval",
+        "26:1: `quota` is a list of tables: write [[quota]]",
+        "27:8: true is not a text: write it as in `\"/store/user\"`",
+        "28:9: unclosed table, expected `]`",
+    ];
+    let error = parse(text).unwrap_err();
+    assert_eq!(error.lines().collect::<Vec<_>>(), expected.map(|line| format!("forebay.toml:{line}")));
+}
+
+#[test]
+fn a_violation_of_the_syntax_causes_no_other_report() {
+    // Without the line, nothing would be exported, and the credential would lack its hosts.
+    for text in [
+        "[[export]\ndirectory = \"/d\"\n",
+        &format!("{GOOD}\n[server]\n[[export]\ndirectory = \"/d\"\n"),
+        &format!("{GOOD}\n[[credential]]\nhosts = *.a\nmethod = \"none\"\n"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn at_most_a_hundred_violations_of_the_syntax_are_reported() {
+    for (count, expected) in [(99, 99), (100, 100), (101, 100)] {
+        let error = parse(&format!("{GOOD}{}", "path = \"/a\"\n".repeat(count))).unwrap_err();
+        assert_eq!(error.lines().count(), expected, "{error}");
+    }
+}
+
+#[test]
+fn a_single_text_is_a_list_of_one_element() {
+    let text = "store.path = \"/s\"\nserver.listen = \"[::1]:0\"\nforwarding.redirects = \"*.example.org\"\n\
+                [[export]]\norigins = \"root://a:1\"\n";
+    let config = parse(text).unwrap().config;
+    assert_eq!(config.server.listen, ["[::1]:0".parse().unwrap()]);
+    assert!(matches!(&config.exports[0].files, ExportFiles::Origins { others, .. } if others.is_empty()));
+    assert_eq!(config.forwarding_redirects, RedirectTargets::Named(vec!["*.example.org".parse().unwrap()]));
 }
