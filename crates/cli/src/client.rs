@@ -53,7 +53,8 @@ impl FileUrl {
         let credentials = credentials_of_environment(&options.username)?;
         let pool = Pool::secured(options, tls_of_environment()?, credentials);
         let redirects = Redirects { to: RedirectTargets::Everywhere, ..Redirects::default() };
-        let options = Options { tls: self.tls, redirects, ..Options::default() };
+        // A person waits: a server that does not answer is not asked again, whereas a cache that serves jobs retries.
+        let options = Options { tls: self.tls, redirects, unanswered_attempts: 1, ..Options::default() };
         Ok(RootOrigin::new(vec![self.server.clone()], options, pool, &Metrics::new()))
     }
 }

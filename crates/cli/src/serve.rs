@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Arg, ArgAction, ArgMatches};
 use forebay_config::{Flag, Settings, flags, setting_help};
 use forebay_telemetry::{LogControl, init_logging};
+use forebay_types::Endpoint;
 use listenfd::ListenFd;
 use std::{
     io::{self, Write},
@@ -88,6 +89,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
 async fn serve(settings: &Settings, bound: Bound, file: Option<PathBuf>, log: &LogControl) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("installing signal handlers")?;
     let node = Node::start(settings, bound).await?;
+    tokio::spawn(warn_of_unknown_origins(settings.config.origin_servers()));
     announce(&node).context("printing the addresses to standard output")?;
     let mut is_lost = false;
     loop {
@@ -186,6 +188,15 @@ fn warn_of(settings: &Settings) {
     }
 }
 
+/// Logs the origins whose names do not resolve. They may resolve later: requests try again.
+async fn warn_of_unknown_origins(servers: Vec<Endpoint>) {
+    for server in servers {
+        if let Err(error) = tokio::net::lookup_host((server.host(), server.port())).await {
+            tracing::warn!(%server, %error, "the name of an origin cannot be resolved");
+        }
+    }
+}
+
 /// Reloads the file. An invalid file changes nothing.
 fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &LogControl) {
     let reread = || {
@@ -199,6 +210,7 @@ fn reload(started_with: &Settings, file: &std::path::Path, node: &Node, log: &Lo
         Ok(new) => {
             tracing::info!(file = %file.display(), "configuration reloaded: exports, forwarding and log filter are in effect");
             warn_of(&new);
+            tokio::spawn(warn_of_unknown_origins(new.config.origin_servers()));
             let restart_needed = started_with.restart_needed(&new);
             if !restart_needed.is_empty() {
                 tracing::warn!(

@@ -152,6 +152,16 @@ impl Config {
         self.decisions.forwarding_service.direct || self.exports.iter().any(|export| export.service.direct)
     }
 
+    /// The servers of the origins of all exports.
+    #[must_use]
+    pub fn origin_servers(&self) -> Vec<Endpoint> {
+        let of_export = |export: &ExportConfig| match &export.files {
+            ExportFiles::Origins { first, others, .. } => [std::slice::from_ref(first), others].concat(),
+            ExportFiles::Directory(_) => Vec::new(),
+        };
+        self.exports.iter().flat_map(of_export).collect()
+    }
+
     /// Whether files of origins are cached.
     #[must_use]
     pub fn is_cache(&self) -> bool {

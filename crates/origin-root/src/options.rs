@@ -19,6 +19,8 @@ pub struct Options {
     pub wait_max: Duration,
     /// Tries of an open, stat, listing or checksum; each server of the list is tried at least once: 5.
     pub attempts: u32,
+    /// Of these, tries without an answer, as with a refused connection or silence: all.
+    pub unanswered_attempts: u32,
     /// Tries of a read of an open file without a byte of progress: 10, about 24 s with an unreachable origin: time
     /// to restart it.
     pub read_attempts: u32,
@@ -45,6 +47,7 @@ impl Default for Options {
             deadline: Duration::from_secs(600),
             wait_max: Duration::from_secs(60),
             attempts: 5,
+            unanswered_attempts: u32::MAX,
             read_attempts: 10,
             back_off_min: Duration::from_millis(250),
             back_off_max: Duration::from_secs(4),

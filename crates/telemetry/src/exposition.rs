@@ -114,7 +114,9 @@ impl<'l> Page<'_, '_> {
 
     fn origins(&mut self, others: &Others) -> fmt::Result {
         let origins = others.origins.snapshot();
-        let each = || origins.iter().map(|(origin, metrics)| ([("origin", origin.as_str())], &metrics.0));
+        let each = || origins.iter().map(|(origin, metrics)| ([("origin", origin.as_str())], metrics));
+        let failing = Family::new("forebay_origins_failing", [], "Servers of origins that fail: see the log");
+        self.gauges(failing, [([], others.origins.failing.known_count())])?;
         self.counters(
             Family::new("forebay_origin", [Unit::Bytes], "File bytes received from origins"),
             each().map(|(labels, metrics)| (labels, metrics.bytes.load(Relaxed))),

@@ -6,6 +6,7 @@
 mod access_log;
 mod declare;
 mod exposition;
+mod failing_servers;
 mod file_events;
 mod histogram;
 mod label;
@@ -17,6 +18,7 @@ mod readiness;
 mod trace;
 
 pub use access_log::{ACCESS_TARGET, AccessLog};
+pub use failing_servers::{FailingServer, Fault};
 pub use file_events::{
     Client, CloseEvent, DirectEvent, FailedEvent, FileEvents, LoginEvent, Observers, OpenEvent, OpenPurpose,
     ReadAnswer, ReadEvents, ReadKind, RefusedEvent,

@@ -3,6 +3,7 @@
 use crate::{
     declare::{counter_methods, counter_series, counter_type, declare_metrics},
     exposition::{Family, Page},
+    failing_servers::FailingServer,
     histogram::AtomicHistogram,
     label::{
         BlockCheck, CheckResult, ChecksumComparison, ConnectionLimit, Decided, DiskOperation, DropReason, IndexPhase,
@@ -19,7 +20,7 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The process's metrics. Cheap to clone; all clones count into the same place.
@@ -212,6 +213,11 @@ impl Metrics {
     /// The counters of one origin. Takes a lock: call it once per connection or file.
     pub fn origin(&self, origin: &OriginId) -> OriginMetrics {
         self.0.others.origins.of(origin)
+    }
+
+    /// The servers of origins that fail, at `now` by both clocks; the one that failed last first.
+    pub fn failing_servers(&self, now: (Instant, i64)) -> Vec<FailingServer> {
+        self.0.others.origins.failing.list(now)
     }
 
     /// Exports the memory budget; `used_bytes` is called at each scrape. Only the first call has an effect.

@@ -1,15 +1,19 @@
 //! Counters per origin, with a bounded number of labels.
 
-use crate::label::{PerLabel, RequestKind};
-use forebay_types::OriginId;
+use crate::{
+    failing_servers::{FailingServers, Fault},
+    label::{PerLabel, RequestKind},
+};
+use forebay_types::{Endpoint, OriginId};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Origins that get a label of their own. In forwarding mode clients name the origins, so without a limit they could
@@ -21,7 +25,11 @@ pub const ORIGIN_LABEL_OTHER: &str = "other";
 
 /// Metrics of one origin. Cheap to clone; keep it with the connection instead of looking it up at each request.
 #[derive(Clone, Debug, Default)]
-pub struct OriginMetrics(pub(crate) Arc<OriginCounters>);
+pub struct OriginMetrics {
+    pub(crate) counters: Arc<OriginCounters>,
+    /// Of all origins.
+    failing: Arc<FailingServers>,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct OriginCounters {
@@ -35,52 +43,63 @@ pub(crate) struct OriginCounters {
 impl OriginMetrics {
     /// Counts file bytes received.
     pub fn add_bytes(&self, bytes: u64) {
-        self.0.bytes.fetch_add(bytes, Relaxed);
+        self.counters.bytes.fetch_add(bytes, Relaxed);
     }
 
     /// Counts a request sent.
     pub fn add_request(&self, kind: RequestKind) {
-        self.0.requests.of(kind).fetch_add(1, Relaxed);
+        self.counters.requests.of(kind).fetch_add(1, Relaxed);
     }
 
     /// Counts a failure of a connection or a request, or corrupt bytes.
     pub fn add_error(&self) {
-        self.0.errors.fetch_add(1, Relaxed);
+        self.counters.errors.fetch_add(1, Relaxed);
+    }
+
+    /// Counts a failure, at `now`, of one of the origin's servers, which is logged if it is the first one since the last answer.
+    pub fn add_failure_of(&self, server: &Endpoint, fault: Fault, problem: &dyn Display, now: Instant) {
+        self.add_error();
+        self.failing.failed(server, fault, problem, now);
+    }
+
+    /// Notes that a server answered a request, or a read, at `now`.
+    pub fn note_answer(&self, server: &Endpoint, to_read: bool, now: Instant) {
+        self.failing.answered(server, to_read, now);
     }
 
     /// Sets the estimates of the link from the origin: the time to the first byte of a read, and bytes per second.
     pub fn set_link(&self, latency: Duration, bytes_per_s: u64) {
-        self.0.latency_us.store(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX), Relaxed);
-        self.0.bytes_per_s.store(bytes_per_s, Relaxed);
+        self.counters.latency_us.store(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX), Relaxed);
+        self.counters.bytes_per_s.store(bytes_per_s, Relaxed);
     }
 }
 
 /// The origins seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
-    named: Mutex<BTreeMap<OriginId, OriginMetrics>>,
-    other: OriginMetrics,
+    named: Mutex<BTreeMap<OriginId, Arc<OriginCounters>>>,
+    other: Arc<OriginCounters>,
+    pub(crate) failing: Arc<FailingServers>,
 }
 
 impl Origins {
     /// The metrics of `origin`, or the shared ones if every label is taken.
     pub(crate) fn of(&self, origin: &OriginId) -> OriginMetrics {
         let mut named = self.named.lock();
-        if let Some(metrics) = named.get(origin) {
-            return metrics.clone();
-        }
-        if named.len() >= ORIGIN_LABELS_MAX {
-            return self.other.clone();
-        }
-        named.entry(origin.clone()).or_default().clone()
+        let counters = if named.len() >= ORIGIN_LABELS_MAX && !named.contains_key(origin) {
+            &self.other
+        } else {
+            named.entry(origin.clone()).or_default()
+        };
+        OriginMetrics { counters: Arc::clone(counters), failing: Arc::clone(&self.failing) }
     }
 
     /// Every label and its metrics, the shared one last.
-    pub(crate) fn snapshot(&self) -> Vec<(String, OriginMetrics)> {
+    pub(crate) fn snapshot(&self) -> Vec<(String, Arc<OriginCounters>)> {
         let named = self.named.lock();
         let mut snapshot: Vec<_> =
-            named.iter().map(|(origin, metrics)| (origin.to_string(), metrics.clone())).collect();
-        snapshot.push((ORIGIN_LABEL_OTHER.to_owned(), self.other.clone()));
+            named.iter().map(|(origin, metrics)| (origin.to_string(), Arc::clone(metrics))).collect();
+        snapshot.push((ORIGIN_LABEL_OTHER.to_owned(), Arc::clone(&self.other)));
         snapshot
     }
 }
@@ -96,14 +115,14 @@ mod tests {
         for port in (1_u16..).take(ORIGIN_LABELS_MAX) {
             origins.of(&Endpoint::new("origin", port).into()).add_bytes(1);
         }
-        assert_eq!(origins.other.0.bytes.load(Relaxed), 0);
+        assert_eq!(origins.other.bytes.load(Relaxed), 0);
         for port in [5000, 5001] {
             origins.of(&Endpoint::new("late", port).into()).add_bytes(10);
         }
         origins.of(&Endpoint::new("origin", 1).into()).add_bytes(1);
         let snapshot = origins.snapshot();
         assert_eq!(snapshot.len(), ORIGIN_LABELS_MAX + 1);
-        let counted = |(label, metrics): &(String, OriginMetrics)| (label.clone(), metrics.0.bytes.load(Relaxed));
+        let counted = |(label, metrics): &(String, Arc<OriginCounters>)| (label.clone(), metrics.bytes.load(Relaxed));
         assert_eq!(counted(&snapshot[0]), ("origin:1".to_owned(), 2));
         assert_eq!(counted(&snapshot[ORIGIN_LABELS_MAX]), ("other".to_owned(), 20));
     }

@@ -2,16 +2,20 @@
 
 use forebay_telemetry::{
     BlockCheck, CacheLevel, CheckResult, ChecksumComparison, ConnectionGuard, ConnectionLimit, Decided, DiskGauges,
-    DiskOperation, DropReason, IndexPhase, Metrics, NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo,
+    DiskOperation, DropReason, Fault, IndexPhase, Metrics, NotKept, NotReadAhead, ReadAheadEvent, RequestKind, SentTo,
     TlsResult,
 };
 use forebay_types::{Endpoint, Outcome, PurgeReason, Side};
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 /// The exposition of [`busy`] without help texts, in the order of the alphabet.
 const EXPECTED: &str = include_str!("exposition.txt");
 
 /// A process that has seen one of everything.
+#[expect(clippy::disallowed_methods, reason = "no other clock is in reach, and the value does not count")]
 fn busy() -> (Metrics, ConnectionGuard) {
     let metrics = Metrics::new();
     let handle = metrics.open_handle();
@@ -26,7 +30,8 @@ fn busy() -> (Metrics, ConnectionGuard) {
     let origin = metrics.origin(&Endpoint::new("origin.example", 1094).into());
     origin.add_bytes(65536);
     origin.add_request(RequestKind::Pgread);
-    origin.add_error();
+    let (server, now) = (Endpoint::new("origin.example", 1094), Instant::now());
+    origin.add_failure_of(&server, Fault::Down, &"refused", now);
     origin.set_link(Duration::from_millis(50), 1_000_000);
     metrics.watch_budget(1 << 30, || 12345);
     metrics.watch_disks(|| {

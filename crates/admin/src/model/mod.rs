@@ -13,7 +13,8 @@ pub use forebay_engine::ScrubState as Scrub;
 pub use job::{FileCounts, Job, JobFailure, JobKind, JobList, JobState};
 pub use maintenance::{Drain, PREFETCH_NAME_LEN_MAX, PREFETCH_NAMES_MAX, PrefetchRequest, PurgeRequest};
 pub use status::{
-    ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
+    ByteCounts, FailingOrigin, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status,
+    Usage, Volume,
 };
 
 use schemars::JsonSchema;

@@ -28,6 +28,8 @@ pub struct Status {
     pub client_bytes: ByteCounts,
     /// Share of the bytes sent to clients that came from the cache; `null` before the first byte.
     pub hit_ratio: Option<f64>,
+    /// Servers of origins that fail, the one that failed last first; at most 256.
+    pub failing_origins: Vec<FailingOrigin>,
     /// Memory for data in transit from origins.
     pub memory: Memory,
     /// Space on the file system of the cache, or of the exported directory.
@@ -83,6 +85,17 @@ pub struct Filler {
     pub node: Option<String>,
     /// Last renewal of that record.
     pub renewed: Option<i64>,
+}
+
+/// A server of an origin that has not answered since its last failure.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct FailingOrigin {
+    /// Address, `HOST:PORT`.
+    pub server: String,
+    /// First failure since its last answer.
+    pub since: i64,
+    /// The last failure.
+    pub problem: String,
 }
 
 /// Disk space used by the cache, and its limits.

@@ -2,12 +2,13 @@
 
 use super::Server;
 use crate::model::{
-    ByteCounts, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status, Usage, Volume,
+    ByteCounts, FailingOrigin, Filler, Footprint, Index, IndexState, Memory, Purged, Quota, Role, Space, State, Status,
+    Usage, Volume,
 };
 use forebay_engine::{Engine, IndexState as EngineIndex};
 use forebay_front::Backend;
 use forebay_manager::FillerState;
-use forebay_telemetry::Metrics;
+use forebay_telemetry::{FailingServer, Metrics};
 use forebay_types::{Outcome, PurgeReason};
 
 pub(crate) async fn get(server: &Server) -> Status {
@@ -40,6 +41,7 @@ pub(crate) async fn get(server: &Server) -> Status {
         open_handles: metrics.open_handles(),
         client_bytes,
         hit_ratio: hit_ratio(&client_bytes),
+        failing_origins: failing_origins(metrics),
         memory: Memory { budget_bytes, used_bytes },
         space: space.map(|space| Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes }),
         volumes: engine.map(volumes).unwrap_or_default(),
@@ -48,6 +50,17 @@ pub(crate) async fn get(server: &Server) -> Status {
         index: index(engine.map_or(EngineIndex::Off, Engine::index_state)),
         jobs_running: server.jobs.running() as u64,
     }
+}
+
+fn failing_origins(metrics: &Metrics) -> Vec<FailingOrigin> {
+    let now = (forebay_net::clock::monotonic(), forebay_net::clock::now_unix());
+    let failing = metrics.failing_servers(now);
+    let shown = |failing: FailingServer| FailingOrigin {
+        server: failing.server.to_string(),
+        since: failing.since,
+        problem: failing.problem,
+    };
+    failing.into_iter().map(shown).collect()
 }
 
 fn filler(state: FillerState) -> Filler {

@@ -2,7 +2,7 @@
 
 use super::AdminArgs;
 use crate::text;
-use forebay_admin::model::{Filler, Status, Usage};
+use forebay_admin::model::{FailingOrigin, Filler, Status, Usage};
 use std::io::{self, Write};
 
 /// Show the status of a running server
@@ -36,6 +36,7 @@ fn print(out: &mut dyn Write, status: &Status) -> io::Result<()> {
         text::bytes(bytes.coalesced),
         text::bytes(bytes.bypassed)
     )?;
+    print_failing_origins(out, &status.failing_origins)?;
     if let Some(space) = &status.space {
         let (free, total) = (text::bytes(space.free_bytes), text::bytes(space.total_bytes));
         writeln!(out, "disk       {free} free of {total}")?;
@@ -53,6 +54,20 @@ fn print(out: &mut dyn Write, status: &Status) -> io::Result<()> {
     let bytes = index.bytes.map_or_else(String::new, |bytes| format!(" of {}", text::bytes(bytes)));
     writeln!(out, "index      {}{files}{bytes}", index.state.as_str())?;
     writeln!(out, "jobs       {} running", status.jobs_running)
+}
+
+/// Failing origins shown; the JSON has all.
+const FAILING_SHOWN_MAX: usize = 10;
+
+fn print_failing_origins(out: &mut dyn Write, failing: &[FailingOrigin]) -> io::Result<()> {
+    for FailingOrigin { server, since, problem } in failing.iter().take(FAILING_SHOWN_MAX) {
+        let (server, since, problem) = (text::printable(server), text::utc(*since), text::printable(problem));
+        writeln!(out, "origin     {server} FAILS since {since} UTC: {problem}")?;
+    }
+    match failing.len().saturating_sub(FAILING_SHOWN_MAX) {
+        0 => Ok(()),
+        more => writeln!(out, "origin     {more} more fail, see --json"),
+    }
 }
 
 /// The filler of a manager.
@@ -95,6 +110,7 @@ mod tests {
             "filler": { "address": "filler:1094", "is_alive": true, "node": "node-7", "renewed": 90_059 },
             "connections": 3, "open_handles": 2,
             "client_bytes": { "hit": 1536, "missed": 512, "coalesced": 0, "bypassed": 0 }, "hit_ratio": 0.75,
+            "failing_origins": [{ "server": "origin:1094", "since": 60, "problem": "no answer" }],
             "memory": { "budget_bytes": 1 << 30, "used_bytes": 0 },
             "volumes": [],
             "space": { "total_bytes": 1_u64 << 40, "free_bytes": 1_u64 << 39 },
@@ -115,6 +131,7 @@ mod tests {
             "server     ready, version 1.0, up 1d 1h 1min since 1970-01-01 00:00:00 UTC",
             "manager    filler filler:1094 answers, on node-7, renewed 2s ago",
             "served     75.0 % hit: 1.5 KiB hit, 512 B missed, 0 B coalesced, 0 B bypassed",
+            "origin     origin:1094 FAILS since 1970-01-01 00:01:00 UTC: no answer",
             "cache      3 files, 1 pinned, 1.5 KiB; unlimited left before a purge",
             "quota      /store: 512 B, guaranteed 0 B, at most 1.0 KiB",
             "purged     expired: 2 files, 2.0 KiB",

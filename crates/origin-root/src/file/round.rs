@@ -22,7 +22,7 @@ use forebay_proto::{
     Request, Status,
     request::{PageRead, Prereads, Read, ReadElement},
 };
-use forebay_telemetry::{OriginMetrics, RequestKind};
+use forebay_telemetry::{Fault, OriginMetrics, RequestKind};
 use forebay_types::ByteRange;
 use std::{
     collections::{HashMap, VecDeque},
@@ -231,6 +231,8 @@ impl<'a> Round<'a> {
             self.file.has_unverified.store(true, Relaxed);
         }
         let chunk = Chunk { bytes: buffers::freeze(bytes), page_sums };
+        let server = self.opened.connection.endpoint();
+        self.metrics.note_answer(server, true, forebay_net::clock::monotonic());
         if error.is_none() && !place(&mut self.assembly, self.jobs, &request.planned, offset, chunk) {
             error = Some(protocol(&self.opened.connection, "file bytes at another offset than requested"));
         }
@@ -362,7 +364,8 @@ impl<'a> Round<'a> {
         if let Some(silent) = self.under_way.values().find(is_silent) {
             let limit = if silent.has_begun { stall_timeout } else { first_byte_timeout };
             let error = timed_out(&self.opened.connection, DOING, limit);
-            self.metrics.add_error();
+            let now = forebay_net::clock::monotonic();
+            self.metrics.add_failure_of(self.opened.connection.endpoint(), Fault::Reads, &error, now);
             // All jobs, not only those of the silent request: the session is closed for all of them.
             self.jobs.iter_mut().filter(|job| job.is_open()).for_each(|job| job.fail(error.clone()));
             self.opened.connection.break_with("the server went silent");

@@ -19,7 +19,7 @@ use forebay_proto::{
     DirlistOptions, FileHandle, LocateOptions, OpenOptions, QueryKind, Request, request, request::Target,
     response::Redirect,
 };
-use forebay_telemetry::{OriginMetrics, RequestKind};
+use forebay_telemetry::{Fault, OriginMetrics, RequestKind};
 use forebay_types::Endpoint;
 use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -133,7 +133,8 @@ impl Router {
         let mut is_behind_redirector = false;
         loop {
             let fail = |error: OriginError| {
-                self.metrics.add_error();
+                let is_own = !path.delegation.is_insisting() && !self.pool.acts_for_clients(&hop.endpoint);
+                count_failure(&self.metrics, &error, is_own);
                 let behind_redirector = is_behind_redirector.then(|| hop.endpoint.clone());
                 Failure { error, behind_redirector }
             };
@@ -155,7 +156,9 @@ impl Router {
                 None => question.argument(&hop.path),
             };
             let answer = call(&connection, &question.request(&argument), question.doing(), limits).await;
-            let redirect = match answer.map_err(fail)? {
+            let answer = answer.map_err(fail)?;
+            self.metrics.note_answer(connection.endpoint(), false, forebay_net::clock::monotonic());
+            let redirect = match answer {
                 Answer::Body(body) => return Ok(Arrival { body, connection, is_behind_redirector }),
                 Answer::Redirect(body) => body,
             };
@@ -172,6 +175,32 @@ impl Router {
             is_behind_redirector |= connection.facts.is_manager;
             visited.push(std::mem::replace(&mut hop, next));
         }
+    }
+}
+
+/// Counts the failure of a request other than a read, and notes what it shows about its server. `is_own` excludes credentials of clients:
+/// a server that refuses those does not fail.
+fn count_failure(metrics: &OriginMetrics, error: &OriginError, is_own: bool) {
+    let (server, now) = (error.endpoint(), forebay_net::clock::monotonic());
+    match error {
+        OriginError::Unreachable { .. } | OriginError::TimedOut { .. } | OriginError::Tls { .. } => {
+            metrics.add_failure_of(server, Fault::Down, error, now)
+        }
+        OriginError::Authentication { .. } if is_own => metrics.add_failure_of(server, Fault::Down, error, now),
+        OriginError::Lost { .. } | OriginError::Protocol { .. } => {
+            metrics.add_failure_of(server, Fault::Broken, error, now);
+        }
+        OriginError::Refused { .. } => {
+            metrics.add_error();
+            metrics.note_answer(server, false, now);
+        }
+        OriginError::Authentication { .. }
+        | OriginError::Corrupt { .. }
+        | OriginError::ShortRead { .. }
+        | OriginError::Changed { .. }
+        | OriginError::RedirectLoop { .. }
+        | OriginError::RedirectRefused { .. }
+        | OriginError::Itself { .. } => metrics.add_error(),
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Attempts<'a> {
     deadline: Instant,
     current: usize,
     failures: u32,
+    /// How many failures without any answer there may be.
+    pub(crate) unanswered_count: u32,
     /// Failures since the first server was last asked again.
     in_round: usize,
     rounds: u32,
@@ -52,6 +54,7 @@ impl<'a> Attempts<'a> {
             deadline,
             current: preferred,
             failures: 0,
+            unanswered_count: count,
             in_round: 0,
             rounds: 0,
             tried: Vec::new(),
@@ -96,7 +99,9 @@ impl<'a> Attempts<'a> {
     pub(crate) fn plan(&mut self, Failure { error, behind_redirector }: Failure) -> Result<Duration, OriginError> {
         self.failures += 1;
         // A list longer than the number of attempts must not leave servers unasked.
-        let attempts = self.count.max(u32::try_from(self.servers.len()).unwrap_or(ATTEMPTS_MAX));
+        let is_unanswered = matches!(error, OriginError::Unreachable { .. } | OriginError::TimedOut { .. });
+        let count = if is_unanswered && behind_redirector.is_none() { self.unanswered_count } else { self.count };
+        let attempts = count.max(u32::try_from(self.servers.len()).unwrap_or(ATTEMPTS_MAX));
         if self.failures >= attempts.min(ATTEMPTS_MAX) {
             return Err(error);
         }
@@ -244,6 +249,21 @@ mod tests {
         assert!(attempts.plan(failure(RefusalKind::IoError)).is_ok());
         assert!(attempts.plan(failure(RefusalKind::IoError)).is_ok());
         assert_eq!(attempts.plan(failure(RefusalKind::IoError)), Err(refused(RefusalKind::IoError)));
+    }
+
+    #[test]
+    fn servers_that_do_not_answer_may_have_fewer_attempts() {
+        let case = Case::new(2);
+        let mut attempts = case.attempts(5);
+        attempts.unanswered_count = 1;
+        let silent = OriginError::Unreachable { endpoint: Endpoint::new("origin", 1), reason: String::new() };
+        let behind = Failure { error: silent.clone(), behind_redirector: Some(Endpoint::new("pool", 1)) };
+        assert_eq!(attempts.plan(behind), Ok(Duration::ZERO), "the redirector answers");
+        assert!(attempts.plan(Failure { error: silent, behind_redirector: None }).is_err(), "both have been asked");
+        let mut attempts = case.attempts(5);
+        attempts.unanswered_count = 1;
+        assert!(attempts.plan(failure(RefusalKind::Busy)).is_ok());
+        assert!(attempts.plan(failure(RefusalKind::Busy)).is_ok(), "they answer");
     }
 
     #[test]

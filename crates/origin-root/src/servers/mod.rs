@@ -3,6 +3,7 @@
 pub(crate) mod attempts;
 
 use crate::{
+    options::Options,
     route::{Arrival, Question, Router, call::CallLimits},
     session::pool::Destination,
 };
@@ -34,7 +35,10 @@ impl Servers {
 
     /// Attempts of a request on a path, beginning with the first server.
     pub(crate) fn attempts_of_request(&self, limits: CallLimits) -> Attempts<'_> {
-        self.attempts(0, self.router.options.attempts, limits.deadline)
+        let Options { attempts, unanswered_attempts, .. } = *self.router.options;
+        let mut all = self.attempts(0, attempts, limits.deadline);
+        all.unanswered_count = unanswered_attempts.min(attempts);
+        all
     }
 
     /// The first server of the list that can be reached, if it is a redirector.
