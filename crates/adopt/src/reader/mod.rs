@@ -191,10 +191,13 @@ impl Reader<'_> {
 
     fn read_assignment(&mut self, line: &Line, first: &str, rest: &[String]) {
         match self.variables.assign(first == "setenv", rest) {
-            // The value may be a secret, and is not reported.
+            // The value may be a secret, and is not reported, unless it is a path.
             Ok(Some(name)) => {
+                let is_path = name.starts_with("X509_") || name == "BEARER_TOKEN_FILE";
+                let value = if is_path { self.variables.exported(&name) } else { None };
+                let words = value.map(str::to_owned).into_iter().collect();
                 let (place, name) = (line.place.clone(), format!("setenv {name}"));
-                self.directives.push(Directive { place, name, words: Vec::new() });
+                self.directives.push(Directive { place, name, words });
             }
             Ok(None) => {}
             Err(error) => self.refuse(&line.place, error),

@@ -71,6 +71,11 @@ impl<'m> Variables<'m> {
         Ok(is_environment.then(|| name.to_owned()))
     }
 
+    /// The value of a variable that `setenv` has set.
+    pub(super) fn exported(&self, name: &str) -> Option<&str> {
+        self.exported.get(name).map(String::as_str)
+    }
+
     fn value(&self, is_environment: bool, text: &str) -> Result<String, String> {
         let Some(name) = text.strip_prefix('$') else { return Ok(text.to_owned()) };
         let close = closing(name);

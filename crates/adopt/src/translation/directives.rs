@@ -7,7 +7,7 @@ use super::{
         Fate::{self, Honoured, NotHonoured, NotNeeded, Unprotected},
         Verdict,
     },
-    proxy, server,
+    proxy, security, server,
     site::{Form, Site},
     usage,
 };
@@ -85,15 +85,13 @@ const EXPORTS: &str = "exports have all settings they need";
 const PROXY: &str = "Forebay is a caching proxy";
 const NO_HTTP: &str = "this release does not serve HTTP clients";
 const NO_STAGING: &str = "nothing is staged: missing files are fetched from the origin";
-const NO_TLS: &str = "TLS is not converted: see [tls]";
+const NO_RESUMPTION: &str = "Forebay resumes TLS sessions by tickets";
 const PATHS: &str = "Forebay has no files outside of its store; systemd manages its process";
 const PACKETS: &str = "this release does not mark packets";
 const PROGRAM: &str = "no program is notified of client activity; the log has a line per file";
 const UNTHROTTLED: &str = "clients are not throttled; server.requests_outstanding_max limits each connection";
 const UNAUTHENTICATED: &str =
     "not converted: write [authentication] and [[grant]]; without them all clients that reach the port read everything";
-const UNAUTHORIZED: &str =
-    "not converted: write a [[grant]]; without one all clients that reach the port read everything";
 const THIRD_PARTY: &str = "this release does not serve third-party copies";
 const CLUSTERS: &str =
     "this release does not join a cluster: direct clients to Forebay, or list it at the redirector manually";
@@ -113,10 +111,10 @@ const FAMILIES: [(&str, &[&[Line]]); 18] = [
     ("odc", &[CLUSTER]),
     ("olb", &[CLUSTER]),
     ("http", &[&[not_needed(&["trace"], LOGGING), not_honoured(ANY, NO_HTTP)]]),
-    ("sec", &[&[unprotected(ANY, UNAUTHENTICATED)]]),
-    ("acc", &[&[unprotected(ANY, UNAUTHORIZED)]]),
-    ("macaroons", &[&[unprotected(ANY, UNAUTHORIZED)]]),
-    ("scitokens", &[&[unprotected(ANY, UNAUTHORIZED)]]),
+    ("sec", &[SEC]),
+    ("acc", &[ACC]),
+    ("macaroons", &[&[not_honoured(ANY, NO_HTTP)]]),
+    ("scitokens", &[&[not_needed(&["trace"], LOGGING), not_honoured(ANY, PLUGIN)]]),
     ("throttle", &[&[not_honoured(ANY, UNTHROTTLED)]]),
     ("frm", &[&[not_needed(ANY, "no helper programs migrate, stage or copy files")]]),
     ("tpc", &[&[not_honoured(ANY, THIRD_PARTY)]]),
@@ -167,7 +165,7 @@ const PSS: &[Line] = &[
     not_honoured(&["reproxy"], THIRD_PARTY),
     not_honoured(&["dca"], "not converted: see export.direct and [direct]"),
     not_honoured(&["inetmode"], "the addresses of an origin are tried in the order of the resolver"),
-    not_honoured(&["persona"], "not converted: write a [[credential]] with method = \"client\""),
+    read(&["persona"], security::take_persona),
     not_honoured(&["ccmlib"], PLUGIN),
     not_honoured(&["namelib", "localroot", "hostarena"], RENAMED),
 ];
@@ -186,7 +184,8 @@ const OFS: &[Line] = &[
         (NotHonoured, "checksums are requested from the origin: xrootd plug-ins are not loaded"),
     ),
     read(&["export"], server::take_export),
-    unprotected(&["authorize", "authlib"], UNAUTHORIZED),
+    read(&["authorize"], security::take_authorize),
+    read(&["authlib"], security::take_authorization),
     not_needed(&["trace"], LOGGING),
     not_needed(&["role"], PROXY),
     not_needed(&["persist", "chkpnt", "crmode", "forward", "usage"], READ_ONLY),
@@ -240,16 +239,7 @@ const SERVER: &[Line] = &[
         (NotHonoured, "Forebay is not a redirector: keep xrootd for this instance"),
         (NotNeeded, PROXY),
     ),
-    decide(
-        &["tls"],
-        |item| matches!(item.first(), "none" | "off"),
-        (NotNeeded, "connections are not encrypted"),
-        (
-            Unprotected,
-            "not converted: write tls.certificate, tls.key and tls.policy; without them connections are not encrypted",
-        ),
-    ),
-    unprotected(&["seclib"], UNAUTHENTICATED),
+    read(&["seclib"], security::take_library),
     decide(
         &["fslib"],
         |item| item.words.iter().any(|word| word.contains("hrottle")),
@@ -265,13 +255,16 @@ const XRD: &[Line] = &[
     not_needed(&["maxfd"], "the limit of descriptors is raised to the hard limit"),
     not_needed(&["network"], "Forebay configures its sockets itself; addresses of clients are not resolved"),
     not_honoured(&["report", "tcpmonlib"], MONITORING),
-    not_needed(&["tlsca", "tlsciphers", "tlsciph"], NO_TLS),
+    read(&["tls"], security::take_tls),
+    read(&["tlsca"], security::take_authorities),
+    Line(&["tlsciphers", "tlsciph"], Converter::Setting("tls.ciphers", Form::Text)),
     not_needed(&["adminpath", "pidpath", "homepath"], PATHS),
     not_honoured(&["pmark"], PACKETS),
 ];
 
 const XROOTD: &[Line] = &[
     not_needed(&["trace", "log"], LOGGING),
+    read(&["tls"], security::take_tls_use),
     not_needed(&["async", "vectors"], OWN_LIMITS),
     not_honoured(&["monitor", "mongstream", "mongstrm"], MONITORING),
     not_needed(&["prep"], NO_STAGING),
@@ -280,7 +273,7 @@ const XROOTD: &[Line] = &[
     not_honoured(&["redirlib", "gpflib", "rdlib"], PLUGIN),
     not_honoured(&["diglib"], "/=/ is not served; the admin listener reports the state of the server"),
     not_honoured(&["pmark"], PACKETS),
-    not_needed(&["tlsreuse"], NO_TLS),
+    not_needed(&["tlsreuse"], NO_RESUMPTION),
     not_honoured(&["bindif"], "parallel streams use the same address"),
     not_needed(&["limit"], "server.requests_outstanding_max limits each connection"),
 ];
@@ -289,6 +282,24 @@ const ALL: &[Line] = &[
     not_needed(&["adminpath", "pidpath", "homepath"], PATHS),
     not_honoured(&["manager", "subcluster"], CLUSTERS),
     not_needed(&["trace"], LOGGING),
+];
+
+const SEC: &[Line] = &[
+    read(&["protocol"], security::take_protocol),
+    read(&["protparm"], security::take_parameters),
+    read(&["protbind"], security::take_binding),
+    read(&["level"], security::take_level),
+    not_needed(&["trace"], LOGGING),
+    unprotected(ANY, UNAUTHENTICATED),
+];
+
+const ACC: &[Line] = &[
+    read(&["authdb"], security::take_authdb),
+    not_needed(&["audit"], "each denial is logged with the grant that decided"),
+    not_needed(&["authrefresh"], "grants are part of the configuration: write changes there"),
+    not_needed(&["gidlifetime", "gidretran", "nisdomain", "pgo"], "neither Unix groups nor netgroups are looked up"),
+    not_honoured(&["encoding"], "names in the database are taken as they are: check those with blanks or `%`"),
+    unprotected(ANY, UNAUTHENTICATED),
 ];
 
 const CLUSTER: &[Line] = &[not_needed(&["trace"], LOGGING), not_honoured(ANY, CLUSTERS)];
@@ -314,7 +325,7 @@ mod tests {
     #[test]
     fn families_without_exceptions_take_every_name() {
         assert!(matches!(look_up("cms", "delay"), Some(Converter::Fixed(NotHonoured, _))));
-        assert!(matches!(look_up("sec", "protocol"), Some(Converter::Fixed(Unprotected, _))));
+        assert!(matches!(look_up("sec", "anything"), Some(Converter::Fixed(Unprotected, _))));
         assert!(look_up("pfc", "anything").is_none());
         assert!(look_up("foo", "bar").is_none());
     }

@@ -6,11 +6,11 @@ use crate::reader::{Found, Machine};
 const LIST_LEN_MAX: usize = 1 << 20;
 const ENTRIES_MAX: usize = 1000;
 
-/// The lines of the list at `path` that hold something.
+/// The text of the file at `path`.
 ///
 /// # Errors
-/// Says why there are none.
-pub(super) fn read_list(path: &str, machine: &dyn Machine) -> Result<Vec<String>, String> {
+/// Says why there is none.
+pub(super) fn read_text(path: &str, machine: &dyn Machine) -> Result<String, String> {
     let bytes = match machine.find(path) {
         Ok(Found::File(bytes)) => bytes,
         Ok(Found::Directory(_)) => return Err(format!("{path} is a directory")),
@@ -20,7 +20,15 @@ pub(super) fn read_list(path: &str, machine: &dyn Machine) -> Result<Vec<String>
     if bytes.len() > LIST_LEN_MAX {
         return Err(format!("{path} is longer than {LIST_LEN_MAX} bytes"));
     }
-    let text = String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8"))?;
+    String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8"))
+}
+
+/// The lines of the list at `path` that hold something.
+///
+/// # Errors
+/// Says why there are none.
+pub(super) fn read_list(path: &str, machine: &dyn Machine) -> Result<Vec<String>, String> {
+    let text = read_text(path, machine)?;
     let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if lines.len() > ENTRIES_MAX {
         return Err(format!("{path} has more than {ENTRIES_MAX} entries"));

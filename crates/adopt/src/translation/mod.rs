@@ -1,5 +1,6 @@
 //! From directives to a configuration of Forebay, with a note for each of them.
 
+mod authdb;
 mod cache;
 mod compose;
 mod directives;
@@ -7,7 +8,10 @@ mod document;
 mod item;
 mod lists;
 mod note;
+mod protection;
 mod proxy;
+mod scitokens;
+mod security;
 mod server;
 mod site;
 mod usage;
@@ -51,11 +55,11 @@ pub fn translate(directives: &[Directive], instance: &Instance, source: &str, ma
         let note = notes.begin(directive);
         let words: Vec<_> =
             directive.words.iter().map(String::as_str).take_while(|word| !word.starts_with('#')).collect();
+        let (family, name) = directive.name.split_once('.').unwrap_or(("", &directive.name));
+        let item = &mut Item { name, words: &words, note, notes: &mut notes, machine };
         let verdict = if let Some(variable) = directive.name.strip_prefix("setenv ") {
-            server::environment(variable)
+            security::environment(variable, item, &mut site)
         } else {
-            let (family, name) = directive.name.split_once('.').unwrap_or(("", &directive.name));
-            let item = &mut Item { name, words: &words, note, notes: &mut notes, machine };
             directives::translate(family, item, &mut site).unwrap_or_else(|| Fate::Unknown.because(unknown(family)))
         };
         notes.decide(note, verdict);
@@ -63,8 +67,9 @@ pub fn translate(directives: &[Directive], instance: &Instance, source: &str, ma
     let refusals = compose::refusals(&site);
     let file = refusals.is_empty().then(|| {
         compose::settle(&site, &mut notes);
+        let protection = protection::settle(&mut site, &mut notes);
         let owner = site.local_root.as_ref().and_then(|root| machine.owner(&root.value));
-        compose::compose(&site, &notes, instance, source, owner.as_deref())
+        compose::compose(&site, &protection, &notes, instance, source, owner.as_deref())
     });
     Translation { file, refusals, notes: notes.0, store: site.local_root.map(|root| root.value) }
 }

@@ -77,14 +77,3 @@ pub(super) fn take_protocol(item: &mut Item<'_>, _: &mut Site) -> Verdict {
         name => NotHonoured.because(format!("the protocol `{name}` is not served")),
     }
 }
-
-/// Reads the directive `setenv NAME = VALUE`.
-pub(super) fn environment(name: &str) -> Verdict {
-    match name {
-        "X509_USER_PROXY" | "X509_USER_CERT" | "X509_USER_KEY" | "X509_CERT_DIR" | "BEARER_TOKEN"
-        | "BEARER_TOKEN_FILE" => {
-            NotHonoured.because("not converted: write a [[credential]] for origins that require one")
-        }
-        _ => NotNeeded.because("Forebay does not read this variable"),
-    }
-}

@@ -1,9 +1,11 @@
 //! The settings of a cache, in terms of Forebay.
 
 use super::{
+    authdb::Grant,
     document::string,
     item::Item,
     note::{Fate::Honoured, Verdict},
+    scitokens::TokenIssuer,
     usage::{Quota, Usage},
     values::{limited, time, time_text},
 };
@@ -40,6 +42,28 @@ pub(super) struct Site {
     pub(super) local_root: Setting<String>,
     pub(super) block_size: Setting<u64>,
     pub(super) ram: Setting<u64>,
+    pub(super) security: Security,
+}
+
+/// Access to the cache and to origins.
+#[derive(Debug, Default)]
+pub(super) struct Security {
+    pub(super) library: Setting<()>,
+    /// Notes of `sec.*`, which have no effect without the library.
+    pub(super) notes: Vec<usize>,
+    pub(super) methods: Vec<Written<&'static str>>,
+    /// Protocols that are not served.
+    pub(super) others: Vec<usize>,
+    pub(super) bindings: Vec<Written<(String, Vec<String>)>>,
+    /// Settings of `gsi` that directives of TLS override.
+    pub(super) gsi: BTreeMap<&'static str, Written<String>>,
+    pub(super) authorizes: Setting<()>,
+    /// `None` if the file cannot be read.
+    pub(super) authdb: Setting<Option<Vec<Grant>>>,
+    pub(super) issuers: Setting<Vec<TokenIssuer>>,
+    pub(super) persona: Setting<()>,
+    /// Method, and keys with paths.
+    pub(super) credential: BTreeMap<&'static str, Written<String>>,
 }
 
 /// The form of a value of [`Site::set`].

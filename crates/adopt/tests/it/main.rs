@@ -4,6 +4,7 @@
 mod proxy;
 mod reader;
 mod sandbox;
+mod security;
 mod server;
 mod translated;
 mod usage;

@@ -19,7 +19,7 @@ fn read_text(text: &str) -> Result<Vec<String>, Vec<String>> {
 #[test]
 fn variables_are_replaced_where_they_are_used() {
     let text = "set port = 1094\nset none =\nset -v\nxrd.port $port $none\nsetenv X509_USER_PROXY = /p\n";
-    let expected = ["a.cfg:4 xrd.port 1094", "a.cfg:5 setenv X509_USER_PROXY"];
+    let expected = ["a.cfg:4 xrd.port 1094", "a.cfg:5 setenv X509_USER_PROXY /p"];
     assert_eq!(read_text(text).unwrap(), expected);
     assert_eq!(read_text("xrd.port $port").unwrap_err(), ["a.cfg:1: the variable port is not defined"]);
 }

@@ -13,13 +13,10 @@ fn fate(text: &str) -> Fate {
 #[test]
 fn directives_that_protect_a_site_are_marked() {
     for text in [
-        "sec.protocol gsi",
-        "xrootd.seclib libXrdSec.so",
-        "ofs.authorize",
-        "ofs.authlib libXrdAccSciTokens.so",
-        "acc.authdb /etc/authdb",
+        "ofs.authlib libSite.so",
+        "sec.unknown",
         "xrd.allow host *.site.org",
-        "xrd.tls /etc/cert.pem",
+        // Without a certificate.
         "xrootd.tls all",
     ] {
         assert_eq!(fate(text), Fate::Unprotected, "{text}");

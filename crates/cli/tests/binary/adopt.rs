@@ -49,8 +49,25 @@ fn a_cache_with_spaces_is_taken_over() {
 }
 
 #[test]
+fn caches_of_experiments_keep_their_access_control() {
+    // A record, a name, a mapping that no setting can express: each is reported with its line.
+    for (sample, kept, reported) in [
+        ("cms.cfg", "cms.toml", ["lists/authfile-cms:4", "lists/authfile-cms:9", "grid-mapfile"]),
+        ("atlas.cfg", "atlas.toml", ["atlas.cfg:7 ", "atlas.cfg:17 ", "atlas.cfg:18 "]),
+        ("stash.cfg", "stash.toml", ["lists/scitokens.cfg:9", "/pnfs/fermi is not covered", "lists/authfile-stash:4"]),
+    ] {
+        let told = compare(sample, kept, &[]);
+        assert!(!told.contains(" unprotected "), "{told}");
+        for line in reported {
+            assert!(told.contains(line), "{sample}: {line}: {told}");
+        }
+    }
+}
+
+#[test]
 fn no_directive_goes_untold() {
-    for (sample, instance) in [("site.cfg", "anon"), ("forwarding.cfg", "anon"), ("spaces.cfg", "anon")] {
+    for sample in ["site.cfg", "forwarding.cfg", "spaces.cfg", "cms.cfg", "atlas.cfg", "stash.cfg"] {
+        let instance = "anon";
         let text = fs::read_to_string(Path::new(SAMPLES).join(sample)).unwrap();
         let told = stderr(&adopt(sample, &["--no-check", "--dry-run", "--instance", instance]));
         for (index, line) in text.lines().enumerate() {
