@@ -122,7 +122,7 @@ def complete(configuration: Mapping[str, Any], store: Path) -> dict[str, Any]:
     full["admin"] = {"listen": "127.0.0.1:0", **configuration.get("admin", {})}
     place = {} if "disk" in configuration else {"path": str(store)}
     full["store"] = {**place, "block_size": f"{BLOCK // 1024}KiB", **configuration.get("store", {})}
-    full["memory"] = {"budget": MEMORY}
+    full["memory"] = {"budget": MEMORY, **configuration.get("memory", {})}
     full["purge"] = {"budget": BUDGET, **configuration.get("purge", {})}
     return full
 

@@ -7,7 +7,7 @@ use crate::{
     entries::{cached_file::CachedFile, claims::covering, fill::Supply},
     link::memory_budget::Reservation,
     transfer::{
-        planner::{Bypass, ReadStep, bypassed, plan},
+        planner::{BYPASS_LEN_SHORT, Bypass, ReadStep, bypassed, plan, plan_with},
         vector_window::VectorWindow,
     },
 };
@@ -32,6 +32,9 @@ pub struct Read {
 
 /// Bypassed pieces of one read that are under way at the same time: enough to keep a long link busy.
 const BYPASS_AHEAD: usize = 8;
+
+/// Bytes for which a read waits at a time while memory is short: all that wait get their turn soon.
+const WAIT_LEN_MAX: u64 = 1 << 20;
 
 /// How long a read waits for memory that others hold: their clients have been given up as stalled by then.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(90);
@@ -129,7 +132,15 @@ impl Read {
                     let range = ByteRange::between(position, range.end());
                     // The driver counts the demand of the reader that started the fill; a fill that is read ahead has none.
                     let _waits = (outcome == Outcome::Coalesced).then(|| file.read_ahead.link().turns.demand());
-                    match fill.take(range).await? {
+                    let mut supply = fill.take(range).await?;
+                    if let Supply::Memory(bytes) = supply {
+                        // Clients that do not take their bytes hold a part of the memory. The others get theirs from the disk then.
+                        supply = match file.context.budget.deliver(&bytes) {
+                            Some(bytes) => Supply::Memory(bytes),
+                            None => fill.take_settled(range).await?,
+                        };
+                    }
+                    match supply {
                         Supply::Memory(bytes) => {
                             // The chunk may end within the range; the step stays until its last byte is taken.
                             if position + bytes.len() as u64 == range.end() {
@@ -144,6 +155,10 @@ impl Read {
                             }
                         }
                     }
+                }
+                ReadStep::Wait(range) => {
+                    let range = ByteRange::between(position, range.end());
+                    self.plan_with_memory(file, range).await?;
                 }
                 ReadStep::Bypass(_) => {
                     if let Some(segment) = self.next_bypassed(file).await? {
@@ -171,7 +186,7 @@ impl Read {
     fn plan_ahead(&mut self, file: &Arc<CachedFile>) {
         // The front is waiting for memory: planning more would reserve memory while it waits, and deadlock with
         // others that do the same.
-        if matches!(self.pieces.front(), Some(ReadStep::Bypass(Bypass { stream: None, .. }))) {
+        if matches!(self.pieces.front(), Some(ReadStep::Wait(_) | ReadStep::Bypass(Bypass { stream: None, .. }))) {
             return;
         }
         let window = file.context.options.read_window;
@@ -204,6 +219,22 @@ impl Read {
         }
     }
 
+    /// Waits for memory for the first blocks of the piece in front, whose rest is `range`, and plans them again: by then another
+    /// read may have had them fetched.
+    async fn plan_with_memory(&mut self, file: &Arc<CachedFile>, range: ByteRange) -> Result<(), Error> {
+        // A read that waits for memory holds none: others may wait for just that. The piece stays, for a caller that gives up.
+        self.pieces.truncate(1);
+        self.planned = range.end();
+        let first = range.clipped_to(range.start().saturating_add(file.context.options.fill_len_max.min(WAIT_LEN_MAX)));
+        let block_of = |offset| file.geometry.range_of(file.geometry.index_of(offset));
+        let blocks = ByteRange::between(block_of(first.start()).start(), block_of(first.end() - 1).end());
+        let memory = wait_for_memory(file, blocks.len()).await?;
+        self.pieces = plan_with(file, &[first], Some(memory)).into_iter().flatten().collect();
+        let rest = ByteRange::between(first.end(), range.end());
+        self.pieces.extend((!rest.is_empty()).then_some(ReadStep::Wait(rest)));
+        Ok(())
+    }
+
     /// The next bytes of the piece in front, whose rest is `range` and was on disk when it was planned. `None` when its blocks
     /// were taken back since, because they could not be synced: it has become bypassed pieces.
     fn next_on_disk(&mut self, file: &CachedFile, range: ByteRange) -> Result<Option<Segment>, Error> {
@@ -227,18 +258,37 @@ impl Read {
         self.start_front(file, origin.as_ref()).await?;
         self.start_behind_front(file, origin.as_ref());
         let position = self.rest.start();
-        let Some(ReadStep::Bypass(Bypass { range, stream: Some((chunks, reservation)) })) = self.pieces.front_mut()
-        else {
-            return Err(Error::Internal { what: "a bypassed piece was not started" });
+        let link = file.read_ahead.link();
+        let (left, chunk) = loop {
+            let Some(ReadStep::Bypass(Bypass { range, stream: Some((chunks, reservation)) })) = self.pieces.front_mut()
+            else {
+                return Err(Error::Internal { what: "a bypassed piece was not started" });
+            };
+            let left = ByteRange::between(position, range.end());
+            tokio::select! {
+                biased;
+                chunk = chunks.next() => break (left, chunk),
+                () = link.silence() => reservation.lend(),
+            }
+            // What is requested behind it holds memory for nothing, too.
+            self.give_up_behind_front();
         };
-        let left = ByteRange::between(position, range.end());
+        let Some(ReadStep::Bypass(bypass)) = self.pieces.front_mut() else { return Ok(None) };
         // The reservation is shared out chunk by chunk: memory is free again as the client takes the bytes.
-        match chunks.next().await {
+        match chunk {
             // A server that sends too much is not trusted with the rest either.
             Some(Ok(chunk)) if chunk.bytes.len() as u64 > left.len() => {
                 Err(Error::Internal { what: "an origin sent more than it was asked for" })
             }
-            Some(Ok(chunk)) => Ok(Some(Segment::Memory(reservation.attach(chunk.bytes)))),
+            Some(Ok(chunk)) => {
+                link.note_delivered(chunk.bytes.len() as u64);
+                let bytes = bypass.stream.as_mut().and_then(|(_, reservation)| reservation.attach(chunk.bytes));
+                // They come late and have no memory any more: requested again when there is some.
+                if bytes.is_none() {
+                    bypass.stream = None;
+                }
+                Ok(bytes.map(Segment::Memory))
+            }
             Some(Err(error)) => Err(file.note_failure(Error::Origin(error))),
             None if !left.is_empty() => Err(Error::Internal { what: "an origin ended a read before its last byte" }),
             None => {
@@ -251,21 +301,32 @@ impl Read {
     /// Starts the bypassed piece in front, if it is not under way, as soon as there is memory for it.
     async fn start_front(&mut self, file: &CachedFile, origin: &dyn OriginFile) -> Result<(), Error> {
         let Some(ReadStep::Bypass(Bypass { range, stream: None })) = self.pieces.front() else { return Ok(()) };
-        let range = *range;
+        // The rest of it: it may have been started before.
+        let mut range = ByteRange::between(self.rest.start(), range.end());
         // Without waiting if possible: the fast path takes no turn in the queue.
-        let reservation = match file.context.budget.try_reserve(range.len()) {
+        let reservation = match file.context.budget.try_reserve_spare(file.read_ahead.link(), range.len()) {
             Some(reservation) => reservation,
             None => {
                 // A read that waits for memory holds none: others may wait for just that.
                 self.pieces.truncate(1);
+                range = range.clipped_to(range.start().saturating_add(BYPASS_LEN_SHORT));
                 self.planned = range.end();
                 wait_for_memory(file, range.len()).await?
             }
         };
         if let Some(ReadStep::Bypass(bypass)) = self.pieces.front_mut() {
-            bypass.stream = Some((origin.read(range), reservation));
+            *bypass = Bypass { range, stream: Some((origin.read(range), reservation)) };
         }
         Ok(())
+    }
+
+    /// Breaks off the bypassed pieces after the one in front. They are requested again when the read comes to them.
+    fn give_up_behind_front(&mut self) {
+        for piece in self.pieces.iter_mut().skip(1) {
+            if let ReadStep::Bypass(bypass) = piece {
+                bypass.stream = None;
+            }
+        }
     }
 
     /// Starts the bypassed pieces right after the one in front, if memory is free.
@@ -275,7 +336,10 @@ impl Read {
             let ReadStep::Bypass(bypass) = piece else { return };
             if bypass.stream.is_none() {
                 // Never waits for memory: the piece in front has its own, so the read advances without these.
-                let Some(reservation) = file.context.budget.try_reserve(bypass.range.len()) else { return };
+                let budget = &file.context.budget;
+                let Some(reservation) = budget.try_reserve_spare(file.read_ahead.link(), bypass.range.len()) else {
+                    return;
+                };
                 bypass.stream = Some((origin.read(bypass.range), reservation));
             }
         }
@@ -284,7 +348,8 @@ impl Read {
 
 /// Waits in line for memory, for a bounded time: a request of several ranges may hold some for its later ones.
 async fn wait_for_memory(file: &CachedFile, bytes: u64) -> Result<Reservation, Error> {
-    let reserved = tokio::time::timeout(MEMORY_WAIT_MAX, file.context.budget.reserve(bytes)).await;
+    let reserving = file.context.budget.reserve(file.read_ahead.link(), bytes);
+    let reserved = tokio::time::timeout(MEMORY_WAIT_MAX, reserving).await;
     reserved.ok().flatten().ok_or(Error::OutOfMemory { seconds: MEMORY_WAIT_MAX.as_secs() })
 }
 

@@ -286,11 +286,11 @@ impl CachedFile {
         self.context.metrics.add_not_kept(reason, blocks);
     }
 
-    /// Notes that what is missing of `blocks` will not be fetched to make them whole.
-    pub(crate) fn note_cut(&self, blocks: ByteRange) {
+    /// Notes that what is missing of `blocks` will not be fetched to make them whole, and why.
+    pub(crate) fn note_cut(&self, blocks: ByteRange, reason: NotKept) {
         let is_written = |index| self.stored.as_ref().is_some_and(|stored| stored.map.is_written(BlockIndex(index)));
         let cut = self.geometry.blocks_of(blocks).filter(|index| !is_written(*index)).count();
-        self.context.metrics.add_not_kept(NotKept::Link, cut as u64);
+        self.context.metrics.add_not_kept(reason, cut as u64);
     }
 
     pub(crate) fn note_write_failure(self: &Arc<Self>, error: &io::Error, blocks: u64) {

@@ -91,6 +91,21 @@ impl Fill {
         self.when(|| self.take_now(range)).await
     }
 
+    /// Like [`Fill::take`], but bytes in memory only if they will not be written to the disk any more.
+    ///
+    /// # Errors
+    /// As [`Fill::take`].
+    pub(crate) async fn take_settled(&self, range: ByteRange) -> Result<Supply, Error> {
+        // Only whole blocks are written.
+        self.want_all();
+        let settled = |supply: &Result<Supply, Error>| !matches!(supply, Ok(Supply::Memory(_))) || self.has_ended();
+        self.when(|| self.take_now(range).filter(settled)).await
+    }
+
+    fn has_ended(&self) -> bool {
+        self.state.lock().end.is_some()
+    }
+
     /// Waits until `look` finds what it looks for.
     async fn when<T>(&self, look: impl Fn() -> Option<T>) -> T {
         loop {
@@ -199,6 +214,11 @@ impl Fill {
         Ok(range.end())
     }
 
+    /// Bytes that have arrived so far.
+    pub(crate) fn arrived_bytes(&self) -> u64 {
+        self.state.lock().parts.iter().map(|part| part.arrived - part.range.start()).sum()
+    }
+
     /// Whether a part is there up to `end`.
     pub(crate) fn has_arrived(&self, part_index: usize, end: u64) -> bool {
         self.state.lock().parts.get(part_index).is_some_and(|part| part.arrived == end)
@@ -242,6 +262,7 @@ impl Fill {
         for part in &mut self.state.lock().parts {
             part.chunks.retain(|chunk| !is_on_disk(chunk.range));
         }
+        self.changed.notify_waiters();
     }
 
     /// Ends the fill and wakes its readers with the outcome.

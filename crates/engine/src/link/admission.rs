@@ -109,7 +109,7 @@ impl Admission {
         }
         let permit = Permit { admission: Arc::clone(self), link: Arc::clone(link), bytes, purpose };
         // After the permit exists: its drop gives back both counts if no memory is free.
-        let reservation = budget.try_reserve_spare(bytes).ok_or(NotReadAhead::Memory)?;
+        let reservation = budget.try_reserve_spare(link, bytes).ok_or(NotReadAhead::Memory)?;
         Ok((permit, reservation))
     }
 
@@ -198,7 +198,9 @@ mod tests {
     #[test]
     fn memory_that_reads_may_need_is_left_alone() {
         let (admission, budget) = admission(u64::MAX);
-        let _reads = budget.try_reserve(48 * MIB).unwrap();
+        let link = admission.link(&Endpoint::new("origin", 1094).into());
+        link.note_delivered(1);
+        let _reads = budget.try_reserve(&link, 71 * MIB / 2).unwrap();
         assert!(admit(&admission, &budget, 2 * MIB).is_ok());
         assert_eq!(admit(&admission, &budget, 2 * MIB + 1024).err(), Some(NotReadAhead::Memory));
         assert!(admit(&admission, &budget, 2 * MIB).is_ok(), "what was refused is not counted");

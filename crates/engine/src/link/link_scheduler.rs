@@ -10,11 +10,11 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 
 /// The links to all origins that were used lately.
 pub(crate) struct Links {
@@ -26,6 +26,12 @@ pub(crate) struct Link {
     estimate: Mutex<LinkEstimate>,
     /// Bytes that came over it so far.
     delivered: AtomicU64,
+    /// When the last of them came.
+    last_delivery: Mutex<Option<Instant>>,
+    answers: watch::Sender<Answers>,
+    is_probed: AtomicBool,
+    /// Notified when a probe has ended.
+    probe_ended: Notify,
     /// Bytes under way over it that no reader has asked for yet.
     ahead_bytes: AtomicU64,
     /// Those of them that are fetched in spare time are counted here instead.
@@ -35,6 +41,26 @@ pub(crate) struct Link {
     pub(crate) turns: Turns,
     metrics: OriginMetrics,
 }
+
+/// Whether the origin answers reads.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Answers {
+    /// None was answered lately.
+    Unknown,
+    Coming,
+    /// Nothing has come for [`SILENCE`] although it was asked.
+    Silent,
+}
+
+/// The one request to an origin that may hang that has no memory reserved, until this is dropped.
+pub(crate) struct Probe(Arc<Link>);
+
+/// Time without a byte over a link, while some are requested, after which its origin counts as silent. Long enough for the
+/// latency of links around the world, short enough for readers of other origins that wait for the memory.
+const SILENCE: Duration = Duration::from_millis(400);
+
+/// Time without a byte after which it is not known whether an origin of the longest latency still answers.
+const LATELY_MAX: Duration = Duration::from_secs(2);
 
 /// One answer on its way, measured.
 ///
@@ -68,6 +94,10 @@ impl Links {
         let link = Arc::new(Link {
             estimate: Mutex::default(),
             delivered: AtomicU64::new(0),
+            last_delivery: Mutex::new(None),
+            answers: watch::Sender::new(Answers::Unknown),
+            is_probed: AtomicBool::new(false),
+            probe_ended: Notify::new(),
             ahead_bytes: AtomicU64::new(0),
             idle_bytes: AtomicU64::new(0),
             idle_ended: Notify::new(),
@@ -82,6 +112,59 @@ impl Links {
 impl Link {
     pub(crate) fn estimate(&self) -> LinkEstimate {
         *self.estimate.lock()
+    }
+
+    pub(crate) fn answers(&self) -> Answers {
+        let answers = *self.answers.borrow();
+        let is_old = answers == Answers::Coming && {
+            let lately = (self.estimate().latency().unwrap_or_default() * QUIET_LATENCIES).clamp(SILENCE, LATELY_MAX);
+            let last = *self.last_delivery.lock();
+            last.is_none_or(|last| forebay_net::clock::monotonic().saturating_duration_since(last) >= lately)
+        };
+        if is_old { Answers::Unknown } else { answers }
+    }
+
+    /// The right to ask the origin without memory, if no other request has it.
+    pub(crate) fn probe(self: &Arc<Self>) -> Option<Probe> {
+        (!self.is_probed.swap(true, Relaxed)).then(|| Probe(Arc::clone(self)))
+    }
+
+    /// Waits until the probe under way has ended, if there is one.
+    pub(crate) async fn probed(&self) {
+        let mut ended = pin!(self.probe_ended.notified());
+        // Registered before the look: a probe that ends in between wakes this waiter.
+        ended.as_mut().enable();
+        if self.is_probed.load(Relaxed) {
+            ended.await;
+        }
+    }
+
+    pub(crate) fn watch_answers(&self) -> watch::Receiver<Answers> {
+        self.answers.subscribe()
+    }
+
+    /// Notes bytes that came over it.
+    pub(crate) fn note_delivered(&self, bytes: u64) {
+        self.delivered.fetch_add(bytes, Relaxed);
+        *self.last_delivery.lock() = Some(forebay_net::clock::monotonic());
+        // Looked at first: a change takes a lock for writing and wakes those who wait for memory.
+        if *self.answers.borrow() != Answers::Coming {
+            self.answers.send_replace(Answers::Coming);
+        }
+    }
+
+    /// Resolves when nothing has come for a while: the origin counts as silent then, until something comes. For those who wait for
+    /// bytes.
+    pub(crate) async fn silence(&self) {
+        loop {
+            let delivered = self.delivered.load(Relaxed);
+            tokio::time::sleep(SILENCE).await;
+            if self.delivered.load(Relaxed) == delivered {
+                let is_new = |answers: &mut Answers| std::mem::replace(answers, Answers::Silent) != Answers::Silent;
+                self.answers.send_if_modified(is_new);
+                return;
+            }
+        }
     }
 
     /// Starts measuring an answer that was asked for just now.
@@ -124,9 +207,16 @@ impl Link {
     }
 }
 
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.0.is_probed.store(false, Relaxed);
+        self.0.probe_ended.notify_waiters();
+    }
+}
+
 impl Delivery<'_> {
     pub(crate) fn note_bytes(&mut self, bytes: u64) {
-        self.link.delivered.fetch_add(bytes, Relaxed);
+        self.link.note_delivered(bytes);
         // The first byte measures the latency; later ones only the rate.
         if !self.has_begun {
             self.has_begun = true;

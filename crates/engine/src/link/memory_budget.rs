@@ -2,24 +2,52 @@
 //!
 //! Memory is reserved before an origin is asked for bytes. Each chunk that arrives takes its share of the reservation along, so
 //! that the budget is free again exactly when the last holder of the chunk has dropped it.
+//!
+//! Only origins that answer hold memory in advance. Others are asked without, at most once at a time before they have answered:
+//! when their bytes arrive after all, they get memory of a part that is kept for that, or are dropped and requested again.
 
+use crate::link::link_scheduler::{Answers, Link, Probe};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The unit in which memory is counted, in bytes: fine enough for small reads, coarse enough for 32-bit permit counts.
 const UNIT: u64 = 1024;
 
+/// The part of the budget for bytes that arrive without memory reserved in advance: a quarter.
+const UNRESERVED_PART: u64 = 4;
+
+/// The part of the budget that bytes of fills hold on their way to clients, which may take them slowly: a quarter.
+const DELIVERY_PART: u64 = 4;
+
 /// Bytes that all buffers together may hold.
 #[derive(Clone)]
 pub(crate) struct MemoryBudget {
+    reserved: Pool,
+    unreserved: Pool,
+    /// Counted in the others too.
+    deliveries: Pool,
+}
+
+#[derive(Clone)]
+struct Pool {
     units: Arc<Semaphore>,
     total_units: u32,
 }
 
 /// Memory set aside for bytes that have not arrived yet.
 pub(crate) struct Reservation {
-    permit: OwnedSemaphorePermit,
+    budget: MemoryBudget,
+    held: Mutex<Held>,
+}
+
+struct Held {
+    /// `None` while the memory is lent.
+    permit: Option<OwnedSemaphorePermit>,
+    /// Until the first byte arrives.
+    probe: Option<Probe>,
+    missing_bytes: u64,
 }
 
 /// Bytes together with the memory they occupy in the budget.
@@ -36,61 +64,174 @@ impl AsRef<[u8]> for Accounted {
 
 impl MemoryBudget {
     pub(crate) fn new(bytes: u64) -> Self {
+        let unreserved = bytes / UNRESERVED_PART;
+        Self {
+            reserved: Pool::new(bytes - unreserved),
+            unreserved: Pool::new(unreserved),
+            deliveries: Pool::new(bytes / DELIVERY_PART),
+        }
+    }
+
+    /// `bytes` of a fill, to be held by a client's connection until they are sent. `None` when clients hold too many.
+    pub(crate) fn deliver(&self, bytes: &Bytes) -> Option<Bytes> {
+        let permit = self.deliveries.try_acquire(bytes.len() as u64)?;
+        Some(Bytes::from_owner(Accounted { bytes: bytes.clone(), _permit: Some(permit) }))
+    }
+
+    /// Whether there can ever be memory for `bytes`.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        bytes <= self.reserved.bytes()
+    }
+
+    /// Reserves memory for `bytes` that come over `link`, if that much is free now and no other reservation waits. More than the
+    /// whole budget never is.
+    pub(crate) fn try_reserve(&self, link: &Arc<Link>, bytes: u64) -> Option<Reservation> {
+        match link.answers() {
+            Answers::Silent => Some(self.lent(None, bytes)),
+            Answers::Coming => Some(self.reservation(self.reserved.try_acquire(bytes)?, bytes)),
+            Answers::Unknown => {
+                // Ample memory only, which other origins do not need: this one may hang.
+                let reserved = self.try_reserve_spare(link, bytes);
+                reserved.or_else(|| Some(self.lent(Some(link.probe()?), bytes)))
+            }
+        }
+    }
+
+    /// Reserves memory for `bytes` that no reader has requested yet: only while half of the budget stays free after it.
+    pub(crate) fn try_reserve_spare(&self, link: &Link, bytes: u64) -> Option<Reservation> {
+        let kept_free = u64::from(self.reserved.total_units) / 2 * UNIT;
+        // An origin that does not answer is not asked for more than readers request.
+        let is_spare = link.answers() != Answers::Silent
+            && self.reserved.free_bytes().checked_sub(bytes).is_some_and(|free| free >= kept_free);
+        is_spare.then(|| self.reserved.try_acquire(bytes)).flatten().map(|permit| self.reservation(permit, bytes))
+    }
+
+    /// Reserves memory for `bytes` that come over `link`, waiting in line until it is free. A request larger than the whole budget
+    /// counts as the whole budget: it is served alone. `None` only when the engine is gone.
+    pub(crate) async fn reserve(&self, link: &Arc<Link>, bytes: u64) -> Option<Reservation> {
+        let mut changes = link.watch_answers();
+        loop {
+            changes.borrow_and_update();
+            if let Some(reservation) = self.try_reserve(link, bytes) {
+                return Some(reservation);
+            }
+            // Readers of an origin that may hang do not wait in the line of the others, but for its first answer.
+            let in_line = async {
+                match link.answers() {
+                    Answers::Coming => self.reserved.acquire(bytes).await,
+                    Answers::Unknown | Answers::Silent => {
+                        link.probed().await;
+                        None
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                // Looked at again: the wait may have been long.
+                permit = in_line => if let Some(permit) = permit.filter(|_| link.answers() == Answers::Coming) {
+                    return Some(self.reservation(permit, bytes));
+                },
+                changed = changes.changed() => changed.ok()?,
+            }
+        }
+    }
+
+    /// Bytes reserved or held at this moment.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.reserved.used_bytes() + self.unreserved.used_bytes()
+    }
+
+    fn reservation(&self, permit: OwnedSemaphorePermit, missing_bytes: u64) -> Reservation {
+        let held = Mutex::new(Held { permit: Some(permit), probe: None, missing_bytes });
+        Reservation { budget: self.clone(), held }
+    }
+
+    /// A reservation of bytes that are not expected to come.
+    fn lent(&self, probe: Option<Probe>, missing_bytes: u64) -> Reservation {
+        let held = Mutex::new(Held { permit: None, probe, missing_bytes });
+        Reservation { budget: self.clone(), held }
+    }
+}
+
+impl Pool {
+    fn new(bytes: u64) -> Self {
         let total_units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).max(1);
         // The semaphore has its own limit, which is lower than `u32::MAX` on 32-bit machines.
         let units = usize::try_from(total_units).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
         Self { units: Arc::new(Semaphore::new(units)), total_units }
     }
 
-    /// Reserves memory for `bytes`, if that much is free now and no other reservation waits. More than the whole budget never is.
-    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reservation> {
+    fn bytes(&self) -> u64 {
+        u64::from(self.total_units) * UNIT
+    }
+
+    fn free_bytes(&self) -> u64 {
+        (self.units.available_permits() as u64).saturating_mul(UNIT)
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.bytes().saturating_sub(self.free_bytes())
+    }
+
+    fn try_acquire(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).ok().filter(|units| *units <= self.total_units)?;
-        let permit = Arc::clone(&self.units).try_acquire_many_owned(units).ok()?;
-        Some(Reservation { permit })
+        Arc::clone(&self.units).try_acquire_many_owned(units).ok()
     }
 
-    /// Reserves memory for `bytes` that no reader has requested yet: only while half of the budget stays free after it.
-    pub(crate) fn try_reserve_spare(&self, bytes: u64) -> Option<Reservation> {
-        let free = (self.units.available_permits() as u64).saturating_mul(UNIT);
-        let kept_free = u64::from(self.total_units) / 2 * UNIT;
-        // Both conditions: half of an odd total rounds down, and more than the free bytes never fits.
-        (free.saturating_sub(bytes) >= kept_free && free >= bytes).then(|| self.try_reserve(bytes)).flatten()
-    }
-
-    /// Reserves memory for `bytes`, waiting in line until it is free. A request larger than the whole budget counts as the
-    /// whole budget: it is served alone. `None` only when the engine is gone.
-    pub(crate) async fn reserve(&self, bytes: u64) -> Option<Reservation> {
+    async fn acquire(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.total_units);
-        let permit = Arc::clone(&self.units).acquire_many_owned(units).await.ok()?;
-        Some(Reservation { permit })
-    }
-
-    /// Bytes reserved or held at this moment.
-    pub(crate) fn used_bytes(&self) -> u64 {
-        let free = self.units.available_permits() as u64;
-        u64::from(self.total_units).saturating_sub(free) * UNIT
+        Arc::clone(&self.units).acquire_many_owned(units).await.ok()
     }
 }
 
 impl Reservation {
-    /// Ties a share of the reservation to bytes that have arrived.
-    pub(crate) fn attach(&mut self, bytes: Bytes) -> Bytes {
+    /// Ties a share of the reservation to bytes that have arrived. `None` when it was lent, and no memory is free now.
+    pub(crate) fn attach(&self, bytes: Bytes) -> Option<Bytes> {
+        let mut held = self.held.lock();
+        held.probe = None;
+        if held.permit.is_none() {
+            let MemoryBudget { reserved, unreserved, .. } = &self.budget;
+            let bytes = held.missing_bytes.min(unreserved.bytes());
+            held.permit = Some(reserved.try_acquire(bytes).or_else(|| unreserved.try_acquire(bytes))?);
+        }
+        held.missing_bytes = held.missing_bytes.saturating_sub(bytes.len() as u64);
         let units = usize::try_from((bytes.len() as u64).div_ceil(UNIT)).unwrap_or(usize::MAX);
         // Rounding each chunk up may need more units than were reserved: the last chunks take the rest.
-        let permit = self.permit.split(units.min(self.permit.num_permits()));
-        Bytes::from_owner(Accounted { bytes, _permit: permit })
+        let permit = held.permit.as_mut().and_then(|permit| permit.split(units.min(permit.num_permits())));
+        Some(Bytes::from_owner(Accounted { bytes, _permit: permit }))
+    }
+
+    /// Gives the memory back until the bytes arrive: their origin does not answer.
+    pub(crate) fn lend(&self) {
+        let mut held = self.held.lock();
+        (held.permit, held.probe) = (None, None);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::link_scheduler::Links;
+    use forebay_telemetry::Metrics;
+    use forebay_types::Endpoint;
+
+    const MIB: u64 = 1 << 20;
+
+    fn new_link() -> Arc<Link> {
+        Links::new(Metrics::new()).of(&Endpoint::new("origin", 1094).into())
+    }
+
+    fn answering_link() -> Arc<Link> {
+        let link = new_link();
+        link.note_delivered(1);
+        link
+    }
 
     #[test]
     fn memory_is_free_again_when_the_last_clone_is_dropped() {
         let budget = MemoryBudget::new(1 << 20);
-        let mut reservation = budget.try_reserve(128 << 10).expect("the budget is untouched");
-        let chunk = reservation.attach(Bytes::from(vec![7; 64 << 10]));
+        let reservation = budget.try_reserve(&answering_link(), 128 << 10).expect("the budget is untouched");
+        let chunk = reservation.attach(Bytes::from(vec![7; 64 << 10])).expect("it is reserved");
         drop(reservation);
         assert_eq!(budget.used_bytes(), 64 << 10);
         let part = chunk.slice(..10);
@@ -102,12 +243,54 @@ mod tests {
 
     #[tokio::test]
     async fn a_full_budget_grants_nothing_and_more_than_all_of_it_is_served_alone() {
-        let budget = MemoryBudget::new(1 << 20);
-        let held = budget.try_reserve(1 << 20).expect("the budget is untouched");
-        assert!(budget.try_reserve(1).is_none());
+        let budget = MemoryBudget::new(4 * MIB);
+        let link = answering_link();
+        let held = budget.try_reserve(&link, 3 * MIB).expect("the budget is untouched");
+        assert!(budget.try_reserve(&link, 1).is_none());
         drop(held);
-        assert!(budget.try_reserve((1 << 20) + 1).is_none());
-        let _all = budget.reserve(5 << 20).await.expect("no other reservation exists");
-        assert_eq!(budget.used_bytes(), 1 << 20);
+        assert!(budget.try_reserve(&link, 3 * MIB + 1).is_none());
+        let _all = budget.reserve(&link, 5 * MIB).await.expect("no other reservation exists");
+        assert_eq!(budget.used_bytes(), 3 * MIB);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_origin_that_has_not_answered_lately_is_asked_once_without_memory() {
+        let budget = MemoryBudget::new(4 * MIB);
+        let held = budget.try_reserve(&answering_link(), 3 * MIB).expect("the budget is untouched");
+        let link = new_link();
+        let probe = budget.try_reserve(&link, MIB).expect("the first is asked for at once");
+        assert!(budget.try_reserve(&link, MIB).is_none());
+        link.note_delivered(4);
+        let _answer = probe.attach(Bytes::from_static(b"data")).expect("a part is kept for it");
+        assert_eq!(budget.used_bytes(), 4 * MIB);
+        drop(held);
+        assert!(budget.try_reserve(&link, 3 * MIB).is_some(), "it answers");
+        tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+        assert!(budget.try_reserve(&link, 3 * MIB).is_some(), "a probe");
+        assert_eq!(link.answers(), Answers::Unknown);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn readers_of_a_silent_origin_neither_wait_for_memory_nor_hold_any() {
+        let budget = MemoryBudget::new(4 * MIB);
+        let _held = budget.try_reserve(&answering_link(), 3 * MIB).expect("the budget is untouched");
+        let link = new_link();
+        let _probe = budget.try_reserve(&link, MIB).expect("the first is asked for at once");
+        let (reserved, ()) = tokio::join!(budget.reserve(&link, MIB), link.silence());
+        assert_eq!((reserved.is_some(), budget.used_bytes()), (true, 3 * MIB));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lent_memory_is_taken_again_when_bytes_come_or_they_are_dropped() {
+        let budget = MemoryBudget::new(4 * MIB);
+        let link = answering_link();
+        let reservation = budget.try_reserve(&link, MIB).expect("the budget is untouched");
+        reservation.lend();
+        let others: Vec<_> = (0..2).map(|_| budget.try_reserve(&new_link(), 3 * MIB).expect("a probe")).collect();
+        let _reserved = budget.try_reserve(&link, 3 * MIB).expect("it was lent");
+        let late = others.first().expect("two of them").attach(Bytes::from_static(b"late"));
+        assert!(late.is_some() && reservation.attach(Bytes::from_static(b"later")).is_none());
+        drop((late, others));
+        assert!(reservation.attach(Bytes::from_static(b"at last")).is_some());
     }
 }

@@ -31,11 +31,20 @@ const BURDEN_RATIO: u64 = 2;
 
 /// Plans reads of several ranges of `file` and starts the fills they need, under one lock: no block is fetched twice.
 pub(crate) fn plan(file: &Arc<CachedFile>, ranges: &[ByteRange]) -> Vec<VecDeque<ReadStep>> {
+    plan_with(file, ranges, None)
+}
+
+/// Like [`plan`], with `memory` for all blocks of the ranges, if there is any.
+pub(crate) fn plan_with(
+    file: &Arc<CachedFile>,
+    ranges: &[ByteRange],
+    memory: Option<Reservation>,
+) -> Vec<VecDeque<ReadStep>> {
     // In this order everywhere: fills, then checks.
     let mut fills = file.claims.fills.lock();
     let mut checks = file.claims.checks.lock();
     start_checks(file, &fills, &mut checks, ranges);
-    let started = start_fills(file, &mut fills, &checks, ranges);
+    let started = start_fills(file, &mut fills, &checks, ranges, memory);
     ranges.iter().map(|range| pieces(file, &fills, &checks, &started, *range)).collect()
 }
 
@@ -54,12 +63,27 @@ fn start_checks(file: &Arc<CachedFile>, fills: &Fills, checks: &mut Checks, rang
     }
 }
 
+/// The fills that were started for a plan.
+#[derive(Default)]
+struct Started {
+    fills: Vec<FillId>,
+    /// Whether no memory was free for more.
+    is_short: bool,
+}
+
 /// Starts fills for what is missing in any of `ranges`; adjacent blocks share one.
-fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, ranges: &[ByteRange]) -> Vec<FillId> {
+fn start_fills(
+    file: &Arc<CachedFile>,
+    fills: &mut Fills,
+    checks: &Checks,
+    ranges: &[ByteRange],
+    mut memory: Option<Reservation>,
+) -> Started {
     let context = &file.context;
+    let mut started = Started::default();
     // Such bytes could not be kept: the read bypasses the cache.
     if file.is_retired() || file.is_disk_paused() {
-        return Vec::new();
+        return started;
     }
     let mut missing: Vec<Missing> = Vec::new();
     for piece in ranges.iter().flat_map(|range| planned(file, fills, checks, *range)) {
@@ -69,7 +93,6 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
     }
     // In order of their bytes, so that blocks of neighbouring ranges can be merged.
     missing.sort_by_key(|(blocks, wanted)| (blocks.start(), wanted.start()));
-    let mut started = Vec::new();
     let is_full = !missing.is_empty() && file.has_no_room();
     let runs = merged(missing, context.options.fill_len_max);
     let surplus: u64 = runs.iter().map(|(blocks, wanted)| surplus_of(*blocks, *wanted)).sum();
@@ -79,16 +102,23 @@ fn start_fills(file: &Arc<CachedFile>, fills: &mut Fills, checks: &Checks, range
             context.metrics.add_not_kept(NotKept::DiskFull, block_count);
             continue;
         }
-        // Never waits: the claims are locked. Without memory the bytes bypass the cache one by one.
-        let Some(reservation) = context.budget.try_reserve(blocks.len()) else {
+        // Such blocks bypass the cache piece by piece.
+        if !context.budget.fits(blocks.len()) {
             context.metrics.add_not_kept(NotKept::Budget, block_count);
+            continue;
+        }
+        // Never waits: the claims are locked. Without memory the reader waits when it comes to these bytes: all readers of them
+        // still share one fill.
+        let reserve = || context.budget.try_reserve(file.read_ahead.link(), blocks.len());
+        let Some(reservation) = memory.take().or_else(reserve) else {
+            started.is_short = true;
             continue;
         };
         // Judged by the whole request: a single read with little surplus is cheap to complete.
         let is_burden = surplus > SURPLUS_MAX && surplus_of(blocks, wanted) > wanted.len() * BURDEN_RATIO;
         let make = if is_burden { Fill::deferring_surplus } else { Fill::new };
         start_fill(file, fills, make(blocks, wanted), reservation, None);
-        started.push(FillId(blocks.start()));
+        started.fills.push(FillId(blocks.start()));
     }
     started
 }
@@ -160,14 +190,20 @@ fn state_on_disk(map: &BlockMap, index: BlockIndex) -> BlockState {
     }
 }
 
-fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], range: ByteRange) -> VecDeque<ReadStep> {
+fn pieces(
+    file: &CachedFile,
+    fills: &Fills,
+    checks: &Checks,
+    started: &Started,
+    range: ByteRange,
+) -> VecDeque<ReadStep> {
     let mut pieces = VecDeque::new();
     for piece in planned(file, fills, checks, range) {
         match piece {
             forebay_cache::Piece::Hit(range) => pieces.push_back(ReadStep::Disk(range)),
             forebay_cache::Piece::Check { wanted, .. } => pieces.push_back(ReadStep::Check(wanted)),
             forebay_cache::Piece::Join { fill: id, range } => {
-                let outcome = if own.contains(&id) { Outcome::Missed } else { Outcome::Coalesced };
+                let outcome = if started.fills.contains(&id) { Outcome::Missed } else { Outcome::Coalesced };
                 if outcome == Outcome::Coalesced {
                     file.context.metrics.add_fills_coalesced(file.geometry.blocks_of(range).count() as u64);
                 }
@@ -177,6 +213,7 @@ fn pieces(file: &CachedFile, fills: &Fills, checks: &Checks, own: &[FillId], ran
                     pieces.push_back(ReadStep::Fill { fill: Arc::clone(fill), range, outcome });
                 }
             }
+            forebay_cache::Piece::Fill { wanted, .. } if started.is_short => pieces.push_back(ReadStep::Wait(wanted)),
             forebay_cache::Piece::Fill { wanted, .. } => pieces.extend(bypassed(wanted)),
         }
     }
@@ -212,6 +249,8 @@ pub(crate) enum ReadStep {
     Check(ByteRange),
     /// By a fill, this read's own or another's.
     Fill { fill: Arc<Fill>, range: ByteRange, outcome: Outcome },
+    /// Missing, and not requested: no memory was free for it when it was planned.
+    Wait(ByteRange),
     /// Straight from the origin, not kept.
     Bypass(Bypass),
 }
@@ -225,6 +264,9 @@ pub(crate) struct Bypass {
 
 /// Longest range asked for at once when it is not kept, in bytes.
 const BYPASS_LEN_MAX: u64 = 1 << 20;
+
+/// The same while memory is short. Clients that take their bytes slowly hold so much each.
+pub(crate) const BYPASS_LEN_SHORT: u64 = 64 << 10;
 
 impl Bypass {
     pub(crate) const fn new(range: ByteRange) -> Self {

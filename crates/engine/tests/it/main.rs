@@ -9,6 +9,7 @@ mod entries;
 mod faults;
 mod house;
 mod integrity;
+mod memory;
 mod permission;
 mod purge;
 mod random;

@@ -198,16 +198,17 @@ fn a_panic_in_a_fill_costs_its_readers_and_nobody_else() {
 }
 
 #[test]
-fn a_budget_that_is_used_up_means_bypass_not_more_memory() {
+fn a_budget_that_is_used_up_means_waiting_not_more_memory() {
     run(async {
         let root = tempfile::tempdir().unwrap();
         let budget_bytes = MIB;
         let origin = MemoryOrigin::new(32 * MIB);
-        let house = House::build_with(root.path(), origin, forebay_engine::Options { budget_bytes, ..options() });
+        let small = forebay_engine::Options { budget_bytes, fill_len_max: budget_bytes / 4, ..options() };
+        let house = House::build_with(root.path(), origin, small);
         let handle = house.open("/f").await;
         check(&handle, ByteRange::at(0, 32 * MIB)).await;
-        assert!(house.bytes(Outcome::Bypassed) > 0);
-        assert_eq!(Outcome::ALL.map(|outcome| house.bytes(outcome)).iter().sum::<u64>(), 32 * MIB);
+        assert!(house.origin.outstanding_max() <= budget_bytes);
+        assert_eq!((house.bytes(Outcome::Bypassed), handle.stat().cached), (0, true));
         assert!(house.engine.metrics().render().unwrap().contains("forebay_budget_bytes 1048576"));
     });
 }

@@ -1,0 +1,115 @@
+"""Origins that never answer and clients that never read: the memory that they hold, and the others."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from harness import faults, forebay
+from harness.content import Pattern, assert_same
+from harness.forebay import BLOCK, Forebay
+from harness.ground import Ground
+from harness.raw_client import RawClient, read_params
+from harness.scripted import ScriptedOrigin
+from harness.waiting import until
+from harness.wire import Request
+
+SLOW = "/slow/file.bin"
+HEALTHY = "/healthy/file.bin"
+LARGE = Pattern(64 << 20, 21)
+SMALL = Pattern(1 << 20, 22)
+COLD = Pattern(8 << 20, 23)
+HANGING_CLIENTS = 70
+STALLED_CLIENTS = 130
+READERS = 64
+STALLED = [f"/slow/{number}.bin" for number in range(STALLED_CLIENTS)]
+SMALL_RECEIVE_BUFFER = 4096
+# Far longer than any wait of a client here: no time limit of the cache ends a request.
+PATIENT = {"first_byte_timeout": "5m", "stall_timeout": "5m", "deadline": "30m"}
+
+CacheWith = Callable[[str], Forebay]
+
+
+@pytest.fixture
+def slow() -> Iterator[ScriptedOrigin]:
+    with ScriptedOrigin({SLOW: LARGE, **dict.fromkeys(STALLED, LARGE)}) as server:
+        yield server
+
+
+@pytest.fixture
+def healthy() -> Iterator[ScriptedOrigin]:
+    with ScriptedOrigin({HEALTHY: SMALL, "/healthy/cold.bin": COLD}) as server:
+        yield server
+
+
+@pytest.fixture
+def cache_with(ground: Ground, slow: ScriptedOrigin, healthy: ScriptedOrigin) -> Iterator[CacheWith]:
+    """Starts caches with so much memory before both origins; they are stopped when the test ends."""
+    started: list[Forebay] = []
+
+    def start(budget: str) -> Forebay:
+        exports = [{"path": "/slow", "origins": [slow.url]}, {"path": "/healthy", "origins": [healthy.url]}]
+        settings = {"export": exports, "origin": PATIENT, "memory": {"budget": budget}}
+        started.append(forebay.configured(ground, settings))
+        return started[-1]
+
+    yield start
+    for cache in started:
+        cache.stop()
+
+
+def ask(cache: Forebay, path: str, length: int) -> RawClient:
+    """A client that has asked for the beginning of a file and takes no byte of it."""
+    client = cache.client()
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER)
+    client.send(Request.READ, read_params(client.open(path), 0, length), bytes(8))
+    return client
+
+
+def read_healthy(cache: Forebay) -> None:
+    with cache.client() as client:
+        assert_same(client.read(client.open(HEALTHY), 0, SMALL.size).ok(), SMALL.all(), "the other origin")
+
+
+@pytest.mark.parametrize("budget", ["64MiB", "1GiB"])
+def test_readers_of_an_origin_that_never_answers_do_not_stop_the_others(
+    budget: str, cache_with: CacheWith, slow: ScriptedOrigin
+) -> None:
+    for code in (Request.READ, Request.PGREAD, Request.READV):
+        slow.on(code, faults.stay_silent)
+    cache = cache_with(budget)
+    clients = [ask(cache, SLOW, LARGE.size) for _ in range(HANGING_CLIENTS)]
+    read_healthy(cache)
+    for client in clients:
+        client.close()
+    until(lambda: cache.metrics().total("forebay_budget_used_bytes") == 0, "their memory is free")
+
+
+@pytest.mark.parametrize("budget", ["64MiB", "1GiB"])
+def test_readers_that_take_nothing_do_not_stop_the_others(budget: str, cache_with: CacheWith) -> None:
+    cache = cache_with(budget)
+    clients = [ask(cache, path, LARGE.size) for path in STALLED]
+    read_healthy(cache)
+    for client in clients:
+        client.close()
+    until(lambda: cache.metrics().total("forebay_budget_used_bytes") == 0, "their memory is free")
+
+
+def test_readers_of_one_cold_file_share_its_fetch_when_memory_is_short(
+    cache_with: CacheWith, healthy: ScriptedOrigin
+) -> None:
+    cache = cache_with("16MiB")
+    path = "/healthy/cold.bin"
+
+    def read(_: int) -> bytes:
+        with cache.client() as client:
+            return client.read(client.open(path), 0, COLD.size).ok()
+
+    with ThreadPoolExecutor(READERS) as readers:
+        for content in readers.map(read, range(READERS)):
+            assert_same(content, COLD.all(), "read")
+    fetched = sum(length for _, length in healthy.data_ranges())
+    assert COLD.size <= fetched <= COLD.size + 4 * BLOCK
